@@ -1,0 +1,51 @@
+# Everything a fresh machine needs: Python 3.11 or newer and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Threads that spin while they wait are very slow where cores are shared.
+export OMP_WAIT_POLICY := PASSIVE
+export PYTHONUNBUFFERED := 1
+
+.PHONY: help setup demo test test-slow lint format types bench clean
+
+help:
+	@echo "make demo       train on two built-in tasks, print accuracy against queries, draw figures into demo/"
+	@echo "make test       run the tests"
+	@echo "make test-slow  run the tests that take minutes"
+	@echo "make lint       check style and types"
+	@echo "make bench      measure the figures of the README"
+	@echo "make setup      only make the environment in $(VENV)"
+
+# Installed anew whenever the list of dependencies changes.
+$(VENV)/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("pursuit needs Python 3.11 or newer, but $(PYTHON) is " + sys.version.split()[0] + ". Name another: make PYTHON=python3.12 ...") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+setup: $(VENV)/installed
+
+demo: setup
+	$(BIN)/pursuit demo
+
+test: setup
+	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+
+test-slow: setup
+	$(BIN)/python -m pytest -q -m slow
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build

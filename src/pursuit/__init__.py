@@ -1,0 +1,26 @@
+"""Predictions that explain themselves by the questions they ask: Variational Information Pursuit."""
+
+from pursuit.version import __version__
+
+from pursuit.estimators import VIPClassifier
+from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, Query, QuerySet
+from pursuit.session import Session
+from pursuit.stopping import AnyOf, Budget, Confidence, Stability, StoppingRule
+from pursuit.vip import VIP
+
+__all__ = [
+    "VIP",
+    "AnyOf",
+    "Budget",
+    "Choice",
+    "ColumnQueries",
+    "Confidence",
+    "Number",
+    "PatchQueries",
+    "Query",
+    "QuerySet",
+    "Session",
+    "Stability",
+    "StoppingRule",
+    "VIPClassifier",
+]

@@ -1,0 +1,5 @@
+"""Rivals of V-IP: one file a method, each a pursuer."""
+
+from pursuit.baselines.random_order import RandomOrder
+
+__all__ = ["RandomOrder"]

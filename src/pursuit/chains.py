@@ -1,0 +1,234 @@
+"""Rolling pursuers out: ask, believe, stop, row by row; and the chain that is left as the explanation."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import torch
+from torch import Tensor
+
+from pursuit.history import History
+from pursuit.pursuer import Pursuer, choose
+from pursuit.queries import QuerySet
+from pursuit.stopping import StoppingRule
+
+BATCH_ROWS = 1024
+"""How many rows are rolled out together: enough to keep the processor busy, few enough to bound memory."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What happens in one step to the rows that are still going."""
+
+    rows: Tensor  # (b,) which rows these are
+    log_posterior: Tensor  # (b, C) the belief before asking
+    n_queries: Tensor  # (b,) answers revealed before asking
+    goes_on: Tensor  # (b,) bool, False in the rows that stop here
+    query: Tensor  # (b,) what is asked next, -1 in the rows that stop here
+    answered: Tensor  # (b,) bool, whether that query has an answer
+
+
+@torch.no_grad()
+def pursue(
+    pursuer: Pursuer,
+    x: Tensor,
+    available: Tensor | None = None,
+    stop: StoppingRule | None = None,
+    opening: Tensor | None = None,
+) -> Iterator[Turn]:
+    """Roll out rows `x` (B, *answer_shape) turn by turn, until `stop` says enough or everything was asked.
+
+    Rows that stop leave the batch: later turns do not compute them. Rows are numbered as in `x`.
+    """
+    n_queries = len(pursuer.query_set)
+    history = History.start(x, n_queries, opening)
+    if available is None:
+        available = torch.ones_like(history.asked)
+    n_opened = history.asked.sum(dim=1)
+    rows = torch.arange(len(x), device=x.device)
+    memory = stop.start(len(x), x.device) if stop else torch.zeros(len(x), 0, device=x.device)
+    while len(rows):
+        log_posterior = pursuer.log_posterior(history)
+        n_asked = history.asked.sum(dim=1)
+        goes_on = n_asked < n_queries
+        if stop:
+            enough, memory = stop.step(memory, log_posterior, n_asked - n_opened)
+            goes_on &= ~enough
+        known_before, stayed = history.n_queries, goes_on.nonzero()[:, 0]
+        query, answered = torch.full_like(rows, -1), torch.zeros_like(goes_on)
+        if len(stayed) < len(rows):
+            history, available = history.rows(stayed), available[stayed]
+        if len(stayed):
+            chosen = choose(pursuer.scores(history), history.asked)
+            history = history.ask(chosen, available)
+            query[stayed], answered[stayed] = chosen, available.gather(1, chosen[:, None])[:, 0]
+        yield Turn(rows, log_posterior, known_before, goes_on, query, answered)
+        rows, memory, n_opened = rows[stayed], memory[stayed], n_opened[stayed]
+
+
+def pursue_in_batches(
+    pursuer: Pursuer,
+    x: Tensor,
+    available: Tensor,
+    stop: StoppingRule | None = None,
+    opening: Tensor | None = None,
+    batch_rows: int = BATCH_ROWS,
+) -> Iterator[Turn]:
+    """The same for any number of rows, a bounded batch at a time; turns come batch after batch."""
+    for start in range(0, len(x), batch_rows):
+        part = slice(start, start + batch_rows)
+        for turn in pursue(pursuer, x[part], available[part], stop, None if opening is None else opening[part]):
+            yield Turn(turn.rows + start, turn.log_posterior, turn.n_queries, turn.goes_on, turn.query, turn.answered)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One query of a chain, its answer, and the belief after it."""
+
+    query: int
+    name: str
+    text: str
+    answer: str | None
+    """In words; None where the query was asked and could not be answered."""
+    posterior: Tensor  # (C,)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A finished history with its posteriors: the whole explanation of one prediction."""
+
+    classes: tuple[str, ...]
+    prior: Tensor  # (C,) the belief before the first query, given the opening
+    steps: tuple[Step, ...]
+    opening: tuple[Step, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @property
+    def n_queries(self) -> int:
+        """How many answers were revealed."""
+        return sum(step.answer is not None for step in self.steps)
+
+    @property
+    def posterior(self) -> Tensor:
+        """The belief at the end: (C,)."""
+        return self.steps[-1].posterior if self.steps else self.prior
+
+    @property
+    def prediction(self) -> str:
+        return self.classes[int(self.posterior.argmax())]
+
+    def __str__(self) -> str:
+        width = max((len(step.text) for step in (*self.opening, *self.steps)), default=0)
+        lines = [
+            f"Prediction: {self.prediction} ({_percent(self.posterior.max())}) after {_count(self.n_queries, 'answer')}"
+        ]
+        lines += [f"  given  {step.text:<{width}}  {step.answer}" for step in self.opening]
+        lines.append(f"  {'start':<{width + 5}}  {'':<14}{self._top(self.prior)}")
+        for i, step in enumerate(self.steps, start=1):
+            answer = "unknown" if step.answer is None else step.answer
+            lines.append(f"  {i:>3}. {step.text:<{width}}  {answer:<14}{self._top(step.posterior)}")
+        return "\n".join(lines)
+
+    def _top(self, posterior: Tensor, most: int = 3) -> str:
+        probabilities, best = posterior.topk(min(most, len(self.classes)))
+        return ", ".join(f"{self.classes[i]} {_percent(p)}" for p, i in zip(probabilities, best.tolist(), strict=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The chain as JSON values: every query, answer and posterior, in order."""
+
+        def belief(posterior: Tensor) -> dict[str, float]:
+            return dict(zip(self.classes, posterior.tolist(), strict=True))
+
+        def told(step: Step) -> dict[str, Any]:
+            return {"query": step.name, "text": step.text, "answer": step.answer}
+
+        return {
+            "prediction": self.prediction,
+            "n_queries": self.n_queries,
+            "posterior": belief(self.posterior),
+            "opening": [told(step) for step in self.opening],
+            "prior": belief(self.prior),
+            "steps": [{**told(step), "posterior": belief(step.posterior)} for step in self.steps],
+        }
+
+    def to_json(self, indent: int | None = None) -> str:
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
+
+
+class Chains(Sequence[Chain]):
+    """The chains of several rows; prints as readable text."""
+
+    def __init__(self, chains: Sequence[Chain]):
+        self._chains = tuple(chains)
+
+    @overload
+    def __getitem__(self, index: int) -> Chain: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Chains": ...
+    def __getitem__(self, index: int | slice) -> "Chain | Chains":
+        return Chains(self._chains[index]) if isinstance(index, slice) else self._chains[index]
+
+    def __len__(self) -> int:
+        return len(self._chains)
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(chain) for chain in self._chains)
+
+    __repr__ = __str__
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        return [chain.to_dict() for chain in self._chains]
+
+    def to_json(self, indent: int | None = None) -> str:
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
+
+
+def explain(
+    pursuer: Pursuer,
+    x: Tensor,
+    available: Tensor,
+    stop: StoppingRule | None = None,
+    opening: Tensor | None = None,
+    batch_rows: int = BATCH_ROWS,
+) -> Chains:
+    """The chain of every row."""
+    beliefs: list[list[Tensor]] = [[] for _ in range(len(x))]
+    asked: list[list[tuple[int, bool]]] = [[] for _ in range(len(x))]
+    for turn in pursue_in_batches(pursuer, x, available, stop, opening, batch_rows):
+        posterior = turn.log_posterior.exp().cpu()
+        for i, (row, query, answered) in enumerate(
+            zip(turn.rows.tolist(), turn.query.tolist(), turn.answered.tolist(), strict=True)
+        ):
+            beliefs[row].append(posterior[i])
+            if query >= 0:
+                asked[row].append((query, answered))
+    classes = tuple(str(label) for label in pursuer.classes)
+    chains = []
+    for row in range(len(x)):
+        prior, *after = beliefs[row]
+        steps = tuple(
+            _step(pursuer.query_set, x[row], query, answered, posterior)
+            for (query, answered), posterior in zip(asked[row], after, strict=True)
+        )
+        opened = () if opening is None else opening[row].nonzero()[:, 0].tolist()
+        chains.append(
+            Chain(classes, prior, steps, tuple(_step(pursuer.query_set, x[row], q, True, prior) for q in opened))
+        )
+    return Chains(chains)
+
+
+def _step(query_set: QuerySet, x: Tensor, query: int, answered: bool, posterior: Tensor) -> Step:
+    words = query_set.queries[query]
+    return Step(query, words.name, words.text, query_set.describe(query, x) if answered else None, posterior)
+
+
+def _percent(probability: Tensor) -> str:
+    # Only certainty itself is written 100%: rounding must not promise it.
+    return "100%" if probability == 1 else f"{min(99.9, 100 * float(probability)):.1f}%"
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" + ("" if n == 1 else "s")

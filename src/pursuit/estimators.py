@@ -1,0 +1,292 @@
+"""`VIPClassifier`: V-IP in scikit-learn's manner."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_array, check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from pursuit import saving
+from pursuit.chains import Chains, explain, pursue_in_batches
+from pursuit.checkpoints import write_whole
+from pursuit.evaluation import Evaluation, evaluate
+from pursuit.histories import CarriedHistories, Rows
+from pursuit.networks import NetworkSettings
+from pursuit.queries import Answers, ColumnQueries, QuerySet
+from pursuit.session import Session
+from pursuit.stopping import Budget, Confidence, StoppingRule, parse_stop
+from pursuit.training import EarlyStopping, Report, Stage, train
+from pursuit.vip import VIP
+
+DEFAULT_STOP = Confidence(0.99)
+DEFAULT_STEPS = 1500
+DEFAULT_PASSES = 20
+CHAIN_QUERIES = 20
+"""How far chains are carried in training by default; random histories cover what lies beyond."""
+
+
+class VIPClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier that asks for one answer after the other until it is sure, and explains itself by them.
+
+    Parameters
+    ----------
+    query_set : QuerySet, optional
+        What may be asked. By default every column of the table is a query.
+    stop : StoppingRule or str, optional
+        When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default `Confidence(0.99)`.
+    max_queries : int, optional
+        The most queries ever asked of a row. By default all of them.
+    network : NetworkSettings, optional
+        `MLP`, `Conv` or `SetNetwork` with its sizes. By default one that suits the query set.
+    shared : bool
+        Whether querier and classifier share a trunk.
+    stages : list of Stage, optional
+        The training plan. By default one stage of carried histories, long enough for the number of rows.
+    held_out : float
+        Share of the rows to hold out for early stopping. By default none: training goes on to the end of its plan.
+    random_state : int, RandomState or None
+        Seed; the same number gives the same model on the same machine.
+    device : str
+        "cpu", "cuda" or "auto".
+
+    Attributes
+    ----------
+    classes_ : labels, in the order of all posteriors.
+    model_ : the trained `VIP`, a pursuer.
+    """
+
+    def __init__(
+        self,
+        query_set: QuerySet | None = None,
+        *,
+        stop: StoppingRule | str | None = None,
+        max_queries: int | None = None,
+        network: NetworkSettings | None = None,
+        shared: bool = False,
+        stages: list[Stage] | None = None,
+        held_out: float = 0.0,
+        random_state: Any = None,
+        device: str = "cpu",
+    ):
+        self.query_set = query_set
+        self.stop = stop
+        self.max_queries = max_queries
+        self.network = network
+        self.shared = shared
+        self.stages = stages
+        self.held_out = held_out
+        self.random_state = random_state
+        self.device = device
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        folder: str | Path | None = None,
+        resume: bool = False,
+        log: Any = "csv",
+        on_report: Callable[[Report], None] | None = None,
+    ) -> "VIPClassifier":
+        """Learn what to ask and what to believe from rows X with labels y.
+
+        With a `folder`, training is logged there and can go on with `resume` after a crash; `on_report` hears how it does.
+        """
+        self._stopping_rule()  # a wrong rule is better told before training than after
+        if not 0 <= self.held_out < 1:
+            raise ValueError(f"held_out is a share of the rows, at least 0 and below 1, not {self.held_out}.")
+        X = self._validated(X, reset=True)
+        y = self._labels(X, y)
+        query_set = self.query_set if self.query_set is not None else ColumnQueries.from_data(X)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"The labels have only one class ({self.classes_[0]!r}): there is nothing to tell apart. At least two are needed."
+            )
+        rows = self._rows(query_set, X, codes)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        kept, early_stopping = self._split(rows, seed)
+        stages = self.stages if self.stages is not None else default_stages(len(kept), len(query_set), self.max_queries)
+        # One row more for every class, so that a class absent after the split is improbable rather than impossible.
+        counts = torch.bincount(kept.y, minlength=len(self.classes_)).float() + 1
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = VIP.build(query_set, self.classes_, self.network, self.shared, prior=counts / counts.sum())
+        run = Path(folder) if folder is not None else None
+        if run is not None:
+            _claim(
+                run, {"model": repr(model), "stages": repr(stages), "seed": seed, "rows": _fingerprint(rows)}, resume
+            )
+        train(
+            model,
+            kept,
+            stages,
+            seed=seed,
+            device=self.device,
+            early_stopping=early_stopping,
+            folder=run,
+            resume=resume,
+            log=log,
+            on_report=on_report,
+        )
+        self.model_ = model
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The belief about every class once enough was asked of each row: (N, C)."""
+        answers = self._answers(X)
+        posterior = torch.zeros(len(answers.x), len(self.classes_))
+        for turn in pursue_in_batches(self.model_, *answers, self._stopping_rule()):
+            posterior[turn.rows] = turn.log_posterior.exp().float()
+        return posterior.numpy()
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable label of each row once enough was asked."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def explain(self, X: Any, stop: StoppingRule | str | None = None) -> Chains:
+        """The chain of queries, answers and posteriors of each row, which is the whole reason for its prediction."""
+        return explain(self.model_, *self._answers(X), self._stopping_rule(stop))
+
+    def evaluate(self, X: Any, y: Any, stop: StoppingRule | str | None = None) -> Evaluation:
+        """Accuracy against number of queries, and what the stopping rule gives."""
+        answers = self._answers(X)
+        y = column_or_1d(y)
+        check_consistent_length(answers.x, y)
+        codes = pd.Index(self.classes_).get_indexer(pd.Index(y))
+        if (codes < 0).any():
+            raise ValueError(
+                f"The label {y[codes < 0][0]!r} was not there in training: it cannot be predicted. Leave such rows out."
+            )
+        rows = Rows(*answers, torch.from_numpy(codes.astype(np.int64)))
+        return evaluate(self.model_, rows, self._stopping_rule(stop), self.max_queries)
+
+    def session(self, stop: StoppingRule | str | None = None) -> Session:
+        """A session with a person, who is asked one query after the other."""
+        check_is_fitted(self, "model_")
+        return Session(self.model_, self._stopping_rule(stop))
+
+    def save(self, folder: str | Path, notes: dict[str, Any] | None = None) -> None:
+        """Write the trained model as `model.json` and `model.safetensors` into a folder."""
+        check_is_fitted(self, "model_")
+        stop = None if self.stop is None else str(_as_rule(self.stop))
+        names = getattr(self, "feature_names_in_", None)
+        estimator = {
+            "stop": stop,
+            "max_queries": self.max_queries,
+            "feature_names": None if names is None else names.tolist(),
+        }
+        saving.save(
+            folder, self.model_, {**(notes or {}), "estimator": {**estimator, "n_features": self.n_features_in_}}
+        )
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "VIPClassifier":
+        """The classifier that `save` wrote; it predicts as before, and its training settings are the defaults."""
+        model, notes = saving.load(folder)
+        kept = notes.get("estimator", {})
+        classifier = cls(model.query_set, stop=kept.get("stop"), max_queries=kept.get("max_queries"))
+        classifier.model_, classifier.classes_, classifier.notes_ = model, np.asarray(model.classes), notes
+        classifier.n_features_in_ = kept.get("n_features", len(model.query_set))
+        if kept.get("feature_names"):
+            classifier.feature_names_in_ = np.array(kept["feature_names"], dtype=object)
+        return classifier
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+    def _stopping_rule(self, stop: StoppingRule | str | None = None) -> StoppingRule:
+        chosen = stop if stop is not None else self.stop
+        rule = DEFAULT_STOP if chosen is None else _as_rule(chosen)
+        return rule if self.max_queries is None else rule | Budget(self.max_queries)
+
+    def _validated(self, X: Any, reset: bool) -> Any:
+        """X as a DataFrame or an array of the right number of columns."""
+        if isinstance(X, pd.DataFrame):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        X = check_array(
+            X,
+            dtype=None,
+            ensure_all_finite=False,
+            allow_nd=True,
+            ensure_min_features=1,
+            ensure_min_samples=1,
+            estimator=self,
+        )
+        flat = X.reshape(len(X), -1)
+        validate_data(self, flat, reset=reset, skip_check_array=True)
+        return X
+
+    def _labels(self, X: Any, y: Any) -> np.ndarray:
+        if y is None:
+            raise ValueError(
+                "VIPClassifier requires y to be passed, but the target y is None: give a label for every row."
+            )
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        if pd.isna(y).any():
+            raise ValueError("Some labels y are missing (NaN): fill them in, or leave these rows out.")
+        check_classification_targets(y)
+        return y
+
+    def _answers(self, X: Any) -> Answers:
+        check_is_fitted(self, "model_")
+        return self.model_.query_set.answers(self._validated(X, reset=False))
+
+    def _rows(self, query_set: QuerySet, X: Any, codes: np.ndarray) -> Rows:
+        return Rows(*query_set.answers(X), torch.from_numpy(codes.astype(np.int64)))
+
+    def _split(self, rows: Rows, seed: int) -> tuple[Rows, EarlyStopping | None]:
+        if not self.held_out:
+            return rows, None
+        kept, held_out = train_test_split(np.arange(len(rows)), test_size=self.held_out, random_state=seed)
+        return rows.take(torch.from_numpy(kept)), EarlyStopping(rows.take(torch.from_numpy(held_out)))
+
+
+def default_stages(n_rows: int, n_queries: int, max_queries: int | None = None) -> list[Stage]:
+    """One stage that suits the size of the data: small tables are seen often, large ones a few times in larger batches."""
+    batch_size = 128 if n_rows < 20_000 else 512
+    epochs = max(DEFAULT_STEPS * batch_size / n_rows, DEFAULT_PASSES)
+    longest = min(n_queries, max_queries or n_queries, CHAIN_QUERIES)
+    return [Stage(epochs, CarriedHistories(longest), batch_size=batch_size)]
+
+
+def _as_rule(stop: StoppingRule | str) -> StoppingRule:
+    return parse_stop(stop) if isinstance(stop, str) else stop
+
+
+def _fingerprint(rows: Rows) -> str:
+    digest = hashlib.sha256()
+    for tensor in (rows.x, rows.available, rows.y):
+        digest.update(tensor.contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _claim(folder: Path, run: dict[str, Any], resume: bool) -> None:
+    """Write down what is trained in `folder`, or, to resume, make sure that it is the same."""
+    path = folder / "run.json"
+    if resume and path.exists():
+        before = json.loads(path.read_text())
+        changed = [key for key in run if before.get(key) != run[key]]
+        if changed:
+            raise ValueError(
+                f"{folder} holds a run with other {' and '.join(changed)}, so it cannot be resumed with these. "
+                "Give the settings and data it was started with, or start anew in another folder."
+            )
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(run, indent=1).encode())

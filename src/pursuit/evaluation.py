@@ -1,0 +1,129 @@
+"""How good a pursuer is: accuracy against number of queries, its area, and what happens at a stopping rule."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pursuit.chains import BATCH_ROWS, pursue
+from pursuit.histories import Rows
+from pursuit.history import History
+from pursuit.pursuer import Pursuer
+from pursuit.stopping import Budget, StoppingRule
+
+CALIBRATION_BINS = 10
+
+
+@dataclass(frozen=True)
+class AtStop:
+    """What a stopping rule gives."""
+
+    rule: str
+    mean_queries: float
+    """Answers revealed, on average."""
+    mean_asked: float
+    """Queries asked, on average; more than `mean_queries` where some could not be answered."""
+    accuracy: float
+    accuracy_interval: tuple[float, float]
+    """Where the accuracy on fresh rows lies with 95 % confidence (Wilson)."""
+    mean_confidence: float
+    calibration_error: float
+    """Mean gap between confidence and accuracy over ten bins of confidence, weighted by their rows."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Measured on rows with labels. Accuracy lists are indexed by the number of answers revealed, from 0."""
+
+    n_rows: int
+    n_queries: int
+    accuracy_by_n_queries: list[float]
+    auc: float
+    """Mean accuracy over 1 to the last number of queries."""
+    accuracy_all_answers: float
+    stop: AtStop | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@torch.no_grad()
+def evaluate(
+    pursuer: Pursuer,
+    rows: Rows,
+    stop: StoppingRule | None = None,
+    max_queries: int | None = None,
+    batch_rows: int = BATCH_ROWS,
+) -> Evaluation:
+    """Ask every row everything (or `max_queries`), a bounded batch at a time, and look back for the stopping rule."""
+    n_queries = len(pursuer.query_set)
+    longest = n_queries if max_queries is None else min(max_queries, n_queries)
+    right_by_n, right_with_all = torch.zeros(longest + 1), 0
+    stopped: list[Tensor] = []
+    for start in range(0, len(rows), batch_rows):
+        part = rows.take(torch.arange(start, min(start + batch_rows, len(rows))))
+        right, at_stop = _evaluate_batch(pursuer, part, stop, longest)
+        right_by_n += right.sum(dim=0)
+        right_with_all += (
+            _right(pursuer.log_posterior(History(part.x, part.available, part.available)), part.y).sum().item()
+        )
+        stopped.append(at_stop)
+    accuracy = (right_by_n / len(rows)).tolist()
+    auc = sum(accuracy[1:]) / max(1, len(accuracy) - 1)
+    summary = _summary(stop, torch.cat(stopped)) if stop else None
+    return Evaluation(len(rows), n_queries, accuracy, auc, right_with_all / len(rows), summary)
+
+
+def _evaluate_batch(pursuer: Pursuer, rows: Rows, stop: StoppingRule | None, longest: int) -> tuple[Tensor, Tensor]:
+    """Whether each row is right after k answers (B, longest + 1), and (queries, asked, right, confidence) at the stop (B, 4)."""
+    n_rows = len(rows)
+    right = torch.zeros(n_rows, longest + 1)
+    n_opened = rows.start().asked.sum(dim=1)
+    at_stop = torch.zeros(n_rows, 4)
+    has_stopped = torch.zeros(n_rows, dtype=torch.bool)
+    last_known = torch.zeros(n_rows, dtype=torch.long)
+    memory = stop.start(n_rows, rows.x.device) if stop else None
+    for n_asked, turn in enumerate(pursue(pursuer, rows.x, rows.available, Budget(longest), rows.opening)):
+        r = turn.rows.cpu()
+        known = (turn.n_queries - n_opened[turn.rows]).cpu()
+        is_right = _right(turn.log_posterior, rows.y[turn.rows]).float().cpu()
+        right[r, known], last_known[r] = is_right, known
+        if stop and memory is not None:
+            asked = torch.full_like(turn.rows, n_asked)
+            enough, memory = stop.step(memory, turn.log_posterior, asked)
+            now = (enough | ~turn.goes_on).cpu() & ~has_stopped[r]
+            confidence = turn.log_posterior.max(dim=1).values.exp().float().cpu()
+            seen = torch.stack([known.float(), asked.cpu().float(), is_right, confidence], dim=1)
+            at_stop[r[now]], has_stopped[r[now]] = seen[now], True
+            memory = memory[turn.goes_on]
+    # A row that has no more answers believes on what it believed last.
+    beyond = torch.arange(longest + 1) > last_known[:, None]
+    return torch.where(beyond, right.gather(1, last_known[:, None]), right), at_stop
+
+
+def _right(log_posterior: Tensor, y: Tensor) -> Tensor:
+    return log_posterior.argmax(dim=1) == y
+
+
+def _summary(stop: StoppingRule, at_stop: Tensor) -> AtStop:
+    queries, asked, right, confidence = at_stop.double().unbind(dim=1)
+    bins = (confidence * CALIBRATION_BINS).long().clamp(max=CALIBRATION_BINS - 1)
+    gaps = torch.zeros(CALIBRATION_BINS, dtype=torch.double).index_add(0, bins, confidence - right)
+    accuracy = right.mean().item()
+    return AtStop(
+        str(stop),
+        queries.mean().item(),
+        asked.mean().item(),
+        accuracy,
+        wilson_interval(accuracy, len(right)),
+        confidence.mean().item(),
+        (gaps.abs().sum() / len(right)).item(),
+    )
+
+
+def wilson_interval(share: float, n: int, z: float = 1.96) -> tuple[float, float]:
+    """The 95 % interval of a share seen in n cases; unlike the normal one it is right near 0 and 1."""
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5
+    return max(0.0, centre - half), min(1.0, centre + half)

@@ -1,0 +1,246 @@
+"""The distributions of histories to train on: random, or biased by the current querier.
+
+A sampler gives one `Batch` a training step and is told which queries the querier chose in it. All randomness comes from
+the generator it is given, and its whole state can be saved, so that training goes on after a crash as if nothing happened.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pursuit.history import History
+from pursuit.pursuer import Pursuer, choose
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Labelled rows: all their answers, and which of them exist."""
+
+    x: Tensor  # (N, *answer_shape)
+    available: Tensor  # (N, Q) bool
+    y: Tensor  # (N,) class index
+    opening: Tensor | None = None  # (N, Q) bool: answers given before anything is asked
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, index: Tensor) -> "Rows":
+        opening = None if self.opening is None else self.opening[index]
+        return Rows(self.x[index], self.available[index], self.y[index], opening)
+
+    def to(self, device: torch.device) -> "Rows":
+        opening = None if self.opening is None else self.opening.to(device)
+        return Rows(self.x.to(device), self.available.to(device), self.y.to(device), opening)
+
+    def start(self) -> History:
+        """The histories of these rows before the first query."""
+        return History.start(self.x, self.available.shape[1], self.opening)
+
+
+class Batch(NamedTuple):
+    rows: Rows
+    history: History
+
+
+class ShuffledRows:
+    """An endless stream of rows: every pass goes through all of them in a new order."""
+
+    def __init__(self, rows: Rows, generator: torch.Generator):
+        self.rows, self.generator = rows, generator
+        self._shuffle()
+
+    def _shuffle(self) -> None:
+        self._before_shuffle = self.generator.get_state()
+        self._order = torch.randperm(len(self.rows), generator=self.generator, device=self.generator.device)
+        self._position = 0
+
+    def next(self, n: int) -> Rows:
+        parts: list[Tensor] = []
+        while n > 0:
+            if self._position == len(self.rows):
+                self._shuffle()
+            part = self._order[self._position : self._position + n]
+            self._position += len(part)
+            n -= len(part)
+            parts.append(part)
+        return self.rows.take(torch.cat(parts) if parts else self._order[:0])
+
+    def state(self) -> dict[str, Tensor]:
+        return {"before_shuffle": self._before_shuffle, "position": torch.tensor(self._position)}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        now = self.generator.get_state()
+        self.generator.set_state(state["before_shuffle"])
+        self._shuffle()
+        self._position = int(state["position"])
+        self.generator.set_state(now)
+
+
+class Sampler(ABC):
+    """Gives batches of histories and hears what the querier chose in them."""
+
+    def __init__(self, stream: ShuffledRows, batch_size: int, max_queries: int | None, generator: torch.Generator):
+        self.stream, self.batch_size, self.generator = stream, batch_size, generator
+        n_queries = stream.rows.available.shape[1]
+        self.max_queries = n_queries if max_queries is None else min(max_queries, n_queries)
+
+    @abstractmethod
+    def draw(self, pursuer: Pursuer) -> Batch:
+        """The histories of the next training step."""
+
+    def advance(self, query: Tensor) -> None:
+        """Hear the queries (B,) chosen for the histories drawn last."""
+
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        return None
+
+    def _lengths(self, n: int, at_most: int) -> Tensor:
+        return torch.randint(at_most + 1, (n,), generator=self.generator, device=self.generator.device)
+
+
+@dataclass(frozen=True)
+class RandomHistories:
+    """k uniform on 0..max_queries (all queries by default), then k queries uniformly: the paper's initial random sampling."""
+
+    max_queries: int | None = None
+
+    def sampler(self, stream: ShuffledRows, batch_size: int, generator: torch.Generator) -> Sampler:
+        return _RandomSampler(stream, batch_size, self.max_queries, generator)
+
+
+@dataclass(frozen=True)
+class RolledOutHistories:
+    """k uniform on 0..max_queries, then the first k queries of the current querier: the paper's subsequent biased sampling."""
+
+    max_queries: int | None = None
+
+    def sampler(self, stream: ShuffledRows, batch_size: int, generator: torch.Generator) -> Sampler:
+        return _RolledOutSampler(stream, batch_size, self.max_queries, generator)
+
+
+@dataclass(frozen=True)
+class CarriedHistories:
+    """Biased histories for the price of one forward pass: every row carries its own chain on from step to step.
+
+    A chain starts anew with a fresh row after `max_queries` queries, so that its length is uniform on 0..max_queries - 1. The
+    share `random_share` of each batch has random histories instead, which keep the classifier good off the beaten track.
+    """
+
+    max_queries: int | None = None
+    random_share: float = 0.25
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.random_share < 1:
+            raise ValueError(f"random_share is a share of the batch, at least 0 and below 1, not {self.random_share}.")
+
+    def sampler(self, stream: ShuffledRows, batch_size: int, generator: torch.Generator) -> Sampler:
+        return _CarriedSampler(stream, batch_size, self.max_queries, generator, self.random_share)
+
+
+HistorySettings = RandomHistories | RolledOutHistories | CarriedHistories
+
+
+def random_histories(rows: Rows, k: Tensor, generator: torch.Generator) -> History:
+    """Histories in which k (B,) queries, chosen uniformly, were asked on top of the opening."""
+    order = torch.rand(rows.available.shape, generator=generator, device=generator.device).argsort(dim=1)
+    first_k = torch.arange(order.shape[1], device=order.device) < k[:, None]
+    asked = torch.zeros_like(rows.available).scatter(1, order, first_k)
+    if rows.opening is not None:
+        asked |= rows.opening
+    return History(rows.x, asked & rows.available, asked)
+
+
+@torch.no_grad()
+def rolled_out_histories(rows: Rows, k: Tensor, pursuer: Pursuer) -> History:
+    """Histories of the first k (B,) queries the pursuer asks each row; rows that have theirs are not computed further."""
+    history = rows.start()
+    known, asked = history.known.clone(), history.asked.clone()
+    for step in range(int(k.max()) if len(k) else 0):
+        going = (k > step).nonzero()[:, 0]
+        part = History(rows.x[going], known[going], asked[going])
+        part = part.ask(choose(pursuer.scores(part), part.asked), rows.available[going])
+        known[going], asked[going] = part.known, part.asked
+    return History(rows.x, known, asked)
+
+
+class _RandomSampler(Sampler):
+    def draw(self, pursuer: Pursuer) -> Batch:
+        rows = self.stream.next(self.batch_size)
+        return Batch(rows, random_histories(rows, self._lengths(len(rows), self.max_queries), self.generator))
+
+
+class _RolledOutSampler(Sampler):
+    def draw(self, pursuer: Pursuer) -> Batch:
+        rows = self.stream.next(self.batch_size)
+        # After all queries nothing is left to choose, so that a rolled-out history stops one short.
+        k = self._lengths(len(rows), min(self.max_queries, rows.available.shape[1] - 1))
+        return Batch(rows, rolled_out_histories(rows, k, pursuer))
+
+
+class _CarriedSampler(Sampler):
+    def __init__(
+        self,
+        stream: ShuffledRows,
+        batch_size: int,
+        max_queries: int | None,
+        generator: torch.Generator,
+        random_share: float,
+    ):
+        super().__init__(stream, batch_size, max_queries, generator)
+        self.n_random = round(batch_size * random_share)
+        self.rows = stream.next(batch_size - self.n_random)
+        self.history = self.rows.start()
+        # Chains begin at different ages, lest all rows of a batch be at the same step.
+        self.age = self._lengths(len(self.rows), self.max_queries - 1)
+
+    def draw(self, pursuer: Pursuer) -> Batch:
+        if not self.n_random:
+            return Batch(self.rows, self.history)
+        fresh = self.stream.next(self.n_random)
+        drawn = random_histories(fresh, self._lengths(len(fresh), fresh.available.shape[1]), self.generator)
+        x = torch.cat([self.history.x, drawn.x])
+        rows = Rows(x, torch.cat([self.rows.available, fresh.available]), torch.cat([self.rows.y, fresh.y]))
+        return Batch(
+            rows, History(x, torch.cat([self.history.known, drawn.known]), torch.cat([self.history.asked, drawn.asked]))
+        )
+
+    def advance(self, query: Tensor) -> None:
+        history = self.history.ask(query[: len(self.rows)], self.rows.available)
+        self.age += 1
+        done = ((self.age >= self.max_queries) | history.asked.all(dim=1)).nonzero()[:, 0]
+        fresh = self.stream.next(len(done))
+        start = fresh.start()
+        replaced = [
+            old.index_copy(0, done, new)
+            for old, new in (
+                (self.rows.x, fresh.x),
+                (self.rows.available, fresh.available),
+                (self.rows.y, fresh.y),
+                (history.known, start.known),
+                (history.asked, start.asked),
+            )
+        ]
+        self._set(*replaced, self.age.index_fill(0, done, 0))
+
+    def _set(self, x: Tensor, available: Tensor, y: Tensor, known: Tensor, asked: Tensor, age: Tensor) -> None:
+        self.rows, self.history, self.age = Rows(x, available, y), History(x, known, asked), age
+
+    def state(self) -> dict[str, Tensor]:
+        rows, history = self.rows, self.history
+        return {
+            "x": rows.x,
+            "available": rows.available,
+            "y": rows.y,
+            "known": history.known,
+            "asked": history.asked,
+            "age": self.age,
+        }
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        self._set(**state)

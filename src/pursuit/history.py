@@ -1,0 +1,46 @@
+"""A history: what was asked so far and what is known from it."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class History:
+    """The histories of B rows.
+
+    `x` may hold answers nobody asked for: only those `known` are ever read. A query that was asked and could not be
+    answered is `asked` but not `known`; it is never asked again.
+    """
+
+    x: Tensor  # (B, *answer_shape)
+    known: Tensor  # (B, Q) bool
+    asked: Tensor  # (B, Q) bool
+
+    @classmethod
+    def start(cls, x: Tensor, n_queries: int, opening: Tensor | None = None) -> "History":
+        """Histories in which nothing was asked yet but the answers of `opening` (B, Q) are given unasked."""
+        if opening is None:
+            opening = torch.zeros(len(x), n_queries, dtype=torch.bool, device=x.device)
+        return cls(x, opening, opening)
+
+    def __len__(self) -> int:
+        return len(self.asked)
+
+    @property
+    def n_queries(self) -> Tensor:
+        """How many answers are revealed in each row: (B,)."""
+        return self.known.sum(1)
+
+    def ask(self, query: Tensor, available: Tensor | None = None) -> "History":
+        """Ask each row its `query` (B,); it becomes known where `available` (B, Q) says the row has an answer."""
+        column = query[:, None]
+        asked = self.asked.scatter(1, column, True)
+        answered = torch.ones_like(column, dtype=torch.bool) if available is None else available.gather(1, column)
+        known = self.known.scatter(1, column, self.known.gather(1, column) | answered)
+        return History(self.x, known, asked)
+
+    def rows(self, index: Tensor) -> "History":
+        """The histories of some rows: `index` is a list of rows or a mask (B,)."""
+        return History(self.x[index], self.known[index], self.asked[index])

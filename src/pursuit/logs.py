@@ -1,0 +1,70 @@
+"""Training logs: a CSV file or TensorBoard."""
+
+import csv
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+LogKind = Literal["csv", "tensorboard"]
+
+
+class Log(Protocol):
+    def write(self, values: dict[str, Any]) -> None: ...
+    def close(self) -> None: ...
+
+
+def open_log(folder: Path | None, kind: LogKind, n_kept: int) -> Log:
+    """A log in `folder` that goes on after its first `n_kept` entries; no folder, no log."""
+    if folder is None:
+        return _NoLog()
+    folder.mkdir(parents=True, exist_ok=True)
+    return _CSVLog(folder / "log.csv", n_kept) if kind == "csv" else _TensorBoardLog(folder / "tensorboard", n_kept)
+
+
+class _NoLog:
+    def write(self, values: dict[str, Any]) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+class _CSVLog:
+    """One line a report. Lines that a crashed run wrote after its last checkpoint are written anew."""
+
+    def __init__(self, path: Path, n_kept: int):
+        kept = path.read_text().splitlines()[: n_kept + 1] if n_kept and path.exists() else []
+        self._file = path.open("w", newline="")
+        self._file.writelines(f"{line}\n" for line in kept)
+        self._writer = csv.writer(self._file, lineterminator="\n")
+        self._has_header = bool(kept)
+
+    def write(self, values: dict[str, Any]) -> None:
+        if not self._has_header:
+            self._writer.writerow(values)
+            self._has_header = True
+        self._writer.writerow(f"{value:.6g}" if isinstance(value, float) else value for value in values.values())
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _TensorBoardLog:
+    def __init__(self, folder: Path, n_kept: int):
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise ValueError(
+                "TensorBoard is not installed: run pip install 'pursuit[tensorboard]', or log to CSV."
+            ) from None
+        self._writer = SummaryWriter(folder, purge_step=n_kept or None)
+        self._n = n_kept
+
+    def write(self, values: dict[str, Any]) -> None:
+        for name, value in values.items():
+            if value is not None:
+                self._writer.add_scalar(name, value, self._n)
+        self._n += 1
+
+    def close(self) -> None:
+        self._writer.close()

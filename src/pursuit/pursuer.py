@@ -1,0 +1,29 @@
+"""The one interface everything meets: a pursuer asks and believes."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from pursuit.history import History
+from pursuit.queries import QuerySet
+
+
+@runtime_checkable
+class Pursuer(Protocol):
+    """Two functions of a history: what to ask next and what to believe now."""
+
+    query_set: QuerySet
+    classes: Sequence[Any]
+
+    def scores(self, history: History) -> Tensor:
+        """How much each query should come next (B, Q), the highest first; asked queries are left out by the caller."""
+
+    def log_posterior(self, history: History) -> Tensor:
+        """The belief about the label now: log probabilities (B, C)."""
+
+
+def choose(scores: Tensor, asked: Tensor) -> Tensor:
+    """The query to ask next in each row (B,): the best one that was not asked yet."""
+    return scores.masked_fill(asked, -torch.inf).argmax(dim=1)

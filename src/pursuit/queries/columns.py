@@ -1,0 +1,323 @@
+"""Table columns as queries: yes/no, one of a list, or a number; a missing value is a query without an answer."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from pursuit.queries.queryset import Answers, Query, QuerySet
+
+MAX_CHOICES = 50
+"""A text column with more different values than this is no question with a list of answers."""
+NORMAL_RANGE = 3.0
+"""Standardised numbers beyond this are drawn in logarithmically, so that one outlier cannot drown a network."""
+NO_AND_YES = [
+    ("no", "yes"),
+    ("n", "y"),
+    ("false", "true"),
+    ("f", "t"),
+    ("0", "1"),
+    ("absent", "present"),
+    ("negative", "positive"),
+]
+
+
+@dataclass(frozen=True)
+class Choice(Query):
+    """A query answered by one of a list; with two choices it is a yes/no question, the second being yes."""
+
+    values: tuple[str | int | float | bool, ...] = ()
+    """The choices as they stand in the data, in the order of `choices`."""
+
+    def __post_init__(self) -> None:
+        if len(self.values) != len(self.choices):
+            object.__setattr__(self, "values", self.choices)
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.values in ((0, 1), (False, True))
+
+
+@dataclass(frozen=True)
+class Number(Query):
+    """A query answered by a number, which networks see as (number - centre) / spread."""
+
+    centre: float = 0.0
+    spread: float = 1.0
+
+
+def yes_no(name: str, text: str = "", cost: float = 1.0) -> Choice:
+    """A yes/no question about a column of 0 and 1 (or False and True)."""
+    return Choice(name, text or _wording(name, "{}?"), ("no", "yes"), cost, values=(0, 1))
+
+
+class ColumnQueries(QuerySet):
+    """One query a column of a table.
+
+    In the answer space a yes/no column is one feature of -1 or 1, a number one standardised feature, and a column with k other
+    choices k features of 0 or 1. With `mask`, the network also sees which queries are known: without it a number of
+    average size looks like no answer.
+    """
+
+    owner: Tensor
+
+    def __init__(self, columns: Sequence[Choice | Number], mask: bool = True):
+        super().__init__()
+        if not columns:
+            raise ValueError("The table has no columns to ask for: at least one besides the target is needed.")
+        names = [column.name for column in columns]
+        twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+        if twice:
+            raise ValueError(f"Column names must differ, but these occur more than once: {_some(twice)}.")
+        if not mask and any(isinstance(column, Number) for column in columns):
+            raise ValueError("Number columns need mask=True: without it an average number looks like no answer.")
+        self.queries: tuple[Choice | Number, ...] = tuple(columns)
+        self.mask = mask
+        self.widths = [1 if isinstance(c, Number) or len(c.choices) == 2 else len(c.choices) for c in columns]
+        self.starts = np.concatenate([[0], np.cumsum(self.widths)[:-1]]).tolist()
+        n_features = sum(self.widths)
+        self.answer_shape = (n_features,)
+        self.input_shape = (n_features + mask * len(columns),)
+        # owner[f] is the query that feature f belongs to: (F,)
+        self.register_buffer(
+            "owner", torch.arange(len(columns)).repeat_interleave(torch.tensor(self.widths)), persistent=False
+        )
+
+    @classmethod
+    def from_data(
+        cls,
+        data: Any,
+        texts: Mapping[str, str] | None = None,
+        costs: Mapping[str, float] | None = None,
+        mask: bool = True,
+    ) -> "ColumnQueries":
+        """Guess the kind of every column of a DataFrame or a 2-d array; `texts` and `costs` go by column name."""
+        frame = _frame(data)
+        texts, costs = texts or {}, costs or {}
+        stray = [str(name) for name in (*texts, *costs) if name not in set(frame.columns)]
+        if stray:
+            raise ValueError(f"texts and costs name columns that the table does not have: {_some(stray)}.")
+        _refuse_infinite(frame)
+        _refuse_free_text(frame)
+        columns = [_guess(str(name), frame.iloc[:, i]) for i, name in enumerate(frame.columns)]
+        worded = [replace(c, text=texts.get(c.name, c.text), cost=float(costs.get(c.name, c.cost))) for c in columns]
+        return cls(worded, mask)
+
+    def answers(self, data: Any) -> Answers:
+        """Read a DataFrame (columns are found by name) or a 2-d array (by position)."""
+        raw = self._codes(_frame(data, [query.name for query in self.queries]))  # (N, Q), NaN where missing
+        x = np.zeros((len(raw), *self.answer_shape), dtype=np.float32)
+        for i, (query, start, width) in enumerate(zip(self.queries, self.starts, self.widths, strict=True)):
+            values = raw[:, i]
+            present = ~np.isnan(values)
+            if isinstance(query, Number):
+                x[present, start] = _draw_in((values[present] - query.centre) / query.spread)
+            elif width == 1 and len(query.choices) == 2:
+                x[present, start] = 2 * values[present] - 1
+            else:
+                x[present.nonzero()[0], start + values[present].astype(int)] = 1
+        return Answers(torch.from_numpy(x), torch.from_numpy(~np.isnan(raw)))
+
+    def _codes(self, frame: pd.DataFrame) -> np.ndarray:
+        """The table as numbers: a choice by its place in the list, a missing value as NaN."""
+        _refuse_infinite(frame)
+        raw = np.empty(frame.shape)
+        for i, query in enumerate(self.queries):
+            series = frame.iloc[:, i]
+            if isinstance(query, Number):
+                values = pd.to_numeric(series, errors="coerce")
+            elif query.is_numeric and (pd.api.types.is_numeric_dtype(series) or pd.api.types.is_bool_dtype(series)):
+                values = series.where((series == 0) | (series == 1))
+            else:
+                values = series.astype(object).map({value: code for code, value in enumerate(query.values)})
+            raw[:, i] = values.to_numpy(dtype=float, na_value=np.nan)
+            unseen = series[np.isnan(raw[:, i]) & series.notna().to_numpy()]
+            if len(unseen):
+                wanted = "a number" if isinstance(query, Number) else f"one of {_some(list(query.values))}"
+                raise ValueError(
+                    f"Column '{query.name}' holds {unseen.iloc[0]!r}, "
+                    f"but {wanted} is expected, as in training. Correct the value, or leave it empty (None or NaN) to say that the answer is unknown."
+                )
+        return raw
+
+    def encode(self, x: Tensor, known: Tensor) -> Tensor:
+        known = known.to(x.dtype)
+        shown = known if len(self) == x.shape[1] else known[:, self.owner]  # (B, F)
+        return torch.cat([x * shown, known], dim=1) if self.mask else x * shown
+
+    def _features(self, query: int) -> slice:
+        return slice(self.starts[query], self.starts[query] + self.widths[query])
+
+    def describe(self, query: int, x: Tensor) -> str:
+        kind, features = self.queries[query], x[self._features(query)]
+        if isinstance(kind, Number):
+            return f"{kind.centre + kind.spread * _spread_out(float(features[0])):.6g}"
+        return kind.choices[int(features[0] > 0) if len(kind.choices) == 2 else int(features.argmax())]
+
+    def tell(self, x: Tensor, query: int, answer: Any) -> None:
+        kind, features = self.queries[query], x[self._features(query)]
+        if isinstance(kind, Number):
+            features[0] = float(_draw_in(np.float64((_number(kind, answer) - kind.centre) / kind.spread)))
+            return
+        code = _code(kind, answer)
+        if len(kind.choices) == 2:
+            features[0] = 2 * code - 1
+        else:
+            features.zero_()[code] = 1
+
+    def to_config(self) -> dict[str, Any]:
+        kinds = [{"kind": type(query).__name__, **asdict(query)} for query in self.queries]
+        return {"columns": kinds, "mask": self.mask}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "ColumnQueries":
+        columns = []
+        for column in config["columns"]:
+            fields = {
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in column.items()
+                if key != "kind"
+            }
+            columns.append({"Choice": Choice, "Number": Number}[column["kind"]](**fields))
+        return cls(columns, config["mask"])
+
+
+def _frame(data: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
+    """The data as a DataFrame with string column names, restricted to `names` where given."""
+    if isinstance(data, pd.DataFrame):
+        frame = data.set_axis([str(name) for name in data.columns], axis=1)
+        absent = [name for name in names or [] if name not in set(frame.columns)]
+        if absent:
+            raise ValueError(
+                f"The table lacks {len(absent)} of the columns of training: {_some(absent)}. Add them; unknown answers may stay empty."
+            )
+        frame = frame[list(names)] if names is not None else frame
+    else:
+        array = np.asarray(data)
+        if array.ndim != 2:
+            raise ValueError(
+                f"A table of rows and columns is expected, but the data have {array.ndim} dimensions. Reshape your data to two."
+            )
+        if names is not None and array.shape[1] != len(names):
+            raise ValueError(f"The table has {array.shape[1]} columns, but {len(names)} are expected, as in training.")
+        frame = pd.DataFrame(
+            array, columns=list(names) if names is not None else [f"x{i}" for i in range(array.shape[1])]
+        )
+    if len(frame) == 0:
+        raise ValueError("The table is empty: it has 0 rows, and at least one is needed.")
+    return frame
+
+
+def _guess(name: str, series: pd.Series) -> Choice | Number:
+    """The kind of query a column is, from its values."""
+    present = series.dropna()
+    distinct = present.unique()
+    if pd.api.types.is_datetime64_any_dtype(series) or pd.api.types.is_timedelta64_dtype(series):
+        raise ValueError(
+            f"Column '{name}' holds dates or times: turn it into numbers (days since …, month, hour) or leave it out."
+        )
+    if pd.api.types.is_numeric_dtype(series) or (
+        len(present) and all(isinstance(value, bool | np.bool_) for value in distinct)
+    ):
+        numbers = present.to_numpy(dtype=float)
+        if len(numbers) and np.isin(numbers, (0, 1)).all():
+            return yes_no(name)
+        low, centre, high = np.percentile(numbers, (25, 50, 75)) if len(numbers) else (0.0, 0.0, 0.0)
+        # The quartiles withstand outliers; 1.349 of them make a standard deviation if the column is normal.
+        spread = (high - low) / 1.349 or (float(np.std(numbers)) if len(numbers) else 0.0) or 1.0
+        return Number(name, _wording(name, "What is {}?"), centre=float(centre), spread=float(spread))
+    values = list(series.cat.categories) if isinstance(series.dtype, pd.CategoricalDtype) else sorted(distinct, key=str)
+    values = [value.item() if isinstance(value, np.generic) else value for value in values]
+    if len(values) == 2 and tuple(str(value).strip().lower() for value in reversed(values)) in NO_AND_YES:
+        values.reverse()
+    is_yes_no = tuple(str(value).strip().lower() for value in values) in NO_AND_YES
+    text = _wording(name, "{}?" if is_yes_no else "Which {}?")
+    return Choice(name, text, tuple(str(value) for value in values), values=tuple(values))
+
+
+def _wording(name: str, pattern: str) -> str:
+    """A question made from a column's name, which may be one already."""
+    words = name.strip().replace("_", " ")
+    return words if words.endswith("?") else pattern.format(words)
+
+
+def _refuse_infinite(frame: pd.DataFrame) -> None:
+    numeric = frame.select_dtypes("number")
+    found = np.isinf(numeric.to_numpy(dtype=float, na_value=np.nan)).any(axis=0)
+    infinite = [str(name) for name in numeric.columns[found]]
+    if infinite:
+        raise ValueError(
+            f"Infinite values (inf) in {_some(infinite)}: replace them by numbers, or by NaN if the answer is unknown."
+        )
+
+
+def _refuse_free_text(frame: pd.DataFrame) -> None:
+    """Name all text columns that are no questions at once, so that one correction is enough."""
+    problems = []
+    for i, name in enumerate(frame.columns):
+        series = frame.iloc[:, i]
+        if (
+            pd.api.types.is_numeric_dtype(series)
+            or isinstance(series.dtype, pd.CategoricalDtype)
+            or pd.api.types.is_datetime64_any_dtype(series)
+        ):
+            continue
+        distinct = series.dropna().astype(str).unique()
+        if len(distinct) <= MAX_CHOICES:
+            continue
+        stray = [text for text in distinct if pd.isna(pd.to_numeric(text, errors="coerce"))]
+        if len(stray) <= len(distinct) // 10:
+            problems.append(f"'{name}' (numbers but for {_some(stray)}: mark those as missing)")
+        else:
+            problems.append(f"'{name}' ({len(distinct)} different texts, such as {distinct[0]!r})")
+    if problems:
+        raise ValueError(
+            f"Not questions with a list of at most {MAX_CHOICES} answers: {_some(problems)}. Leave such columns out, or group their values."
+        )
+
+
+def _number(query: Number, answer: Any) -> float:
+    try:
+        number = float(answer)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"The answer to '{query.text}' is a number, not {answer!r}.")
+    return number
+
+
+def _code(query: Choice, answer: Any) -> int:
+    """The place of a person's answer in the list: the value itself, its words in any case, or their unique beginning."""
+    if not isinstance(answer, str) and answer in query.values:
+        return query.values.index(answer)
+    word = str(answer).strip().lower()
+    words = [choice.lower() for choice in query.choices]
+    if word in words:
+        return words.index(word)
+    begins = [i for i, choice in enumerate(words) if word and choice.startswith(word)]
+    if len(begins) != 1:
+        raise ValueError(f"The answer to '{query.text}' is one of {_some(list(query.choices), 12)}, not {answer!r}.")
+    return begins[0]
+
+
+def _draw_in(z: Any) -> Any:
+    """Standardised numbers, those beyond NORMAL_RANGE on a logarithmic scale that joins smoothly."""
+    far = np.maximum(np.abs(z) - NORMAL_RANGE, 0)
+    return np.clip(z, -NORMAL_RANGE, NORMAL_RANGE) + np.sign(z) * np.log1p(far)
+
+
+def _spread_out(z: float) -> float:
+    """The inverse of `_draw_in`."""
+    far = max(abs(z) - NORMAL_RANGE, 0.0)
+    return max(-NORMAL_RANGE, min(NORMAL_RANGE, z)) + math.copysign(math.expm1(far), z)
+
+
+def _some(items: Sequence[Any], most: int = 6) -> str:
+    """A list for a message, cut where it would get long."""
+    shown = ", ".join(str(item) for item in items[:most])
+    return shown + (f" and {len(items) - most} more" if len(items) > most else "")

@@ -1,0 +1,127 @@
+"""Image patches as queries: to ask a patch is to see its pixels."""
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pursuit.queries.queryset import Answers, Query, QuerySet
+
+SHADES = " ░▒▓█"
+WORDED_PIXELS = 9
+"""Up to this many pixels an answer is written pixel by pixel; above it, as mean brightness."""
+
+
+class PatchQueries(QuerySet):
+    """All patches of `size` x `size` pixels at steps of `stride` of a (channels, height, width) image.
+
+    Pixels between `low` and `high` are scaled to -1..1. With `mask`, a last input channel tells which pixels are known, so
+    that a pixel of middle brightness is not mistaken for an unknown one.
+    """
+
+    ones: Tensor
+
+    def __init__(
+        self,
+        image_shape: tuple[int, int, int],
+        size: int,
+        stride: int = 1,
+        low: float = 0.0,
+        high: float = 1.0,
+        mask: bool = True,
+    ):
+        super().__init__()
+        channels, height, width = image_shape
+        if not 1 <= size <= min(height, width):
+            raise ValueError(
+                f"A patch of {size}x{size} pixels does not fit an image of {height}x{width}: choose a smaller size."
+            )
+        if stride < 1:
+            raise ValueError(f"The stride between patches must be at least 1, not {stride}.")
+        if not low < high:
+            raise ValueError(f"Pixels must range from low to a larger high, not from {low} to {high}.")
+        self.image_shape, self.size, self.stride = (channels, height, width), size, stride
+        self.low, self.high, self.mask = low, high, mask
+        self.grid = ((height - size) // stride + 1, (width - size) // stride + 1)
+        self.answer_shape = self.image_shape
+        self.input_shape = (channels + mask, height, width)
+        self.queries = tuple(
+            Query(f"patch {row},{column}", f"What is in the {size}x{size} patch at row {row}, column {column}?")
+            for row in range(0, stride * self.grid[0], stride)
+            for column in range(0, stride * self.grid[1], stride)
+        )
+        self.register_buffer("ones", torch.ones(1, 1, size, size), persistent=False)
+
+    def answers(self, data: Any) -> Answers:
+        """Read images (N, C, H, W), (N, H, W) or flattened (N, C*H*W)."""
+        images = np.asarray(data, dtype=np.float32)
+        n_values = int(np.prod(self.image_shape))
+        if images.ndim < 2 or images[0:1].size not in (0, n_values):
+            raise ValueError(
+                f"Images of shape {self.image_shape} are expected, {n_values} values a row, but the data have shape {images.shape}."
+            )
+        if len(images) == 0:
+            raise ValueError("There are no images: at least one row is needed.")
+        if not np.isfinite(images).all():
+            raise ValueError("Some pixels are missing or infinite: replace them or leave these images out.")
+        x = torch.from_numpy(images.reshape(-1, *self.image_shape))
+        x = (x - self.low) * (2 / (self.high - self.low)) - 1
+        return Answers(x, torch.ones(len(x), len(self), dtype=torch.bool))
+
+    def pixels(self, known: Tensor) -> Tensor:
+        """Which pixels are seen once the patches `known` (B, Q) are: (B, 1, H, W), between 0 and 1."""
+        _, height, width = self.image_shape
+        seen = F.conv_transpose2d(known.view(-1, 1, *self.grid), self.ones.to(known.dtype), stride=self.stride)
+        # Patches overlap: a pixel seen twice is seen. Strides that do not fit leave a margin nobody can ask for.
+        return F.pad(seen, (0, width - seen.shape[3], 0, height - seen.shape[2])).clamp(max=1)
+
+    def encode(self, x: Tensor, known: Tensor) -> Tensor:
+        seen = self.pixels(known.to(x.dtype))  # (B, 1, H, W)
+        return torch.cat([x * seen, seen], dim=1) if self.mask else x * seen
+
+    def corner(self, query: int) -> tuple[int, int]:
+        """Row and column of the patch's upper left pixel."""
+        row, column = divmod(query, self.grid[1])
+        return row * self.stride, column * self.stride
+
+    def _patch(self, query: int, x: Tensor) -> Tensor:
+        row, column = self.corner(query)
+        return x[:, row : row + self.size, column : column + self.size]
+
+    def describe(self, query: int, x: Tensor) -> str:
+        brightness = ((self._patch(query, x).mean(0) + 1) / 2).clamp(0, 1)  # (size, size)
+        if brightness.numel() > WORDED_PIXELS:
+            return f"brightness {brightness.mean():.2f}"
+        return "/".join(
+            "".join(SHADES[round(value * (len(SHADES) - 1))] for value in row) for row in brightness.tolist()
+        )
+
+    def tell(self, x: Tensor, query: int, answer: Any) -> None:
+        patch = self._patch(query, x)
+        parts = answer.replace(",", " ").split() if isinstance(answer, str) else np.ravel(answer)
+        try:
+            values = torch.tensor([float(part) for part in parts], dtype=x.dtype)
+        except ValueError:
+            values = torch.empty(0)
+        if values.numel() != patch.numel() or not values.isfinite().all():
+            raise ValueError(
+                f"The answer to '{self.queries[query].text}' is {patch.numel()} pixel values between "
+                f"{self.low:g} and {self.high:g}, row by row, separated by spaces or commas."
+            )
+        patch.copy_(((values - self.low) * (2 / (self.high - self.low)) - 1).view_as(patch))
+
+    def to_config(self) -> dict[str, Any]:
+        return {
+            "image_shape": list(self.image_shape),
+            "size": self.size,
+            "stride": self.stride,
+            "low": self.low,
+            "high": self.high,
+            "mask": self.mask,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "PatchQueries":
+        return cls(**{**config, "image_shape": tuple(config["image_shape"])})

@@ -1,0 +1,112 @@
+"""A trained pursuer as a folder: `model.json` says what it is and `model.safetensors` holds the weights. Never a pickle."""
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+from safetensors import SafetensorError
+
+import pursuit
+from pursuit.checkpoints import DamagedFile, write_whole
+from pursuit.networks import MLP, Conv, NetworkSettings, SetNetwork
+from pursuit.queries import ColumnQueries, PatchQueries, QuerySet
+from pursuit.vip import VIP
+
+FORMAT = 1
+DESCRIPTION, WEIGHTS = "model.json", "model.safetensors"
+QUERY_SETS: dict[str, type[QuerySet]] = {kind.__name__: kind for kind in (ColumnQueries, PatchQueries)}
+NETWORKS: dict[str, type[NetworkSettings]] = {kind.__name__: kind for kind in (MLP, Conv, SetNetwork)}
+
+
+def save(folder: str | Path, model: VIP, notes: dict[str, Any] | None = None) -> None:
+    """Write `model` into `folder`, with `notes` (JSON values) beside it; an older model there is replaced."""
+    if model.settings is None:
+        raise ValueError("Only models made by VIP.build can be saved: the file must say how to build the networks.")
+    folder = Path(folder)
+    if folder.is_file():
+        raise ValueError(f"{folder} is a file, but a model is saved as a folder: choose another name.")
+    network, shared = model.settings
+    labels = np.asarray(model.classes)
+    # clone() parts tensors that a shared trunk has under two names
+    weights = safetensors.torch.save(
+        {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
+    )
+    description = {
+        "format": FORMAT,
+        "pursuit": pursuit.__version__,
+        "pursuer": "VIP",
+        "classes": {"dtype": labels.dtype.str, "labels": labels.tolist()},
+        "query_set": {"kind": type(model.query_set).__name__, **model.query_set.to_config()},
+        "network": {"kind": type(network).__name__, "shared": shared, **asdict(network)},
+        "weights_sha256": hashlib.sha256(weights).hexdigest(),
+        "notes": notes or {},
+    }
+    text = json.dumps(description, indent=1, ensure_ascii=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / WEIGHTS, weights)
+    write_whole(folder / DESCRIPTION, text.encode())
+
+
+def load(folder: str | Path) -> tuple[VIP, dict[str, Any]]:
+    """The model in `folder` and its notes; raises FileNotFoundError or DamagedFile with what is wrong."""
+    folder = Path(folder)
+    description = _read_description(folder)
+    try:
+        weights = (folder / WEIGHTS).read_bytes()
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"{folder} is no complete model: {WEIGHTS} is missing. Copy the whole folder, or save the model again."
+        ) from None
+    if hashlib.sha256(weights).hexdigest() != description.get("weights_sha256"):
+        raise DamagedFile(
+            f"{folder / WEIGHTS} is damaged or belongs to another {DESCRIPTION}. Copy the whole folder again, or train again."
+        )
+    try:
+        model = _build(description)
+        model.load_state_dict(safetensors.torch.load(weights))
+    except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
+        raise DamagedFile(
+            f"{folder / DESCRIPTION} is damaged: {error}. Copy the whole folder again, or train again."
+        ) from None
+    return model.eval(), description["notes"]
+
+
+def _read_description(folder: Path) -> dict[str, Any]:
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"There is no model folder {folder}. Train one with: pursuit train TASK_OR_CSV --out {folder}"
+        )
+    try:
+        description = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"{folder} is no model: {DESCRIPTION} is missing. Was its training interrupted? Go on with --resume."
+        ) from None
+    except (ValueError, OSError):
+        raise DamagedFile(
+            f"{folder / DESCRIPTION} is damaged: it is not JSON. Copy the whole folder again, or train again."
+        ) from None
+    version = description.get("format") if isinstance(description, dict) else None
+    if not isinstance(version, int):
+        raise DamagedFile(
+            f"{folder / DESCRIPTION} is damaged: it does not say its format. Copy the whole folder again, or train again."
+        )
+    if version > FORMAT:
+        raise DamagedFile(
+            f"{folder} was written by a newer pursuit ({description.get('pursuit')}, format {version}; this one reads up to {FORMAT}). "
+            "Update with: pip install --upgrade pursuit"
+        )
+    return description
+
+
+def _build(description: dict[str, Any]) -> VIP:
+    query_set = dict(description["query_set"])
+    network = {key: tuple(value) if isinstance(value, list) else value for key, value in description["network"].items()}
+    queries = QUERY_SETS[query_set.pop("kind")].from_config(query_set)
+    kind, shared = network.pop("kind"), network.pop("shared")
+    classes = np.array(description["classes"]["labels"], dtype=np.dtype(description["classes"]["dtype"]))
+    return VIP.build(queries, classes, NETWORKS[kind](**network), shared)

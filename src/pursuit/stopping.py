@@ -1,0 +1,163 @@
+"""Stopping rules: when enough was asked. They look at one step at a time and decide for each row by itself."""
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+
+_N = TypeVar("_N", int, float)
+
+
+class StoppingRule(ABC):
+    """Decides, row by row, whether to stop before the next query.
+
+    What a rule must remember of a row from step to step is its `memory` (B, memory_size), so that rows can leave a batch
+    and take their memory along.
+    """
+
+    memory_size = 0
+
+    def start(self, n_rows: int, device: torch.device | None = None) -> Tensor:
+        """The memory of rows that have seen nothing."""
+        return torch.zeros(n_rows, self.memory_size, device=device)
+
+    @abstractmethod
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor) -> tuple[Tensor, Tensor]:
+        """Whether to stop (B,) and the new memory, from the belief (B, C) now and the number of queries asked (B,)."""
+
+    def __or__(self, other: "StoppingRule") -> "AnyOf":
+        return AnyOf((self, other))
+
+
+@dataclass(frozen=True)
+class Budget(StoppingRule):
+    """Stop once `n` queries were asked, answered or not."""
+
+    n: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.n, bool) or self.n != int(self.n) or self.n < 0:
+            raise ValueError(f"A budget is a whole number of queries, 0 or more, not {self.n}.")
+
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor) -> tuple[Tensor, Tensor]:
+        return n_asked >= self.n, memory
+
+    def __str__(self) -> str:
+        return f"budget={self.n}"
+
+
+@dataclass(frozen=True)
+class Confidence(StoppingRule):
+    """Stop once the largest posterior reaches `level`: the paper's MAP criterion, with level = 1 - epsilon."""
+
+    level: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level <= 1:
+            raise ValueError(
+                f"A confidence level lies above 0 and at most at 1, as in confidence=0.95, not at {self.level}."
+            )
+
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor) -> tuple[Tensor, Tensor]:
+        return log_posterior.max(dim=1).values.exp() >= self.level, memory
+
+    def __str__(self) -> str:
+        return f"confidence={self.level}"
+
+
+@dataclass(frozen=True)
+class Stability(StoppingRule):
+    """Stop once the entropy of the posterior (in nats) changed by at most `epsilon` in each of the last `n` steps."""
+
+    epsilon: float
+    n: int = 1
+    memory_size = 2  # the entropy before, and for how many steps it has been stable
+
+    def __post_init__(self) -> None:
+        if not self.epsilon >= 0:
+            raise ValueError(
+                f"Stability takes an entropy change of 0 or more, as in stability=0.001, not {self.epsilon}."
+            )
+        if isinstance(self.n, bool) or self.n != int(self.n) or self.n < 1:
+            raise ValueError(f"Stability must hold for a whole number of steps, 1 or more, not {self.n}.")
+
+    def start(self, n_rows: int, device: torch.device | None = None) -> Tensor:
+        before = torch.full((n_rows, 1), torch.inf, device=device)  # no step is stable after nothing
+        return torch.cat([before, torch.zeros_like(before)], dim=1)
+
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor) -> tuple[Tensor, Tensor]:
+        now = entropy(log_posterior)
+        stable = (memory[:, 0] - now).abs() <= self.epsilon
+        run = torch.where(stable, memory[:, 1] + 1, 0)
+        return run >= self.n, torch.stack([now, run], dim=1)
+
+    def __str__(self) -> str:
+        return f"stability={self.epsilon}" + (f"x{self.n}" if self.n > 1 else "")
+
+
+@dataclass(frozen=True)
+class AnyOf(StoppingRule):
+    """Stop as soon as one of several rules says so; written `rule | rule`."""
+
+    rules: tuple[StoppingRule, ...]
+
+    @property
+    def memory_size(self) -> int:  # type: ignore[override]
+        return sum(rule.memory_size for rule in self.rules)
+
+    def start(self, n_rows: int, device: torch.device | None = None) -> Tensor:
+        return torch.cat([rule.start(n_rows, device) for rule in self.rules], dim=1)
+
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor) -> tuple[Tensor, Tensor]:
+        stops, memories = [], []
+        for rule, part in zip(self.rules, memory.split([rule.memory_size for rule in self.rules], dim=1), strict=True):
+            stop, part = rule.step(part, log_posterior, n_asked)
+            stops.append(stop)
+            memories.append(part)
+        return torch.stack(stops).any(dim=0), torch.cat(memories, dim=1)
+
+    def __or__(self, other: StoppingRule) -> "AnyOf":
+        return AnyOf((*self.rules, other))
+
+    def __str__(self) -> str:
+        return ",".join(str(rule) for rule in self.rules)
+
+
+def entropy(log_posterior: Tensor) -> Tensor:
+    """Entropy in nats of each row of log probabilities (B, C), where 0 log 0 is 0: (B,)."""
+    return torch.special.entr(log_posterior.exp()).sum(dim=1)
+
+
+def parse_stop(text: str) -> StoppingRule:
+    """Read a rule as written on the command line: `confidence=0.99`, `budget=20`, `stability=0.001x3`, or several with commas."""
+    rules = tuple(_parse_one(part.strip()) for part in text.split(","))
+    return rules[0] if len(rules) == 1 else AnyOf(rules)
+
+
+def _parse_one(text: str) -> StoppingRule:
+    number = r"([-+.\deE]+)"
+    if match := re.fullmatch(rf"confidence={number}", text):
+        return Confidence(_read(float, match[1], text))
+    if match := re.fullmatch(rf"budget={number}", text):
+        return Budget(_read(int, match[1], text))
+    if match := re.fullmatch(rf"stability={number}(?:x(\d+))?", text):
+        return Stability(_read(float, match[1], text), int(match[2] or 1))
+    raise _unreadable(text)
+
+
+def _read(kind: type[_N], number: str, text: str) -> _N:
+    try:
+        return kind(number)
+    except ValueError:
+        raise _unreadable(text) from None
+
+
+def _unreadable(text: str) -> ValueError:
+    return ValueError(
+        f"'{text}' is no stopping rule. Write confidence=0.99, budget=20 or stability=0.001 (stability=0.001x3 for three steps "
+        "running), or several with commas to stop at the first."
+    )

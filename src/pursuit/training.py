@@ -1,0 +1,386 @@
+"""The one training loop: stages of histories, schedules, devices, checkpoints, resume."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from pursuit.checkpoints import load_checkpoint, remove_checkpoints, save_checkpoint
+from pursuit.histories import CarriedHistories, HistorySettings, Rows, Sampler, ShuffledRows, rolled_out_histories
+from pursuit.logs import LogKind, open_log
+from pursuit.vip import VIP
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+REPORTS_PER_STAGE = 100
+"""How often a stage says how it does: each time it logs, looks at the held-out rows and may save a checkpoint."""
+HELD_OUT_SEED = 20230
+REFRESH_STEPS = 100
+"""Batches shown to averaged weights to measure their BatchNorm statistics."""
+
+
+@dataclass(frozen=True)
+class Adam:
+    lr: float = 1e-3
+    amsgrad: bool = False
+
+    def build(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        return torch.optim.Adam(parameters, lr=self.lr, amsgrad=self.amsgrad, foreach=True)
+
+
+@dataclass(frozen=True)
+class AdamW:
+    lr: float = 2e-3
+    weight_decay: float = 0.01
+
+    def build(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(parameters, lr=self.lr, weight_decay=self.weight_decay, fused=True)
+
+
+@dataclass(frozen=True)
+class SGD:
+    lr: float = 1e-2
+    momentum: float = 0.9
+
+    def build(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        return torch.optim.SGD(parameters, lr=self.lr, momentum=self.momentum, foreach=True)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One part of training. IRS, SBS and IRS+SBS of the paper are stages with random and with rolled-out histories."""
+
+    epochs: float
+    """Passes over the training rows; a fraction is allowed."""
+    histories: HistorySettings = field(default_factory=CarriedHistories)
+    optimizer: Adam | AdamW | SGD = field(default_factory=AdamW)
+    schedule: Literal["cosine", "constant"] = "cosine"
+    period: float | None = None
+    """Epochs in which the cosine falls from the full learning rate to zero; the whole stage by default. It rises again after."""
+    warmup: float = 0.05
+    """Share of the stage in which the learning rate rises from zero."""
+    tau: tuple[float, float] = (1.0, 0.2)
+    """Temperature of the straight-through softmax at the beginning and at the end."""
+    tau_share: float = 0.8
+    """Share of the stage after which tau has reached its end."""
+    batch_size: int = 128
+    average: float = 0.99
+    """Decay of the running average of the weights, which the stage ends with; 0 keeps the last weights."""
+
+    def __post_init__(self) -> None:
+        if not self.epochs > 0 or self.batch_size < 1:
+            raise ValueError(
+                f"A stage needs epochs above 0 and a batch size of at least 1, not {self.epochs} and {self.batch_size}."
+            )
+        if min(self.tau) <= 0:
+            raise ValueError(f"tau must be above 0 throughout, not {self.tau}.")
+        if not 0 <= self.average < 1 or not 0 <= self.warmup < 1 or not 0 < self.tau_share <= 1:
+            raise ValueError("average and warmup are shares from 0 to below 1, and tau_share is above 0 and at most 1.")
+
+    def n_steps(self, n_rows: int) -> int:
+        return max(1, round(self.epochs * n_rows / self.batch_size))
+
+    def lr_at(self, step: int, n_steps: int) -> float:
+        """The learning rate of a step, as a function of nothing else: a resumed run needs no scheduler's memory."""
+        rising = min(1.0, (step + 1) / (self.warmup * n_steps + 1))
+        if self.schedule == "constant":
+            return self.optimizer.lr * rising
+        done = step / n_steps * (self.epochs / self.period if self.period else 1.0)
+        return self.optimizer.lr * rising * 0.5 * (1 + math.cos(math.pi * done))
+
+    def tau_at(self, step: int, n_steps: int) -> float:
+        start, end = self.tau
+        return start + (end - start) * min(1.0, step / (self.tau_share * n_steps))
+
+
+@dataclass(frozen=True)
+class Report:
+    """How training stands."""
+
+    stage: int
+    step: int
+    n_steps: int
+    loss: float
+    lr: float
+    tau: float
+    held_out_loss: float | None
+    histories_per_second: float
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class EarlyStopping:
+    """End a stage once the loss on held-out rows has not improved for `patience` reports; keep the best weights."""
+
+    rows: Rows
+    patience: int = 20
+
+
+def train(
+    model: VIP,
+    rows: Rows,
+    stages: list[Stage],
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    precision: Any = "32-true",
+    early_stopping: EarlyStopping | None = None,
+    folder: Path | None = None,
+    resume: bool = False,
+    log: LogKind = "csv",
+    checkpoint_seconds: float = 5.0,
+    on_report: Callable[[Report], None] | None = None,
+) -> None:
+    """Train `model` in place on `rows`, stage after stage.
+
+    With a `folder`, progress is logged there and checkpoints are kept; `resume` goes on from the newest good one and, on
+    a CPU, ends with bit for bit the weights of a run that was never interrupted.
+    """
+    from lightning_fabric import Fabric  # takes seconds to import, and only training needs it
+
+    fabric = Fabric(accelerator=device, devices=1, precision=precision)
+    with _own_randomness(seed, fabric.device):
+        trainer = _Trainer(fabric, model, rows.to(fabric.device), stages, seed, early_stopping)
+        checkpoints = folder / "checkpoints" if folder else None
+        saved = load_checkpoint(checkpoints) if checkpoints and resume else None
+        if saved:
+            trainer.load_state(*saved)
+        elif checkpoints:
+            remove_checkpoints(checkpoints)
+        reports = open_log(folder, log, n_kept=trainer.n_reports)
+        last_saved = time.monotonic()
+        try:
+            for report in trainer.run():
+                reports.write(asdict(report))
+                if on_report:
+                    on_report(report)
+                if checkpoints and (
+                    time.monotonic() - last_saved >= checkpoint_seconds or report.step == report.n_steps
+                ):
+                    save_checkpoint(checkpoints, trainer.n_reports, *trainer.state())
+                    last_saved = time.monotonic()
+        finally:
+            reports.close()
+    model.to("cpu").eval()
+
+
+@contextmanager
+def _own_randomness(seed: int, device: torch.device) -> Iterator[None]:
+    """Seeded global randomness (dropout draws from it) that leaves the caller's untouched."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+class _Trainer:
+    """The state of training and how it moves on."""
+
+    def __init__(
+        self,
+        fabric: "Fabric",
+        model: VIP,
+        rows: Rows,
+        stages: list[Stage],
+        seed: int,
+        early_stopping: EarlyStopping | None,
+    ):
+        self.fabric, self.rows, self.stages = fabric, rows, stages
+        self.generator = torch.Generator(fabric.device).manual_seed(seed)
+        self.module = fabric.setup_module(model)
+        self.model = model
+        self.stream = ShuffledRows(rows, self.generator)
+        self.held_out = early_stopping.rows.to(fabric.device) if early_stopping else None
+        self.patience = early_stopping.patience if early_stopping else 0
+        self.n_reports = 0
+        self._begin(0)
+
+    def _begin(self, stage: int) -> None:
+        """Make ready for the first step of a stage."""
+        self.stage, self.step = stage, 0
+        settings = self.stages[stage]
+        self.sampler: Sampler = settings.histories.sampler(self.stream, settings.batch_size, self.generator)
+        self.parameters = [p for p in self.model.parameters() if p.requires_grad]
+        self.optimizer = self.fabric.setup_optimizers(settings.optimizer.build(self.parameters))
+        self.averaged = [p.detach().clone() for p in self.parameters] if settings.average else []
+        self.best: list[Tensor] = []
+        self.best_loss, self.reports_since_best = math.inf, 0
+
+    def run(self) -> Iterator[Report]:
+        """Train to the end, reporting on the way; the state may be saved whenever a report is out."""
+        while self.stage < len(self.stages):
+            settings = self.stages[self.stage]
+            n_steps = settings.n_steps(len(self.rows))
+            every = max(1, n_steps // REPORTS_PER_STAGE)
+            started, first_step, loss_sum, n_summed = (
+                time.monotonic(),
+                self.step,
+                torch.zeros((), device=self.fabric.device),
+                0,
+            )
+            while self.step < n_steps and not self._has_stopped():
+                loss_sum += self._train_step(settings, n_steps)
+                n_summed += 1
+                self.step += 1
+                if self.step % every == 0 or self.step == n_steps:
+                    held_out_loss = self._look_at_held_out(settings)
+                    self.n_reports += 1
+                    pace = (time.monotonic() - started) / (self.step - first_step)
+                    yield Report(
+                        self.stage + 1,
+                        self.step,
+                        n_steps,
+                        loss=float(loss_sum) / n_summed,
+                        lr=settings.lr_at(self.step - 1, n_steps),
+                        tau=settings.tau_at(self.step - 1, n_steps),
+                        held_out_loss=held_out_loss,
+                        histories_per_second=settings.batch_size / pace,
+                        seconds_left=pace * (n_steps - self.step),
+                    )
+                    loss_sum.zero_()
+                    n_summed = 0
+            self._end(settings)
+            if self.stage + 1 == len(self.stages):
+                return
+            self._begin(self.stage + 1)
+
+    def _train_step(self, settings: Stage, n_steps: int) -> Tensor:
+        for group in self.optimizer.param_groups:
+            group["lr"] = settings.lr_at(self.step, n_steps)
+        self.model.eval()
+        (rows, history) = self.sampler.draw(self.model)
+        self.module.train()
+        tau = settings.tau_at(self.step, n_steps)
+        loss, query = self.module(history.x, history.known, history.asked, rows.available, rows.y, tau)
+        self.fabric.backward(loss)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.sampler.advance(query)
+        if self.averaged:
+            # The average warms up, so that it does not remember the first weights for long.
+            decay = min(settings.average, (1 + self.step) / (10 + self.step))
+            torch._foreach_lerp_(self.averaged, [p.detach() for p in self.parameters], 1 - decay)
+        return loss.detach()
+
+    @contextmanager
+    def _weights(self, weights: list[Tensor]) -> Iterator[None]:
+        """Put `weights` in place of the model's for a while."""
+        own = [p.detach().clone() for p in self.parameters]
+        self._set_weights(weights)
+        yield
+        self._set_weights(own)
+
+    @torch.no_grad()
+    def _set_weights(self, weights: list[Tensor]) -> None:
+        torch._foreach_copy_(self.parameters, weights)
+
+    @torch.no_grad()
+    def _look_at_held_out(self, settings: Stage) -> float | None:
+        """The objective on held-out rows, each with a history of the querier's own; the same lengths every time."""
+        if self.held_out is None:
+            return None
+        rows = self.held_out
+        with self._weights(self.averaged or self.parameters):
+            self.model.eval()
+            generator = torch.Generator(self.fabric.device).manual_seed(HELD_OUT_SEED)
+            limit = settings.histories.max_queries or len(self.model.query_set)
+            k = torch.randint(
+                min(limit, len(self.model.query_set)), (len(rows),), generator=generator, device=generator.device
+            )
+            history = rolled_out_histories(rows, k, self.model)
+            loss = float(
+                self.model(history.x, history.known, history.asked, rows.available, rows.y, settings.tau[1])[0]
+            )
+            if loss < self.best_loss:
+                self.best_loss, self.reports_since_best = loss, 0
+                self.best = [p.detach().clone() for p in self.parameters]
+            else:
+                self.reports_since_best += 1
+        return loss
+
+    def _has_stopped(self) -> bool:
+        return self.held_out is not None and self.reports_since_best >= self.patience
+
+    def _end(self, settings: Stage) -> None:
+        """Keep the best weights where rows are held out for that, otherwise the averaged ones."""
+        if self.best or self.averaged:
+            self._set_weights(self.best or self.averaged)
+            self._refresh_batch_norm()
+
+    @torch.no_grad()
+    def _refresh_batch_norm(self) -> None:
+        """Measure the BatchNorm statistics of weights that no step was trained with."""
+        norms = [m for m in self.model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+        if not norms:
+            return
+        momenta = [norm.momentum for norm in norms]
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # a plain mean over all batches
+        for _ in range(REFRESH_STEPS):
+            self.model.eval()
+            (rows, history) = self.sampler.draw(self.model)
+            self.model.train()
+            _, query = self.model(history.x, history.known, history.asked, rows.available, rows.y, 1.0)
+            self.sampler.advance(query)
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Everything the rest of training depends on: tensors, and plain values."""
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        tensors |= {f"averaged.{i}": tensor for i, tensor in enumerate(self.averaged)}
+        tensors |= {f"best.{i}": tensor for i, tensor in enumerate(self.best)}
+        tensors |= {f"sampler.{name}": tensor for name, tensor in self.sampler.state().items()}
+        tensors |= {f"stream.{name}": tensor for name, tensor in self.stream.state().items()}
+        for i, state in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{i}.{name}": value for name, value in state.items() if value is not None}
+        tensors["generator"], tensors["randomness"] = self.generator.get_state(), torch.get_rng_state()
+        if self.fabric.device.type == "cuda":
+            tensors["cuda_randomness"] = torch.cuda.get_rng_state(self.fabric.device)
+        values = {
+            "stage": self.stage,
+            "step": self.step,
+            "n_reports": self.n_reports,
+            "best_loss": None if math.isinf(self.best_loss) else self.best_loss,
+            "reports_since_best": self.reports_since_best,
+        }
+        return {name: tensor.clone() for name, tensor in tensors.items()}, values
+
+    def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        self._begin(values["stage"])
+
+        def part(prefix: str) -> dict[str, Tensor]:
+            start = len(prefix) + 1
+            found = {name[start:]: tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}.")}
+            return {
+                name: tensor if "shuffle" in name else tensor.to(self.fabric.device) for name, tensor in found.items()
+            }
+
+        self.model.load_state_dict(part("model"))
+        self.averaged, self.best = (_in_order(part(name)) for name in ("averaged", "best"))
+        self.generator.set_state(tensors["generator"])
+        self.stream.load_state(part("stream"))
+        self.sampler.load_state(part("sampler"))
+        optimizer = self.optimizer.state_dict()
+        optimizer["state"] = {}
+        for name, value in part("optimizer").items():
+            index, key = name.split(".", 1)
+            optimizer["state"].setdefault(int(index), {})[key] = value
+        self.optimizer.load_state_dict(optimizer)
+        torch.set_rng_state(tensors["randomness"])
+        if self.fabric.device.type == "cuda" and "cuda_randomness" in tensors:
+            torch.cuda.set_rng_state(tensors["cuda_randomness"], self.fabric.device)
+        self.step, self.n_reports = values["step"], values["n_reports"]
+        self.best_loss = math.inf if values["best_loss"] is None else values["best_loss"]
+        self.reports_since_best = values["reports_since_best"]
+
+
+def _in_order(numbered: dict[str, Tensor]) -> list[Tensor]:
+    return [numbered[str(i)] for i in range(len(numbered))]

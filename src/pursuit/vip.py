@@ -1,0 +1,89 @@
+"""Variational Information Pursuit: the algorithm.
+
+A querier g scores queries and a classifier f predicts the label, both from a history S of answers. Trained together on
+
+    min over f, g of   E_{X, S} [ -log f(Y | {q, q(X)} u S) ],   q = argmax g(S)
+
+the querier comes to ask the query with the most mutual information with the label given the history, for the loss
+after an answer is least, on average, for the answer that tells most (docs/algorithm.md has the argument).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pursuit.history import History
+from pursuit.networks import NetworkSettings, default_network
+from pursuit.pursuer import choose
+from pursuit.queries import QuerySet
+
+ASKED = -1e9
+"""The score of a query that was asked already: low enough to get no share of a softmax, and finite if all were asked."""
+
+
+class VIP(nn.Module):
+    """A querier and a classifier over one query set: a pursuer that learns."""
+
+    log_prior: Tensor
+
+    def __init__(
+        self,
+        query_set: QuerySet,
+        classes: Sequence[Any],
+        querier: nn.Module,
+        classifier: nn.Module,
+        prior: Tensor | None = None,
+    ):
+        super().__init__()
+        self.query_set, self.classes = query_set, classes
+        self.settings: tuple[NetworkSettings, bool] | None = None
+        self.querier, self.classifier = querier, classifier
+        prior = torch.full((len(classes),), 1 / len(classes)) if prior is None else prior
+        self.register_buffer("log_prior", prior.log())  # (C,) what to believe when nothing is known
+
+    @classmethod
+    def build(
+        cls,
+        query_set: QuerySet,
+        classes: Sequence[Any],
+        network: NetworkSettings | None = None,
+        shared: bool = False,
+        prior: Tensor | None = None,
+    ) -> "VIP":
+        """A model with fresh networks, which it can be saved with; `shared` puts both on one trunk."""
+        network = network or default_network(query_set)
+        model = cls(query_set, classes, *network.build(query_set, len(classes), shared), prior)
+        model.settings = (network, shared)
+        return model
+
+    def forward(
+        self, x: Tensor, known: Tensor, asked: Tensor, available: Tensor, y: Tensor, tau: Tensor | float
+    ) -> tuple[Tensor, Tensor]:
+        """The V-IP objective on histories (`known`, `asked`) of rows `x` with labels `y`, and the queries chosen (B,)."""
+        known = known.to(x.dtype)
+        scores = self.querier(self.query_set.encode(x, known)).float()
+        query = choose_straight_through(scores, asked, tau)  # (B, Q) one-hot
+        answered = known + query * available  # a query without an answer reveals nothing
+        logits = self.classifier(self.query_set.encode(x, answered)).float()
+        return F.cross_entropy(logits, y), query.detach().argmax(dim=1)
+
+    def scores(self, history: History) -> Tensor:
+        return self.querier(self.query_set.encode(history.x, history.known)).float()
+
+    def log_posterior(self, history: History) -> Tensor:
+        logits = self.classifier(self.query_set.encode(history.x, history.known)).float()
+        # Training never shows the classifier an empty history; there the label's frequencies are the exact answer.
+        return torch.where(history.known.any(dim=1, keepdim=True), logits.log_softmax(dim=1), self.log_prior)
+
+
+def choose_straight_through(scores: Tensor, asked: Tensor, tau: Tensor | float) -> Tensor:
+    """One-hot choice (B, Q) of the best query not asked yet, whose gradient is that of softmax(scores / tau).
+
+    A row in which everything was asked chooses nothing: all zeros.
+    """
+    soft = (scores.masked_fill(asked, ASKED) / tau).softmax(dim=1)
+    hard = F.one_hot(choose(scores, asked), scores.shape[1])
+    return (hard + soft - soft.detach()) * ~asked
