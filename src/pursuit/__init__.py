@@ -1,11 +1,10 @@
 """Predictions that explain themselves by the questions they ask: Variational Information Pursuit."""
 
-from pursuit.version import __version__
-
 from pursuit.estimators import VIPClassifier
 from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, Query, QuerySet
 from pursuit.session import Session
 from pursuit.stopping import AnyOf, Budget, Confidence, Stability, StoppingRule
+from pursuit.version import __version__
 from pursuit.vip import VIP
 
 __all__ = [
@@ -23,4 +22,5 @@ __all__ = [
     "Stability",
     "StoppingRule",
     "VIPClassifier",
+    "__version__",
 ]

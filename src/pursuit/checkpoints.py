@@ -1,7 +1,7 @@
 """Files that are whole or not there: atomic writing, and checkpoints of tensors and JSON with a checksum.
 
-A checkpoint is one file: a safetensors body, whose metadata hold the JSON part, followed by the body's sha256. It is written
-beside its place and moved there, and a file whose checksum does not fit is never read as good.
+A checkpoint is one file: a safetensors body, whose metadata hold the JSON part, followed by the body's sha256. It is
+written beside its place and moved there, and a file whose checksum does not fit is never read as good.
 """
 
 import hashlib
@@ -34,8 +34,8 @@ def write_whole(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

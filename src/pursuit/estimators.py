@@ -28,7 +28,7 @@ from pursuit.training import EarlyStopping, Report, Stage, train
 from pursuit.vip import VIP
 
 DEFAULT_STOP = Confidence(0.99)
-DEFAULT_STEPS = 1500
+DEFAULT_STEPS = 1000
 DEFAULT_PASSES = 20
 CHAIN_QUERIES = 20
 """How far chains are carried in training by default; random histories cover what lies beyond."""
@@ -99,7 +99,8 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
     ) -> "VIPClassifier":
         """Learn what to ask and what to believe from rows X with labels y.
 
-        With a `folder`, training is logged there and can go on with `resume` after a crash; `on_report` hears how it does.
+        With a `folder`, training is logged there and can go on with `resume` after a crash; `on_report` hears how it
+        does.
         """
         self._stopping_rule()  # a wrong rule is better told before training than after
         if not 0 <= self.held_out < 1:
@@ -110,7 +111,8 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"The labels have only one class ({self.classes_[0]!r}): there is nothing to tell apart. At least two are needed."
+                f"The labels have only one class ({self.classes_[0]!r}): there is nothing to tell "
+                "apart. At least two are needed."
             )
         rows = self._rows(query_set, X, codes)
         seed = int(check_random_state(self.random_state).randint(2**31))
@@ -258,7 +260,8 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
 
 
 def default_stages(n_rows: int, n_queries: int, max_queries: int | None = None) -> list[Stage]:
-    """One stage that suits the size of the data: small tables are seen often, large ones a few times in larger batches."""
+    """One stage that suits the size of the data: small tables are seen often, large ones a few times in larger
+    batches."""
     batch_size = 128 if n_rows < 20_000 else 512
     epochs = max(DEFAULT_STEPS * batch_size / n_rows, DEFAULT_PASSES)
     longest = min(n_queries, max_queries or n_queries, CHAIN_QUERIES)

@@ -59,7 +59,7 @@ def evaluate(
     """Ask every row everything (or `max_queries`), a bounded batch at a time, and look back for the stopping rule."""
     n_queries = len(pursuer.query_set)
     longest = n_queries if max_queries is None else min(max_queries, n_queries)
-    right_by_n, right_with_all = torch.zeros(longest + 1), 0
+    right_by_n, right_with_all = torch.zeros(longest + 1), 0.0
     stopped: list[Tensor] = []
     for start in range(0, len(rows), batch_rows):
         part = rows.take(torch.arange(start, min(start + batch_rows, len(rows))))
@@ -76,7 +76,8 @@ def evaluate(
 
 
 def _evaluate_batch(pursuer: Pursuer, rows: Rows, stop: StoppingRule | None, longest: int) -> tuple[Tensor, Tensor]:
-    """Whether each row is right after k answers (B, longest + 1), and (queries, asked, right, confidence) at the stop (B, 4)."""
+    """Whether each row is right after k answers (B, longest + 1), and (queries, asked, right, confidence) at the stop
+    (B, 4)."""
     n_rows = len(rows)
     right = torch.zeros(n_rows, longest + 1)
     n_opened = rows.start().asked.sum(dim=1)

@@ -1,7 +1,7 @@
 """Exact Information Pursuit, where the distribution of answers and labels is known: a pursuer, and the judge of V-IP.
 
-Both pursuers work on column queries whose answers are choices. Their scores are the mutual information I(answer; label |
-history) of each query in nats.
+Both pursuers work on column queries whose answers are choices. Their scores are the mutual information I(answer;
+label | history) of each query in nats.
 """
 
 from collections.abc import Sequence
@@ -58,8 +58,8 @@ class _Choices(nn.Module):
 class IndependentIP(_Choices):
     """Exact IP where answers are independent given the label: two matrix products a step.
 
-    `prior` is (C,) and `likelihood` (C, A) holds P(choice | label), the choices of one query after the other in the order
-    of the query set; `from_yes` takes P(yes | label) (C, Q) where all queries are yes/no.
+    `prior` is (C,) and `likelihood` (C, A) holds P(choice | label), the choices of one query after the other in the
+    order of the query set; `from_yes` takes P(yes | label) (C, Q) where all queries are yes/no.
     """
 
     prior: Tensor
@@ -72,7 +72,8 @@ class IndependentIP(_Choices):
         likelihood = likelihood.double()
         if likelihood.shape != (len(classes), len(self.query_of)):
             raise ValueError(
-                f"likelihood must have shape {(len(classes), len(self.query_of))}, a probability for every class and choice, "
+                f"likelihood must have shape {(len(classes), len(self.query_of))}, a probability for "
+                "every class and choice, "
                 f"not {tuple(likelihood.shape)}."
             )
         if not torch.allclose(self.by_query(likelihood), torch.ones(1, dtype=torch.double), atol=1e-6):
@@ -101,7 +102,8 @@ class IndependentIP(_Choices):
 class TableIP(_Choices):
     """Exact IP where the joint distribution is a table: W possible worlds, each with its answers and label weights.
 
-    `x` (W, *answer_shape) has the answers in each world and `weights` (W, C) the probability of that world with each label.
+    `x` (W, *answer_shape) has the answers in each world and `weights` (W, C) the probability of that world with each
+    label.
     """
 
     weights: Tensor

@@ -1,7 +1,8 @@
 """The distributions of histories to train on: random, or biased by the current querier.
 
 A sampler gives one `Batch` a training step and is told which queries the querier chose in it. All randomness comes from
-the generator it is given, and its whole state can be saved, so that training goes on after a crash as if nothing happened.
+the generator it is given, and its whole state can be saved, so that training goes on after a crash as if nothing
+happened.
 """
 
 from abc import ABC, abstractmethod
@@ -82,6 +83,9 @@ class ShuffledRows:
 class Sampler(ABC):
     """Gives batches of histories and hears what the querier chose in them."""
 
+    asks_querier = False
+    """Whether `draw` runs the querier."""
+
     def __init__(self, stream: ShuffledRows, batch_size: int, max_queries: int | None, generator: torch.Generator):
         self.stream, self.batch_size, self.generator = stream, batch_size, generator
         n_queries = stream.rows.available.shape[1]
@@ -93,6 +97,7 @@ class Sampler(ABC):
 
     def advance(self, query: Tensor) -> None:
         """Hear the queries (B,) chosen for the histories drawn last."""
+        return
 
     def state(self) -> dict[str, Tensor]:
         return {}
@@ -106,7 +111,8 @@ class Sampler(ABC):
 
 @dataclass(frozen=True)
 class RandomHistories:
-    """k uniform on 0..max_queries (all queries by default), then k queries uniformly: the paper's initial random sampling."""
+    """k uniform on 0..max_queries (all queries by default), then k queries uniformly: the paper's initial random
+    sampling."""
 
     max_queries: int | None = None
 
@@ -116,7 +122,8 @@ class RandomHistories:
 
 @dataclass(frozen=True)
 class RolledOutHistories:
-    """k uniform on 0..max_queries, then the first k queries of the current querier: the paper's subsequent biased sampling."""
+    """k uniform on 0..max_queries, then the first k queries of the current querier: the paper's subsequent biased
+    sampling."""
 
     max_queries: int | None = None
 
@@ -128,8 +135,9 @@ class RolledOutHistories:
 class CarriedHistories:
     """Biased histories for the price of one forward pass: every row carries its own chain on from step to step.
 
-    A chain starts anew with a fresh row after `max_queries` queries, so that its length is uniform on 0..max_queries - 1. The
-    share `random_share` of each batch has random histories instead, which keep the classifier good off the beaten track.
+    A chain starts anew with a fresh row after `max_queries` queries, so that its length is uniform on 0..max_queries
+    - 1. The share `random_share` of each batch has random histories instead, which keep the classifier good off the
+    beaten track.
     """
 
     max_queries: int | None = None
@@ -158,7 +166,8 @@ def random_histories(rows: Rows, k: Tensor, generator: torch.Generator) -> Histo
 
 @torch.no_grad()
 def rolled_out_histories(rows: Rows, k: Tensor, pursuer: Pursuer) -> History:
-    """Histories of the first k (B,) queries the pursuer asks each row; rows that have theirs are not computed further."""
+    """Histories of the first k (B,) queries the pursuer asks each row; rows that have theirs are not computed
+    further."""
     history = rows.start()
     known, asked = history.known.clone(), history.asked.clone()
     for step in range(int(k.max()) if len(k) else 0):
@@ -176,6 +185,8 @@ class _RandomSampler(Sampler):
 
 
 class _RolledOutSampler(Sampler):
+    asks_querier = True
+
     def draw(self, pursuer: Pursuer) -> Batch:
         rows = self.stream.next(self.batch_size)
         # After all queries nothing is left to choose, so that a rolled-out history stops one short.
@@ -216,7 +227,7 @@ class _CarriedSampler(Sampler):
         done = ((self.age >= self.max_queries) | history.asked.all(dim=1)).nonzero()[:, 0]
         fresh = self.stream.next(len(done))
         start = fresh.start()
-        replaced = [
+        x, available, y, known, asked = (
             old.index_copy(0, done, new)
             for old, new in (
                 (self.rows.x, fresh.x),
@@ -225,8 +236,8 @@ class _CarriedSampler(Sampler):
                 (history.known, start.known),
                 (history.asked, start.asked),
             )
-        ]
-        self._set(*replaced, self.age.index_fill(0, done, 0))
+        )
+        self._set(x, available, y, known, asked, self.age.index_fill(0, done, 0))
 
     def _set(self, x: Tensor, available: Tensor, y: Tensor, known: Tensor, asked: Tensor, age: Tensor) -> None:
         self.rows, self.history, self.age = Rows(x, available, y), History(x, known, asked), age

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -51,8 +52,8 @@ class MLP(NetworkSettings):
 class Conv(NetworkSettings):
     """A convolutional encoder for patches; the querier decodes it to one score a patch.
 
-    Each pair of `channels` is two 3x3 convolutions followed by pooling; the decoder goes the same way back. The querier's
-    scores are the sum of a local term, read off the decoded map at each patch, and a global one.
+    Each pair of `channels` is two 3x3 convolutions followed by pooling; the decoder goes the same way back. The
+    querier's scores are the sum of a local term, read off the decoded map at each patch, and a global one.
     """
 
     channels: tuple[int, ...] = (32, 64, 128, 256)
@@ -70,7 +71,8 @@ class Conv(NetworkSettings):
         smallest = (height // 2**n_poolings) * (width // 2**n_poolings)
         if smallest == 0:
             raise ValueError(
-                f"{len(self.channels)} convolutions pool {n_poolings} times, too often for {height}x{width} pixels: use fewer channels."
+                f"{len(self.channels)} convolutions pool {n_poolings} times, too often for "
+                f"{height}x{width} pixels: use fewer channels."
             )
         n_features = self.channels[-1] * smallest
 
@@ -86,8 +88,8 @@ class Conv(NetworkSettings):
 class SetNetwork(NetworkSettings):
     """The set network of the medical tasks: every known answer is embedded, and the embeddings are added or maximised.
 
-    A feature f of query j with answer a gives W [a, a e_f, b_j]: linear in a. A sum over answers is therefore two matrix
-    products, whatever the number of answers.
+    A feature f of query j with answer a gives W [a, a e_f, b_j]: linear in a. A sum over answers is therefore two
+    matrix products, whatever the number of answers.
     """
 
     embedding: int = 400
@@ -111,7 +113,8 @@ def default_network(query_set: QuerySet) -> NetworkSettings:
     """A fair choice where the user makes none: convolutions for images, small dense networks otherwise."""
     if isinstance(query_set, PatchQueries) and min(query_set.image_shape[1:]) >= 16:
         return Conv()
-    return MLP(hidden=(256, 256), dropout=0.3)
+    width = 128 if len(query_set) < 64 else 256
+    return MLP(hidden=(width, width), dropout=0.3)
 
 
 def _dense(n_inputs: int, hidden: tuple[int, ...], dropout: float) -> list[nn.Module]:
@@ -136,7 +139,7 @@ class _Encoder(nn.Module):
     def __init__(self, n_inputs: int, channels: tuple[int, ...]):
         super().__init__()
         sizes = [n_inputs, *channels]
-        convolutions = [_convolution(a, b) for a, b in zip(sizes, sizes[1:], strict=False)]
+        convolutions = [_convolution(a, b) for a, b in pairwise(sizes)]
         self.blocks = nn.ModuleList(nn.Sequential(*convolutions[i : i + 2]) for i in range(0, len(convolutions), 2))
 
     def forward(self, image: Tensor) -> list[Tensor]:
@@ -164,7 +167,7 @@ class _PatchScores(nn.Module):
     def __init__(self, query_set: PatchQueries, channels: tuple[int, ...], overall: nn.Module):
         super().__init__()
         deep = [block[-1] for block in (channels[i : i + 2] for i in range(0, len(channels), 2))]
-        self.up = nn.ModuleList(_convolution(below + here, here) for here, below in zip(deep, deep[1:], strict=False))
+        self.up = nn.ModuleList(_convolution(below + here, here) for here, below in pairwise(deep))
         # A patch's score is read off all the pixels the patch covers.
         self.local = nn.Conv2d(deep[0], 1, query_set.size, stride=query_set.stride)
         self.overall = overall

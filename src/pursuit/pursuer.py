@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from pursuit.history import History
 from pursuit.queries import QuerySet
+
+Labels = Sequence[Any] | np.ndarray
 
 
 @runtime_checkable
@@ -15,7 +18,7 @@ class Pursuer(Protocol):
     """Two functions of a history: what to ask next and what to believe now."""
 
     query_set: QuerySet
-    classes: Sequence[Any]
+    classes: Labels
 
     def scores(self, history: History) -> Tensor:
         """How much each query should come next (B, Q), the highest first; asked queries are left out by the caller."""

@@ -1,4 +1,5 @@
-"""A trained pursuer as a folder: `model.json` says what it is and `model.safetensors` holds the weights. Never a pickle."""
+"""A trained pursuer as a folder: `model.json` says what it is and `model.safetensors` holds the weights. Never a
+pickle."""
 
 import hashlib
 import json
@@ -10,10 +11,10 @@ import numpy as np
 import safetensors.torch
 from safetensors import SafetensorError
 
-import pursuit
 from pursuit.checkpoints import DamagedFile, write_whole
 from pursuit.networks import MLP, Conv, NetworkSettings, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet
+from pursuit.version import __version__
 from pursuit.vip import VIP
 
 FORMAT = 1
@@ -37,7 +38,7 @@ def save(folder: str | Path, model: VIP, notes: dict[str, Any] | None = None) ->
     )
     description = {
         "format": FORMAT,
-        "pursuit": pursuit.__version__,
+        "pursuit": __version__,
         "pursuer": "VIP",
         "classes": {"dtype": labels.dtype.str, "labels": labels.tolist()},
         "query_set": {"kind": type(model.query_set).__name__, **model.query_set.to_config()},
@@ -63,7 +64,8 @@ def load(folder: str | Path) -> tuple[VIP, dict[str, Any]]:
         ) from None
     if hashlib.sha256(weights).hexdigest() != description.get("weights_sha256"):
         raise DamagedFile(
-            f"{folder / WEIGHTS} is damaged or belongs to another {DESCRIPTION}. Copy the whole folder again, or train again."
+            f"{folder / WEIGHTS} is damaged or belongs to another {DESCRIPTION}. Copy the whole folder"
+            " again, or train again."
         )
     try:
         model = _build(description)
@@ -93,11 +95,13 @@ def _read_description(folder: Path) -> dict[str, Any]:
     version = description.get("format") if isinstance(description, dict) else None
     if not isinstance(version, int):
         raise DamagedFile(
-            f"{folder / DESCRIPTION} is damaged: it does not say its format. Copy the whole folder again, or train again."
+            f"{folder / DESCRIPTION} is damaged: it does not say its format. Copy the whole folder "
+            "again, or train again."
         )
     if version > FORMAT:
         raise DamagedFile(
-            f"{folder} was written by a newer pursuit ({description.get('pursuit')}, format {version}; this one reads up to {FORMAT}). "
+            f"{folder} was written by a newer pursuit ({description.get('pursuit')}, format {version};"
+            f" this one reads up to {FORMAT}). "
             "Update with: pip install --upgrade pursuit"
         )
     return description
@@ -105,7 +109,9 @@ def _read_description(folder: Path) -> dict[str, Any]:
 
 def _build(description: dict[str, Any]) -> VIP:
     query_set = dict(description["query_set"])
-    network = {key: tuple(value) if isinstance(value, list) else value for key, value in description["network"].items()}
+    network: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in description["network"].items()
+    }
     queries = QUERY_SETS[query_set.pop("kind")].from_config(query_set)
     kind, shared = network.pop("kind"), network.pop("shared")
     classes = np.array(description["classes"]["labels"], dtype=np.dtype(description["classes"]["dtype"]))

@@ -75,7 +75,8 @@ class Session:
         """The next question; the same one until it is answered or skipped."""
         if self.done:
             raise ValueError(
-                f"The session is finished: the prediction is {self.prediction}. Take an answer back with undo() to go on."
+                f"The session is finished: the prediction is {self.prediction}. Take an answer back "
+                "with undo() to go on."
             )
         history = self._history(len(self._entries))
         scores = self.pursuer.scores(history)

@@ -8,15 +8,14 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-
 _N = TypeVar("_N", int, float)
 
 
 class StoppingRule(ABC):
     """Decides, row by row, whether to stop before the next query.
 
-    What a rule must remember of a row from step to step is its `memory` (B, memory_size), so that rows can leave a batch
-    and take their memory along.
+    What a rule must remember of a row from step to step is its `memory` (B, memory_size), so that rows can leave a
+    batch and take their memory along.
     """
 
     memory_size = 0
@@ -133,7 +132,8 @@ def entropy(log_posterior: Tensor) -> Tensor:
 
 
 def parse_stop(text: str) -> StoppingRule:
-    """Read a rule as written on the command line: `confidence=0.99`, `budget=20`, `stability=0.001x3`, or several with commas."""
+    """Read a rule as written on the command line: `confidence=0.99`, `budget=20`, `stability=0.001x3`, or several
+    with commas."""
     rules = tuple(_parse_one(part.strip()) for part in text.split(","))
     return rules[0] if len(rules) == 1 else AnyOf(rules)
 
@@ -158,6 +158,7 @@ def _read(kind: type[_N], number: str, text: str) -> _N:
 
 def _unreadable(text: str) -> ValueError:
     return ValueError(
-        f"'{text}' is no stopping rule. Write confidence=0.99, budget=20 or stability=0.001 (stability=0.001x3 for three steps "
+        f"'{text}' is no stopping rule. Write confidence=0.99, budget=20 or stability=0.001 "
+        "(stability=0.001x3 for three steps "
         "running), or several with commas to stop at the first."
     )

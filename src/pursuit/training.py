@@ -12,7 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from pursuit.checkpoints import load_checkpoint, remove_checkpoints, save_checkpoint
-from pursuit.histories import CarriedHistories, HistorySettings, Rows, Sampler, ShuffledRows, rolled_out_histories
+from pursuit.histories import (
+    Batch,
+    CarriedHistories,
+    HistorySettings,
+    Rows,
+    Sampler,
+    ShuffledRows,
+    rolled_out_histories,
+)
 from pursuit.logs import LogKind, open_log
 from pursuit.vip import VIP
 
@@ -31,7 +39,7 @@ class Adam:
     lr: float = 1e-3
     amsgrad: bool = False
 
-    def build(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    def build(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
         return torch.optim.Adam(parameters, lr=self.lr, amsgrad=self.amsgrad, foreach=True)
 
 
@@ -40,7 +48,7 @@ class AdamW:
     lr: float = 2e-3
     weight_decay: float = 0.01
 
-    def build(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    def build(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
         return torch.optim.AdamW(parameters, lr=self.lr, weight_decay=self.weight_decay, fused=True)
 
 
@@ -49,7 +57,7 @@ class SGD:
     lr: float = 1e-2
     momentum: float = 0.9
 
-    def build(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    def build(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
         return torch.optim.SGD(parameters, lr=self.lr, momentum=self.momentum, foreach=True)
 
 
@@ -63,7 +71,8 @@ class Stage:
     optimizer: Adam | AdamW | SGD = field(default_factory=AdamW)
     schedule: Literal["cosine", "constant"] = "cosine"
     period: float | None = None
-    """Epochs in which the cosine falls from the full learning rate to zero; the whole stage by default. It rises again after."""
+    """Epochs in which the cosine falls from the full learning rate to zero; the whole stage by default. It rises
+    again after."""
     warmup: float = 0.05
     """Share of the stage in which the learning rate rises from zero."""
     tau: tuple[float, float] = (1.0, 0.2)
@@ -140,8 +149,8 @@ def train(
 ) -> None:
     """Train `model` in place on `rows`, stage after stage.
 
-    With a `folder`, progress is logged there and checkpoints are kept; `resume` goes on from the newest good one and, on
-    a CPU, ends with bit for bit the weights of a run that was never interrupted.
+    With a `folder`, progress is logged there and checkpoints are kept; `resume` goes on from the newest good one and,
+    on a CPU, ends with bit for bit the weights of a run that was never interrupted.
     """
     from lightning_fabric import Fabric  # takes seconds to import, and only training needs it
 
@@ -206,8 +215,8 @@ class _Trainer:
         self.stage, self.step = stage, 0
         settings = self.stages[stage]
         self.sampler: Sampler = settings.histories.sampler(self.stream, settings.batch_size, self.generator)
-        self.parameters = [p for p in self.model.parameters() if p.requires_grad]
-        self.optimizer = self.fabric.setup_optimizers(settings.optimizer.build(self.parameters))
+        self.parameters: list[Tensor] = [p for p in self.model.parameters() if p.requires_grad]
+        self.optimizer: Any = self.fabric.setup_optimizers(settings.optimizer.build(self.parameters))
         self.averaged = [p.detach().clone() for p in self.parameters] if settings.average else []
         self.best: list[Tensor] = []
         self.best_loss, self.reports_since_best = math.inf, 0
@@ -253,9 +262,7 @@ class _Trainer:
     def _train_step(self, settings: Stage, n_steps: int) -> Tensor:
         for group in self.optimizer.param_groups:
             group["lr"] = settings.lr_at(self.step, n_steps)
-        self.model.eval()
-        (rows, history) = self.sampler.draw(self.model)
-        self.module.train()
+        rows, history = self._draw()
         tau = settings.tau_at(self.step, n_steps)
         loss, query = self.module(history.x, history.known, history.asked, rows.available, rows.y, tau)
         self.fabric.backward(loss)
@@ -267,6 +274,15 @@ class _Trainer:
             decay = min(settings.average, (1 + self.step) / (10 + self.step))
             torch._foreach_lerp_(self.averaged, [p.detach() for p in self.parameters], 1 - decay)
         return loss.detach()
+
+    def _draw(self) -> Batch:
+        """The next histories, and the model ready to learn from them."""
+        if self.sampler.asks_querier:
+            self.model.eval()  # histories are those of use, without dropout
+        batch = self.sampler.draw(self.model)
+        if not self.model.training:
+            self.model.train()
+        return batch
 
     @contextmanager
     def _weights(self, weights: list[Tensor]) -> Iterator[None]:
@@ -324,9 +340,7 @@ class _Trainer:
             norm.reset_running_stats()
             norm.momentum = None  # a plain mean over all batches
         for _ in range(REFRESH_STEPS):
-            self.model.eval()
-            (rows, history) = self.sampler.draw(self.model)
-            self.model.train()
+            rows, history = self._draw()
             _, query = self.model(history.x, history.known, history.asked, rows.available, rows.y, 1.0)
             self.sampler.advance(query)
         for norm, momentum in zip(norms, momenta, strict=True):

@@ -8,20 +8,18 @@ the querier comes to ask the query with the most mutual information with the lab
 after an answer is least, on average, for the answer that tells most (docs/algorithm.md has the argument).
 """
 
-from collections.abc import Sequence
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pursuit.history import History
 from pursuit.networks import NetworkSettings, default_network
-from pursuit.pursuer import choose
+from pursuit.pursuer import Labels, choose
 from pursuit.queries import QuerySet
 
 ASKED = -1e9
-"""The score of a query that was asked already: low enough to get no share of a softmax, and finite if all were asked."""
+"""The score of a query that was asked already: low enough to get no share of a softmax, and finite if all were
+asked."""
 
 
 class VIP(nn.Module):
@@ -32,7 +30,7 @@ class VIP(nn.Module):
     def __init__(
         self,
         query_set: QuerySet,
-        classes: Sequence[Any],
+        classes: Labels,
         querier: nn.Module,
         classifier: nn.Module,
         prior: Tensor | None = None,
@@ -48,7 +46,7 @@ class VIP(nn.Module):
     def build(
         cls,
         query_set: QuerySet,
-        classes: Sequence[Any],
+        classes: Labels,
         network: NetworkSettings | None = None,
         shared: bool = False,
         prior: Tensor | None = None,
@@ -62,7 +60,8 @@ class VIP(nn.Module):
     def forward(
         self, x: Tensor, known: Tensor, asked: Tensor, available: Tensor, y: Tensor, tau: Tensor | float
     ) -> tuple[Tensor, Tensor]:
-        """The V-IP objective on histories (`known`, `asked`) of rows `x` with labels `y`, and the queries chosen (B,)."""
+        """The V-IP objective on histories (`known`, `asked`) of rows `x` with labels `y`, and the queries chosen
+        (B,)."""
         known = known.to(x.dtype)
         scores = self.querier(self.query_set.encode(x, known)).float()
         query = choose_straight_through(scores, asked, tau)  # (B, Q) one-hot

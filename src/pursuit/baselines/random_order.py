@@ -1,4 +1,5 @@
-"""Random order: queries come by chance, and another pursuer's classifier believes. What asking well is measured against."""
+"""Random order: queries come by chance, and another pursuer's classifier believes. What asking well is measured
+against."""
 
 import torch
 from torch import Tensor

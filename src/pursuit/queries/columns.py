@@ -59,9 +59,9 @@ def yes_no(name: str, text: str = "", cost: float = 1.0) -> Choice:
 class ColumnQueries(QuerySet):
     """One query a column of a table.
 
-    In the answer space a yes/no column is one feature of -1 or 1, a number one standardised feature, and a column with k other
-    choices k features of 0 or 1. With `mask`, the network also sees which queries are known: without it a number of
-    average size looks like no answer.
+    In the answer space a yes/no column is one feature of -1 or 1, a number one standardised feature, and a column
+    with k other choices k features of 0 or 1. With `mask`, the network also sees which queries are known: without it
+    a number of average size looks like no answer.
     """
 
     owner: Tensor
@@ -141,7 +141,8 @@ class ColumnQueries(QuerySet):
                 wanted = "a number" if isinstance(query, Number) else f"one of {_some(list(query.values))}"
                 raise ValueError(
                     f"Column '{query.name}' holds {unseen.iloc[0]!r}, "
-                    f"but {wanted} is expected, as in training. Correct the value, or leave it empty (None or NaN) to say that the answer is unknown."
+                    f"but {wanted} is expected, as in training. Correct the value, or leave it empty "
+                    "(None or NaN) to say that the answer is unknown."
                 )
         return raw
 
@@ -194,14 +195,16 @@ def _frame(data: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
         absent = [name for name in names or [] if name not in set(frame.columns)]
         if absent:
             raise ValueError(
-                f"The table lacks {len(absent)} of the columns of training: {_some(absent)}. Add them; unknown answers may stay empty."
+                f"The table lacks {len(absent)} of the columns of training: {_some(absent)}. Add them;"
+                " unknown answers may stay empty."
             )
         frame = frame[list(names)] if names is not None else frame
     else:
         array = np.asarray(data)
         if array.ndim != 2:
             raise ValueError(
-                f"A table of rows and columns is expected, but the data have {array.ndim} dimensions. Reshape your data to two."
+                f"A table of rows and columns is expected, but the data have {array.ndim} dimensions. "
+                "Reshape your data to two."
             )
         if names is not None and array.shape[1] != len(names):
             raise ValueError(f"The table has {array.shape[1]} columns, but {len(names)} are expected, as in training.")
@@ -277,7 +280,8 @@ def _refuse_free_text(frame: pd.DataFrame) -> None:
             problems.append(f"'{name}' ({len(distinct)} different texts, such as {distinct[0]!r})")
     if problems:
         raise ValueError(
-            f"Not questions with a list of at most {MAX_CHOICES} answers: {_some(problems)}. Leave such columns out, or group their values."
+            f"Not questions with a list of at most {MAX_CHOICES} answers: {_some(problems)}. Leave "
+            "such columns out, or group their values."
         )
 
 
@@ -292,7 +296,8 @@ def _number(query: Number, answer: Any) -> float:
 
 
 def _code(query: Choice, answer: Any) -> int:
-    """The place of a person's answer in the list: the value itself, its words in any case, or their unique beginning."""
+    """The place of a person's answer in the list: the value itself, its words in any case, or their unique
+    beginning."""
     if not isinstance(answer, str) and answer in query.values:
         return query.values.index(answer)
     word = str(answer).strip().lower()

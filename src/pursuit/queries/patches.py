@@ -17,8 +17,8 @@ WORDED_PIXELS = 9
 class PatchQueries(QuerySet):
     """All patches of `size` x `size` pixels at steps of `stride` of a (channels, height, width) image.
 
-    Pixels between `low` and `high` are scaled to -1..1. With `mask`, a last input channel tells which pixels are known, so
-    that a pixel of middle brightness is not mistaken for an unknown one.
+    Pixels between `low` and `high` are scaled to -1..1. With `mask`, a last input channel tells which pixels are
+    known, so that a pixel of middle brightness is not mistaken for an unknown one.
     """
 
     ones: Tensor
@@ -60,7 +60,8 @@ class PatchQueries(QuerySet):
         n_values = int(np.prod(self.image_shape))
         if images.ndim < 2 or images[0:1].size not in (0, n_values):
             raise ValueError(
-                f"Images of shape {self.image_shape} are expected, {n_values} values a row, but the data have shape {images.shape}."
+                f"Images of shape {self.image_shape} are expected, {n_values} values a row, but the "
+                f"data have shape {images.shape}."
             )
         if len(images) == 0:
             raise ValueError("There are no images: at least one row is needed.")
