@@ -4,13 +4,11 @@ Both pursuers work on column queries whose answers are choices. Their scores are
 label | history) of each query in nats.
 """
 
-from collections.abc import Sequence
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from pursuit.history import History
+from pursuit.pursuer import Labels
 from pursuit.queries import Choice, ColumnQueries
 
 TINY = 1e-12
@@ -22,7 +20,7 @@ class _Choices(nn.Module):
 
     query_of: Tensor
 
-    def __init__(self, query_set: ColumnQueries, classes: Sequence[Any]):
+    def __init__(self, query_set: ColumnQueries, classes: Labels):
         super().__init__()
         numbers = [query.name for query in query_set.queries if not isinstance(query, Choice)]
         if numbers:
@@ -67,7 +65,7 @@ class IndependentIP(_Choices):
     log_likelihood: Tensor
     noise: Tensor
 
-    def __init__(self, query_set: ColumnQueries, classes: Sequence[Any], prior: Tensor, likelihood: Tensor):
+    def __init__(self, query_set: ColumnQueries, classes: Labels, prior: Tensor, likelihood: Tensor):
         super().__init__(query_set, classes)
         likelihood = likelihood.double()
         if likelihood.shape != (len(classes), len(self.query_of)):
@@ -85,7 +83,7 @@ class IndependentIP(_Choices):
         self.register_buffer("noise", self.by_query(torch.special.entr(likelihood)))
 
     @classmethod
-    def from_yes(cls, query_set: ColumnQueries, classes: Sequence[Any], prior: Tensor, yes: Tensor) -> "IndependentIP":
+    def from_yes(cls, query_set: ColumnQueries, classes: Labels, prior: Tensor, yes: Tensor) -> "IndependentIP":
         """From P(yes | label) (C, Q) of yes/no queries."""
         return cls(query_set, classes, prior, torch.stack([1 - yes, yes], dim=2).flatten(1))
 
@@ -109,7 +107,7 @@ class TableIP(_Choices):
     weights: Tensor
     world: Tensor
 
-    def __init__(self, query_set: ColumnQueries, classes: Sequence[Any], x: Tensor, weights: Tensor):
+    def __init__(self, query_set: ColumnQueries, classes: Labels, x: Tensor, weights: Tensor):
         super().__init__(query_set, classes)
         self.register_buffer("world", self.indicators(x))  # (W, A)
         self.register_buffer("weights", weights.double() / weights.double().sum())

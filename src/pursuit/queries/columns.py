@@ -108,6 +108,15 @@ class ColumnQueries(QuerySet):
         worded = [replace(c, text=texts.get(c.name, c.text), cost=float(costs.get(c.name, c.cost))) for c in columns]
         return cls(worded, mask)
 
+    def rescaled(self, data: Any) -> "ColumnQueries":
+        """The same queries, with the centre and spread of numbers taken from these rows."""
+        frame = _frame(data, [query.name for query in self.queries])
+        columns = [
+            _rescale(query, frame.iloc[:, i]) if isinstance(query, Number) else query
+            for i, query in enumerate(self.queries)
+        ]
+        return ColumnQueries(columns, self.mask)
+
     def answers(self, data: Any) -> Answers:
         """Read a DataFrame (columns are found by name) or a 2-d array (by position)."""
         raw = self._codes(_frame(data, [query.name for query in self.queries]))  # (N, Q), NaN where missing
@@ -230,10 +239,7 @@ def _guess(name: str, series: pd.Series) -> Choice | Number:
         numbers = present.to_numpy(dtype=float)
         if len(numbers) and np.isin(numbers, (0, 1)).all():
             return yes_no(name)
-        low, centre, high = np.percentile(numbers, (25, 50, 75)) if len(numbers) else (0.0, 0.0, 0.0)
-        # The quartiles withstand outliers; 1.349 of them make a standard deviation if the column is normal.
-        spread = (high - low) / 1.349 or (float(np.std(numbers)) if len(numbers) else 0.0) or 1.0
-        return Number(name, _wording(name, "What is {}?"), centre=float(centre), spread=float(spread))
+        return _rescale(Number(name, _wording(name, "What is {}?")), series)
     values = list(series.cat.categories) if isinstance(series.dtype, pd.CategoricalDtype) else sorted(distinct, key=str)
     values = [value.item() if isinstance(value, np.generic) else value for value in values]
     if len(values) == 2 and tuple(str(value).strip().lower() for value in reversed(values)) in NO_AND_YES:
@@ -241,6 +247,17 @@ def _guess(name: str, series: pd.Series) -> Choice | Number:
     is_yes_no = tuple(str(value).strip().lower() for value in values) in NO_AND_YES
     text = _wording(name, "{}?" if is_yes_no else "Which {}?")
     return Choice(name, text, tuple(str(value) for value in values), values=tuple(values))
+
+
+def _rescale(query: Number, series: pd.Series) -> Number:
+    """The query with centre and spread of these numbers, by their quartiles, which withstand outliers."""
+    numbers = series.dropna().to_numpy(dtype=float)
+    if len(numbers) == 0:
+        return replace(query, centre=0.0, spread=1.0)
+    low, centre, high = np.percentile(numbers, (25, 50, 75))
+    # The quartiles of a normal distribution are 1.349 standard deviations apart; if they coincide, its own deviation.
+    spread = float(high - low) / 1.349 or float(np.std(numbers)) or 1.0
+    return replace(query, centre=float(centre), spread=spread)
 
 
 def _wording(name: str, pattern: str) -> str:

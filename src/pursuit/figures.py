@@ -1,0 +1,299 @@
+"""Figures: accuracy curves, chains of revealed image patches, and heat maps of posteriors.
+
+Every function returns a matplotlib `Figure` and, given a `path`, writes it as png, svg or pdf. matplotlib is only
+imported when something is drawn, and never through pyplot, so no display is needed.
+"""
+
+import io
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pursuit.chains import Chain, Step
+from pursuit.checkpoints import write_whole
+from pursuit.evaluation import Evaluation
+from pursuit.queries import PatchQueries
+from pursuit.queries.columns import NO_AND_YES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Curve = Evaluation | Sequence[float] | Sequence[Sequence[float]] | np.ndarray
+"""Accuracy by number of queries, from 0: of one run, or of several seeds (S, T + 1)."""
+
+# The palette of Okabe and Ito, which colour-blind people can tell apart.
+BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#B8588F", "#E69F00", "#56B4E9"
+COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
+LINES = ("-", "-.", ":")
+INK, GREY, PALE, FAINT = "#222222", "#767676", "#C3C8CE", "#E4E7EA"
+YES_COLOUR, NO_COLOUR, UNKNOWN_COLOUR, OTHER_COLOUR = "#007A59", "#C04A00", GREY, "#14306B"
+UNSEEN, UNSEEN_HATCH = "#9DBDE3", "#6C97CC"
+
+# "1" and "0" are left out: in a chain they may as well be numbers.
+NO_WORDS, YES_WORDS = ({pair[i] for pair in NO_AND_YES if not pair[i].isdigit()} for i in (0, 1))
+
+FORMATS, DPI = ("png", "svg", "pdf"), 160
+MAX_BARS, TOP_BARS = 12, 10
+"""Up to MAX_BARS classes all have a bar; of more, only the TOP_BARS most probable."""
+SHOWN_PROBABILITY = 0.005
+"""Cells of a heat map above this carry their number."""
+QUESTION_WIDTH, ANSWER_WIDTH, CLASS_WIDTH = 52, 24, 28
+"""Characters in a line of a question, an answer and the name of a class."""
+CHARACTER = 0.073
+"""Inches that a character of the usual size takes, generously."""
+
+
+def accuracy_curve(
+    curves: Mapping[str, Curve],
+    path: str | Path | None = None,
+    title: str = "",
+    stops: Mapping[str, tuple[float, float]] | None = None,
+    all_answers: float | None = None,
+) -> "Figure":
+    """Accuracy against number of queries, a line a method; several seeds are a mean within a standard deviation.
+
+    `stops` has the (mean queries, accuracy) of a method's stopping rule, and `all_answers` the accuracy when
+    everything is known. An `Evaluation` brings its own stop, and the only one its accuracy with all answers.
+    """
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+    measured = {name: curve for name, curve in curves.items() if isinstance(curve, Evaluation)}
+    points = {name: (e.stop.mean_queries, e.stop.accuracy) for name, e in measured.items() if e.stop}
+    points.update(stops or {})
+    stray = [name for name in points if name not in curves]
+    if not curves or stray:
+        raise ValueError(f"There is no curve for the stops of {stray}." if curves else "There are no curves to draw.")
+    if all_answers is None and len(curves) == len(measured) == 1:
+        all_answers = next(iter(measured.values())).accuracy_all_answers
+    figure = _figure(7.4, 4.2, title)
+    axes = figure.add_subplot()
+    for i, (name, curve) in enumerate(curves.items()):
+        _draw_curve(axes, name, _seeds(name, curve), points.get(name), i)
+    if all_answers is not None:
+        label = f"all answers:\n{all_answers:.1%} right"
+        axes.axhline(all_answers, color=INK, linestyle="--", linewidth=1.2, label=label)
+    axes.set(xlabel="number of queries", ylabel="accuracy")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    axes.grid(color=FAINT, linewidth=0.8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=10, labelspacing=0.8)
+    return _save(figure, path)
+
+
+def image_chain(
+    chain: Chain,
+    query_set: PatchQueries,
+    x: Tensor,
+    path: str | Path | None = None,
+    title: str = "",
+    max_steps: int = 12,
+) -> "Figure":
+    """A column a step: the patches of image `x` (C, H, W) seen so far, and below them the posterior.
+
+    The first column is the whole image and the prior. Chains of more than `max_steps` are thinned evenly, keeping the
+    first and the last step; columns bear the true number of their step.
+    """
+    if tuple(x.shape) != query_set.image_shape:
+        raise ValueError(f"One image of shape {query_set.image_shape} is expected, not {tuple(x.shape)}.")
+    if max_steps < 1:
+        raise ValueError(f"At least one step must be shown, not {max_steps}.")
+    shown = [0, *_thinned(len(chain), max_steps)]
+    beliefs = _beliefs(chain)  # (T + 1, C)
+    classes = np.arange(len(chain.classes)) if len(chain.classes) <= MAX_BARS else _top_classes(beliefs, TOP_BARS)
+    names = [_short(chain.classes[c], CLASS_WIDTH) for c in classes]
+    picture, bars = 1.25 * x.shape[1] / x.shape[2], max(0.7, 0.17 * len(classes))  # heights in inches
+    figure = _figure(1.3 * len(shown) + CHARACTER * max(map(len, names)) + 0.3, picture + bars + 1.2, title)
+    grid = figure.subplots(2, len(shown), squeeze=False, height_ratios=[picture, bars])
+    for column, n in enumerate(shown):
+        _draw_patches(grid[0, column], chain, query_set, x, n)
+        grid[0, column].set_title(f"step {n}" if n else "start", fontsize=10)
+        _draw_bars(grid[1, column], beliefs[n], classes, chain.classes)
+        grid[1, column].set_yticks(range(len(names)), names if column == 0 else [""] * len(names), fontsize=9)
+    return _save(figure, path)
+
+
+def answer_chain(chain: Chain, path: str | Path | None = None, title: str = "", top: int = 10) -> "Figure":
+    """The posterior as a heat map: a row a step, a column for each of the `top` classes most probable at any time.
+
+    Columns are ordered by the final posterior. Questions are coloured by their answer: yes, no, unknown or other.
+    """
+    if top < 1:
+        raise ValueError(f"At least one class must be shown, not {top}.")
+    beliefs = _beliefs(chain)  # (T + 1, C)
+    classes = _top_classes(beliefs, top)
+    given = [_told("given:", step) for step in chain.opening]
+    labels = [*given, "start", *(_told(f"{i}.", step) for i, step in enumerate(chain.steps, start=1))]
+    colours = [*map(_colour, chain.opening), INK, *map(_colour, chain.steps)]
+    names = [_short(chain.classes[c], CLASS_WIDTH) for c in classes]
+
+    lines = [line for label in labels for line in label.split("\n")]
+    row_height = 0.29 if len(lines) == len(labels) else 0.36
+    label_width, name_height = (CHARACTER * max(map(len, texts)) for texts in (lines, names))
+    width = label_width + 0.58 * len(classes) + 0.6 * name_height + 0.3
+    figure = _figure(width, row_height * len(labels) + 0.75 * name_height + 0.5, title)
+    axes = figure.add_subplot()
+    shown = beliefs[:, classes]  # (T + 1, K)
+    rows = range(-len(given), len(beliefs))  # the opening comes before the first belief, in rows without cells
+    axes.imshow(shown, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    axes.set_ylim(len(beliefs) - 0.5, -len(given) - 0.5)
+    for row, column in np.argwhere(shown > SHOWN_PROBABILITY).tolist():
+        p = float(shown[row, column])
+        cell = axes.text(column, row, _number(p), ha="center", va="center", fontsize=8.5)
+        cell.set_color("white" if p > 0.55 else INK)
+        cell.set_weight("bold" if classes[column] == beliefs[row].argmax() else "normal")
+    axes.set_yticks(rows, labels, fontsize=9.5, linespacing=1.05, va="center")
+    for tick, colour in zip(axes.get_yticklabels(), colours, strict=True):
+        tick.set_color(colour)
+    axes.xaxis.tick_top()
+    axes.set_xticks(range(len(names)), names, fontsize=9.5, rotation=40, ha="left", rotation_mode="anchor")
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.hlines(np.arange(1, len(beliefs)) - 0.5, -0.5, len(classes) - 0.5, color="white", linewidth=1)
+    return _save(figure, path)
+
+
+def _draw_curve(axes: "Axes", name: str, seeds: np.ndarray, stop: tuple[float, float] | None, place: int) -> None:
+    """The line of one method, from the curves of its seeds (S, T + 1), and the point where it stops."""
+    mean, deviation, n = seeds.mean(axis=0), seeds.std(axis=0), np.arange(seeds.shape[1])
+    colour, line = COLOURS[place % len(COLOURS)], LINES[place // len(COLOURS) % len(LINES)]
+    label, marker = "\n".join(textwrap.wrap(_plain(name), CLASS_WIDTH)), "o" if len(n) <= 30 else None
+    axes.plot(n, mean, line, color=colour, label=label, marker=marker, markersize=3.5, linewidth=1.8)
+    if len(seeds) > 1:
+        axes.fill_between(n, mean - deviation, mean + deviation, color=colour, alpha=0.18, linewidth=0)
+    if stop:
+        label = f"stops: {stop[0]:.1f} queries,\n{stop[1]:.1%} right"
+        axes.plot(*stop, "*", color=colour, mec=INK, markersize=14, zorder=5, label=label)
+
+
+def _draw_patches(axes: "Axes", chain: Chain, query_set: PatchQueries, x: Tensor, n: int) -> None:
+    """The image as seen after n steps, the patch asked last outlined; all of it for n = 0."""
+    from matplotlib.patches import Rectangle
+
+    known = torch.zeros(1, len(query_set), device=query_set.ones.device)
+    for step in (*chain.opening, *chain.steps[:n]):
+        if step.answer is not None:
+            known[0, step.query] = 1
+    seen = query_set.pixels(known)[0] if n else torch.ones(1, *x.shape[1:])  # (1, H, W)
+    colours = (x.detach().cpu().float() + 1) / 2
+    colours = colours if len(colours) == 3 else colours.mean(dim=0).expand(3, -1, -1)
+    # Pixels not seen are transparent and show the hatched background.
+    image = torch.cat([colours, (seen.cpu() > 0.5).float()]).clamp(0, 1).permute(1, 2, 0)  # (H, W, 4)
+    axes.imshow(image.numpy(), interpolation="nearest")
+    axes.patch.set(facecolor=UNSEEN, edgecolor=UNSEEN_HATCH, hatch="/////", linewidth=0)
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set(color=GREY, linewidth=0.8)
+    if n:
+        row, column = query_set.corner(chain.steps[n - 1].query)
+        outline = Rectangle((column - 0.5, row - 0.5), query_set.size, query_set.size, fill=False)
+        line = ":" if chain.steps[n - 1].answer is None else "-"
+        outline.set(edgecolor=VERMILLION, linewidth=2, linestyle=line, zorder=4, clip_on=False)
+        axes.add_patch(outline)
+
+
+def _draw_bars(axes: "Axes", belief: np.ndarray, classes: np.ndarray, names: Sequence[str]) -> None:
+    """The posterior (C,) of some classes, the predicted one highlighted and named below."""
+    predicted = int(belief.argmax())
+    colours = [BLUE if c == predicted else PALE for c in classes]
+    axes.barh(range(len(classes)), belief[classes], color=colours, height=0.8)
+    axes.set(xlim=(0, 1.02), ylim=(len(classes) - 0.4, -0.6), xticks=[0.5, 1], xticklabels=[], axisbelow=True)
+    axes.grid(axis="x", color=FAINT, linewidth=0.8)
+    axes.set_xlabel(f"{_short(names[predicted], 16)}\n{_number(float(belief[predicted]))}", fontsize=9, color=BLUE)
+    axes.spines[["top", "right", "bottom"]].set_visible(False)
+    axes.tick_params(length=0)
+
+
+def _seeds(name: str, curve: Curve) -> np.ndarray:
+    """The curves of all seeds: (S, T + 1)."""
+    if isinstance(curve, Evaluation):
+        return np.array([curve.accuracy_by_n_queries])
+    try:
+        seeds = np.atleast_2d(np.asarray(curve, dtype=float))
+    except ValueError:
+        seeds = np.empty(0)
+    if seeds.ndim != 2 or seeds.size == 0:
+        raise ValueError(f"The curve '{name}' is to be a list of accuracies, or one of equal length for each seed.")
+    return seeds
+
+
+def _thinned(n_steps: int, most: int) -> list[int]:
+    """At most so many of the steps 1 to n_steps, evenly spaced, with the first and the last."""
+    if n_steps <= most:
+        return list(range(1, n_steps + 1))
+    return np.linspace(n_steps, 1, most).round().astype(int).tolist()[::-1]
+
+
+def _beliefs(chain: Chain) -> np.ndarray:
+    """Prior and posteriors: (T + 1, C)."""
+    return torch.stack([chain.prior, *(step.posterior for step in chain.steps)]).detach().cpu().double().numpy()
+
+
+def _top_classes(beliefs: np.ndarray, most: int) -> np.ndarray:
+    """The classes most probable at any time, the prediction always among them, ordered by the final posterior."""
+    final, highest = beliefs[-1], beliefs.max(axis=0)
+    highest[final.argmax()] = np.inf
+    chosen = np.sort(np.argsort(-highest, kind="stable")[:most])
+    return chosen[np.argsort(-final[chosen], kind="stable")]
+
+
+def _told(number: str, step: Step) -> str:
+    """A query and its answer, on at most two lines."""
+    question = textwrap.wrap(f"{number} {_plain(step.text)}", QUESTION_WIDTH, max_lines=2, placeholder=" …")
+    return "\n".join(question) + "  " + ("unknown" if step.answer is None else _short(step.answer, ANSWER_WIDTH))
+
+
+def _colour(step: Step) -> str:
+    if step.answer is None:
+        return UNKNOWN_COLOUR
+    word = step.answer.strip().lower()
+    return YES_COLOUR if word in YES_WORDS else NO_COLOUR if word in NO_WORDS else OTHER_COLOUR
+
+
+def _number(probability: float) -> str:
+    # Only certainty itself is written 1: rounding must not promise it.
+    return ">0.99" if 0.995 <= probability < 1 else f"{probability:.2f}"
+
+
+def _short(text: str, width: int) -> str:
+    """The text on one line, cut in the middle where it is too long: names often differ at their end."""
+    text = " ".join(text.split())
+    half = width // 2
+    return _plain(text if len(text) <= width else f"{text[: half - 1].rstrip()}…{text[-half:].lstrip()}")
+
+
+def _plain(text: str) -> str:
+    # Between dollar signs matplotlib would read a formula.
+    return text.replace("$", r"\$")
+
+
+def _figure(width: float, height: float, title: str) -> "Figure":
+    """An empty figure, large enough for its title, which stands above the rest."""
+    from matplotlib.figure import Figure
+
+    width = max(width, 3.2)
+    lines = textwrap.wrap(_plain(title), int(9 * width))
+    figure = Figure((width, height + 0.25 * len(lines)), dpi=DPI, layout="constrained")
+    if lines:
+        figure.suptitle("\n".join(lines), fontsize=12)
+    return figure
+
+
+def _save(figure: "Figure", path: str | Path | None) -> "Figure":
+    """Write the figure whole or not at all: it is drawn in memory first."""
+    if path is None:
+        return figure
+    path = Path(path)
+    kind = path.suffix[1:].lower()
+    if kind not in FORMATS:
+        raise ValueError(f"Figures are written as {', '.join(FORMATS)}: give {path.name!r} one of these endings.")
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=kind, dpi=DPI)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, drawn.getvalue())
+    return figure

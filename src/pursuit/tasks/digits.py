@@ -1,0 +1,26 @@
+"""`digits`: scikit-learn's 8x8 handwritten digits, asked by overlapping 2x2 patches (49 queries)."""
+
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from pursuit.histories import CarriedHistories
+from pursuit.networks import MLP
+from pursuit.queries import PatchQueries
+from pursuit.tasks.task import Task
+from pursuit.training import Stage
+
+TITLE = "handwritten digits of 8x8 pixels, asked by 2x2 patches"
+
+
+def load(seed: int = 0) -> Task:
+    """The digits with a fifth held out, chosen by `seed`."""
+    images, labels = load_digits(return_X_y=True)
+    X_train, X_test, y_train, y_test = train_test_split(
+        images.reshape(-1, 1, 8, 8), labels, test_size=0.2, stratify=labels, random_state=seed
+    )
+    query_set = PatchQueries((1, 8, 8), size=2, stride=1, low=0, high=16)
+    settings = {
+        "network": MLP(hidden=(256, 256), dropout=0.1),
+        "stages": [Stage(180, CarriedHistories(20))],
+    }
+    return Task("digits", query_set, X_train, y_train, X_test, y_test, settings, {"seed": seed})

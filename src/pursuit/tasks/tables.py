@@ -1,0 +1,129 @@
+"""Any CSV file as a task: every column but the target is a query."""
+
+import difflib
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import train_test_split
+
+from pursuit.queries import ColumnQueries
+from pursuit.tasks.task import Task
+
+SEPARATORS = ",;\t|"
+
+
+def load(
+    path: str | Path,
+    target: str | None,
+    *,
+    drop: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    test_share: float = 0.2,
+    seed: int = 0,
+) -> Task:
+    """Read a CSV file whose column `target` is the label; `test_share` of the rows are held out to measure on.
+
+    Columns in `drop` are left out, and texts in `missing` (such as "?") count as missing besides the usual ones. Rows
+    without a label are left out.
+    """
+    if not 0 <= test_share < 1:
+        raise ValueError(f"The share of rows to measure on is at least 0 and below 1, not {test_share}.")
+    path = Path(path)
+    frame = read_csv(path, missing)
+    X, y = split_target(frame, target, path.name)
+    X = X.drop(columns=[_existing(column, X.columns, path.name) for column in drop])
+    query_set = ColumnQueries.from_data(X)
+    train, test = _split(y, test_share, seed)
+    notes = {
+        "file": path.name,
+        "sha256": fingerprint(path),
+        "target": target,
+        "missing": list(missing),
+        "n_rows": len(X),
+        "n_rows_without_label": len(frame) - len(X),
+        "test_share": test_share,
+        "seed": seed,
+    }
+    return Task(
+        path.stem,
+        query_set.rescaled(X.iloc[train]),  # the rows to measure on have no say in the scale of numbers
+        X.iloc[train],
+        y[train],
+        X.iloc[test],
+        y[test],
+        notes=notes,
+    )
+
+
+def read_csv(path: Path, missing: Sequence[str] = ()) -> pd.DataFrame:
+    """The file as a table, whatever its separator; raises ValueError with what is wrong."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, but a CSV file is expected.")
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {path}. Give the path of a CSV file with a header line.")
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            header = file.readline()
+        separator = max(SEPARATORS, key=header.count)
+        frame = pd.read_csv(path, sep=separator, na_values=list(missing), skipinitialspace=True, encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not UTF-8 text. Save it as CSV in UTF-8.") from None
+    except pd.errors.EmptyDataError:
+        raise ValueError(f"{path} is empty: a header line and at least one row are needed.") from None
+    except pd.errors.ParserError as error:
+        raise ValueError(f"{path} is not a well-formed CSV file: {str(error).strip()}.") from None
+    if frame.empty:
+        raise ValueError(f"{path} has no rows below its header line.")
+    if not isinstance(frame.index, pd.RangeIndex):
+        raise ValueError(f"{path} has rows with more values than its header line has names.")
+    return frame
+
+
+def split_target(frame: pd.DataFrame, target: str | None, where: str) -> tuple[pd.DataFrame, np.ndarray]:
+    """Queries and labels; rows without a label are left out."""
+    if target is None:
+        raise ValueError(
+            f"Which column of {where} is the label? Name it with --target: {', '.join(frame.columns[:20])}."
+        )
+    target = _existing(target, frame.columns, where)
+    labelled = frame[frame[target].notna()]
+    if labelled.empty:
+        raise ValueError(f"Column '{target}' of {where} has no labels: all its values are missing.")
+    labels = labelled[target]
+    # Labels of several types (numbers and words) can only be sorted as words.
+    y = labels.to_numpy() if pd.api.types.is_numeric_dtype(labels) else labels.astype(str).to_numpy(dtype=str)
+    if pd.api.types.is_float_dtype(labels) and (labels % 1 == 0).all():
+        y = labels.to_numpy(dtype=np.int64)  # whole numbers, read as fractions because some were missing
+    return labelled.drop(columns=target), y
+
+
+def fingerprint(path: str | Path) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _existing(column: str, columns: Sequence[str] | pd.Index, where: str) -> str:
+    if column in columns:
+        return column
+    close = difflib.get_close_matches(column, list(columns), n=1, cutoff=0.5)
+    hint = f"Did you mean '{close[0]}'?" if close else f"It has: {', '.join(columns[:20])}."
+    raise ValueError(f"{where} has no column '{column}'. {hint}")
+
+
+def _split(y: np.ndarray, test_share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers to learn from and to measure on; a class seen once stays in the first part, or it could not be
+    learnt."""
+    rows = np.arange(len(y))
+    _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+    several = rows[counts[codes] > 1]
+    n_test = round(test_share * len(y))
+    if n_test == 0 or len(several) <= n_test:
+        return rows, rows[:0]
+    can_stratify = n_test >= len(np.unique(y[several])) and len(several) - n_test >= len(np.unique(y[several]))
+    _, test = train_test_split(
+        several, test_size=n_test, random_state=seed, stratify=y[several] if can_stratify else None
+    )
+    test = np.sort(test)
+    return np.setdiff1d(rows, test), test

@@ -1,0 +1,167 @@
+"""What tests share: one hypothesis profile, a tiny world of three diseases, and pursuers that need no training."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import pandas as pd
+import pytest
+import torch
+from hypothesis import settings
+from torch import Tensor
+
+from pursuit.exact import IndependentIP
+from pursuit.histories import Rows
+from pursuit.history import History
+from pursuit.networks import MLP
+from pursuit.pursuer import Pursuer
+from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, QuerySet, yes_no
+from pursuit.vip import VIP
+
+settings.register_profile("pursuit", deadline=None, derandomize=True, max_examples=25)
+settings.load_profile("pursuit")
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything there is to know about a small world: every possible row, and the exact pursuer of it."""
+
+    query_set: ColumnQueries
+    frame: pd.DataFrame
+    rows: Rows
+    pursuer: IndependentIP
+
+
+@pytest.fixture(scope="session")
+def world() -> World:
+    """Three diseases, three yes/no queries and one of three choices; 24 rows, a few with an unlikely label."""
+    query_set = ColumnQueries(
+        [
+            yes_no("fever", "Do you have a fever?"),
+            yes_no("sneezing", "Do you sneeze?"),
+            yes_no("itching", "Do your eyes itch?"),
+            Choice("season", "Which season is it?", ("spring", "summer", "winter")),
+        ]
+    )
+    yes = torch.tensor([[0.05, 0.9, 0.8], [0.3, 0.7, 0.1], [0.95, 0.4, 0.06]])  # (C, yes/no queries)
+    season = torch.tensor([[0.6, 0.35, 0.05], [0.3, 0.2, 0.5], [0.15, 0.1, 0.75]])  # (C, choices)
+    likelihood = torch.cat([torch.stack([1 - yes, yes], dim=2).flatten(1), season], dim=1)
+    pursuer = IndependentIP(query_set, ["allergy", "cold", "flu"], torch.tensor([0.2, 0.5, 0.3]), likelihood)
+    answers = product((0, 1), (0, 1), (0, 1), ("spring", "summer", "winter"))
+    frame = pd.DataFrame(list(answers), columns=["fever", "sneezing", "itching", "season"])
+    x, available = query_set.answers(frame)
+    likely = pursuer.log_posterior(History(x, available, available)).argmax(dim=1)
+    y = (likely + (torch.arange(len(x)) % 5 == 0)) % 3
+    return World(query_set, frame, Rows(x, available, y), pursuer)
+
+
+@pytest.fixture(scope="session")
+def make_columns() -> Callable[[Sequence[str], bool], ColumnQueries]:
+    """Column queries from a list of kinds: yes_no, choice (of three), single (of one) and number."""
+
+    def make(kinds: Sequence[str], mask: bool = True) -> ColumnQueries:
+        columns: list[Choice | Number] = []
+        for i, kind in enumerate(kinds):
+            if kind == "number":
+                columns.append(Number(f"q{i}", f"What is q{i}?", centre=5.0 * i, spread=1.0 + i))
+            elif kind == "yes_no":
+                columns.append(yes_no(f"q{i}"))
+            else:
+                choices = ("red", "green", "blue") if kind == "choice" else ("only",)
+                columns.append(Choice(f"q{i}", f"Which q{i}?", choices))
+        return ColumnQueries(columns, mask)
+
+    return make
+
+
+def _random_answers(query_set: QuerySet, n_rows: int, generator: torch.Generator) -> Tensor:
+    shape = (n_rows, *query_set.answer_shape)
+    if isinstance(query_set, PatchQueries):
+        return torch.rand(shape, generator=generator, dtype=torch.double) * 2 - 1
+    assert isinstance(query_set, ColumnQueries)
+    x = torch.zeros(shape, dtype=torch.double)
+    for query, start, width in zip(query_set.queries, query_set.starts, query_set.widths, strict=True):
+        if isinstance(query, Number):
+            x[:, start] = torch.randn(n_rows, generator=generator, dtype=torch.double)
+        elif len(query.choices) == 2:
+            x[:, start] = 2.0 * torch.randint(2, (n_rows,), generator=generator) - 1
+        else:
+            x[torch.arange(n_rows), start + torch.randint(width, (n_rows,), generator=generator)] = 1
+    return x
+
+
+@pytest.fixture(scope="session")
+def make_rows() -> Callable[..., Rows]:
+    """Random rows in double precision. Answers that are missing stay in `x`, so that reading them shows."""
+
+    def make(
+        query_set: QuerySet, n_rows: int, seed: int = 0, missing: float = 0.0, opened: float = 0.0, n_classes: int = 3
+    ) -> Rows:
+        generator = torch.Generator().manual_seed(seed)
+        x = _random_answers(query_set, n_rows, generator)
+        available = torch.rand(n_rows, len(query_set), generator=generator) >= missing
+        y = torch.randint(n_classes, (n_rows,), generator=generator)
+        opening = available & (torch.rand(n_rows, len(query_set), generator=generator) < opened)
+        return Rows(x, available, y, opening if opened else None)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_vip() -> Callable[..., VIP]:
+    """An untrained V-IP with strong opinions; in double precision the size of a batch does not show in its results."""
+
+    def make(query_set: QuerySet, n_classes: int = 3, seed: int = 0, dtype: torch.dtype = torch.double) -> VIP:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            prior = torch.rand(n_classes) + 0.2
+            classes = [f"class {i}" for i in range(n_classes)]
+            model = VIP.build(query_set, classes, MLP(hidden=(12,)), prior=prior / prior.sum())
+        with torch.no_grad():
+            model.classifier[-1].weight.mul_(4)
+        return model.to(dtype).eval()
+
+    return make
+
+
+class Counting:
+    """Another pursuer, with a count of the calls and of the rows it was shown."""
+
+    def __init__(self, pursuer: Pursuer):
+        self.pursuer, self.query_set, self.classes = pursuer, pursuer.query_set, pursuer.classes
+        self.calls: Counter[str] = Counter()
+        self.rows: Counter[str] = Counter()
+
+    def scores(self, history: History) -> Tensor:
+        self.calls["scores"] += 1
+        self.rows["scores"] += len(history)
+        return self.pursuer.scores(history)
+
+    def log_posterior(self, history: History) -> Tensor:
+        self.calls["log_posterior"] += 1
+        self.rows["log_posterior"] += len(history)
+        return self.pursuer.log_posterior(history)
+
+
+@pytest.fixture(scope="session")
+def counting() -> type[Counting]:
+    return Counting
+
+
+class InOrder:
+    """Asks the queries from first to last and always believes the same, whatever it is told."""
+
+    def __init__(self, query_set: QuerySet, classes: Sequence[str] = ("a", "b")):
+        self.query_set, self.classes = query_set, classes
+
+    def scores(self, history: History) -> Tensor:
+        return -torch.arange(history.asked.shape[1], dtype=torch.float).expand(history.asked.shape)
+
+    def log_posterior(self, history: History) -> Tensor:
+        return torch.full((len(history), len(self.classes)), 1 / len(self.classes)).log()
+
+
+@pytest.fixture(scope="session")
+def in_order() -> type[InOrder]:
+    return InOrder
