@@ -71,7 +71,7 @@ def accuracy_curve(
         raise ValueError(f"There is no curve for the stops of {stray}." if curves else "There are no curves to draw.")
     if all_answers is None and len(curves) == len(measured) == 1:
         all_answers = next(iter(measured.values())).accuracy_all_answers
-    figure = _figure(7.4, 4.2, title)
+    figure = _figure(7.4, max(4.2, 0.4 * len(curves) + 0.45 * len(points) + 0.9), title)  # room for the legend
     axes = figure.add_subplot()
     for i, (name, curve) in enumerate(curves.items()):
         _draw_curve(axes, name, _seeds(name, curve), points.get(name), i)
@@ -147,7 +147,7 @@ def answer_chain(chain: Chain, path: str | Path | None = None, title: str = "", 
         p = float(shown[row, column])
         cell = axes.text(column, row, _number(p), ha="center", va="center", fontsize=8.5)
         cell.set_color("white" if p > 0.55 else INK)
-        cell.set_weight("bold" if classes[column] == beliefs[row].argmax() else "normal")
+        cell.set_fontweight("bold" if classes[column] == beliefs[row].argmax() else "normal")
     axes.set_yticks(rows, labels, fontsize=9.5, linespacing=1.05, va="center")
     for tick, colour in zip(axes.get_yticklabels(), colours, strict=True):
         tick.set_color(colour)
@@ -163,7 +163,7 @@ def _draw_curve(axes: "Axes", name: str, seeds: np.ndarray, stop: tuple[float, f
     """The line of one method, from the curves of its seeds (S, T + 1), and the point where it stops."""
     mean, deviation, n = seeds.mean(axis=0), seeds.std(axis=0), np.arange(seeds.shape[1])
     colour, line = COLOURS[place % len(COLOURS)], LINES[place // len(COLOURS) % len(LINES)]
-    label, marker = "\n".join(textwrap.wrap(_plain(name), CLASS_WIDTH)), "o" if len(n) <= 30 else None
+    label, marker = _plain("\n".join(textwrap.wrap(name, CLASS_WIDTH))), "o" if len(n) <= 30 else None
     axes.plot(n, mean, line, color=colour, label=label, marker=marker, markersize=3.5, linewidth=1.8)
     if len(seeds) > 1:
         axes.fill_between(n, mean - deviation, mean + deviation, color=colour, alpha=0.18, linewidth=0)
@@ -244,8 +244,10 @@ def _top_classes(beliefs: np.ndarray, most: int) -> np.ndarray:
 
 def _told(number: str, step: Step) -> str:
     """A query and its answer, on at most two lines."""
-    question = textwrap.wrap(f"{number} {_plain(step.text)}", QUESTION_WIDTH, max_lines=2, placeholder=" …")
-    return "\n".join(question) + "  " + ("unknown" if step.answer is None else _short(step.answer, ANSWER_WIDTH))
+    question = textwrap.wrap(f"{number} {step.text}", QUESTION_WIDTH, max_lines=2, placeholder=" …")
+    return (
+        _plain("\n".join(question)) + "  " + ("unknown" if step.answer is None else _short(step.answer, ANSWER_WIDTH))
+    )
 
 
 def _colour(step: Step) -> str:
@@ -277,10 +279,10 @@ def _figure(width: float, height: float, title: str) -> "Figure":
     from matplotlib.figure import Figure
 
     width = max(width, 3.2)
-    lines = textwrap.wrap(_plain(title), int(9 * width))
+    lines = textwrap.wrap(title, int(9 * width))
     figure = Figure((width, height + 0.25 * len(lines)), dpi=DPI, layout="constrained")
     if lines:
-        figure.suptitle("\n".join(lines), fontsize=12)
+        figure.suptitle(_plain("\n".join(lines)), fontsize=12)
     return figure
 
 

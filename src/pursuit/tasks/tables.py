@@ -2,8 +2,9 @@
 
 import difflib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -98,6 +99,41 @@ def split_target(frame: pd.DataFrame, target: str | None, where: str) -> tuple[p
     if pd.api.types.is_float_dtype(labels) and (labels % 1 == 0).all():
         y = labels.to_numpy(dtype=np.int64)  # whole numbers, read as fractions because some were missing
     return labelled.drop(columns=target), y
+
+
+def unseen_rows(
+    path: str | Path,
+    columns: Sequence[str],
+    trained: Mapping[str, Any],
+    target: str | None = None,
+    missing: Sequence[str] = (),
+) -> tuple[pd.DataFrame, np.ndarray | None, str]:
+    """The rows of a CSV file that a model has not learnt from, their labels if there are any, and a remark for the
+    user.
+
+    `columns` are the model's queries and `trained` the notes of the task it was trained on: should the file be that
+    very one, only the rows that were held out then are given.
+    """
+    path = Path(path)
+    frame = read_csv(path, missing or trained.get("missing", ()))
+    if target is None and trained.get("target") not in frame.columns:
+        X, y = frame, None
+    else:
+        X, y = split_target(frame, target or trained.get("target"), path.name)
+    absent = [column for column in columns if column not in X.columns]
+    if absent:
+        raise ValueError(
+            f"{path.name} lacks columns the model asks for: {', '.join(absent[:10])}. Add them; "
+            "unknown answers may stay empty."
+        )
+    X = X[list(columns)]
+    if y is None or trained.get("sha256") != fingerprint(path):
+        return X, y, ""
+    _, test = _split(y, trained["test_share"], trained["seed"])
+    if len(test) == 0:
+        return X, y, f"Warning: the model has learnt from all rows of {path.name}: its accuracy on them says little."
+    remark = f"The model was trained on {path.name}: only the {len(test)} rows it has not learnt from are used."
+    return X.iloc[test], y[test], remark
 
 
 def fingerprint(path: str | Path) -> str:

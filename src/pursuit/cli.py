@@ -1,0 +1,363 @@
+"""The command line: every command is a few lines over the library."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import pursuit
+from pursuit.demo import Comparison, draw_chain, run_demo
+from pursuit.estimators import VIPClassifier
+from pursuit.evaluation import Evaluation
+from pursuit.progress import training_bar
+from pursuit.session import Session
+from pursuit.tasks import TASKS, Task, load_task, tables
+from pursuit.training import Stage
+
+app = typer.Typer(
+    name="pursuit",
+    help="Predictions that explain themselves by the questions they ask.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out, err = Console(), Console(stderr=True)
+
+Source = Annotated[
+    str, typer.Argument(help="An embedded task (see `pursuit tasks`) or a CSV file.", metavar="TASK_OR_CSV")
+]
+Model = Annotated[Path, typer.Argument(help="Folder of a trained model.", metavar="MODEL")]
+Data = Annotated[str, typer.Option("--data", help="An embedded task or a CSV file.", metavar="TASK_OR_CSV")]
+Target = Annotated[str | None, typer.Option(help="The column of a CSV file that is the label.")]
+Missing = Annotated[
+    list[str] | None, typer.Option(help="A text that means missing in a CSV file, such as '?'; repeatable.")
+]
+Stop = Annotated[
+    str | None, typer.Option(help="When to stop: confidence=0.99, budget=20, stability=0.001; commas mean any of.")
+]
+Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object.")]
+
+
+def main() -> None:
+    """Run the program; what a user can mend is told in a sentence, without a traceback."""
+    try:
+        app()
+    except (ValueError, OSError) as error:
+        err.print(f"[bold red]Error:[/] {_escaped(str(error))}", soft_wrap=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        err.print("Stopped.")
+        sys.exit(130)
+
+
+@app.callback(invoke_without_command=True)
+def version(show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if show:
+        print(pursuit.__version__)
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    to: Annotated[Path, typer.Option("--out", help="Folder for models and figures.")] = Path("demo"),
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Train on two embedded tasks, compare with random order, and draw figures."""
+    results = []
+    for result in run_demo(to, seed, err):
+        results.append(result)
+        if not as_json:
+            _print_comparison(result)
+    if as_json:
+        _print_json({"tasks": [result.to_dict() for result in results]})
+        return
+    model = results[0].folder
+    out.print("Try next:", style="bold")
+    out.print(f"  pursuit ask {model}                        think of an animal and be asked")
+    out.print(f"  pursuit explain {model} --data animals     read the chains of a few players")
+    out.print("  pursuit train yours.csv --target COLUMN    your own table, every column a question", markup=False)
+
+
+@app.command()
+def tasks(as_json: AsJson = False) -> None:
+    """List the embedded tasks."""
+    loaded = {name: task.load(0) for name, task in TASKS.items()}
+    rows = [
+        {
+            "task": name,
+            "n_queries": len(task.query_set),
+            "n_classes": len(set(task.y_train.tolist())),
+            "n_train": len(task.y_train),
+            "n_test": len(task.y_test),
+            "title": TASKS[name].title,
+        }
+        for name, task in loaded.items()
+    ]
+    if as_json:
+        _print_json({"tasks": rows})
+        return
+    table = Table("task", "queries", "classes", "rows to learn", "rows to measure", "what")
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    out.print(table)
+    out.print("Any CSV file is a task too: pursuit train FILE.csv --target COLUMN")
+
+
+@app.command()
+def train(
+    source: Source,
+    to: Annotated[Path | None, typer.Option("--out", help="Folder to write; by default runs/NAME.")] = None,
+    target: Target = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column of a CSV file to leave out; repeatable.")] = None,
+    missing: Missing = None,
+    stop: Stop = None,
+    max_queries: Annotated[int | None, typer.Option(help="The most queries ever asked of a row.", min=1)] = None,
+    epochs: Annotated[
+        float | None, typer.Option(help="Passes over the rows; by default as many as suit their number.")
+    ] = None,
+    held_out: Annotated[float, typer.Option(help="Share of the training rows for early stopping.")] = 0.0,
+    test_share: Annotated[float, typer.Option(help="Share of a CSV file's rows kept to measure on.")] = 0.2,
+    seed: Seed = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
+    log: Annotated[str, typer.Option(help="csv or tensorboard.")] = "csv",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where a killed run of the same command stopped.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there already.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train on a task or a CSV file, measure on rows kept apart, and save the model."""
+    task = load_task(source, seed, target, drop=drop or (), missing=missing or (), test_share=test_share)
+    folder = to or Path("runs") / task.name
+    if (folder / "model.json").exists() and not (overwrite or resume):
+        raise ValueError(f"{folder} holds a model already: choose another --out, or add --overwrite to replace it.")
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file, but a folder is needed: choose another --out.")
+    if log not in ("csv", "tensorboard"):
+        raise ValueError(f"--log is csv or tensorboard, not {log}.")
+    settings = {**task.settings, "random_state": seed, "device": device, "held_out": held_out}
+    settings |= {name: value for name, value in (("stop", stop), ("max_queries", max_queries)) if value is not None}
+    if epochs is not None:
+        settings["stages"] = [Stage(epochs)]
+    model = VIPClassifier(task.query_set, **settings)
+    _tell_rows(task)
+    with training_bar(task.name, err) as on_report:
+        model.fit(task.X_train, task.y_train, folder=folder, resume=resume, log=log, on_report=on_report)
+    model.save(folder, {"task": {"name": task.name, **task.notes}})
+    if not len(task.y_test):
+        (_print_json if as_json else _print_trained)({"model": str(folder), "task": task.name})
+        return
+    evaluation = model.evaluate(task.X_test, task.y_test)
+    if as_json:
+        _print_json({"model": str(folder), "task": task.name, **evaluation.to_dict()})
+        return
+    _print_evaluation(task.name, evaluation)
+    _print_trained({"model": str(folder), "task": source})
+
+
+@app.command()
+def evaluate(
+    model: Model, data: Data, target: Target = None, missing: Missing = None, stop: Stop = None, as_json: AsJson = False
+) -> None:
+    """Measure accuracy against number of queries, and at a stopping rule."""
+    classifier = VIPClassifier.load(model)
+    rows = _data_of(classifier, data, target, missing)
+    if rows.y is None:
+        raise ValueError(f"{data} has no labels to measure by: name their column with --target.")
+    evaluation = classifier.evaluate(rows.X, rows.y, stop)
+    if as_json:
+        _print_json({"task": rows.name, **evaluation.to_dict()})
+    else:
+        _print_evaluation(rows.name, evaluation)
+
+
+@app.command()
+def explain(
+    model: Model,
+    data: Data,
+    row: Annotated[
+        list[int] | None, typer.Option(help="Number of a row, from 0; repeatable. By default 0, 1 and 2.")
+    ] = None,
+    target: Target = None,
+    missing: Missing = None,
+    stop: Stop = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw the first chain into this file (png, svg or pdf).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the chains of questions and answers that lead to predictions: as text, JSON or a figure."""
+    classifier = VIPClassifier.load(model)
+    rows = _data_of(classifier, data, target, missing)
+    wanted = row if row else list(range(min(3, len(rows.X))))
+    beyond = [number for number in wanted if not 0 <= number < len(rows.X)]
+    if beyond:
+        raise ValueError(f"There is no row {beyond[0]}: rows go from 0 to {len(rows.X) - 1}.")
+    X = rows.X.iloc[wanted] if hasattr(rows.X, "iloc") else rows.X[wanted]
+    labels = [None if rows.y is None else str(rows.y[number]) for number in wanted]
+    titles = [
+        f"Row {n}" + ("" if label is None else f", truly {label}") for n, label in zip(wanted, labels, strict=True)
+    ]
+    chains = classifier.explain(X, stop)
+    if figure:
+        draw_chain(classifier.model_.query_set, X, chains[0], figure, titles[0])
+    if as_json:
+        told = zip(wanted, labels, chains, strict=True)
+        _print_json({"task": rows.name, "chains": [{"row": n, "label": y, **chain.to_dict()} for n, y, chain in told]})
+        return
+    for title, chain in zip(titles, chains, strict=True):
+        out.print(_escaped(title), style="bold", highlight=False)
+        print(f"{chain}\n")
+    if figure:
+        out.print(f"Drawn into {figure}", soft_wrap=True)
+
+
+@app.command()
+def ask(
+    model: Model,
+    stop: Stop = None,
+    session_file: Annotated[
+        Path | None,
+        typer.Option("--session", help="File that keeps the session; where it exists, it goes on from there."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a person in the terminal until the model is sure."""
+    classifier = VIPClassifier.load(model)
+    session = classifier.session(stop)
+    if session_file and session_file.exists():
+        session = Session.from_json(session_file.read_text(encoding="utf-8"), session.pursuer, session.stop)
+    screen = err if as_json else out
+    screen.print(
+        "Answer in words; Enter if you do not know, 'undo' to take back, 'why' for the reasons, 'quit' to stop."
+    )
+    while not session.done and _put_question(session, screen):
+        if session_file:
+            session_file.write_text(session.to_json(), encoding="utf-8")
+    if as_json:
+        _print_json(session.chain.to_dict())
+    else:
+        print(f"\n{session.chain}")
+
+
+def _put_question(session: Session, screen: Console) -> bool:
+    """Ask one question and take its answer; False if the person wants to stop."""
+    question = session.ask()
+    choices = f" [dim]({_escaped('/'.join(question.choices[:8]))})[/]" if question.choices else ""
+    screen.print(f"\n[bold]{question.number}. {_escaped(question.text)}[/]{choices} ", end="")
+    try:
+        answer = input().strip()
+    except EOFError:
+        return False
+    try:
+        match answer.lower():
+            case "quit" | "exit":
+                return False
+            case "undo":
+                session.undo()
+            case "" | "?" | "skip":
+                session.skip()
+            case "why":
+                screen.print(f"   This question has {question.share:.0%} of the querier's preference. Next best:")
+                for text, share in question.runners_up:
+                    screen.print(f"   {share:>4.0%}  {_escaped(text)}", highlight=False)
+            case _:
+                session.tell(answer)
+    except ValueError as error:
+        screen.print(f"   {_escaped(str(error))}", style="red")
+        return True
+    best = list(session.posterior.items())[:3]
+    screen.print(
+        "   " + _escaped(", ".join(f"{label} {share:.0%}" for label, share in best)), style="dim", highlight=False
+    )
+    return True
+
+
+class _Measured(NamedTuple):
+    """Rows that the model has not learnt from."""
+
+    name: str
+    X: Any
+    y: np.ndarray | None
+
+
+def _data_of(classifier: VIPClassifier, data: str, target: str | None, missing: list[str] | None) -> _Measured:
+    """The rows of `data` that the model has not learnt from; labels may be absent from a CSV file."""
+    trained = classifier.notes_.get("task", {})
+    if data in TASKS:
+        task = load_task(data, trained.get("seed", 0) if trained.get("name") == data else 0)
+        return _Measured(data, task.X_test, task.y_test)
+    names = [query.name for query in classifier.model_.query_set.queries]
+    X, y, remark = tables.unseen_rows(data, names, trained, target, missing or ())
+    if remark:
+        err.print(remark, soft_wrap=True)
+    if y is not None and classifier.classes_.dtype.kind in "OU":
+        y = y.astype(str)
+    return _Measured(Path(data).stem, X, y)
+
+
+def _tell_rows(task: Task) -> None:
+    unlabelled = task.notes.get("n_rows_without_label", 0)
+    if unlabelled:
+        err.print(f"{unlabelled} rows without a label are left out.")
+
+
+def _print_evaluation(name: str, evaluation: Evaluation) -> None:
+    table = Table("queries", "accuracy", title=f"{name}: {evaluation.n_rows} rows, {evaluation.n_queries} queries")
+    for n, accuracy in _some_of(evaluation.accuracy_by_n_queries):
+        table.add_row(str(n), f"{accuracy:.3f}")
+    table.add_row("all answers", f"{evaluation.accuracy_all_answers:.3f}", style="dim")
+    out.print(table)
+    if stop := evaluation.stop:
+        low, high = stop.accuracy_interval
+        asked = "" if stop.mean_asked == stop.mean_queries else f" ({stop.mean_asked:.2f} asked)"
+        out.print(
+            f"Stopping at {stop.rule}: accuracy {stop.accuracy:.3f} (95 % interval {low:.3f} to {high:.3f}) "
+            f"after {stop.mean_queries:.2f} answers on average{asked}; mean confidence {stop.mean_confidence:.3f}.",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _print_comparison(result: Comparison) -> None:
+    vip, random = result.evaluation, result.random_order
+    title = f"{result.task}: {vip.n_rows} rows kept apart, {vip.n_queries} queries, trained in {result.seconds:.0f} s"
+    table = Table("queries", "V-IP", "random order", title=title)
+    for n, accuracy in _some_of(vip.accuracy_by_n_queries):
+        table.add_row(str(n), f"{accuracy:.3f}", f"{random.accuracy_by_n_queries[n]:.3f}")
+    out.print(table)
+    if stop := vip.stop:
+        out.print(
+            f"Stopping at {stop.rule}: accuracy {stop.accuracy:.3f} after {stop.mean_queries:.1f} answers on average; "
+            f"with all answers {vip.accuracy_all_answers:.3f}.",
+            highlight=False,
+            soft_wrap=True,
+        )
+    out.print(f"Figures and model: {', '.join(str(path) for path in result.files)}\n", highlight=False, soft_wrap=True)
+
+
+def _print_trained(told: dict[str, Any]) -> None:
+    out.print(f"Saved in {told['model']}. Try next:", soft_wrap=True)
+    out.print(f"  pursuit explain {told['model']} --data {told['task']}", soft_wrap=True)
+    out.print(f"  pursuit ask {told['model']}", soft_wrap=True)
+
+
+def _some_of(accuracy: list[float]) -> list[tuple[int, float]]:
+    """Enough of a long list to see its course: the first ones, then fewer and fewer, and the last."""
+    last = len(accuracy) - 1
+    wanted = {n for n in (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 50, 100, 200, 500, 1000) if n <= last} | {last}
+    return [(n, accuracy[n]) for n in sorted(wanted)]
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    print(json.dumps(value, ensure_ascii=False))
+
+
+def _escaped(text: str) -> str:
+    """Text that may hold square brackets, which rich would read as style."""
+    return text.replace("[", r"\[")
