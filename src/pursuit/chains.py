@@ -15,6 +15,8 @@ from pursuit.stopping import StoppingRule
 
 BATCH_ROWS = 1024
 """How many rows are rolled out together: enough to keep the processor busy, few enough to bound memory."""
+UNKNOWN = "unknown"
+"""What a chain's text says for a query that could not be answered."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,9 @@ def pursue(
     Rows that stop leave the batch: later turns do not compute them. Rows are numbered as in `x`.
     """
     n_queries = len(pursuer.query_set)
-    history = History.start(x, n_queries, opening)
     if available is None:
-        available = torch.ones_like(history.asked)
+        available = torch.ones(len(x), n_queries, dtype=torch.bool, device=x.device)
+    history = History.start(x, n_queries, None if opening is None else opening & available)
     n_opened = history.asked.sum(dim=1)
     rows = torch.arange(len(x), device=x.device)
     memory = stop.start(len(x), x.device) if stop else torch.zeros(len(x), 0, device=x.device)
@@ -121,15 +123,18 @@ class Chain:
         return self.classes[int(self.posterior.argmax())]
 
     def __str__(self) -> str:
-        width = max((len(step.text) for step in (*self.opening, *self.steps)), default=0)
+        told = (*self.opening, *self.steps)
+        width = max((len(step.text) for step in told), default=0)
+        room = max((len(step.answer or UNKNOWN) for step in told), default=0)
         lines = [
             f"Prediction: {self.prediction} ({_percent(self.posterior.max())}) after {_count(self.n_queries, 'answer')}"
         ]
-        lines += [f"  given  {step.text:<{width}}  {step.answer}" for step in self.opening]
-        lines.append(f"  {'start':<{width + 5}}  {'':<14}{self._top(self.prior)}")
+        lines += [f"    +  {step.text:<{width}}  {step.answer}" for step in self.opening]
+        lines.append(f"  {'start':<{width + 5}}  {'':<{room}}  {self._top(self.prior)}")
         for i, step in enumerate(self.steps, start=1):
-            answer = "unknown" if step.answer is None else step.answer
-            lines.append(f"  {i:>3}. {step.text:<{width}}  {answer:<14}{self._top(step.posterior)}")
+            lines.append(
+                f"  {i:>3}. {step.text:<{width}}  {step.answer or UNKNOWN:<{room}}  {self._top(step.posterior)}"
+            )
         return "\n".join(lines)
 
     def _top(self, posterior: Tensor, most: int = 3) -> str:
@@ -213,7 +218,7 @@ def explain(
             _step(pursuer.query_set, x[row], query, answered, posterior)
             for (query, answered), posterior in zip(asked[row], after, strict=True)
         )
-        opened = () if opening is None else opening[row].nonzero()[:, 0].tolist()
+        opened = () if opening is None else (opening[row] & available[row]).nonzero()[:, 0].tolist()
         chains.append(
             Chain(classes, prior, steps, tuple(_step(pursuer.query_set, x[row], q, True, prior) for q in opened))
         )

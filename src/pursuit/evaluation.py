@@ -57,6 +57,8 @@ def evaluate(
     batch_rows: int = BATCH_ROWS,
 ) -> Evaluation:
     """Ask every row everything (or `max_queries`), a bounded batch at a time, and look back for the stopping rule."""
+    if len(rows) == 0:
+        raise ValueError("There are no rows to measure on: at least one is needed.")
     n_queries = len(pursuer.query_set)
     longest = n_queries if max_queries is None else min(max_queries, n_queries)
     right_by_n, right_with_all = torch.zeros(longest + 1), 0.0

@@ -29,8 +29,7 @@ Curve = Evaluation | Sequence[float] | Sequence[Sequence[float]] | np.ndarray
 
 # The palette of Okabe and Ito, which colour-blind people can tell apart.
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#B8588F", "#E69F00", "#56B4E9"
-COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
-LINES = ("-", "-.", ":")
+COLOURS, LINES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY), ("-", "-.", ":")
 INK, GREY, PALE, FAINT = "#222222", "#767676", "#C3C8CE", "#E4E7EA"
 YES_COLOUR, NO_COLOUR, UNKNOWN_COLOUR, OTHER_COLOUR = "#007A59", "#C04A00", GREY, "#14306B"
 UNSEEN, UNSEEN_HATCH = "#9DBDE3", "#6C97CC"
@@ -132,7 +131,6 @@ def answer_chain(chain: Chain, path: str | Path | None = None, title: str = "", 
     labels = [*given, "start", *(_told(f"{i}.", step) for i, step in enumerate(chain.steps, start=1))]
     colours = [*map(_colour, chain.opening), INK, *map(_colour, chain.steps)]
     names = [_short(chain.classes[c], CLASS_WIDTH) for c in classes]
-
     lines = [line for label in labels for line in label.split("\n")]
     row_height = 0.29 if len(lines) == len(labels) else 0.36
     label_width, name_height = (CHARACTER * max(map(len, texts)) for texts in (lines, names))
@@ -140,15 +138,14 @@ def answer_chain(chain: Chain, path: str | Path | None = None, title: str = "", 
     figure = _figure(width, row_height * len(labels) + 0.75 * name_height + 0.5, title)
     axes = figure.add_subplot()
     shown = beliefs[:, classes]  # (T + 1, K)
-    rows = range(-len(given), len(beliefs))  # the opening comes before the first belief, in rows without cells
     axes.imshow(shown, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    axes.set_ylim(len(beliefs) - 0.5, -len(given) - 0.5)
+    axes.set_ylim(len(beliefs) - 0.5, -len(given) - 0.5)  # what is given has rows without cells, above the prior
     for row, column in np.argwhere(shown > SHOWN_PROBABILITY).tolist():
         p = float(shown[row, column])
         cell = axes.text(column, row, _number(p), ha="center", va="center", fontsize=8.5)
         cell.set_color("white" if p > 0.55 else INK)
         cell.set_fontweight("bold" if classes[column] == beliefs[row].argmax() else "normal")
-    axes.set_yticks(rows, labels, fontsize=9.5, linespacing=1.05, va="center")
+    axes.set_yticks(range(-len(given), len(beliefs)), labels, fontsize=9.5, linespacing=1.05, va="center")
     for tick, colour in zip(axes.get_yticklabels(), colours, strict=True):
         tick.set_color(colour)
     axes.xaxis.tick_top()
@@ -245,9 +242,8 @@ def _top_classes(beliefs: np.ndarray, most: int) -> np.ndarray:
 def _told(number: str, step: Step) -> str:
     """A query and its answer, on at most two lines."""
     question = textwrap.wrap(f"{number} {step.text}", QUESTION_WIDTH, max_lines=2, placeholder=" …")
-    return (
-        _plain("\n".join(question)) + "  " + ("unknown" if step.answer is None else _short(step.answer, ANSWER_WIDTH))
-    )
+    answer = "unknown" if step.answer is None else _short(step.answer, ANSWER_WIDTH)
+    return _plain("\n".join(question)) + "  " + answer
 
 
 def _colour(step: Step) -> str:
@@ -265,8 +261,7 @@ def _number(probability: float) -> str:
 def _short(text: str, width: int) -> str:
     """The text on one line, cut in the middle where it is too long: names often differ at their end."""
     text = " ".join(text.split())
-    half = width // 2
-    return _plain(text if len(text) <= width else f"{text[: half - 1].rstrip()}…{text[-half:].lstrip()}")
+    return _plain(text if len(text) <= width else f"{text[: width // 2 - 1].rstrip()}…{text[-(width // 2) :].lstrip()}")
 
 
 def _plain(text: str) -> str:

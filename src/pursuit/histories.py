@@ -38,7 +38,8 @@ class Rows:
 
     def start(self) -> History:
         """The histories of these rows before the first query."""
-        return History.start(self.x, self.available.shape[1], self.opening)
+        opening = None if self.opening is None else self.opening & self.available
+        return History.start(self.x, self.available.shape[1], opening)
 
 
 class Batch(NamedTuple):

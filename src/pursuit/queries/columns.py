@@ -80,6 +80,7 @@ class ColumnQueries(QuerySet):
         self.mask = mask
         self.widths = [1 if isinstance(c, Number) or len(c.choices) == 2 else len(c.choices) for c in columns]
         self.starts = np.concatenate([[0], np.cumsum(self.widths)[:-1]]).tolist()
+        self.has_one_feature_each = set(self.widths) == {1}
         n_features = sum(self.widths)
         self.answer_shape = (n_features,)
         self.input_shape = (n_features + mask * len(columns),)
@@ -157,7 +158,7 @@ class ColumnQueries(QuerySet):
 
     def encode(self, x: Tensor, known: Tensor) -> Tensor:
         known = known.to(x.dtype)
-        shown = known if len(self) == x.shape[1] else known[:, self.owner]  # (B, F)
+        shown = known if self.has_one_feature_each else known[:, self.owner]  # (B, F)
         return torch.cat([x * shown, known], dim=1) if self.mask else x * shown
 
     def _features(self, query: int) -> slice:
@@ -233,14 +234,15 @@ def _guess(name: str, series: pd.Series) -> Choice | Number:
         raise ValueError(
             f"Column '{name}' holds dates or times: turn it into numbers (days since …, month, hour) or leave it out."
         )
-    if pd.api.types.is_numeric_dtype(series) or (
-        len(present) and all(isinstance(value, bool | np.bool_) for value in distinct)
-    ):
+    is_category = isinstance(series.dtype, pd.CategoricalDtype)
+    # A column without a single value is taken for numbers too; it is never answered anyway.
+    are_numbers = pd.api.types.is_numeric_dtype(series) or all(isinstance(value, bool | np.bool_) for value in distinct)
+    if are_numbers and not is_category:
         numbers = present.to_numpy(dtype=float)
         if len(numbers) and np.isin(numbers, (0, 1)).all():
             return yes_no(name)
         return _rescale(Number(name, _wording(name, "What is {}?")), series)
-    values = list(series.cat.categories) if isinstance(series.dtype, pd.CategoricalDtype) else sorted(distinct, key=str)
+    values = list(series.cat.categories) if is_category else sorted(distinct, key=str)
     values = [value.item() if isinstance(value, np.generic) else value for value in values]
     if len(values) == 2 and tuple(str(value).strip().lower() for value in reversed(values)) in NO_AND_YES:
         values.reverse()

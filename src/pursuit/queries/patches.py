@@ -58,7 +58,8 @@ class PatchQueries(QuerySet):
         """Read images (N, C, H, W), (N, H, W) or flattened (N, C*H*W)."""
         images = np.asarray(data, dtype=np.float32)
         n_values = int(np.prod(self.image_shape))
-        if images.ndim < 2 or images[0:1].size not in (0, n_values):
+        shapes = [self.image_shape, (n_values,)] + [self.image_shape[1:]] * (self.image_shape[0] == 1)
+        if images.shape[1:] not in shapes:
             raise ValueError(
                 f"Images of shape {self.image_shape} are expected, {n_values} values a row, but the "
                 f"data have shape {images.shape}."
@@ -67,6 +68,11 @@ class PatchQueries(QuerySet):
             raise ValueError("There are no images: at least one row is needed.")
         if not np.isfinite(images).all():
             raise ValueError("Some pixels are missing or infinite: replace them or leave these images out.")
+        if images.min() < self.low or images.max() > self.high:
+            raise ValueError(
+                f"Pixels range from {images.min():g} to {images.max():g}, but the query set was made for {self.low:g} to "
+                f"{self.high:g}: give PatchQueries the low and high of your images."
+            )
         x = torch.from_numpy(images.reshape(-1, *self.image_shape))
         x = (x - self.low) * (2 / (self.high - self.low)) - 1
         return Answers(x, torch.ones(len(x), len(self), dtype=torch.bool))
