@@ -144,7 +144,7 @@ def train(
     folder: Path | None = None,
     resume: bool = False,
     log: LogKind = "csv",
-    checkpoint_seconds: float = 5.0,
+    checkpoint_seconds: float = 2.0,
     on_report: Callable[[Report], None] | None = None,
 ) -> None:
     """Train `model` in place on `rows`, stage after stage.

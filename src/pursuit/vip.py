@@ -85,4 +85,5 @@ def choose_straight_through(scores: Tensor, asked: Tensor, tau: Tensor | float) 
     """
     soft = (scores.masked_fill(asked, ASKED) / tau).softmax(dim=1)
     hard = F.one_hot(choose(scores, asked), scores.shape[1])
-    return (hard + soft - soft.detach()) * ~asked
+    # Bracketed so that the softmax cancels to exactly zero: no trace of an unasked answer gets through.
+    return (hard + (soft - soft.detach())) * ~asked

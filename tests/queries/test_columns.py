@@ -63,7 +63,6 @@ def test_every_known_answer_shows(make_columns: Any, make_rows: Any, kinds: list
         assert seen[0, len(x[0]) :].tolist() == known[0].tolist()
 
 
-@pytest.mark.xfail(strict=True, reason="encode takes as many features as queries for one feature a query")
 def test_columns_without_choices_do_not_shift_the_others() -> None:
     # Two all-missing text columns and one of three choices: three queries, and three features of the last one.
     query_set = ColumnQueries([Choice("a", "a?"), Choice("b", "b?"), Choice("c", "c?", ("x", "y", "z"))])
@@ -258,6 +257,18 @@ def test_drawing_in_keeps_the_order(numbers: list[float]) -> None:
     assert (x.diff() >= 0).all()
 
 
+def test_numbers_can_be_rescaled() -> None:
+    query_set = ColumnQueries.from_data(pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0, 1, 1], "c": [5.0, 6.0, 7.0]}))
+    rescaled = query_set.rescaled(pd.DataFrame({"b": [0, 1, 1], "c": [None] * 3, "a": [10.0, 20.0, 30.0]}))
+    a, b, c = rescaled.queries
+    assert isinstance(a, Number)
+    assert isinstance(c, Number)
+    assert (a.centre, a.spread) == (20, pytest.approx(10 / 1.349))
+    assert b == query_set.queries[1]
+    assert (c.centre, c.spread) == (0, 1)
+    assert query_set.queries[0] != a
+
+
 def test_arrays_name_their_columns() -> None:
     query_set = ColumnQueries.from_data(np.array([[1.5, 0], [2.5, 1], [3.5, np.nan]]))
     assert [query.name for query in query_set.queries] == ["x0", "x1"]
@@ -269,7 +280,9 @@ def test_object_arrays_hold_mixed_columns() -> None:
     query_set = ColumnQueries.from_data(np.array([["red", True], ["blue", None], ["green", False]], dtype=object))
     assert query_set.queries[0].choices == ("blue", "green", "red")
     assert query_set.queries[1].choices == ("no", "yes")
-    assert query_set.answers(np.array([[None, True]], dtype=object)).available.tolist() == [[False, True]]
+    answers = query_set.answers(np.array([[None, True], ["red", None]], dtype=object))
+    assert answers.available.tolist() == [[False, True], [True, False]]
+    assert answers.x.tolist() == [[0, 0, 0, 1], [0, 0, 1, 0]]
 
 
 @pytest.mark.xfail(strict=True, reason="columns of object dtype are never looked at for numbers")
@@ -307,8 +320,21 @@ def test_numbers_may_come_as_text() -> None:
     assert query_set.answers(column(["1.5", None])).x.tolist() == [[1.5], [0]]
 
 
-@pytest.mark.parametrize("values", [[True, False], [1, 0], [1.0, 0.0]])
-@pytest.mark.parametrize("dtype", [None, object])
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        ([True, False], None),
+        ([1, 0], None),
+        ([1.0, 0.0], None),
+        ([1, 0], object),
+        ([True, False], "boolean"),
+        pytest.param(
+            [True, False],
+            object,
+            marks=pytest.mark.xfail(strict=True, reason="map finds no True among 0 and 1 where all values are bool"),
+        ),
+    ],
+)
 def test_yes_may_be_written_in_several_ways(values: list[Any], dtype: Any) -> None:
     query_set = ColumnQueries([yes_no("a")])
     assert query_set.answers(column(values, dtype=dtype)).x.tolist() == [[1], [-1]]
@@ -347,7 +373,8 @@ def test_infinite_values_are_refused(value: float) -> None:
     frame = pd.DataFrame({"a": [1.0, value], "b": [1.0, 2.0]})
     with pytest.raises(ValueError, match=r"Infinite values \(inf\) in a: "):
         ColumnQueries.from_data(frame)
-    assert refused(ColumnQueries([Number("a", "a?"), Number("b", "b?")]), frame).startswith("Infinite values (inf) in a")
+    message = refused(ColumnQueries([Number("a", "a?"), Number("b", "b?")]), frame)
+    assert message.startswith("Infinite values (inf) in a: ")
 
 
 @pytest.mark.xfail(strict=True, reason="only columns of numeric dtype are looked at for infinite values")
@@ -439,7 +466,7 @@ def test_numbers_as_text_are_not_refused_for_stray_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [pd.to_datetime(["2020-01-01", None]), pd.to_datetime(["2020-01-01"], utc=True), pd.to_timedelta(["1d"])]
+    "values", [pd.to_datetime(["2020-01-01", None]), pd.to_datetime(["2020-01-01"], utc=True), pd.to_timedelta(["1D"])]
 )
 def test_dates_and_times_are_refused(values: Any) -> None:
     with pytest.raises(ValueError, match="Column 'a' holds dates or times"):

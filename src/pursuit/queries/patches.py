@@ -70,8 +70,8 @@ class PatchQueries(QuerySet):
             raise ValueError("Some pixels are missing or infinite: replace them or leave these images out.")
         if images.min() < self.low or images.max() > self.high:
             raise ValueError(
-                f"Pixels range from {images.min():g} to {images.max():g}, but the query set was made for {self.low:g} to "
-                f"{self.high:g}: give PatchQueries the low and high of your images."
+                f"Pixels range from {images.min():g} to {images.max():g}, but the query set was made for {self.low:g} "
+                f"to {self.high:g}: give PatchQueries the low and high of your images."
             )
         x = torch.from_numpy(images.reshape(-1, *self.image_shape))
         x = (x - self.low) * (2 / (self.high - self.low)) - 1

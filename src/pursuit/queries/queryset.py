@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 
@@ -77,4 +78,4 @@ class QuerySet(nn.Module, ABC):
 
     def blank(self, n_rows: int = 1) -> Tensor:
         """Rows (n_rows, *answer_shape) without any answer, to be filled by `tell`."""
-        return next(self.buffers()).new_zeros((n_rows, *self.answer_shape))
+        return torch.zeros(n_rows, *self.answer_shape, device=next(self.buffers()).device)

@@ -1,0 +1,132 @@
+"""CSV files as tasks, clean and messy."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pursuit.queries import Choice, Number
+from pursuit.tasks import load_task, tables
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    randomness = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "id": [f"p{i}" for i in range(100)],
+            "age": randomness.integers(20, 60, 100),
+            "pain": randomness.choice(["yes", "no", None], 100),
+            "ill": randomness.choice(["sick", "well"], 100),
+        }
+    )
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    return tmp_path / "people.csv"
+
+
+def test_every_column_but_the_target_is_a_query(table: Path) -> None:
+    task = load_task(table, target="ill", drop=["id"])
+    assert [query.name for query in task.query_set.queries] == ["age", "pain"]
+    assert isinstance(task.query_set.queries[0], Number)
+    assert isinstance(task.query_set.queries[1], Choice)
+    assert len(task.y_train) == 80
+    assert len(task.y_test) == 20
+    assert set(task.y_train) == {"sick", "well"}
+
+
+def test_measured_rows_have_no_say_in_the_scale(table: Path) -> None:
+    frame = pd.read_csv(table)
+    first = load_task(table, target="ill", drop=["id"])
+    frame.loc[first.X_test.index, "age"] = 1000
+    frame.to_csv(table, index=False)
+    assert load_task(table, target="ill", drop=["id"]).query_set.queries == first.query_set.queries
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_any_usual_separator_byte_order_mark_and_spaces(tmp_path: Path, separator: str) -> None:
+    lines = ["size", "label"], ["1", " a"], ["2", " b"], ["3", " a"]
+    path = write(tmp_path / "t.csv", "\ufeff" + "\n".join(separator.join(line) for line in lines))
+    X, y = tables.split_target(tables.read_csv(path), "label", "t.csv")
+    assert X.columns.tolist() == ["size"]
+    assert y.tolist() == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "message"),
+    [
+        ("", "y", "is empty"),
+        ("a,y\n", "y", "no rows"),
+        ("a,y\n1,2\n", "z", r"no column 'z'"),
+        ("a,label\n1,2\n", "lable", r"Did you mean 'label'"),
+        ("a,y\n1,2\n", None, r"--target: a, y"),
+        ("a,y\n1,\n2,\n", "y", "has no labels"),
+        ("a,y\n1,2\n1,2,3,4\n", "y", "not a well-formed CSV"),
+        ("y\n1\n2\n", "y", "no columns to ask"),
+        ("a,y\ninf,1\n2,0\n", "y", "Infinite"),
+    ],
+)
+def test_bad_files_get_a_sentence(tmp_path: Path, text: str, target: str | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load_task(write(tmp_path / "bad.csv", text), target=target)
+
+
+def test_no_file_no_text_and_no_such_task(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no file .*nowhere.csv"):
+        load_task(tmp_path / "nowhere.csv", target="y")
+    with pytest.raises(ValueError, match=r"neither a task \(animals, digits\)"):
+        load_task("animal")
+    (tmp_path / "latin.csv").write_bytes("größe,y\n1,2\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="UTF-8"):
+        load_task(tmp_path / "latin.csv", target="y")
+    with pytest.raises(ValueError, match="is a folder"):
+        tables.read_csv(tmp_path)
+    with pytest.raises(ValueError, match="for CSV files"):
+        load_task("digits", target="y")
+
+
+def test_rows_without_a_label_are_left_out_and_counted(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", "a,y\n" + "1,1\n2,0\n3,\n" * 10)
+    task = load_task(path, target="y")
+    assert task.notes["n_rows_without_label"] == 10
+    assert task.y_train.dtype == np.int64
+    assert len(task.y_train) + len(task.y_test) == 20
+
+
+def test_numbers_with_stray_words(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", "a,y\n" + "".join(f"{i},{i % 2}\n" for i in range(100)) + "?,1\n")
+    with pytest.raises(ValueError, match=r"'a' \(numbers but for \?"):
+        load_task(path, target="y")
+    assert isinstance(load_task(path, target="y", missing=["?"]).query_set.queries[0], Number)
+
+
+def test_a_class_seen_once_stays_to_learn_from(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", "a,y\n" + "".join(f"{i},common\n" for i in range(30)) + "99,rare\n")
+    task = load_task(path, target="y")
+    assert "rare" in task.y_train
+    assert len(task.y_test) == 6
+
+
+def test_the_training_file_gives_only_rows_not_learnt_from(table: Path, tmp_path: Path) -> None:
+    task = load_task(table, target="ill", drop=["id"], seed=5)
+    X, y, remark = tables.unseen_rows(table, ["age", "pain"], task.notes)
+    pd.testing.assert_frame_equal(X, task.X_test)
+    assert y is not None
+    assert y.tolist() == task.y_test.tolist()
+    assert "20 rows" in remark
+    other = tmp_path / "other.csv"
+    pd.read_csv(table).iloc[:30].to_csv(other, index=False)
+    X, y, remark = tables.unseen_rows(other, ["age", "pain"], task.notes)
+    assert len(X) == 30
+    assert remark == ""
+    pd.read_csv(table).drop(columns="ill").to_csv(other, index=False)
+    assert tables.unseen_rows(other, ["age", "pain"], task.notes)[1] is None
+    with pytest.raises(ValueError, match="lacks columns the model asks for: height"):
+        tables.unseen_rows(other, ["age", "height"], task.notes)
+    whole = load_task(table, target="ill", drop=["id"], test_share=0)
+    assert "Warning" in tables.unseen_rows(table, ["age", "pain"], whole.notes)[2]

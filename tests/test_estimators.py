@@ -1,0 +1,210 @@
+"""`VIPClassifier`: scikit-learn's contract, bad input, and what it learns on small tables."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from pursuit import Budget, Confidence, PatchQueries, VIPClassifier
+from pursuit.estimators import default_stages
+from pursuit.networks import MLP
+from pursuit.training import Stage
+
+QUICK = {"network": MLP((32,)), "stages": [Stage(60, batch_size=32)]}
+
+
+# No check is expected to fail. `check_array_api_input` skips itself where scipy's array API is not switched on.
+@parametrize_with_checks([VIPClassifier(**QUICK)])
+def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def patients(n: int = 120, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    """A messy little table: yes/no, words, numbers, missing values; two columns tell the label."""
+    randomness = np.random.default_rng(seed)
+    fever = randomness.random(n) < 0.5
+    where = randomness.choice(["head", "chest", "belly"], n)
+    y = np.where(where == "belly", "gastritis", np.where(fever, "flu", "migraine"))
+    X = pd.DataFrame(
+        {
+            "fever": np.where(fever, "yes", "no"),
+            "where": pd.Categorical(where),
+            "age": randomness.integers(1, 90, n).astype(float),
+            "smokes": randomness.random(n) < 0.3,
+        }
+    )
+    X.loc[::9, "age"] = np.nan
+    X.loc[::13, "where"] = np.nan
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def fitted() -> VIPClassifier:
+    X, y = patients()
+    return VIPClassifier(random_state=0, **QUICK).fit(X, y)
+
+
+def test_string_labels_and_mixed_columns(fitted: VIPClassifier) -> None:
+    X, y = patients(seed=1)
+    assert fitted.score(X, y) > 0.9
+    assert set(fitted.predict(X)) <= set(y)
+    np.testing.assert_allclose(fitted.predict_proba(X).sum(axis=1), 1, rtol=1e-5)
+
+
+def test_chains_lead_to_the_predictions(fitted: VIPClassifier) -> None:
+    X, _ = patients(seed=1)
+    chains = fitted.explain(X)
+    assert [chain.prediction for chain in chains] == fitted.predict(X).tolist()
+    np.testing.assert_allclose(np.stack([chain.posterior for chain in chains]), fitted.predict_proba(X), atol=1e-6)
+    # Two informative columns of four: nobody needs all.
+    assert np.mean([len(chain) for chain in chains]) < 3
+    assert "Prediction:" in str(chains[:1])
+
+
+def test_stop_and_max_queries_are_obeyed(fitted: VIPClassifier) -> None:
+    X, y = patients(seed=1)
+    assert all(len(chain) == 1 for chain in fitted.explain(X, Budget(1)))
+    assert fitted.evaluate(X, y, "budget=2").stop.mean_asked == 2  # type: ignore[union-attr]
+    limited = VIPClassifier(max_queries=1, random_state=0, **QUICK).fit(X, y)
+    assert all(len(chain) == 1 for chain in limited.explain(X, Confidence(1.0)))
+    assert len(limited.evaluate(X, y).accuracy_by_n_queries) == 2
+
+
+def test_saved_and_loaded_predicts_the_same(fitted: VIPClassifier, tmp_path: Path) -> None:
+    X, y = patients(seed=1)
+    fitted.save(tmp_path / "model")
+    loaded = VIPClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
+    assert loaded.explain(X).to_dict() == fitted.explain(X).to_dict()
+    assert loaded.evaluate(X, y) == fitted.evaluate(X, y)
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(X.drop(columns="age"))
+
+
+def test_session_with_a_person_ends_where_the_row_does(fitted: VIPClassifier) -> None:
+    X, _ = patients(seed=1)
+    row = X.iloc[[1]]
+    session = fitted.session()
+    while not session.done:
+        answer = row[session.ask().name].iloc[0]
+        if pd.isna(answer):
+            session.skip()
+        else:
+            session.tell(answer)
+    assert session.prediction == fitted.predict(row)[0]
+    assert session.chain.to_dict() == fitted.explain(row)[0].to_dict()
+
+
+def test_images_in_any_usual_shape() -> None:
+    images = np.random.default_rng(0).random((60, 4, 4))
+    y = (images[:, 0, 0] > 0.5).astype(int)
+    model = VIPClassifier(PatchQueries((1, 4, 4), 2), random_state=0, **QUICK).fit(images, y)
+    flat, full = model.predict_proba(images.reshape(60, 16)), model.predict_proba(images[:, None])
+    np.testing.assert_array_equal(flat, full)
+
+
+def test_held_out_rows_stop_training_early() -> None:
+    X, y = patients()
+    plan = {"network": MLP((32,)), "stages": [Stage(2000, batch_size=32)]}
+    reports: list[Any] = []
+    VIPClassifier(held_out=0.25, random_state=0, **plan).fit(X, y, on_report=reports.append)
+    assert reports[-1].step < reports[-1].n_steps
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X: X.assign(age=np.inf), r"Infinite values \(inf\) in age"),
+        (lambda X: X.iloc[:0], "minimum of 1|empty"),
+        (lambda X: X.assign(when=pd.Timestamp("2020-01-01")), "'when' holds dates"),
+        (lambda X: X.assign(name=[f"person {i}" for i in range(len(X))]), r"'name' \(120 different texts"),
+        (lambda X: X[[]], "no columns|minimum of 1"),
+    ],
+)
+def test_bad_tables_get_a_sentence(change: Any, message: str) -> None:
+    X, y = patients()
+    X = change(X)
+    with pytest.raises(ValueError, match=message):
+        VIPClassifier(**QUICK).fit(X, y[: len(X)])
+
+
+def test_bad_labels_get_a_sentence() -> None:
+    X, y = patients()
+    with pytest.raises(ValueError, match=r"only one class .*At least two"):
+        VIPClassifier(**QUICK).fit(X, np.full(len(X), "flu"))
+    with pytest.raises(ValueError, match="missing"):
+        VIPClassifier(**QUICK).fit(X, np.where(y == "flu", None, y))
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        VIPClassifier(**QUICK).fit(X, y[:-1])
+
+
+def test_bad_rows_at_prediction_get_a_sentence(fitted: VIPClassifier) -> None:
+    X, y = patients()
+    with pytest.raises(ValueError, match=r"'where' holds 'foot', but one of belly, chest, head .*leave it empty"):
+        fitted.predict(X.assign(where="foot"))
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(X.rename(columns={"age": "years"}))
+    with pytest.raises(ValueError, match="label 'cough' was not there in training"):
+        fitted.evaluate(X, np.full(len(X), "cough"))
+
+
+@pytest.mark.parametrize("stop", ["confidence=1.5", "budget=-1", "stability=-0.1", "sometimes", Confidence])
+def test_bad_stopping_rules_are_told_before_training(stop: Any) -> None:
+    X, y = patients()
+    reports: list[Any] = []
+    with pytest.raises((ValueError, TypeError)):
+        VIPClassifier(stop=stop, **QUICK).fit(X, y, on_report=reports.append)
+    assert not reports
+
+
+def test_failed_fit_writes_nothing(tmp_path: Path) -> None:
+    X, y = patients()
+    with pytest.raises(ValueError, match="Infinite"):
+        VIPClassifier(**QUICK).fit(X.assign(age=np.inf), y, folder=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_resume_refuses_other_data_and_settings(tmp_path: Path) -> None:
+    X, y = patients()
+    VIPClassifier(random_state=0, **QUICK).fit(X, y, folder=tmp_path)
+    with pytest.raises(ValueError, match="other rows"):
+        VIPClassifier(random_state=0, **QUICK).fit(X.iloc[:-1], y[:-1], folder=tmp_path, resume=True)
+    with pytest.raises(ValueError, match="other seed"):
+        VIPClassifier(random_state=1, **QUICK).fit(X, y, folder=tmp_path, resume=True)
+    VIPClassifier(random_state=0, **QUICK).fit(X, y, folder=tmp_path, resume=True)
+
+
+def test_default_plan_grows_with_the_rows() -> None:
+    (small,), (large,) = default_stages(150, 10), default_stages(1_000_000, 10)
+    assert small.n_steps(150) == 1000
+    assert large.epochs == 20
+
+
+@pytest.mark.parametrize(("data", "most_queries"), [(load_wine, 4), (load_breast_cancer, 5)])
+def test_defaults_are_fair_on_small_tables(data: Any, most_queries: int) -> None:
+    """One split; the README has five. A margin of three rows more than its 2.5 points allows for the luck of one."""
+    X, y = data(return_X_y=True, as_frame=True)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, stratify=y, random_state=20)
+    all_columns = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(X_train, y_train)
+    stop = VIPClassifier(random_state=20).fit(X_train, y_train).evaluate(X_test, y_test).stop
+    assert stop is not None
+    assert stop.accuracy >= all_columns.score(X_test, y_test) - 0.025 - 3 / len(y_test)
+    assert stop.mean_queries <= most_queries
+
+
+def test_training_leaves_torch_as_it_was(fitted: VIPClassifier) -> None:
+    X, y = patients(30)
+    torch.manual_seed(1)
+    expected = torch.rand(1)
+    torch.manual_seed(1)
+    VIPClassifier(random_state=0, network=MLP((4,)), stages=[Stage(1)]).fit(X, y)
+    assert torch.equal(torch.rand(1), expected)

@@ -1,0 +1,117 @@
+"""Exact Information Pursuit against the definition of mutual information, summed out by hand."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from pursuit.exact import IndependentIP, TableIP
+from pursuit.history import History
+from pursuit.queries import Choice, ColumnQueries, Number, yes_no
+
+LETTERS = ["a", "b", "c"]
+
+
+def mixed_queries() -> ColumnQueries:
+    """Two yes/no queries and one with three choices: 12 possible rows of answers."""
+    return ColumnQueries([yes_no("p"), Choice("colour", "Which colour?", ("red", "green", "blue")), yes_no("q")])
+
+
+def all_worlds(query_set: ColumnQueries) -> tuple[list[tuple[int, ...]], Tensor]:
+    """Every combination of answers, as places in the lists of choices and in the answer space."""
+    codes = list(itertools.product(*(range(len(query.choices)) for query in query_set.queries)))
+    x = query_set.blank(len(codes))
+    for row, code in zip(x, codes, strict=True):
+        for query, choice in enumerate(code):
+            query_set.tell(row, query, query_set.queries[query].choices[choice])
+    return codes, x
+
+
+def information(joint: dict[tuple[int, int], float]) -> float:
+    """I(answer; label) in nats from P(answer, label)."""
+    total = sum(joint.values())
+    answer, label = {}, {}
+    for (a, y), p in joint.items():
+        answer[a], label[y] = answer.get(a, 0) + p / total, label.get(y, 0) + p / total
+    return sum(p / total * math.log(p / total / answer[a] / label[y]) for (a, y), p in joint.items() if p > 0)
+
+
+def histories(query_set: ColumnQueries, x: Tensor) -> list[History]:
+    """For every set of asked queries, the histories of all worlds."""
+    n = len(query_set)
+    masks = [torch.tensor(mask) for mask in itertools.product([False, True], repeat=n)]
+    return [History(x, mask.expand(len(x), n), mask.expand(len(x), n)) for mask in masks]
+
+
+@given(seed=st.integers(0, 10_000))
+def test_table_gives_posterior_and_information_of_the_definition(seed: int) -> None:
+    query_set = mixed_queries()
+    codes, x = all_worlds(query_set)
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.rand(len(codes), 3, generator=generator, dtype=torch.double) ** 3
+    pursuer = TableIP(query_set, LETTERS, x, weights)
+    for history in histories(query_set, x):
+        scores, posterior = pursuer.scores(history), pursuer.log_posterior(history).exp()
+        for row, code in enumerate(codes):
+            asked = history.asked[row].nonzero()[:, 0].tolist()
+            agree = [w for w, other in enumerate(codes) if all(other[q] == code[q] for q in asked)]
+            label = weights[agree].sum(dim=0)
+            torch.testing.assert_close(posterior[row], label / label.sum())
+            for query in range(len(query_set)):
+                joint: dict[tuple[int, int], float] = {}
+                for world, y in itertools.product(agree, range(3)):
+                    key = (codes[world][query], y)
+                    joint[key] = joint.get(key, 0) + float(weights[world, y])
+                assert float(scores[row, query]) == pytest.approx(information(joint), abs=1e-9)
+
+
+@given(seed=st.integers(0, 10_000))
+def test_independent_answers_give_the_same_as_their_table(seed: int) -> None:
+    query_set = mixed_queries()
+    codes, x = all_worlds(query_set)
+    generator = torch.Generator().manual_seed(seed)
+    prior = torch.rand(3, generator=generator, dtype=torch.double) + 0.1
+    prior /= prior.sum()
+    parts = [torch.rand(3, n, generator=generator, dtype=torch.double) + 0.01 for n in (2, 3, 2)]
+    parts = [part / part.sum(dim=1, keepdim=True) for part in parts]
+    weights = torch.stack([prior * parts[0][:, a] * parts[1][:, b] * parts[2][:, c] for a, b, c in codes])
+    closed = IndependentIP(query_set, LETTERS, prior, torch.cat(parts, dim=1))
+    table = TableIP(query_set, LETTERS, x, weights)
+    for history in histories(query_set, x):
+        torch.testing.assert_close(closed.log_posterior(history), table.log_posterior(history))
+        left = ~history.asked  # the closed form knows nothing of answers already given to the same query
+        torch.testing.assert_close(closed.scores(history)[left], table.scores(history)[left], atol=1e-9, rtol=1e-6)
+
+
+def test_from_yes_is_the_likelihood_of_yes_and_no() -> None:
+    query_set = ColumnQueries([yes_no("p"), yes_no("q")])
+    yes = torch.tensor([[0.9, 0.2], [0.1, 0.2]])
+    pursuer = IndependentIP.from_yes(query_set, ["a", "b"], torch.tensor([0.5, 0.5]), yes)
+    start = History.start(query_set.blank(), 2)
+    scores = pursuer.scores(start)[0]
+    assert float(scores[0]) == pytest.approx(math.log(2) + 0.9 * math.log(0.9) + 0.1 * math.log(0.1))
+    assert float(scores[1]) == pytest.approx(0, abs=1e-12)
+
+
+def test_an_impossible_history_still_gives_probabilities() -> None:
+    query_set = ColumnQueries([yes_no("p"), yes_no("q")])
+    x = query_set.answers([[1, 1], [0, 0]]).x
+    pursuer = TableIP(query_set, ["a", "b"], x, torch.eye(2))
+    both_known = torch.ones(1, 2, dtype=torch.bool)
+    impossible = History(query_set.answers([[1, 0]]).x, both_known, both_known)
+    assert torch.isfinite(pursuer.log_posterior(impossible)).all()
+    assert torch.isfinite(pursuer.scores(impossible)).all()
+
+
+def test_bad_tables_are_refused() -> None:
+    query_set = ColumnQueries([yes_no("p")])
+    with pytest.raises(ValueError, match="shape"):
+        IndependentIP(query_set, ["a", "b"], torch.tensor([0.5, 0.5]), torch.rand(2, 5))
+    with pytest.raises(ValueError, match="sum to one"):
+        IndependentIP(query_set, ["a", "b"], torch.tensor([0.5, 0.5]), torch.full((2, 2), 0.4))
+    with pytest.raises(ValueError, match="answered by a number"):
+        TableIP(ColumnQueries([Number("n", "How many?")]), ["a"], torch.zeros(1, 1), torch.ones(1, 1))

@@ -1,0 +1,385 @@
+"""Histories to train on: random ones, rolled-out ones and carried ones, and that all of them can be resumed."""
+
+from collections import Counter
+from itertools import combinations, pairwise
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from pursuit.chains import pursue
+from pursuit.histories import (
+    CarriedHistories,
+    HistorySettings,
+    RandomHistories,
+    RolledOutHistories,
+    Rows,
+    Sampler,
+    ShuffledRows,
+    random_histories,
+    rolled_out_histories,
+)
+from pursuit.pursuer import Pursuer, choose
+
+KINDS = ["yes_no", "choice", "number", "yes_no", "single", "number"]
+SEEDS = st.integers(0, 10_000)
+SHARES = st.sampled_from([0.0, 0.3])
+
+
+def chi_square(counts: Tensor) -> float:
+    expected = counts.sum() / len(counts)
+    return float(((counts - expected) ** 2 / expected).sum())
+
+
+def numbered(rows: Rows) -> Rows:
+    """The same rows with their number for a label, so that they can be told apart in a batch."""
+    return Rows(rows.x, rows.available, torch.arange(len(rows)), rows.opening)
+
+
+def make_sampler(settings: HistorySettings, rows: Rows, batch_size: int, seed: int = 0) -> Sampler:
+    generator = torch.Generator().manual_seed(seed)
+    return settings.sampler(ShuffledRows(rows, generator), batch_size, generator)
+
+
+@torch.no_grad()
+def one_step(sampler: Sampler, pursuer: Pursuer) -> tuple[Rows, Tensor, Tensor]:
+    """What the training loop does: draw, choose, advance. Gives the rows and the histories that were drawn."""
+    rows, history = sampler.draw(pursuer)
+    assert history.x is rows.x or torch.equal(history.x, rows.x)
+    sampler.advance(choose(pursuer.scores(history), history.asked))
+    return rows, history.known.clone(), history.asked.clone()
+
+
+# Rows
+
+
+@given(n_rows=st.integers(1, 9), sizes=st.lists(st.integers(0, 12), min_size=1, max_size=8), seed=SEEDS)
+def test_every_pass_goes_through_all_rows_once(n_rows: int, sizes: list[int], seed: int) -> None:
+    rows = Rows(torch.rand(n_rows, 2), torch.ones(n_rows, 2).bool(), torch.arange(n_rows))
+    stream = ShuffledRows(rows, torch.Generator().manual_seed(seed))
+    drawn: list[int] = []
+    for size in sizes:
+        part = stream.next(size)
+        assert len(part) == size
+        assert torch.equal(part.x, rows.x[part.y])
+        drawn += part.y.tolist()
+    for start in range(0, len(drawn), n_rows):
+        once = drawn[start : start + n_rows]
+        assert len(set(once)) == len(once)
+
+
+def test_passes_come_in_different_orders() -> None:
+    rows = Rows(torch.zeros(30, 1), torch.ones(30, 1).bool(), torch.arange(30))
+    stream = ShuffledRows(rows, torch.Generator().manual_seed(0))
+    assert stream.next(30).y.tolist() != stream.next(30).y.tolist()
+
+
+@given(n_rows=st.integers(1, 9), before=st.integers(0, 30), after=st.integers(1, 30), seed=SEEDS)
+def test_a_stream_goes_on_from_its_state(n_rows: int, before: int, after: int, seed: int) -> None:
+    rows = Rows(torch.zeros(n_rows, 1), torch.ones(n_rows, 1).bool(), torch.arange(n_rows))
+    generator = torch.Generator().manual_seed(seed)
+    stream = ShuffledRows(rows, generator)
+    stream.next(before)
+    state, randomness = stream.state(), generator.get_state()
+    wanted = stream.next(after).y
+    other = torch.Generator().manual_seed(seed + 1)
+    again = ShuffledRows(rows, other)
+    again.next(3)
+    other.set_state(randomness)
+    again.load_state(state)
+    assert torch.equal(other.get_state(), randomness)
+    assert torch.equal(again.next(after).y, wanted)
+    assert torch.equal(other.get_state(), generator.get_state())
+
+
+def test_rows_take_their_opening_along(make_columns: Any, make_rows: Any) -> None:
+    rows = make_rows(make_columns(KINDS), 5, missing=0.3, opened=0.3)
+    part = rows.take(torch.tensor([3, 1]))
+    assert len(part) == 2
+    for one, whole in ((part.x, rows.x), (part.available, rows.available), (part.opening, rows.opening)):
+        assert torch.equal(one, whole[[3, 1]])
+    assert torch.equal(part.start().known, part.opening)
+    moved = rows.to(torch.device("meta"))
+    assert {t.device.type for t in (moved.x, moved.available, moved.y, moved.opening)} == {"meta"}
+
+
+# Random histories
+
+
+@given(seed=SEEDS, missing=SHARES)
+def test_exactly_k_queries_are_asked(make_columns: Any, make_rows: Any, seed: int, missing: float) -> None:
+    rows = make_rows(make_columns(KINDS), 10, seed, missing)
+    generator = torch.Generator().manual_seed(seed)
+    k = torch.randint(7, (10,), generator=generator)
+    history = random_histories(rows, k, generator)
+    assert history.asked.sum(dim=1).tolist() == k.tolist()
+    assert torch.equal(history.known, history.asked & rows.available)
+    assert history.x is rows.x
+
+
+@given(seed=SEEDS, missing=SHARES)
+def test_the_opening_is_kept(make_columns: Any, make_rows: Any, seed: int, missing: float) -> None:
+    rows = make_rows(make_columns(KINDS), 10, seed, missing, opened=0.4)
+    generator = torch.Generator().manual_seed(seed)
+    history = random_histories(rows, torch.randint(7, (10,), generator=generator), generator)
+    assert (history.asked | ~rows.opening).all()
+    assert torch.equal(history.known, history.asked & rows.available)
+    nothing = random_histories(rows, torch.zeros(10, dtype=torch.long), generator)
+    assert torch.equal(nothing.asked, rows.opening)
+
+
+@pytest.mark.xfail(strict=True, reason="the k queries are drawn from all, and those of the opening are lost")
+def test_k_queries_are_asked_on_top_of_the_opening(make_columns: Any, make_rows: Any) -> None:
+    rows = make_rows(make_columns(KINDS), 10, opened=0.4)
+    history = random_histories(rows, torch.full((10,), 2), torch.Generator().manual_seed(0))
+    left = (~rows.opening).sum(dim=1)
+    assert (history.asked & ~rows.opening).sum(dim=1).tolist() == left.clamp(max=2).tolist()
+
+
+@pytest.mark.xfail(strict=True, reason="an opening without an answer counts as asked here, and nowhere else")
+def test_no_queries_on_top_of_the_opening_are_the_start(make_columns: Any, make_rows: Any) -> None:
+    rows = make_rows(make_columns(KINDS), 10, missing=0.4)
+    rows = Rows(rows.x, rows.available, rows.y, torch.ones_like(rows.available))
+    history = random_histories(rows, torch.zeros(10, dtype=torch.long), torch.Generator().manual_seed(0))
+    assert torch.equal(history.known, rows.start().known)
+    assert torch.equal(history.asked, rows.start().asked)
+
+
+def test_all_sets_of_queries_are_equally_likely() -> None:
+    n_rows = 10 * 300
+    rows = Rows(torch.zeros(n_rows, 5), torch.ones(n_rows, 5).bool(), torch.zeros(n_rows).long())
+    history = random_histories(rows, torch.full((n_rows,), 2), torch.Generator().manual_seed(0))
+    counts = Counter(tuple(row.nonzero()[:, 0].tolist()) for row in history.asked)
+    assert set(counts) == set(combinations(range(5), 2))
+    assert chi_square(torch.tensor(list(counts.values()))) < 27.9  # 99.9 % with 9 degrees of freedom
+
+
+@pytest.mark.parametrize(("max_queries", "longest"), [(None, 5), (2, 2), (99, 5)])
+def test_random_lengths_are_uniform(max_queries: int | None, longest: int, world: Any) -> None:
+    rows = Rows(torch.zeros(10, 5), torch.ones(10, 5).bool(), torch.zeros(10).long())
+    _, history = make_sampler(RandomHistories(max_queries), rows, 3000).draw(world.pursuer)
+    counts = torch.bincount(history.asked.sum(dim=1))
+    assert len(counts) == longest + 1
+    assert chi_square(counts) < 20.5  # 99.9 % with 5 degrees of freedom
+
+
+# Rolled-out histories
+
+
+def first_queries(pursuer: Pursuer, rows: Rows) -> list[list[int]]:
+    """What the pursuer asks each row, one after the other."""
+    queries: list[list[int]] = [[] for _ in range(len(rows))]
+    for turn in pursue(pursuer, rows.x, rows.available, opening=rows.opening):
+        for row, query in zip(turn.rows.tolist(), turn.query.tolist(), strict=True):
+            if query >= 0:
+                queries[row].append(query)
+    return queries
+
+
+@given(seed=SEEDS, missing=SHARES, opened=SHARES)
+def test_rolling_out_asks_the_first_k_of_a_chain(
+    make_columns: Any, make_rows: Any, make_vip: Any, counting: Any, seed: int, missing: float, opened: float
+) -> None:
+    query_set = make_columns(KINDS)
+    rows, model = make_rows(query_set, 8, seed, missing, opened), counting(make_vip(query_set, seed=seed))
+    chains = first_queries(model.pursuer, rows)
+    k = torch.randint(7, (8,), generator=torch.Generator().manual_seed(seed))
+    k = torch.minimum(k, torch.tensor([len(chain) for chain in chains]))
+    history = rolled_out_histories(rows, k, model)
+    asked = rows.start().asked.clone()
+    for row, chain in enumerate(chains):
+        asked[row, chain[: int(k[row])]] = True
+    assert torch.equal(history.asked, asked)
+    assert torch.equal(history.known, asked & rows.available)
+    assert model.rows["scores"] == int(k.sum())
+    assert model.calls["scores"] == int(k.max())
+
+
+def test_rolling_out_leaves_the_opening_as_it_was(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+    query_set = make_columns(KINDS)
+    rows = make_rows(query_set, 8, opened=0.3)
+    before = rows.opening.clone()
+    rolled_out_histories(rows, torch.full((8,), 2), make_vip(query_set))
+    assert torch.equal(rows.opening, before)
+
+
+def test_nothing_is_rolled_out_of_no_rows(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+    query_set = make_columns(KINDS)
+    history = rolled_out_histories(make_rows(query_set, 0), torch.zeros(0).long(), make_vip(query_set))
+    assert len(history) == 0
+
+
+@pytest.mark.parametrize(("max_queries", "longest"), [(None, 5), (2, 2), (99, 5)])
+def test_rolled_out_lengths_are_uniform_and_leave_one_to_choose(
+    make_columns: Any, make_rows: Any, in_order: Any, max_queries: int | None, longest: int
+) -> None:
+    query_set = make_columns(KINDS)
+    sampler = make_sampler(RolledOutHistories(max_queries), make_rows(query_set, 10), 3000)
+    assert sampler.asks_querier
+    _, history = sampler.draw(in_order(query_set))
+    lengths = history.asked.sum(dim=1)
+    assert torch.equal(history.asked, torch.arange(6) < lengths[:, None])
+    counts = torch.bincount(lengths)
+    assert len(counts) == longest + 1
+    assert chi_square(counts) < 20.5
+
+
+# Carried histories
+
+
+@given(seed=SEEDS, missing=SHARES, opened=SHARES, max_queries=st.integers(1, 6))
+def test_carried_histories_are_beginnings_of_chains(
+    make_columns: Any,
+    make_rows: Any,
+    make_vip: Any,
+    counting: Any,
+    seed: int,
+    missing: float,
+    opened: float,
+    max_queries: int,
+) -> None:
+    query_set = make_columns(KINDS)
+    rows, model = numbered(make_rows(query_set, 9, seed, missing, opened)), counting(make_vip(query_set, seed=seed))
+    chains, opening = first_queries(model.pursuer, rows), rows.start().asked
+    sampler = make_sampler(CarriedHistories(max_queries, random_share=0), rows, 6, seed)
+    steps = 2 * max_queries + 3
+    for _ in range(steps):
+        drawn, known, asked = one_step(sampler, model)
+        for i, row in enumerate(drawn.y.tolist()):
+            n_asked = int(asked[i].sum() - opening[row].sum())
+            assert n_asked < max_queries
+            wanted = opening[row].clone()
+            wanted[chains[row][:n_asked]] = True
+            assert torch.equal(asked[i], wanted)
+            assert torch.equal(known[i], wanted & rows.available[row])
+            assert torch.equal(drawn.x[i], rows.x[row])
+    assert model.calls["scores"] == steps  # the one of the training step itself: the sampler has none of its own
+    assert not sampler.asks_querier
+
+
+def test_a_finished_chain_starts_anew_with_the_next_row(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+    query_set = make_columns(KINDS)
+    rows, model = numbered(make_rows(query_set, 50, opened=0.2)), make_vip(query_set)
+    sampler = make_sampler(CarriedHistories(3, random_share=0), rows, 8)
+    drawn, _, asked = one_step(sampler, model)
+    seen = drawn.y.tolist()
+    finished = 0
+    for _ in range(12):
+        before, asked_before = drawn.y, asked
+        drawn, _, asked = one_step(sampler, model)
+        for i in range(8):
+            if drawn.y[i] == before[i]:
+                assert asked[i].sum() == asked_before[i].sum() + 1
+            else:
+                finished += 1
+                seen.append(int(drawn.y[i]))
+                assert torch.equal(asked[i], rows.opening[drawn.y[i]])
+    assert finished >= 8 * 12 // 3 - 8
+    for start in range(0, len(seen), 50):
+        assert len(set(seen[start : start + 50])) == len(seen[start : start + 50])
+
+
+def test_a_chain_with_nothing_left_to_ask_starts_anew(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+    query_set = make_columns(["yes_no", "choice", "number"])
+    rows = make_rows(query_set, 20)
+    rows = numbered(Rows(rows.x, rows.available, rows.y, torch.tensor([[True, False, True]]).expand(20, -1)))
+    sampler = make_sampler(CarriedHistories(99, random_share=0), rows, 10)
+    assert sampler.max_queries == 3
+    passes = [one_step(sampler, make_vip(query_set)) for _ in range(4)]
+    for (drawn, _, asked), (following, _, _) in pairwise(passes):
+        assert torch.equal(asked, rows.opening[:10])  # one query is left, so that the next step has another row
+        assert (drawn.y != following.y).any()
+    assert sorted(torch.cat([drawn.y for drawn, _, _ in passes[:2]]).tolist()) == list(range(20))
+
+
+@pytest.mark.parametrize("n_steps", [0, 1, 5, 23])
+def test_ages_are_uniform(make_columns: Any, make_rows: Any, in_order: Any, n_steps: int) -> None:
+    query_set = make_columns(KINDS)
+    sampler = make_sampler(CarriedHistories(5, random_share=0), make_rows(query_set, 20), 2000)
+    for _ in range(n_steps):
+        one_step(sampler, in_order(query_set))
+    age, lengths = sampler.state()["age"], sampler.state()["asked"].sum(dim=1)
+    counts = torch.bincount(age, minlength=5)
+    assert len(counts) == 5
+    assert chi_square(counts) < 18.5  # 99.9 % with 4 degrees of freedom
+    assert (lengths <= age).all()
+    if n_steps >= 5:
+        assert torch.equal(lengths, age)
+
+
+def test_a_share_of_the_batch_is_random(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+    query_set = make_columns(KINDS)
+    rows, model = numbered(make_rows(query_set, 700, missing=0.2)), make_vip(query_set)
+    sampler = make_sampler(CarriedHistories(2, random_share=0.75), rows, 2000)
+    for _ in range(3):
+        drawn, known, asked = one_step(sampler, model)
+        assert len(drawn) == len(known) == 2000
+        assert torch.equal(known, asked & drawn.available)
+        assert torch.equal(drawn.available, rows.available[drawn.y])
+        assert torch.equal(drawn.x, rows.x[drawn.y])
+        assert asked[:500].sum(dim=1).max() <= 1
+        counts = torch.bincount(asked[500:].sum(dim=1))
+        assert len(counts) == 7  # random ones are of all lengths, whatever the chains'
+        assert chi_square(counts) < 22.5  # 99.9 % with 6 degrees of freedom
+
+
+@pytest.mark.parametrize("share", [-0.1, 1, 1.5, float("nan")])
+def test_impossible_shares_are_refused(share: float) -> None:
+    with pytest.raises(ValueError, match="random_share is a share of the batch, at least 0 and below 1"):
+        CarriedHistories(random_share=share)
+
+
+@pytest.mark.xfail(strict=True, reason="max_queries is not looked at, and torch complains when the sampler is used")
+@pytest.mark.parametrize(
+    ("settings", "max_queries"),
+    [(CarriedHistories, 0), (CarriedHistories, -1), (RandomHistories, -1), (RolledOutHistories, -1)],
+)
+def test_impossible_lengths_are_refused(settings: Any, max_queries: int) -> None:
+    with pytest.raises(ValueError, match="max_queries"):
+        settings(max_queries=max_queries)
+
+
+# State
+
+
+@given(n_before=st.integers(0, 9), seed=SEEDS, share=st.sampled_from([0.0, 0.5]), opened=SHARES)
+@pytest.mark.parametrize("kind", ["random", "rolled out", "carried"])
+def test_a_sampler_goes_on_from_its_state(
+    make_columns: Any, make_rows: Any, make_vip: Any, kind: str, n_before: int, seed: int, share: float, opened: float
+) -> None:
+    query_set = make_columns(KINDS)
+    rows, model = numbered(make_rows(query_set, 11, seed, missing=0.2, opened=opened)), make_vip(query_set)
+    settings: HistorySettings = {
+        "random": RandomHistories(4),
+        "rolled out": RolledOutHistories(4),
+        "carried": CarriedHistories(4, share),
+    }[kind]
+    sampler = make_sampler(settings, rows, 6, seed)
+    for _ in range(n_before):
+        one_step(sampler, model)
+    state = {name: tensor.clone() for name, tensor in sampler.state().items()}
+    stream, randomness = sampler.stream.state(), sampler.generator.get_state()
+    again = make_sampler(settings, rows, 6, seed + 1)
+    one_step(again, model)
+    again.generator.set_state(randomness)
+    again.stream.load_state(stream)
+    again.load_state(state)
+    for _ in range(6):
+        (drawn, *history), (drawn_again, *history_again) = one_step(sampler, model), one_step(again, model)
+        assert torch.equal(drawn.y, drawn_again.y)
+        assert torch.equal(drawn.x, drawn_again.x)
+        assert torch.equal(drawn.available, drawn_again.available)
+        assert all(torch.equal(one, other) for one, other in zip(history, history_again, strict=True))
+
+
+@pytest.mark.xfail(strict=True, reason="age is counted up in place, in the state handed out as well")
+def test_a_state_stays_what_it_was(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+    query_set = make_columns(KINDS)
+    sampler = make_sampler(CarriedHistories(4), make_rows(query_set, 11), 6)
+    state = sampler.state()
+    before = {name: tensor.clone() for name, tensor in state.items()}
+    one_step(sampler, make_vip(query_set))
+    assert all(torch.equal(state[name], before[name]) for name in before)

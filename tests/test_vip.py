@@ -1,0 +1,130 @@
+"""The algorithm: its gradient, its objective, and its queries judged by exact Information Pursuit."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from pursuit.chains import pursue
+from pursuit.exact import IndependentIP
+from pursuit.histories import CarriedHistories, RandomHistories, RolledOutHistories, Rows
+from pursuit.history import History
+from pursuit.networks import MLP
+from pursuit.queries import ColumnQueries, yes_no
+from pursuit.training import Stage, train
+from pursuit.vip import VIP, choose_straight_through
+
+N_CLASSES, N_QUERIES = 6, 8
+
+
+def known_world() -> IndependentIP:
+    """Six labels and eight yes/no queries, independent given the label; the first query is best by a clear margin."""
+    generator = torch.Generator().manual_seed(3)
+    yes = torch.rand(N_CLASSES, N_QUERIES, generator=generator).clamp(0.05, 0.95)
+    yes[:, 5] = torch.tensor([0.97, 0.97, 0.97, 0.03, 0.03, 0.03])
+    query_set = ColumnQueries([yes_no(f"q{i}") for i in range(N_QUERIES)])
+    return IndependentIP.from_yes(query_set, list("abcdef"), torch.full((N_CLASSES,), 1 / N_CLASSES), yes)
+
+
+def draw(world: IndependentIP, n: int, seed: int) -> Rows:
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.randint(N_CLASSES, (n,), generator=generator)
+    yes = world.likelihood[:, 1::2].float()[y]
+    answers = torch.rand(yes.shape, generator=generator) < yes
+    return Rows(*world.query_set.answers(answers.numpy().astype(float)), y)
+
+
+@pytest.fixture(scope="module")
+def trained() -> VIP:
+    world = known_world()
+    torch.manual_seed(0)
+    model = VIP.build(world.query_set, world.classes, MLP((64, 64)))
+    train(model, draw(world, 20_000, seed=1), [Stage(16, CarriedHistories(random_share=0.2), batch_size=256)], seed=1)
+    return model
+
+
+def test_first_query_is_the_exact_first_query(trained: VIP) -> None:
+    world = known_world()
+    start = History.start(world.query_set.blank(), N_QUERIES)
+    assert int(trained.scores(start).argmax()) == int(world.scores(start).argmax()) == 5
+
+
+def test_queries_carry_97_percent_of_the_information_of_the_exact_ones(trained: VIP) -> None:
+    world, rows = known_world(), draw(known_world(), 2_000, seed=2)
+    history, chosen, best = rows.start(), 0.0, 0.0
+    for turn in pursue(trained, rows.x):
+        if not turn.goes_on.all():
+            break
+        information = world.scores(history).masked_fill(history.asked, 0)
+        chosen += information.gather(1, turn.query[:, None]).sum().item()
+        best += information.max(dim=1).values.sum().item()
+        history = history.ask(turn.query)
+    assert chosen / best >= 0.97
+
+
+def test_classifier_is_close_to_the_exact_posterior(trained: VIP) -> None:
+    world, rows = known_world(), draw(known_world(), 2_000, seed=3)
+    for turn in pursue(trained, rows.x):
+        known = turn.n_queries[0]
+    all_known = History(rows.x, rows.available, rows.available)
+    with torch.no_grad():
+        gap = F.nll_loss(trained.log_posterior(all_known), rows.y) - F.nll_loss(world.log_posterior(all_known), rows.y)
+    assert known == N_QUERIES
+    assert gap < 0.05
+
+
+@pytest.mark.parametrize("histories", [RandomHistories(), RolledOutHistories(), CarriedHistories(random_share=0.0)])
+def test_every_kind_of_history_trains(histories: RandomHistories | RolledOutHistories | CarriedHistories) -> None:
+    world = known_world()
+    torch.manual_seed(0)
+    model = VIP.build(world.query_set, world.classes, MLP((32,)), shared=True)
+    rows = draw(world, 2_000, seed=4)
+    train(model, rows, [Stage(12, histories)], seed=0)
+    with torch.no_grad():
+        loss = F.nll_loss(model.log_posterior(History(rows.x, rows.available, rows.available)), rows.y)
+    assert loss < 0.7 * torch.tensor(float(N_CLASSES)).log()
+
+
+def test_choice_is_one_hot_and_its_gradient_that_of_the_softmax() -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(5, 4, generator=generator, requires_grad=True)
+    asked = torch.rand(5, 4, generator=generator) < 0.4
+    asked[:, 0] = False
+    weight, tau = torch.randn(5, 4, generator=generator), 0.7
+    choice = choose_straight_through(scores, asked, tau)
+    assert torch.equal(choice.detach(), F.one_hot(scores.masked_fill(asked, -torch.inf).argmax(dim=1), 4).float())
+    (gradient,) = torch.autograd.grad((choice * weight).sum(), scores)
+    soft = (scores.masked_fill(asked, -torch.inf) / tau).softmax(dim=1)
+    (expected,) = torch.autograd.grad((soft * weight).sum(), scores)
+    torch.testing.assert_close(gradient, expected)
+
+
+def test_nothing_is_chosen_once_everything_was_asked() -> None:
+    scores = torch.randn(2, 3, requires_grad=True)
+    choice = choose_straight_through(scores, torch.ones(2, 3, dtype=torch.bool), 0.2)
+    assert not choice.any()
+    choice.sum().backward()
+    assert torch.isfinite(scores.grad).all()  # type: ignore[arg-type]
+
+
+def test_objective_is_the_loss_after_the_chosen_answer() -> None:
+    world = known_world()
+    torch.manual_seed(0)
+    model = VIP.build(world.query_set, world.classes, MLP((16,))).eval()
+    rows = draw(world, 50, seed=5)
+    known = torch.rand(50, N_QUERIES) < 0.3
+    available = torch.rand(50, N_QUERIES) < 0.8
+    known &= available
+    history = History(rows.x, known, known)
+    loss, query = model(rows.x, known, known, available, rows.y, 0.5)
+    after = history.ask(query, available)
+    logits = model.classifier(model.query_set.encode(after.x, after.known))
+    torch.testing.assert_close(loss, F.cross_entropy(logits, rows.y))
+    assert not known.gather(1, query[:, None]).any()
+
+
+def test_empty_history_is_believed_by_the_prior() -> None:
+    world = known_world()
+    prior = torch.tensor([0.5, 0.1, 0.1, 0.1, 0.1, 0.1])
+    model = VIP.build(world.query_set, world.classes, MLP((16,)), prior=prior).eval()
+    start = History.start(world.query_set.blank(3), N_QUERIES)
+    torch.testing.assert_close(model.log_posterior(start).exp(), prior.expand(3, -1))
