@@ -29,8 +29,9 @@ setup: $(VENV)/installed
 demo: setup
 	$(BIN)/pursuit demo
 
+# One thread a process, for the tests run in two.
 test: setup
-	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "not slow"
 
 test-slow: setup
 	$(BIN)/python -m pytest -q -m slow

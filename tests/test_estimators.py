@@ -65,8 +65,8 @@ def test_chains_lead_to_the_predictions(fitted: VIPClassifier) -> None:
     chains = fitted.explain(X)
     assert [chain.prediction for chain in chains] == fitted.predict(X).tolist()
     np.testing.assert_allclose(np.stack([chain.posterior for chain in chains]), fitted.predict_proba(X), atol=1e-6)
-    # Two informative columns of four: nobody needs all.
-    assert np.mean([len(chain) for chain in chains]) < 3
+    # Two columns of four tell the label, and one of them often does alone.
+    assert np.mean([len(chain) for chain in fitted.explain(X, Confidence(0.9))]) < 2.5
     assert "Prediction:" in str(chains[:1])
 
 
@@ -148,7 +148,7 @@ def test_bad_labels_get_a_sentence() -> None:
 
 
 def test_bad_rows_at_prediction_get_a_sentence(fitted: VIPClassifier) -> None:
-    X, y = patients()
+    X, _ = patients()
     with pytest.raises(ValueError, match=r"'where' holds 'foot', but one of belly, chest, head .*leave it empty"):
         fitted.predict(X.assign(where="foot"))
     with pytest.raises(ValueError, match="feature names"):

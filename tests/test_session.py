@@ -70,7 +70,6 @@ def test_a_session_over_patches_is_the_chain_of_its_image(make_rows: Any, make_v
     assert_same(session.chain, chain, 1e-4)
 
 
-@pytest.mark.xfail(strict=True, reason="blank rows of column queries are of integers, which networks refuse")
 def test_a_session_over_columns_is_the_chain_of_its_row(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
     query_set = make_columns(["yes_no", "choice", "number", "choice", "single"])
     model, x = make_vip(query_set, dtype=torch.float), make_rows(query_set, 1).x.float()
@@ -81,7 +80,6 @@ def test_a_session_over_columns_is_the_chain_of_its_row(make_columns: Any, make_
     assert_same(session.chain, chain, 1e-4)
 
 
-@pytest.mark.xfail(strict=True, reason="blank rows of column queries are of integers, which cut fractions off")
 def test_fractions_are_kept(in_order: Any) -> None:
     session = Session(in_order(ColumnQueries([Number("weight", "How heavy?", centre=70.0, spread=10.0)])))
     session.tell(73.7)

@@ -36,7 +36,10 @@ def rows(n: int = 200, query_set: QuerySet = QUERIES) -> Rows:
     return Rows(x, available & (torch.rand(available.shape, generator=generator) < 0.9), y)
 
 
-def fresh(query_set: QuerySet = QUERIES, network: NetworkSettings = MLP((16,), dropout=0.2)) -> VIP:
+NETWORK = MLP((16,), dropout=0.2)
+
+
+def fresh(query_set: QuerySet = QUERIES, network: NetworkSettings = NETWORK) -> VIP:
     torch.manual_seed(0)
     return VIP.build(query_set, list("abcd"), network)
 
@@ -67,7 +70,7 @@ def test_schedules() -> None:
     [{"epochs": 0}, {"batch_size": 0}, {"tau": (1.0, 0.0)}, {"average": 1.0}, {"warmup": 1.0}, {"tau_share": 0}],
 )
 def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="must|needs|shares"):
+    with pytest.raises(ValueError, match=r"must|needs|shares"):
         Stage(**{"epochs": 1, **wrong})  # type: ignore[arg-type]
 
 

@@ -111,7 +111,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"The labels have only one class ({self.classes_[0]!r}): there is nothing to tell "
+                f"The labels have only one class ('{self.classes_[0]}'): there is nothing to tell "
                 "apart. At least two are needed."
             )
         rows = self._rows(query_set, X, codes)
@@ -168,7 +168,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         codes = pd.Index(self.classes_).get_indexer(pd.Index(y))
         if (codes < 0).any():
             raise ValueError(
-                f"The label {y[codes < 0][0]!r} was not there in training: it cannot be predicted. Leave such rows out."
+                f"The label '{y[codes < 0][0]}' was not there in training: it cannot be predicted. Leave such rows out."
             )
         rows = Rows(*answers, torch.from_numpy(codes.astype(np.int64)))
         return evaluate(self.model_, rows, self._stopping_rule(stop), self.max_queries)
@@ -270,7 +270,12 @@ def default_stages(n_rows: int, n_queries: int, max_queries: int | None = None) 
 
 
 def _as_rule(stop: StoppingRule | str) -> StoppingRule:
-    return parse_stop(stop) if isinstance(stop, str) else stop
+    rule = parse_stop(stop) if isinstance(stop, str) else stop
+    if not isinstance(rule, StoppingRule):
+        raise TypeError(
+            f"stop is a stopping rule such as Confidence(0.95), or its text 'confidence=0.95', not {stop!r}."
+        )
+    return rule
 
 
 def _fingerprint(rows: Rows) -> str:

@@ -103,7 +103,6 @@ def test_numbers_without_mask_are_refused() -> None:
         ColumnQueries([Number("a", "a?")], mask=False)
 
 
-@pytest.mark.xfail(strict=True, reason="blank() takes the dtype of the owner buffer, which is of integers")
 def test_blank_rows_hold_fractions() -> None:
     query_set = ColumnQueries([Number("a", "a?"), yes_no("b")])
     blank = query_set.blank(2)

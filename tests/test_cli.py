@@ -1,0 +1,247 @@
+"""The program as a person or a script meets it: its output, its complaints, and what it leaves behind."""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pursuit.cli import main
+
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+PURSUIT = [sys.executable, "-c", "from pursuit.cli import main; main()"]
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a CSV file and a model trained on it."""
+    folder = tmp_path_factory.mktemp("work")
+    randomness = np.random.default_rng(0)
+    fever, where = randomness.random(300) < 0.5, randomness.choice(["head", "belly"], 300)
+    label = np.where(where == "belly", "gastritis", np.where(fever, "flu", "migraine"))
+    columns = {
+        "fever": np.where(fever, "yes", "no"),
+        "where": where,
+        "age": randomness.integers(1, 90, 300),
+        "label": label,
+    }
+    frame = pd.DataFrame(columns)
+    frame["note"] = [f"patient {i}" for i in range(300)]
+    frame.loc[::20, "where"] = None
+    frame.to_csv(folder / "patients.csv", index=False)
+    done = run(
+        folder,
+        "train",
+        "patients.csv",
+        "--target",
+        "label",
+        "--drop",
+        "note",
+        "--out",
+        "model",
+        "--epochs",
+        "40",
+        "--json",
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def run(folder: Path, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+    """The program's `main` in this process, as starting one takes seconds: what it printed, and how it ended."""
+    printed, complained = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(folder),
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(complained),
+    ):
+        patch.setattr(sys, "argv", ["pursuit", *arguments])
+        patch.setattr(sys, "stdin", io.StringIO(typed))
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return subprocess.CompletedProcess(list(arguments), code, printed.getvalue(), complained.getvalue())
+
+
+def run_program(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The program in a process of its own."""
+    return subprocess.run([*PURSUIT, *arguments], cwd=folder, capture_output=True, text=True, env=ONE_THREAD)
+
+
+def json_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """Standard output must be exactly one JSON object."""
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 1
+    value = json.loads(done.stdout)
+    assert isinstance(value, dict)
+    return value
+
+
+def test_run_folder_holds_model_log_and_settings(workspace: Path) -> None:
+    names = {path.name for path in (workspace / "model").iterdir()}
+    assert names == {"model.json", "model.safetensors", "log.csv", "run.json", "checkpoints"}
+    log = pd.read_csv(workspace / "model" / "log.csv")
+    assert {"stage", "step", "loss", "lr", "tau", "seconds_left"} <= set(log.columns)
+    assert log.loss.iloc[-1] < log.loss.iloc[0]
+
+
+def test_evaluate_gives_what_the_design_promises(workspace: Path) -> None:
+    arguments = ("evaluate", "model", "--data", "patients.csv", "--stop", "confidence=0.9", "--json")
+    done = run(workspace, *arguments)
+    result = json_of(done)
+    assert result["task"] == "patients"
+    assert result["n_rows"] == 60
+    assert result["n_queries"] == 3
+    curve = result["accuracy_by_n_queries"]
+    assert len(curve) == 4
+    assert result["auc"] == pytest.approx(sum(curve[1:]) / 3)
+    assert result["accuracy_all_answers"] > 0.9
+    assert result["stop"]["rule"] == "confidence=0.9"
+    assert {"mean_queries", "accuracy"} <= result["stop"].keys()
+    assert "only the 60 rows it has not learnt from" in done.stderr
+    assert run(workspace, *arguments[:-1]).stdout.count("queries") >= 1
+
+
+def test_explain_as_text_json_and_figure(workspace: Path) -> None:
+    text = run(workspace, "explain", "model", "--data", "patients.csv", "--row", "3")
+    assert "Prediction:" in text.stdout
+    assert "Row 3, truly" in text.stdout
+    picture = workspace / "chain.png"
+    told = json_of(
+        run(workspace, "explain", "model", "--data", "patients.csv", "--row", "3", "--figure", str(picture), "--json")
+    )
+    (chain,) = told["chains"]
+    assert chain["row"] == 3
+    assert len(chain["steps"]) >= 1
+    assert sum(chain["steps"][0]["posterior"].values()) == pytest.approx(1, abs=1e-5)
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_explain_rows_without_labels(workspace: Path) -> None:
+    pd.read_csv(workspace / "patients.csv").drop(columns=["label", "note"]).head(2).to_csv(
+        workspace / "new.csv", index=False
+    )
+    told = json_of(run(workspace, "explain", "model", "--data", "new.csv", "--json"))
+    assert [chain["label"] for chain in told["chains"]] == [None, None]
+    refused = run(workspace, "evaluate", "model", "--data", "new.csv")
+    assert refused.returncode == 1
+    assert "--target" in refused.stderr
+
+
+def test_ask_a_person(workspace: Path) -> None:
+    told = json_of(run(workspace, "ask", "model", "--json", "--stop", "budget=3", typed="why\nnonsense\nundo\n\n\n\n"))
+    assert len(told["steps"]) == 3
+    assert all(step["answer"] is None for step in told["steps"])
+    talk = run(workspace, "ask", "model", "--stop", "budget=1", typed="nonsense\nbelly\nyes\n40\n")
+    assert talk.returncode == 0
+    assert "Prediction:" in talk.stdout
+
+
+def test_a_session_goes_on_from_its_file(workspace: Path) -> None:
+    file = workspace / "session.json"
+    arguments = ("ask", "model", "--json", "--stop", "budget=2", "--session", str(file))
+    assert len(json_of(run(workspace, *arguments, typed="\n"))["steps"]) == 1
+    assert len(json_of(run(workspace, *arguments, typed="\n"))["steps"]) == 2
+    file.write_text("{}")
+    assert "no saved session" in run(workspace, *arguments, typed="").stderr
+
+
+def test_tasks_are_listed(workspace: Path) -> None:
+    listed = json_of(run(workspace, "tasks", "--json"))["tasks"]
+    assert [task["task"] for task in listed] == ["animals", "digits"]
+    assert listed[1]["n_queries"] == 49
+    assert listed[0]["n_classes"] >= 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "patients.csv", "--out", "x"], "--target"),
+        (["train", "patients.csv", "--target", "lable", "--out", "x"], "Did you mean 'label'"),
+        (["train", "patients.csv", "--target", "label", "--out", "x"], "'note' (300 different texts"),
+        (["train", "patients.csv", "--target", "label", "--drop", "nothing", "--out", "x"], "no column 'nothing'"),
+        (["train", "nowhere.csv", "--target", "label", "--out", "x"], "no file nowhere.csv"),
+        (
+            ["train", "patients.csv", "--target", "label", "--drop", "note", "--stop", "confidence=2", "--out", "x"],
+            "confidence level",
+        ),
+        (
+            ["train", "patients.csv", "--target", "label", "--drop", "note", "--stop", "soon", "--out", "x"],
+            "no stopping rule",
+        ),
+        (["train", "patients.csv", "--target", "age", "--drop", "note", "--test-share", "1", "--out", "x"], "below 1"),
+        (["train", "patients.csv", "--target", "label", "--drop", "note", "--out", "model"], "--overwrite"),
+        (["train", "patients.csv", "--target", "label", "--drop", "note", "--out", "patients.csv"], "is a file"),
+        (
+            ["train", "patients.csv", "--target", "label", "--drop", "note", "--epochs", "0", "--out", "x"],
+            "epochs above 0",
+        ),
+        (["train", "mnistt"], "neither a task"),
+        (["evaluate", "nowhere", "--data", "animals"], "no model folder nowhere"),
+        (["evaluate", "model", "--data", "animals"], "feature names"),
+        (["evaluate", "model", "--data", "patients.csv", "--target", "nothing"], "no column 'nothing'"),
+        (["explain", "model", "--data", "patients.csv", "--row", "60"], "rows go from 0 to 59"),
+        (["explain", "model", "--data", "patients.csv", "--figure", "chain.doc"], "png"),
+    ],
+)
+def test_mistakes_get_one_sentence_and_leave_nothing(workspace: Path, arguments: list[str], message: str) -> None:
+    result = run(workspace, *arguments)
+    assert result.returncode == 1
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    assert not (workspace / "x").exists()
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Poll until it holds; the time is only a bound for a test that would hang."""
+    for _ in range(int(seconds / 0.02)):
+        if condition():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it never came to pass")
+
+
+def test_killed_training_goes_on_with_resume(workspace: Path) -> None:
+    """The weights are bit for bit those of the run that nobody killed."""
+    train = ("train", "patients.csv", "--target", "label", "--drop", "note", "--epochs", "500", "--json")
+    killed = subprocess.Popen(
+        [*PURSUIT, *train, "--out", "killed"],
+        cwd=workspace,
+        env=ONE_THREAD,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    checkpoints = workspace / "killed" / "checkpoints"
+    wait_for(lambda: checkpoints.is_dir() and any(checkpoints.glob("checkpoint-*")))
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert not (workspace / "killed" / "model.json").exists()
+    unfinished = run(workspace, "evaluate", "killed", "--data", "patients.csv")
+    assert "--resume" in unfinished.stderr
+    resumed = json_of(run_program(workspace, *train, "--out", "killed", "--resume"))
+    whole = json_of(run_program(workspace, *train, "--out", "whole"))
+    assert (workspace / "killed" / "model.safetensors").read_bytes() == (
+        workspace / "whole" / "model.safetensors"
+    ).read_bytes()
+    assert {**resumed, "model": ""} == {**whole, "model": ""}
+    other = run(workspace, *train, "--seed", "1", "--out", "killed", "--resume")
+    assert "cannot be resumed" in other.stderr
+
+
+def test_version_and_help(workspace: Path) -> None:
+    assert run(workspace, "--version").stdout.strip() == "0.1.0"
+    assert "train" in run(workspace, "--help").stdout
