@@ -119,7 +119,8 @@ def look_back(rule: StoppingRule, chain: Chain) -> int:
     memory = rule.start(1)
     beliefs = [chain.prior, *(step.posterior for step in chain.steps)]
     for n_asked, belief in enumerate(beliefs):
-        stop, memory = rule.step(memory, belief[None].log(), torch.tensor([n_asked]))
+        n_queries = sum(step.answer is not None for step in chain.steps[:n_asked])
+        stop, memory = rule.step(memory, belief[None].log(), torch.tensor([n_asked]), torch.tensor([n_queries]))
         if stop:
             return n_asked
     return len(chain)

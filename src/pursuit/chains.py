@@ -55,7 +55,7 @@ def pursue(
         n_asked = history.asked.sum(dim=1)
         goes_on = n_asked < n_queries
         if stop:
-            enough, memory = stop.step(memory, log_posterior, n_asked - n_opened)
+            enough, memory = stop.step(memory, log_posterior, n_asked - n_opened, history.n_queries)
             goes_on &= ~enough
         known_before, stayed = history.n_queries, goes_on.nonzero()[:, 0]
         query, answered = torch.full_like(rows, -1), torch.zeros_like(goes_on)

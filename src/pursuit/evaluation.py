@@ -94,7 +94,7 @@ def _evaluate_batch(pursuer: Pursuer, rows: Rows, stop: StoppingRule | None, lon
         right[r, known], last_known[r] = is_right, known
         if stop and memory is not None:
             asked = torch.full_like(turn.rows, n_asked)
-            enough, memory = stop.step(memory, turn.log_posterior, asked)
+            enough, memory = stop.step(memory, turn.log_posterior, asked, turn.n_queries)
             now = (enough | ~turn.goes_on).cpu() & ~has_stopped[r]
             confidence = turn.log_posterior.max(dim=1).values.exp().float().cpu()
             seen = torch.stack([known.float(), asked.cpu().float(), is_right, confidence], dim=1)

@@ -138,7 +138,7 @@ class CarriedHistories:
 
     A chain starts anew with a fresh row after `max_queries` queries, so that its length is uniform on 0..max_queries
     - 1. The share `random_share` of each batch has random histories instead, which keep the classifier good off the
-    beaten track.
+    beaten track. Queries are those chosen while training, dropout included, by weights a few steps older than the next.
     """
 
     max_queries: int | None = None

@@ -52,11 +52,13 @@ class Session:
             return True
         if self.stop is None:
             return False
-        memory, n_asked, enough = self.stop.start(1), 0, torch.zeros(1, dtype=torch.bool)
+        memory, enough = self.stop.start(1), torch.zeros(1, dtype=torch.bool)
+        n_asked, n_queries = torch.zeros(1, dtype=torch.long), torch.zeros(1, dtype=torch.long)
         told = [None, *self._entries]
         for entry, log_posterior in zip(told, self._log_posteriors, strict=True):
             n_asked += entry is not None and not entry.volunteered
-            enough, memory = self.stop.step(memory, log_posterior[None], torch.tensor([n_asked]))
+            n_queries += entry is not None and entry.answer is not None
+            enough, memory = self.stop.step(memory, log_posterior[None], n_asked, n_queries)
         return bool(enough)
 
     @property

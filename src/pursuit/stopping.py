@@ -1,5 +1,6 @@
 """Stopping rules: when enough was asked. They look at one step at a time and decide for each row by itself."""
 
+import math
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -25,8 +26,11 @@ class StoppingRule(ABC):
         return torch.zeros(n_rows, self.memory_size, device=device)
 
     @abstractmethod
-    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor) -> tuple[Tensor, Tensor]:
-        """Whether to stop (B,) and the new memory, from the belief (B, C) now and the number of queries asked (B,)."""
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_queries: Tensor) -> tuple[Tensor, Tensor]:
+        """Whether to stop (B,) and the new memory, from the belief now and the numbers of queries asked and answered.
+
+        Shapes: `log_posterior` (B, C), `n_asked` and `n_queries` (B,).
+        """
 
     def __or__(self, other: "StoppingRule") -> "AnyOf":
         return AnyOf((self, other))
@@ -42,7 +46,7 @@ class Budget(StoppingRule):
         if isinstance(self.n, bool) or self.n != int(self.n) or self.n < 0:
             raise ValueError(f"A budget is a whole number of queries, 0 or more, not {self.n}.")
 
-    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_queries: Tensor) -> tuple[Tensor, Tensor]:
         return n_asked >= self.n, memory
 
     def __str__(self) -> str:
@@ -61,7 +65,7 @@ class Confidence(StoppingRule):
                 f"A confidence level lies above 0 and at most at 1, as in confidence=0.95, not at {self.level}."
             )
 
-    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_queries: Tensor) -> tuple[Tensor, Tensor]:
         return log_posterior.max(dim=1).values.exp() >= self.level, memory
 
     def __str__(self) -> str:
@@ -70,14 +74,17 @@ class Confidence(StoppingRule):
 
 @dataclass(frozen=True)
 class Stability(StoppingRule):
-    """Stop once the entropy of the posterior (in nats) changed by at most `epsilon` in each of the last `n` steps."""
+    """Stop once the entropy of the posterior (in nats) changed by at most `epsilon` with each of the last `n` answers.
+
+    A query that could not be answered changes nothing, and is no sign of stability.
+    """
 
     epsilon: float
     n: int = 1
-    memory_size = 2  # the entropy before, and for how many steps it has been stable
+    memory_size = 3  # the entropy before, how many answers it had, and for how many it has been stable
 
     def __post_init__(self) -> None:
-        if not self.epsilon >= 0:
+        if not 0 <= self.epsilon < math.inf:
             raise ValueError(
                 f"Stability takes an entropy change of 0 or more, as in stability=0.001, not {self.epsilon}."
             )
@@ -85,14 +92,15 @@ class Stability(StoppingRule):
             raise ValueError(f"Stability must hold for a whole number of steps, 1 or more, not {self.n}.")
 
     def start(self, n_rows: int, device: torch.device | None = None) -> Tensor:
-        before = torch.full((n_rows, 1), torch.inf, device=device)  # no step is stable after nothing
-        return torch.cat([before, torch.zeros_like(before)], dim=1)
+        # No answer is stable after nothing: the entropy before the first is infinitely far.
+        return torch.tensor([[torch.inf, -1, 0]], device=device).repeat(n_rows, 1)
 
-    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_queries: Tensor) -> tuple[Tensor, Tensor]:
         now = entropy(log_posterior)
-        stable = (memory[:, 0] - now).abs() <= self.epsilon
-        run = torch.where(stable, memory[:, 1] + 1, 0)
-        return run >= self.n, torch.stack([now, run], dim=1)
+        before, n_before, run = memory.unbind(dim=1)
+        stable = (before - now).abs() <= self.epsilon
+        run = torch.where(n_queries > n_before, torch.where(stable, run + 1, 0), run)
+        return run >= self.n, torch.stack([now, n_queries.to(now.dtype), run.to(now.dtype)], dim=1)
 
     def __str__(self) -> str:
         return f"stability={self.epsilon}" + (f"x{self.n}" if self.n > 1 else "")
@@ -111,10 +119,10 @@ class AnyOf(StoppingRule):
     def start(self, n_rows: int, device: torch.device | None = None) -> Tensor:
         return torch.cat([rule.start(n_rows, device) for rule in self.rules], dim=1)
 
-    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_queries: Tensor) -> tuple[Tensor, Tensor]:
         stops, memories = [], []
         for rule, part in zip(self.rules, memory.split([rule.memory_size for rule in self.rules], dim=1), strict=True):
-            stop, part = rule.step(part, log_posterior, n_asked)
+            stop, part = rule.step(part, log_posterior, n_asked, n_queries)
             stops.append(stop)
             memories.append(part)
         return torch.stack(stops).any(dim=0), torch.cat(memories, dim=1)

@@ -66,7 +66,8 @@ class Stage:
     """One part of training. IRS, SBS and IRS+SBS of the paper are stages with random and with rolled-out histories."""
 
     epochs: float
-    """Passes over the training rows; a fraction is allowed."""
+    """How many histories to train on, in multiples of the number of rows; a fraction is allowed. Carried histories take
+    a fresh row only where a chain ends, so that they see fewer rows than that."""
     histories: HistorySettings = field(default_factory=CarriedHistories)
     optimizer: Adam | AdamW | SGD = field(default_factory=AdamW)
     schedule: Literal["cosine", "constant"] = "cosine"

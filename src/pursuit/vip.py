@@ -74,7 +74,7 @@ class VIP(nn.Module):
 
     def log_posterior(self, history: History) -> Tensor:
         logits = self.classifier(self.query_set.encode(history.x, history.known)).float()
-        # Training never shows the classifier an empty history; there the label's frequencies are the exact answer.
+        # Training hardly ever shows the classifier an empty history, and there the labels' frequencies are the answer.
         return torch.where(history.known.any(dim=1, keepdim=True), logits.log_softmax(dim=1), self.log_prior)
 
 

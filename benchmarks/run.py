@@ -1,0 +1,295 @@
+"""Measures the figures of the README: `make bench` writes docs/results/core.md and core.json beside it.
+
+Every seed has its own split (a fifth held out, by the same seed) and its own training. Nothing is chosen on held-out
+rows.
+"""
+
+import json
+import platform
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import sklearn
+import torch
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import pursuit
+from pursuit import Confidence, VIPClassifier
+from pursuit.baselines import RandomOrder
+from pursuit.evaluation import Evaluation, evaluate
+from pursuit.histories import RandomHistories, Rows
+from pursuit.tasks import animals, load_task
+from pursuit.training import Stage
+
+SEEDS = (10, 11, 12, 13, 14)
+RESULTS = Path(__file__).parent.parent / "docs" / "results"
+
+
+def main() -> None:
+    measured: dict[str, Any] = {"where": where()}
+    measured["digits"] = [digits(seed) for seed in SEEDS]
+    measured["animals"] = [animals_beside_exact(seed) for seed in SEEDS[:3]]
+    for name, load in (("breast cancer", load_breast_cancer), ("wine", load_wine)):
+        measured[name] = [small_table(load, seed) for seed in SEEDS]
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "core.json").write_text(json.dumps(measured, indent=1) + "\n")
+    text = page(measured)
+    (RESULTS / "core.md").write_text(text)
+    print(text)
+
+
+def where() -> dict[str, Any]:
+    """Commit, versions and machine."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    changed = subprocess.run(["git", "status", "--porcelain", "src"], capture_output=True, text=True).stdout.strip()
+    return {
+        "commit": commit + (" with changes" if changed else ""),
+        "pursuit": pursuit.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "scikit-learn": sklearn.__version__,
+        "machine": f"{platform.machine()}, {torch.get_num_threads()} CPU threads",
+        "seeds": list(SEEDS),
+    }
+
+
+def timed_fit(model: VIPClassifier, X: Any, y: Any) -> float:
+    started = time.monotonic()
+    model.fit(X, y)
+    return time.monotonic() - started
+
+
+def labelled(model: VIPClassifier, X: Any, y: np.ndarray) -> Rows:
+    return Rows(*model.model_.query_set.answers(X), torch.from_numpy(model.classes_.searchsorted(y)))
+
+
+def at_stop(evaluation: Evaluation) -> dict[str, float]:
+    assert evaluation.stop
+    return {"accuracy": evaluation.stop.accuracy, "queries": evaluation.stop.mean_queries}
+
+
+def digits(seed: int) -> dict[str, Any]:
+    """V-IP beside random order, with its own classifier and with one trained on random histories only."""
+    task = load_task("digits", seed)
+    model = VIPClassifier(task.query_set, random_state=seed, **task.settings)
+    seconds = timed_fit(model, task.X_train, task.y_train)
+    (stage,) = task.settings["stages"]
+    on_random = VIPClassifier(
+        task.query_set,
+        random_state=seed,
+        network=task.settings["network"],
+        stages=[Stage(stage.epochs, RandomHistories(), batch_size=stage.batch_size)],
+    ).fit(task.X_train, task.y_train)
+    black_box = MLPClassifier((256, 256), random_state=seed, max_iter=500).fit(
+        task.X_train.reshape(-1, 64) / 16, task.y_train
+    )
+    evaluation = model.evaluate(task.X_test, task.y_test)
+    rows = labelled(model, task.X_test, task.y_test)
+    result = {
+        "seed": seed,
+        "rows": [len(task.y_train), len(task.y_test)],
+        "seconds": seconds,
+        "stop": at_stop(evaluation),
+        "all_answers": evaluation.accuracy_all_answers,
+        "black_box": black_box.score(task.X_test.reshape(-1, 64) / 16, task.y_test),
+        "curve": evaluation.accuracy_by_n_queries,
+        "random": evaluate(RandomOrder(model.model_, seed), rows).accuracy_by_n_queries,
+        "random_own": evaluate(RandomOrder(on_random.model_, seed), rows).accuracy_by_n_queries,
+    }
+    print("digits", seed, result["stop"], round(seconds, 1), flush=True)
+    return result
+
+
+def animals_beside_exact(seed: int) -> dict[str, Any]:
+    """V-IP beside the exact pursuer, which knows how the players answer."""
+    task = load_task("animals", seed)
+    model = VIPClassifier(task.query_set, random_state=seed, **task.settings)
+    seconds = timed_fit(model, task.X_train, task.y_train)
+    rows = labelled(model, task.X_test, task.y_test)
+    stop = Confidence(0.9)
+    vip, exact = (evaluate(pursuer, rows, stop, max_queries=30) for pursuer in (model.model_, animals.exact()))
+    random = evaluate(RandomOrder(model.model_, seed), rows, max_queries=30)
+    result = {
+        "seed": seed,
+        "rows": [len(task.y_train), len(task.y_test)],
+        "seconds": seconds,
+        "stop": at_stop(vip),
+        "exact_stop": at_stop(exact),
+        "curve": vip.accuracy_by_n_queries,
+        "exact": exact.accuracy_by_n_queries,
+        "random": random.accuracy_by_n_queries,
+    }
+    print("animals", seed, result["stop"], result["exact_stop"], round(seconds, 1), flush=True)
+    return result
+
+
+def small_table(load: Any, seed: int) -> dict[str, Any]:
+    """V-IP with default settings beside logistic regression on all columns and a tree on as many columns as V-IP
+    asks."""
+    X, y = load(return_X_y=True, as_frame=True)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, stratify=y, random_state=seed)
+    model = VIPClassifier(random_state=seed)
+    seconds = timed_fit(model, X_train, y_train)
+    evaluation = model.evaluate(X_test, y_test)
+    regression = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(X_train, y_train)
+    asked_in_training = model.evaluate(X_train, y_train).stop
+    assert asked_in_training
+    tree = best_tree(X_train, y_train, asked_in_training.mean_queries, seed)
+    result = {
+        "seed": seed,
+        "rows": [len(y_train), len(y_test)],
+        "columns": X.shape[1],
+        "seconds": seconds,
+        "stop": at_stop(evaluation),
+        "all_answers": evaluation.accuracy_all_answers,
+        "logistic_regression": regression.score(X_test, y_test),
+        "tree": {"accuracy": tree.score(X_test, y_test), "columns": mean_columns(tree, X_test)},
+    }
+    print(load.__name__, seed, result["stop"], round(seconds, 1), flush=True)
+    return result
+
+
+def best_tree(X: pd.DataFrame, y: pd.Series, columns: float, seed: int) -> DecisionTreeClassifier:
+    """The largest tree that looks at no more different columns of a training row, on average, than `columns`."""
+    trees = [DecisionTreeClassifier(max_leaf_nodes=n, random_state=seed).fit(X, y) for n in range(2, 40)]
+    return [tree for tree in trees if mean_columns(tree, X) <= columns][-1]
+
+
+def mean_columns(tree: DecisionTreeClassifier, X: pd.DataFrame) -> float:
+    """How many different columns a row's path through the tree looks at, on average."""
+    paths = tree.decision_path(X)
+    features = tree.tree_.feature
+    counts = [
+        len({f for f in features[paths.indices[a:b]] if f >= 0})
+        for a, b in zip(paths.indptr, paths.indptr[1:], strict=False)
+    ]
+    return float(np.mean(counts))
+
+
+def page(measured: dict[str, Any]) -> str:
+    where = measured["where"]
+    lines = [
+        "# Results of the core",
+        "",
+        "Written by `make bench`; the single runs are in `core.json` beside this page. Means over seeds, and standard",
+        "deviations over seeds after ±. Every seed holds out its own fifth of the rows.",
+        "",
+        *(f"- {key}: {value}" for key, value in where.items()),
+        "",
+        *digits_section(measured["digits"]),
+        "",
+        *tables_section(measured),
+        "",
+        *animals_section(measured["animals"]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def over_seeds(values: list[float], digits: int = 3) -> str:
+    return f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}"
+
+
+def first_to_reach(curve: np.ndarray, accuracy: float) -> str:
+    reached = np.flatnonzero(curve >= accuracy)
+    return str(reached[0]) if len(reached) else f"more than {len(curve) - 1}"
+
+
+def digits_section(runs: list[dict[str, Any]]) -> list[str]:
+    names = {
+        "curve": "V-IP",
+        "random": "random order, V-IP's classifier",
+        "random_own": "random order, classifier trained on it",
+    }
+    curves = {name: np.mean([run[key] for run in runs], axis=0) for key, name in names.items()}
+    goal = float(np.mean([run["stop"]["accuracy"] for run in runs]))
+    shown = (1, 2, 3, 4, 5, 6, 7, 8, 10, 14, 20, 30, 49)
+    lines = [
+        "## digits: {} rows to learn from, {} held out, 49 queries, {} seeds".format(*runs[0]["rows"], len(runs)),
+        "",
+        "| | accuracy | queries |",
+        "|---|---|---|",
+        f"| V-IP, stopping at confidence 0.99 | {over_seeds([r['stop']['accuracy'] for r in runs])} "
+        f"| {over_seeds([r['stop']['queries'] for r in runs], 2)} |",
+        f"| its classifier with all answers | {over_seeds([r['all_answers'] for r in runs])} | 49 |",
+        f"| a network trained on all answers only | {over_seeds([r['black_box'] for r in runs])} | 49 |",
+    ]
+    lines += [
+        f"| {name}, to reach the same accuracy | {goal:.3f} | {first_to_reach(curve, goal)} |"
+        for name, curve in curves.items()
+        if name != "V-IP"
+    ]
+    lines += [
+        "",
+        f"Training took {over_seeds([r['seconds'] for r in runs], 0)} s. Accuracy after a fixed number of queries:",
+        "",
+    ]
+    lines += ["| queries | " + " | ".join(str(n) for n in shown) + " |", "|---" * (len(shown) + 1) + "|"]
+    lines += [
+        "| " + name + " | " + " | ".join(f"{curve[n]:.3f}" for n in shown) + " |" for name, curve in curves.items()
+    ]
+    return lines
+
+
+def tables_section(measured: dict[str, Any]) -> list[str]:
+    lines = [
+        "## Small tables, default settings",
+        "",
+        "The tree is the largest whose training rows look at no more different columns, on average, than V-IP asks.",
+        "",
+        "| table | rows | logistic regression, all columns | V-IP | columns asked | tree | columns of the tree "
+        "| V-IP, all columns | training s |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name in ("breast cancer", "wine"):
+        runs = measured[name]
+        cells = [
+            name,
+            f"{runs[0]['rows'][0]} + {runs[0]['rows'][1]}",
+            over_seeds([r["logistic_regression"] for r in runs]),
+            over_seeds([r["stop"]["accuracy"] for r in runs]),
+            f"{over_seeds([r['stop']['queries'] for r in runs], 2)} of {runs[0]['columns']}",
+            over_seeds([r["tree"]["accuracy"] for r in runs]),
+            over_seeds([r["tree"]["columns"] for r in runs], 2),
+            over_seeds([r["all_answers"] for r in runs]),
+            over_seeds([r["seconds"] for r in runs], 0),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def animals_section(runs: list[dict[str, Any]]) -> list[str]:
+    shown = (3, 5, 7, 9, 11, 13, 15, 20, 30)
+    lines = [
+        "## animals: {} players to learn from, {} fresh ones, {} seeds".format(*runs[0]["rows"], len(runs)),
+        "",
+        "Exact IP knows how players answer but takes a missing answer for no news; V-IP has learnt which animals leave",
+        "which questions open, and so can be ahead of it on few answers.",
+        "",
+        "| | at confidence 0.9: accuracy | answers | " + " | ".join(f"after {n}" for n in shown) + " |",
+        "|---" * (len(shown) + 3) + "|",
+    ]
+    for key, stop, name in (
+        ("curve", "stop", "V-IP"),
+        ("exact", "exact_stop", "exact IP"),
+        ("random", None, "random order"),
+    ):
+        curve = np.mean([run[key] for run in runs], axis=0)
+        stops = ["–", "–"]
+        if stop:
+            stops = [over_seeds([r[stop]["accuracy"] for r in runs]), over_seeds([r[stop]["queries"] for r in runs], 2)]
+        lines.append("| " + " | ".join([name, *stops, *(f"{curve[n]:.3f}" for n in shown)]) + " |")
+    return [*lines, "", f"Training took {over_seeds([r['seconds'] for r in runs], 0)} s."]
+
+
+if __name__ == "__main__":
+    main()
