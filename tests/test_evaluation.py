@@ -169,7 +169,6 @@ def test_no_rows_are_refused(world: Any) -> None:
         evaluate(world.pursuer, world.rows.take(torch.arange(0)))
 
 
-@pytest.mark.xfail(strict=True, reason="shares are divided in single precision: 0.6 is written 0.6000000238418579")
 def test_accuracies_are_exact_shares() -> None:
     x, available = torch.tensor([[1.0], [1.0], [1.0], [-1.0], [-1.0]]), torch.ones(5, 1, dtype=torch.bool)
     result = evaluate(LastAnswer(1), Rows(x, available, torch.ones(5, dtype=torch.long)))

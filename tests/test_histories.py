@@ -131,7 +131,6 @@ def test_the_opening_is_kept(make_columns: Any, make_rows: Any, seed: int, missi
     assert torch.equal(nothing.asked, rows.opening)
 
 
-@pytest.mark.xfail(strict=True, reason="the k queries are drawn from all, and those of the opening are lost")
 def test_k_queries_are_asked_on_top_of_the_opening(make_columns: Any, make_rows: Any) -> None:
     rows = make_rows(make_columns(KINDS), 10, opened=0.4)
     history = random_histories(rows, torch.full((10,), 2), torch.Generator().manual_seed(0))
@@ -139,7 +138,6 @@ def test_k_queries_are_asked_on_top_of_the_opening(make_columns: Any, make_rows:
     assert (history.asked & ~rows.opening).sum(dim=1).tolist() == left.clamp(max=2).tolist()
 
 
-@pytest.mark.xfail(strict=True, reason="an opening without an answer counts as asked here, and nowhere else")
 def test_no_queries_on_top_of_the_opening_are_the_start(make_columns: Any, make_rows: Any) -> None:
     rows = make_rows(make_columns(KINDS), 10, missing=0.4)
     rows = Rows(rows.x, rows.available, rows.y, torch.ones_like(rows.available))
@@ -332,7 +330,6 @@ def test_impossible_shares_are_refused(share: float) -> None:
         CarriedHistories(random_share=share)
 
 
-@pytest.mark.xfail(strict=True, reason="max_queries is not looked at, and torch complains when the sampler is used")
 @pytest.mark.parametrize(
     ("settings", "max_queries"),
     [(CarriedHistories, 0), (CarriedHistories, -1), (RandomHistories, -1), (RolledOutHistories, -1)],
@@ -375,7 +372,6 @@ def test_a_sampler_goes_on_from_its_state(
         assert all(torch.equal(one, other) for one, other in zip(history, history_again, strict=True))
 
 
-@pytest.mark.xfail(strict=True, reason="age is counted up in place, in the state handed out as well")
 def test_a_state_stays_what_it_was(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
     query_set = make_columns(KINDS)
     sampler = make_sampler(CarriedHistories(4), make_rows(query_set, 11), 6)

@@ -124,7 +124,7 @@ def test_impossible_labels_have_no_entropy(dtype: torch.dtype) -> None:
 def test_rules_join_into_one() -> None:
     rule = Budget(5) | Confidence(0.9) | Stability(0.1, 2)
     assert rule == AnyOf((Budget(5), Confidence(0.9), Stability(0.1, 2)))
-    assert rule.memory_size == 2
+    assert rule.memory_size == Stability(0.1).memory_size > 0
     assert str(rule) == "budget=5,confidence=0.9,stability=0.1x2"
 
 
@@ -152,7 +152,6 @@ def test_values_out_of_range_are_refused(kind: Any, values: tuple[Any, ...], sen
     assert str(error.value).endswith(sentence)
 
 
-@pytest.mark.xfail(strict=True, reason="int() of nan and inf raises its own error first")
 @pytest.mark.parametrize("value", [math.nan, math.inf, None])
 def test_no_number_of_queries_is_refused_with_a_sentence(value: Any) -> None:
     with pytest.raises(ValueError, match="A budget is a whole number of queries"):
@@ -173,7 +172,6 @@ def test_a_rule_is_read_as_it_is_written(rule: StoppingRule) -> None:
     assert parse_stop(str(rule)) == rule
 
 
-@pytest.mark.xfail(strict=True, reason="whole numbers are accepted as floats but not read back")
 @pytest.mark.parametrize("rule", [Budget(2.0), Stability(0.1, 2.0)])  # type: ignore[arg-type]
 def test_a_whole_float_is_read_as_it_is_written(rule: StoppingRule) -> None:
     assert parse_stop(str(rule)) == rule

@@ -61,7 +61,7 @@ def evaluate(
         raise ValueError("There are no rows to measure on: at least one is needed.")
     n_queries = len(pursuer.query_set)
     longest = n_queries if max_queries is None else min(max_queries, n_queries)
-    right_by_n, right_with_all = torch.zeros(longest + 1), 0.0
+    right_by_n, right_with_all = torch.zeros(longest + 1, dtype=torch.double), 0.0
     stopped: list[Tensor] = []
     for start in range(0, len(rows), batch_rows):
         part = rows.take(torch.arange(start, min(start + batch_rows, len(rows))))

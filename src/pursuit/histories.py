@@ -51,6 +51,8 @@ class ShuffledRows:
     """An endless stream of rows: every pass goes through all of them in a new order."""
 
     def __init__(self, rows: Rows, generator: torch.Generator):
+        if len(rows) == 0:
+            raise ValueError("There are no rows to train on: at least one is needed.")
         self.rows, self.generator = rows, generator
         self._shuffle()
 
@@ -117,6 +119,9 @@ class RandomHistories:
 
     max_queries: int | None = None
 
+    def __post_init__(self) -> None:
+        _check_length(self.max_queries, 0)
+
     def sampler(self, stream: ShuffledRows, batch_size: int, generator: torch.Generator) -> Sampler:
         return _RandomSampler(stream, batch_size, self.max_queries, generator)
 
@@ -127,6 +132,9 @@ class RolledOutHistories:
     sampling."""
 
     max_queries: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_length(self.max_queries, 0)
 
     def sampler(self, stream: ShuffledRows, batch_size: int, generator: torch.Generator) -> Sampler:
         return _RolledOutSampler(stream, batch_size, self.max_queries, generator)
@@ -145,6 +153,7 @@ class CarriedHistories:
     random_share: float = 0.25
 
     def __post_init__(self) -> None:
+        _check_length(self.max_queries, 1)
         if not 0 <= self.random_share < 1:
             raise ValueError(f"random_share is a share of the batch, at least 0 and below 1, not {self.random_share}.")
 
@@ -152,16 +161,21 @@ class CarriedHistories:
         return _CarriedSampler(stream, batch_size, self.max_queries, generator, self.random_share)
 
 
+def _check_length(max_queries: int | None, least: int) -> None:
+    if max_queries is not None and max_queries < least:
+        raise ValueError(f"max_queries is the greatest length of a history, at least {least}, not {max_queries}.")
+
+
 HistorySettings = RandomHistories | RolledOutHistories | CarriedHistories
 
 
 def random_histories(rows: Rows, k: Tensor, generator: torch.Generator) -> History:
     """Histories in which k (B,) queries, chosen uniformly, were asked on top of the opening."""
-    order = torch.rand(rows.available.shape, generator=generator, device=generator.device).argsort(dim=1)
+    opened = rows.start().asked
+    # What the opening has already given comes last in the order, so that k queries come on top of it.
+    order = (torch.rand(opened.shape, generator=generator, device=generator.device) + opened).argsort(dim=1)
     first_k = torch.arange(order.shape[1], device=order.device) < k[:, None]
-    asked = torch.zeros_like(rows.available).scatter(1, order, first_k)
-    if rows.opening is not None:
-        asked |= rows.opening
+    asked = torch.zeros_like(opened).scatter(1, order, first_k) | opened
     return History(rows.x, asked & rows.available, asked)
 
 
@@ -224,7 +238,7 @@ class _CarriedSampler(Sampler):
 
     def advance(self, query: Tensor) -> None:
         history = self.history.ask(query[: len(self.rows)], self.rows.available)
-        self.age += 1
+        self.age = self.age + 1
         done = ((self.age >= self.max_queries) | history.asked.all(dim=1)).nonzero()[:, 0]
         fresh = self.stream.next(len(done))
         start = fresh.start()

@@ -29,4 +29,5 @@ class Pursuer(Protocol):
 
 def choose(scores: Tensor, asked: Tensor) -> Tensor:
     """The query to ask next in each row (B,): the best one that was not asked yet."""
-    return scores.masked_fill(asked, -torch.inf).argmax(dim=1)
+    # A score may itself be minus infinity, and must still come before what was asked.
+    return scores.clamp(min=torch.finfo(scores.dtype).min).masked_fill(asked, -torch.inf).argmax(dim=1)

@@ -43,6 +43,7 @@ class Session:
         self.pursuer, self.stop = pursuer, stop
         self._entries: list[_Entry] = []
         self._log_posteriors: list[Tensor] = []  # before anything, then after each entry: (C,)
+        self._question: Question | None = None  # asked, and not answered yet
         self._replay()
 
     @property
@@ -75,6 +76,8 @@ class Session:
     @torch.no_grad()
     def ask(self) -> Question:
         """The next question; the same one until it is answered or skipped."""
+        if self._question is not None:
+            return self._question
         if self.done:
             raise ValueError(
                 f"The session is finished: the prediction is {self.prediction}. Take an answer back "
@@ -88,7 +91,9 @@ class Session:
         left = [i for i in shares.topk(min(4, len(shares))).indices.tolist() if i != chosen and not history.asked[0, i]]
         runners_up = tuple((self.pursuer.query_set.queries[i].text, float(shares[i])) for i in left[:3])
         n_asked = sum(not entry.volunteered for entry in self._entries)
-        return Question(n_asked + 1, chosen, query.name, query.text, query.choices, float(shares[chosen]), runners_up)
+        share = float(shares[chosen])
+        self._question = Question(n_asked + 1, chosen, query.name, query.text, query.choices, share, runners_up)
+        return self._question
 
     def tell(self, answer: Any, query: str | None = None) -> None:
         """Answer the question asked, or volunteer the answer to the one named `query`."""
@@ -96,7 +101,7 @@ class Session:
         if any(entry.query == index for entry in self._entries):
             raise ValueError(f"'{query}' was told already: use change() to correct it.")
         self._check(index, answer)
-        self._entries.append(_Entry(index, answer, volunteered=query is not None))
+        self._entries.append(_Entry(index, _plain(answer), volunteered=query is not None))
         self._replay()
 
     def skip(self) -> None:
@@ -110,6 +115,7 @@ class Session:
             raise ValueError("There is nothing to take back yet.")
         self._entries.pop()
         self._log_posteriors.pop()
+        self._question = None
 
     def change(self, query: str, answer: Any) -> None:
         """Correct an answer given before (None: unknown after all); the other answers stay."""
@@ -119,7 +125,7 @@ class Session:
             raise ValueError(f"'{query}' was not answered yet, so there is nothing to change.")
         if answer is not None:
             self._check(index, answer)
-        self._entries[place] = _Entry(index, answer, self._entries[place].volunteered)
+        self._entries[place] = _Entry(index, _plain(answer), self._entries[place].volunteered)
         del self._log_posteriors[place + 1 :]
         self._replay()
 
@@ -197,11 +203,12 @@ class Session:
 
     @torch.no_grad()
     def _replay(self) -> None:
-        """Compute the beliefs that are not there yet."""
+        """Compute the beliefs that are not there yet, after what was told has changed."""
+        self._question = None
         for n_entries in range(len(self._log_posteriors), len(self._entries) + 1):
             self._log_posteriors.append(self.pursuer.log_posterior(self._history(n_entries))[0])
 
 
-def _plain(labels: Any) -> list[Any]:
-    """Labels as Python values, whether they are a list or a numpy array."""
-    return labels.tolist() if hasattr(labels, "tolist") else list(labels)
+def _plain(value: Any) -> Any:
+    """A value or a list of values of numpy's as Python's own, which JSON knows."""
+    return value.tolist() if hasattr(value, "tolist") else value

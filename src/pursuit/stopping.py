@@ -4,6 +4,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TypeVar
 
 import torch
@@ -43,8 +44,9 @@ class Budget(StoppingRule):
     n: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.n, bool) or self.n != int(self.n) or self.n < 0:
+        if not _is_whole(self.n) or self.n < 0:
             raise ValueError(f"A budget is a whole number of queries, 0 or more, not {self.n}.")
+        object.__setattr__(self, "n", int(self.n))
 
     def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_queries: Tensor) -> tuple[Tensor, Tensor]:
         return n_asked >= self.n, memory
@@ -88,8 +90,9 @@ class Stability(StoppingRule):
             raise ValueError(
                 f"Stability takes an entropy change of 0 or more, as in stability=0.001, not {self.epsilon}."
             )
-        if isinstance(self.n, bool) or self.n != int(self.n) or self.n < 1:
+        if not _is_whole(self.n) or self.n < 1:
             raise ValueError(f"Stability must hold for a whole number of steps, 1 or more, not {self.n}.")
+        object.__setattr__(self, "n", int(self.n))
 
     def start(self, n_rows: int, device: torch.device | None = None) -> Tensor:
         # No answer is stable after nothing: the entropy before the first is infinitely far.
@@ -112,6 +115,10 @@ class AnyOf(StoppingRule):
 
     rules: tuple[StoppingRule, ...]
 
+    def __post_init__(self) -> None:
+        if not self.rules:
+            raise ValueError("AnyOf needs at least one stopping rule.")
+
     @property
     def memory_size(self) -> int:  # type: ignore[override]
         return sum(rule.memory_size for rule in self.rules)
@@ -132,6 +139,10 @@ class AnyOf(StoppingRule):
 
     def __str__(self) -> str:
         return ",".join(str(rule) for rule in self.rules)
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, Integral | float) and not isinstance(number, bool) and float(number).is_integer()
 
 
 def entropy(log_posterior: Tensor) -> Tensor:

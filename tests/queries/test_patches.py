@@ -96,7 +96,6 @@ def test_gradient_at_unseen_pixels_is_the_finite_difference(make_rows: Any, quer
     torch.testing.assert_close(gradient[~known], difference[~known], rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.xfail(strict=True, reason="clamp passes its gradient at 1, so that a seen pixel counts as one to reveal")
 def test_a_patch_that_reveals_nothing_has_no_gradient() -> None:
     query_set = PatchQueries((1, 2, 3), size=2)  # two patches that share the middle column
     known = torch.tensor([[True, False]])
@@ -199,7 +198,7 @@ def test_telling_patch_by_patch_gives_the_image(query_set: PatchQueries, seed: i
         "0, 1, 1, nan",
         "",
         [1, 2, 3],
-        pytest.param(None, marks=pytest.mark.xfail(strict=True, reason="float(None) is a TypeError", raises=TypeError)),
+        None,
     ],
 )
 def test_other_answers_are_refused(answer: Any) -> None:

@@ -16,6 +16,7 @@ MAX_CHOICES = 50
 """A text column with more different values than this is no question with a list of answers."""
 NORMAL_RANGE = 3.0
 """Standardised numbers beyond this are drawn in logarithmically, so that one outlier cannot drown a network."""
+_INFINITE = "Infinite values (inf) in {}: replace them by numbers, or by NaN if the answer is unknown."
 NO_AND_YES = [
     ("no", "yes"),
     ("n", "y"),
@@ -37,10 +38,6 @@ class Choice(Query):
     def __post_init__(self) -> None:
         if len(self.values) != len(self.choices):
             object.__setattr__(self, "values", self.choices)
-
-    @property
-    def is_numeric(self) -> bool:
-        return self.values in ((0, 1), (False, True))
 
 
 @dataclass(frozen=True)
@@ -139,20 +136,15 @@ class ColumnQueries(QuerySet):
         raw = np.empty(frame.shape)
         for i, query in enumerate(self.queries):
             series = frame.iloc[:, i]
-            if isinstance(query, Number):
-                values = pd.to_numeric(series, errors="coerce")
-            elif query.is_numeric and (pd.api.types.is_numeric_dtype(series) or pd.api.types.is_bool_dtype(series)):
-                values = series.where((series == 0) | (series == 1))
-            else:
-                values = series.astype(object).map({value: code for code, value in enumerate(query.values)})
-            raw[:, i] = values.to_numpy(dtype=float, na_value=np.nan)
+            raw[:, i] = _numbers(series) if isinstance(query, Number) else _places(query, series)
+            if np.isinf(raw[:, i]).any():
+                raise ValueError(_INFINITE.format(query.name))
             unseen = series[np.isnan(raw[:, i]) & series.notna().to_numpy()]
             if len(unseen):
                 wanted = "a number" if isinstance(query, Number) else f"one of {_some(list(query.values))}"
                 raise ValueError(
-                    f"Column '{query.name}' holds {unseen.iloc[0]!r}, "
-                    f"but {wanted} is expected, as in training. Correct the value, or leave it empty "
-                    "(None or NaN) to say that the answer is unknown."
+                    f"Column '{query.name}' holds {_plain(unseen.iloc[0])!r}, but {wanted} is expected, as in "
+                    "training. Correct the value, or leave it empty (None or NaN) to say that the answer is unknown."
                 )
         return raw
 
@@ -167,7 +159,7 @@ class ColumnQueries(QuerySet):
     def describe(self, query: int, x: Tensor) -> str:
         kind, features = self.queries[query], x[self._features(query)]
         if isinstance(kind, Number):
-            return f"{kind.centre + kind.spread * _spread_out(float(features[0])):.6g}"
+            return _written(kind.centre + kind.spread * _spread_out(float(features[0])))
         return kind.choices[int(features[0] > 0) if len(kind.choices) == 2 else int(features.argmax())]
 
     def tell(self, x: Tensor, query: int, answer: Any) -> None:
@@ -202,6 +194,9 @@ def _frame(data: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
     """The data as a DataFrame with string column names, restricted to `names` where given."""
     if isinstance(data, pd.DataFrame):
         frame = data.set_axis([str(name) for name in data.columns], axis=1)
+        twice = frame.columns[frame.columns.duplicated()].unique().tolist()
+        if twice:
+            raise ValueError(f"Column names must differ, but these occur more than once: {_some(twice)}.")
         absent = [name for name in names or [] if name not in set(frame.columns)]
         if absent:
             raise ValueError(
@@ -223,7 +218,28 @@ def _frame(data: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
         )
     if len(frame) == 0:
         raise ValueError("The table is empty: it has 0 rows, and at least one is needed.")
-    return frame
+    return frame.infer_objects()
+
+
+def _numbers(series: pd.Series) -> np.ndarray:
+    """A column as numbers, NaN where there is none."""
+    if pd.api.types.is_datetime64_any_dtype(series) or pd.api.types.is_timedelta64_dtype(series):
+        return np.full(len(series), np.nan)  # pandas would make numbers of dates
+    return pd.to_numeric(series, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+
+
+def _places(query: Choice, series: pd.Series) -> np.ndarray:
+    """A column as places in the query's list, NaN where the value is missing or not in it."""
+    codes, distinct = pd.factorize(series)  # -1 where missing
+    place_of = {value: place for place, value in enumerate(query.values)}
+    places = [place_of.get(_plain(value), np.nan) for value in distinct]
+    return np.array([*places, np.nan])[codes]
+
+
+def _plain(value: Any) -> str | int | float | bool:
+    """A value as one that JSON knows: numpy's as Python's own, anything else (dates, intervals) by its text."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, str | int | float | bool) else str(value)
 
 
 def _guess(name: str, series: pd.Series) -> Choice | Number:
@@ -243,7 +259,7 @@ def _guess(name: str, series: pd.Series) -> Choice | Number:
             return yes_no(name)
         return _rescale(Number(name, _wording(name, "What is {}?")), series)
     values = list(series.cat.categories) if is_category else sorted(distinct, key=str)
-    values = [value.item() if isinstance(value, np.generic) else value for value in values]
+    values = [_plain(value) for value in values]
     if len(values) == 2 and tuple(str(value).strip().lower() for value in reversed(values)) in NO_AND_YES:
         values.reverse()
     is_yes_no = tuple(str(value).strip().lower() for value in values) in NO_AND_YES
@@ -273,9 +289,7 @@ def _refuse_infinite(frame: pd.DataFrame) -> None:
     found = np.isinf(numeric.to_numpy(dtype=float, na_value=np.nan)).any(axis=0)
     infinite = [str(name) for name in numeric.columns[found]]
     if infinite:
-        raise ValueError(
-            f"Infinite values (inf) in {_some(infinite)}: replace them by numbers, or by NaN if the answer is unknown."
-        )
+        raise ValueError(_INFINITE.format(_some(infinite)))
 
 
 def _refuse_free_text(frame: pd.DataFrame) -> None:
@@ -293,7 +307,9 @@ def _refuse_free_text(frame: pd.DataFrame) -> None:
         if len(distinct) <= MAX_CHOICES:
             continue
         stray = [text for text in distinct if pd.isna(pd.to_numeric(text, errors="coerce"))]
-        if len(stray) <= len(distinct) // 10:
+        if not stray:
+            problems.append(f"'{name}' (numbers written as text: convert them)")
+        elif len(stray) <= len(distinct) // 10:
             problems.append(f"'{name}' (numbers but for {_some(stray)}: mark those as missing)")
         else:
             problems.append(f"'{name}' ({len(distinct)} different texts, such as {distinct[0]!r})")
@@ -317,16 +333,29 @@ def _number(query: Number, answer: Any) -> float:
 def _code(query: Choice, answer: Any) -> int:
     """The place of a person's answer in the list: the value itself, its words in any case, or their unique
     beginning."""
-    if not isinstance(answer, str) and answer in query.values:
-        return query.values.index(answer)
+    for written in (query.values, query.choices):
+        if answer in written:
+            return written.index(answer)
     word = str(answer).strip().lower()
-    words = [choice.lower() for choice in query.choices]
+    words = [choice.strip().lower() for choice in query.choices]
     if word in words:
         return words.index(word)
+    if tuple(words) in NO_AND_YES:
+        for pair in NO_AND_YES:
+            if word in pair:
+                return pair.index(word)
     begins = [i for i, choice in enumerate(words) if word and choice.startswith(word)]
     if len(begins) != 1:
         raise ValueError(f"The answer to '{query.text}' is one of {_some(list(query.choices), 12)}, not {answer!r}.")
     return begins[0]
+
+
+def _written(number: float) -> str:
+    """A number to the six digits that single precision keeps, without an exponent where it is of usual size."""
+    rounded = float(f"{number:.6g}")
+    return (
+        np.format_float_positional(rounded, trim="-") if 1e-4 <= abs(rounded) < 1e12 or not rounded else f"{rounded:g}"
+    )
 
 
 def _draw_in(z: Any) -> Any:

@@ -78,11 +78,25 @@ class PatchQueries(QuerySet):
         return Answers(x, torch.ones(len(x), len(self), dtype=torch.bool))
 
     def pixels(self, known: Tensor) -> Tensor:
-        """Which pixels are seen once the patches `known` (B, Q) are: (B, 1, H, W), between 0 and 1."""
+        """Which pixels are seen once the patches `known` (B, Q) are: (B, 1, H, W), 0 or 1.
+
+        Patches overlap, and a pixel seen twice is seen. So a patch gets its gradient from the pixels that no other
+        known patch shows: those seen by nobody if it is not known itself, those seen by it alone if it is.
+        """
+        times_seen = self._cover(known.detach())
+        seen = times_seen.clamp(max=1)
+        if not known.requires_grad:
+            return seen
+        is_known = known.detach() > 0
+        slope = self._cover(known * is_known) * (times_seen == 1) + self._cover(known * ~is_known) * (times_seen == 0)
+        return seen + (slope - slope.detach())
+
+    def _cover(self, patches: Tensor) -> Tensor:
+        """How many of the patches (B, Q) lie on each pixel: (B, 1, H, W)."""
         _, height, width = self.image_shape
-        seen = F.conv_transpose2d(known.view(-1, 1, *self.grid), self.ones.to(known.dtype), stride=self.stride)
-        # Patches overlap: a pixel seen twice is seen. Strides that do not fit leave a margin nobody can ask for.
-        return F.pad(seen, (0, width - seen.shape[3], 0, height - seen.shape[2])).clamp(max=1)
+        times = F.conv_transpose2d(patches.view(-1, 1, *self.grid), self.ones.to(patches.dtype), stride=self.stride)
+        # Strides that do not fit leave a margin nobody can ask for.
+        return F.pad(times, (0, width - times.shape[3], 0, height - times.shape[2]))
 
     def encode(self, x: Tensor, known: Tensor) -> Tensor:
         seen = self.pixels(known.to(x.dtype))  # (B, 1, H, W)
@@ -110,7 +124,7 @@ class PatchQueries(QuerySet):
         parts = answer.replace(",", " ").split() if isinstance(answer, str) else np.ravel(answer)
         try:
             values = torch.tensor([float(part) for part in parts], dtype=x.dtype)
-        except ValueError:
+        except (TypeError, ValueError):
             values = torch.empty(0)
         if values.numel() != patch.numel() or not values.isfinite().all():
             raise ValueError(
