@@ -28,8 +28,8 @@ from pursuit import Confidence, VIPClassifier
 from pursuit.baselines import RandomOrder
 from pursuit.evaluation import Evaluation, evaluate
 from pursuit.histories import RandomHistories, Rows
+from pursuit.stages import Stage
 from pursuit.tasks import animals, load_task
-from pursuit.training import Stage
 
 SEEDS = (10, 11, 12, 13, 14)
 RESULTS = Path(__file__).parent.parent / "docs" / "results"

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from pursuit import Budget, Confidence, PatchQueries, VIPClassifier
 from pursuit.estimators import default_stages
 from pursuit.networks import MLP
-from pursuit.training import Stage
+from pursuit.stages import Stage
 
 QUICK = {"network": MLP((32,)), "stages": [Stage(60, batch_size=32)]}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parent.parent / "src" / "pursuit"
 # fmt: off
 ORDER = [
-    "version", "queries", "history", "stopping", "networks", "pursuer", "chains", "vip", "histories", "exact",
+    "version", "queries", "history", "stopping", "networks", "pursuer", "chains", "vip", "histories", "exact", "stages",
     "checkpoints", "logs", "training", "evaluation", "saving", "session", "estimators", "baselines", "tasks",
     "figures", "progress", "demo", "cli",
 ]

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,8 @@ from pursuit.checkpoints import load_checkpoint
 from pursuit.histories import CarriedHistories, RandomHistories, RolledOutHistories, Rows
 from pursuit.networks import MLP, Conv, NetworkSettings
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
-from pursuit.training import SGD, Adam, AdamW, EarlyStopping, Report, Stage, train
+from pursuit.stages import SGD, Adam, AdamW, Stage
+from pursuit.training import EarlyStopping, Report, train
 from pursuit.vip import VIP
 
 QUERIES = ColumnQueries([yes_no(f"q{i}") for i in range(6)])
@@ -50,28 +50,6 @@ def weights(model: VIP) -> dict[str, Tensor]:
 
 def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
-
-
-def test_schedules() -> None:
-    stage = Stage(10, optimizer=AdamW(lr=1.0), warmup=0.1, tau=(1.0, 0.2), tau_share=0.5)
-    lrs = [stage.lr_at(step, 100) for step in range(100)]
-    assert lrs.index(max(lrs)) == 10
-    assert lrs[0] < 0.1
-    assert lrs[-1] < 0.01
-    assert [stage.tau_at(step, 100) for step in (0, 25, 50, 99)] == pytest.approx([1.0, 0.6, 0.2, 0.2])
-    wave = replace(stage, period=5, warmup=0.0)
-    assert wave.lr_at(50, 100) == pytest.approx(0, abs=1e-9)  # T_max of 5 epochs
-    assert wave.lr_at(99, 100) > 0.9  # and up again
-    assert replace(stage, schedule="constant").lr_at(99, 100) == 1.0
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"epochs": 0}, {"batch_size": 0}, {"tau": (1.0, 0.0)}, {"average": 1.0}, {"warmup": 1.0}, {"tau_share": 0}],
-)
-def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"must|needs|shares"):
-        Stage(**{"epochs": 1, **wrong})  # type: ignore[arg-type]
 
 
 def test_same_seed_same_weights_and_the_callers_randomness_is_untouched() -> None:

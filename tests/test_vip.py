@@ -10,7 +10,8 @@ from pursuit.histories import CarriedHistories, RandomHistories, RolledOutHistor
 from pursuit.history import History
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, yes_no
-from pursuit.training import Stage, train
+from pursuit.stages import Stage
+from pursuit.training import train
 from pursuit.vip import VIP, choose_straight_through
 
 N_CLASSES, N_QUERIES = 6, 8

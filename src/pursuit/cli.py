@@ -16,8 +16,8 @@ from pursuit.estimators import VIPClassifier
 from pursuit.evaluation import Evaluation
 from pursuit.progress import training_bar
 from pursuit.session import Session
+from pursuit.stages import Stage
 from pursuit.tasks import TASKS, Task, load_task, tables
-from pursuit.training import Stage
 
 app = typer.Typer(
     name="pursuit",

@@ -23,8 +23,9 @@ from pursuit.histories import CarriedHistories, Rows
 from pursuit.networks import NetworkSettings
 from pursuit.queries import Answers, ColumnQueries, QuerySet
 from pursuit.session import Session
+from pursuit.stages import Stage
 from pursuit.stopping import Budget, Confidence, StoppingRule, parse_stop
-from pursuit.training import EarlyStopping, Report, Stage, train
+from pursuit.training import EarlyStopping, Report, train
 from pursuit.vip import VIP
 
 DEFAULT_STOP = Confidence(0.99)

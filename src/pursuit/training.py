@@ -1,27 +1,20 @@
-"""The one training loop: stages of histories, schedules, devices, checkpoints, resume."""
+"""The one training loop: devices, averaged weights, held-out rows, checkpoints, resume."""
 
 import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from pursuit.checkpoints import load_checkpoint, remove_checkpoints, save_checkpoint
-from pursuit.histories import (
-    Batch,
-    CarriedHistories,
-    HistorySettings,
-    Rows,
-    Sampler,
-    ShuffledRows,
-    rolled_out_histories,
-)
+from pursuit.histories import Batch, Rows, Sampler, ShuffledRows, rolled_out_histories
 from pursuit.logs import LogKind, open_log
+from pursuit.stages import Stage
 from pursuit.vip import VIP
 
 if TYPE_CHECKING:
@@ -32,82 +25,6 @@ REPORTS_PER_STAGE = 100
 HELD_OUT_SEED = 20230
 REFRESH_STEPS = 100
 """Batches shown to averaged weights to measure their BatchNorm statistics."""
-
-
-@dataclass(frozen=True)
-class Adam:
-    lr: float = 1e-3
-    amsgrad: bool = False
-
-    def build(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
-        return torch.optim.Adam(parameters, lr=self.lr, amsgrad=self.amsgrad, foreach=True)
-
-
-@dataclass(frozen=True)
-class AdamW:
-    lr: float = 2e-3
-    weight_decay: float = 0.01
-
-    def build(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(parameters, lr=self.lr, weight_decay=self.weight_decay, fused=True)
-
-
-@dataclass(frozen=True)
-class SGD:
-    lr: float = 1e-2
-    momentum: float = 0.9
-
-    def build(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
-        return torch.optim.SGD(parameters, lr=self.lr, momentum=self.momentum, foreach=True)
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One part of training. IRS, SBS and IRS+SBS of the paper are stages with random and with rolled-out histories."""
-
-    epochs: float
-    """How many histories to train on, in multiples of the number of rows; a fraction is allowed. Carried histories take
-    a fresh row only where a chain ends, so that they see fewer rows than that."""
-    histories: HistorySettings = field(default_factory=CarriedHistories)
-    optimizer: Adam | AdamW | SGD = field(default_factory=AdamW)
-    schedule: Literal["cosine", "constant"] = "cosine"
-    period: float | None = None
-    """Epochs in which the cosine falls from the full learning rate to zero; the whole stage by default. It rises
-    again after."""
-    warmup: float = 0.05
-    """Share of the stage in which the learning rate rises from zero."""
-    tau: tuple[float, float] = (1.0, 0.2)
-    """Temperature of the straight-through softmax at the beginning and at the end."""
-    tau_share: float = 0.8
-    """Share of the stage after which tau has reached its end."""
-    batch_size: int = 128
-    average: float = 0.99
-    """Decay of the running average of the weights, which the stage ends with; 0 keeps the last weights."""
-
-    def __post_init__(self) -> None:
-        if not self.epochs > 0 or self.batch_size < 1:
-            raise ValueError(
-                f"A stage needs epochs above 0 and a batch size of at least 1, not {self.epochs} and {self.batch_size}."
-            )
-        if min(self.tau) <= 0:
-            raise ValueError(f"tau must be above 0 throughout, not {self.tau}.")
-        if not 0 <= self.average < 1 or not 0 <= self.warmup < 1 or not 0 < self.tau_share <= 1:
-            raise ValueError("average and warmup are shares from 0 to below 1, and tau_share is above 0 and at most 1.")
-
-    def n_steps(self, n_rows: int) -> int:
-        return max(1, round(self.epochs * n_rows / self.batch_size))
-
-    def lr_at(self, step: int, n_steps: int) -> float:
-        """The learning rate of a step, as a function of nothing else: a resumed run needs no scheduler's memory."""
-        rising = min(1.0, (step + 1) / (self.warmup * n_steps + 1))
-        if self.schedule == "constant":
-            return self.optimizer.lr * rising
-        done = step / n_steps * (self.epochs / self.period if self.period else 1.0)
-        return self.optimizer.lr * rising * 0.5 * (1 + math.cos(math.pi * done))
-
-    def tau_at(self, step: int, n_steps: int) -> float:
-        start, end = self.tau
-        return start + (end - start) * min(1.0, step / (self.tau_share * n_steps))
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from pursuit.exact import IndependentIP
 from pursuit.histories import CarriedHistories
 from pursuit.networks import MLP
 from pursuit.queries import Choice, ColumnQueries
+from pursuit.stages import Stage
 from pursuit.tasks.task import Task
-from pursuit.training import Stage
 
 TITLE = "guess an animal from yes/no questions"
 WRONG, UNSURE = 0.02, 0.05

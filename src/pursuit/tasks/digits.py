@@ -6,8 +6,8 @@ from sklearn.model_selection import train_test_split
 from pursuit.histories import CarriedHistories
 from pursuit.networks import MLP
 from pursuit.queries import PatchQueries
+from pursuit.stages import Stage
 from pursuit.tasks.task import Task
-from pursuit.training import Stage
 
 TITLE = "handwritten digits of 8x8 pixels, asked by 2x2 patches"
 

@@ -1,0 +1,86 @@
+"""The training plan: stages, each with its histories, optimizer and schedules."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from pursuit.histories import CarriedHistories, HistorySettings
+
+
+@dataclass(frozen=True)
+class Adam:
+    lr: float = 1e-3
+    amsgrad: bool = False
+
+    def build(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
+        return torch.optim.Adam(parameters, lr=self.lr, amsgrad=self.amsgrad, foreach=True)
+
+
+@dataclass(frozen=True)
+class AdamW:
+    lr: float = 2e-3
+    weight_decay: float = 0.01
+
+    def build(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(parameters, lr=self.lr, weight_decay=self.weight_decay, fused=True)
+
+
+@dataclass(frozen=True)
+class SGD:
+    lr: float = 1e-2
+    momentum: float = 0.9
+
+    def build(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
+        return torch.optim.SGD(parameters, lr=self.lr, momentum=self.momentum, foreach=True)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One part of training. IRS, SBS and IRS+SBS of the paper are stages with random and with rolled-out histories."""
+
+    epochs: float
+    """How many histories to train on, in multiples of the number of rows; a fraction is allowed. Carried histories take
+    a fresh row only where a chain ends, so that they see fewer rows than that."""
+    histories: HistorySettings = field(default_factory=CarriedHistories)
+    optimizer: Adam | AdamW | SGD = field(default_factory=AdamW)
+    schedule: Literal["cosine", "constant"] = "cosine"
+    period: float | None = None
+    """Epochs in which the cosine falls from the full learning rate to zero; the whole stage by default. It rises
+    again after."""
+    warmup: float = 0.05
+    """Share of the stage in which the learning rate rises from zero."""
+    tau: tuple[float, float] = (1.0, 0.2)
+    """Temperature of the straight-through softmax at the beginning and at the end."""
+    tau_share: float = 0.8
+    """Share of the stage after which tau has reached its end."""
+    batch_size: int = 128
+    average: float = 0.99
+    """Decay of the running average of the weights, which the stage ends with; 0 keeps the last weights."""
+
+    def __post_init__(self) -> None:
+        if not self.epochs > 0 or self.batch_size < 1:
+            raise ValueError(
+                f"A stage needs epochs above 0 and a batch size of at least 1, not {self.epochs} and {self.batch_size}."
+            )
+        if min(self.tau) <= 0:
+            raise ValueError(f"tau must be above 0 throughout, not {self.tau}.")
+        if not 0 <= self.average < 1 or not 0 <= self.warmup < 1 or not 0 < self.tau_share <= 1:
+            raise ValueError("average and warmup are shares from 0 to below 1, and tau_share is above 0 and at most 1.")
+
+    def n_steps(self, n_rows: int) -> int:
+        return max(1, round(self.epochs * n_rows / self.batch_size))
+
+    def lr_at(self, step: int, n_steps: int) -> float:
+        """The learning rate of a step, as a function of nothing else: a resumed run needs no scheduler's memory."""
+        rising = min(1.0, (step + 1) / (self.warmup * n_steps + 1))
+        if self.schedule == "constant":
+            return self.optimizer.lr * rising
+        done = step / n_steps * (self.epochs / self.period if self.period else 1.0)
+        return self.optimizer.lr * rising * 0.5 * (1 + math.cos(math.pi * done))
+
+    def tau_at(self, step: int, n_steps: int) -> float:
+        start, end = self.tau
+        return start + (end - start) * min(1.0, step / (self.tau_share * n_steps))

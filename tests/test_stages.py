@@ -1,0 +1,29 @@
+"""Stages: their schedules, and what cannot be written."""
+
+from dataclasses import replace
+
+import pytest
+
+from pursuit.stages import AdamW, Stage
+
+
+def test_schedules() -> None:
+    stage = Stage(10, optimizer=AdamW(lr=1.0), warmup=0.1, tau=(1.0, 0.2), tau_share=0.5)
+    lrs = [stage.lr_at(step, 100) for step in range(100)]
+    assert lrs.index(max(lrs)) == 10
+    assert lrs[0] < 0.1
+    assert lrs[-1] < 0.01
+    assert [stage.tau_at(step, 100) for step in (0, 25, 50, 99)] == pytest.approx([1.0, 0.6, 0.2, 0.2])
+    wave = replace(stage, period=5, warmup=0.0)
+    assert wave.lr_at(50, 100) == pytest.approx(0, abs=1e-9)  # T_max of 5 epochs
+    assert wave.lr_at(99, 100) > 0.9  # and up again
+    assert replace(stage, schedule="constant").lr_at(99, 100) == 1.0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"epochs": 0}, {"batch_size": 0}, {"tau": (1.0, 0.0)}, {"average": 1.0}, {"warmup": 1.0}, {"tau_share": 0}],
+)
+def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"must|needs|shares"):
+        Stage(**{"epochs": 1, **wrong})  # type: ignore[arg-type]
