@@ -166,6 +166,14 @@ def test_bad_stopping_rules_are_told_before_training(stop: Any) -> None:
     assert not reports
 
 
+def test_a_rule_that_never_asks_is_warned_of() -> None:
+    X, _ = patients(400)
+    y = np.where(np.arange(400) == 0, "rare", "common")
+    with pytest.warns(UserWarning, match=r"content before anything is asked: 'common' makes up 99.5%"):
+        model = VIPClassifier(random_state=0, network=MLP((4,)), stages=[Stage(1)]).fit(X, y)
+    assert all(len(chain) == 0 for chain in model.explain(X[:5]))
+
+
 def test_failed_fit_writes_nothing(tmp_path: Path) -> None:
     X, y = patients()
     with pytest.raises(ValueError, match="Infinite"):

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -46,6 +47,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON obj
 
 def main() -> None:
     """Run the program; what a user can mend is told in a sentence, without a traceback."""
+    warnings.showwarning = lambda message, *_: err.print(f"Warning: {_escaped(str(message))}", soft_wrap=True)
     try:
         app()
     except (ValueError, OSError) as error:
@@ -80,9 +82,12 @@ def demo(
         return
     model = results[0].folder
     out.print("Try next:", style="bold")
-    out.print(f"  pursuit ask {model}                        think of an animal and be asked")
-    out.print(f"  pursuit explain {model} --data animals     read the chains of a few players")
-    out.print("  pursuit train yours.csv --target COLUMN    your own table, every column a question", markup=False)
+    for command, what in (
+        (f"pursuit ask {model}", "think of an animal and be asked"),
+        (f"pursuit explain {model} --data animals", "read the chains of a few players"),
+        ("pursuit train yours.csv --target COLUMN", "your own table, every column a question"),
+    ):
+        out.print(f"  {command:<44} {what}", highlight=False, soft_wrap=True)
 
 
 @app.command()

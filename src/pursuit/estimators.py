@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
                 f"The labels have only one class ('{self.classes_[0]}'): there is nothing to tell "
                 "apart. At least two are needed."
             )
-        rows = self._rows(query_set, X, codes)
+        rows = Rows(*query_set.answers(X), torch.from_numpy(codes.astype(np.int64)))
         seed = int(check_random_state(self.random_state).randint(2**31))
         kept, early_stopping = self._split(rows, seed)
         stages = self.stages if self.stages is not None else default_stages(len(kept), len(query_set), self.max_queries)
@@ -124,6 +125,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = VIP.build(query_set, self.classes_, self.network, self.shared, prior=counts / counts.sum())
+        self._warn_if_nothing_will_be_asked(model)
         run = Path(folder) if folder is not None else None
         if run is not None:
             _claim(
@@ -247,12 +249,20 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         return y
 
+    def _warn_if_nothing_will_be_asked(self, model: VIP) -> None:
+        rule, nothing = self._stopping_rule(), torch.zeros(1)
+        stops, _ = rule.step(rule.start(1), model.log_prior[None], nothing, nothing)
+        if stops:
+            share, most = model.log_prior.exp().max(dim=0)
+            warnings.warn(
+                f"The stopping rule {rule} is content before anything is asked: '{self.classes_[int(most)]}' makes up "
+                f"{share:.1%} of the labels. Choose a higher confidence, or a rule such as stability=0.001.",
+                stacklevel=3,
+            )
+
     def _answers(self, X: Any) -> Answers:
         check_is_fitted(self, "model_")
         return self.model_.query_set.answers(self._validated(X, reset=False))
-
-    def _rows(self, query_set: QuerySet, X: Any, codes: np.ndarray) -> Rows:
-        return Rows(*query_set.answers(X), torch.from_numpy(codes.astype(np.int64)))
 
     def _split(self, rows: Rows, seed: int) -> tuple[Rows, EarlyStopping | None]:
         if not self.held_out:

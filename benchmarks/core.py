@@ -5,15 +5,11 @@ rows.
 """
 
 import json
-import platform
-import subprocess
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import sklearn
 import torch
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.linear_model import LogisticRegression
@@ -23,20 +19,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-import pursuit
 from pursuit import Confidence, VIPClassifier
 from pursuit.baselines import RandomOrder
 from pursuit.evaluation import Evaluation, evaluate
 from pursuit.histories import RandomHistories, Rows
 from pursuit.stages import Stage
 from pursuit.tasks import animals, load_task
+from report import RESULTS, where
 
 SEEDS = (10, 11, 12, 13, 14)
-RESULTS = Path(__file__).parent.parent / "docs" / "results"
 
 
 def main() -> None:
-    measured: dict[str, Any] = {"where": where()}
+    measured: dict[str, Any] = {"where": {**where(), "seeds": list(SEEDS)}}
     measured["digits"] = [digits(seed) for seed in SEEDS]
     measured["animals"] = [animals_beside_exact(seed) for seed in SEEDS[:3]]
     for name, load in (("breast cancer", load_breast_cancer), ("wine", load_wine)):
@@ -46,21 +41,6 @@ def main() -> None:
     text = page(measured)
     (RESULTS / "core.md").write_text(text)
     print(text)
-
-
-def where() -> dict[str, Any]:
-    """Commit, versions and machine."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    changed = subprocess.run(["git", "status", "--porcelain", "src"], capture_output=True, text=True).stdout.strip()
-    return {
-        "commit": commit + (" with changes" if changed else ""),
-        "pursuit": pursuit.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "scikit-learn": sklearn.__version__,
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} CPU threads",
-        "seeds": list(SEEDS),
-    }
 
 
 def timed_fit(model: VIPClassifier, X: Any, y: Any) -> float:

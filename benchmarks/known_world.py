@@ -1,0 +1,100 @@
+"""V-IP judged by exact IP on a world that is known: the table of docs/algorithm.md, section 7.
+
+Ten labels of equal prior and thirty yes/no queries, independent given the label, with P(yes | label) drawn uniformly.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pursuit.evaluation import evaluate
+from pursuit.exact import IndependentIP
+from pursuit.histories import CarriedHistories, Rows, random_histories, rolled_out_histories
+from pursuit.history import History
+from pursuit.networks import MLP
+from pursuit.pursuer import Pursuer, choose
+from pursuit.queries import ColumnQueries, yes_no
+from pursuit.stages import Stage
+from pursuit.stopping import Confidence
+from pursuit.training import train
+from pursuit.vip import VIP
+from report import RESULTS, where
+
+N_LABELS, N_QUERIES, N_STEPS, BATCH = 10, 30, 3_000, 256
+QUERIES = ColumnQueries([yes_no(f"q{i}") for i in range(N_QUERIES)])
+PRIOR = torch.full((N_LABELS,), 1 / N_LABELS)
+YES = torch.rand(N_LABELS, N_QUERIES, generator=torch.Generator().manual_seed(0))
+EXACT = IndependentIP.from_yes(QUERIES, range(N_LABELS), PRIOR, YES)
+
+
+def main() -> None:
+    test = draw(20_000, seed=1)
+    lines = [
+        "# V-IP judged by exact IP",
+        "",
+        "Written by `make bench`. KL is the mean divergence of a posterior from the exact one after 5 queries, the share",
+        "is the information of the sixth query over that of the best one. One seed.",
+        "",
+        *(f"- {key}: {value}" for key, value in where().items()),
+        "",
+        "| pursuer | accuracy after 5, 10, 20, 30 answers | `Confidence(0.95)`: answers, accuracy, mean confidence "
+        "| KL own, random | share |",
+        "|---|---|---|---|---|",
+        judged("exact IP", EXACT, test),
+    ]
+    for n_rows in (300, 3_000, 50_000):
+        rows = draw(n_rows, seed=2)
+        lines.append(judged(f"counted, {n_rows:,} rows", counted(rows), test))
+        lines.append(judged(f"V-IP, {n_rows:,} rows", trained(rows, random_share=0.25), test))
+    lines.append(judged("the same, `random_share=0`", trained(rows, random_share=0.0), test))
+    text = "\n".join(lines) + "\n"
+    (RESULTS / "known-world.md").write_text(text)
+    print(text)
+
+
+def draw(n: int, seed: int) -> Rows:
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.randint(N_LABELS, (n,), generator=generator)
+    x = 2 * (torch.rand(n, N_QUERIES, generator=generator) < YES[y]).float() - 1
+    return Rows(x, torch.ones(n, N_QUERIES, dtype=torch.bool), y)
+
+
+def counted(rows: Rows) -> IndependentIP:
+    """Exact IP with the table counted from rows, one yes and one no added."""
+    members = F.one_hot(rows.y, N_LABELS).float()
+    yes = (members.T @ (rows.x > 0).float() + 1) / (members.sum(dim=0)[:, None] + 2)
+    return IndependentIP.from_yes(QUERIES, range(N_LABELS), PRIOR, yes)
+
+
+def trained(rows: Rows, random_share: float) -> VIP:
+    torch.manual_seed(0)
+    model = VIP.build(QUERIES, range(N_LABELS), MLP((256, 256)), prior=PRIOR)
+    train(model, rows, [Stage(N_STEPS * BATCH / len(rows), CarriedHistories(15, random_share), batch_size=BATCH)])
+    return model
+
+
+@torch.no_grad()
+def judged(name: str, pursuer: Pursuer, test: Rows) -> str:
+    """A line of the table."""
+    found = evaluate(pursuer, test, Confidence(0.95))
+    assert found.stop
+    five = torch.full((len(test),), 5)
+    own = rolled_out_histories(test, five, pursuer)
+    other = random_histories(test, five, torch.Generator().manual_seed(1))
+    information = EXACT.scores(own).masked_fill(own.asked, 0)
+    chosen = information.gather(1, choose(pursuer.scores(own), own.asked)[:, None])
+    share = float(chosen.sum() / information.max(dim=1).values.sum())
+    accuracy = " ".join(f"{found.accuracy_by_n_queries[n]:.3f}" for n in (5, 10, 20, 30))
+    stop = f"{found.stop.mean_queries:.2f} {found.stop.accuracy:.3f} {found.stop.mean_confidence:.3f}"
+    gaps = f"{divergence(pursuer, own):.3f} {divergence(pursuer, other):.3f}"
+    return f"| {name} | {accuracy} | {stop} | {gaps} | {share:.3f} |"
+
+
+def divergence(pursuer: Pursuer, history: History) -> Tensor:
+    """Mean KL from the exact posterior to the pursuer's."""
+    log_p, log_q = EXACT.log_posterior(history), pursuer.log_posterior(history).double()
+    return (log_p.exp() * (log_p - log_q)).sum(dim=1).mean()
+
+
+if __name__ == "__main__":
+    main()
