@@ -32,8 +32,8 @@ def main() -> None:
     lines = [
         "# V-IP judged by exact IP",
         "",
-        "Written by `make bench`. KL is the mean divergence of a posterior from the exact one after 5 queries, the share",
-        "is the information of the sixth query over that of the best one. One seed.",
+        "Written by `make bench`. KL is the mean divergence of a posterior from the exact one after 5 queries; the",
+        "share is the information of the sixth query over that of the best one. One seed.",
         "",
         *(f"- {key}: {value}" for key, value in where().items()),
         "",
