@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -118,7 +119,7 @@ def test_evaluate_gives_what_the_design_promises(workspace: Path) -> None:
 def test_explain_as_text_json_and_figure(workspace: Path) -> None:
     text = run(workspace, "explain", "model", "--data", "patients.csv", "--row", "3")
     assert "Prediction:" in text.stdout
-    assert "Row 3, truly" in text.stdout
+    assert re.search(r"Row 3 \(row \d+ of the file\), truly", text.stdout)
     picture = workspace / "chain.png"
     told = json_of(
         run(workspace, "explain", "model", "--data", "patients.csv", "--row", "3", "--figure", str(picture), "--json")

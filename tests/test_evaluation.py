@@ -29,7 +29,7 @@ def everything(pursuer: Pursuer, rows: Rows, stop: StoppingRule | None = None) -
 def slow_accuracy(pursuer: Pursuer, rows: Rows, longest: int) -> list[float]:
     """The share of rows that are right after 0..longest answers, row by row; where answers end, the belief stays."""
     right = torch.zeros(longest + 1, dtype=torch.double)
-    for chain, y in zip(everything(pursuer, rows, Budget(longest)), rows.y.tolist(), strict=True):
+    for chain, y in zip(everything(pursuer, rows), rows.y.tolist(), strict=True):
         beliefs = [chain.prior, *(step.posterior for step in chain.steps if step.answer is not None)]
         for k in range(longest + 1):
             right[k] += int(beliefs[min(k, len(beliefs) - 1)].argmax()) == y

@@ -13,7 +13,7 @@ def test_nothing_is_asked_at_the_start() -> None:
     assert history.known.shape == history.asked.shape == (3, 4)
     assert not history.known.any()
     assert not history.asked.any()
-    assert history.n_queries.tolist() == [0, 0, 0]
+    assert history.n_known.tolist() == [0, 0, 0]
 
 
 def test_an_opening_is_known_and_not_asked_again() -> None:
@@ -21,7 +21,7 @@ def test_an_opening_is_known_and_not_asked_again() -> None:
     history = History.start(torch.zeros(2, 2), 2, opening)
     assert torch.equal(history.known, opening)
     assert torch.equal(history.asked, opening)
-    assert history.n_queries.tolist() == [1, 0]
+    assert history.n_known.tolist() == [1, 0]
 
 
 @given(seed=st.integers(0, 10_000), steps=st.integers(1, 6))
@@ -36,7 +36,7 @@ def test_asked_queries_are_known_where_available(seed: int, steps: int) -> None:
         asked[torch.arange(5), query] = True
         assert torch.equal(history.asked, asked)
         assert torch.equal(history.known, asked & available)
-        assert history.n_queries.tolist() == (asked & available).sum(dim=1).tolist()
+        assert history.n_known.tolist() == (asked & available).sum(dim=1).tolist()
         assert torch.equal(before.known, known_before)
         assert torch.equal(before.asked, asked_before)
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from pursuit.stages import AdamW, Stage
+from pursuit.histories import RandomHistories
+from pursuit.stages import AdamW, Stage, paper_stage
 
 
 def test_schedules() -> None:
@@ -27,3 +28,13 @@ def test_schedules() -> None:
 def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"must|needs|shares"):
         Stage(**{"epochs": 1, **wrong})  # type: ignore[arg-type]
+
+
+def test_paper_stage_has_the_papers_schedules() -> None:
+    stage = paper_stage(RandomHistories())
+    n_steps = stage.n_steps(60_000)
+    assert n_steps == 500 * 60_000 // 128
+    epoch = n_steps / 500
+    lrs = [stage.lr_at(round(n * epoch), n_steps) for n in (0, 25, 50, 100)]
+    assert lrs == pytest.approx([1e-4, 0.5e-4, 0, 1e-4], abs=1e-7)
+    assert [stage.tau_at(round(n * epoch), n_steps) for n in (0, 250)] == pytest.approx([1.0, 0.6], abs=1e-3)

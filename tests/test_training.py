@@ -79,13 +79,20 @@ def test_early_stopping_keeps_the_best_weights() -> None:
     data = rows(60)
     generator = torch.Generator().manual_seed(1)
     data = Rows(data.x, data.available, torch.randint(4, (60,), generator=generator))
-    held_out = Rows(*QUERIES.answers(torch.randint(2, (300, 6), generator=generator).numpy()), torch.randint(4, (300,)))
+    held_out = Rows(
+        *QUERIES.answers(torch.randint(2, (300, 6), generator=generator).numpy()),
+        torch.randint(4, (300,), generator=generator),
+    )
     reports: list[Report] = []
     model = fresh(network=MLP((64, 64)))
     train(model, data, [Stage(400, batch_size=32)], early_stopping=EarlyStopping(held_out, 5), on_report=reports.append)
     assert reports[-1].step < reports[-1].n_steps
     losses = [report.held_out_loss for report in reports if report.held_out_loss is not None]
     assert losses.index(min(losses)) == len(losses) - 1 - 5
+    # A patience of one report less stops one report earlier, but with the same best weights.
+    sooner = fresh(network=MLP((64, 64)))
+    train(sooner, data, [Stage(400, batch_size=32)], early_stopping=EarlyStopping(held_out, 4))
+    assert same(weights(model), weights(sooner))
 
 
 def test_averaged_weights_get_batch_norm_statistics_of_their_own() -> None:

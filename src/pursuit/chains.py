@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pursuit.history import History
-from pursuit.pursuer import Pursuer, choose
+from pursuit.pursuer import Pursuer, choose, plain_labels
 from pursuit.queries import QuerySet
 from pursuit.stopping import StoppingRule
 
@@ -25,7 +25,7 @@ class Turn:
 
     rows: Tensor  # (b,) which rows these are
     log_posterior: Tensor  # (b, C) the belief before asking
-    n_queries: Tensor  # (b,) answers revealed before asking
+    n_queries: Tensor  # (b,) answers revealed before asking, on top of the opening
     goes_on: Tensor  # (b,) bool, False in the rows that stop here
     query: Tensor  # (b,) what is asked next, -1 in the rows that stop here
     answered: Tensor  # (b,) bool, whether that query has an answer
@@ -55,9 +55,9 @@ def pursue(
         n_asked = history.asked.sum(dim=1)
         goes_on = n_asked < n_queries
         if stop:
-            enough, memory = stop.step(memory, log_posterior, n_asked - n_opened, history.n_queries)
+            enough, memory = stop.step(memory, log_posterior, n_asked - n_opened, history.n_known - n_opened)
             goes_on &= ~enough
-        known_before, stayed = history.n_queries, goes_on.nonzero()[:, 0]
+        known_before, stayed = history.n_known - n_opened, goes_on.nonzero()[:, 0]
         query, answered = torch.full_like(rows, -1), torch.zeros_like(goes_on)
         if len(stayed) < len(rows):
             history, available = history.rows(stayed), available[stayed]
@@ -100,7 +100,7 @@ class Step:
 class Chain:
     """A finished history with its posteriors: the whole explanation of one prediction."""
 
-    classes: tuple[str, ...]
+    classes: tuple[Any, ...]
     prior: Tensor  # (C,) the belief before the first query, given the opening
     steps: tuple[Step, ...]
     opening: tuple[Step, ...] = ()
@@ -119,7 +119,7 @@ class Chain:
         return self.steps[-1].posterior if self.steps else self.prior
 
     @property
-    def prediction(self) -> str:
+    def prediction(self) -> Any:
         return self.classes[int(self.posterior.argmax())]
 
     def __str__(self) -> str:
@@ -145,7 +145,7 @@ class Chain:
         """The chain as JSON values: every query, answer and posterior, in order."""
 
         def belief(posterior: Tensor) -> dict[str, float]:
-            return dict(zip(self.classes, posterior.tolist(), strict=True))
+            return dict(zip(map(str, self.classes), posterior.tolist(), strict=True))
 
         def told(step: Step) -> dict[str, Any]:
             return {"query": step.name, "text": step.text, "answer": step.answer}
@@ -210,7 +210,7 @@ def explain(
             beliefs[row].append(posterior[i])
             if query >= 0:
                 asked[row].append((query, answered))
-    classes = tuple(str(label) for label in pursuer.classes)
+    classes = tuple(plain_labels(pursuer.classes))
     chains = []
     for row in range(len(x)):
         prior, *after = beliefs[row]

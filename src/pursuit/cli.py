@@ -3,6 +3,7 @@
 import json
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -12,12 +13,12 @@ from rich.console import Console
 from rich.table import Table
 
 import pursuit
+from pursuit.checkpoints import write_whole
 from pursuit.demo import Comparison, draw_chain, run_demo
-from pursuit.estimators import VIPClassifier
+from pursuit.estimators import VIPClassifier, default_stages
 from pursuit.evaluation import Evaluation
 from pursuit.progress import training_bar
 from pursuit.session import Session
-from pursuit.stages import Stage
 from pursuit.tasks import TASKS, Task, load_task, tables
 
 app = typer.Typer(
@@ -145,12 +146,11 @@ def train(
         raise ValueError(f"{folder} holds a model already: choose another --out, or add --overwrite to replace it.")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, but a folder is needed: choose another --out.")
-    if log not in ("csv", "tensorboard"):
-        raise ValueError(f"--log is csv or tensorboard, not {log}.")
     settings = {**task.settings, "random_state": seed, "device": device, "held_out": held_out}
     settings |= {name: value for name, value in (("stop", stop), ("max_queries", max_queries)) if value is not None}
     if epochs is not None:
-        settings["stages"] = [Stage(epochs)]
+        plan = settings.get("stages") or default_stages(len(task.y_train), len(task.query_set), max_queries)
+        settings["stages"] = [replace(stage, epochs=epochs) for stage in plan]
     model = VIPClassifier(task.query_set, **settings)
     _tell_rows(task)
     with training_bar(task.name, err) as on_report:
@@ -205,9 +205,7 @@ def explain(
         raise ValueError(f"There is no row {beyond[0]}: rows go from 0 to {len(rows.X) - 1}.")
     X = rows.X.iloc[wanted] if hasattr(rows.X, "iloc") else rows.X[wanted]
     labels = [None if rows.y is None else str(rows.y[number]) for number in wanted]
-    titles = [
-        f"Row {n}" + ("" if label is None else f", truly {label}") for n, label in zip(wanted, labels, strict=True)
-    ]
+    titles = [_row_title(rows, number, label) for number, label in zip(wanted, labels, strict=True)]
     chains = classifier.explain(X, stop)
     if figure:
         draw_chain(classifier.model_.query_set, X, chains[0], figure, titles[0])
@@ -243,7 +241,7 @@ def ask(
     )
     while not session.done and _put_question(session, screen):
         if session_file:
-            session_file.write_text(session.to_json(), encoding="utf-8")
+            write_whole(session_file, session.to_json().encode())
     if as_json:
         _print_json(session.chain.to_dict())
     else:
@@ -304,6 +302,16 @@ def _data_of(classifier: VIPClassifier, data: str, target: str | None, missing: 
     if y is not None and classifier.classes_.dtype.kind in "OU":
         y = y.astype(str)
     return _Measured(Path(data).stem, X, y)
+
+
+def _row_title(rows: _Measured, number: int, label: str | None) -> str:
+    """The number of a row among those measured on, and in the file it stands in where that is another one."""
+    in_file = rows.X.index[number] if hasattr(rows.X, "index") else number
+    return (
+        f"Row {number}"
+        + (f" (row {in_file} of the file)" if in_file != number else "")
+        + (f", truly {label}" if label else "")
+    )
 
 
 def _tell_rows(task: Task) -> None:

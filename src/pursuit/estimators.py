@@ -26,7 +26,7 @@ from pursuit.queries import Answers, ColumnQueries, QuerySet
 from pursuit.session import Session
 from pursuit.stages import Stage
 from pursuit.stopping import Budget, Confidence, StoppingRule, parse_stop
-from pursuit.training import EarlyStopping, Report, train
+from pursuit.training import EarlyStopping, Report, check_plan, train
 from pursuit.vip import VIP
 
 DEFAULT_STOP = Confidence(0.99)
@@ -123,13 +123,14 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         # One row more for every class, so that a class absent after the split is improbable rather than impossible.
         counts = torch.bincount(kept.y, minlength=len(self.classes_)).float() + 1
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)
             model = VIP.build(query_set, self.classes_, self.network, self.shared, prior=counts / counts.sum())
+        check_plan(stages, self.device, log)
         self._warn_if_nothing_will_be_asked(model)
         run = Path(folder) if folder is not None else None
         if run is not None:
             _claim(
-                run, {"model": repr(model), "stages": repr(stages), "seed": seed, "rows": _fingerprint(rows)}, resume
+                run, {"model": repr(model), "stages": repr(stages), "seed": seed, "rows": _fingerprint(kept)}, resume
             )
         train(
             model,
@@ -197,10 +198,12 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def load(cls, folder: str | Path) -> "VIPClassifier":
-        """The classifier that `save` wrote; it predicts as before, and its training settings are the defaults."""
+        """The classifier that `save` wrote; it predicts as before; its training plan is the default."""
         model, notes = saving.load(folder)
         kept = notes.get("estimator", {})
-        classifier = cls(model.query_set, stop=kept.get("stop"), max_queries=kept.get("max_queries"))
+        network, shared = model.settings or (None, False)
+        asking = {"stop": kept.get("stop"), "max_queries": kept.get("max_queries")}
+        classifier = cls(model.query_set, network=network, shared=shared, **asking)
         classifier.model_, classifier.classes_, classifier.notes_ = model, np.asarray(model.classes), notes
         classifier.n_features_in_ = kept.get("n_features", len(model.query_set))
         if kept.get("feature_names"):
@@ -221,7 +224,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
 
     def _validated(self, X: Any, reset: bool) -> Any:
         """X as a DataFrame or an array of the right number of columns."""
-        if isinstance(X, pd.DataFrame):
+        if isinstance(X, pd.DataFrame) and (reset or hasattr(self, "feature_names_in_")):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
         X = check_array(
@@ -276,7 +279,7 @@ def default_stages(n_rows: int, n_queries: int, max_queries: int | None = None) 
     batches."""
     batch_size = 128 if n_rows < 20_000 else 512
     epochs = max(DEFAULT_STEPS * batch_size / n_rows, DEFAULT_PASSES)
-    longest = min(n_queries, max_queries or n_queries, CHAIN_QUERIES)
+    longest = max(1, min(n_queries, n_queries if max_queries is None else max_queries, CHAIN_QUERIES))
     return [Stage(epochs, CarriedHistories(longest), batch_size=batch_size)]
 
 
@@ -300,7 +303,12 @@ def _claim(folder: Path, run: dict[str, Any], resume: bool) -> None:
     """Write down what is trained in `folder`, or, to resume, make sure that it is the same."""
     path = folder / "run.json"
     if resume and path.exists():
-        before = json.loads(path.read_text())
+        try:
+            before = json.loads(path.read_text())
+        except ValueError:
+            raise ValueError(
+                f"{path} is damaged, so this run cannot be resumed: start anew in another folder."
+            ) from None
         changed = [key for key in run if before.get(key) != run[key]]
         if changed:
             raise ValueError(
@@ -309,4 +317,5 @@ def _claim(folder: Path, run: dict[str, Any], resume: bool) -> None:
             )
         return
     folder.mkdir(parents=True, exist_ok=True)
+    saving.remove(folder)  # a model of an earlier run would not belong to this one
     write_whole(path, json.dumps(run, indent=1).encode())

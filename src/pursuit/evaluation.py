@@ -56,16 +56,20 @@ def evaluate(
     max_queries: int | None = None,
     batch_rows: int = BATCH_ROWS,
 ) -> Evaluation:
-    """Ask every row everything (or `max_queries`), a bounded batch at a time, and look back for the stopping rule."""
+    """Ask every row until everything (or `max_queries`) is answered, and look back for the stopping rule.
+
+    Rows go a bounded batch at a time. At the stopping rule, `max_queries` bounds what is asked, answered or not.
+    """
     if len(rows) == 0:
         raise ValueError("There are no rows to measure on: at least one is needed.")
     n_queries = len(pursuer.query_set)
     longest = n_queries if max_queries is None else min(max_queries, n_queries)
+    rule = None if stop is None else stop | Budget(longest)
     right_by_n, right_with_all = torch.zeros(longest + 1, dtype=torch.double), 0.0
     stopped: list[Tensor] = []
     for start in range(0, len(rows), batch_rows):
         part = rows.take(torch.arange(start, min(start + batch_rows, len(rows))))
-        right, at_stop = _evaluate_batch(pursuer, part, stop, longest)
+        right, at_stop = _evaluate_batch(pursuer, part, rule, longest)
         right_by_n += right.sum(dim=0)
         right_with_all += (
             _right(pursuer.log_posterior(History(part.x, part.available, part.available)), part.y).sum().item()
@@ -82,14 +86,13 @@ def _evaluate_batch(pursuer: Pursuer, rows: Rows, stop: StoppingRule | None, lon
     (B, 4)."""
     n_rows = len(rows)
     right = torch.zeros(n_rows, longest + 1)
-    n_opened = rows.start().asked.sum(dim=1)
     at_stop = torch.zeros(n_rows, 4)
     has_stopped = torch.zeros(n_rows, dtype=torch.bool)
     last_known = torch.zeros(n_rows, dtype=torch.long)
     memory = stop.start(n_rows, rows.x.device) if stop else None
-    for n_asked, turn in enumerate(pursue(pursuer, rows.x, rows.available, Budget(longest), rows.opening)):
+    for n_asked, turn in enumerate(pursue(pursuer, rows.x, rows.available, _Revealed(longest), rows.opening)):
         r = turn.rows.cpu()
-        known = (turn.n_queries - n_opened[turn.rows]).cpu()
+        known = turn.n_queries.cpu()
         is_right = _right(turn.log_posterior, rows.y[turn.rows]).float().cpu()
         right[r, known], last_known[r] = is_right, known
         if stop and memory is not None:
@@ -103,6 +106,16 @@ def _evaluate_batch(pursuer: Pursuer, rows: Rows, stop: StoppingRule | None, lon
     # A row that has no more answers believes on what it believed last.
     beyond = torch.arange(longest + 1) > last_known[:, None]
     return torch.where(beyond, right.gather(1, last_known[:, None]), right), at_stop
+
+
+class _Revealed(StoppingRule):
+    """Goes on until so many answers are revealed, however many queries that takes."""
+
+    def __init__(self, n: int):
+        self.n = n
+
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_queries: Tensor) -> tuple[Tensor, Tensor]:
+        return n_queries >= self.n, memory
 
 
 def _right(log_posterior: Tensor, y: Tensor) -> Tensor:

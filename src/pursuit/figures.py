@@ -106,7 +106,7 @@ def image_chain(
     shown = [0, *_thinned(len(chain), max_steps)]
     beliefs = _beliefs(chain)  # (T + 1, C)
     classes = np.arange(len(chain.classes)) if len(chain.classes) <= MAX_BARS else _top_classes(beliefs, TOP_BARS)
-    names = [_short(chain.classes[c], CLASS_WIDTH) for c in classes]
+    names = [_short(str(chain.classes[c]), CLASS_WIDTH) for c in classes]
     picture, bars = 1.25 * x.shape[1] / x.shape[2], max(0.7, 0.17 * len(classes))  # heights in inches
     figure = _figure(1.3 * len(shown) + CHARACTER * max(map(len, names)) + 0.3, picture + bars + 1.2, title)
     grid = figure.subplots(2, len(shown), squeeze=False, height_ratios=[picture, bars])
@@ -130,7 +130,7 @@ def answer_chain(chain: Chain, path: str | Path | None = None, title: str = "", 
     given = [_told("given:", step) for step in chain.opening]
     labels = [*given, "start", *(_told(f"{i}.", step) for i, step in enumerate(chain.steps, start=1))]
     colours = [*map(_colour, chain.opening), INK, *map(_colour, chain.steps)]
-    names = [_short(chain.classes[c], CLASS_WIDTH) for c in classes]
+    names = [_short(str(chain.classes[c]), CLASS_WIDTH) for c in classes]
     lines = [line for label in labels for line in label.split("\n")]
     row_height = 0.29 if len(lines) == len(labels) else 0.36
     label_width, name_height = (CHARACTER * max(map(len, texts)) for texts in (lines, names))
@@ -194,14 +194,14 @@ def _draw_patches(axes: "Axes", chain: Chain, query_set: PatchQueries, x: Tensor
         axes.add_patch(outline)
 
 
-def _draw_bars(axes: "Axes", belief: np.ndarray, classes: np.ndarray, names: Sequence[str]) -> None:
+def _draw_bars(axes: "Axes", belief: np.ndarray, classes: np.ndarray, names: Sequence[object]) -> None:
     """The posterior (C,) of some classes, the predicted one highlighted and named below."""
     predicted = int(belief.argmax())
     colours = [BLUE if c == predicted else PALE for c in classes]
     axes.barh(range(len(classes)), belief[classes], color=colours, height=0.8)
     axes.set(xlim=(0, 1.02), ylim=(len(classes) - 0.4, -0.6), xticks=[0.5, 1], xticklabels=[], axisbelow=True)
     axes.grid(axis="x", color=FAINT, linewidth=0.8)
-    axes.set_xlabel(f"{_short(names[predicted], 16)}\n{_number(float(belief[predicted]))}", fontsize=9, color=BLUE)
+    axes.set_xlabel(f"{_short(str(names[predicted]), 16)}\n{_number(float(belief[predicted]))}", fontsize=9, color=BLUE)
     axes.spines[["top", "right", "bottom"]].set_visible(False)
     axes.tick_params(length=0)
 

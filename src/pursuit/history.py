@@ -29,8 +29,8 @@ class History:
         return len(self.asked)
 
     @property
-    def n_queries(self) -> Tensor:
-        """How many answers are revealed in each row: (B,)."""
+    def n_known(self) -> Tensor:
+        """How many answers each row has, those of the opening included: (B,)."""
         return self.known.sum(1)
 
     def ask(self, query: Tensor, available: Tensor | None = None) -> "History":

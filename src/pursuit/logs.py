@@ -1,6 +1,7 @@
 """Training logs: a CSV file or TensorBoard."""
 
 import csv
+import importlib.util
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -10,6 +11,14 @@ LogKind = Literal["csv", "tensorboard"]
 class Log(Protocol):
     def write(self, values: dict[str, Any]) -> None: ...
     def close(self) -> None: ...
+
+
+def check_log(kind: str) -> None:
+    """Raise ValueError where there can be no such log."""
+    if kind not in ("csv", "tensorboard"):
+        raise ValueError(f"The log is csv or tensorboard, not '{kind}'.")
+    if kind == "tensorboard" and importlib.util.find_spec("tensorboard") is None:
+        raise ValueError("TensorBoard is not installed: run pip install 'pursuit[tensorboard]', or log to csv.")
 
 
 def open_log(folder: Path | None, kind: LogKind, n_kept: int) -> Log:
@@ -51,12 +60,8 @@ class _CSVLog:
 
 class _TensorBoardLog:
     def __init__(self, folder: Path, n_kept: int):
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise ValueError(
-                "TensorBoard is not installed: run pip install 'pursuit[tensorboard]', or log to CSV."
-            ) from None
+        from torch.utils.tensorboard import SummaryWriter
+
         self._writer = SummaryWriter(folder, purge_step=n_kept or None)
         self._n = n_kept
 

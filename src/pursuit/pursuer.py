@@ -27,6 +27,11 @@ class Pursuer(Protocol):
         """The belief about the label now: log probabilities (B, C)."""
 
 
+def plain_labels(classes: Labels) -> list[Any]:
+    """Labels as Python values, whether they are a list or a numpy array."""
+    return classes.tolist() if isinstance(classes, np.ndarray) else list(classes)
+
+
 def choose(scores: Tensor, asked: Tensor) -> Tensor:
     """The query to ask next in each row (B,): the best one that was not asked yet."""
     # A score may itself be minus infinity, and must still come before what was asked.

@@ -25,8 +25,10 @@ NETWORKS: dict[str, type[NetworkSettings]] = {kind.__name__: kind for kind in (M
 
 def save(folder: str | Path, model: VIP, notes: dict[str, Any] | None = None) -> None:
     """Write `model` into `folder`, with `notes` (JSON values) beside it; an older model there is replaced."""
-    if model.settings is None:
+    if model.settings is None or type(model.settings[0]).__name__ not in NETWORKS:
         raise ValueError("Only models made by VIP.build can be saved: the file must say how to build the networks.")
+    if type(model.query_set).__name__ not in QUERY_SETS:
+        raise ValueError(f"Only query sets of these kinds can be saved: {', '.join(QUERY_SETS)}.")
     folder = Path(folder)
     if folder.is_file():
         raise ValueError(f"{folder} is a file, but a model is saved as a folder: choose another name.")
@@ -46,6 +48,7 @@ def save(folder: str | Path, model: VIP, notes: dict[str, Any] | None = None) ->
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
         "notes": notes or {},
     }
+    description["description_sha256"] = _checksum(description)
     text = json.dumps(description, indent=1, ensure_ascii=False)
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / WEIGHTS, weights)
@@ -70,11 +73,12 @@ def load(folder: str | Path) -> tuple[VIP, dict[str, Any]]:
     try:
         model = _build(description)
         model.load_state_dict(safetensors.torch.load(weights))
-    except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
+        notes = description["notes"]
+    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError, SafetensorError) as error:
         raise DamagedFile(
             f"{folder / DESCRIPTION} is damaged: {error}. Copy the whole folder again, or train again."
         ) from None
-    return model.eval(), description["notes"]
+    return model.eval(), notes
 
 
 def _read_description(folder: Path) -> dict[str, Any]:
@@ -104,7 +108,24 @@ def _read_description(folder: Path) -> dict[str, Any]:
             f" this one reads up to {FORMAT}). "
             "Update with: pip install --upgrade pursuit"
         )
+    if description.get("description_sha256") != _checksum(description):
+        raise DamagedFile(
+            f"{folder / DESCRIPTION} is damaged: its checksum does not fit. Copy the whole folder "
+            "again, or train again."
+        )
     return description
+
+
+def _checksum(description: dict[str, Any]) -> str:
+    """Of all that the description says but for the checksum itself."""
+    said = {key: value for key, value in description.items() if key != "description_sha256"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def remove(folder: Path) -> None:
+    """Remove the model in `folder`, if there is one; other files stay."""
+    for name in (DESCRIPTION, WEIGHTS):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _build(description: dict[str, Any]) -> VIP:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pursuit.chains import Chain, Step
 from pursuit.history import History
-from pursuit.pursuer import Pursuer, choose
+from pursuit.pursuer import Pursuer, choose, plain_labels
 from pursuit.stopping import StoppingRule
 
 
@@ -66,12 +66,12 @@ class Session:
     def posterior(self) -> dict[Any, float]:
         """The belief now, most probable label first."""
         probabilities = self._log_posteriors[-1].exp().tolist()
-        pairs = zip(_plain(self.pursuer.classes), probabilities, strict=True)
+        pairs = zip(plain_labels(self.pursuer.classes), probabilities, strict=True)
         return dict(sorted(pairs, key=lambda pair: -pair[1]))
 
     @property
     def prediction(self) -> Any:
-        return _plain(self.pursuer.classes)[int(self._log_posteriors[-1].argmax())]
+        return plain_labels(self.pursuer.classes)[int(self._log_posteriors[-1].argmax())]
 
     @torch.no_grad()
     def ask(self) -> Question:
@@ -138,8 +138,7 @@ class Session:
             words = query_set.queries[entry.query]
             answer = None if entry.answer is None else query_set.describe(entry.query, x)
             steps.append(Step(entry.query, words.name, words.text, answer, log_posterior.exp()))
-        classes = tuple(str(label) for label in self.pursuer.classes)
-        return Chain(classes, self._log_posteriors[0].exp(), tuple(steps))
+        return Chain(tuple(plain_labels(self.pursuer.classes)), self._log_posteriors[0].exp(), tuple(steps))
 
     def to_dict(self) -> dict[str, Any]:
         """All that is needed to go on later with the same pursuer, as JSON values."""

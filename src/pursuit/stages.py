@@ -84,3 +84,23 @@ class Stage:
     def tau_at(self, step: int, n_steps: int) -> float:
         start, end = self.tau
         return start + (end - start) * min(1.0, step / (self.tau_share * n_steps))
+
+
+PAPER_ADAM = Adam(lr=1e-4, amsgrad=True)
+
+
+def paper_stage(
+    histories: HistorySettings,
+    epochs: float = 500,
+    optimizer: Adam | SGD = PAPER_ADAM,
+    period: float | None = 50,
+    batch_size: int = 128,
+) -> Stage:
+    """A stage with the schedules of the paper: no warm-up, no averaged weights, tau falling over the whole stage.
+
+    Its IRS is a list of one with `RandomHistories`, its SBS one with `RolledOutHistories`, and IRS+SBS the two
+    together.
+    """
+    return Stage(
+        epochs, histories, optimizer, period=period, warmup=0.0, tau_share=1.0, batch_size=batch_size, average=0.0
+    )

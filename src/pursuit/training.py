@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from pursuit.chains import BATCH_ROWS
 from pursuit.checkpoints import load_checkpoint, remove_checkpoints, save_checkpoint
 from pursuit.histories import Batch, Rows, Sampler, ShuffledRows, rolled_out_histories
-from pursuit.logs import LogKind, open_log
+from pursuit.logs import LogKind, check_log, open_log
 from pursuit.stages import Stage
 from pursuit.vip import VIP
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
+DEVICES = ("cpu", "cuda", "mps", "auto")
 REPORTS_PER_STAGE = 100
 """How often a stage says how it does: each time it logs, looks at the held-out rows and may save a checkpoint."""
-HELD_OUT_SEED = 20230
+HELD_OUT_SEED, HELD_OUT_MOST = 20230, 4096
+"""Held-out rows are looked at often: their histories are seeded, and no more than these are used."""
 REFRESH_STEPS = 100
 """Batches shown to averaged weights to measure their BatchNorm statistics."""
 
@@ -70,6 +73,7 @@ def train(
     With a `folder`, progress is logged there and checkpoints are kept; `resume` goes on from the newest good one and,
     on a CPU, ends with bit for bit the weights of a run that was never interrupted.
     """
+    check_plan(stages, device, log)
     from lightning_fabric import Fabric  # takes seconds to import, and only training needs it
 
     fabric = Fabric(accelerator=device, devices=1, precision=precision)
@@ -98,11 +102,26 @@ def train(
     model.to("cpu").eval()
 
 
+def check_plan(stages: Sequence[Stage], device: str, log: str) -> None:
+    """Raise ValueError for what can be seen to be wrong before anything is trained or written."""
+    if not stages:
+        raise ValueError("There are no stages to train: at least one is needed.")
+    if device not in DEVICES:
+        raise ValueError(f"The device is one of {', '.join(DEVICES)}, not '{device}'.")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            "The device cuda needs an NVIDIA GPU and a torch built for it, and neither was found: use cpu or auto."
+        )
+    check_log(log)
+
+
 @contextmanager
 def _own_randomness(seed: int, device: torch.device) -> Iterator[None]:
     """Seeded global randomness (dropout draws from it) that leaves the caller's untouched."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
+        if device.type == "cuda":
+            torch.cuda.manual_seed(seed)
         yield
 
 
@@ -124,6 +143,8 @@ class _Trainer:
         self.model = model
         self.stream = ShuffledRows(rows, self.generator)
         self.held_out = early_stopping.rows.to(fabric.device) if early_stopping else None
+        if self.held_out and len(self.held_out) > HELD_OUT_MOST:
+            self.held_out = self.held_out.take(torch.arange(HELD_OUT_MOST, device=fabric.device))
         self.patience = early_stopping.patience if early_stopping else 0
         self.n_reports = 0
         self._begin(0)
@@ -135,7 +156,9 @@ class _Trainer:
         self.sampler: Sampler = settings.histories.sampler(self.stream, settings.batch_size, self.generator)
         self.parameters: list[Tensor] = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer: Any = self.fabric.setup_optimizers(settings.optimizer.build(self.parameters))
-        self.averaged = [p.detach().clone() for p in self.parameters] if settings.average else []
+        # What is averaged and kept: the parameters, and the running statistics of BatchNorm
+        self.weights = [*self.parameters, *(b for b in self.model.buffers() if b.is_floating_point())]
+        self.averaged = [tensor.detach().clone() for tensor in self.weights] if settings.average else []
         self.best: list[Tensor] = []
         self.best_loss, self.reports_since_best = math.inf, 0
 
@@ -168,7 +191,7 @@ class _Trainer:
                         tau=settings.tau_at(self.step - 1, n_steps),
                         held_out_loss=held_out_loss,
                         histories_per_second=settings.batch_size / pace,
-                        seconds_left=pace * (n_steps - self.step),
+                        seconds_left=pace * (n_steps - self.step) + pace * self._steps_of_later_stages(),
                     )
                     loss_sum.zero_()
                     n_summed = 0
@@ -176,6 +199,9 @@ class _Trainer:
             if self.stage + 1 == len(self.stages):
                 return
             self._begin(self.stage + 1)
+
+    def _steps_of_later_stages(self) -> int:
+        return sum(stage.n_steps(len(self.rows)) for stage in self.stages[self.stage + 1 :])
 
     def _train_step(self, settings: Stage, n_steps: int) -> Tensor:
         for group in self.optimizer.param_groups:
@@ -190,7 +216,7 @@ class _Trainer:
         if self.averaged:
             # The average warms up, so that it does not remember the first weights for long.
             decay = min(settings.average, (1 + self.step) / (10 + self.step))
-            torch._foreach_lerp_(self.averaged, [p.detach() for p in self.parameters], 1 - decay)
+            torch._foreach_lerp_(self.averaged, [tensor.detach() for tensor in self.weights], 1 - decay)
         return loss.detach()
 
     def _draw(self) -> Batch:
@@ -203,40 +229,47 @@ class _Trainer:
         return batch
 
     @contextmanager
-    def _weights(self, weights: list[Tensor]) -> Iterator[None]:
+    def _using(self, weights: list[Tensor]) -> Iterator[None]:
         """Put `weights` in place of the model's for a while."""
-        own = [p.detach().clone() for p in self.parameters]
+        own = [tensor.detach().clone() for tensor in self.weights]
         self._set_weights(weights)
-        yield
-        self._set_weights(own)
+        try:
+            yield
+        finally:
+            self._set_weights(own)
 
     @torch.no_grad()
     def _set_weights(self, weights: list[Tensor]) -> None:
-        torch._foreach_copy_(self.parameters, weights)
+        torch._foreach_copy_(self.weights, weights)
 
     @torch.no_grad()
     def _look_at_held_out(self, settings: Stage) -> float | None:
-        """The objective on held-out rows, each with a history of the querier's own; the same lengths every time."""
+        """The objective on the held-out rows with the weights that the stage would end with now."""
         if self.held_out is None:
             return None
-        rows = self.held_out
-        with self._weights(self.averaged or self.parameters):
+        with self._using(self.averaged or self.weights):
             self.model.eval()
-            generator = torch.Generator(self.fabric.device).manual_seed(HELD_OUT_SEED)
-            limit = settings.histories.max_queries or len(self.model.query_set)
-            k = torch.randint(
-                min(limit, len(self.model.query_set)), (len(rows),), generator=generator, device=generator.device
-            )
-            history = rolled_out_histories(rows, k, self.model)
-            loss = float(
-                self.model(history.x, history.known, history.asked, rows.available, rows.y, settings.tau[1])[0]
-            )
+            loss = self._held_out_loss(self.held_out, settings)
             if loss < self.best_loss:
                 self.best_loss, self.reports_since_best = loss, 0
-                self.best = [p.detach().clone() for p in self.parameters]
+                self.best = [tensor.detach().clone() for tensor in self.weights]
             else:
                 self.reports_since_best += 1
         return loss
+
+    def _held_out_loss(self, held_out: Rows, settings: Stage) -> float:
+        """Each row has a history of the querier's own, of the same length every time."""
+        generator = torch.Generator(self.fabric.device).manual_seed(HELD_OUT_SEED)
+        n_queries, longest = len(self.model.query_set), settings.histories.max_queries
+        limit = n_queries if longest is None else max(1, min(longest, n_queries))
+        k = torch.randint(limit, (len(held_out),), generator=generator, device=generator.device)
+        total = 0.0
+        for part in torch.arange(len(held_out), device=k.device).split(BATCH_ROWS):
+            rows = held_out.take(part)
+            history = rolled_out_histories(rows, k[part], self.model)
+            loss, _ = self.model(history.x, history.known, history.asked, rows.available, rows.y, settings.tau[1])
+            total += float(loss) * len(part)
+        return total / len(held_out)
 
     def _has_stopped(self) -> bool:
         return self.held_out is not None and self.reports_since_best >= self.patience

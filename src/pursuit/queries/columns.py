@@ -16,6 +16,8 @@ MAX_CHOICES = 50
 """A text column with more different values than this is no question with a list of answers."""
 NORMAL_RANGE = 3.0
 """Standardised numbers beyond this are drawn in logarithmically, so that one outlier cannot drown a network."""
+TINIEST = 1e-30
+"""Spreads are not smaller, nor larger than its inverse, lest scaled numbers overflow."""
 _INFINITE = "Infinite values (inf) in {}: replace them by numbers, or by NaN if the answer is unknown."
 NO_AND_YES = [
     ("no", "yes"),
@@ -97,7 +99,8 @@ class ColumnQueries(QuerySet):
         """Guess the kind of every column of a DataFrame or a 2-d array; `texts` and `costs` go by column name."""
         frame = _frame(data)
         texts, costs = texts or {}, costs or {}
-        stray = [str(name) for name in (*texts, *costs) if name not in set(frame.columns)]
+        existing = set(frame.columns)
+        stray = [str(name) for name in (*texts, *costs) if name not in existing]
         if stray:
             raise ValueError(f"texts and costs name columns that the table does not have: {_some(stray)}.")
         _refuse_infinite(frame)
@@ -197,7 +200,8 @@ def _frame(data: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
         twice = frame.columns[frame.columns.duplicated()].unique().tolist()
         if twice:
             raise ValueError(f"Column names must differ, but these occur more than once: {_some(twice)}.")
-        absent = [name for name in names or [] if name not in set(frame.columns)]
+        existing = set(frame.columns)
+        absent = [name for name in names or [] if name not in existing]
         if absent:
             raise ValueError(
                 f"The table lacks {len(absent)} of the columns of training: {_some(absent)}. Add them;"
@@ -245,7 +249,13 @@ def _plain(value: Any) -> str | int | float | bool:
 def _guess(name: str, series: pd.Series) -> Choice | Number:
     """The kind of query a column is, from its values."""
     present = series.dropna()
-    distinct = present.unique()
+    try:
+        distinct = present.unique()
+    except TypeError:
+        raise ValueError(
+            f"Column '{name}' holds lists or other objects: only words, numbers, yes/no and missing "
+            "values can be asked for."
+        ) from None
     if pd.api.types.is_datetime64_any_dtype(series) or pd.api.types.is_timedelta64_dtype(series):
         raise ValueError(
             f"Column '{name}' holds dates or times: turn it into numbers (days since …, month, hour) or leave it out."
@@ -274,8 +284,8 @@ def _rescale(query: Number, series: pd.Series) -> Number:
         return replace(query, centre=0.0, spread=1.0)
     low, centre, high = np.percentile(numbers, (25, 50, 75))
     # The quartiles of a normal distribution are 1.349 standard deviations apart; if they coincide, its own deviation.
-    spread = float(high - low) / 1.349 or float(np.std(numbers)) or 1.0
-    return replace(query, centre=float(centre), spread=spread)
+    spread = float(high / 1.349 - low / 1.349) or float(np.std(numbers)) or 1.0
+    return replace(query, centre=float(centre), spread=min(max(spread, TINIEST), 1 / TINIEST))
 
 
 def _wording(name: str, pattern: str) -> str:
@@ -360,6 +370,7 @@ def _written(number: float) -> str:
 
 def _draw_in(z: Any) -> Any:
     """Standardised numbers, those beyond NORMAL_RANGE on a logarithmic scale that joins smoothly."""
+    z = np.clip(z, -1 / TINIEST, 1 / TINIEST)
     far = np.maximum(np.abs(z) - NORMAL_RANGE, 0)
     return np.clip(z, -NORMAL_RANGE, NORMAL_RANGE) + np.sign(z) * np.log1p(far)
 

@@ -1,0 +1,29 @@
+"""What the README promises of the digits, on splits of its own. Takes minutes: run by `make test-slow`."""
+
+import numpy as np
+import pytest
+import torch
+
+from pursuit import VIPClassifier
+from pursuit.baselines import RandomOrder
+from pursuit.evaluation import evaluate
+from pursuit.histories import Rows
+from pursuit.tasks import load_task
+
+pytestmark = pytest.mark.slow
+
+
+def test_digits_are_read_in_seven_queries_where_random_order_needs_twice_as_many() -> None:
+    stops, random_curves = [], []
+    for seed in (30, 31, 32):
+        task = load_task("digits", seed)
+        model = VIPClassifier(task.query_set, random_state=seed, **task.settings).fit(task.X_train, task.y_train)
+        found = model.evaluate(task.X_test, task.y_test)
+        assert found.stop
+        stops.append((found.stop.accuracy, found.stop.mean_queries, found.accuracy_all_answers))
+        rows = Rows(*task.query_set.answers(task.X_test), torch.from_numpy(task.y_test))
+        random_curves.append(evaluate(RandomOrder(model.model_, seed), rows).accuracy_by_n_queries)
+    accuracy, queries, all_answers = np.mean(stops, axis=0)
+    assert queries <= 7
+    assert accuracy >= all_answers - 0.01
+    assert (np.mean(random_curves, axis=0)[: int(2 * queries)] < accuracy).all()
