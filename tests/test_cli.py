@@ -154,8 +154,12 @@ def test_ask_a_person(workspace: Path) -> None:
 def test_a_session_goes_on_from_its_file(workspace: Path) -> None:
     file = workspace / "session.json"
     arguments = ("ask", "model", "--json", "--stop", "budget=2", "--session", str(file))
-    assert len(json_of(run(workspace, *arguments, typed="\n"))["steps"]) == 1
-    assert len(json_of(run(workspace, *arguments, typed="\n"))["steps"]) == 2
+    begun = json_of(run(workspace, *arguments, typed="\n"))
+    assert len(begun["steps"]) == 1
+    assert not begun["finished"]
+    ended = json_of(run(workspace, *arguments, typed="\n"))
+    assert len(ended["steps"]) == 2
+    assert ended["finished"]
     file.write_text("{}")
     assert "no saved session" in run(workspace, *arguments, typed="").stderr
 
@@ -172,7 +176,7 @@ def test_tasks_are_listed(workspace: Path) -> None:
     [
         (["train", "patients.csv", "--out", "x"], "--target"),
         (["train", "patients.csv", "--target", "lable", "--out", "x"], "Did you mean 'label'"),
-        (["train", "patients.csv", "--target", "label", "--out", "x"], "'note' (300 different texts"),
+        (["train", "patients.csv", "--target", "label", "--out", "x"], "To leave them out: --drop note"),
         (["train", "patients.csv", "--target", "label", "--drop", "nothing", "--out", "x"], "no column 'nothing'"),
         (["train", "nowhere.csv", "--target", "label", "--out", "x"], "no file nowhere.csv"),
         (
@@ -190,7 +194,17 @@ def test_tasks_are_listed(workspace: Path) -> None:
             ["train", "patients.csv", "--target", "label", "--drop", "note", "--epochs", "0", "--out", "x"],
             "epochs above 0",
         ),
+        (["train", "patients.csv", "--target", "label", "--drop", "note", "--out", "."], "holds other files"),
+        (
+            ["train", "patients.csv", "--target", "label", "--drop", "note", "--device", "tpu", "--out", "x"],
+            "one of cpu",
+        ),
+        (
+            ["train", "patients.csv", "--target", "label", "--drop", "note", "--log", "paper", "--out", "x"],
+            "csv or tensorb",
+        ),
         (["train", "mnistt"], "neither a task"),
+        (["ask", "model", "--session", "nowhere/s.json"], "cannot be kept in nowhere/s.json"),
         (["evaluate", "nowhere", "--data", "animals"], "no model folder nowhere"),
         (["evaluate", "model", "--data", "animals"], "feature names"),
         (["evaluate", "model", "--data", "patients.csv", "--target", "nothing"], "no column 'nothing'"),
@@ -233,6 +247,8 @@ def test_killed_training_goes_on_with_resume(workspace: Path) -> None:
     assert not (workspace / "killed" / "model.json").exists()
     unfinished = run(workspace, "evaluate", "killed", "--data", "patients.csv")
     assert "--resume" in unfinished.stderr
+    again = run(workspace, *train, "--out", "killed")
+    assert "holds an unfinished run: add --resume" in again.stderr
     resumed = json_of(run_program(workspace, *train, "--out", "killed", "--resume"))
     whole = json_of(run_program(workspace, *train, "--out", "whole"))
     assert (workspace / "killed" / "model.safetensors").read_bytes() == (

@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "pursuit"
 ORDER = [
     "version", "queries", "history", "stopping", "networks", "pursuer", "chains", "vip", "histories", "exact", "stages",
     "checkpoints", "logs", "training", "evaluation", "saving", "session", "estimators", "baselines", "tasks",
-    "figures", "progress", "demo", "cli",
+    "figures", "progress", "demo", "screen", "cli",
 ]
 # fmt: on
 

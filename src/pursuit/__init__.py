@@ -3,6 +3,7 @@
 from pursuit.estimators import VIPClassifier
 from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, Query, QuerySet
 from pursuit.session import Session
+from pursuit.stages import Stage
 from pursuit.stopping import AnyOf, Budget, Confidence, Stability, StoppingRule
 from pursuit.version import __version__
 from pursuit.vip import VIP
@@ -20,6 +21,7 @@ __all__ = [
     "QuerySet",
     "Session",
     "Stability",
+    "Stage",
     "StoppingRule",
     "VIPClassifier",
     "__version__",

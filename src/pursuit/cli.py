@@ -1,6 +1,6 @@
 """The command line: every command is a few lines over the library."""
 
-import json
+import contextlib
 import sys
 import warnings
 from dataclasses import replace
@@ -14,10 +14,10 @@ from rich.table import Table
 
 import pursuit
 from pursuit.checkpoints import write_whole
-from pursuit.demo import Comparison, draw_chain, run_demo
+from pursuit.demo import draw_chain, run_demo
 from pursuit.estimators import VIPClassifier, default_stages
-from pursuit.evaluation import Evaluation
 from pursuit.progress import training_bar
+from pursuit.screen import err, escaped, out, print_comparison, print_evaluation, print_json, print_trained
 from pursuit.session import Session
 from pursuit.tasks import TASKS, Task, load_task, tables
 
@@ -28,7 +28,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-out, err = Console(), Console(stderr=True)
 
 Source = Annotated[
     str, typer.Argument(help="An embedded task (see `pursuit tasks`) or a CSV file.", metavar="TASK_OR_CSV")
@@ -42,20 +41,20 @@ Missing = Annotated[
 Stop = Annotated[
     str | None, typer.Option(help="When to stop: confidence=0.99, budget=20, stability=0.001; commas mean any of.")
 ]
-Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
+Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0, max=2**32 - 1)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object.")]
 
 
 def main() -> None:
     """Run the program; what a user can mend is told in a sentence, without a traceback."""
-    warnings.showwarning = lambda message, *_: err.print(f"Warning: {_escaped(str(message))}", soft_wrap=True)
+    warnings.showwarning = lambda message, *_: err.print(f"Warning: {escaped(str(message))}", soft_wrap=True)
     try:
         app()
     except (ValueError, OSError) as error:
-        err.print(f"[bold red]Error:[/] {_escaped(str(error))}", soft_wrap=True)
+        err.print(f"[bold red]Error:[/] {escaped(str(error))}", soft_wrap=True)
         sys.exit(1)
     except KeyboardInterrupt:
-        err.print("Stopped.")
+        err.print("Stopped. A training goes on with the same command and --resume.")
         sys.exit(130)
 
 
@@ -77,9 +76,9 @@ def demo(
     for result in run_demo(to, seed, err):
         results.append(result)
         if not as_json:
-            _print_comparison(result)
+            print_comparison(result)
     if as_json:
-        _print_json({"tasks": [result.to_dict() for result in results]})
+        print_json({"tasks": [result.to_dict() for result in results]})
         return
     model = results[0].folder
     out.print("Try next:", style="bold")
@@ -107,7 +106,7 @@ def tasks(as_json: AsJson = False) -> None:
         for name, task in loaded.items()
     ]
     if as_json:
-        _print_json({"tasks": rows})
+        print_json({"tasks": rows})
         return
     table = Table("task", "queries", "classes", "rows to learn", "rows to measure", "what")
     for row in rows:
@@ -142,29 +141,26 @@ def train(
     """Train on a task or a CSV file, measure on rows kept apart, and save the model."""
     task = load_task(source, seed, target, drop=drop or (), missing=missing or (), test_share=test_share)
     folder = to or Path("runs") / task.name
-    if (folder / "model.json").exists() and not (overwrite or resume):
-        raise ValueError(f"{folder} holds a model already: choose another --out, or add --overwrite to replace it.")
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file, but a folder is needed: choose another --out.")
+    _check_free(folder, resume, overwrite)
     settings = {**task.settings, "random_state": seed, "device": device, "held_out": held_out}
     settings |= {name: value for name, value in (("stop", stop), ("max_queries", max_queries)) if value is not None}
     if epochs is not None:
         plan = settings.get("stages") or default_stages(len(task.y_train), len(task.query_set), max_queries)
         settings["stages"] = [replace(stage, epochs=epochs) for stage in plan]
     model = VIPClassifier(task.query_set, **settings)
-    _tell_rows(task)
+    _tell_about(task)
     with training_bar(task.name, err) as on_report:
         model.fit(task.X_train, task.y_train, folder=folder, resume=resume, log=log, on_report=on_report)
     model.save(folder, {"task": {"name": task.name, **task.notes}})
     if not len(task.y_test):
-        (_print_json if as_json else _print_trained)({"model": str(folder), "task": task.name})
+        (print_json if as_json else print_trained)({"model": str(folder), "task": task.name})
         return
     evaluation = model.evaluate(task.X_test, task.y_test)
     if as_json:
-        _print_json({"model": str(folder), "task": task.name, **evaluation.to_dict()})
+        print_json({"model": str(folder), "task": task.name, **evaluation.to_dict()})
         return
-    _print_evaluation(task.name, evaluation)
-    _print_trained({"model": str(folder), "task": source})
+    print_evaluation(task.name, evaluation)
+    print_trained({"model": str(folder), "task": source})
 
 
 @app.command()
@@ -178,9 +174,9 @@ def evaluate(
         raise ValueError(f"{data} has no labels to measure by: name their column with --target.")
     evaluation = classifier.evaluate(rows.X, rows.y, stop)
     if as_json:
-        _print_json({"task": rows.name, **evaluation.to_dict()})
+        print_json({"task": rows.name, **evaluation.to_dict()})
     else:
-        _print_evaluation(rows.name, evaluation)
+        print_evaluation(rows.name, evaluation)
 
 
 @app.command()
@@ -211,10 +207,10 @@ def explain(
         draw_chain(classifier.model_.query_set, X, chains[0], figure, titles[0])
     if as_json:
         told = zip(wanted, labels, chains, strict=True)
-        _print_json({"task": rows.name, "chains": [{"row": n, "label": y, **chain.to_dict()} for n, y, chain in told]})
+        print_json({"task": rows.name, "chains": [{"row": n, "label": y, **chain.to_dict()} for n, y, chain in told]})
         return
     for title, chain in zip(titles, chains, strict=True):
-        out.print(_escaped(title), style="bold", highlight=False)
+        out.print(escaped(title), style="bold", highlight=False)
         print(f"{chain}\n")
     if figure:
         out.print(f"Drawn into {figure}", soft_wrap=True)
@@ -231,10 +227,13 @@ def ask(
     as_json: AsJson = False,
 ) -> None:
     """Ask a person in the terminal until the model is sure."""
-    classifier = VIPClassifier.load(model)
-    session = classifier.session(stop)
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401  lets people edit what they type
+    session = VIPClassifier.load(model).session(stop)
+    if session_file and (session_file.is_dir() or not session_file.parent.is_dir()):
+        raise ValueError(f"The session cannot be kept in {session_file}: give a file in a folder that exists.")
     if session_file and session_file.exists():
-        session = Session.from_json(session_file.read_text(encoding="utf-8"), session.pursuer, session.stop)
+        session = _saved_session(session_file, session)
     screen = err if as_json else out
     screen.print(
         "Answer in words; Enter if you do not know, 'undo' to take back, 'why' for the reasons, 'quit' to stop."
@@ -243,16 +242,23 @@ def ask(
         if session_file:
             write_whole(session_file, session.to_json().encode())
     if as_json:
-        _print_json(session.chain.to_dict())
+        print_json({"finished": session.done, **session.chain.to_dict()})
     else:
         print(f"\n{session.chain}")
+
+
+def _saved_session(path: Path, fresh: Session) -> Session:
+    try:
+        return Session.from_json(path.read_text(encoding="utf-8"), fresh.pursuer, fresh.stop)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error} Give another --session, or remove this file.") from None
 
 
 def _put_question(session: Session, screen: Console) -> bool:
     """Ask one question and take its answer; False if the person wants to stop."""
     question = session.ask()
-    choices = f" [dim]({_escaped('/'.join(question.choices[:8]))})[/]" if question.choices else ""
-    screen.print(f"\n[bold]{question.number}. {_escaped(question.text)}[/]{choices} ", end="")
+    choices = f" [dim]({escaped('/'.join(question.choices[:8]))})[/]" if question.choices else ""
+    screen.print(f"\n[bold]{question.number}. {escaped(question.text)}[/]{choices} ", end="")
     try:
         answer = input().strip()
     except EOFError:
@@ -268,15 +274,15 @@ def _put_question(session: Session, screen: Console) -> bool:
             case "why":
                 screen.print(f"   This question has {question.share:.0%} of the querier's preference. Next best:")
                 for text, share in question.runners_up:
-                    screen.print(f"   {share:>4.0%}  {_escaped(text)}", highlight=False)
+                    screen.print(f"   {share:>4.0%}  {escaped(text)}", highlight=False)
             case _:
                 session.tell(answer)
     except ValueError as error:
-        screen.print(f"   {_escaped(str(error))}", style="red")
+        screen.print(f"   {escaped(str(error))}", style="red")
         return True
     best = list(session.posterior.items())[:3]
     screen.print(
-        "   " + _escaped(", ".join(f"{label} {share:.0%}" for label, share in best)), style="dim", highlight=False
+        "   " + escaped(", ".join(f"{label} {share:.0%}" for label, share in best)), style="dim", highlight=False
     )
     return True
 
@@ -314,63 +320,26 @@ def _row_title(rows: _Measured, number: int, label: str | None) -> str:
     )
 
 
-def _tell_rows(task: Task) -> None:
-    unlabelled = task.notes.get("n_rows_without_label", 0)
-    if unlabelled:
+def _check_free(folder: Path, resume: bool, overwrite: bool) -> None:
+    """Raise ValueError where training into `folder` would destroy or mix up what is there."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file, but a folder is needed: choose another --out.")
+    if resume or overwrite or not folder.exists() or not any(folder.iterdir()):
+        return
+    if (folder / "model.json").exists():
+        raise ValueError(f"{folder} holds a model already: choose another --out, or add --overwrite to replace it.")
+    if (folder / "run.json").exists():
+        raise ValueError(f"{folder} holds an unfinished run: add --resume to go on, or --overwrite to start anew.")
+    raise ValueError(f"{folder} holds other files: choose another --out, or add --overwrite to write beside them.")
+
+
+def _tell_about(task: Task) -> None:
+    """What a user should know of a CSV file before training."""
+    if unlabelled := task.notes.get("n_rows_without_label"):
         err.print(f"{unlabelled} rows without a label are left out.")
-
-
-def _print_evaluation(name: str, evaluation: Evaluation) -> None:
-    table = Table("queries", "accuracy", title=f"{name}: {evaluation.n_rows} rows, {evaluation.n_queries} queries")
-    for n, accuracy in _some_of(evaluation.accuracy_by_n_queries):
-        table.add_row(str(n), f"{accuracy:.3f}")
-    table.add_row("all answers", f"{evaluation.accuracy_all_answers:.3f}", style="dim")
-    out.print(table)
-    if stop := evaluation.stop:
-        low, high = stop.accuracy_interval
-        asked = "" if stop.mean_asked == stop.mean_queries else f" ({stop.mean_asked:.2f} asked)"
-        out.print(
-            f"Stopping at {stop.rule}: accuracy {stop.accuracy:.3f} (95 % interval {low:.3f} to {high:.3f}) "
-            f"after {stop.mean_queries:.2f} answers on average{asked}; mean confidence {stop.mean_confidence:.3f}.",
-            highlight=False,
-            soft_wrap=True,
+    if silent := task.notes.get("silent_columns"):
+        err.print(
+            f"Left out, for they are empty or the same in every row: {escaped(', '.join(silent))}.", soft_wrap=True
         )
-
-
-def _print_comparison(result: Comparison) -> None:
-    vip, random = result.evaluation, result.random_order
-    title = f"{result.task}: {vip.n_rows} rows kept apart, {vip.n_queries} queries, trained in {result.seconds:.0f} s"
-    table = Table("queries", "V-IP", "random order", title=title)
-    for n, accuracy in _some_of(vip.accuracy_by_n_queries):
-        table.add_row(str(n), f"{accuracy:.3f}", f"{random.accuracy_by_n_queries[n]:.3f}")
-    out.print(table)
-    if stop := vip.stop:
-        out.print(
-            f"Stopping at {stop.rule}: accuracy {stop.accuracy:.3f} after {stop.mean_queries:.1f} answers on average; "
-            f"with all answers {vip.accuracy_all_answers:.3f}.",
-            highlight=False,
-            soft_wrap=True,
-        )
-    out.print(f"Figures and model: {', '.join(str(path) for path in result.files)}\n", highlight=False, soft_wrap=True)
-
-
-def _print_trained(told: dict[str, Any]) -> None:
-    out.print(f"Saved in {told['model']}. Try next:", soft_wrap=True)
-    out.print(f"  pursuit explain {told['model']} --data {told['task']}", soft_wrap=True)
-    out.print(f"  pursuit ask {told['model']}", soft_wrap=True)
-
-
-def _some_of(accuracy: list[float]) -> list[tuple[int, float]]:
-    """Enough of a long list to see its course: the first ones, then fewer and fewer, and the last."""
-    last = len(accuracy) - 1
-    wanted = {n for n in (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 50, 100, 200, 500, 1000) if n <= last} | {last}
-    return [(n, accuracy[n]) for n in sorted(wanted)]
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    print(json.dumps(value, ensure_ascii=False))
-
-
-def _escaped(text: str) -> str:
-    """Text that may hold square brackets, which rich would read as style."""
-    return text.replace("[", r"\[")
+    for name in task.notes.get("numbering_columns", ()):
+        err.print(f"Warning: column '{escaped(name)}' only numbers the rows. Leave it out with --drop.", soft_wrap=True)

@@ -105,6 +105,8 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         does.
         """
         self._stopping_rule()  # a wrong rule is better told before training than after
+        if self.max_queries is not None and self.max_queries < 1:
+            raise ValueError(f"max_queries is the most queries asked of a row, at least 1, not {self.max_queries}.")
         if not 0 <= self.held_out < 1:
             raise ValueError(f"held_out is a share of the rows, at least 0 and below 1, not {self.held_out}.")
         X = self._validated(X, reset=True)
@@ -245,6 +247,8 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 "VIPClassifier requires y to be passed, but the target y is None: give a label for every row."
             )
+        if isinstance(y, pd.Series) and isinstance(y.dtype, pd.BooleanDtype) and not y.hasnans:
+            y = y.to_numpy(dtype=bool)  # which scikit-learn would make numbers
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         if pd.isna(y).any():

@@ -46,6 +46,10 @@ class Session:
         self._question: Question | None = None  # asked, and not answered yet
         self._replay()
 
+    def __repr__(self) -> str:
+        state = f"finished: {self.prediction}" if self.done else "going on"
+        return f"Session({len(self._entries)} told, {state})"
+
     @property
     def done(self) -> bool:
         """Whether the stopping rule is content, or everything was asked."""

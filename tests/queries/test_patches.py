@@ -163,7 +163,7 @@ def test_images_without_rows_or_with_holes_are_refused() -> None:
     ("settings", "message"),
     [
         ({"size": 5}, "A patch of 5x5 pixels does not fit an image of 4x6"),
-        ({"size": 0}, "A patch of 0x0 pixels does not fit"),
+        ({"size": 0}, "whole numbers of pixels, at least 1"),
         ({"size": 2, "stride": 0}, "must be at least 1, not 0"),
         ({"size": 2, "low": 1.0}, "not from 1.0 to 1.0"),
         ({"size": 2, "low": float("nan")}, "Pixels must range"),

@@ -105,6 +105,39 @@ def test_numbers_with_stray_words(tmp_path: Path) -> None:
     assert isinstance(load_task(path, target="y", missing=["?"]).query_set.queries[0], Number)
 
 
+def test_spaces_around_words_do_not_count(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", " a ,y \n" + "x , Yes\n x,No \n,Yes\n  ,No\nz,No\n" * 4)
+    task = load_task(path, target="y", test_share=0)
+    assert set(task.y_train) == {"Yes", "No"}
+    (query,) = task.query_set.queries
+    assert query.name == "a"
+    assert query.choices == ("x", "z")
+
+
+def test_columns_that_tell_nothing_are_left_out_and_numbering_is_noticed(tmp_path: Path) -> None:
+    lines = "".join(f"{i},same,,{i % 3},{i % 2}\n" for i in range(20))
+    task = load_task(write(tmp_path / "t.csv", "id,constant,empty,a,y\n" + lines), target="y")
+    assert [query.name for query in task.query_set.queries] == ["id", "a"]
+    assert task.notes["silent_columns"] == ["constant", "empty"]
+    assert task.notes["numbering_columns"] == ["id"]
+
+
+def test_fractions_are_labels_only_if_few(tmp_path: Path) -> None:
+    few = write(tmp_path / "few.csv", "a,y\n" + "1,0.5\n2,1.5\n" * 10)
+    assert set(load_task(few, target="y").y_train) == {"0.5", "1.5"}
+    many = write(tmp_path / "many.csv", "a,y\n" + "".join(f"{i % 3},{i / 7}\n" for i in range(100)))
+    with pytest.raises(ValueError, match=r"'y' of many.csv holds .* different fractions"):
+        load_task(many, target="y")
+
+
+def test_every_class_to_measure_on_was_learnt(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", "a,y\n" + "".join(f"{i},{i % 101}\n" for i in range(300)))
+    for seed in range(5):
+        task = load_task(path, target="y", seed=seed)
+        assert set(task.y_test) <= set(task.y_train)
+        assert len(task.y_train) + len(task.y_test) == 300
+
+
 def test_a_class_seen_once_stays_to_learn_from(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", "a,y\n" + "".join(f"{i},common\n" for i in range(30)) + "99,rare\n")
     task = load_task(path, target="y")

@@ -30,6 +30,14 @@ NO_AND_YES = [
 ]
 
 
+class NotAQuestion(ValueError):
+    """Columns that cannot be asked for as they are."""
+
+    def __init__(self, message: str, columns: list[str]):
+        super().__init__(message)
+        self.columns = columns
+
+
 @dataclass(frozen=True)
 class Choice(Query):
     """A query answered by one of a list; with two choices it is a yes/no question, the second being yes."""
@@ -304,30 +312,31 @@ def _refuse_infinite(frame: pd.DataFrame) -> None:
 
 def _refuse_free_text(frame: pd.DataFrame) -> None:
     """Name all text columns that are no questions at once, so that one correction is enough."""
-    problems = []
-    for i, name in enumerate(frame.columns):
-        series = frame.iloc[:, i]
-        if (
-            pd.api.types.is_numeric_dtype(series)
-            or isinstance(series.dtype, pd.CategoricalDtype)
-            or pd.api.types.is_datetime64_any_dtype(series)
-        ):
-            continue
-        distinct = series.dropna().astype(str).unique()
-        if len(distinct) <= MAX_CHOICES:
-            continue
-        stray = [text for text in distinct if pd.isna(pd.to_numeric(text, errors="coerce"))]
-        if not stray:
-            problems.append(f"'{name}' (numbers written as text: convert them)")
-        elif len(stray) <= len(distinct) // 10:
-            problems.append(f"'{name}' (numbers but for {_some(stray)}: mark those as missing)")
-        else:
-            problems.append(f"'{name}' ({len(distinct)} different texts, such as {distinct[0]!r})")
+    problems = {str(name): _free_text(frame.iloc[:, i]) for i, name in enumerate(frame.columns)}
+    problems = {name: problem for name, problem in problems.items() if problem}
     if problems:
-        raise ValueError(
-            f"Not questions with a list of at most {MAX_CHOICES} answers: {_some(problems)}. Leave "
-            "such columns out, or group their values."
+        listed = _some([f"'{name}' ({problem})" for name, problem in problems.items()])
+        raise NotAQuestion(
+            f"Not questions with a list of at most {MAX_CHOICES} answers: {listed}. Leave such columns out, or group "
+            "their values.",
+            list(problems),
         )
+
+
+def _free_text(series: pd.Series) -> str:
+    """Why a column of words has too many to be a question; empty if it has not."""
+    kind = pd.api.types
+    if kind.is_numeric_dtype(series) or kind.is_datetime64_any_dtype(series) or hasattr(series, "cat"):
+        return ""
+    distinct = series.dropna().astype(str).unique()
+    if len(distinct) <= MAX_CHOICES:
+        return ""
+    stray = [text for text in distinct if pd.isna(pd.to_numeric(text, errors="coerce"))]
+    if not stray:
+        return "numbers written as text: convert them"
+    if len(stray) <= len(distinct) // 10:
+        return f"numbers but for {_some(stray)}: mark those as missing"
+    return f"{len(distinct)} different texts, such as {distinct[0]!r}"
 
 
 def _number(query: Number, answer: Any) -> float:

@@ -33,8 +33,16 @@ class PatchQueries(QuerySet):
         mask: bool = True,
     ):
         super().__init__()
+        if len(image_shape) != 3:
+            raise ValueError(
+                f"An image shape is (channels, height, width), as in (1, 28, 28), not {tuple(image_shape)}."
+            )
         channels, height, width = image_shape
-        if not 1 <= size <= min(height, width):
+        if size != int(size) or stride != int(stride) or size < 1:
+            raise ValueError(
+                f"Size and stride of patches are whole numbers of pixels, at least 1, not {size} and {stride}."
+            )
+        if size > min(height, width):
             raise ValueError(
                 f"A patch of {size}x{size} pixels does not fit an image of {height}x{width}: choose a smaller size."
             )

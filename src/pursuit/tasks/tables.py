@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
-from pursuit.queries import ColumnQueries
+from pursuit.queries import ColumnQueries, NotAQuestion
 from pursuit.tasks.task import Task
 
 SEPARATORS = ",;\t|"
+MAX_FRACTIONS = 20
+"""A target with more different fractions than this is a measurement and no label."""
 
 
 def load(
@@ -36,7 +39,14 @@ def load(
     frame = read_csv(path, missing)
     X, y = split_target(frame, target, path.name)
     X = X.drop(columns=[_existing(column, X.columns, path.name) for column in drop])
-    query_set = ColumnQueries.from_data(X)
+    told = {name for name in X.columns if X[name].nunique() > 1}
+    silent = [name for name in X.columns if name not in told]  # empty, or the same in every row
+    X = X.drop(columns=silent)
+    try:
+        query_set = ColumnQueries.from_data(X)
+    except NotAQuestion as error:
+        options = " ".join(f"--drop {shlex.quote(name)}" for name in error.columns)
+        raise ValueError(f"{error} To leave them out: {options}") from None
     train, test = _split(y, test_share, seed)
     notes = {
         "file": path.name,
@@ -45,6 +55,8 @@ def load(
         "missing": list(missing),
         "n_rows": len(X),
         "n_rows_without_label": len(frame) - len(X),
+        "silent_columns": silent,
+        "numbering_columns": [name for name in X.columns if _is_numbering(X[name])],
         "test_share": test_share,
         "seed": seed,
     }
@@ -70,6 +82,7 @@ def read_csv(path: Path, missing: Sequence[str] = ()) -> pd.DataFrame:
             header = file.readline()
         separator = max(SEPARATORS, key=header.count)
         frame = pd.read_csv(path, sep=separator, na_values=list(missing), skipinitialspace=True, encoding="utf-8-sig")
+        frame = _stripped(frame)
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not UTF-8 text. Save it as CSV in UTF-8.") from None
     except pd.errors.EmptyDataError:
@@ -94,6 +107,14 @@ def split_target(frame: pd.DataFrame, target: str | None, where: str) -> tuple[p
     if labelled.empty:
         raise ValueError(f"Column '{target}' of {where} has no labels: all its values are missing.")
     labels = labelled[target]
+    if pd.api.types.is_float_dtype(labels) and not (labels % 1 == 0).all():
+        if labels.nunique() > MAX_FRACTIONS:
+            raise ValueError(
+                f"Column '{target}' of {where} holds {labels.nunique()} different fractions, but a "
+                "label is one of a few "
+                "classes: group the values first."
+            )
+        labels = labels.astype(str)
     # Labels of several types (numbers and words) can only be sorted as words.
     y = labels.to_numpy() if pd.api.types.is_numeric_dtype(labels) else labels.astype(str).to_numpy(dtype=str)
     if pd.api.types.is_float_dtype(labels) and (labels % 1 == 0).all():
@@ -136,6 +157,21 @@ def unseen_rows(
     return X.iloc[test], y[test], remark
 
 
+def _stripped(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table without the spaces around words, which nobody sees; words of spaces alone are missing."""
+    frame = frame.rename(columns=lambda name: str(name).strip())
+    for name in frame.columns[~frame.columns.duplicated()]:
+        column = frame[name]
+        if isinstance(column, pd.Series) and pd.api.types.is_string_dtype(column):
+            frame[name] = column.str.strip().replace("", None)
+    return frame
+
+
+def _is_numbering(column: pd.Series) -> bool:
+    """Whether a column only counts the rows, as an index or an identifier does."""
+    return bool(pd.api.types.is_integer_dtype(column) and len(column) > 2 and (column.diff().iloc[1:] == 1).all())
+
+
 def fingerprint(path: str | Path) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
@@ -161,5 +197,7 @@ def _split(y: np.ndarray, test_share: float, seed: int) -> tuple[np.ndarray, np.
     _, test = train_test_split(
         several, test_size=n_test, random_state=seed, stratify=y[several] if can_stratify else None
     )
-    test = np.sort(test)
+    # A class that fell wholly among the rows to measure on could not be learnt: it goes back.
+    learnt = np.setdiff1d(rows, test)
+    test = np.sort(test[np.isin(y[test], y[learnt])])
     return np.setdiff1d(rows, test), test
