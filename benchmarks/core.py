@@ -4,7 +4,10 @@ Every seed has its own split (a fifth held out, by the same seed) and its own tr
 rows.
 """
 
+import functools
 import json
+import operator
+import textwrap
 import time
 from typing import Any
 
@@ -27,6 +30,8 @@ from pursuit.stages import Stage
 from pursuit.tasks import animals, load_task
 from report import RESULTS, where
 
+README = RESULTS.parent.parent / "README.md"
+MARKS = ("<!-- measured -->", "<!-- end of measured -->")
 SEEDS = (10, 11, 12, 13, 14)
 
 
@@ -40,6 +45,7 @@ def main() -> None:
     (RESULTS / "core.json").write_text(json.dumps(measured, indent=1) + "\n")
     text = page(measured)
     (RESULTS / "core.md").write_text(text)
+    write_readme(measured)
     print(text)
 
 
@@ -173,6 +179,57 @@ def page(measured: dict[str, Any]) -> str:
         *animals_section(measured["animals"]),
     ]
     return "\n".join(lines) + "\n"
+
+
+def write_readme(measured: dict[str, Any]) -> None:
+    """Put the main figures between the README's marks."""
+    before, rest = README.read_text(encoding="utf-8").split(MARKS[0])
+    _, after = rest.split(MARKS[1])
+    README.write_text(f"{before}{MARKS[0]}\n{readme_section(measured)}\n{MARKS[1]}{after}", encoding="utf-8")
+
+
+def readme_section(measured: dict[str, Any]) -> str:
+    """The main figures, as the README shows them."""
+    digits, where = measured["digits"], measured["where"]
+    goal = float(np.mean([run["stop"]["accuracy"] for run in digits]))
+    random = first_to_reach(np.mean([run["random"] for run in digits], axis=0), goal)
+    random_own = first_to_reach(np.mean([run["random_own"] for run in digits], axis=0), goal)
+    lines = [
+        "| task | asked, on average | accuracy | for comparison |",
+        "|---|---|---|---|",
+        f"| digits, 49 patches of 2x2 pixels | {asked_and_right(digits)} "
+        f"| all 49 patches: {mean(digits, 'all_answers'):.3f}; random order needs {random} patches "
+        f"for the same, {random_own} with a classifier trained for it |",
+    ]
+    for name in ("breast cancer", "wine"):
+        runs = measured[name]
+        lines.append(
+            f"| {name}, {runs[0]['columns']} columns, default settings | {asked_and_right(runs)} "
+            f"| logistic regression on all columns: {mean(runs, 'logistic_regression'):.3f}; a tree on "
+            f"{mean(runs, 'tree', 'columns'):.2f} columns: {mean(runs, 'tree', 'accuracy'):.3f} |"
+        )
+    runs = measured["animals"]
+    lines.append(
+        f"| animals, 72 questions, 187 animals | {asked_and_right(runs)} | exact Information Pursuit: "
+        f"{mean(runs, 'exact_stop', 'accuracy'):.3f} after {mean(runs, 'exact_stop', 'queries'):.2f} |"
+    )
+    origin = (
+        f"Means and standard deviations over {len(digits)} seeds ({len(runs)} for animals), each with its own training "
+        "and its own fifth of the rows held out (fresh players for animals). Stopping at confidence 0.99 (0.9 for "
+        f"animals). Measured by `make bench` at commit {where['commit']} on {where['machine']}; "
+        "whole curves, training times and single runs are in [docs/results/core.md](docs/results/core.md)."
+    )
+    return "\n".join([*lines, "", *textwrap.wrap(origin, 118)])
+
+
+def asked_and_right(runs: list[dict[str, Any]]) -> str:
+    queries, accuracy = ([run["stop"][key] for run in runs] for key in ("queries", "accuracy"))
+    return f"{over_seeds(queries, 2)} | {over_seeds(accuracy)}"
+
+
+def mean(runs: list[dict[str, Any]], *keys: str) -> float:
+    """The mean over runs of an entry, which may be inside another."""
+    return float(np.mean([functools.reduce(operator.getitem, keys, run) for run in runs]))
 
 
 def over_seeds(values: list[float], digits: int = 3) -> str:

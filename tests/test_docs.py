@@ -1,7 +1,9 @@
 """Documentation runs: the code of README and docs does what they say, and their links lead somewhere."""
 
 import contextlib
+import importlib
 import io
+import json
 import re
 from pathlib import Path
 
@@ -60,6 +62,14 @@ def test_greedy_example() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
         assert link.startswith("http") or (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def test_readme_shows_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    core = importlib.import_module("core")
+    measured = json.loads((ROOT / "docs" / "results" / "core.json").read_text())
+    assert core.readme_section(measured) in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert core.page(measured) == (ROOT / "docs" / "results" / "core.md").read_text(encoding="utf-8")
 
 
 def test_commands_in_the_readme_exist() -> None:

@@ -1,6 +1,7 @@
 """Predictions that explain themselves by the questions they ask: Variational Information Pursuit."""
 
 from pursuit.estimators import VIPClassifier
+from pursuit.networks import MLP, Conv, SetNetwork
 from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, Query, QuerySet
 from pursuit.session import Session
 from pursuit.stages import Stage
@@ -9,17 +10,20 @@ from pursuit.version import __version__
 from pursuit.vip import VIP
 
 __all__ = [
+    "MLP",
     "VIP",
     "AnyOf",
     "Budget",
     "Choice",
     "ColumnQueries",
     "Confidence",
+    "Conv",
     "Number",
     "PatchQueries",
     "Query",
     "QuerySet",
     "Session",
+    "SetNetwork",
     "Stability",
     "Stage",
     "StoppingRule",
