@@ -26,8 +26,9 @@ $(VENV)/installed: pyproject.toml constraints.txt
 
 setup: $(VENV)/installed
 
+# Networks this small are no faster on two threads, and much slower where another program wants the cores.
 demo: setup
-	$(BIN)/pursuit demo
+	OMP_NUM_THREADS=1 $(BIN)/pursuit demo
 
 # One thread a process, for the tests run in two.
 test: setup
