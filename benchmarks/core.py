@@ -34,7 +34,7 @@ README = RESULTS.parent.parent / "README.md"
 MARKS = ("<!-- measured -->", "<!-- end of measured -->")
 SEEDS = (10, 11, 12, 13, 14)
 TABLE_SEEDS = tuple(range(10, 20))
-"""Small tables have few rows to measure on, and more seeds make up for it."""
+"""The last five were added after wine had missed its goal on the first five; the page says what each set gives."""
 
 
 def main() -> None:
@@ -222,7 +222,11 @@ def readme_section(measured: dict[str, Any]) -> str:
         f"{where['commit']} on {where['machine']}; whole curves, training times and single runs are in "
         "[docs/results/core.md](docs/results/core.md)."
     )
-    return "\n".join([*lines, "", *textwrap.wrap(origin, 118)])
+    caveat = (
+        f" The goal for wine was at most 2.5 points behind logistic regression on five seeds; the first five gave "
+        f"{100 * behind(measured['wine'][:5]):.1f}, and the other five were added after that was seen."
+    )
+    return "\n".join([*lines, "", *textwrap.wrap(origin + caveat, 118)])
 
 
 def asked_and_right(runs: list[dict[str, Any]]) -> str:
@@ -309,7 +313,12 @@ def tables_section(measured: dict[str, Any]) -> list[str]:
         for name in ("breast cancer", "wine")
         for n in (5, 10)
     ]
-    return [*lines, "", f"Points behind logistic regression, by the number of seeds counted: {', '.join(gaps)}."]
+    return [
+        *lines,
+        "",
+        f"Points behind logistic regression, by the number of seeds counted: {', '.join(gaps)}.",
+        "Seeds 15 to 19 were added after the first five had been seen, where wine missed its goal of at most 2.5 points.",
+    ]
 
 
 def behind(runs: list[dict[str, Any]]) -> float:
