@@ -317,7 +317,7 @@ def tables_section(measured: dict[str, Any]) -> list[str]:
         *lines,
         "",
         f"Points behind logistic regression, by the number of seeds counted: {', '.join(gaps)}.",
-        "Seeds 15 to 19 were added after the first five had been seen, where wine missed its goal of at most 2.5 points.",
+        "Seeds 15 to 19 were added after the first five had been seen, where wine missed its goal of 2.5 points.",
     ]
 
 
