@@ -25,7 +25,8 @@ from sklearn.tree import DecisionTreeClassifier
 from pursuit import Confidence, VIPClassifier
 from pursuit.baselines import RandomOrder
 from pursuit.evaluation import Evaluation, evaluate
-from pursuit.histories import RandomHistories, Rows
+from pursuit.histories import RandomHistories
+from pursuit.rows import Rows
 from pursuit.stages import Stage
 from pursuit.tasks import animals, load_task
 from report import RESULTS, where

@@ -9,11 +9,12 @@ from torch.nn import functional as F
 
 from pursuit.evaluation import evaluate
 from pursuit.exact import IndependentIP
-from pursuit.histories import CarriedHistories, Rows, random_histories, rolled_out_histories
+from pursuit.histories import CarriedHistories, random_histories, rolled_out_histories
 from pursuit.history import History
 from pursuit.networks import MLP
 from pursuit.pursuer import Pursuer, choose
 from pursuit.queries import ColumnQueries, yes_no
+from pursuit.rows import Rows
 from pursuit.stages import Stage
 from pursuit.stopping import Confidence
 from pursuit.training import train

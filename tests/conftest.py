@@ -12,11 +12,11 @@ from hypothesis import settings
 from torch import Tensor
 
 from pursuit.exact import IndependentIP
-from pursuit.histories import Rows
 from pursuit.history import History
 from pursuit.networks import MLP
 from pursuit.pursuer import Pursuer
 from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, QuerySet, yes_no
+from pursuit.rows import Rows
 from pursuit.vip import VIP
 
 settings.register_profile("pursuit", deadline=None, derandomize=True, max_examples=25)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pursuit.chains import Chain, Chains, Step, explain, pursue
-from pursuit.histories import Rows
 from pursuit.history import History
 from pursuit.pursuer import Pursuer
 from pursuit.queries import Choice, ColumnQueries, PatchQueries, yes_no
+from pursuit.rows import Rows
 from pursuit.stopping import AnyOf, Budget, Confidence, Stability, StoppingRule
 
 KINDS = st.lists(st.sampled_from(["yes_no", "choice", "number"]), min_size=1, max_size=6)

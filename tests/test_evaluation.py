@@ -10,10 +10,10 @@ from torch import Tensor
 
 from pursuit.chains import Chains, explain
 from pursuit.evaluation import Evaluation, evaluate, wilson_interval
-from pursuit.histories import Rows
 from pursuit.history import History
 from pursuit.pursuer import Pursuer
 from pursuit.queries import ColumnQueries, yes_no
+from pursuit.rows import Rows
 from pursuit.stopping import Budget, Confidence, Stability, StoppingRule
 
 KINDS = st.lists(st.sampled_from(["yes_no", "choice", "number"]), min_size=1, max_size=5)

@@ -16,13 +16,12 @@ from pursuit.histories import (
     HistorySettings,
     RandomHistories,
     RolledOutHistories,
-    Rows,
     Sampler,
-    ShuffledRows,
     random_histories,
     rolled_out_histories,
 )
 from pursuit.pursuer import Pursuer, choose
+from pursuit.rows import Rows, ShuffledRows
 
 KINDS = ["yes_no", "choice", "number", "yes_no", "single", "number"]
 SEEDS = st.integers(0, 10_000)

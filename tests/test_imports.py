@@ -8,9 +8,10 @@ from pathlib import Path
 SOURCE = Path(__file__).parent.parent / "src" / "pursuit"
 # fmt: off
 ORDER = [
-    "version", "queries", "history", "stopping", "networks", "pursuer", "chains", "vip", "histories", "exact", "stages",
-    "checkpoints", "logs", "training", "evaluation", "saving", "session", "estimators", "baselines", "tasks",
-    "figures", "progress", "demo", "screen", "cli",
+    "version", "provenance", "queries", "history", "stopping", "networks", "pursuer", "chains", "vip", "rows",
+    "augmentation", "histories", "exact", "stages", "checkpoints", "logs", "training", "evaluation", "concepts",
+    "saving", "session",
+    "estimators", "baselines", "tasks", "figures", "progress", "demo", "reproduce", "screen", "cli",
 ]
 # fmt: on
 

@@ -7,7 +7,7 @@ import torch
 from pursuit import VIPClassifier
 from pursuit.baselines import RandomOrder
 from pursuit.evaluation import evaluate
-from pursuit.histories import Rows
+from pursuit.rows import Rows
 from pursuit.tasks import load_task
 
 pytestmark = pytest.mark.slow

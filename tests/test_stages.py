@@ -26,7 +26,7 @@ def test_schedules() -> None:
     [{"epochs": 0}, {"batch_size": 0}, {"tau": (1.0, 0.0)}, {"average": 1.0}, {"warmup": 1.0}, {"tau_share": 0}],
 )
 def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"must|needs|shares"):
+    with pytest.raises(ValueError, match=r"must|needs|share"):
         Stage(**{"epochs": 1, **wrong})  # type: ignore[arg-type]
 
 

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from pursuit.checkpoints import load_checkpoint
-from pursuit.histories import CarriedHistories, RandomHistories, RolledOutHistories, Rows
+from pursuit.histories import CarriedHistories, RandomHistories, RolledOutHistories
 from pursuit.networks import MLP, Conv, NetworkSettings
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
+from pursuit.rows import Rows
 from pursuit.stages import SGD, Adam, AdamW, Stage
 from pursuit.training import EarlyStopping, Report, train
 from pursuit.vip import VIP

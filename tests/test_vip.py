@@ -6,10 +6,11 @@ import torch.nn.functional as F
 
 from pursuit.chains import pursue
 from pursuit.exact import IndependentIP
-from pursuit.histories import CarriedHistories, RandomHistories, RolledOutHistories, Rows
+from pursuit.histories import CarriedHistories, RandomHistories, RolledOutHistories
 from pursuit.history import History
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, yes_no
+from pursuit.rows import Rows
 from pursuit.stages import Stage
 from pursuit.training import train
 from pursuit.vip import VIP, choose_straight_through

@@ -1,7 +1,7 @@
 """Predictions that explain themselves by the questions they ask: Variational Information Pursuit."""
 
 from pursuit.estimators import VIPClassifier
-from pursuit.networks import MLP, Conv, SetNetwork
+from pursuit.networks import DLA, MLP, Conv, DenseNet, PaperConv, Residual, SetNetwork
 from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, Query, QuerySet
 from pursuit.session import Session
 from pursuit.stages import Stage
@@ -10,6 +10,7 @@ from pursuit.version import __version__
 from pursuit.vip import VIP
 
 __all__ = [
+    "DLA",
     "MLP",
     "VIP",
     "AnyOf",
@@ -18,10 +19,13 @@ __all__ = [
     "ColumnQueries",
     "Confidence",
     "Conv",
+    "DenseNet",
     "Number",
+    "PaperConv",
     "PatchQueries",
     "Query",
     "QuerySet",
+    "Residual",
     "Session",
     "SetNetwork",
     "Stability",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 from rich.console import Console
 
 from pursuit.baselines import RandomOrder
@@ -14,10 +14,9 @@ from pursuit.chains import Chain
 from pursuit.estimators import VIPClassifier
 from pursuit.evaluation import Evaluation, evaluate
 from pursuit.figures import accuracy_curve, answer_chain, image_chain
-from pursuit.histories import Rows
 from pursuit.progress import training_bar
 from pursuit.queries import PatchQueries, QuerySet
-from pursuit.tasks import TASKS
+from pursuit.tasks import EMBEDDED, load_task
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,8 @@ class Comparison:
 
 def run_demo(folder: Path, seed: int, console: Console) -> Iterator[Comparison]:
     """Train, measure and draw every embedded task, into `folder`/TASK."""
-    for name, embedded in TASKS.items():
-        task = embedded.load(seed)
+    for name in EMBEDDED:
+        task = load_task(name, seed)
         model = VIPClassifier(task.query_set, random_state=seed, **task.settings)
         started = time.monotonic()
         with training_bar(name, console) as on_report:
@@ -58,9 +57,7 @@ def run_demo(folder: Path, seed: int, console: Console) -> Iterator[Comparison]:
 
 def _measured(name: str, folder: Path, seconds: float, model: VIPClassifier, X: Any, y: Any) -> Comparison:
     evaluation = model.evaluate(X, y)
-    codes = torch.tensor(model.classes_.searchsorted(y))
-    rows = Rows(*model.model_.query_set.answers(X), codes)
-    random_order = evaluate(RandomOrder(model.model_), rows, max_queries=model.max_queries)
+    random_order = evaluate(RandomOrder(model.model_), model.rows(X, y), max_queries=model.max_queries)
     stop = evaluation.stop
     curve = folder / "curve.png"
     accuracy_curve(
@@ -76,12 +73,14 @@ def _measured(name: str, folder: Path, seconds: float, model: VIPClassifier, X: 
     return Comparison(name, folder, (folder, curve, chain_figure), seconds, evaluation, random_order)
 
 
-def draw_chain(query_set: QuerySet, X: Any, chain: Chain, path: Path, title: str) -> None:
+def draw_chain(
+    query_set: QuerySet, X: Any, chain: Chain, path: Path, title: str, picture: np.ndarray | None = None
+) -> None:
     """A chain as a figure: on the image where queries are patches, otherwise as a heat map of posteriors.
 
-    `X` holds the row of the chain first.
+    `X` holds the row of the chain first; a `picture` of it stands beside the heat map.
     """
     if isinstance(query_set, PatchQueries):
         image_chain(chain, query_set, query_set.answers(X).x[0], path, title)
     else:
-        answer_chain(chain, path, title)
+        answer_chain(chain, path, title, picture=picture)

@@ -1,6 +1,5 @@
 """`VIPClassifier`: V-IP in scikit-learn's manner."""
 
-import hashlib
 import json
 import warnings
 from collections.abc import Callable
@@ -20,13 +19,14 @@ from pursuit import saving
 from pursuit.chains import Chains, explain, pursue_in_batches
 from pursuit.checkpoints import write_whole
 from pursuit.evaluation import Evaluation, evaluate
-from pursuit.histories import CarriedHistories, Rows
+from pursuit.histories import CarriedHistories
 from pursuit.networks import NetworkSettings
 from pursuit.queries import Answers, ColumnQueries, QuerySet
+from pursuit.rows import GeneratedRows, Rows, RowSource
 from pursuit.session import Session
 from pursuit.stages import Stage
 from pursuit.stopping import Budget, Confidence, StoppingRule, parse_stop
-from pursuit.training import EarlyStopping, Report, check_plan, train
+from pursuit.training import HELD_OUT_MOST, EarlyStopping, Report, check_plan, train
 from pursuit.vip import VIP
 
 DEFAULT_STOP = Confidence(0.99)
@@ -58,7 +58,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
     random_state : int, RandomState or None
         Seed; the same number gives the same model on the same machine.
     device : str
-        "cpu", "cuda" or "auto".
+        Where to train and evaluate: "cpu", "cuda" or "auto".
 
     Attributes
     ----------
@@ -92,47 +92,43 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
+        opening: Any = None,
         folder: str | Path | None = None,
         resume: bool = False,
         log: Any = "csv",
         on_report: Callable[[Report], None] | None = None,
     ) -> "VIPClassifier":
-        """Learn what to ask and what to believe from rows X with labels y.
+        """Learn what to ask and what to believe from rows X with labels y, or from `GeneratedRows` X, which have both.
 
-        With a `folder`, training is logged there and can go on with `resume` after a crash; `on_report` hears how it
-        does.
+        `opening` (N, Q) says which answers are given unasked, such as what a patient complains of. With a `folder`,
+        training is logged there and can go on with `resume` after a crash; `on_report` hears how it does.
         """
         self._stopping_rule()  # a wrong rule is better told before training than after
         if self.max_queries is not None and self.max_queries < 1:
             raise ValueError(f"max_queries is the most queries asked of a row, at least 1, not {self.max_queries}.")
         if not 0 <= self.held_out < 1:
             raise ValueError(f"held_out is a share of the rows, at least 0 and below 1, not {self.held_out}.")
-        X = self._validated(X, reset=True)
-        y = self._labels(X, y)
-        query_set = self.query_set if self.query_set is not None else ColumnQueries.from_data(X)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        query_set, rows = self._training_rows(X, y, opening)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"The labels have only one class ('{self.classes_[0]}'): there is nothing to tell "
                 "apart. At least two are needed."
             )
-        rows = Rows(*query_set.answers(X), torch.from_numpy(codes.astype(np.int64)))
         seed = int(check_random_state(self.random_state).randint(2**31))
         kept, early_stopping = self._split(rows, seed)
         stages = self.stages if self.stages is not None else default_stages(len(kept), len(query_set), self.max_queries)
-        # One row more for every class, so that a class absent after the split is improbable rather than impossible.
-        counts = torch.bincount(kept.y, minlength=len(self.classes_)).float() + 1
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
-            model = VIP.build(query_set, self.classes_, self.network, self.shared, prior=counts / counts.sum())
+            prior = kept.prior(len(self.classes_))
+            model = VIP.build(query_set, self.classes_, self.network, self.shared, prior=prior)
         check_plan(stages, self.device, log)
         self._warn_if_nothing_will_be_asked(model)
         run = Path(folder) if folder is not None else None
         if run is not None:
             _claim(
-                run, {"model": repr(model), "stages": repr(stages), "seed": seed, "rows": _fingerprint(kept)}, resume
+                run, {"model": repr(model), "stages": repr(stages), "seed": seed, "rows": kept.fingerprint()}, resume
             )
         train(
             model,
@@ -149,25 +145,33 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         self.model_ = model
         return self
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any, *, opening: Any = None) -> np.ndarray:
         """The belief about every class once enough was asked of each row: (N, C)."""
         answers = self._answers(X)
+        opened = self._opening(opening, len(answers.x))
         posterior = torch.zeros(len(answers.x), len(self.classes_))
-        for turn in pursue_in_batches(self.model_, *answers, self._stopping_rule()):
+        for turn in pursue_in_batches(self.model_, *answers, self._stopping_rule(), opened):
             posterior[turn.rows] = turn.log_posterior.exp().float()
         return posterior.numpy()
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any, *, opening: Any = None) -> np.ndarray:
         """The most probable label of each row once enough was asked."""
-        best = self.predict_proba(X).argmax(axis=1)
+        best = self.predict_proba(X, opening=opening).argmax(axis=1)
         return self.classes_[best]
 
-    def explain(self, X: Any, stop: StoppingRule | str | None = None) -> Chains:
+    def explain(self, X: Any, stop: StoppingRule | str | None = None, *, opening: Any = None) -> Chains:
         """The chain of queries, answers and posteriors of each row, which is the whole reason for its prediction."""
-        return explain(self.model_, *self._answers(X), self._stopping_rule(stop))
+        answers = self._answers(X)
+        return explain(self.model_, *answers, self._stopping_rule(stop), self._opening(opening, len(answers.x)))
 
-    def evaluate(self, X: Any, y: Any, stop: StoppingRule | str | None = None) -> Evaluation:
-        """Accuracy against number of queries, and what the stopping rule gives."""
+    def evaluate(self, X: Any, y: Any, stop: StoppingRule | str | None = None, *, opening: Any = None) -> Evaluation:
+        """Accuracy against number of queries, and what the stopping rule gives; computed on the classifier's device."""
+        return evaluate(
+            self.model_, self.rows(X, y, opening=opening), self._stopping_rule(stop), self.max_queries, self.device
+        )
+
+    def rows(self, X: Any, y: Any, *, opening: Any = None) -> Rows:
+        """Rows with labels as the functions beneath the estimator take them."""
         answers = self._answers(X)
         y = column_or_1d(y)
         check_consistent_length(answers.x, y)
@@ -176,8 +180,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"The label '{y[codes < 0][0]}' was not there in training: it cannot be predicted. Leave such rows out."
             )
-        rows = Rows(*answers, torch.from_numpy(codes.astype(np.int64)))
-        return evaluate(self.model_, rows, self._stopping_rule(stop), self.max_queries)
+        return Rows(*answers, torch.from_numpy(codes.astype(np.int64)), self._opening(opening, len(y)))
 
     def session(self, stop: StoppingRule | str | None = None) -> Session:
         """A session with a person, who is asked one query after the other."""
@@ -271,9 +274,28 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "model_")
         return self.model_.query_set.answers(self._validated(X, reset=False))
 
-    def _split(self, rows: Rows, seed: int) -> tuple[Rows, EarlyStopping | None]:
+    def _training_rows(self, X: Any, y: Any, opening: Any) -> tuple[QuerySet, RowSource]:
+        """The query set and the rows in its answer space; learns the classes on the way."""
+        if isinstance(X, GeneratedRows):
+            if self.query_set is None or y is not None or opening is not None:
+                raise ValueError("Generated rows bring labels and openings along, and need the query_set they are for.")
+            self.classes_, self.n_features_in_ = np.asarray(X.classes), X.n_queries
+            return self.query_set, X
+        X = self._validated(X, reset=True)
+        y = self._labels(X, y)
+        query_set = self.query_set if self.query_set is not None else ColumnQueries.from_data(X)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        opened = _as_opening(opening, (len(y), len(query_set)))
+        return query_set, Rows(*query_set.answers(X), torch.from_numpy(codes.astype(np.int64)), opened)
+
+    def _opening(self, opening: Any, n_rows: int) -> torch.Tensor | None:
+        return _as_opening(opening, (n_rows, len(self.model_.query_set)))
+
+    def _split(self, rows: RowSource, seed: int) -> tuple[RowSource, EarlyStopping | None]:
         if not self.held_out:
             return rows, None
+        if isinstance(rows, GeneratedRows):  # which have as many others as one likes
+            return rows, EarlyStopping(rows.draw(HELD_OUT_MOST, torch.Generator().manual_seed(seed + 1)))
         kept, held_out = train_test_split(np.arange(len(rows)), test_size=self.held_out, random_state=seed)
         return rows.take(torch.from_numpy(kept)), EarlyStopping(rows.take(torch.from_numpy(held_out)))
 
@@ -296,11 +318,16 @@ def _as_rule(stop: StoppingRule | str) -> StoppingRule:
     return rule
 
 
-def _fingerprint(rows: Rows) -> str:
-    digest = hashlib.sha256()
-    for tensor in (rows.x, rows.available, rows.y):
-        digest.update(tensor.contiguous().numpy().tobytes())
-    return digest.hexdigest()
+def _as_opening(opening: Any, shape: tuple[int, int]) -> torch.Tensor | None:
+    if opening is None:
+        return None
+    opened = torch.as_tensor(np.asarray(opening), dtype=torch.bool)
+    if opened.shape != shape:
+        raise ValueError(
+            f"opening says for every row and query whether its answer is given unasked: shape {shape} is expected, "
+            f"not {tuple(opened.shape)}."
+        )
+    return opened
 
 
 def _claim(folder: Path, run: dict[str, Any], resume: bool) -> None:

@@ -1,18 +1,21 @@
 """How good a pursuer is: accuracy against number of queries, its area, and what happens at a stopping rule."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pursuit.chains import BATCH_ROWS, pursue
-from pursuit.histories import Rows
 from pursuit.history import History
 from pursuit.pursuer import Pursuer
+from pursuit.rows import Rows
 from pursuit.stopping import Budget, StoppingRule
 
 CALIBRATION_BINS = 10
+GPU_BATCH_ROWS = 5000
 
 
 @dataclass(frozen=True)
@@ -54,11 +57,13 @@ def evaluate(
     rows: Rows,
     stop: StoppingRule | None = None,
     max_queries: int | None = None,
-    batch_rows: int = BATCH_ROWS,
+    device: str = "cpu",
+    batch_rows: int | None = None,
 ) -> Evaluation:
     """Ask every row until everything (or `max_queries`) is answered, and look back for the stopping rule.
 
-    Rows go a bounded batch at a time. At the stopping rule, `max_queries` bounds what is asked, answered or not.
+    Rows go a bounded batch at a time. At the stopping rule, `max_queries` bounds what is asked, answered or not. A
+    pursuer that is a module computes on `device` and is back where it was afterwards.
     """
     if len(rows) == 0:
         raise ValueError("There are no rows to measure on: at least one is needed.")
@@ -67,18 +72,34 @@ def evaluate(
     rule = None if stop is None else stop | Budget(longest)
     right_by_n, right_with_all = torch.zeros(longest + 1, dtype=torch.double), 0.0
     stopped: list[Tensor] = []
-    for start in range(0, len(rows), batch_rows):
-        part = rows.take(torch.arange(start, min(start + batch_rows, len(rows))))
-        right, at_stop = _evaluate_batch(pursuer, part, rule, longest)
-        right_by_n += right.sum(dim=0)
-        right_with_all += (
-            _right(pursuer.log_posterior(History(part.x, part.available, part.available)), part.y).sum().item()
-        )
-        stopped.append(at_stop)
+    with placed(pursuer, device) as place:
+        batch_rows = batch_rows or (GPU_BATCH_ROWS if place.type == "cuda" else BATCH_ROWS)
+        for start in range(0, len(rows), batch_rows):
+            part = rows.take(torch.arange(start, min(start + batch_rows, len(rows)))).to(place)
+            right, at_stop = _evaluate_batch(pursuer, part, rule, longest)
+            right_by_n += right.sum(dim=0)
+            all_answers = pursuer.log_posterior(History(part.x, part.available, part.available))
+            right_with_all += _right(all_answers, part.y).sum().item()
+            stopped.append(at_stop)
     accuracy = (right_by_n / len(rows)).tolist()
     auc = sum(accuracy[1:]) / max(1, len(accuracy) - 1)
     summary = _summary(stop, torch.cat(stopped)) if stop else None
     return Evaluation(len(rows), n_queries, accuracy, auc, right_with_all / len(rows), summary)
+
+
+@contextmanager
+def placed(pursuer: Pursuer, device: str) -> Iterator[torch.device]:
+    """The pursuer on a device, with the precision that is fast there; `auto` is an NVIDIA GPU where there is one."""
+    place = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    if not isinstance(pursuer, nn.Module) or place.type == "cpu":
+        yield torch.device("cpu")
+        return
+    pursuer.to(place).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    try:
+        with torch.autocast(place.type, torch.bfloat16, enabled=place.type == "cuda"):
+            yield place
+    finally:
+        pursuer.to("cpu").to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
 
 
 def _evaluate_batch(pursuer: Pursuer, rows: Rows, stop: StoppingRule | None, longest: int) -> tuple[Tensor, Tensor]:

@@ -44,6 +44,8 @@ SHOWN_PROBABILITY = 0.005
 """Cells of a heat map above this carry their number."""
 QUESTION_WIDTH, ANSWER_WIDTH, CLASS_WIDTH = 52, 24, 28
 """Characters in a line of a question, an answer and the name of a class."""
+PICTURE_WIDTH = 2.4
+"""Inches of a picture beside a chain."""
 CHARACTER = 0.073
 """Inches that a character of the usual size takes, generously."""
 
@@ -118,25 +120,44 @@ def image_chain(
     return _save(figure, path)
 
 
-def answer_chain(chain: Chain, path: str | Path | None = None, title: str = "", top: int = 10) -> "Figure":
+def answer_chain(
+    chain: Chain,
+    path: str | Path | None = None,
+    title: str = "",
+    top: int = 10,
+    max_steps: int = 40,
+    picture: np.ndarray | None = None,
+) -> "Figure":
     """The posterior as a heat map: a row a step, a column for each of the `top` classes most probable at any time.
 
     Columns are ordered by the final posterior. Questions are coloured by their answer: yes, no, unknown or other.
+    Chains of more than `max_steps` are thinned evenly, keeping the first and the last step and their true numbers. A
+    `picture` (H, W, 3) of what the questions are about stands beside them.
     """
-    if top < 1:
-        raise ValueError(f"At least one class must be shown, not {top}.")
+    if top < 1 or max_steps < 1:
+        raise ValueError(f"At least one class and one step must be shown, not {top} and {max_steps}.")
+    steps = _thinned(len(chain), max_steps)
     beliefs = _beliefs(chain)  # (T + 1, C)
     classes = _top_classes(beliefs, top)
+    beliefs = beliefs[[0, *steps]]
+    told = [chain.steps[n - 1] for n in steps]
     given = [_told("given:", step) for step in chain.opening]
-    labels = [*given, "start", *(_told(f"{i}.", step) for i, step in enumerate(chain.steps, start=1))]
-    colours = [*map(_colour, chain.opening), INK, *map(_colour, chain.steps)]
+    labels = [*given, "start", *(_told(f"{n}.", step) for n, step in zip(steps, told, strict=True))]
+    colours = [*map(_colour, chain.opening), INK, *map(_colour, told)]
     names = [_short(str(chain.classes[c]), CLASS_WIDTH) for c in classes]
     lines = [line for label in labels for line in label.split("\n")]
     row_height = 0.29 if len(lines) == len(labels) else 0.36
     label_width, name_height = (CHARACTER * max(map(len, texts)) for texts in (lines, names))
     width = label_width + 0.58 * len(classes) + 0.6 * name_height + 0.3
-    figure = _figure(width, row_height * len(labels) + 0.75 * name_height + 0.5, title)
-    axes = figure.add_subplot()
+    beside = 0.0 if picture is None else PICTURE_WIDTH
+    figure = _figure(width + beside, max(row_height * len(labels) + 0.75 * name_height + 0.5, beside), title)
+    if picture is None:
+        axes = figure.add_subplot()
+    else:
+        photo, axes = figure.subplots(1, 2, width_ratios=[beside, width])
+        photo.imshow(picture)
+        photo.set_anchor("N")
+        photo.axis("off")
     shown = beliefs[:, classes]  # (T + 1, K)
     axes.imshow(shown, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     axes.set_ylim(len(beliefs) - 0.5, -len(given) - 0.5)  # what is given has rows without cells, above the prior
@@ -249,7 +270,7 @@ def _told(number: str, step: Step) -> str:
 def _colour(step: Step) -> str:
     if step.answer is None:
         return UNKNOWN_COLOUR
-    word = step.answer.strip().lower()
+    word = step.answer.split(" (")[0].strip().lower()  # a predicted answer has its probability behind it
     return YES_COLOUR if word in YES_WORDS else NO_COLOUR if word in NO_WORDS else OTHER_COLOUR
 
 

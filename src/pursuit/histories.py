@@ -14,73 +14,12 @@ from torch import Tensor
 
 from pursuit.history import History
 from pursuit.pursuer import Pursuer, choose
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Labelled rows: all their answers, and which of them exist."""
-
-    x: Tensor  # (N, *answer_shape)
-    available: Tensor  # (N, Q) bool
-    y: Tensor  # (N,) class index
-    opening: Tensor | None = None  # (N, Q) bool: answers given before anything is asked
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def take(self, index: Tensor) -> "Rows":
-        opening = None if self.opening is None else self.opening[index]
-        return Rows(self.x[index], self.available[index], self.y[index], opening)
-
-    def to(self, device: torch.device) -> "Rows":
-        opening = None if self.opening is None else self.opening.to(device)
-        return Rows(self.x.to(device), self.available.to(device), self.y.to(device), opening)
-
-    def start(self) -> History:
-        """The histories of these rows before the first query."""
-        opening = None if self.opening is None else self.opening & self.available
-        return History.start(self.x, self.available.shape[1], opening)
+from pursuit.rows import Rows, RowStream
 
 
 class Batch(NamedTuple):
     rows: Rows
     history: History
-
-
-class ShuffledRows:
-    """An endless stream of rows: every pass goes through all of them in a new order."""
-
-    def __init__(self, rows: Rows, generator: torch.Generator):
-        if len(rows) == 0:
-            raise ValueError("There are no rows to train on: at least one is needed.")
-        self.rows, self.generator = rows, generator
-        self._shuffle()
-
-    def _shuffle(self) -> None:
-        self._before_shuffle = self.generator.get_state()
-        self._order = torch.randperm(len(self.rows), generator=self.generator, device=self.generator.device)
-        self._position = 0
-
-    def next(self, n: int) -> Rows:
-        parts: list[Tensor] = []
-        while n > 0:
-            if self._position == len(self.rows):
-                self._shuffle()
-            part = self._order[self._position : self._position + n]
-            self._position += len(part)
-            n -= len(part)
-            parts.append(part)
-        return self.rows.take(torch.cat(parts) if parts else self._order[:0])
-
-    def state(self) -> dict[str, Tensor]:
-        return {"before_shuffle": self._before_shuffle, "position": torch.tensor(self._position)}
-
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        now = self.generator.get_state()
-        self.generator.set_state(state["before_shuffle"])
-        self._shuffle()
-        self._position = int(state["position"])
-        self.generator.set_state(now)
 
 
 class Sampler(ABC):
@@ -89,9 +28,9 @@ class Sampler(ABC):
     asks_querier = False
     """Whether `draw` runs the querier."""
 
-    def __init__(self, stream: ShuffledRows, batch_size: int, max_queries: int | None, generator: torch.Generator):
+    def __init__(self, stream: RowStream, batch_size: int, max_queries: int | None, generator: torch.Generator):
         self.stream, self.batch_size, self.generator = stream, batch_size, generator
-        n_queries = stream.rows.available.shape[1]
+        n_queries = stream.n_queries
         self.max_queries = n_queries if max_queries is None else min(max_queries, n_queries)
 
     @abstractmethod
@@ -108,8 +47,10 @@ class Sampler(ABC):
     def load_state(self, state: dict[str, Tensor]) -> None:
         return None
 
-    def _lengths(self, n: int, at_most: int) -> Tensor:
-        return torch.randint(at_most + 1, (n,), generator=self.generator, device=self.generator.device)
+    def _lengths(self, n: int, at_most: int, skew: float = 1.0) -> Tensor:
+        """Lengths from 0 to `at_most` (n,): uniform, or with more short ones where `skew` is above 1."""
+        share = torch.rand(n, generator=self.generator, device=self.generator.device) ** skew
+        return (share * (at_most + 1)).long().clamp(max=at_most)
 
 
 @dataclass(frozen=True)
@@ -122,7 +63,7 @@ class RandomHistories:
     def __post_init__(self) -> None:
         _check_length(self.max_queries, 0)
 
-    def sampler(self, stream: ShuffledRows, batch_size: int, generator: torch.Generator) -> Sampler:
+    def sampler(self, stream: RowStream, batch_size: int, generator: torch.Generator) -> Sampler:
         return _RandomSampler(stream, batch_size, self.max_queries, generator)
 
 
@@ -136,7 +77,7 @@ class RolledOutHistories:
     def __post_init__(self) -> None:
         _check_length(self.max_queries, 0)
 
-    def sampler(self, stream: ShuffledRows, batch_size: int, generator: torch.Generator) -> Sampler:
+    def sampler(self, stream: RowStream, batch_size: int, generator: torch.Generator) -> Sampler:
         return _RolledOutSampler(stream, batch_size, self.max_queries, generator)
 
 
@@ -151,14 +92,19 @@ class CarriedHistories:
 
     max_queries: int | None = None
     random_share: float = 0.25
+    random_skew: float = 1.0
+    """Random histories have the length u**random_skew times the number of queries, u uniform: above 1, short ones are
+    more frequent."""
 
     def __post_init__(self) -> None:
         _check_length(self.max_queries, 1)
+        if not self.random_skew > 0:
+            raise ValueError(f"random_skew is the power of a share, above 0, not {self.random_skew}.")
         if not 0 <= self.random_share < 1:
             raise ValueError(f"random_share is a share of the batch, at least 0 and below 1, not {self.random_share}.")
 
-    def sampler(self, stream: ShuffledRows, batch_size: int, generator: torch.Generator) -> Sampler:
-        return _CarriedSampler(stream, batch_size, self.max_queries, generator, self.random_share)
+    def sampler(self, stream: RowStream, batch_size: int, generator: torch.Generator) -> Sampler:
+        return _CarriedSampler(stream, batch_size, self, generator)
 
 
 def _check_length(max_queries: int | None, least: int) -> None:
@@ -205,21 +151,20 @@ class _RolledOutSampler(Sampler):
     def draw(self, pursuer: Pursuer) -> Batch:
         rows = self.stream.next(self.batch_size)
         # After all queries nothing is left to choose, so that a rolled-out history stops one short.
-        k = self._lengths(len(rows), min(self.max_queries, rows.available.shape[1] - 1))
+        k = self._lengths(len(rows), min(self.max_queries, rows.n_queries - 1))
         return Batch(rows, rolled_out_histories(rows, k, pursuer))
 
 
 class _CarriedSampler(Sampler):
     def __init__(
         self,
-        stream: ShuffledRows,
+        stream: RowStream,
         batch_size: int,
-        max_queries: int | None,
+        settings: CarriedHistories,
         generator: torch.Generator,
-        random_share: float,
     ):
-        super().__init__(stream, batch_size, max_queries, generator)
-        self.n_random = round(batch_size * random_share)
+        super().__init__(stream, batch_size, settings.max_queries, generator)
+        self.n_random, self.random_skew = round(batch_size * settings.random_share), settings.random_skew
         self.rows = stream.next(batch_size - self.n_random)
         self.history = self.rows.start()
         # Chains begin at different ages, lest all rows of a batch be at the same step.
@@ -229,7 +174,8 @@ class _CarriedSampler(Sampler):
         if not self.n_random:
             return Batch(self.rows, self.history)
         fresh = self.stream.next(self.n_random)
-        drawn = random_histories(fresh, self._lengths(len(fresh), fresh.available.shape[1]), self.generator)
+        k = self._lengths(len(fresh), fresh.n_queries, self.random_skew)
+        drawn = random_histories(fresh, k, self.generator)
         x = torch.cat([self.history.x, drawn.x])
         rows = Rows(x, torch.cat([self.rows.available, fresh.available]), torch.cat([self.rows.y, fresh.y]))
         return Batch(

@@ -17,8 +17,11 @@ Labels = Sequence[Any] | np.ndarray
 class Pursuer(Protocol):
     """Two functions of a history: what to ask next and what to believe now."""
 
-    query_set: QuerySet
-    classes: Labels
+    @property
+    def query_set(self) -> QuerySet: ...
+
+    @property
+    def classes(self) -> Labels: ...
 
     def scores(self, history: History) -> Tensor:
         """How much each query should come next (B, Q), the highest first; asked queries are left out by the caller."""

@@ -12,15 +12,14 @@ import safetensors.torch
 from safetensors import SafetensorError
 
 from pursuit.checkpoints import DamagedFile, write_whole
-from pursuit.networks import MLP, Conv, NetworkSettings, SetNetwork
-from pursuit.queries import ColumnQueries, PatchQueries, QuerySet
+from pursuit.networks import NETWORKS
+from pursuit.queries import KINDS, QuerySet
 from pursuit.version import __version__
 from pursuit.vip import VIP
 
 FORMAT = 1
 DESCRIPTION, WEIGHTS = "model.json", "model.safetensors"
-QUERY_SETS: dict[str, type[QuerySet]] = {kind.__name__: kind for kind in (ColumnQueries, PatchQueries)}
-NETWORKS: dict[str, type[NetworkSettings]] = {kind.__name__: kind for kind in (MLP, Conv, SetNetwork)}
+QUERY_SETS: dict[str, type[QuerySet]] = {kind.__name__: kind for kind in KINDS}
 
 
 def save(folder: str | Path, model: VIP, notes: dict[str, Any] | None = None) -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from pursuit.augmentation import Shifts
 from pursuit.histories import CarriedHistories, HistorySettings
 
 
@@ -59,6 +60,10 @@ class Stage:
     batch_size: int = 128
     average: float = 0.99
     """Decay of the running average of the weights, which the stage ends with; 0 keeps the last weights."""
+    augment: Shifts | None = None
+    """How images are changed when their turn comes."""
+    label_smoothing: float = 0.0
+    """Share of the probability that training spreads over all labels: guards against overconfidence."""
 
     def __post_init__(self) -> None:
         if not self.epochs > 0 or self.batch_size < 1:
@@ -67,8 +72,10 @@ class Stage:
             )
         if min(self.tau) <= 0:
             raise ValueError(f"tau must be above 0 throughout, not {self.tau}.")
-        if not 0 <= self.average < 1 or not 0 <= self.warmup < 1 or not 0 < self.tau_share <= 1:
-            raise ValueError("average and warmup are shares from 0 to below 1, and tau_share is above 0 and at most 1.")
+        if not 0 <= self.average < 1 or not 0 <= self.warmup < 1 or not 0 <= self.label_smoothing < 1:
+            raise ValueError("average, warmup and label_smoothing are shares from 0 to below 1.")
+        if not 0 < self.tau_share <= 1:
+            raise ValueError(f"tau_share is a share of the stage, above 0 and at most 1, not {self.tau_share}.")
 
     def n_steps(self, n_rows: int) -> int:
         return max(1, round(self.epochs * n_rows / self.batch_size))
@@ -95,6 +102,8 @@ def paper_stage(
     optimizer: Adam | SGD = PAPER_ADAM,
     period: float | None = 50,
     batch_size: int = 128,
+    tau_share: float = 1.0,
+    augment: Shifts | None = None,
 ) -> Stage:
     """A stage with the schedules of the paper: no warm-up, no averaged weights, tau falling over the whole stage.
 
@@ -102,5 +111,13 @@ def paper_stage(
     together.
     """
     return Stage(
-        epochs, histories, optimizer, period=period, warmup=0.0, tau_share=1.0, batch_size=batch_size, average=0.0
+        epochs,
+        histories,
+        optimizer,
+        period=period,
+        warmup=0.0,
+        tau_share=tau_share,
+        batch_size=batch_size,
+        average=0.0,
+        augment=augment,
     )

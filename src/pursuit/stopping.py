@@ -33,8 +33,8 @@ class StoppingRule(ABC):
         Shapes: `log_posterior` (B, C), `n_asked` and `n_queries` (B,).
         """
 
-    def __or__(self, other: "StoppingRule") -> "AnyOf":
-        return AnyOf((self, other))
+    def __or__(self, other: "StoppingRule") -> "StoppingRule":
+        return self if other == self else AnyOf((self, other))
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ class AnyOf(StoppingRule):
             memories.append(part)
         return torch.stack(stops).any(dim=0), torch.cat(memories, dim=1)
 
-    def __or__(self, other: StoppingRule) -> "AnyOf":
-        return AnyOf((*self.rules, other))
+    def __or__(self, other: StoppingRule) -> "StoppingRule":
+        return self if other in self.rules else AnyOf((*self.rules, other))
 
     def __str__(self) -> str:
         return ",".join(str(rule) for rule in self.rules)

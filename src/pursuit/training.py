@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from pursuit.augmentation import AugmentedRows
 from pursuit.chains import BATCH_ROWS
 from pursuit.checkpoints import load_checkpoint, remove_checkpoints, save_checkpoint
-from pursuit.histories import Batch, Rows, Sampler, ShuffledRows, rolled_out_histories
+from pursuit.histories import Batch, Sampler, rolled_out_histories
 from pursuit.logs import LogKind, check_log, open_log
+from pursuit.rows import Rows, RowSource
 from pursuit.stages import Stage
 from pursuit.vip import VIP
 
@@ -26,6 +28,8 @@ REPORTS_PER_STAGE = 100
 """How often a stage says how it does: each time it logs, looks at the held-out rows and may save a checkpoint."""
 HELD_OUT_SEED, HELD_OUT_MOST = 20230, 4096
 """Held-out rows are looked at often: their histories are seeded, and no more than these are used."""
+CHECKPOINT_PAUSE = 20
+"""Between checkpoints lies at least so many times what it takes to write one."""
 REFRESH_STEPS = 100
 """Batches shown to averaged weights to measure their BatchNorm statistics."""
 
@@ -55,12 +59,12 @@ class EarlyStopping:
 
 def train(
     model: VIP,
-    rows: Rows,
+    rows: RowSource,
     stages: list[Stage],
     *,
     seed: int = 0,
     device: str = "cpu",
-    precision: Any = "32-true",
+    precision: Any = None,
     early_stopping: EarlyStopping | None = None,
     folder: Path | None = None,
     resume: bool = False,
@@ -70,14 +74,16 @@ def train(
 ) -> None:
     """Train `model` in place on `rows`, stage after stage.
 
-    With a `folder`, progress is logged there and checkpoints are kept; `resume` goes on from the newest good one and,
-    on a CPU, ends with bit for bit the weights of a run that was never interrupted.
+    By default the precision is bf16-mixed on an NVIDIA GPU and full elsewhere. With a `folder`, progress is logged
+    there and checkpoints are kept; `resume` goes on from the newest good one and, on a CPU, ends with bit for bit the
+    weights of a run that was never interrupted.
     """
     check_plan(stages, device, log)
     from lightning_fabric import Fabric  # takes seconds to import, and only training needs it
 
-    fabric = Fabric(accelerator=device, devices=1, precision=precision)
-    with _own_randomness(seed, fabric.device):
+    on_gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
+    fabric = Fabric(accelerator=device, devices=1, precision=precision or ("bf16-mixed" if on_gpu else "32-true"))
+    with _own_randomness(seed, fabric.device), _fast_convolutions(model, fabric.device):
         trainer = _Trainer(fabric, model, rows.to(fabric.device), stages, seed, early_stopping)
         checkpoints = folder / "checkpoints" if folder else None
         saved = load_checkpoint(checkpoints) if checkpoints and resume else None
@@ -86,17 +92,18 @@ def train(
         elif checkpoints:
             remove_checkpoints(checkpoints)
         reports = open_log(folder, log, n_kept=trainer.n_reports)
-        last_saved = time.monotonic()
+        last_saved, next_pause = time.monotonic(), checkpoint_seconds
         try:
             for report in trainer.run():
                 reports.write(asdict(report))
                 if on_report:
                     on_report(report)
-                if checkpoints and (
-                    time.monotonic() - last_saved >= checkpoint_seconds or report.step == report.n_steps
-                ):
+                began = time.monotonic()
+                if checkpoints and (began - last_saved >= next_pause or report.step == report.n_steps):
                     save_checkpoint(checkpoints, trainer.n_reports, *trainer.state())
                     last_saved = time.monotonic()
+                    # Large models take long to write, and most of the time is for training.
+                    next_pause = max(checkpoint_seconds, CHECKPOINT_PAUSE * (last_saved - began))
         finally:
             reports.close()
     model.to("cpu").eval()
@@ -125,6 +132,21 @@ def _own_randomness(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _fast_convolutions(model: VIP, device: torch.device) -> Iterator[None]:
+    """On a GPU: pixels side by side with their channels, and the fastest kernels for the shapes at hand."""
+    if device.type != "cuda":
+        yield
+        return
+    before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+        model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+
+
 class _Trainer:
     """The state of training and how it moves on."""
 
@@ -132,7 +154,7 @@ class _Trainer:
         self,
         fabric: "Fabric",
         model: VIP,
-        rows: Rows,
+        rows: RowSource,
         stages: list[Stage],
         seed: int,
         early_stopping: EarlyStopping | None,
@@ -141,7 +163,7 @@ class _Trainer:
         self.generator = torch.Generator(fabric.device).manual_seed(seed)
         self.module = fabric.setup_module(model)
         self.model = model
-        self.stream = ShuffledRows(rows, self.generator)
+        self.stream = rows.stream(self.generator)
         self.held_out = early_stopping.rows.to(fabric.device) if early_stopping else None
         if self.held_out and len(self.held_out) > HELD_OUT_MOST:
             self.held_out = self.held_out.take(torch.arange(HELD_OUT_MOST, device=fabric.device))
@@ -153,7 +175,8 @@ class _Trainer:
         """Make ready for the first step of a stage."""
         self.stage, self.step = stage, 0
         settings = self.stages[stage]
-        self.sampler: Sampler = settings.histories.sampler(self.stream, settings.batch_size, self.generator)
+        stream = AugmentedRows(self.stream, settings.augment, self.generator) if settings.augment else self.stream
+        self.sampler: Sampler = settings.histories.sampler(stream, settings.batch_size, self.generator)
         self.parameters: list[Tensor] = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer: Any = self.fabric.setup_optimizers(settings.optimizer.build(self.parameters))
         # What is averaged and kept: the parameters, and the running statistics of BatchNorm
@@ -208,7 +231,9 @@ class _Trainer:
             group["lr"] = settings.lr_at(self.step, n_steps)
         rows, history = self._draw()
         tau = settings.tau_at(self.step, n_steps)
-        loss, query = self.module(history.x, history.known, history.asked, rows.available, rows.y, tau)
+        loss, query = self.module(
+            history.x, history.known, history.asked, rows.available, rows.y, tau, settings.label_smoothing
+        )
         self.fabric.backward(loss)
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -223,7 +248,8 @@ class _Trainer:
         """The next histories, and the model ready to learn from them."""
         if self.sampler.asks_querier:
             self.model.eval()  # histories are those of use, without dropout
-        batch = self.sampler.draw(self.model)
+        with self.fabric.autocast():
+            batch = self.sampler.draw(self.model)
         if not self.model.training:
             self.model.train()
         return batch
@@ -267,7 +293,7 @@ class _Trainer:
         for part in torch.arange(len(held_out), device=k.device).split(BATCH_ROWS):
             rows = held_out.take(part)
             history = rolled_out_histories(rows, k[part], self.model)
-            loss, _ = self.model(history.x, history.known, history.asked, rows.available, rows.y, settings.tau[1])
+            loss, _ = self.module(history.x, history.known, history.asked, rows.available, rows.y, settings.tau[1])
             total += float(loss) * len(part)
         return total / len(held_out)
 
@@ -292,7 +318,7 @@ class _Trainer:
             norm.momentum = None  # a plain mean over all batches
         for _ in range(REFRESH_STEPS):
             rows, history = self._draw()
-            _, query = self.model(history.x, history.known, history.asked, rows.available, rows.y, 1.0)
+            _, query = self.module(history.x, history.known, history.asked, rows.available, rows.y, 1.0)
             self.sampler.advance(query)
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum

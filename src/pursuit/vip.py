@@ -58,7 +58,14 @@ class VIP(nn.Module):
         return model
 
     def forward(
-        self, x: Tensor, known: Tensor, asked: Tensor, available: Tensor, y: Tensor, tau: Tensor | float
+        self,
+        x: Tensor,
+        known: Tensor,
+        asked: Tensor,
+        available: Tensor,
+        y: Tensor,
+        tau: Tensor | float,
+        label_smoothing: float = 0.0,
     ) -> tuple[Tensor, Tensor]:
         """The V-IP objective on histories (`known`, `asked`) of rows `x` with labels `y`, and the queries chosen
         (B,)."""
@@ -67,7 +74,7 @@ class VIP(nn.Module):
         query = choose_straight_through(scores, asked, tau)  # (B, Q) one-hot
         answered = known + query * available  # a query without an answer reveals nothing
         logits = self.classifier(self.query_set.encode(x, answered)).float()
-        return F.cross_entropy(logits, y), query.detach().argmax(dim=1)
+        return F.cross_entropy(logits, y, label_smoothing=label_smoothing), query.detach().argmax(dim=1)
 
     def scores(self, history: History) -> Tensor:
         return self.querier(self.query_set.encode(history.x, history.known)).float()

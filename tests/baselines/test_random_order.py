@@ -6,9 +6,9 @@ import torch
 
 from pursuit.baselines import RandomOrder
 from pursuit.chains import explain
-from pursuit.histories import Rows
 from pursuit.history import History
 from pursuit.queries import ColumnQueries
+from pursuit.rows import Rows
 
 
 def orders(world: Any, n_rows: int, seed: int) -> list[tuple[int, ...]]:

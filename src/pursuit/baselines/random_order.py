@@ -2,16 +2,17 @@
 against."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pursuit.history import History
 from pursuit.pursuer import Pursuer
 
 
-class RandomOrder:
+class RandomOrder(nn.Module):
     """Asks queries in a random order and believes what `pursuer` believes."""
 
     def __init__(self, pursuer: Pursuer, seed: int = 0):
+        super().__init__()  # a module, so that it follows its pursuer to a device
         self.pursuer, self.query_set, self.classes = pursuer, pursuer.query_set, pursuer.classes
         self._generator = torch.Generator().manual_seed(seed)
 

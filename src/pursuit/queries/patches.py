@@ -17,8 +17,9 @@ WORDED_PIXELS = 9
 class PatchQueries(QuerySet):
     """All patches of `size` x `size` pixels at steps of `stride` of a (channels, height, width) image.
 
-    Pixels between `low` and `high` are scaled to -1..1. With `mask`, a last input channel tells which pixels are
-    known, so that a pixel of middle brightness is not mistaken for an unknown one.
+    Pixels between `low` and `high` are scaled to -1..1; with a `threshold`, they become 1 from there on and -1 below.
+    With `mask`, a last input channel tells which pixels are known, so that a pixel of middle brightness is not mistaken
+    for an unknown one.
     """
 
     ones: Tensor
@@ -31,6 +32,7 @@ class PatchQueries(QuerySet):
         low: float = 0.0,
         high: float = 1.0,
         mask: bool = True,
+        threshold: float | None = None,
     ):
         super().__init__()
         if len(image_shape) != 3:
@@ -50,8 +52,12 @@ class PatchQueries(QuerySet):
             raise ValueError(f"The stride between patches must be at least 1, not {stride}.")
         if not low < high:
             raise ValueError(f"Pixels must range from low to a larger high, not from {low} to {high}.")
+        if threshold is not None and not low < threshold <= high:
+            raise ValueError(
+                f"The threshold between dark and bright lies between {low} and {high}, not at {threshold}."
+            )
         self.image_shape, self.size, self.stride = (channels, height, width), size, stride
-        self.low, self.high, self.mask = low, high, mask
+        self.low, self.high, self.mask, self.threshold = low, high, mask, threshold
         self.grid = ((height - size) // stride + 1, (width - size) // stride + 1)
         self.answer_shape = self.image_shape
         self.input_shape = (channels + mask, height, width)
@@ -81,9 +87,14 @@ class PatchQueries(QuerySet):
                 f"Pixels range from {images.min():g} to {images.max():g}, but the query set was made for {self.low:g} "
                 f"to {self.high:g}: give PatchQueries the low and high of your images."
             )
-        x = torch.from_numpy(images.reshape(-1, *self.image_shape))
-        x = (x - self.low) * (2 / (self.high - self.low)) - 1
+        x = self._scaled(torch.from_numpy(images.reshape(-1, *self.image_shape)))
         return Answers(x, torch.ones(len(x), len(self), dtype=torch.bool))
+
+    def _scaled(self, pixels: Tensor) -> Tensor:
+        """Pixel values in answer space."""
+        if self.threshold is not None:
+            return (pixels >= self.threshold).to(pixels.dtype) * 2 - 1
+        return (pixels - self.low) * (2 / (self.high - self.low)) - 1
 
     def pixels(self, known: Tensor) -> Tensor:
         """Which pixels are seen once the patches `known` (B, Q) are: (B, 1, H, W), 0 or 1.
@@ -139,7 +150,7 @@ class PatchQueries(QuerySet):
                 f"The answer to '{self.queries[query].text}' is {patch.numel()} pixel values between "
                 f"{self.low:g} and {self.high:g}, row by row, separated by spaces or commas."
             )
-        patch.copy_(((values - self.low) * (2 / (self.high - self.low)) - 1).view_as(patch))
+        patch.copy_(self._scaled(values).view_as(patch))
 
     def to_config(self) -> dict[str, Any]:
         return {
@@ -149,6 +160,7 @@ class PatchQueries(QuerySet):
             "low": self.low,
             "high": self.high,
             "mask": self.mask,
+            "threshold": self.threshold,
         }
 
     @classmethod

@@ -76,6 +76,13 @@ class QuerySet(nn.Module, ABC):
     def from_config(cls, config: dict[str, Any]) -> "QuerySet":
         """The query set that `to_config` described."""
 
+    def with_options(self, **options: Any) -> "QuerySet":
+        """The same query set with other options, as in `with_options(mask=False)`."""
+        config = self.to_config()
+        if unknown := [name for name in options if name not in config]:
+            raise ValueError(f"{self} has no option '{unknown[0]}', only {', '.join(config)}.")
+        return self.from_config({**config, **options})
+
     def blank(self, n_rows: int = 1) -> Tensor:
         """Rows (n_rows, *answer_shape) without any answer, to be filled by `tell`."""
         return torch.zeros(n_rows, *self.answer_shape, device=next(self.buffers()).device)

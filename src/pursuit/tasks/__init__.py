@@ -1,37 +1,42 @@
 """Tasks: data with a query set. One file a data set; a CSV file of the user's is a task too."""
 
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from pursuit.tasks import animals, digits, tables
-from pursuit.tasks.task import Task
+from pursuit.tasks import animals, cifar, cub, dialogues, digits, huffpost, mnist, symcat, tables
+from pursuit.tasks.recipes import find_recipe
+from pursuit.tasks.task import Task, TaskInfo
 
-
-class Embedded(NamedTuple):
-    """A task that needs no download."""
-
-    title: str
-    load: Callable[[int], Task]
-
-
-TASKS: dict[str, Embedded] = {
-    "animals": Embedded(animals.TITLE, animals.load),
-    "digits": Embedded(digits.TITLE, digits.load),
+EMBEDDED = ("animals", "digits")
+TASKS: dict[str, TaskInfo] = {
+    info.name: info
+    for info in (
+        animals.INFO,
+        digits.INFO,
+        *mnist.INFOS,
+        *cifar.INFOS,
+        cub.INFO,
+        huffpost.INFO,
+        *symcat.INFOS,
+        *dialogues.INFOS,
+    )
 }
 
 
 def load_task(source: str | Path, seed: int = 0, target: str | None = None, **table_options: Any) -> Task:
-    """The embedded task named `source`, or the CSV file at that path (see `tables.load`)."""
+    """The task named `source`, with the settings of its fast recipe, or the CSV file at that path (`tables.load`)."""
     if str(source) in TASKS:
         if target is not None or any(table_options.get(name) for name in ("drop", "missing")):
             raise ValueError(
-                f"'{source}' is an embedded task with its own labels: --target, --drop and --missing are for CSV files."
+                f"'{source}' is a task with its own labels: --target, --drop and --missing are for CSV files."
             )
-        return TASKS[str(source)].load(seed)
+        recipe, task = find_recipe(str(source)), TASKS[str(source)].load(seed)
+        query_set = task.query_set.with_options(**recipe.query_options) if recipe.query_options else task.query_set
+        return replace(task, query_set=query_set, settings=recipe.settings())
     if not Path(source).exists() and not str(source).lower().endswith((".csv", ".tsv", ".txt")):
         raise ValueError(f"'{source}' is neither a task ({', '.join(TASKS)}) nor a CSV file that exists.")
     return tables.load(source, target, seed=seed, **table_options)
 
 
-__all__ = ["TASKS", "Task", "load_task"]
+__all__ = ["EMBEDDED", "TASKS", "Task", "TaskInfo", "load_task"]

@@ -12,13 +12,9 @@ import pandas as pd
 import torch
 
 from pursuit.exact import IndependentIP
-from pursuit.histories import CarriedHistories
-from pursuit.networks import MLP
 from pursuit.queries import Choice, ColumnQueries
-from pursuit.stages import Stage
-from pursuit.tasks.task import Task
+from pursuit.tasks.task import Task, TaskInfo
 
-TITLE = "guess an animal from yes/no questions"
 WRONG, UNSURE = 0.02, 0.05
 """How often a player errs, and how often one does not know, on a question that has an answer."""
 TRAIN_PLAYERS, TEST_PLAYERS = 60, 10
@@ -38,18 +34,11 @@ def query_set() -> ColumnQueries:
 def load(seed: int = 0) -> Task:
     """Fresh players: those to learn from and those to measure on are drawn independently."""
     train, test = np.random.SeedSequence(seed).spawn(2)
-    settings = {
-        "network": MLP(hidden=(256, 256)),
-        "stages": [Stage(40, CarriedHistories(20), batch_size=256)],
-        "stop": "confidence=0.9",
-        "max_queries": 30,
-    }
     return Task(
         "animals",
         query_set(),
         *_players(TRAIN_PLAYERS, train),
         *_players(TEST_PLAYERS, test),
-        settings=settings,
         notes={"seed": seed},
     )
 
@@ -73,3 +62,6 @@ def _players(per_animal: int, seed: np.random.SeedSequence) -> tuple[pd.DataFram
     told = np.where(wrong & (told == "yes"), "no", np.where(wrong & (told == "no"), "yes", told))
     told[randomness.random(told.shape) < UNSURE] = None
     return pd.DataFrame(told, columns=answers.columns), answers.index.to_numpy(dtype=str)[animal]
+
+
+INFO = TaskInfo("animals", "guess an animal", load, 72, 187, 187 * TRAIN_PLAYERS, 187 * TEST_PLAYERS)

@@ -3,13 +3,8 @@
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from pursuit.histories import CarriedHistories
-from pursuit.networks import MLP
 from pursuit.queries import PatchQueries
-from pursuit.stages import Stage
-from pursuit.tasks.task import Task
-
-TITLE = "handwritten digits of 8x8 pixels, asked by 2x2 patches"
+from pursuit.tasks.task import Task, TaskInfo
 
 
 def load(seed: int = 0) -> Task:
@@ -19,8 +14,7 @@ def load(seed: int = 0) -> Task:
         images.reshape(-1, 1, 8, 8), labels, test_size=0.2, stratify=labels, random_state=seed
     )
     query_set = PatchQueries((1, 8, 8), size=2, stride=1, low=0, high=16)
-    settings = {
-        "network": MLP(hidden=(256, 256), dropout=0.1),
-        "stages": [Stage(180, CarriedHistories(20))],
-    }
-    return Task("digits", query_set, X_train, y_train, X_test, y_test, settings, {"seed": seed})
+    return Task("digits", query_set, X_train, y_train, X_test, y_test, {"seed": seed})
+
+
+INFO = TaskInfo("digits", "digits of 8x8 pixels, by 2x2 patches", load, 49, 10, 1437, 360)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 import pursuit
 from pursuit.checkpoints import write_whole
@@ -19,7 +19,8 @@ from pursuit.estimators import VIPClassifier, default_stages
 from pursuit.progress import training_bar
 from pursuit.screen import err, escaped, out, print_comparison, print_evaluation, print_json, print_trained
 from pursuit.session import Session
-from pursuit.tasks import TASKS, Task, load_task, tables
+from pursuit.tasks import TASKS, Task, files, load_task, tables
+from pursuit.tasks.recipes import RECIPES
 
 app = typer.Typer(
     name="pursuit",
@@ -29,11 +30,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Source = Annotated[
-    str, typer.Argument(help="An embedded task (see `pursuit tasks`) or a CSV file.", metavar="TASK_OR_CSV")
-]
+Source = Annotated[str, typer.Argument(help="A task (see `pursuit tasks`) or a CSV file.", metavar="TASK_OR_CSV")]
 Model = Annotated[Path, typer.Argument(help="Folder of a trained model.", metavar="MODEL")]
-Data = Annotated[str, typer.Option("--data", help="An embedded task or a CSV file.", metavar="TASK_OR_CSV")]
+Data = Annotated[str, typer.Option("--data", help="A task or a CSV file.", metavar="TASK_OR_CSV")]
 Target = Annotated[str | None, typer.Option(help="The column of a CSV file that is the label.")]
 Missing = Annotated[
     list[str] | None, typer.Option(help="A text that means missing in a CSV file, such as '?'; repeatable.")
@@ -92,26 +91,35 @@ def demo(
 
 @app.command()
 def tasks(as_json: AsJson = False) -> None:
-    """List the embedded tasks."""
-    loaded = {name: task.load(0) for name, task in TASKS.items()}
+    """List the tasks, their recipes, and whether their data are on this machine."""
     rows = [
         {
             "task": name,
-            "n_queries": len(task.query_set),
-            "n_classes": len(set(task.y_train.tolist())),
-            "n_train": len(task.y_train),
-            "n_test": len(task.y_test),
-            "title": TASKS[name].title,
+            "n_queries": info.n_queries,
+            "n_classes": info.n_classes,
+            "n_train": info.n_train,
+            "n_test": info.n_test,
+            "recipes": list(RECIPES[name]),
+            "present": all(files.locate(file) for file in info.files),
+            "title": info.title,
         }
-        for name, task in loaded.items()
+        for name, info in TASKS.items()
     ]
     if as_json:
         print_json({"tasks": rows})
         return
-    table = Table("task", "queries", "classes", "rows to learn", "rows to measure", "what")
+    table = Table(Column("task", no_wrap=True), "queries", "classes", "rows", "recipes", "data", "what")
     for row in rows:
-        table.add_row(*(str(value) for value in row.values()))
+        table.add_row(
+            *(str(row[name]) for name in ("task", "n_queries", "n_classes")),
+            f"{row['n_train']:,} + {row['n_test']:,}",
+            ", ".join(RECIPES[str(row["task"])]),
+            "here" if row["present"] else "absent",
+            str(row["title"]),
+        )
     out.print(table)
+    if not all(row["present"] for row in rows):
+        out.print("Absent data are fetched when a task is used, or with: pursuit data get TASK")
     out.print("Any CSV file is a task too: pursuit train FILE.csv --target COLUMN")
 
 
@@ -145,17 +153,25 @@ def train(
     settings = {**task.settings, "random_state": seed, "device": device, "held_out": held_out}
     settings |= {name: value for name, value in (("stop", stop), ("max_queries", max_queries)) if value is not None}
     if epochs is not None:
-        plan = settings.get("stages") or default_stages(len(task.y_train), len(task.query_set), max_queries)
+        plan = settings.get("stages") or default_stages(len(task.X_train), len(task.query_set), max_queries)
         settings["stages"] = [replace(stage, epochs=epochs) for stage in plan]
     model = VIPClassifier(task.query_set, **settings)
     _tell_about(task)
     with training_bar(task.name, err) as on_report:
-        model.fit(task.X_train, task.y_train, folder=folder, resume=resume, log=log, on_report=on_report)
+        model.fit(
+            task.X_train,
+            task.y_train,
+            opening=task.opening_train,
+            folder=folder,
+            resume=resume,
+            log=log,
+            on_report=on_report,
+        )
     model.save(folder, {"task": {"name": task.name, **task.notes}})
     if not len(task.y_test):
         (print_json if as_json else print_trained)({"model": str(folder), "task": task.name})
         return
-    evaluation = model.evaluate(task.X_test, task.y_test)
+    evaluation = model.evaluate(task.X_test, task.y_test, opening=task.opening_test)
     if as_json:
         print_json({"model": str(folder), "task": task.name, **evaluation.to_dict()})
         return
@@ -172,7 +188,7 @@ def evaluate(
     rows = _data_of(classifier, data, target, missing)
     if rows.y is None:
         raise ValueError(f"{data} has no labels to measure by: name their column with --target.")
-    evaluation = classifier.evaluate(rows.X, rows.y, stop)
+    evaluation = classifier.evaluate(rows.X, rows.y, stop, opening=rows.opening)
     if as_json:
         print_json({"task": rows.name, **evaluation.to_dict()})
     else:
@@ -202,7 +218,7 @@ def explain(
     X = rows.X.iloc[wanted] if hasattr(rows.X, "iloc") else rows.X[wanted]
     labels = [None if rows.y is None else str(rows.y[number]) for number in wanted]
     titles = [_row_title(rows, number, label) for number, label in zip(wanted, labels, strict=True)]
-    chains = classifier.explain(X, stop)
+    chains = classifier.explain(X, stop, opening=None if rows.opening is None else rows.opening[wanted])
     if figure:
         draw_chain(classifier.model_.query_set, X, chains[0], figure, titles[0])
     if as_json:
@@ -293,6 +309,7 @@ class _Measured(NamedTuple):
     name: str
     X: Any
     y: np.ndarray | None
+    opening: np.ndarray | None = None
 
 
 def _data_of(classifier: VIPClassifier, data: str, target: str | None, missing: list[str] | None) -> _Measured:
@@ -300,7 +317,7 @@ def _data_of(classifier: VIPClassifier, data: str, target: str | None, missing: 
     trained = classifier.notes_.get("task", {})
     if data in TASKS:
         task = load_task(data, trained.get("seed", 0) if trained.get("name") == data else 0)
-        return _Measured(data, task.X_test, task.y_test)
+        return _Measured(data, task.X_test, task.y_test, task.opening_test)
     names = [query.name for query in classifier.model_.query_set.queries]
     X, y, remark = tables.unseen_rows(data, names, trained, target, missing or ())
     if remark:

@@ -1,0 +1,203 @@
+"""`pursuit data`: the files of the tasks, where they are, whether they are good, and fetching them."""
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.table import Column, Table
+
+from pursuit.cli.app import AsJson
+from pursuit.screen import err, escaped, out, print_json
+from pursuit.tasks import TASKS, files
+from pursuit.tasks.files import DataFile
+
+data = typer.Typer(help="The data files of the tasks: list, get, verify.", no_args_is_help=True)
+
+STYLES = {"good": "green", "damaged": "bold red", "absent": "dim", "unchecked": "yellow"}
+
+
+@data.command("list")
+def list_files(as_json: AsJson = False) -> None:
+    """List the tasks with their files: which are there, their size, and where."""
+    tasks: list[dict[str, Any]] = [
+        {
+            "task": name,
+            "complete": all(files.locate(file) for file in info.files),
+            "files": [_listed(file) for file in info.files],
+        }
+        for name, info in TASKS.items()
+    ]
+    if as_json:
+        print_json({"tasks": tasks})
+        return
+    table = Table(Column("task", no_wrap=True), "files", "size", "where", Column("absent", overflow="fold"))
+    for task in tasks:
+        table.add_row(*_row(task), style=None if task["complete"] else "dim")
+    out.print(table)
+    out.print("To fetch what is absent: pursuit data get TASK. To see the folders: pursuit data where.", soft_wrap=True)
+
+
+@data.command()
+def get(
+    tasks: Annotated[list[str], typer.Argument(help="Names of tasks (see `pursuit data list`).", metavar="TASK...")],
+    as_json: AsJson = False,
+) -> None:
+    """Fetch the files of tasks, check those that are there, and mend the cache."""
+    _check_names(tasks)
+    results: list[dict[str, Any]] = []
+    with _download_bars() as progress:
+        for name in dict.fromkeys(tasks):
+            results.append({"task": name, "files": _get_all(name, TASKS[name].files, progress)})
+    failed = [file for task in results for file in task["files"] if file["error"]]
+    if as_json:
+        print_json({"complete": not failed, "tasks": results})
+    for task in () if as_json else results:
+        n_files, n_failed = len(task["files"]), sum(bool(file["error"]) for file in task["files"])
+        told = f"{n_files - n_failed} of {n_files} files are there" if n_files else "embedded, no files are needed"
+        out.print(f"{task['task']}: {told}.", highlight=False)
+    for error in dict.fromkeys(file["error"] for file in failed):
+        err.print(f"[bold red]Error:[/] {escaped(error)}", soft_wrap=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+@data.command()
+def verify(
+    tasks: Annotated[
+        list[str] | None, typer.Argument(help="Names of tasks; by default all.", metavar="[TASK...]")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check the checksums of the files that are there; the exit code is 1 if one is damaged."""
+    _check_names(tasks or [])
+    known: dict[DataFile, dict[str, Any]] = {}  # tasks may share files
+    rows = []
+    for name in dict.fromkeys(tasks or TASKS):
+        for file in TASKS[name].files:
+            if file not in known:
+                known[file] = _verified(file)
+            rows.append({"task": name, **known[file]})
+    damaged = any(row["state"] == "damaged" for row in rows)
+    if as_json:
+        print_json({"good": not damaged, "files": rows})
+    elif not rows:
+        out.print("These tasks are embedded: they need no files.")
+    else:
+        table = Table("file", "state", "remark")
+        for row in {row["file"]: row for row in rows}.values():
+            table.add_row(row["file"], row["state"], escaped(row["remark"]), style=STYLES[row["state"]])
+        out.print(table)
+        if any(row["state"] == "unchecked" for row in rows):
+            out.print("Unchecked files have no published checksum.")
+    if damaged:
+        err.print("To fetch damaged files anew: pursuit data get TASK", soft_wrap=True)
+        raise typer.Exit(1)
+
+
+@data.command()
+def where(as_json: AsJson = False) -> None:
+    """Show the folders that files are looked for in, in order; the last is where they are fetched to."""
+    rows: list[dict[str, Any]] = [
+        {"name": name, "folder": str(folder), "exists": folder.is_dir()} for name, folder in files.folders().items()
+    ]
+    if as_json:
+        print_json({"folders": rows})
+        return
+    table = Table("order", "named by", "folder", "exists")
+    for number, row in enumerate(rows, start=1):
+        table.add_row(str(number), row["name"], escaped(row["folder"]), "yes" if row["exists"] else "no")
+    out.print(table)
+    out.print("Name your own with the environment variables PURSUIT_DATA and PURSUIT_CACHE.")
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for name in names:
+        if name not in TASKS:
+            close = difflib.get_close_matches(name, TASKS, n=1)
+            hint = f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(TASKS)}."
+            raise ValueError(f"There is no task '{name}'. {hint}")
+
+
+def _row(task: dict[str, Any]) -> list[str]:
+    """A task's line of the list, short enough for a screen."""
+    if not task["files"]:
+        return [task["task"], "none needed", "", "embedded", ""]
+    present = [file for file in task["files"] if file["present"]]
+    absent = [Path(file["file"]).name for file in task["files"] if not file["present"]]
+    return [
+        task["task"],
+        f"{len(present)} of {len(task['files'])}",
+        _size(sum(file["size"] for file in present)) if present else "",
+        "\n".join(dict.fromkeys(_folder_name(Path(file["where"])) for file in present)),
+        escaped(", ".join(absent[:1]) + (f" and {len(absent) - 1} more" if len(absent) > 1 else "")),
+    ]
+
+
+def _folder_name(path: Path) -> str:
+    return next(name for name, folder in files.folders().items() if path.is_relative_to(folder))
+
+
+def _listed(file: DataFile) -> dict[str, Any]:
+    found = files.locate(file)
+    path = found.path if found else None
+    return {
+        "file": file.path,
+        "present": path is not None,
+        "size": _bytes(path) if path else file.size or None,
+        "where": str(path) if path else None,
+        "url": file.url or (file.archive.url if file.archive else ""),
+        "origin": file.origin,
+    }
+
+
+def _verified(file: DataFile) -> dict[str, Any]:
+    row: dict[str, Any] = {"file": file.path, "state": "absent", "where": None, "remark": ""}
+    if found := files.locate(file):
+        row["where"] = str(found.path)
+        wrong = files.damage(*found)
+        if wrong:
+            row |= {"state": "damaged", "remark": f"{found.path}: {wrong}"}
+        elif found.path.is_dir() or not (found.file.md5 or found.file.sha256):
+            row["state"] = "unchecked"
+        else:
+            row["state"] = "good"
+    return row
+
+
+def _get_all(task: str, wanted: Sequence[DataFile], progress: Progress) -> list[dict[str, Any]]:
+    """Get the files one by one; where one fails, the others are got all the same."""
+    failures: dict[DataFile, str] = {}  # of an archive: the other files in it need not be tried
+    results = []
+    for file in wanted:
+        source = file.archive or file
+        bar = progress.add_task(file.path, total=None, visible=False)
+
+        def on_progress(done: int, total: int | None, bar: Any = bar) -> None:
+            progress.update(bar, completed=done, total=total, visible=True)
+
+        path = None
+        if source not in failures:
+            try:
+                path = str(files.get(file, task, on_progress))
+            except (ValueError, OSError) as error:
+                failures[source] = str(error)
+        results.append({"file": file.path, "where": path, "error": None if path else failures[source]})
+    return results
+
+
+def _download_bars() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    return Progress(*columns, TimeRemainingColumn(), console=err)
+
+
+def _bytes(path: Path) -> int:
+    if path.is_dir():
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return path.stat().st_size
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:,.1f} kB"

@@ -1,0 +1,103 @@
+"""Networks for tables: a masked multilayer perceptron and the set network."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from pursuit.networks.settings import TrunkAndHeads
+from pursuit.queries import ColumnQueries, QuerySet
+
+Norm = Literal["layer", "batch"]
+NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "batch": nn.BatchNorm1d}
+
+
+@dataclass(frozen=True)
+class MLP(TrunkAndHeads):
+    """A masked multilayer perceptron: fixed-size input in which unknown answers are zero."""
+
+    hidden: tuple[int, ...] = (256, 256)
+    dropout: float = 0.0
+
+    def trunk(self, query_set: QuerySet) -> nn.Module:
+        n_inputs = int(torch.Size(query_set.input_shape).numel())
+        return nn.Sequential(nn.Flatten(), *dense_layers(n_inputs, self.hidden, self.dropout))
+
+    def heads(self, query_set: QuerySet, n_classes: int) -> tuple[nn.Module, nn.Module]:
+        n_inputs = self.hidden[-1] if self.hidden else int(torch.Size(query_set.input_shape).numel())
+        return nn.Linear(n_inputs, len(query_set)), nn.Linear(n_inputs, n_classes)
+
+
+@dataclass(frozen=True)
+class SetNetwork(TrunkAndHeads):
+    """The set network of the medical tasks: every known answer is embedded, and the embeddings are added or maximised.
+
+    A feature f of query j with answer a gives W [a, a e_f, b_j]: linear in a. A sum over answers is therefore two
+    matrix products, whatever the number of answers. In the maximum an unknown answer counts as zero, so that it is
+    never below zero until every answer is known, and an empty history is all zeros under either aggregate. The paper's
+    runs have aggregate="max" and norm="batch".
+    """
+
+    embedding: int = 400
+    aggregate: Literal["sum", "max"] = "sum"
+    width: int = 100
+    hidden: tuple[int, ...] = (2000, 500)
+    dropout: float = 0.0
+    norm: Norm = "layer"
+    """What normalises the hidden layers; "batch" needs at least two rows in every training batch."""
+
+    def __post_init__(self) -> None:
+        if self.aggregate not in ("sum", "max"):
+            raise ValueError(f"SetNetwork aggregates by 'sum' or 'max', not by {self.aggregate!r}.")
+        if self.norm not in NORMS:
+            raise ValueError(f"SetNetwork normalises by 'layer' or 'batch', not by {self.norm!r}.")
+
+    def trunk(self, query_set: QuerySet) -> nn.Module:
+        if not isinstance(query_set, ColumnQueries) or not query_set.mask:
+            raise ValueError("SetNetwork needs column queries with mask=True, to tell which answers are known.")
+        encoder = _SetEncoder(query_set, self.embedding, self.width, self.aggregate)
+        return nn.Sequential(encoder, *dense_layers(self.width, self.hidden, self.dropout, self.norm))
+
+    def heads(self, query_set: QuerySet, n_classes: int) -> tuple[nn.Module, nn.Module]:
+        n_inputs = self.hidden[-1] if self.hidden else self.width
+        return nn.Linear(n_inputs, len(query_set)), nn.Linear(n_inputs, n_classes)
+
+
+def dense_layers(n_inputs: int, hidden: tuple[int, ...], dropout: float, norm: Norm = "layer") -> list[nn.Module]:
+    """Linear, normalised, ReLU and dropout, once for each size in `hidden`."""
+    layers: list[nn.Module] = []
+    for n_outputs in hidden:
+        layers += [nn.Linear(n_inputs, n_outputs), NORMS[norm](n_outputs), nn.ReLU()]
+        if dropout:
+            layers.append(nn.Dropout(dropout))
+        n_inputs = n_outputs
+    return layers
+
+
+class _SetEncoder(nn.Module):
+    """From [answers, known] to the aggregate of the embedded known answers (B, width)."""
+
+    def __init__(self, query_set: ColumnQueries, embedding: int, width: int, aggregate: Literal["sum", "max"]):
+        super().__init__()
+        (n_features,) = query_set.answer_shape
+        self.n_features, self.aggregate = n_features, aggregate
+        self.has_one_feature_each = query_set.has_one_feature_each
+        self.embedding = nn.Parameter(torch.randn(n_features, embedding) / embedding**0.5)
+        self.bias = nn.Parameter(torch.zeros(len(query_set), 1))
+        self.linear = nn.Linear(embedding + 2, width)
+        self.register_buffer("owner", query_set.owner.clone(), persistent=False)
+        self.owner: Tensor
+
+    def forward(self, encoded: Tensor) -> Tensor:
+        answers, known = encoded[:, : self.n_features], encoded[:, self.n_features :]  # (B, F), (B, Q)
+        answer_weight, embedding_weight, bias_weight = self.linear.weight.split([1, self.embedding.shape[1], 1], dim=1)
+        slope = answer_weight.T + self.embedding @ embedding_weight.T  # (F, width): what one unit of answer adds
+        offset = self.bias @ bias_weight.T + self.linear.bias  # (Q, width): what knowing an answer adds
+        if self.aggregate == "sum":
+            return answers @ slope + known @ offset
+        by_query = answers[:, :, None] * slope  # (B, F, width)
+        if not self.has_one_feature_each:
+            empty = by_query.new_zeros(len(encoded), *offset.shape)
+            by_query = empty.index_add(1, self.owner, by_query)  # (B, Q, width)
+        return (by_query + known[:, :, None] * offset).amax(dim=1)  # an unknown answer counts as zero

@@ -1,0 +1,57 @@
+"""What every kind of network is: frozen settings that build a querier and a classifier."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from torch import nn
+
+from pursuit.queries import PatchQueries, QuerySet
+
+
+@dataclass(frozen=True)
+class NetworkSettings(ABC):
+    """How to build the two networks of V-IP for any query set that suits them."""
+
+    @abstractmethod
+    def build(self, query_set: QuerySet, n_classes: int, shared: bool) -> tuple[nn.Module, nn.Module]:
+        """Querier and classifier; `shared` puts both on one trunk.
+
+        From network input (B, *input_shape) they give query scores (B, Q) and label logits (B, C). A query set that
+        does not suit raises ValueError with what to use instead.
+        """
+
+
+@dataclass(frozen=True)
+class TrunkAndHeads(NetworkSettings):
+    """Networks whose querier and classifier are the same but for a head."""
+
+    @abstractmethod
+    def trunk(self, query_set: QuerySet) -> nn.Module:
+        """The part from network input (B, *input_shape) to what the heads read."""
+
+    @abstractmethod
+    def heads(self, query_set: QuerySet, n_classes: int) -> tuple[nn.Module, nn.Module]:
+        """From the trunk's output to query scores (B, Q), and to label logits (B, C)."""
+
+    def build(self, query_set: QuerySet, n_classes: int, shared: bool) -> tuple[nn.Module, nn.Module]:
+        querier_head, classifier_head = self.heads(query_set, n_classes)
+        trunk = self.trunk(query_set)
+        other = trunk if shared else self.trunk(query_set)
+        return nn.Sequential(trunk, querier_head), nn.Sequential(other, classifier_head)
+
+
+def need_patches(query_set: QuerySet, network: str, smallest: int = 1) -> PatchQueries:
+    """The query set, if it is one of patches and its images have sides of at least `smallest` pixels."""
+    if not isinstance(query_set, PatchQueries):
+        raise ValueError(f"{network} networks look at image patches, not at {query_set}: use MLP or SetNetwork.")
+    _, height, width = query_set.image_shape
+    if min(height, width) < smallest:
+        raise ValueError(
+            f"{network} needs images of at least {smallest}x{smallest} pixels, not {height}x{width}: use Conv or MLP."
+        )
+    return query_set
+
+
+def pooled_linear(n_channels: int, n_outputs: int) -> nn.Module:
+    """A head that reads the mean of a map: (B, channels, height, width) to (B, outputs)."""
+    return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(n_channels, n_outputs))

@@ -1,0 +1,155 @@
+"""Concepts as queries: yes/no questions whose answers a network predicts from the input, such as a photo."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from pursuit.queries.columns import NO_AND_YES, ColumnQueries, Number, yes_no
+from pursuit.queries.queryset import Answers, Query
+
+BATCH_SIZE = 256
+_RANGE = "Answers to concepts are probabilities of yes, from 0 to 1"
+
+
+@dataclass(frozen=True)
+class Concept(Number):
+    """A yes/no query answered by the probability of yes: a number around one half, drawn out to -1..1."""
+
+    choices: tuple[str, ...] = ("no", "yes")
+    centre: float = 0.5
+    spread: float = 0.5
+
+
+class ConceptQueries(ColumnQueries):
+    """Yes/no queries that a network answers, from inputs (N, ...) to logits (N, Q).
+
+    An answer is 2p - 1, with p the probability of yes that the network gives, or only -1 or 1 with `hard`. A soft
+    answer counts as a number, so whatever needs answers from a list (exact pursuit) refuses it; a hard one is a choice
+    like any other.
+    """
+
+    def __init__(
+        self, queries: Sequence[Query], network: nn.Module | None = None, hard: bool = False, mask: bool = True
+    ):
+        if network is not None and not isinstance(network, nn.Module):
+            raise TypeError(f"network is a torch module from inputs to logits, not {type(network).__name__}.")
+        make = yes_no if hard else _concept
+        super().__init__([make(query.name, query.text, query.cost) for query in queries])
+        self.hard, self.mask = hard, mask
+        # Other numbers need the mask; here zero means "as likely as not", which may well look like no answer.
+        self.input_shape = (len(queries) * (1 + mask),)
+        # In a tuple, where torch does not see it: a submodule would follow the model into training mode (moving its
+        # BatchNorm statistics), under the optimizer and into the saved weights. The answers are given, not learned.
+        self._network = (network,)
+
+    @property
+    def network(self) -> nn.Module | None:
+        return self._network[0]
+
+    def with_network(self, network: nn.Module | None) -> "ConceptQueries":
+        """The same queries answered by this network; a loaded model has none."""
+        return ConceptQueries(self.queries, network, self.hard, self.mask)
+
+    @classmethod
+    def from_data(cls, *_: Any, **__: Any) -> "ConceptQueries":
+        raise ValueError("Concepts cannot be guessed from data: list them, as in ConceptQueries([Query(name, text)]).")
+
+    def rescaled(self, data: Any) -> "ConceptQueries":
+        return self  # probabilities have their scale already
+
+    def answers(self, data: Any) -> Answers:
+        """Probabilities of yes, as floats (N, Q) or a DataFrame (NaN: no answer), or anything the network reads."""
+        probabilities = data if isinstance(data, pd.DataFrame | Tensor) else np.asarray(data)
+        if not self._are_probabilities(probabilities):
+            probabilities = self.probabilities(probabilities)
+        if isinstance(probabilities, Tensor):
+            probabilities = probabilities.detach().cpu().float().numpy()
+        if isinstance(probabilities, pd.DataFrame):  # of which other columns are not read
+            probabilities = probabilities.set_axis([str(name) for name in probabilities.columns], axis=1)
+            present = set(probabilities.columns)
+            probabilities = probabilities[[query.name for query in self.queries if query.name in present]]
+        try:
+            values = np.asarray(probabilities, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"{_RANGE}, but the data hold words: write yes as 1 and no as 0.") from None
+        outside = values[(values < 0) | (values > 1)]  # never so for NaN
+        if outside.size:
+            raise ValueError(f"{_RANGE}, but the data hold {outside[0]:g}. Put logits through a sigmoid first.")
+        # 0 or 1 for the likelier answer; adding 0 times the probability leaves NaN where there is none
+        return super().answers((probabilities >= 0.5) + 0 * probabilities if self.hard else probabilities)
+
+    def _are_probabilities(self, data: pd.DataFrame | Tensor | np.ndarray) -> bool:
+        if isinstance(data, pd.DataFrame):
+            return True
+        is_float = data.is_floating_point() if isinstance(data, Tensor) else data.dtype.kind == "f"
+        return (is_float or self.network is None) and data.ndim == 2 and data.shape[1] == len(self)
+
+    @torch.no_grad()
+    def probabilities(self, data: Any) -> np.ndarray:
+        """What the network answers: the probability of yes to each query, (N, Q)."""
+        network = self.network
+        if network is None:
+            raise ValueError(
+                f"These queries have no concept network to read the data, so probabilities of shape (N, {len(self)}) "
+                f"are expected, not {tuple(np.shape(data))}. Give those, or attach the network: with_network(network)."
+            )
+        inputs = data if isinstance(data, Tensor) else torch.from_numpy(np.asarray(data))
+        if len(inputs) == 0:
+            raise ValueError("There are no rows to answer for: at least one is needed.")
+        device = next((tensor.device for tensor in (*network.parameters(), *network.buffers())), torch.device("cpu"))
+        was_training = network.training
+        network.eval()
+        try:
+            logits = torch.cat([network(batch.to(device)).float().cpu() for batch in inputs.split(BATCH_SIZE)])
+        finally:
+            network.train(was_training)
+        if logits.shape != (len(inputs), len(self)):
+            raise ValueError(
+                f"The concept network gives logits of shape {tuple(logits.shape)} for {len(inputs)} rows, but "
+                f"{(len(inputs), len(self))} is expected, one for each query."
+            )
+        return logits.sigmoid().numpy()
+
+    def describe(self, query: int, x: Tensor) -> str:
+        answer = "yes" if x[query] >= 0 else "no"
+        return answer if self.hard else f"{answer} ({(float(x[query]) + 1) / 2:.0%})"
+
+    def tell(self, x: Tensor, query: int, answer: Any) -> None:
+        probability = _told(self.queries[query], answer)
+        x[query] = 2 * (float(probability >= 0.5) if self.hard else probability) - 1
+
+    def to_config(self) -> dict[str, Any]:
+        """Without the network, which is saved by whoever trained it."""
+        queries = [{"name": query.name, "text": query.text, "cost": query.cost} for query in self.queries]
+        return {"queries": queries, "hard": self.hard, "mask": self.mask}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "ConceptQueries":
+        queries = [Query(**query) for query in config["queries"]]
+        return cls(queries, hard=config["hard"], mask=config["mask"])
+
+
+def _concept(name: str, text: str, cost: float) -> Concept:
+    return Concept(name, text or f"{name.strip().replace('_', ' ')}?", cost=cost)
+
+
+def _told(query: Query, answer: Any) -> float:
+    """The probability of yes in a person's answer: yes or no in their usual words, 0.8, or "80%"."""
+    word = str(answer).strip().lower()
+    for no, yes in NO_AND_YES:
+        if word in (no, yes):
+            return float(word == yes)
+    try:
+        probability = float(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
+    except ValueError:
+        probability = np.nan
+    if not 0 <= probability <= 1:
+        raise ValueError(
+            f"The answer to '{query.text}' is yes, no, or the probability of yes from 0 to 1, not {answer!r}."
+        )
+    return probability

@@ -1,0 +1,268 @@
+"""Reproduce a task of the paper: train by a recipe, measure on rows kept apart, and write down what came out.
+
+A results folder holds `results.json` (everything, seed by seed), `row.md` (one row of a table beside the published
+figures), `curve.png`, a few chains as figures, and the model of each seed. A run that was interrupted goes on where it
+stopped.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pursuit.baselines import RandomOrder
+from pursuit.checkpoints import write_whole
+from pursuit.demo import draw_chain
+from pursuit.estimators import VIPClassifier
+from pursuit.evaluation import evaluate, wilson_interval
+from pursuit.figures import accuracy_curve
+from pursuit.provenance import provenance
+from pursuit.rows import GeneratedRows, Rows
+from pursuit.tasks import TASKS, Task, symcat
+from pursuit.tasks.recipes import PUBLISHED, Recipe
+from pursuit.training import Report
+
+N_CHAINS = 3
+SHOWN_BUDGETS = (5, 10, 20)
+CHOOSING_SEED = 1_000_003
+"""Added to the seed of tasks that draw their rows, where settings are chosen: other rows than those of the results."""
+
+Progress = Callable[[str], AbstractContextManager[Callable[[Report], None]]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What to reproduce, and how."""
+
+    task: str
+    recipe_name: str
+    recipe: Recipe
+    seeds: tuple[int, ...] = (0,)
+    device: str = "cpu"
+    options: tuple[str, ...] = ()
+    """What was changed in the recipe, in words."""
+    to_choose_by: bool = False
+    """Measure on a part of the rows to learn from, not on the test rows."""
+    curve_queries: int | None = None
+    """How far accuracy is measured; by default as far as the recipe asks."""
+
+    def load(self, seed: int) -> Task:
+        info = TASKS[self.task]
+        if not self.to_choose_by:
+            task = info.load(seed)
+        elif isinstance((task := info.load(seed + CHOOSING_SEED)).X_train, GeneratedRows):
+            pass  # other test rows are other rows
+        else:
+            task = task.to_choose_by()
+        options = self.recipe.query_options
+        return replace(task, query_set=task.query_set.with_options(**options)) if options else task
+
+    def described(self) -> dict[str, Any]:
+        """What tells this run from others, as JSON values."""
+        return {
+            "task": self.task,
+            "recipe": self.recipe_name,
+            "options": list(self.options),
+            "measured_on": "rows to learn from, held apart" if self.to_choose_by else "test rows",
+            "settings": {key: str(value) for key, value in self.recipe.settings().items()},
+            "query_options": dict(self.recipe.query_options),
+            "curve_queries": self.curve_queries,
+        }
+
+
+def reproduce(run: Run, folder: Path, progress: Progress, say: Callable[[str], None]) -> dict[str, Any]:
+    """Train and measure every seed that is not done yet, and write the results folder."""
+    measured = [_one_seed(run, seed, folder / f"seed-{seed}", progress, say) for seed in run.seeds]
+    results = {**run.described(), "summary": summarise(measured), "seeds": measured}
+    write_whole(folder / "results.json", json.dumps(results, indent=1).encode())
+    write_whole(folder / "row.md", f"{HEADER}\n{markdown_row(results)}\n".encode())
+    _draw_curves(results, folder / "curve.png")
+    return results
+
+
+def _one_seed(run: Run, seed: int, folder: Path, progress: Progress, say: Callable[[str], None]) -> dict[str, Any]:
+    """What one seed gives; read from its folder where it is there already."""
+    path = folder / "result.json"
+    if path.exists() and (done := json.loads(path.read_text())).get("run") == run.described():
+        say(f"{run.task}, seed {seed}: already measured in {folder}.")
+        return done
+    task = run.load(seed)
+    model = VIPClassifier(task.query_set, random_state=seed, device=run.device, **run.recipe.settings())
+    started = time.monotonic()
+    with progress(f"{run.task}, seed {seed}") as on_report:
+        _fit(model, task, folder, on_report)
+    training_seconds = time.monotonic() - started
+    model.save(folder, {"task": {"name": task.name, **task.notes}})
+    say(f"{run.task}, seed {seed}: trained in {training_seconds:.0f} s, measuring on {len(task.y_test)} rows.")
+    started = time.monotonic()
+    result = {
+        "run": run.described(),
+        "seed": seed,
+        "n_train": len(task.X_train),
+        "n_test": len(task.y_test),
+        "histories": round(sum(stage.epochs for stage in run.recipe.stages) * len(task.X_train)),
+        "training_seconds": round(training_seconds, 1),
+        **_measure(run, model, task),
+        "provenance": provenance(run.device),
+        "notes": dict(task.notes),
+    }
+    result["measuring_seconds"] = round(time.monotonic() - started, 1)
+    _draw_chains(model, task, folder)
+    write_whole(path, json.dumps(result, indent=1).encode())
+    return result
+
+
+def _fit(model: VIPClassifier, task: Task, folder: Path, on_report: Callable[[Report], None]) -> None:
+    """Train, going on where a run of the same settings stopped."""
+    inputs: dict[str, Any] = {"opening": task.opening_train, "folder": folder, "on_report": on_report}
+    try:
+        model.fit(task.X_train, task.y_train, resume=(folder / "run.json").exists(), **inputs)
+    except ValueError as error:
+        if "cannot be resumed" not in str(error):
+            raise
+        model.fit(task.X_train, task.y_train, **inputs)
+
+
+def _measure(run: Run, model: VIPClassifier, task: Task) -> dict[str, Any]:
+    """V-IP, random order, and where they can be had exact pursuit and a black box, on the same rows."""
+    rows = model.rows(task.X_test, task.y_test, opening=task.opening_test)
+    stop = model._stopping_rule()
+    longest = run.curve_queries or model.max_queries
+    vip = evaluate(model.model_, rows, stop, longest, run.device)
+    random_order = evaluate(RandomOrder(model.model_, seed=0), rows, None, longest, run.device)
+    found: dict[str, Any] = {
+        "vip": vip.to_dict(),
+        "random_order": {"accuracy_by_n_queries": random_order.accuracy_by_n_queries, "auc": random_order.auc},
+    }
+    if task.name.startswith("symcat-"):
+        exact = evaluate(symcat.exact(len(model.classes_)), rows, None, longest, run.device)
+        found["exact"] = {
+            "accuracy_by_n_queries": exact.accuracy_by_n_queries,
+            "auc": exact.auc,
+            "accuracy_all_answers": exact.accuracy_all_answers,
+        }
+    if not isinstance(task.X_train, GeneratedRows) and rows.x.dim() == 2:
+        learnt = model.rows(task.X_train, task.y_train)
+        found["logistic_regression"] = {"accuracy_all_answers": _logistic_regression(learnt, rows)}
+    return found
+
+
+def _logistic_regression(train: Rows, test: Rows) -> float:
+    """A black box that sees all answers at once; its strength is chosen by cross-validation on the training rows."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+
+    (X, y), (X_test, y_test) = ((rows.x.numpy(), rows.y.numpy()) for rows in (train, test))
+    strengths = {"C": [0.01, 0.1, 1.0]}
+    if len(y) > 20_000:
+        return float(LogisticRegression(C=0.1, max_iter=200).fit(X, y).score(X_test, y_test))
+    return float(GridSearchCV(LogisticRegression(max_iter=500), strengths, cv=3).fit(X, y).score(X_test, y_test))
+
+
+def summarise(measured: list[dict[str, Any]]) -> dict[str, Any]:
+    """Means over seeds, with the standard deviation over seeds, and the interval that so few test rows leave."""
+
+    def over_seeds(get: Callable[[dict[str, Any]], float]) -> dict[str, float]:
+        values = [get(result) for result in measured]
+        return {"mean": float(np.mean(values)), "sd": float(np.std(values, ddof=1)) if len(values) > 1 else 0.0}
+
+    first = measured[0]["vip"]
+    shown = [n for n in SHOWN_BUDGETS if n < len(first["accuracy_by_n_queries"])]
+    summary: dict[str, Any] = {
+        "n_seeds": len(measured),
+        "auc": over_seeds(lambda result: result["vip"]["auc"]),
+        "auc_random_order": over_seeds(lambda result: result["random_order"]["auc"]),
+        "accuracy_all_answers": over_seeds(lambda result: result["vip"]["accuracy_all_answers"]),
+        "training_seconds": over_seeds(lambda result: result["training_seconds"]),
+    }
+    for n in shown:
+        after = over_seeds(lambda result, n=n: result["vip"]["accuracy_by_n_queries"][n])  # type: ignore[misc]
+        summary[f"accuracy_after_{n}"] = {**after, "interval": wilson_interval(after["mean"], measured[0]["n_test"])}
+    if first["stop"]:
+        summary["stop"] = {
+            "rule": first["stop"]["rule"],
+            "mean_queries": over_seeds(lambda result: result["vip"]["stop"]["mean_queries"]),
+            "accuracy": over_seeds(lambda result: result["vip"]["stop"]["accuracy"]),
+        }
+    return summary
+
+
+HEADER = (
+    "| task | recipe | stops after | accuracy there | after 5 / 10 / 20 | all answers | area (random order) "
+    "| paper: stops after, accuracy there, all answers, after 20 | seeds | rows | device, training | commit |\n"
+    "|" + "---|" * 12
+)
+
+
+def markdown_row(results: dict[str, Any]) -> str:
+    """One row of a table, ours beside the published."""
+    summary, one = results["summary"], results["seeds"][0]
+    published = PUBLISHED.get(results["task"])
+    stop = summary.get("stop")
+    after = [_figure(summary.get(f"accuracy_after_{n}")) for n in SHOWN_BUDGETS]
+    paper = (
+        ", ".join(_plain(value) for value in (published.mean_queries, published.accuracy, published.all_answers))
+        + f", {_plain(published.after_20)}"
+        if published
+        else "–"
+    )
+    options = f" ({', '.join(results['options'])})" if results["options"] else ""
+    cells = [
+        results["task"],
+        results["recipe"] + options,
+        f"{stop['mean_queries']['mean']:.2f} ({stop['rule']})" if stop else "–",
+        _figure(stop["accuracy"]) if stop else "–",
+        " / ".join(after),
+        _figure(summary["accuracy_all_answers"]),
+        f"{_figure(summary['auc'])} ({_figure(summary['auc_random_order'])})",
+        paper,
+        str(summary["n_seeds"]),
+        f"{one['n_train']:,} / {one['n_test']:,}",
+        f"{one['provenance']['device']}, {summary['training_seconds']['mean']:.0f} s",
+        str(one["provenance"]["commit"]),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _figure(value: dict[str, Any] | None) -> str:
+    if value is None:
+        return "–"
+    spread = f" ± {value['sd']:.3f}" if value["sd"] else ""
+    return f"{value['mean']:.3f}{spread}"
+
+
+def _plain(value: float | None) -> str:
+    return "–" if value is None else f"{value:g}"
+
+
+def _draw_curves(results: dict[str, Any], path: Path) -> None:
+    seeds = results["seeds"]
+    curves = {
+        name: [result[key]["accuracy_by_n_queries"] for result in seeds]
+        for name, key in (("V-IP", "vip"), ("exact IP", "exact"), ("random order", "random_order"))
+        if key in seeds[0]
+    }
+    stop = results["summary"].get("stop")
+    accuracy_curve(
+        curves,
+        path,
+        title=f"{results['task']}: accuracy on {seeds[0]['n_test']:,} rows kept apart",
+        stops={"V-IP": (stop["mean_queries"]["mean"], stop["accuracy"]["mean"])} if stop else None,
+        all_answers=results["summary"]["accuracy_all_answers"]["mean"],
+    )
+
+
+def _draw_chains(model: VIPClassifier, task: Task, folder: Path) -> None:
+    """The chains of the first few test rows, whatever comes of them."""
+    for i in range(min(N_CHAINS, len(task.y_test))):
+        X = task.X_test.iloc[i : i + 1] if hasattr(task.X_test, "iloc") else task.X_test[i : i + 1]
+        opening = None if task.opening_test is None else task.opening_test[i : i + 1]
+        chain = model.explain(X, opening=opening)[0]
+        picture = task.picture(i) if task.picture else None
+        title = f"{task.name}: truly {task.y_test[i]}"
+        draw_chain(model.model_.query_set, X, chain, folder / f"chain-{i}.png", title, picture)

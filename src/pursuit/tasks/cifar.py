@@ -1,0 +1,127 @@
+"""`cifar10` and `cifar100`: photos of 32x32 pixels, asked by 49 overlapping patches of 8x8 pixels.
+
+Both published versions are read: the binary one, which is fetched where there is none, and the pickled one.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from pursuit.queries import PatchQueries
+from pursuit.tasks import files
+from pursuit.tasks.files import DataFile
+from pursuit.tasks.readers import read_cifar_binary, read_cifar_python
+from pursuit.tasks.task import Task, TaskInfo
+
+IMAGE = (3, 32, 32)
+SITE = "https://www.cs.toronto.edu/~kriz"
+
+
+@dataclass(frozen=True)
+class Photos:
+    """One of the two data sets, and how it is published."""
+
+    name: str
+    title: str
+    classes: tuple[str, ...]
+    archive: tuple[str, str]
+    """File name and md5 of the archive of the binary version."""
+    folders: tuple[str, str]
+    """What the binary and the pickled version unpack into."""
+    parts: tuple[str, ...]
+    """Files of rows to learn from, and at last the one to measure on; ".bin" is added in the binary version."""
+    md5: tuple[str, ...]
+    """Of the binary parts, where known."""
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        (archive_name, archive_md5), (binary, pickled) = self.archive, self.folders
+        archive = DataFile(f"{self.name}/{archive_name}", md5=archive_md5, url=f"{SITE}/{archive_name}")
+        return tuple(
+            DataFile(
+                f"{self.name}/{binary}/{part}.bin",
+                md5=md5,
+                archive=archive,
+                alternatives=(DataFile(f"{self.name}/{pickled}/{part}"),),
+            )
+            for part, md5 in zip(self.parts, self.md5, strict=True)
+        )
+
+
+CIFAR10 = Photos(
+    "cifar10",
+    "photos of ten things",
+    ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
+    ("cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),
+    ("cifar-10-batches-bin", "cifar-10-batches-py"),
+    (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"),
+    (
+        "5dd7e06a14cb22eb9f671a540d1b7c25",
+        "5ea93a67294ea407fff1d09f752e9692",
+        "942cd6a4bcdd0dd3c604fbe906cb4421",
+        "ae636b3ba5c66a11e91e8cb52e771fcb",
+        "53f37980c15c3d472c316c40844f3f0d",
+        "803d5f7f4d78ea53de84dbe85f74fb6d",
+    ),
+)
+# fmt: off
+CIFAR100 = Photos(
+    "cifar100",
+    "photos of a hundred things",
+    (
+        "apple", "aquarium fish", "baby", "bear", "beaver", "bed", "bee", "beetle", "bicycle", "bottle", "bowl", "boy",
+        "bridge", "bus", "butterfly", "camel", "can", "castle", "caterpillar", "cattle", "chair", "chimpanzee", "clock",
+        "cloud", "cockroach", "couch", "crab", "crocodile", "cup", "dinosaur", "dolphin", "elephant", "flatfish",
+        "forest", "fox", "girl", "hamster", "house", "kangaroo", "keyboard", "lamp", "lawn mower", "leopard", "lion",
+        "lizard", "lobster", "man", "maple tree", "motorcycle", "mountain", "mouse", "mushroom", "oak tree", "orange",
+        "orchid", "otter", "palm tree", "pear", "pickup truck", "pine tree", "plain", "plate", "poppy", "porcupine",
+        "possum", "rabbit", "raccoon", "ray", "road", "rocket", "rose", "sea", "seal", "shark", "shrew", "skunk",
+        "skyscraper", "snail", "snake", "spider", "squirrel", "streetcar", "sunflower", "sweet pepper", "table", "tank",
+        "telephone", "television", "tiger", "tractor", "train", "trout", "tulip", "turtle", "wardrobe", "whale",
+        "willow tree", "wolf", "woman", "worm",
+    ),
+    ("cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),
+    ("cifar-100-binary", "cifar-100-python"),
+    ("train", "test"),
+    ("", ""),
+)
+# fmt: on
+
+
+def load(photos: Photos, seed: int = 0) -> Task:
+    """The official photos to learn from and to measure on; `seed` plays no part in them."""
+    paths = [files.find(file, photos.name) for file in photos.files]
+    images, labels = _read(paths[:-1])
+    test_images, test_labels = _read(paths[-1:])
+    classes = np.array(photos.classes)
+    # CIFAR-100 has a coarse label before the fine one.
+    y, y_test = (classes[part[:, -1]] for part in (labels, test_labels))
+    return Task(photos.name, query_set(), images, y, test_images, y_test, {"seed": seed})
+
+
+def query_set() -> PatchQueries:
+    return PatchQueries(IMAGE, size=8, stride=4, low=0, high=255)
+
+
+def _read(paths: list[Path]) -> tuple[np.ndarray, np.ndarray]:
+    """Images (N, 3, 32, 32) and labels (N, 1 or 2), from files of either version."""
+    parts = [
+        read_cifar_binary([path], _label_bytes(path)) if path.suffix == ".bin" else read_cifar_python([path])
+        for path in paths
+    ]
+    images, labels = zip(*parts, strict=True)
+    return np.concatenate(images), np.concatenate(labels)
+
+
+def _label_bytes(path: Path) -> int:
+    return 1 if path.parent.name == CIFAR10.folders[0] else 2
+
+
+def _info(photos: Photos) -> TaskInfo:
+    title = f"{photos.title}, by 8x8 patches"
+    return TaskInfo(photos.name, title, partial(load, photos), 49, len(photos.classes), 50_000, 10_000, photos.files)
+
+
+INFOS = (_info(CIFAR10), _info(CIFAR100))

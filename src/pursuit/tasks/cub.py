@@ -1,0 +1,295 @@
+"""`cub`: which of 200 species a bird on a photo is, asked by 312 attributes that a concept network sees in the photo.
+
+The photos are those of CUB-200-2011, in its official parts. An attribute counts as true of a species where at least
+half of its photos show it, and a concept network learns to tell that from the photo alone. The task is made of its
+answers, which `make_answers` writes: with those of the species themselves, the first few would give it away.
+"""
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pursuit.checkpoints import write_whole
+from pursuit.concepts import (
+    ConceptNetwork,
+    ConceptReport,
+    attribute_accuracy,
+    cross_answers,
+    efficientnet_lite,
+    fresh,
+    raw_logits,
+    save,
+    train_concepts,
+)
+from pursuit.queries import ConceptQueries, Query
+from pursuit.tasks.cub_wording import species_name, wording
+from pursuit.tasks.files import DataFile, MissingData, find
+from pursuit.tasks.task import Task, TaskInfo
+
+SIZE = 128
+"""Photos are drawn to so many pixels in both directions."""
+YES_PERCENT = 50
+"""From this share of its photos on, an attribute is one of the species."""
+SITE = "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz"
+ARCHIVE = DataFile("cub/CUB_200_2011.tgz", md5="97eceeb196236b17998738112f37df78", url=SITE)
+ANNOTATIONS = DataFile("cub/CUB_200_2011/images.txt", archive=ARCHIVE, alternatives=(DataFile("cub/cub_meta.npz"),))
+PHOTOS = DataFile("cub/CUB_200_2011/images", archive=ARCHIVE, alternatives=(DataFile("cub/cub_webp128.bin"),))
+ANSWERS = DataFile(
+    "cub/concept_answers.npz",
+    origin="It is made from the photos by `pursuit concepts cub`, in minutes on a GPU.",
+)
+
+
+@dataclass(frozen=True)
+class Birds:
+    """What is known of the photos, and of the species on them."""
+
+    paths: np.ndarray  # (N,) "001.Black_footed_Albatross/Black_Footed_Albatross_0046_18.jpg"
+    labels: np.ndarray  # (N,) place in `species`
+    is_train: np.ndarray  # (N,) bool, the official part
+    species: np.ndarray  # (C,) readable names
+    attributes: tuple[str, ...]  # (Q,) "has_bill_shape::dagger"
+    percent: np.ndarray  # (C, Q) share of a species' photos with the attribute
+
+    @property
+    def targets(self) -> Tensor:
+        """The answers of each photo's species: (N, Q), 0 or 1."""
+        return torch.from_numpy((self.percent >= YES_PERCENT)[self.labels].astype(np.float32))
+
+    @property
+    def digest(self) -> str:
+        """Of the photos' names in their order, so that answers are not taken for those of other photos."""
+        return hashlib.sha256("\n".join([*self.paths, *self.attributes]).encode()).hexdigest()
+
+
+def birds() -> Birds:
+    """The annotations, from either layout."""
+    path = find(ANNOTATIONS, "cub")
+    return read_compact(path) if path.suffix == ".npz" else read_official(path.parent)
+
+
+def read_official(folder: Path) -> Birds:
+    """The annotations in the folder CUB_200_2011 as it is published."""
+    paths = _listed(folder / "images.txt")
+    percent = np.loadtxt(folder / "attributes" / "class_attribute_labels_continuous.txt", ndmin=2)
+    # The archive has the names of the attributes beside the folder, some copies of it have them inside.
+    places = [place / "attributes.txt" for place in (folder.parent, folder, folder / "attributes")]
+    attributes = _listed(next((place for place in places if place.exists()), places[0]))
+    labels = np.array([int(label) for label in _listed(folder / "image_class_labels.txt")]) - 1
+    is_train = np.array(_listed(folder / "train_test_split.txt")) == "1"
+    return _checked(
+        Birds(np.array(paths), labels, is_train, _species(_listed(folder / "classes.txt")), tuple(attributes), percent),
+        folder,
+    )
+
+
+def read_compact(path: Path) -> Birds:
+    """The annotations in one npz file."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return _checked(
+                Birds(
+                    file["image_path"],
+                    file["label"].astype(np.int64),
+                    file["official_train"].astype(bool),
+                    _species(file["class_name"].tolist()),
+                    tuple(file["attribute_name"].tolist()),
+                    file["class_attr_continuous_pct"],
+                ),
+                path,
+            )
+    except (KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is damaged: {error}.") from None
+
+
+def _species(names: Iterable[str]) -> np.ndarray:
+    return np.array([species_name(name) for name in names])
+
+
+def _listed(path: Path) -> list[str]:
+    """The second words of lines such as "1 001.Black_footed_Albatross", whose first words count from 1."""
+    try:
+        lines = [line.split(maxsplit=1) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except FileNotFoundError:
+        raise MissingData(f"{path} is missing: unpack the whole of CUB_200_2011.tgz there.") from None
+    if [line[0] for line in lines] != [str(i + 1) for i in range(len(lines))] or any(len(line) != 2 for line in lines):
+        raise ValueError(f"{path} is damaged: its lines are not numbered from 1 on.")
+    return [line[1].strip() for line in lines]
+
+
+def _checked(birds: Birds, source: Path) -> Birds:
+    n, shape = len(birds.paths), (len(birds.species), len(birds.attributes))
+    if not len(birds.labels) == len(birds.is_train) == n or birds.percent.shape != shape:
+        raise ValueError(
+            f"{source} is damaged: {n} photos have {len(birds.labels)} labels, and the table of attributes is "
+            f"{birds.percent.shape}, not {shape}."
+        )
+    if n == 0 or birds.labels.min() < 0 or birds.labels.max() >= shape[0]:
+        raise ValueError(f"{source} is damaged: it has labels without a species, or no photos.")
+    return birds
+
+
+def photos(birds: Birds) -> Tensor:
+    """All photos in the order of `birds.paths`: bytes (N, 3, 128, 128), from either layout."""
+    path = find(PHOTOS, "cub")
+    sources = [path / name for name in birds.paths] if path.is_dir() else _parts(path, len(birds.paths))
+    result = torch.empty(len(birds.paths), 3, SIZE, SIZE, dtype=torch.uint8)
+    with ThreadPoolExecutor() as pool:  # Pillow decodes without holding up other threads
+        for i, image in enumerate(pool.map(_decoded, sources)):
+            result[i] = torch.from_numpy(image)
+    return result
+
+
+def _parts(path: Path, n_photos: int) -> Sequence[Path | bytes]:
+    """The photos in a file of one after the other, with their lengths in the file beside it."""
+    index = path.with_suffix(".idx.npz")
+    with np.load(index, allow_pickle=False) as file:
+        ends = np.cumsum(file["length"], dtype=np.int64)
+    data = path.read_bytes()
+    if len(ends) != n_photos or ends[-1] != len(data):
+        raise ValueError(f"{path} does not fit {index.name} and the annotations: copy all files of the folder again.")
+    return [data[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def _decoded(source: Path | bytes) -> np.ndarray:
+    """A photo as (3, 128, 128)."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
+        image.draft("RGB", (2 * SIZE, 2 * SIZE))  # a JPEG is decoded no larger than needed
+        colours = image.convert("RGB")
+    if colours.size != (SIZE, SIZE):
+        colours = colours.resize((SIZE, SIZE), Image.Resampling.BICUBIC)
+    return np.array(colours).transpose(2, 0, 1)
+
+
+def query_set(birds: Birds) -> ConceptQueries:
+    return ConceptQueries([Query(attribute, wording(attribute)) for attribute in birds.attributes])
+
+
+def make_answers(
+    folder: str | Path,
+    *,
+    device: str = "cuda",
+    epochs: int = 30,
+    folds: int = 5,
+    batch_size: int = 128,
+    lr: float = 2e-3,
+    seed: int = 0,
+    build: Callable[[int], ConceptNetwork] = efficientnet_lite,
+    on_report: Callable[[ConceptReport], None] | None = None,
+) -> dict[str, Any]:
+    """Train concept networks on the photos, and write their answers and the final network into `folder`.
+
+    Photos to learn from are answered by networks trained on the other `folds`, those to measure on by one network
+    trained on all photos to learn from. No photos are left to calibrate that one on, so it takes over the calibration
+    of the cross-fitted answers: all of these are of photos their network never saw, they are five times as many as
+    the usual validation part, and answers to learn from and to measure on mean the same. Gives what is written of how
+    the answers were made, with their scores.
+    """
+    found = birds()
+    images, targets, train = photos(found), found.targets, torch.from_numpy(found.is_train)
+    settings: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr}
+
+    def make() -> ConceptNetwork:
+        return build(len(found.attributes))
+
+    def report(n_before: int, part: ConceptReport) -> None:
+        if on_report is not None:
+            on_report(replace(part, network=n_before + part.network, n_networks=folds + 1))
+
+    crossed = cross_answers(
+        make,
+        images[train],
+        targets[train],
+        found.labels[found.is_train],
+        folds=folds,
+        seed=seed,
+        device=device,
+        on_report=partial(report, 0),
+        **settings,
+    )
+    network = fresh(make, seed)
+    after = partial(report, folds)
+    train_concepts(network, images[train], targets[train], seed=seed, device=device, on_report=after, **settings)
+    network.calibration = crossed.calibration
+    with torch.no_grad():
+        test = network.calibration(raw_logits(network, images[~train]).to(network.scale)).sigmoid().cpu().numpy()
+    scores = {
+        "train": asdict(attribute_accuracy(crossed.probabilities, targets[train].numpy())),
+        "test": asdict(attribute_accuracy(test, targets[~train].numpy())),
+    }
+    made = {**settings, "folds": folds, "seed": seed, "network": network.architecture, "photos": found.digest, **scores}
+    folder = Path(folder)
+    save(folder, network, made)
+    write_answers(folder / Path(ANSWERS.path).name, crossed.probabilities, test, made)
+    return made
+
+
+def write_answers(path: Path, train: np.ndarray, test: np.ndarray, made: dict[str, Any]) -> None:
+    """Write probabilities (N, Q) of both parts, what is known of their making, and a digest of all that."""
+    # Half precision keeps three digits, which is more than these probabilities are good for.
+    parts = {"train": train.astype(np.float16), "test": test.astype(np.float16), "made": np.array(json.dumps(made))}
+    file = io.BytesIO()
+    np.savez_compressed(file, allow_pickle=False, **parts, digest=np.array(_digest(parts)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, file.getvalue())
+
+
+def read_answers(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    """Probabilities (N, Q) of both parts and how they were made."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            parts = {name: file[name] for name in ("train", "test", "made")}
+            if str(file["digest"]) != _digest(parts):
+                raise ValueError("its digest does not fit")
+        return parts["train"].astype(np.float32), parts["test"].astype(np.float32), json.loads(str(parts["made"]))
+    except (KeyError, ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is damaged: {error}. Make it again with: pursuit concepts cub") from None
+
+
+def _digest(parts: dict[str, np.ndarray]) -> str:
+    digest = hashlib.sha256(str(parts["made"]).encode())
+    for name in ("train", "test"):
+        digest.update(np.ascontiguousarray(parts[name]).tobytes())
+    return digest.hexdigest()
+
+
+def load(seed: int = 0) -> Task:
+    """The concept network's answers in the official parts; the seed changes nothing."""
+    found = birds()
+    path = find(ANSWERS, "cub")
+    train, test, made = read_answers(path)
+    n_train, n_queries = int(found.is_train.sum()), len(found.attributes)
+    shapes = (n_train, n_queries), (len(found.paths) - n_train, n_queries)
+    if (train.shape, test.shape) != shapes or made.get("photos") != found.digest:
+        raise ValueError(
+            f"{path} holds answers for other photos than those of {ANNOTATIONS.path}: make it again with: "
+            "pursuit concepts cub"
+        )
+    y = found.species[found.labels]
+    notes = {"seed": seed, "answers": made}
+    return Task("cub", query_set(found), train, y[found.is_train], test, y[~found.is_train], notes)
+
+
+INFO = TaskInfo(
+    "cub",
+    "species of birds on photos, asked by attributes that a concept network sees",
+    load,
+    n_queries=312,
+    n_classes=200,
+    n_train=5_994,
+    n_test=5_794,
+    files=(ANNOTATIONS, ANSWERS),
+)

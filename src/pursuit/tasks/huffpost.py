@@ -1,0 +1,114 @@
+"""`huffpost`: which section of the HuffPost an article is from, asked by the words of its headline and description.
+
+The articles are those up to May 2018, as in the paper, in ten sections after small ones are dropped and kindred ones
+merged. Four fifths are to learn from, a tenth to choose settings by and a tenth to measure on, always the same ones.
+The paper's authors chose the thousand words from all articles; here they come from the articles to learn from alone,
+so that those to measure on have no say in what is asked.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch.utils.data import random_split
+
+from pursuit.queries import WordQueries
+from pursuit.tasks.files import DataFile, find
+from pursuit.tasks.readers import read_jsonl
+from pursuit.tasks.task import Task, TaskInfo
+
+LAST_DATE = "2018-05-26"
+"""Of the data set's second version, which the paper used; the third goes on to 2022."""
+DROPPED = frozenset({"IMPACT", "LATINO VOICES", "EDUCATION", "COLLEGE", "GREEN", "THE WORLDPOST", "WORLDPOST", "FIFTY"})
+MERGED = {
+    "PARENTS": "PARENTING",
+    "ARTS": "ARTS & CULTURE",
+    "CULTURE & ARTS": "ARTS & CULTURE",
+    "STYLE": "STYLE & BEAUTY",
+    "TASTE": "FOOD & DRINK",
+    "HEALTHY LIVING": "HOME & LIVING",
+}
+N_CATEGORIES, N_WORDS = 10, 1000
+N_TRAIN, N_VALIDATION, N_TEST = 106_006, 13_251, 13_251
+SPLIT_SEED = 42
+
+ORIGIN = (
+    "It is the News Category Dataset, version 3, of R. Misra (CC BY 4.0), to be had at "
+    "https://www.kaggle.com/datasets/rmisra/news-category-dataset."
+)
+FILE = DataFile(
+    "huffpost/huffpost_v3.jsonl.xz",
+    sha256="dee66d5bb037faabbfdc3c150f1a7e05f50b518464e251cee22422b200bfcf18",
+    size=11_741_044,
+    alternatives=(DataFile("huffpost/News_Category_Dataset_v3.json", origin=ORIGIN),),
+    origin=ORIGIN,
+)
+
+Part = Literal["test", "validation"]
+
+
+def load(seed: int = 0, measure_on: Part = "test") -> Task:
+    """Texts (N, 1) and their sections; to choose settings, measure on "validation". The seed changes nothing."""
+    if measure_on not in get_args(Part):
+        raise ValueError(f'measure_on is "test" or "validation", not {measure_on!r}.')
+    path = find(FILE, "huffpost")
+    texts, categories = documents(path)
+    if len(texts) != N_TRAIN + N_VALIDATION + N_TEST:
+        raise ValueError(
+            f"{path} has {len(texts)} articles of the ten sections, but {N_TRAIN + N_VALIDATION + N_TEST} are "
+            f"expected. {ORIGIN}"
+        )
+    train, validation, test = split(len(texts))
+    measured = validation if measure_on == "validation" else test
+    query_set = WordQueries.from_texts(texts[train], N_WORDS, place="headline or description")
+    return Task(
+        "huffpost",
+        query_set,
+        texts[train, None],
+        categories[train],
+        texts[measured, None],
+        categories[measured],
+        notes={"file": path.name, "measure_on": measure_on},
+    )
+
+
+def documents(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
+    """The texts and sections of the articles up to LAST_DATE in the most frequent sections, in the file's order."""
+    texts, categories = [], []
+    for row in read_jsonl(path):
+        try:
+            date, category = row["date"], row["category"]
+            text = f"{row['headline']} {row['short_description']}"
+        except KeyError as missing:
+            raise ValueError(f"{path} has an article without {missing}. {ORIGIN}") from None
+        if date <= LAST_DATE and category not in DROPPED:
+            texts.append(text)
+            categories.append(MERGED.get(category, category))
+    most_frequent = {category for category, _ in Counter(categories).most_common(N_CATEGORIES)}
+    kept = np.array([category in most_frequent for category in categories], dtype=bool)
+    # Python's own texts: an array of numpy's would give each one the room of the longest
+    return np.array(texts, dtype=object)[kept], np.array(categories, dtype=str)[kept]
+
+
+def split(n_documents: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Row numbers to learn from, to choose settings by and to measure on: 80, 10 and 10 per cent."""
+    n_train, n_validation = round(0.8 * n_documents), round(0.1 * n_documents)
+    sizes = [n_train, n_validation, n_documents - n_train - n_validation]
+    rows: Any = range(n_documents)
+    parts = random_split(rows, sizes, torch.Generator().manual_seed(SPLIT_SEED))
+    train, validation, test = (np.array(part.indices, dtype=np.int64) for part in parts)
+    return train, validation, test
+
+
+INFO = TaskInfo(
+    "huffpost",
+    "the section of a news article, asked by words of its headline and description",
+    load,
+    n_queries=N_WORDS,
+    n_classes=N_CATEGORIES,
+    n_train=N_TRAIN,
+    n_test=N_TEST,
+    files=(FILE,),
+)

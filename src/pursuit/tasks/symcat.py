@@ -1,0 +1,131 @@
+"""`symcat-200`, `-300`, `-400`: patients drawn from SymCAT's table of diseases and symptoms.
+
+A patient has one disease, each one as often as any other, and every symptom with the probability the table gives it,
+independently; patients without any symptom do not come. One of the symptoms, chosen at random, is what the patient
+reports unasked. Since the table is known, exact Information Pursuit is too: `exact`.
+"""
+
+import hashlib
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pursuit.exact import IndependentIP
+from pursuit.pursuer import Labels
+from pursuit.queries import ColumnQueries, yes_no
+from pursuit.rows import GeneratedRows, Rows
+from pursuit.tasks import files
+from pursuit.tasks.files import DataFile
+from pursuit.tasks.readers import read_json
+from pursuit.tasks.task import Task, TaskInfo
+
+ORIGIN = (
+    "The probabilities are SymCAT's, published with teliov/symcat-to-synthea on GitHub; the lists of diseases are "
+    "those of mila-iqia/Casande-RL. Save them as P_percent (801 diseases x 376 symptoms), idx200, idx300 and idx400 in "
+    "symcat_table.npz, and their names in symcat_names.json."
+)
+TABLE = DataFile("symcat/symcat_table.npz", origin=ORIGIN)
+NAMES = DataFile("symcat/symcat_names.json", origin=ORIGIN)
+N_SYMPTOMS = {200: 328, 300: 349, 400: 355}
+EPOCH_PATIENTS, TEST_PATIENTS = 1_000_000, 10_000
+
+
+class Patients(GeneratedRows):
+    """Patients of a table `yes` (C, Q) of P(symptom | disease), drawn by the published rule."""
+
+    def __init__(self, classes: Labels, yes: Tensor, n_rows: int = EPOCH_PATIENTS):
+        if not bool((yes > 0).any(dim=1).all()):
+            raise ValueError("Every disease needs a symptom that it can have, or its patients never come.")
+        self.classes, self.yes, self.n_rows, self.n_queries = classes, yes, n_rows, yes.shape[1]
+        # A patient is drawn by the first symptom present, so that nobody without one is ever drawn and drawn again:
+        # P(first is j) = yes_j times the probability that none before j is present.
+        none_before = torch.cumprod(torch.cat([torch.ones(len(yes), 1), 1 - yes[:, :-1]], dim=1).double(), dim=1)
+        first = (yes * none_before).cumsum(dim=1)  # (C, Q)
+        self.comes = first[:, -1]  # (C,) P(any symptom | disease)
+        self.first_by = (first / first[:, -1:]).float()
+        self.disease_by = (self.comes.cumsum(0) / self.comes.sum()).float()
+
+    def draw(self, n: int, generator: torch.Generator) -> Rows:
+        device = generator.device
+        chance = torch.rand(2, n, generator=generator, device=device)
+        y = torch.searchsorted(self.disease_by, chance[0], right=True).clamp(max=len(self.classes) - 1)
+        first = torch.searchsorted(self.first_by[y], chance[1, :, None], right=True)  # (n, 1)
+        symptom = torch.arange(self.n_queries, device=device)
+        later = torch.rand(n, self.n_queries, generator=generator, device=device) < self.yes[y]
+        present = (symptom == first) | (later & (symptom > first))
+        lot = torch.rand(n, self.n_queries, generator=generator, device=device)
+        reported = torch.where(present, lot, -1.0).argmax(dim=1, keepdim=True)
+        return Rows(present * 2.0 - 1.0, torch.ones_like(present), y, symptom == reported)
+
+    def to(self, device: torch.device) -> "Patients":
+        moved = Patients(self.classes, self.yes.cpu(), self.n_rows)
+        for name in ("yes", "comes", "first_by", "disease_by"):
+            setattr(moved, name, getattr(moved, name).to(device))
+        return moved
+
+    def prior(self, n_classes: int) -> Tensor:
+        return (self.comes / self.comes.sum()).float()
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.yes.cpu().numpy().tobytes()).hexdigest()
+
+
+def table(n_diseases: int) -> tuple[np.ndarray, list[str], Tensor]:
+    """Names of diseases and of the symptoms any of them has, and P(symptom | disease): (C, Q)."""
+    names = read_json(files.find(NAMES))
+    with np.load(files.find(TABLE)) as arrays:
+        diseases = arrays[f"idx{n_diseases}"]
+        percent = arrays["P_percent"][diseases]
+    symptoms = percent.any(axis=0).nonzero()[0]
+    classes = np.array([names["disease_names"][i] for i in diseases])
+    return classes, [names["symptom_names"][i] for i in symptoms], torch.from_numpy(percent[:, symptoms]).float() / 100
+
+
+def load(n_diseases: int, seed: int = 0) -> Task:
+    """Patients to learn from are drawn while training; those to measure on are drawn here, from another seed."""
+    classes, symptoms, yes = table(n_diseases)
+    patients = Patients(classes, yes)
+    test = patients.draw(TEST_PATIENTS, torch.Generator().manual_seed(_test_seed(seed)))
+    assert test.opening is not None
+    return Task(
+        f"symcat-{n_diseases}",
+        query_set(symptoms),
+        patients,
+        None,
+        (test.x > 0).numpy().astype(np.int8),
+        classes[test.y.numpy()],
+        {"seed": seed, "test_patients": TEST_PATIENTS},
+        opening_test=test.opening.numpy(),
+    )
+
+
+def exact(n_diseases: int) -> IndependentIP:
+    """Information Pursuit that knows the table."""
+    classes, symptoms, yes = table(n_diseases)
+    return IndependentIP.from_yes(query_set(symptoms), classes, torch.full((len(classes),), 1 / len(classes)), yes)
+
+
+def query_set(symptoms: list[str]) -> ColumnQueries:
+    return ColumnQueries([yes_no(name, f"Do you have this symptom: {name.lower()}?") for name in symptoms])
+
+
+def _test_seed(seed: int) -> int:
+    """Far from the seeds of training, which are small or drawn from the same one."""
+    return int(np.random.SeedSequence([seed, 20230]).generate_state(1, np.uint64)[0] >> 1)
+
+
+INFOS = tuple(
+    TaskInfo(
+        f"symcat-{n}",
+        f"{n} diseases of drawn patients",
+        partial(load, n),
+        n_queries=N_SYMPTOMS[n],
+        n_classes=n,
+        n_train=EPOCH_PATIENTS,
+        n_test=TEST_PATIENTS,
+        files=(TABLE, NAMES),
+    )
+    for n in N_SYMPTOMS
+)

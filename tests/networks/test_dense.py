@@ -1,0 +1,101 @@
+"""The set network's algebra against its definition, and the layers of dense networks."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from pursuit.networks import MLP, SetNetwork
+from pursuit.networks.dense import dense_layers
+from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, yes_no
+
+YES_NO = ColumnQueries([yes_no(name) for name in "pqrs"])
+MIXED = ColumnQueries([yes_no("p"), Choice("c", "Which c?", ("r", "g", "b")), yes_no("q"), Number("n", "How many?")])
+
+
+def embedded_one_by_one(encoder: nn.Module, query_set: ColumnQueries, x: Tensor, known: Tensor) -> Tensor:
+    """(Q, width) for one row: W [a, a e, b] + c of each known answer, and zero for an unknown one."""
+    embedded = []
+    for query in range(len(query_set)):
+        features = [f for f, owner in enumerate(query_set.owner.tolist()) if owner == query]
+        total = torch.zeros(encoder.linear.out_features)  # type: ignore[union-attr, arg-type]
+        for i, f in enumerate(features):
+            a = x[f]
+            inside = torch.cat([a[None], a * encoder.embedding[f], encoder.bias[query] * (i == 0)])  # type: ignore[index]
+            total = total + encoder.linear.weight @ inside  # type: ignore[union-attr, operator]
+        embedded.append((total + encoder.linear.bias) * known[query])  # type: ignore[union-attr, operator]
+    return torch.stack(embedded)
+
+
+@pytest.mark.parametrize("query_set", [YES_NO, MIXED])
+@pytest.mark.parametrize("aggregate", ["sum", "max"])
+@given(seed=st.integers(0, 1000), share=st.sampled_from([0.0, 0.3, 0.7, 1.0]))
+def test_each_known_answer_is_embedded_as_the_paper_says(
+    query_set: ColumnQueries, aggregate: str, seed: int, share: float
+) -> None:
+    torch.manual_seed(seed)
+    encoder = SetNetwork(5, aggregate, 7, ()).trunk(query_set)[0]  # type: ignore[arg-type, index]
+    nn.init.normal_(encoder.bias)
+    x = torch.randn(3, *query_set.answer_shape)
+    known = torch.rand(3, len(query_set)) < share
+    got = encoder(query_set.encode(x, known))
+    for row in range(3):
+        each = embedded_one_by_one(encoder, query_set, x[row], known[row])
+        expected = each.sum(dim=0) if aggregate == "sum" else each.amax(dim=0)
+        torch.testing.assert_close(got[row], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "max"])
+def test_an_empty_history_is_all_zeros(aggregate: str) -> None:
+    encoder = SetNetwork(5, aggregate, 7, ()).trunk(MIXED)[0]  # type: ignore[arg-type, index]
+    nothing = torch.zeros(2, len(MIXED), dtype=torch.bool)
+    assert not encoder(MIXED.encode(torch.randn(2, *MIXED.answer_shape), nothing)).any()
+
+
+def test_the_maximum_is_below_zero_only_when_everything_is_known() -> None:
+    torch.manual_seed(0)
+    encoder = SetNetwork(5, "max", 50, ()).trunk(MIXED)[0]  # type: ignore[index]
+    x, known = torch.randn(20, *MIXED.answer_shape), torch.ones(20, len(MIXED), dtype=torch.bool)
+    assert encoder(MIXED.encode(x, known)).min() < 0
+    known[:, 1] = False
+    assert encoder(MIXED.encode(x, known)).min() >= 0
+
+
+@pytest.mark.parametrize(("norm", "kind"), [("layer", nn.LayerNorm), ("batch", nn.BatchNorm1d)])
+def test_hidden_layers_are_normalised_as_asked(norm: str, kind: type[nn.Module]) -> None:
+    querier, _ = SetNetwork(5, "max", 7, (8, 6), norm=norm).build(YES_NO, 3, True)  # type: ignore[arg-type]
+    norms = [m for m in querier.modules() if isinstance(m, nn.LayerNorm | nn.BatchNorm1d)]
+    assert [type(m) for m in norms] == [kind, kind]
+
+
+def test_the_papers_medical_network_has_its_size() -> None:
+    with torch.device("meta"):
+        querier, classifier = SetNetwork(aggregate="max", norm="batch").build(YES_NO, 3, True)
+    trunk = 4 * 401 + 402 * 100 + 100 + (100 * 2000 + 3 * 2000) + (2000 * 500 + 3 * 500)
+    assert sum(p.numel() for p in querier.parameters()) == trunk + 501 * 4
+    assert sum(p.numel() for p in classifier.parameters()) == trunk + 501 * 3
+
+
+def test_layers_are_linear_normalised_and_cut_off() -> None:
+    kinds = [type(layer) for layer in dense_layers(3, (5, 4), dropout=0.1)]
+    assert kinds == [nn.Linear, nn.LayerNorm, nn.ReLU, nn.Dropout] * 2
+    assert dense_layers(3, (), dropout=0.1) == []
+
+
+def test_an_mlp_without_hidden_layers_is_linear() -> None:
+    querier, classifier = MLP(()).build(YES_NO, 3, True)
+    encoded = torch.randn(2, *YES_NO.input_shape)
+    torch.testing.assert_close(querier(2 * encoded), 2 * querier(encoded) - querier(0 * encoded))
+    assert classifier(encoded).shape == (2, 3)
+    assert not list(MLP(()).trunk(YES_NO).parameters())
+
+
+def test_settings_that_do_not_fit_are_refused() -> None:
+    for query_set in (ColumnQueries([yes_no("p")], mask=False), PatchQueries((1, 8, 8), 2)):
+        with pytest.raises(ValueError, match="mask=True"):
+            SetNetwork().build(query_set, 3, False)
+    with pytest.raises(ValueError, match="'sum' or 'max', not by 'mean'"):
+        SetNetwork(aggregate="mean")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'layer' or 'batch', not by 'group'"):
+        SetNetwork(norm="group")  # type: ignore[arg-type]
