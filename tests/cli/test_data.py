@@ -21,7 +21,7 @@ from pursuit.tasks import TASKS
 from pursuit.tasks.files import DataFile
 from pursuit.tasks.task import Task, TaskInfo
 
-data = importlib.import_module("pursuit.cli.data")  # the package has the commands themselves by that name
+data = importlib.import_module("pursuit.cli.data")
 
 
 class Ended(NamedTuple):

@@ -72,7 +72,7 @@ def test_a_saved_network_answers_as_before(build: Callable[[], ConceptNetwork], 
 
 
 def test_what_cannot_be_loaded_is_told(build: Callable[[], ConceptNetwork], tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="holds no concept network: concepts.json is missing"):
+    with pytest.raises(FileNotFoundError, match=r"holds no concept network: concepts\.json is missing"):
         load(tmp_path)
     save(tmp_path, build())
     with pytest.raises(ValueError, match="give load\\(\\) a build function"):

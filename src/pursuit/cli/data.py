@@ -14,12 +14,12 @@ from pursuit.screen import err, escaped, out, print_json
 from pursuit.tasks import TASKS, files
 from pursuit.tasks.files import DataFile
 
-data = typer.Typer(help="The data files of the tasks: list, get, verify.", no_args_is_help=True)
+commands = typer.Typer(help="The data files of the tasks: list, get, verify.", no_args_is_help=True)
 
 STYLES = {"good": "green", "damaged": "bold red", "absent": "dim", "unchecked": "yellow"}
 
 
-@data.command("list")
+@commands.command("list")
 def list_files(as_json: AsJson = False) -> None:
     """List the tasks with their files: which are there, their size, and where."""
     tasks: list[dict[str, Any]] = [
@@ -40,7 +40,7 @@ def list_files(as_json: AsJson = False) -> None:
     out.print("To fetch what is absent: pursuit data get TASK. To see the folders: pursuit data where.", soft_wrap=True)
 
 
-@data.command()
+@commands.command()
 def get(
     tasks: Annotated[list[str], typer.Argument(help="Names of tasks (see `pursuit data list`).", metavar="TASK...")],
     as_json: AsJson = False,
@@ -64,7 +64,7 @@ def get(
         raise typer.Exit(1)
 
 
-@data.command()
+@commands.command()
 def verify(
     tasks: Annotated[
         list[str] | None, typer.Argument(help="Names of tasks; by default all.", metavar="[TASK...]")
@@ -97,7 +97,7 @@ def verify(
         raise typer.Exit(1)
 
 
-@data.command()
+@commands.command()
 def where(as_json: AsJson = False) -> None:
     """Show the folders that files are looked for in, in order; the last is where they are fetched to."""
     rows: list[dict[str, Any]] = [

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,10 +66,7 @@ def train_concepts(
         images, wanted = images.to(place), targets.to(place).float()
         wanted = wanted * (1 - label_smoothing) + label_smoothing / 2
         optimizer = _optimizer(network, lr, weight_decay)
-        schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimizer,
-            lambda step: min(1.0, (step + 1) / (WARMUP * n_steps + 1)) * 0.5 * (1 + math.cos(math.pi * step / n_steps)),
-        )
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, partial(_share_of_rate, n_steps=n_steps))
         for epoch in range(epochs):
             total = torch.zeros((), device=place)
             for rows in torch.randperm(len(images), device=place).split(batch_size):
@@ -106,6 +104,11 @@ def _optimizer(network: ConceptNetwork, lr: float, weight_decay: float) -> torch
             decay = weight_decay if is_matrix else 0.0
             groups.append({"params": parameters, "lr": lr * share, "weight_decay": decay})
     return torch.optim.AdamW([group for group in groups if group["params"]], fused=True)
+
+
+def _share_of_rate(step: int, n_steps: int) -> float:
+    """A short rise, then half a cosine down to zero."""
+    return min(1.0, (step + 1) / (WARMUP * n_steps + 1)) * 0.5 * (1 + math.cos(math.pi * step / n_steps))
 
 
 def augment(images: Tensor, size: int | None = None) -> Tensor:

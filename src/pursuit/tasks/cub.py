@@ -200,37 +200,25 @@ def make_answers(
     """
     found = birds()
     images, targets, train = photos(found), found.targets, torch.from_numpy(found.is_train)
-    settings: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr}
-
-    def make() -> ConceptNetwork:
-        return build(len(found.attributes))
+    shown, wanted = images[train], targets[train]
+    settings: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "seed": seed}
+    make = partial(build, len(found.attributes))
 
     def report(n_before: int, part: ConceptReport) -> None:
         if on_report is not None:
             on_report(replace(part, network=n_before + part.network, n_networks=folds + 1))
 
-    crossed = cross_answers(
-        make,
-        images[train],
-        targets[train],
-        found.labels[found.is_train],
-        folds=folds,
-        seed=seed,
-        device=device,
-        on_report=partial(report, 0),
-        **settings,
-    )
-    network = fresh(make, seed)
-    after = partial(report, folds)
-    train_concepts(network, images[train], targets[train], seed=seed, device=device, on_report=after, **settings)
+    first, last = partial(report, 0), partial(report, folds)
+    labels = found.labels[found.is_train]
+    crossed = cross_answers(make, shown, wanted, labels, folds=folds, device=device, on_report=first, **settings)
+    network = train_concepts(fresh(make, seed), shown, wanted, device=device, on_report=last, **settings)
     network.calibration = crossed.calibration
-    with torch.no_grad():
-        test = network.calibration(raw_logits(network, images[~train]).to(network.scale)).sigmoid().cpu().numpy()
+    test = crossed.calibration(raw_logits(network, images[~train])).sigmoid().numpy()
     scores = {
-        "train": asdict(attribute_accuracy(crossed.probabilities, targets[train].numpy())),
+        "train": asdict(attribute_accuracy(crossed.probabilities, wanted.numpy())),
         "test": asdict(attribute_accuracy(test, targets[~train].numpy())),
     }
-    made = {**settings, "folds": folds, "seed": seed, "network": network.architecture, "photos": found.digest, **scores}
+    made = {**settings, "folds": folds, "network": network.architecture, "photos": found.digest, **scores}
     folder = Path(folder)
     save(folder, network, made)
     write_answers(folder / Path(ANSWERS.path).name, crossed.probabilities, test, made)
