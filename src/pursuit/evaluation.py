@@ -1,8 +1,8 @@
 """How good a pursuer is: accuracy against number of queries, its area, and what happens at a stopping rule."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -46,6 +46,8 @@ class Evaluation:
     """Mean accuracy over 1 to the last number of queries."""
     accuracy_all_answers: float
     stop: AtStop | None
+    trade_off: list[AtStop] = field(default_factory=list)
+    """What further stopping rules give on the same chains: length against accuracy."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -59,32 +61,35 @@ def evaluate(
     max_queries: int | None = None,
     device: str = "cpu",
     batch_rows: int | None = None,
+    trade_off: Sequence[StoppingRule] = (),
 ) -> Evaluation:
-    """Ask every row until everything (or `max_queries`) is answered, and look back for the stopping rule.
+    """Ask every row until everything (or `max_queries`) is answered, and look back for the stopping rules.
 
-    Rows go a bounded batch at a time. At the stopping rule, `max_queries` bounds what is asked, answered or not. A
+    Rows go a bounded batch at a time. At a stopping rule, `max_queries` bounds what is asked, answered or not. A
     pursuer that is a module computes on `device` and is back where it was afterwards.
     """
     if len(rows) == 0:
         raise ValueError("There are no rows to measure on: at least one is needed.")
     n_queries = len(pursuer.query_set)
     longest = n_queries if max_queries is None else min(max_queries, n_queries)
-    rule = None if stop is None else stop | Budget(longest)
+    stops = [rule for rule in (stop, *trade_off) if rule is not None]
+    rules = [rule | Budget(longest) for rule in stops]
     right_by_n, right_with_all = torch.zeros(longest + 1, dtype=torch.double), 0.0
     stopped: list[Tensor] = []
     with placed(pursuer, device) as place:
         batch_rows = batch_rows or (GPU_BATCH_ROWS if place.type == "cuda" else BATCH_ROWS)
         for start in range(0, len(rows), batch_rows):
             part = rows.take(torch.arange(start, min(start + batch_rows, len(rows)))).to(place)
-            right, at_stop = _evaluate_batch(pursuer, part, rule, longest)
+            right, at_stop = _evaluate_batch(pursuer, part, rules, longest)
             right_by_n += right.sum(dim=0)
             all_answers = pursuer.log_posterior(History(part.x, part.available, part.available))
             right_with_all += _right(all_answers, part.y).sum().item()
             stopped.append(at_stop)
     accuracy = (right_by_n / len(rows)).tolist()
     auc = sum(accuracy[1:]) / max(1, len(accuracy) - 1)
-    summary = _summary(stop, torch.cat(stopped)) if stop else None
-    return Evaluation(len(rows), n_queries, accuracy, auc, right_with_all / len(rows), summary)
+    found = [_summary(rule, at_stop) for rule, at_stop in zip(stops, torch.cat(stopped, dim=1), strict=True)]
+    first, others = (None, found) if stop is None else (found[0], found[1:])
+    return Evaluation(len(rows), n_queries, accuracy, auc, right_with_all / len(rows), first, others)
 
 
 @contextmanager
@@ -102,28 +107,28 @@ def placed(pursuer: Pursuer, device: str) -> Iterator[torch.device]:
         pursuer.to("cpu").to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
 
 
-def _evaluate_batch(pursuer: Pursuer, rows: Rows, stop: StoppingRule | None, longest: int) -> tuple[Tensor, Tensor]:
-    """Whether each row is right after k answers (B, longest + 1), and (queries, asked, right, confidence) at the stop
-    (B, 4)."""
+def _evaluate_batch(pursuer: Pursuer, rows: Rows, rules: Sequence[StoppingRule], longest: int) -> tuple[Tensor, Tensor]:
+    """Whether each row is right after k answers (B, longest + 1), and (queries, asked, right, confidence) where each
+    of the rules stops (rules, B, 4)."""
     n_rows = len(rows)
     right = torch.zeros(n_rows, longest + 1)
-    at_stop = torch.zeros(n_rows, 4)
-    has_stopped = torch.zeros(n_rows, dtype=torch.bool)
+    at_stop = torch.zeros(len(rules), n_rows, 4)
+    has_stopped = torch.zeros(len(rules), n_rows, dtype=torch.bool)
     last_known = torch.zeros(n_rows, dtype=torch.long)
-    memory = stop.start(n_rows, rows.x.device) if stop else None
+    memories = [rule.start(n_rows, rows.x.device) for rule in rules]
     for n_asked, turn in enumerate(pursue(pursuer, rows.x, rows.available, _Revealed(longest), rows.opening)):
         r = turn.rows.cpu()
         known = turn.n_queries.cpu()
         is_right = _right(turn.log_posterior, rows.y[turn.rows]).float().cpu()
         right[r, known], last_known[r] = is_right, known
-        if stop and memory is not None:
-            asked = torch.full_like(turn.rows, n_asked)
-            enough, memory = stop.step(memory, turn.log_posterior, asked, turn.n_queries)
-            now = (enough | ~turn.goes_on).cpu() & ~has_stopped[r]
-            confidence = turn.log_posterior.max(dim=1).values.exp().float().cpu()
-            seen = torch.stack([known.float(), asked.cpu().float(), is_right, confidence], dim=1)
-            at_stop[r[now]], has_stopped[r[now]] = seen[now], True
-            memory = memory[turn.goes_on]
+        asked = torch.full_like(turn.rows, n_asked)
+        confidence = turn.log_posterior.max(dim=1).values.exp().float().cpu()
+        seen = torch.stack([known.float(), asked.cpu().float(), is_right, confidence], dim=1)
+        for i, rule in enumerate(rules):
+            enough, memory = rule.step(memories[i], turn.log_posterior, asked, turn.n_queries)
+            now = (enough | ~turn.goes_on).cpu() & ~has_stopped[i, r]
+            at_stop[i, r[now]], has_stopped[i, r[now]] = seen[now], True
+            memories[i] = memory[turn.goes_on]
     # A row that has no more answers believes on what it believed last.
     beyond = torch.arange(longest + 1) > last_known[:, None]
     return torch.where(beyond, right.gather(1, last_known[:, None]), right), at_stop

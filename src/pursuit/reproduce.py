@@ -23,6 +23,7 @@ from pursuit.evaluation import evaluate, wilson_interval
 from pursuit.figures import accuracy_curve
 from pursuit.provenance import provenance
 from pursuit.rows import GeneratedRows, Rows
+from pursuit.stopping import Confidence, Stability
 from pursuit.tasks import TASKS, Task, symcat
 from pursuit.tasks.recipes import PUBLISHED, Recipe
 from pursuit.training import Report
@@ -31,6 +32,12 @@ N_CHAINS = 3
 SHOWN_BUDGETS = (5, 10, 20)
 CHOOSING_SEED = 1_000_003
 """Added to the seed of tasks that draw their rows, where settings are chosen: other rows than those of the results."""
+
+TRADE_OFF = (
+    *(Confidence(level) for level in (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)),
+    *(Stability(epsilon, n) for epsilon in (0.1, 0.01, 0.001) for n in (1, 3)),
+)
+"""Accuracy against length, as the paper draws it: by varying the stopping rule."""
 
 Progress = Callable[[str], AbstractContextManager[Callable[[Report], None]]]
 
@@ -133,7 +140,7 @@ def _measure(run: Run, model: VIPClassifier, task: Task) -> dict[str, Any]:
     rows = model.rows(task.X_test, task.y_test, opening=task.opening_test)
     stop = model._stopping_rule()
     longest = run.curve_queries or model.max_queries
-    vip = evaluate(model.model_, rows, stop, longest, run.device)
+    vip = evaluate(model.model_, rows, stop, longest, run.device, trade_off=TRADE_OFF)
     random_order = evaluate(RandomOrder(model.model_, seed=0), rows, None, longest, run.device)
     found: dict[str, Any] = {
         "vip": vip.to_dict(),

@@ -151,6 +151,13 @@ def photos(birds: Birds) -> Tensor:
     return result
 
 
+def photo(birds: Birds, rows: np.ndarray, number: int) -> np.ndarray:
+    """The photo (128, 128, 3) of one of some `rows` of birds."""
+    path, row = find(PHOTOS, "cub"), int(rows[number])
+    source = path / str(birds.paths[row]) if path.is_dir() else _parts(path, len(birds.paths))[row]
+    return _decoded(source).transpose(1, 2, 0)
+
+
 def _parts(path: Path, n_photos: int) -> Sequence[Path | bytes]:
     """The photos in a file of one after the other, with their lengths in the file beside it."""
     index = path.with_suffix(".idx.npz")
@@ -268,12 +275,13 @@ def load(seed: int = 0) -> Task:
         )
     y = found.species[found.labels]
     notes = {"seed": seed, "answers": made}
-    return Task("cub", query_set(found), train, y[found.is_train], test, y[~found.is_train], notes)
+    picture = partial(photo, found, (~found.is_train).nonzero()[0])
+    return Task("cub", query_set(found), train, y[found.is_train], test, y[~found.is_train], notes, picture=picture)
 
 
 INFO = TaskInfo(
     "cub",
-    "species of birds on photos, asked by attributes that a concept network sees",
+    "birds on photos, by attributes a network sees",
     load,
     n_queries=312,
     n_classes=200,

@@ -104,7 +104,7 @@ def split(n_documents: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 INFO = TaskInfo(
     "huffpost",
-    "the section of a news article, asked by words of its headline and description",
+    "sections of news articles, by words",
     load,
     n_queries=N_WORDS,
     n_classes=N_CATEGORIES,

@@ -1,0 +1,53 @@
+"""`pursuit concepts`: train the networks that answer the queries of a task from its photos."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from pursuit.cli.app import AsJson, Seed
+from pursuit.concepts import ConceptReport
+from pursuit.screen import err, out, print_json
+from pursuit.tasks import cub, files
+
+
+def concepts(
+    task: Annotated[str, typer.Argument(help="The task: cub is the only one of its kind.", metavar="TASK")],
+    to: Annotated[Path | None, typer.Option("--out", help="Folder to write; by default the cache folder.")] = None,
+    epochs: Annotated[int, typer.Option(help="Passes over the photos.", min=1)] = 30,
+    folds: Annotated[int, typer.Option(help="Networks for the photos to learn from.", min=2)] = 5,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cuda",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Train concept networks on a task's photos and write their answers, which the task is made of.
+
+    Photos to learn from are answered by networks that did not see them, those to measure on by a network trained on all
+    photos to learn from.
+    """
+    if task != cub.INFO.name:
+        raise ValueError(f"'{task}' is not answered by a concept network: only {cub.INFO.name} is.")
+    folder = to or files.cache_folder() / Path(cub.ANSWERS.path).parent
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("loss {task.fields[loss]:.4f}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err) as progress:
+        bar = progress.add_task("concept networks", total=(folds + 1) * epochs, loss=float("nan"))
+
+        def on_report(report: ConceptReport) -> None:
+            done = (report.network - 1) * report.n_epochs + report.epoch
+            title = f"concept network {report.network} of {report.n_networks}"
+            progress.update(bar, completed=done, description=title, loss=report.loss)
+
+        made = cub.make_answers(folder, device=device, epochs=epochs, folds=folds, seed=seed, on_report=on_report)
+    if as_json:
+        print_json(made)
+        return
+    for part in ("train", "test"):
+        scores = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in made[part].items())
+        out.print(f"Photos of the {part} part: {scores}", highlight=False, soft_wrap=True)
+    out.print(f"Written into {folder}. Next: pursuit reproduce {task}", highlight=False, soft_wrap=True)
