@@ -1,13 +1,21 @@
-"""What tests share: one hypothesis profile, a tiny world of three diseases, and pursuers that need no training."""
+"""What tests share: where data lie, one hypothesis profile, a tiny world of three diseases, and pursuers that need no
+training."""
 
+import importlib.util
+import os
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
+from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import settings
 from torch import Tensor
 
@@ -17,10 +25,66 @@ from pursuit.networks import MLP
 from pursuit.pursuer import Pursuer
 from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, QuerySet, yes_no
 from pursuit.rows import Rows
+from pursuit.tasks import TASKS, Task, cifar
+from pursuit.tasks.files import cache_folder, locate
 from pursuit.vip import VIP
+
+ROOT = Path(__file__).parent.parent
+SHARED_DATA, OWN_CACHE = ROOT.parent / "shared" / "data", ROOT / ".cache" / "data"
+# Set before any test is collected, for some look for their data at once.
+if SHARED_DATA.is_dir():
+    os.environ.setdefault("PURSUIT_DATA", str(SHARED_DATA))
+os.environ.setdefault("PURSUIT_CACHE", str(OWN_CACHE))
 
 settings.register_profile("pursuit", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("pursuit")
+
+
+@pytest.fixture(scope="session")
+def cifar10_folder() -> Path:
+    """CIFAR-10 as it is published. The compact copy is unpacked into the cache, which takes a minute, and stays."""
+    if found := locate(cifar.CIFAR10.files[0]):
+        return found.path.parent
+    script = Path(os.environ.get("PURSUIT_DATA", "")) / "unpack.py"
+    if not script.is_file() or not (script.parent / "cifar10" / "labels.npz").exists():
+        pytest.skip("CIFAR-10 is not below $PURSUIT_DATA, in the official layout or the compact one")
+    place = cache_folder() / "cifar10" / cifar.CIFAR10.folders[0]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if place.is_relative_to(OWN_CACHE):
+        (OWN_CACHE.parent / ".gitignore").write_text("*\n")
+    with FileLock(place.parent / ".unpacking.lock"):  # tests run in several processes
+        if not place.exists():
+            with tempfile.TemporaryDirectory(dir=place.parent) as temporary:
+                _unpack_cifar10(script, Path(temporary))
+                (Path(temporary) / "cifar10" / place.name).rename(place)
+    return place
+
+
+def _unpack_cifar10(script: Path, into: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "dont_write_bytecode", True)  # the data folder is only read
+        spec = importlib.util.spec_from_file_location("unpack", script)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    module.unpack_cifar10(into)
+
+
+@pytest.fixture(scope="session")
+def real_task(request: pytest.FixtureRequest) -> Callable[[str], Task]:
+    """Loads a task, once a session; skips the test where its data are not on the machine."""
+
+    @cache
+    def load(name: str) -> Task:
+        if name == "cifar10":
+            request.getfixturevalue("cifar10_folder")
+        missing = [file.path for file in TASKS[name].files if locate(file) is None]
+        if missing:
+            pytest.skip(f"{missing[0]} is not below $PURSUIT_DATA or $PURSUIT_CACHE")
+        return TASKS[name].load(0)
+
+    return load
 
 
 @dataclass(frozen=True)

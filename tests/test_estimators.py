@@ -14,10 +14,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from pursuit import Budget, Confidence, PatchQueries, VIPClassifier
+from pursuit import Budget, Confidence, PatchQueries, VIPClassifier, estimators
 from pursuit.estimators import default_stages
 from pursuit.networks import MLP
+from pursuit.queries import ColumnQueries, yes_no
 from pursuit.stages import Stage
+from pursuit.tasks.symcat import Patients
+from pursuit.training import train
 
 QUICK = {"network": MLP((32,)), "stages": [Stage(60, batch_size=32)]}
 
@@ -216,3 +219,155 @@ def test_training_leaves_torch_as_it_was(fitted: VIPClassifier) -> None:
     torch.manual_seed(1)
     VIPClassifier(random_state=0, network=MLP((4,)), stages=[Stage(1)]).fit(X, y)
     assert torch.equal(torch.rand(1), expected)
+
+
+# Openings
+
+
+def opened_patients(seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """The messy little table, with about a third of the answers given unasked."""
+    X, y = patients(seed=seed)
+    return X, y, np.random.default_rng(seed).random(X.shape) < 0.35
+
+
+def test_given_answers_are_never_asked(fitted: VIPClassifier) -> None:
+    X, y, opening = opened_patients(seed=1)
+    chains = fitted.explain(X, Budget(4), opening=opening)
+    exists = opening & X.notna().to_numpy()
+    for chain, given in zip(chains, exists, strict=True):
+        opened = {step.query for step in chain.opening}
+        assert opened == set(np.flatnonzero(given))
+        assert not opened & {step.query for step in chain.steps}
+        assert len(chain) == 4 - len(opened)  # all that is left
+    np.testing.assert_allclose(
+        np.stack([chain.posterior for chain in fitted.explain(X, opening=opening)]),
+        fitted.predict_proba(X, opening=opening),
+        atol=1e-6,
+    )
+    assert [chain.prediction for chain in fitted.explain(X, opening=opening)] == fitted.predict(
+        X, opening=opening
+    ).tolist()
+    evaluation = fitted.evaluate(X, y, "budget=1", opening=opening)
+    assert evaluation.stop is not None
+    assert evaluation.stop.mean_asked == np.mean([not given.all() for given in exists])
+
+
+def test_no_opening_is_one_that_gives_nothing(fitted: VIPClassifier) -> None:
+    X, y, opening = opened_patients(seed=1)
+    nothing = np.zeros_like(opening)
+    np.testing.assert_array_equal(fitted.predict_proba(X, opening=nothing), fitted.predict_proba(X))
+    assert fitted.evaluate(X, y, opening=nothing) == fitted.evaluate(X, y)
+    np.testing.assert_array_equal(
+        fitted.predict_proba(X, opening=opening), fitted.predict_proba(X, opening=opening.tolist())
+    )
+
+
+def test_everything_given_leaves_nothing_to_ask(fitted: VIPClassifier) -> None:
+    X, _, _ = opened_patients()
+    X = X[X.notna().all(axis=1)]
+    chains = fitted.explain(X, opening=np.ones(X.shape, dtype=bool))
+    assert all(len(chain) == 0 and len(chain.opening) == 4 for chain in chains)
+
+
+def test_training_starts_from_the_opening(tmp_path: Path) -> None:
+    """The label is in one column. Where it is given, the others are all that is asked."""
+    X, y, _ = opened_patients()
+    opening = np.zeros(X.shape, dtype=bool)
+    opening[:, :2] = True
+    plan = {"network": MLP((16,)), "stages": [Stage(20, batch_size=32)]}
+    model = VIPClassifier(random_state=0, **plan).fit(X, y, opening=opening, folder=tmp_path)
+    assert model.score(X, y) <= 1
+    asked = {step.query for chain in model.explain(X, Budget(2), opening=opening) for step in chain.steps}
+    assert asked <= {1, 2, 3}  # and where the second column is missing, it may be asked in vain
+    again = VIPClassifier(random_state=0, **plan)
+    with pytest.raises(ValueError, match="other rows"):
+        again.fit(X, y, folder=tmp_path, resume=True)  # the opening is part of the rows
+    again.fit(X, y, opening=opening, folder=tmp_path, resume=True)
+    np.testing.assert_array_equal(again.predict_proba(X, opening=opening), model.predict_proba(X, opening=opening))
+
+
+@pytest.mark.parametrize("shape", [(120,), (120, 3), (119, 4), (4, 120), (1, 4), (120, 4, 1)])
+def test_openings_of_another_shape_are_refused(fitted: VIPClassifier, shape: tuple[int, ...]) -> None:
+    X, y = patients()
+    wrong = np.zeros(shape, dtype=bool)
+    message = r"opening says for every row and query .* shape \(120, 4\) is expected"
+    for refused in (
+        lambda: fitted.predict(X, opening=wrong),
+        lambda: fitted.predict_proba(X, opening=wrong),
+        lambda: fitted.explain(X, opening=wrong),
+        lambda: fitted.evaluate(X, y, opening=wrong),
+        lambda: VIPClassifier(**QUICK).fit(X, y, opening=wrong),
+    ):
+        with pytest.raises(ValueError, match=message):
+            refused()
+
+
+# Generated rows
+
+DISEASES = torch.tensor([[0.9, 0.1, 0.6, 0.0], [0.1, 0.8, 0.6, 0.1], [0.05, 0.05, 0.5, 0.9]])
+SYMPTOMS = ColumnQueries([yes_no(name) for name in ("fever", "rash", "cough", "itch")])
+PATIENTS = Patients(["flu", "measles", "eczema"], DISEASES, n_rows=400)
+
+
+def drawing(**changes: Any) -> VIPClassifier:
+    plan = {"network": MLP((16,)), "stages": [Stage(8, batch_size=32)], "random_state": 0}
+    return VIPClassifier(SYMPTOMS, **{**plan, **changes})
+
+
+def drawn(n: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rows = PATIENTS.draw(n, torch.Generator().manual_seed(99))
+    assert rows.opening is not None
+    return (rows.x > 0).int().numpy(), np.array(PATIENTS.classes)[rows.y.numpy()], rows.opening.numpy()
+
+
+def test_patients_drawn_while_training_are_learnt_from() -> None:
+    X, y, opening = drawn()
+    model = drawing().fit(PATIENTS)
+    assert model.classes_.tolist() == ["flu", "measles", "eczema"]
+    assert np.mean(model.predict(X, opening=opening) == y) > 0.75
+    torch.testing.assert_close(model.model_.log_prior.exp(), PATIENTS.prior(3))
+    again = drawing().fit(PATIENTS)
+    np.testing.assert_array_equal(again.predict_proba(X, opening=opening), model.predict_proba(X, opening=opening))
+
+
+def test_drawn_patients_are_held_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimators, "HELD_OUT_MOST", 300)
+    reports: list[Any] = []
+    held = drawing(held_out=0.1, stages=[Stage(2, batch_size=32)]).fit(PATIENTS, on_report=reports.append)
+    assert all(report.held_out_loss is not None for report in reports)
+    X, y, opening = drawn()
+    assert np.mean(held.predict(X, opening=opening) == y) > 0.5
+
+
+def test_training_on_drawn_patients_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killing(report: Any) -> None:
+        if report.step == 60:
+            raise KeyboardInterrupt
+
+    always = {"checkpoint_seconds": 0.0}
+    monkeypatch.setattr(estimators, "train", lambda *given, **options: train(*given, **options, **always))
+    monkeypatch.setattr("pursuit.training.CHECKPOINT_PAUSE", 0)
+    whole = drawing().fit(PATIENTS, folder=tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        drawing().fit(PATIENTS, folder=tmp_path / "killed", on_report=killing)
+    reports: list[Any] = []
+    resumed = drawing().fit(PATIENTS, folder=tmp_path / "killed", resume=True, on_report=reports.append)
+    assert reports[0].step == 60
+    for name, tensor in whole.model_.state_dict().items():
+        assert torch.equal(resumed.model_.state_dict()[name], tensor)
+    others = Patients(PATIENTS.classes, DISEASES.flip(0), n_rows=400)
+    with pytest.raises(ValueError, match="cannot be resumed"):
+        drawing().fit(others, folder=tmp_path / "killed", resume=True)
+
+
+def test_drawn_rows_bring_everything_along() -> None:
+    _, y, opening = drawn(400)
+    message = "bring labels and openings along, and need the query_set"
+    with pytest.raises(ValueError, match=message):
+        drawing().fit(PATIENTS, y)
+    with pytest.raises(ValueError, match=message):
+        drawing().fit(PATIENTS, opening=opening)
+    with pytest.raises(ValueError, match=message):
+        VIPClassifier(**QUICK).fit(PATIENTS)
+    with pytest.raises(ValueError, match="The rows answer 4 queries, but the query_set has 1"):
+        VIPClassifier(ColumnQueries([yes_no("fever")]), **QUICK).fit(PATIENTS)

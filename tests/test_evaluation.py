@@ -6,10 +6,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 from pursuit.chains import Chains, explain
-from pursuit.evaluation import Evaluation, evaluate, wilson_interval
+from pursuit.evaluation import Evaluation, evaluate, placed, wilson_interval
 from pursuit.history import History
 from pursuit.pursuer import Pursuer
 from pursuit.queries import ColumnQueries, yes_no
@@ -218,3 +218,65 @@ def test_wilson_intervals_lie_around_the_share(share: float, n: int) -> None:
     assert 0 <= low <= share + 1e-12
     assert share - 1e-12 <= high <= 1
     assert high - low <= 2 * 1.96 * 0.5 / n**0.5
+
+
+@pytest.mark.parametrize("device", ["cpu", "auto"])
+def test_the_device_changes_no_figure(make_columns: Any, make_rows: Any, make_vip: Any, device: str) -> None:
+    query_set = make_columns(["yes_no", "choice", "number"])
+    model, rows = make_vip(query_set), make_rows(query_set, 40, missing=0.2, opened=0.2)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    if device == "auto" and torch.cuda.is_available():
+        pytest.skip("a GPU computes with less precision")
+    assert evaluate(model, rows, Confidence(0.7), device=device) == evaluate(model, rows, Confidence(0.7))
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert not model.training
+
+
+class Moved(nn.Module):
+    """Notes where it is sent, and goes nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[str] = []
+
+    def to(self, *places: Any, **options: Any) -> "Moved":  # type: ignore[override]
+        self.sent += [str(place) for place in (*places, *options.values())]
+        return self
+
+
+@pytest.mark.filterwarnings("ignore:.*CUDA is not available")
+def test_a_module_goes_to_its_device_and_back_whatever_happens() -> None:
+    moved: Any = Moved()
+    with placed(moved, "cuda") as place:
+        assert place.type == "cuda"
+        assert moved.sent == ["cuda", "torch.channels_last"]
+    assert moved.sent[2:] == ["cpu", "torch.contiguous_format"]
+    moved.sent.clear()
+    with pytest.raises(ZeroDivisionError), placed(moved, "cuda"):
+        _ = 1 / 0
+    assert moved.sent[2:] == ["cpu", "torch.contiguous_format"]
+
+
+def test_what_is_no_module_stays_where_it_is(world: Any, in_order: Any) -> None:
+    with placed(in_order(world.query_set), "cuda") as place:
+        assert place.type == "cpu"
+    moved: Any = Moved()
+    with placed(moved, "cpu") as place:
+        assert place.type == "cpu"
+    assert not moved.sent
+
+
+@given(seed=SEEDS, missing=SHARES, opened=SHARES, cut=st.sampled_from([None, 1, 3]))
+def test_rules_of_a_trade_off_are_measured_as_if_alone(
+    make_columns: Any, make_rows: Any, make_vip: Any, seed: int, missing: float, opened: float, cut: int | None
+) -> None:
+    query_set = make_columns(["yes_no", "choice", "number", "yes_no"])
+    model, rows = make_vip(query_set, seed=seed), make_rows(query_set, 12, seed, missing, opened)
+    rules = [Confidence(0.6), Budget(2), Stability(0.1), Confidence(0.6)]
+    together = evaluate(model, rows, Budget(1), cut, trade_off=rules)
+    alone = [evaluate(model, rows, rule, cut) for rule in (Budget(1), *rules)]
+    assert [together.stop, *together.trade_off] == [one.stop for one in alone]
+    assert together.accuracy_by_n_queries == alone[0].accuracy_by_n_queries
+    without = evaluate(model, rows, None, cut, trade_off=rules)
+    assert without.stop is None
+    assert without.trade_off == together.trade_off

@@ -329,7 +329,7 @@ def test_nothing_is_cut_off(n_steps: int, classes: tuple[str, ...]) -> None:
     chain = make_chain(n_steps, classes, answers, LONG_QUESTION)
     figure = answer_chain(chain, title="A title that is much longer than so small a figure is wide")
     axes = figure.axes[0]
-    assert np.asarray(axes.images[0].get_array()).shape == (n_steps + 1, min(10, len(classes)))
+    assert np.asarray(axes.images[0].get_array()).shape == (min(n_steps, 40) + 1, min(10, len(classes)))
     assert_nothing_cut_off(figure)
     boxes = [label.get_window_extent() for label in axes.get_yticklabels()]  # from the first row down
     assert all(lower.y1 <= upper.y0 for upper, lower in pairwise(boxes))
@@ -338,3 +338,43 @@ def test_nothing_is_cut_off(n_steps: int, classes: tuple[str, ...]) -> None:
 def test_at_least_one_class_is_shown() -> None:
     with pytest.raises(ValueError, match="At least one class"):
         answer_chain(make_chain(1), top=0)
+    with pytest.raises(ValueError, match="At least one class and one step"):
+        answer_chain(make_chain(1), max_steps=0)
+
+
+@pytest.mark.parametrize(
+    ("n_steps", "max_steps", "numbers"), [(9, 4, 4), (9, 9, 9), (9, 1, 1), (100, 40, 40), (0, 5, 0)]
+)
+def test_long_answer_chains_are_thinned_and_keep_their_numbers(n_steps: int, max_steps: int, numbers: int) -> None:
+    chain = make_chain(n_steps, n_given=1)
+    figure = answer_chain(chain, max_steps=max_steps)
+    axes = figure.axes[0]
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels[:2] == ["given: Was it given?  yes", "start"]
+    shown = [int(label.split(".")[0]) for label in labels[2:]]
+    assert len(shown) == numbers
+    assert shown == sorted(set(shown))
+    if numbers:
+        assert shown[-1] == n_steps
+    if numbers > 1:
+        assert shown[0] == 1
+    cells = np.asarray(axes.images[0].get_array())
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    order = [chain.classes.index(name) for name in names]
+    beliefs = [chain.prior, *(chain.steps[n - 1].posterior for n in shown)]
+    np.testing.assert_allclose(cells, np.stack([belief.numpy()[order] for belief in beliefs]), rtol=1e-6)
+    assert_nothing_cut_off(figure)
+
+
+@pytest.mark.parametrize("n_steps", [0, 2, 30])
+def test_a_picture_stands_beside_the_chain(n_steps: int, tmp_path: Path) -> None:
+    picture = np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8)
+    figure = answer_chain(make_chain(n_steps), tmp_path / "bird.png", title="a bird", picture=picture)
+    photo, axes = figure.axes
+    np.testing.assert_array_equal(np.asarray(photo.images[0].get_array()), picture)
+    assert len(axes.get_yticklabels()) == n_steps + 1
+    alone = answer_chain(make_chain(n_steps), title="a bird")
+    assert figure.get_size_inches()[0] > alone.get_size_inches()[0]
+    assert photo.get_position().x1 <= axes.get_position().x0
+    assert (tmp_path / "bird.png").exists()
+    assert_nothing_cut_off(figure)

@@ -52,59 +52,6 @@ def one_step(sampler: Sampler, pursuer: Pursuer) -> tuple[Rows, Tensor, Tensor]:
     return rows, history.known.clone(), history.asked.clone()
 
 
-# Rows
-
-
-@given(n_rows=st.integers(1, 9), sizes=st.lists(st.integers(0, 12), min_size=1, max_size=8), seed=SEEDS)
-def test_every_pass_goes_through_all_rows_once(n_rows: int, sizes: list[int], seed: int) -> None:
-    rows = Rows(torch.rand(n_rows, 2), torch.ones(n_rows, 2).bool(), torch.arange(n_rows))
-    stream = ShuffledRows(rows, torch.Generator().manual_seed(seed))
-    drawn: list[int] = []
-    for size in sizes:
-        part = stream.next(size)
-        assert len(part) == size
-        assert torch.equal(part.x, rows.x[part.y])
-        drawn += part.y.tolist()
-    for start in range(0, len(drawn), n_rows):
-        once = drawn[start : start + n_rows]
-        assert len(set(once)) == len(once)
-
-
-def test_passes_come_in_different_orders() -> None:
-    rows = Rows(torch.zeros(30, 1), torch.ones(30, 1).bool(), torch.arange(30))
-    stream = ShuffledRows(rows, torch.Generator().manual_seed(0))
-    assert stream.next(30).y.tolist() != stream.next(30).y.tolist()
-
-
-@given(n_rows=st.integers(1, 9), before=st.integers(0, 30), after=st.integers(1, 30), seed=SEEDS)
-def test_a_stream_goes_on_from_its_state(n_rows: int, before: int, after: int, seed: int) -> None:
-    rows = Rows(torch.zeros(n_rows, 1), torch.ones(n_rows, 1).bool(), torch.arange(n_rows))
-    generator = torch.Generator().manual_seed(seed)
-    stream = ShuffledRows(rows, generator)
-    stream.next(before)
-    state, randomness = stream.state(), generator.get_state()
-    wanted = stream.next(after).y
-    other = torch.Generator().manual_seed(seed + 1)
-    again = ShuffledRows(rows, other)
-    again.next(3)
-    other.set_state(randomness)
-    again.load_state(state)
-    assert torch.equal(other.get_state(), randomness)
-    assert torch.equal(again.next(after).y, wanted)
-    assert torch.equal(other.get_state(), generator.get_state())
-
-
-def test_rows_take_their_opening_along(make_columns: Any, make_rows: Any) -> None:
-    rows = make_rows(make_columns(KINDS), 5, missing=0.3, opened=0.3)
-    part = rows.take(torch.tensor([3, 1]))
-    assert len(part) == 2
-    for one, whole in ((part.x, rows.x), (part.available, rows.available), (part.opening, rows.opening)):
-        assert torch.equal(one, whole[[3, 1]])
-    assert torch.equal(part.start().known, part.opening)
-    moved = rows.to(torch.device("meta"))
-    assert {t.device.type for t in (moved.x, moved.available, moved.y, moved.opening)} == {"meta"}
-
-
 # Random histories
 
 
@@ -279,17 +226,19 @@ def test_a_finished_chain_starts_anew_with_the_next_row(make_columns: Any, make_
         assert len(set(seen[start : start + 50])) == len(seen[start : start + 50])
 
 
-def test_a_chain_with_nothing_left_to_ask_starts_anew(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+def test_a_chain_with_nothing_left_to_ask_waits_for_its_end(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
     query_set = make_columns(["yes_no", "choice", "number"])
     rows = make_rows(query_set, 20)
     rows = numbered(Rows(rows.x, rows.available, rows.y, torch.tensor([[True, False, True]]).expand(20, -1)))
     sampler = make_sampler(CarriedHistories(99, random_share=0), rows, 10)
     assert sampler.max_queries == 3
-    passes = [one_step(sampler, make_vip(query_set)) for _ in range(4)]
-    for (drawn, _, asked), (following, _, _) in pairwise(passes):
-        assert torch.equal(asked, rows.opening[:10])  # one query is left, so that the next step has another row
-        assert (drawn.y != following.y).any()
-    assert sorted(torch.cat([drawn.y for drawn, _, _ in passes[:2]]).tolist()) == list(range(20))
+    passes = [one_step(sampler, make_vip(query_set)) for _ in range(9)]
+    for (drawn, _, asked), (following, _, asked_then) in pairwise(passes):
+        same = drawn.y == following.y
+        assert (asked | rows.opening[:10]).equal(asked)  # what was given is never forgotten
+        assert asked_then[same].all()  # one query was left, and is asked in the first step
+        assert torch.equal(asked_then[~same], rows.opening[:10][~same])
+    assert set(torch.cat([drawn.y for drawn, _, _ in passes]).tolist()) == set(range(20))
 
 
 @pytest.mark.parametrize("n_steps", [0, 1, 5, 23])
@@ -321,6 +270,37 @@ def test_a_share_of_the_batch_is_random(make_columns: Any, make_rows: Any, make_
         counts = torch.bincount(asked[500:].sum(dim=1))
         assert len(counts) == 7  # random ones are of all lengths, whatever the chains'
         assert chi_square(counts) < 22.5  # 99.9 % with 6 degrees of freedom
+
+
+@pytest.mark.parametrize("skew", [0.5, 1.0, 3.0])
+def test_random_lengths_are_skewed_as_wanted(skew: float, world: Any) -> None:
+    """A length is at most k where u**skew is below (k + 1) / (Q + 1)."""
+    n = 20_000
+    sampler = make_sampler(CarriedHistories(1, random_share=0.999, random_skew=skew), world.rows, n)
+    lengths = sampler.draw(world.pursuer).history.asked[-sampler.n_random :].sum(dim=1)  # type: ignore[attr-defined]
+    counts = torch.bincount(lengths, minlength=5)
+    assert len(counts) == 5
+    cumulative = (torch.arange(1, 6) / 5) ** (1 / skew)
+    expected = torch.diff(cumulative, prepend=torch.zeros(1)) * len(lengths)
+    assert float(((counts - expected) ** 2 / expected).sum()) < 18.5  # 99.9 % with 4 degrees of freedom
+
+
+@pytest.mark.parametrize("skew", [0, -1, float("nan")])
+def test_impossible_skews_are_refused(skew: float) -> None:
+    with pytest.raises(ValueError, match="random_skew is the power of a share, above 0"):
+        CarriedHistories(random_skew=skew)
+
+
+@given(seed=SEEDS)
+def test_carried_chains_keep_their_opening(make_columns: Any, make_rows: Any, make_vip: Any, seed: int) -> None:
+    query_set = make_columns(KINDS)
+    rows, model = numbered(make_rows(query_set, 9, seed, missing=0.2, opened=0.3)), make_vip(query_set)
+    sampler = make_sampler(CarriedHistories(3, random_share=0.5), rows, 8, seed)
+    for _ in range(6):
+        drawn, known, asked = one_step(sampler, model)
+        opened = rows.start().asked[drawn.y]
+        assert (known & opened).equal(opened)
+        assert (asked & opened).equal(opened)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1, 1.5, float("nan")])

@@ -5,13 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pursuit.version import __version__
+
 SOURCE = Path(__file__).parent.parent / "src" / "pursuit"
 # fmt: off
 ORDER = [
     "version", "provenance", "queries", "history", "stopping", "networks", "pursuer", "chains", "vip", "rows",
     "augmentation", "histories", "exact", "stages", "checkpoints", "logs", "training", "evaluation", "concepts",
     "saving", "session",
-    "estimators", "baselines", "tasks", "figures", "progress", "demo", "reproduce", "screen", "cli",
+    "estimators", "baselines", "tasks", "figures", "progress", "demo", "reproduce", "screen", "cli", "__main__",
 ]
 # fmt: on
 
@@ -57,9 +59,14 @@ assert torch.equal(state, torch.get_rng_state()) and threads == torch.get_num_th
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_the_package_is_the_program() -> None:
+    done = subprocess.run([sys.executable, "-m", "pursuit", "--version"], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == __version__
+
+
 def test_every_source_file_has_its_tests() -> None:
     tests = {path.stem.removeprefix("test_") for path in Path(__file__).parent.rglob("test_*.py")}
     untested = (
-        {path.stem for path in SOURCE.rglob("*.py")} - tests - {"__init__", "version", "queryset", "task", "demo"}
+        {path.stem for path in SOURCE.rglob("*.py")} - tests - {"__init__", "__main__", "version", "queryset", "demo"}
     )
     assert not untested

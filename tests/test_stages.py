@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
-from pursuit.histories import RandomHistories
-from pursuit.stages import AdamW, Stage, paper_stage
+from pursuit.augmentation import Shifts
+from pursuit.histories import RandomHistories, RolledOutHistories
+from pursuit.stages import PAPER_ADAM, SGD, Adam, AdamW, Stage, paper_stage
 
 
 def test_schedules() -> None:
@@ -23,7 +25,19 @@ def test_schedules() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"epochs": 0}, {"batch_size": 0}, {"tau": (1.0, 0.0)}, {"average": 1.0}, {"warmup": 1.0}, {"tau_share": 0}],
+    [
+        {"epochs": 0},
+        {"batch_size": 0},
+        {"tau": (1.0, 0.0)},
+        {"average": 1.0},
+        {"warmup": 1.0},
+        {"tau_share": 0},
+        {"tau_share": 1.1},
+        {"label_smoothing": 1.0},
+        {"label_smoothing": -0.1},
+        {"average": -0.1},
+        {"tau": (0.0, 1.0)},
+    ],
 )
 def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"must|needs|share"):
@@ -38,3 +52,34 @@ def test_paper_stage_has_the_papers_schedules() -> None:
     lrs = [stage.lr_at(round(n * epoch), n_steps) for n in (0, 25, 50, 100)]
     assert lrs == pytest.approx([1e-4, 0.5e-4, 0, 1e-4], abs=1e-7)
     assert [stage.tau_at(round(n * epoch), n_steps) for n in (0, 250)] == pytest.approx([1.0, 0.6], abs=1e-3)
+
+
+def test_paper_stage_takes_the_settings_of_a_task() -> None:
+    shifts = Shifts(4, mirror=True)
+    stage = paper_stage(
+        RolledOutHistories(20), 200, SGD(0.01, 0.9), period=None, batch_size=64, tau_share=0.25, augment=shifts
+    )
+    assert stage.augment is shifts
+    assert stage.n_steps(6400) == 200 * 100
+    assert stage.lr_at(10_000, 20_000) == pytest.approx(0.005)  # half way down the one wave
+    assert [stage.tau_at(n, 20_000) for n in (0, 2500, 5000, 19_999)] == pytest.approx([1.0, 0.6, 0.2, 0.2])
+    assert (stage.average, stage.warmup, stage.label_smoothing) == (0, 0, 0)
+
+
+def test_optimizers_are_built_with_their_settings() -> None:
+    weights = [torch.zeros(2, requires_grad=True)]
+    adam = PAPER_ADAM.build(weights)
+    assert isinstance(adam, torch.optim.Adam)
+    assert (adam.defaults["lr"], adam.defaults["amsgrad"]) == (1e-4, True)
+    assert Adam().build(weights).defaults["amsgrad"] is False
+    decaying = AdamW(1e-3, 0.05).build(weights)
+    assert isinstance(decaying, torch.optim.AdamW)
+    assert (decaying.defaults["lr"], decaying.defaults["weight_decay"]) == (1e-3, 0.05)
+    descent = SGD(0.01, 0.8).build(weights)
+    assert isinstance(descent, torch.optim.SGD)
+    assert (descent.defaults["lr"], descent.defaults["momentum"]) == (0.01, 0.8)
+
+
+def test_a_stage_has_at_least_one_step() -> None:
+    assert Stage(1e-6).n_steps(100) == 1
+    assert Stage(0.5, batch_size=10).n_steps(100) == 5

@@ -128,6 +128,16 @@ def test_rules_join_into_one() -> None:
     assert str(rule) == "budget=5,confidence=0.9,stability=0.1x2"
 
 
+@pytest.mark.parametrize("rule", [Budget(5), Confidence(0.9), Stability(0.1, 2)])
+def test_the_same_rule_again_changes_nothing(rule: StoppingRule) -> None:
+    assert rule | rule is rule
+    joined = rule | Budget(7)
+    assert joined | rule is joined
+    assert joined | Budget(7) is joined
+    assert str(joined | Budget(7)) == f"{rule},budget=7"
+    assert rule | type(rule)(1) == AnyOf((rule, type(rule)(1)))  # type: ignore[call-arg]
+
+
 @pytest.mark.parametrize(
     ("kind", "values", "sentence"),
     [

@@ -52,6 +52,8 @@ class AugmentedRows:
 
     def next(self, n: int) -> Rows:
         rows = self.stream.next(n)
+        if n == 0:
+            return rows
         return replace(rows, x=self.augment(rows.x, self.generator))
 
     def state(self) -> dict[str, Tensor]:

@@ -279,6 +279,8 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(X, GeneratedRows):
             if self.query_set is None or y is not None or opening is not None:
                 raise ValueError("Generated rows bring labels and openings along, and need the query_set they are for.")
+            if X.n_queries != len(self.query_set):
+                raise ValueError(f"The rows answer {X.n_queries} queries, but the query_set has {len(self.query_set)}.")
             self.classes_, self.n_features_in_ = np.asarray(X.classes), X.n_queries
             return self.query_set, X
         X = self._validated(X, reset=True)

@@ -110,28 +110,29 @@ def placed(pursuer: Pursuer, device: str) -> Iterator[torch.device]:
 def _evaluate_batch(pursuer: Pursuer, rows: Rows, rules: Sequence[StoppingRule], longest: int) -> tuple[Tensor, Tensor]:
     """Whether each row is right after k answers (B, longest + 1), and (queries, asked, right, confidence) where each
     of the rules stops (rules, B, 4)."""
-    n_rows = len(rows)
-    right = torch.zeros(n_rows, longest + 1)
-    at_stop = torch.zeros(len(rules), n_rows, 4)
-    has_stopped = torch.zeros(len(rules), n_rows, dtype=torch.bool)
-    last_known = torch.zeros(n_rows, dtype=torch.long)
-    memories = [rule.start(n_rows, rows.x.device) for rule in rules]
+    n_rows, device = len(rows), rows.x.device
+    right = torch.zeros(n_rows, longest + 1, device=device)
+    at_stop = torch.zeros(len(rules), n_rows, 4, device=device)
+    has_stopped = torch.zeros(len(rules), n_rows, dtype=torch.bool, device=device)
+    last_known = torch.zeros(n_rows, dtype=torch.long, device=device)
+    memories = [rule.start(n_rows, device) for rule in rules]
     for n_asked, turn in enumerate(pursue(pursuer, rows.x, rows.available, _Revealed(longest), rows.opening)):
-        r = turn.rows.cpu()
-        known = turn.n_queries.cpu()
-        is_right = _right(turn.log_posterior, rows.y[turn.rows]).float().cpu()
+        r, known = turn.rows, turn.n_queries
+        is_right = _right(turn.log_posterior, rows.y[r]).float()
         right[r, known], last_known[r] = is_right, known
-        asked = torch.full_like(turn.rows, n_asked)
-        confidence = turn.log_posterior.max(dim=1).values.exp().float().cpu()
-        seen = torch.stack([known.float(), asked.cpu().float(), is_right, confidence], dim=1)
+        asked = torch.full_like(r, n_asked)
+        confidence = turn.log_posterior.max(dim=1).values.exp().float()
+        seen = torch.stack([known.float(), asked.float(), is_right, confidence], dim=1)
+        stayed = turn.goes_on.nonzero()[:, 0]
         for i, rule in enumerate(rules):
-            enough, memory = rule.step(memories[i], turn.log_posterior, asked, turn.n_queries)
-            now = (enough | ~turn.goes_on).cpu() & ~has_stopped[i, r]
-            at_stop[i, r[now]], has_stopped[i, r[now]] = seen[now], True
-            memories[i] = memory[turn.goes_on]
+            enough, memory = rule.step(memories[i], turn.log_posterior, asked, known)
+            now = (enough | ~turn.goes_on) & ~has_stopped[i, r]
+            at_stop[i, r] = torch.where(now[:, None], seen, at_stop[i, r])
+            has_stopped[i, r] |= now
+            memories[i] = memory[stayed]
     # A row that has no more answers believes on what it believed last.
-    beyond = torch.arange(longest + 1) > last_known[:, None]
-    return torch.where(beyond, right.gather(1, last_known[:, None]), right), at_stop
+    beyond = torch.arange(longest + 1, device=device) > last_known[:, None]
+    return torch.where(beyond, right.gather(1, last_known[:, None]), right).cpu(), at_stop.cpu()
 
 
 class _Revealed(StoppingRule):

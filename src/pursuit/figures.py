@@ -194,7 +194,7 @@ def _draw_patches(axes: "Axes", chain: Chain, query_set: PatchQueries, x: Tensor
     """The image as seen after n steps, the patch asked last outlined; all of it for n = 0."""
     from matplotlib.patches import Rectangle
 
-    known = torch.zeros(1, len(query_set), device=query_set.ones.device)
+    known = torch.zeros(1, len(query_set), device=query_set.rows_covered.device)
     for step in (*chain.opening, *chain.steps[:n]):
         if step.answer is not None:
             known[0, step.query] = 1

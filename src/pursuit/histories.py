@@ -85,9 +85,10 @@ class RolledOutHistories:
 class CarriedHistories:
     """Biased histories for the price of one forward pass: every row carries its own chain on from step to step.
 
-    A chain starts anew with a fresh row after `max_queries` queries, so that its length is uniform on 0..max_queries
-    - 1. The share `random_share` of each batch has random histories instead, which keep the classifier good off the
-    beaten track. Queries are those chosen while training, dropout included, by weights a few steps older than the next.
+    A chain starts anew with a fresh row after `max_queries` steps, so that its length is uniform on 0..max_queries - 1;
+    one with nothing left to ask waits till then. The share `random_share` of each batch has random histories instead,
+    which keep the classifier good off the beaten track. Queries are those chosen while training, dropout included, by
+    weights a few steps older than the next.
     """
 
     max_queries: int | None = None
@@ -167,8 +168,9 @@ class _CarriedSampler(Sampler):
         self.n_random, self.random_skew = round(batch_size * settings.random_share), settings.random_skew
         self.rows = stream.next(batch_size - self.n_random)
         self.history = self.rows.start()
-        # Chains begin at different ages, lest all rows of a batch be at the same step.
-        self.age = self._lengths(len(self.rows), self.max_queries - 1)
+        # Chains begin at different ages, lest all rows of a batch be at the same step. Ages follow from nothing but the
+        # number of steps, so that they are kept in main memory, where looking at them does not hold up a GPU.
+        self.age = self._lengths(len(self.rows), self.max_queries - 1).cpu()
 
     def draw(self, pursuer: Pursuer) -> Batch:
         if not self.n_random:
@@ -184,9 +186,10 @@ class _CarriedSampler(Sampler):
 
     def advance(self, query: Tensor) -> None:
         history = self.history.ask(query[: len(self.rows)], self.rows.available)
-        self.age = self.age + 1
-        done = ((self.age >= self.max_queries) | history.asked.all(dim=1)).nonzero()[:, 0]
-        fresh = self.stream.next(len(done))
+        age = self.age + 1
+        ended = (age >= self.max_queries).nonzero()[:, 0]
+        done = ended.to(history.known.device)
+        fresh = self.stream.next(len(ended))
         start = fresh.start()
         x, available, y, known, asked = (
             old.index_copy(0, done, new)
@@ -198,7 +201,7 @@ class _CarriedSampler(Sampler):
                 (history.asked, start.asked),
             )
         )
-        self._set(x, available, y, known, asked, self.age.index_fill(0, done, 0))
+        self._set(x, available, y, known, asked, age.index_fill(0, ended, 0))
 
     def _set(self, x: Tensor, available: Tensor, y: Tensor, known: Tensor, asked: Tensor, age: Tensor) -> None:
         self.rows, self.history, self.age = Rows(x, available, y), History(x, known, asked), age
@@ -215,4 +218,4 @@ class _CarriedSampler(Sampler):
         }
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        self._set(**state)
+        self._set(**{**state, "age": state["age"].cpu()})

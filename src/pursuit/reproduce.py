@@ -60,11 +60,10 @@ class Run:
 
     def load(self, seed: int) -> Task:
         info = TASKS[self.task]
-        if not self.to_choose_by:
-            task = info.load(seed)
-        elif isinstance((task := info.load(seed + CHOOSING_SEED)).X_train, GeneratedRows):
-            pass  # other test rows are other rows
-        else:
+        task = info.load(seed)
+        if self.to_choose_by and isinstance(task.X_train, GeneratedRows):
+            task = info.load(seed + CHOOSING_SEED)  # other test rows are other rows
+        elif self.to_choose_by:
             task = task.to_choose_by()
         options = self.recipe.query_options
         return replace(task, query_set=task.query_set.with_options(**options)) if options else task

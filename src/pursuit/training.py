@@ -316,7 +316,7 @@ class _Trainer:
         for norm in norms:
             norm.reset_running_stats()
             norm.momentum = None  # a plain mean over all batches
-        for _ in range(REFRESH_STEPS):
+        for _ in range(min(REFRESH_STEPS, max(10, self.step))):  # a short stage needs no longer refreshment
             rows, history = self._draw()
             _, query = self.module(history.x, history.known, history.asked, rows.available, rows.y, 1.0)
             self.sampler.advance(query)

@@ -226,3 +226,37 @@ def test_a_config_goes_through_json() -> None:
     assert again.to_config() == query_set.to_config()
     assert again.queries == query_set.queries
     assert again.input_shape == query_set.input_shape == (3, 8, 9)
+
+
+@given(threshold=st.sampled_from([1, 25.5, 127.5, 255]), pixels=st.lists(st.integers(0, 255), min_size=1, max_size=8))
+def test_with_a_threshold_pixels_are_dark_or_bright(threshold: float, pixels: list[int]) -> None:
+    query_set = PatchQueries((1, 1, len(pixels)), size=1, low=0, high=255, threshold=threshold)
+    wanted = [1.0 if pixel >= threshold else -1.0 for pixel in pixels]
+    assert query_set.answers(np.array([pixels], dtype=np.uint8)).x.flatten().tolist() == wanted
+    x = query_set.blank()[0]
+    for query, pixel in enumerate(pixels):
+        query_set.tell(x, query, pixel)  # a person's pixels count as those of an image
+    assert x.flatten().tolist() == wanted
+
+
+@pytest.mark.parametrize("threshold", [0, -1, 256, float("nan")])
+def test_thresholds_beyond_the_pixels_are_refused(threshold: float) -> None:
+    with pytest.raises(ValueError, match="threshold between dark and bright lies between 0 and 255"):
+        PatchQueries((1, 2, 2), size=1, low=0, high=255, threshold=threshold)
+
+
+def test_options_are_changed_one_by_one() -> None:
+    query_set = PatchQueries((1, 4, 4), size=2, stride=2, low=0, high=255, threshold=100)
+    config = query_set.to_config()
+    plain = query_set.with_options(mask=False)
+    assert isinstance(plain, PatchQueries)
+    assert plain.to_config() == {**config, "mask": False}
+    assert plain.input_shape == (1, 4, 4)
+    assert query_set.to_config() == config
+    assert query_set.with_options().to_config() == config
+    assert len(query_set.with_options(size=1, stride=1)) == 16
+    assert query_set.with_options(threshold=None).to_config()["threshold"] is None
+    with pytest.raises(ValueError, match=r"has no option 'masks', only image_shape, size, stride, low, high, mask"):
+        query_set.with_options(masks=False)
+    with pytest.raises(ValueError, match="does not fit an image"):
+        query_set.with_options(size=5)

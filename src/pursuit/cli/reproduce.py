@@ -32,7 +32,9 @@ def reproduce(
     tau: Annotated[
         str | None, typer.Option(help="Ablation: temperature at the beginning and the end, as in 1.0:0.2.")
     ] = None,
-    curve: Annotated[int | None, typer.Option(help="How far the curve goes; by default to all queries.", min=1)] = None,
+    curve: Annotated[
+        int | None, typer.Option(help="How far to measure; by default as far as the recipe asks.", min=1)
+    ] = None,
     validation: Annotated[
         bool, typer.Option("--validation", help="Measure on held-out training rows, to choose settings by.")
     ] = False,

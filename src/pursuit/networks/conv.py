@@ -145,13 +145,16 @@ class _PatchScores(nn.Module):
     def __init__(self, query_set: PatchQueries, channels: tuple[int, ...], overall: nn.Module):
         super().__init__()
         deep = [block[-1] for block in (channels[i : i + 2] for i in range(0, len(channels), 2))]
-        self.up = nn.ModuleList(_convolution(below + here, here) for here, below in pairwise(deep))
+        # Made narrow before it is enlarged: the convolution of the large map is what costs.
+        self.narrow = nn.ModuleList(_convolution(below, here) for here, below in pairwise(deep))
+        self.join = nn.ModuleList(_convolution(2 * here, here) for here in deep[:-1])
         # A patch's score is read off all the pixels the patch covers.
         self.local = nn.Conv2d(deep[0], 1, query_set.size, stride=query_set.stride)
         self.overall = overall
 
     def forward(self, maps: list[Tensor]) -> Tensor:
         decoded = maps[-2]
-        for skip, convolution in zip(maps[-3::-1], reversed(self.up), strict=True):
-            decoded = convolution(torch.cat([F.interpolate(decoded, size=skip.shape[2:], mode="nearest"), skip], dim=1))
+        for skip, narrow, join in zip(maps[-3::-1], reversed(self.narrow), reversed(self.join), strict=True):
+            enlarged = F.interpolate(narrow(decoded), size=skip.shape[2:], mode="nearest")
+            decoded = join(torch.cat([enlarged, skip], dim=1))
         return self.local(decoded).flatten(1) + self.overall(maps[-1])

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from pursuit.queries.queryset import Answers, Query, QuerySet
@@ -22,7 +21,8 @@ class PatchQueries(QuerySet):
     for an unknown one.
     """
 
-    ones: Tensor
+    rows_covered: Tensor
+    columns_covered: Tensor
 
     def __init__(
         self,
@@ -66,7 +66,14 @@ class PatchQueries(QuerySet):
             for row in range(0, stride * self.grid[0], stride)
             for column in range(0, stride * self.grid[1], stride)
         )
-        self.register_buffer("ones", torch.ones(1, 1, size, size), persistent=False)
+        # Which rows of pixels each row of patches lies on (grid height, H), and the same for columns (grid width, W)
+        for name, n_patches, n_pixels in (
+            ("rows_covered", self.grid[0], height),
+            ("columns_covered", self.grid[1], width),
+        ):
+            first, pixel = stride * torch.arange(n_patches)[:, None], torch.arange(n_pixels)
+            covered = (pixel >= first) & (pixel < first + size)
+            self.register_buffer(name, covered.float(), persistent=False)
 
     def answers(self, data: Any) -> Answers:
         """Read images (N, C, H, W), (N, H, W) or flattened (N, C*H*W)."""
@@ -112,10 +119,8 @@ class PatchQueries(QuerySet):
 
     def _cover(self, patches: Tensor) -> Tensor:
         """How many of the patches (B, Q) lie on each pixel: (B, 1, H, W)."""
-        _, height, width = self.image_shape
-        times = F.conv_transpose2d(patches.view(-1, 1, *self.grid), self.ones.to(patches.dtype), stride=self.stride)
-        # Strides that do not fit leave a margin nobody can ask for.
-        return F.pad(times, (0, width - times.shape[3], 0, height - times.shape[2]))
+        across = patches.view(-1, *self.grid) @ self.columns_covered.to(patches.dtype)  # (B, grid height, W)
+        return (self.rows_covered.T.to(patches.dtype) @ across).to(patches.dtype)[:, None]
 
     def encode(self, x: Tensor, known: Tensor) -> Tensor:
         seen = self.pixels(known.to(x.dtype))  # (B, 1, H, W)

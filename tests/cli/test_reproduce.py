@@ -1,0 +1,131 @@
+"""`pursuit reproduce` as it is met on the command line."""
+
+import contextlib
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pursuit import reproduce as module
+from pursuit.cli import main
+from pursuit.cli.reproduce import _changed
+from pursuit.histories import CarriedHistories, RandomHistories
+from pursuit.networks import SetNetwork
+from pursuit.reproduce import HEADER
+from pursuit.tasks.recipes import find_recipe
+
+SHORT = ("--effort", "0.01", "--device", "cpu")
+
+
+@pytest.fixture(autouse=True)
+def one_chain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures take longer than the little training here."""
+    monkeypatch.setattr(module, "N_CHAINS", 1)
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The program's `main` in this process: what it printed, and how it ended."""
+    printed, complained = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(folder),
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(complained),
+    ):
+        patch.setattr(sys, "argv", ["pursuit", "reproduce", *arguments])
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return subprocess.CompletedProcess(list(arguments), code, printed.getvalue(), complained.getvalue())
+
+
+def json_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 1
+    return json.loads(done.stdout)
+
+
+def test_digits_from_beginning_to_end(tmp_path: Path) -> None:
+    told = json_of(run(tmp_path, "digits", *SHORT, "--curve", "8", "--seeds", "2", "--json"))
+    folder = tmp_path / "results" / "digits-fast-effort-0.01"
+    assert json.loads((folder / "results.json").read_text()) == told
+    assert [seed["seed"] for seed in told["seeds"]] == [0, 1]
+    assert all(len(seed["vip"]["accuracy_by_n_queries"]) == 9 for seed in told["seeds"])
+    assert told["options"] == ["effort 0.01"]
+    again = run(tmp_path, "digits", *SHORT, "--curve", "8", "--seeds", "2")
+    assert again.returncode == 0
+    assert again.stderr.count("already measured") == 2
+    assert again.stdout.startswith(HEADER)
+    titles, _, row = again.stdout.splitlines()[:3]
+    assert row.count(" | ") == titles.count(" | ") == 11
+    assert row == (folder / "row.md").read_text().splitlines()[2]
+    assert f"Written into {folder.relative_to(tmp_path)}" in again.stdout
+
+
+def test_first_seed_validation_and_folder(tmp_path: Path) -> None:
+    arguments = ("digits", *SHORT, "--curve", "4", "--validation", "--json")
+    told = json_of(run(tmp_path, *arguments, "--first-seed", "7"))
+    assert [seed["seed"] for seed in told["seeds"]] == [7]
+    assert told["measured_on"] != "test rows"
+    assert (told["seeds"][0]["n_train"], told["seeds"][0]["n_test"]) == (1293, 144)
+    assert (tmp_path / "results" / "digits-fast-effort-0.01-validation" / "seed-7" / "result.json").exists()
+    named = json_of(run(tmp_path, *arguments, "--out", "elsewhere"))
+    assert (tmp_path / "elsewhere" / "results.json").exists()
+    assert named["seeds"][0]["seed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["mnistt"], "'mnistt' is no task: choose one of animals, digits, mnist"),
+        (["digits", "--recipe", "paper"], "digits has no recipe 'paper', only fast"),
+        (["digits", "--sampling", "random"], "--sampling is one of irs, sbs, irs+sbs, not 'random'"),
+        (["muzhi", "--network", "conv"], "--network is one of set, masked, not 'conv'"),
+        (["mnist", "--network", "set"], "not for image patches"),
+        (["digits", "--tau", "1.0"], "--tau is written START:END, as in 1.0:0.2, not '1.0'"),
+        (["digits", "--tau", "hot:cold"], "--tau is written START:END"),
+        (["digits", "--tau", "1:0"], "tau must be above 0"),
+        (["digits", "--device", "tpu", "--effort", "0.01"], "The device is one of cpu, cuda, mps, auto, not 'tpu'"),
+    ],
+)
+def test_mistakes_get_one_sentence(tmp_path: Path, arguments: list[str], message: str) -> None:
+    done = run(tmp_path, *arguments)
+    assert done.returncode == 1
+    assert message in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert not list(tmp_path.rglob("result*.json"))
+
+
+@pytest.mark.parametrize("wrong", [("--seeds", "0"), ("--effort", "0"), ("--curve", "0"), ("--first-seed", "-1")])
+def test_numbers_out_of_range_are_refused(tmp_path: Path, wrong: tuple[str, str]) -> None:
+    done = run(tmp_path, "digits", *wrong)
+    assert done.returncode == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_data_are_told_before_anything_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path / "cache"))
+    done = run(tmp_path, "muzhi", *SHORT)
+    assert done.returncode == 1
+    assert "There is no muzhi/muzhi.json.gz below" in done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_options_are_put_into_words() -> None:
+    recipe = find_recipe("muzhi")
+    assert _changed(recipe, 1.0, None, None, None) == (recipe, [])
+    changed, options = _changed(recipe, 0.5, "irs+sbs", "set", "0.9:0.1")
+    assert options == ["irs+sbs", "set network", "tau 0.9 to 0.1", "effort 0.5"]
+    assert isinstance(changed.network, SetNetwork)
+    assert [type(stage.histories) for stage in changed.stages] == [RandomHistories, CarriedHistories]
+    assert all(stage.tau == (0.9, 0.1) for stage in changed.stages)
+    epochs = [sum(stage.epochs for stage in one.stages) for one in (recipe, changed)]
+    assert epochs[1] == pytest.approx(0.5 * epochs[0])

@@ -1,0 +1,119 @@
+"""MuZhi and Dxy: what patients said by themselves, what they were asked, and what nobody spoke of."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pursuit.queries import Choice
+from pursuit.tasks import Task, dialogues
+from pursuit.tasks.dialogues import CANNOT_SAY
+from pursuit.tasks.files import MissingData, locate
+from pursuit.tasks.readers import read_json
+
+CONVERSATIONS = {
+    "symptoms": ["ke", "re", "tu"],
+    "symptoms_en_unofficial": ["cough", "fever", "vomiting"],
+    "diseases": ["gan", "fu"],
+    "diseases_en_unofficial": {"gan": "a cold", "fu": "diarrhoea", "xu": "spoken of by nobody"},
+    "train": [
+        {"disease": "gan", "explicit": {"ke": True}, "implicit": {"re": False}},
+        {"disease": "fu", "explicit": {"tu": True, "ke": False}, "implicit": {"ke": True}},
+        {"disease": "fu", "explicit": {}, "implicit": {"tu": True}},
+    ],
+    "test": [{"disease": "gan", "explicit": {"re": True}, "implicit": {}}],
+}
+
+
+def write(folder: Path, name: str, content: Any) -> None:
+    (folder / name).mkdir(parents=True)
+    (folder / name / f"{name}.json.gz").write_bytes(gzip.compress(json.dumps(content).encode()))
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
+    monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["muzhi", "dxy"])
+def test_made_conversations_are_read(data: Path, name: str) -> None:
+    write(data, name, CONVERSATIONS)
+    task = dialogues.load(name)
+    assert task.name == name
+    assert task.X_train.tolist() == [
+        ["yes", "no", CANNOT_SAY],
+        ["no", CANNOT_SAY, "yes"],  # what the patient said by himself counts
+        [CANNOT_SAY, CANNOT_SAY, "yes"],
+    ]
+    assert task.y_train.tolist() == ["a cold", "diarrhoea", "diarrhoea"]
+    assert task.opening_train is not None
+    assert task.opening_test is not None
+    assert task.opening_train.tolist() == [[True, False, False], [True, False, True], [False] * 3]
+    assert task.X_test.tolist() == [[CANNOT_SAY, "yes", CANNOT_SAY]]
+    assert task.opening_test.tolist() == [[False, True, False]]
+    x, available = task.query_set.answers(task.X_train)
+    assert available.all()  # "can't say" is an answer
+    assert x.shape == (3, 9)
+    assert np.array_equal(dialogues.load(name, seed=4).X_test, task.X_test)
+
+
+def test_missing_conversations_are_told_with_their_origin(data: Path) -> None:
+    with pytest.raises(MissingData, match="Diaformer"):
+        dialogues.load("dxy")
+
+
+@pytest.mark.parametrize(
+    ("name", "n_queries", "n_classes", "n_train", "n_test"), [("muzhi", 66, 4, 568, 142), ("dxy", 41, 5, 423, 104)]
+)
+def test_real_conversations(
+    real_task: Callable[[str], Task], name: str, n_queries: int, n_classes: int, n_train: int, n_test: int
+) -> None:
+    task = real_task(name)
+    assert len(task.query_set) == n_queries
+    assert len({query.name for query in task.query_set.queries}) == n_queries
+    assert all(
+        isinstance(query, Choice) and query.choices == ("no", "yes", CANNOT_SAY) for query in task.query_set.queries
+    )
+    assert task.X_train.shape == (n_train, n_queries)
+    assert task.X_test.shape == (n_test, n_queries)
+    assert len(set(task.y_train)) == len(set(task.y_test)) == n_classes
+    assert task.opening_train is not None
+    assert task.opening_test is not None
+    # Whatever opens a history was said, be it yes or no.
+    assert not (task.X_train[task.opening_train] == CANNOT_SAY).any()
+    assert not (task.X_test[task.opening_test] == CANNOT_SAY).any()
+
+
+@pytest.mark.parametrize("name", ["muzhi", "dxy"])
+def test_real_openings_are_the_explicit_symptoms(real_task: Callable[[str], Task], name: str) -> None:
+    task = real_task(name)
+    found = locate(dialogues.FILES[name])
+    assert found is not None
+    content = read_json(found.path)
+    words = {True: "yes", False: "no"}
+    for part, X, opening in (
+        ("train", task.X_train, task.opening_train),
+        ("test", task.X_test, task.opening_test),
+    ):
+        assert opening is not None
+        for patient, answers, opened in zip(content[part], X, opening, strict=True):
+            told = dict(zip(content["symptoms"], answers, strict=True))
+            assert {content["symptoms"][i] for i in np.flatnonzero(opened)} == set(patient["explicit"])
+            assert all(told[symptom] == words[value] for symptom, value in patient["explicit"].items())
+            spoken_of = set(patient["explicit"]) | set(patient["implicit"])
+            assert {symptom for symptom, answer in told.items() if answer != CANNOT_SAY} == spoken_of
+
+
+def test_real_answers_go_into_the_networks(real_task: Callable[[str], Task]) -> None:
+    task = real_task("dxy")
+    x, available = task.query_set.answers(task.X_test)
+    assert x.shape == (104, 3 * 41)
+    assert available.all()
+    assert torch.equal(x.view(104, 41, 3).sum(dim=2), torch.ones(104, 41))  # one of three choices each

@@ -1,0 +1,123 @@
+"""MNIST and its kin: the official files, made small and, where they are here, real."""
+
+import gzip
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pursuit.queries import PatchQueries
+from pursuit.tasks import Task, mnist
+from pursuit.tasks.files import DataFile, damage, locate
+from pursuit.tasks.mnist import FASHION, KMNIST, MNIST, Family
+
+FAMILIES = [MNIST, FASHION, KMNIST]
+N_TRAIN, N_TEST = 12, 6
+
+
+def write_idx(path: Path, array: np.ndarray) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    header = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
+    path.write_bytes(gzip.compress(header + array.astype(np.uint8).tobytes()))
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Images and labels of all three data sets in the official files."""
+    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
+    monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path / "cache"))
+    randomness = np.random.default_rng(0)
+    for family in FAMILIES:
+        for part, n in (("train", N_TRAIN), ("t10k", N_TEST)):
+            folder = tmp_path / family.name
+            write_idx(folder / f"{part}-images-idx3-ubyte.gz", randomness.integers(0, 256, (n, 28, 28)))
+            write_idx(folder / f"{part}-labels-idx1-ubyte.gz", np.arange(n) % 10)
+    return tmp_path
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_made_files_are_read(made: Path, family: Family) -> None:
+    task = mnist.load(family)
+    assert task.name == family.name
+    assert task.X_train.shape == (N_TRAIN, 28, 28)
+    assert task.X_test.shape == (N_TEST, 28, 28)
+    assert task.y_train.tolist() == [family.classes[i % 10] for i in range(N_TRAIN)]
+    assert task.y_test.tolist() == list(family.classes[:N_TEST])
+    x, available = task.query_set.answers(task.X_train)
+    assert x.shape == (N_TRAIN, 1, 28, 28)
+    assert available.shape == (N_TRAIN, 676)
+    assert set(x.unique().tolist()) == {-1.0, 1.0}
+    other_seed = mnist.load(family, seed=7)
+    assert np.array_equal(other_seed.X_train, task.X_train)
+    assert np.array_equal(other_seed.X_test, task.X_test)
+
+
+@pytest.mark.parametrize(("family", "dark", "bright"), [(MNIST, 127, 128), (FASHION, 25, 26), (KMNIST, 127, 128)])
+def test_pixels_are_black_or_white(family: Family, dark: int, bright: int) -> None:
+    query_set = mnist.query_set(family)
+    assert len(query_set) == 676
+    assert (query_set.size, query_set.stride, query_set.grid) == (3, 1, (26, 26))
+    pixels = np.zeros((1, 28, 28), dtype=np.uint8)
+    pixels[0, 0, :4] = [0, dark, bright, 255]
+    assert query_set.answers(pixels).x[0, 0, 0, :4].tolist() == [-1, -1, 1, 1]
+
+
+def test_kmnists_test_images_are_split_in_two(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mnist, "N_SPLIT_TEST", 2)
+    for part in ("images-idx3", "labels-idx1"):
+        (made / "kmnist" / f"train-{part}-ubyte.gz").unlink()
+    task, other_seed = mnist.load_kmnist_test_split(), mnist.load_kmnist_test_split(5)
+    assert (len(task.X_train), len(task.X_test)) == (N_TEST - 2, 2)
+    images = {image.tobytes() for image in files_images(made)}
+    parts = [{image.tobytes() for image in part} for part in (task.X_train, task.X_test)]
+    assert parts[0] | parts[1] == images
+    assert not parts[0] & parts[1]
+    assert np.array_equal(task.X_test, other_seed.X_test)
+
+
+def files_images(data: Path) -> np.ndarray:
+    content = gzip.decompress((data / "kmnist" / "t10k-images-idx3-ubyte.gz").read_bytes())
+    return np.frombuffer(content, np.uint8, offset=16).reshape(-1, 28, 28)
+
+
+def test_damaged_files_are_told(made: Path) -> None:
+    path = made / "mnist" / "t10k-images-idx3-ubyte.gz"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ValueError, match=r"t10k-images-idx3-ubyte\.gz is damaged"):
+        mnist.load(MNIST)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_the_four_files_have_addresses_and_checksums(family: Family) -> None:
+    assert [Path(file.path).parent.name for file in family.files] == [family.name] * 4
+    assert all(file.url.endswith(Path(file.path).name) for file in family.files)
+    assert len({file.md5 for file in family.files}) == 4
+    assert all(len(file.md5) == 32 for file in family.files)
+    assert len(family.classes) == len(set(family.classes)) == 10
+
+
+@pytest.mark.parametrize("file", [file for family in FAMILIES for file in family.files], ids=lambda file: file.path)
+def test_real_files_are_the_published_ones(file: DataFile) -> None:
+    found = locate(file)
+    if found is None:
+        pytest.skip(f"{file.path} is not below $PURSUIT_DATA")
+    assert damage(*found) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "n_train", "n_test"),
+    [("mnist", 60_000, 10_000), ("fashion-mnist", 60_000, 10_000), ("kmnist-test-split", 8000, 2000)],
+)
+def test_real_images(real_task: Callable[[str], Task], name: str, n_train: int, n_test: int) -> None:
+    task = real_task(name)
+    assert task.X_train.shape == (n_train, 28, 28)
+    assert task.X_test.shape == (n_test, 28, 28)
+    assert task.X_train.dtype == np.uint8
+    assert len(set(task.y_train)) == len(set(task.y_test)) == 10
+    if name == "fashion-mnist":  # which has as many of each
+        assert set(Counter(task.y_train.tolist()).values()) == {6000}
+        assert set(Counter(task.y_test.tolist()).values()) == {1000}
+    assert isinstance(task.query_set, PatchQueries)
+    assert set(task.query_set.answers(task.X_test[:100]).x.unique().tolist()) == {-1.0, 1.0}

@@ -1,0 +1,174 @@
+"""Rows to learn from and rows to measure on are apart, in every task whose data are here."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pursuit.estimators import VIPClassifier
+from pursuit.networks import MLP
+from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
+from pursuit.reproduce import CHOOSING_SEED, Run, reproduce
+from pursuit.rows import GeneratedRows
+from pursuit.stages import Stage
+from pursuit.tasks import TASKS, Task, dialogues, symcat
+from pursuit.tasks.files import locate
+from pursuit.tasks.readers import read_json
+from pursuit.tasks.recipes import Recipe
+
+COMMON_ROWS = {"huffpost": 37, "muzhi": 15, "dxy": 13}
+"""How many rows to measure on equal one to learn from, in the published files: articles that were printed twice, and
+children of whom the same few symptoms are known. Images have none."""
+DRAWN = ["symcat-200", "symcat-300", "symcat-400"]
+STORED = [name for name in TASKS if name not in DRAWN]
+
+
+def keys(X: Any) -> list[bytes]:
+    """What tells a row from others."""
+    rows = np.asarray(X)
+    told = (repr(row.tolist()).encode() if rows.dtype == object else row.tobytes() for row in rows)
+    return [hashlib.blake2b(text, digest_size=16).digest() for text in told]
+
+
+@pytest.mark.parametrize("name", [name for name in STORED if name != "animals"])
+def test_no_row_is_in_both_parts_but_those_published_twice(real_task: Callable[[str], Task], name: str) -> None:
+    task = real_task(name)
+    learnt = set(keys(task.X_train))
+    assert sum(key in learnt for key in keys(task.X_test)) == COMMON_ROWS.get(name, 0)
+    info = TASKS[name]
+    assert (len(task.y_train), len(task.y_test)) == (info.n_train, info.n_test)
+    assert set(task.y_test) <= set(task.y_train)
+    assert len(set(task.y_train)) == info.n_classes
+    assert len(task.query_set) == info.n_queries
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_rows_to_choose_by_are_no_rows_to_measure_on(real_task: Callable[[str], Task], name: str) -> None:
+    task = real_task(name)
+    chosen = task.to_choose_by()
+    assert len(chosen.y_test) == round(0.1 * len(task.y_train))
+    # As many of each as there are to learn from leaves no room for others.
+    assert Counter(keys(chosen.X_train)) + Counter(keys(chosen.X_test)) == Counter(keys(task.X_train))
+
+
+@pytest.mark.parametrize(("name", "n_common"), [("muzhi", 0), ("dxy", 2)])
+def test_conversations_are_numbered_and_hardly_any_is_in_both_parts(name: str, n_common: int) -> None:
+    """Dxy as published has two conversations in both parts."""
+    found = locate(dialogues.FILES[name])
+    if found is None:
+        pytest.skip(f"{name} is not below $PURSUIT_DATA")
+    content = read_json(found.path)
+    train, test = ({patient["id"] for patient in content[part]} for part in ("train", "test"))
+    assert len(train & test) == n_common
+
+
+def test_animals_to_measure_on_are_drawn_apart(real_task: Callable[[str], Task]) -> None:
+    task = real_task("animals")
+    learnt = set(keys(task.X_train.astype(str)))
+    assert np.mean([key in learnt for key in keys(task.X_test.astype(str))]) < 0.02  # by chance
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_drawn_patients_to_measure_on_are_no_patients_of_training(real_task: Callable[[str], Task], name: str) -> None:
+    """The generators start from other seeds; patients with few symptoms are alike by chance."""
+    task = real_task(name)
+    assert isinstance(task.X_train, GeneratedRows)
+    for random_state in range(5):
+        seed = int(np.random.RandomState(random_state).randint(2**31))  # as the estimator draws it
+        drawn = task.X_train.draw(1000, torch.Generator().manual_seed(seed))
+        same = (drawn.x.numpy() > 0) == (task.X_test[:1000] > 0)
+        assert same.all(axis=1).mean() < 0.02
+        assert symcat._test_seed(random_state) not in (seed, seed + 1)
+
+
+def test_drawn_patients_to_choose_by_are_others(real_task: Callable[[str], Task]) -> None:
+    task = real_task("symcat-200")
+    recipe = Recipe(MLP((4,)), (Stage(1e-6),), "budget=1")
+    chosen = Run("symcat-200", "made", recipe, to_choose_by=True).load(0)
+    assert ((chosen.X_test == task.X_test).all(axis=1)).mean() < 0.02
+    assert symcat._test_seed(CHOOSING_SEED) != symcat._test_seed(0)
+
+
+@pytest.mark.parametrize("name", ["digits", "muzhi", "dxy", "mnist"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_run_to_choose_by_never_sees_rows_to_measure_on(
+    real_task: Callable[[str], Task], name: str, seed: int
+) -> None:
+    """Neither in training nor in measuring: all its rows are those that the run proper learns from."""
+    real_task(name)
+    recipe = Recipe(MLP((4,)), (Stage(1e-6),), "budget=1")
+    proper, chosen = (Run(name, "made", recipe, to_choose_by=part).load(seed) for part in (False, True))
+    assert Counter(keys(chosen.X_train)) + Counter(keys(chosen.X_test)) == Counter(keys(proper.X_train))
+
+
+# Training reads nothing of what it is measured on
+
+
+def columns_task(X_test: np.ndarray, y_test: np.ndarray) -> Task:
+    X = np.random.default_rng(0).integers(0, 2, (60, 4))
+    return Task("made", ColumnQueries([yes_no(name) for name in "abcd"]), X, X[:, 0] + 2 * X[:, 3], X_test, y_test)
+
+
+def images_task(X_test: np.ndarray, y_test: np.ndarray) -> Task:
+    images = np.random.default_rng(0).random((60, 1, 2, 2))
+    query_set: QuerySet = PatchQueries((1, 2, 2), size=1)
+    return Task("made", query_set, images, (images[:, 0, 0, 0] > 0.5).astype(int), X_test.reshape(-1, 1, 2, 2), y_test)
+
+
+def drawn_task(X_test: np.ndarray, y_test: np.ndarray) -> Task:
+    patients = symcat.Patients([0, 1], torch.tensor([[0.9, 0.1, 0.5, 0.2], [0.1, 0.8, 0.5, 0.3]]), n_rows=60)
+    return Task("made", ColumnQueries([yes_no(name) for name in "abcd"]), patients, None, X_test, y_test)
+
+
+@pytest.mark.parametrize("make", [columns_task, images_task, drawn_task])
+@pytest.mark.parametrize("to_choose_by", [False, True])
+def test_other_rows_to_measure_on_leave_the_weights_as_they_are(
+    make: Callable[[np.ndarray, np.ndarray], Task],
+    to_choose_by: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    randomness = np.random.default_rng(1)
+    tests = {
+        "real": make(randomness.integers(0, 2, (30, 4)), randomness.integers(0, 2, 30)),
+        "garbage": make(np.ones((7, 4), dtype=int), np.zeros(7, dtype=int)),
+    }
+    recipe = Recipe(MLP((8,)), (Stage(4, batch_size=16),), "budget=2")
+    weights, results = {}, {}
+    for name, task in tests.items():
+        info = replace(TASKS["animals"], name="made", load=lambda seed, task=task: task)
+        monkeypatch.setitem(TASKS, "made", info)
+        run = Run("made", "tiny", recipe, to_choose_by=to_choose_by)
+        results[name] = reproduce(run, tmp_path / name, _no_bar, lambda text: None)
+        weights[name] = (tmp_path / name / "seed-0" / "model.safetensors").read_bytes()
+    assert weights["real"] == weights["garbage"]
+    measured = [results[name]["seeds"][0]["n_test"] for name in tests]
+    assert measured == ([6, 6] if to_choose_by and make is not drawn_task else [30, 7])
+
+
+class _no_bar:
+    """In the place of a progress bar."""
+
+    def __init__(self, title: str):
+        pass
+
+    def __enter__(self) -> Callable[[Any], None]:
+        return lambda report: None
+
+    def __exit__(self, *_: Any) -> None:
+        return None
+
+
+def test_fitting_takes_no_rows_to_measure_on() -> None:
+    """Held-out rows for early stopping are a share of those given to `fit`."""
+    task = columns_task(np.ones((3, 4)), np.zeros(3))
+    reports: list[Any] = []
+    model = VIPClassifier(task.query_set, held_out=0.25, random_state=0, network=MLP((8,)), stages=[Stage(2)])
+    model.fit(task.X_train, task.y_train, on_report=reports.append)
+    assert reports[-1].held_out_loss is not None
