@@ -34,8 +34,8 @@ CHOOSING_SEED = 1_000_003
 """Added to the seed of tasks that draw their rows, where settings are chosen: other rows than those of the results."""
 
 TRADE_OFF = (
-    *(Confidence(level) for level in (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)),
-    *(Stability(epsilon, n) for epsilon in (0.1, 0.01, 0.001) for n in (1, 3)),
+    *(Confidence(level) for level in (0.5, 0.7, 0.8, 0.85, 0.9, 0.92, 0.94, 0.95, 0.96, 0.98, 0.99, 0.995, 0.999)),
+    *(Stability(epsilon, n) for epsilon in (0.1, 0.03, 0.01, 0.003, 0.002, 0.001, 0.0003) for n in (1, 3)),
 )
 """Accuracy against length, as the paper draws it: by varying the stopping rule."""
 

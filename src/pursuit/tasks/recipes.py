@@ -139,10 +139,10 @@ def _paper_photos(network: NetworkSettings, batch_size: int, stop: str) -> Recip
     )
 
 
-def _fast_digits(shifts: int) -> Recipe:
+def _fast_digits(shifts: int, chain_queries: int) -> Recipe:
     stage = Stage(
         60,
-        CarriedHistories(24, random_share=0.25, random_skew=3.0),
+        CarriedHistories(chain_queries, random_share=0.25, random_skew=3.0),
         AdamW(3e-3, weight_decay=0.02),
         batch_size=2048,
         average=0.996,
@@ -155,7 +155,7 @@ FAST_PHOTOS = Recipe(
     Residual(classifier_width=1.0, querier_width=0.5),
     (
         Stage(
-            120,
+            90,
             CarriedHistories(16, random_share=0.4),
             AdamW(2e-3, weight_decay=0.05),
             batch_size=768,
@@ -191,8 +191,10 @@ RECIPES: dict[str, dict[str, Recipe]] = {
         )
     },
     "digits": {"fast": Recipe(MLP((256, 256), dropout=0.1), (Stage(180, CarriedHistories(20)),), "confidence=0.99")},
-    **{name: {"paper": PAPER_DIGITS, "fast": _fast_digits(1)} for name in ("mnist", "fashion-mnist", "kmnist")},
-    "kmnist-test-split": {"paper": PAPER_DIGITS, "fast": _fast_digits(2).shortened(3)},
+    "mnist": {"paper": PAPER_DIGITS, "fast": _fast_digits(1, 24)},
+    "fashion-mnist": {"paper": PAPER_DIGITS, "fast": _fast_digits(1, 40)},
+    "kmnist": {"paper": PAPER_DIGITS, "fast": _fast_digits(2, 40)},
+    "kmnist-test-split": {"paper": PAPER_DIGITS, "fast": _fast_digits(2, 24).shortened(3)},
     "cifar10": {"paper": _paper_photos(DLA(), 128, "stability=0.127"), "fast": FAST_PHOTOS},
     "cifar100": {
         "paper": _paper_photos(DenseNet(), 64, "stability=1.438"),
