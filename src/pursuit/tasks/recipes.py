@@ -192,7 +192,7 @@ RECIPES: dict[str, dict[str, Recipe]] = {
     },
     "digits": {"fast": Recipe(MLP((256, 256), dropout=0.1), (Stage(180, CarriedHistories(20)),), "confidence=0.99")},
     "mnist": {"paper": PAPER_DIGITS, "fast": _fast_digits(1, 24)},
-    "fashion-mnist": {"paper": PAPER_DIGITS, "fast": _fast_digits(1, 20)},
+    "fashion-mnist": {"paper": PAPER_DIGITS, "fast": _fast_digits(1, 24)},
     "kmnist": {"paper": PAPER_DIGITS, "fast": _fast_digits(2, 40)},
     "kmnist-test-split": {"paper": PAPER_DIGITS, "fast": _fast_digits(2, 24).shortened(3)},
     "cifar10": {"paper": _paper_photos(DLA(), 128, "stability=0.127"), "fast": FAST_PHOTOS},
