@@ -72,8 +72,21 @@ def test_readme_shows_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None
     assert core.page(measured) == (ROOT / "docs" / "results" / "core.md").read_text(encoding="utf-8")
 
 
+def test_examples_of_the_tasks_page_run(tmp_path: Path) -> None:
+    for code in blocks(ROOT / "docs" / "tasks.md", "python"):
+        printed_by(code, tmp_path)
+
+
+def test_the_page_of_the_tasks_shows_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    tasks = importlib.import_module("tasks")
+    assert tasks.page() == (ROOT / "docs" / "results" / "tasks.md").read_text(encoding="utf-8")
+    assert tasks.readme_section() in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_commands_in_the_readme_exist() -> None:
     known = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    known |= {str(group.name) for group in app.registered_groups}
     text = "\n".join(blocks(ROOT / "README.md", "sh"))
     assert set(re.findall(r"^pursuit (\w+)", text, flags=re.M)) <= known
     targets = set(re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(), flags=re.M))

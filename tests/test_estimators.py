@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from pursuit import Budget, Confidence, PatchQueries, VIPClassifier, estimators
 from pursuit.estimators import default_stages
 from pursuit.networks import MLP
-from pursuit.queries import ColumnQueries, yes_no
+from pursuit.queries import ColumnQueries, WordQueries, yes_no
 from pursuit.stages import Stage
 from pursuit.tasks.symcat import Patients
 from pursuit.training import train
@@ -371,3 +371,28 @@ def test_drawn_rows_bring_everything_along() -> None:
         VIPClassifier(**QUICK).fit(PATIENTS)
     with pytest.raises(ValueError, match="The rows answer 4 queries, but the query_set has 1"):
         VIPClassifier(ColumnQueries([yes_no("fever")]), **QUICK).fit(PATIENTS)
+
+
+@pytest.mark.parametrize("kind", [list, np.array, pd.Series, lambda texts: np.array(texts, dtype=object)[:, None]])
+def test_texts_come_as_a_list_an_array_or_a_series(kind: Any, tmp_path: Path) -> None:
+    texts = ["the senate voted", "a new recipe for soup", "senators and taxes", "soup of the day"] * 5
+    y = ["politics", "food"] * 10
+    queries = WordQueries.from_texts(texts, min_documents=1)
+    model = VIPClassifier(queries, random_state=0, **QUICK).fit(kind(texts), y)
+    assert model.n_features_in_ == 1
+    assert model.predict(kind(texts)).tolist() == y
+    model.save(tmp_path)
+    assert VIPClassifier.load(tmp_path).predict(kind(texts[:2])).tolist() == y[:2]
+    assert len(model.explain(kind(texts[:2]))) == 2
+
+
+def test_whether_rows_open_with_answers_is_kept(tmp_path: Path) -> None:
+    X, y = np.eye(4)[np.arange(40) % 4], np.arange(40) % 2
+    queries = ColumnQueries([yes_no(name) for name in "abcd"])
+    for opening in (None, X > 0):
+        model = VIPClassifier(queries, random_state=0, **QUICK).fit(X, y, opening=opening)
+        model.save(tmp_path)
+        assert model.has_opening_ == VIPClassifier.load(tmp_path).has_opening_ == (opening is not None)
+    yes = torch.tensor([[0.9, 0.1, 0.5, 0.5], [0.1, 0.9, 0.5, 0.5]])
+    drawn = Patients(["a", "b"], yes, n_rows=40)
+    assert VIPClassifier(queries, random_state=0, **QUICK).fit(drawn).has_opening_

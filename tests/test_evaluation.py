@@ -280,3 +280,20 @@ def test_rules_of_a_trade_off_are_measured_as_if_alone(
     without = evaluate(model, rows, None, cut, trade_off=rules)
     assert without.stop is None
     assert without.trade_off == together.trade_off
+
+
+def test_rows_that_the_curve_cuts_short_are_counted() -> None:
+    pursuer = LastAnswer(5)
+    rows = Rows(torch.ones(4, 5), torch.ones(4, 5, dtype=torch.bool), torch.ones(4, dtype=torch.long))
+
+    def cut_short(rule: StoppingRule, most: int | None) -> float:
+        stop = evaluate(pursuer, rows, rule, most).stop
+        assert stop is not None
+        return stop.cut_short
+
+    assert cut_short(Budget(4), 3) == 1
+    assert cut_short(Budget(3), 3) == cut_short(Budget(2), 3) == 0
+    assert cut_short(Budget(9), None) == cut_short(Budget(9), 5) == 0  # there is nothing more to ask
+    never = Stability(0.0, 99)
+    assert cut_short(never, 4) == 1
+    assert cut_short(never | Budget(4), 4) == 0

@@ -80,3 +80,13 @@ def test_the_device_is_the_one_computed_on(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
     monkeypatch.setattr(torch.cuda, "get_device_name", name)
     assert provenance(device)["device"] == told
+
+
+def test_the_commit_of_a_repository_that_does_not_keep_the_source_is_not_told(source: Path) -> None:
+    """As where the package is installed into an environment inside somebody's own repository."""
+    (source / "provenance.py").write_text("installed")
+    (source / "their_own.py").write_text("first")
+    git(source, "init")
+    git(source, "add", "their_own.py")
+    git(source, "commit", "-m", "first")
+    assert provenance()["commit"] is None

@@ -328,3 +328,25 @@ def test_a_row_has_as_many_cells_as_the_header(task: str, stop: bool, longest: i
     assert "0.550 ± 0.071" in row
     assert ("6.34, 0.971, 0.991, –" in row) == (task == "mnist")
     assert ("–, –, –, 0.681" in row) == (task == "symcat-200")
+
+
+@pytest.mark.parametrize("damage", ["{bad", "[]", "", "{}"])
+def test_a_damaged_result_is_measured_anew(damage: str, tmp_path: Path) -> None:
+    run = Run("columns", "tiny", RECIPE)
+    before, _ = run_it(run, tmp_path)
+    (tmp_path / "seed-0" / "result.json").write_text(damage)
+    after, _ = run_it(run, tmp_path)
+    assert after["seeds"][0]["vip"] == before["seeds"][0]["vip"]
+    assert not before["seeds"][0]["resumed"]
+    assert after["seeds"][0]["resumed"]
+    assert " s, resumed |" in markdown_row(after)
+    assert "resumed" not in markdown_row(before)
+
+
+def test_a_row_says_what_it_was_measured_on_and_what_was_cut(tmp_path: Path) -> None:
+    plain, _ = run_it(Run("columns", "tiny", RECIPE), tmp_path / "plain")
+    assert "| tiny |" in markdown_row(plain)
+    assert "(budget=2,budget=6)" in markdown_row(plain)
+    chosen, _ = run_it(Run("columns", "tiny", RECIPE, to_choose_by=True, curve_queries=1), tmp_path / "chosen")
+    assert "tiny (measured on rows to learn from, held apart)" in markdown_row(chosen)
+    assert "1.00 (budget=2,budget=6, cut short in 100.0%)" in markdown_row(chosen)

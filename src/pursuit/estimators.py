@@ -21,7 +21,7 @@ from pursuit.checkpoints import write_whole
 from pursuit.evaluation import Evaluation, evaluate
 from pursuit.histories import CarriedHistories
 from pursuit.networks import NetworkSettings
-from pursuit.queries import Answers, ColumnQueries, QuerySet
+from pursuit.queries import Answers, ColumnQueries, QuerySet, WordQueries
 from pursuit.rows import GeneratedRows, Rows, RowSource
 from pursuit.session import Session
 from pursuit.stages import Stage
@@ -32,8 +32,14 @@ from pursuit.vip import VIP
 DEFAULT_STOP = Confidence(0.99)
 DEFAULT_STEPS = 1000
 DEFAULT_PASSES = 20
+STANDARD_ROWS = 20_000
+"""How many generated rows show what answers are usual."""
 CHAIN_QUERIES = 20
 """How far chains are carried in training by default; random histories cover what lies beyond."""
+
+
+class CannotResume(ValueError):
+    """A folder holds a run of other settings or data, or what it holds is damaged."""
 
 
 class VIPClassifier(ClassifierMixin, BaseEstimator):
@@ -51,6 +57,9 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         `MLP`, `Conv` or `SetNetwork` with its sizes. By default one that suits the query set.
     shared : bool
         Whether querier and classifier share a trunk.
+    standardise : bool
+        Whether networks see answers relative to what is usual, which helps where nearly all answers are no, as with
+        words. For columns, words and concepts only.
     stages : list of Stage, optional
         The training plan. By default one stage of carried histories, long enough for the number of rows.
     held_out : float
@@ -64,6 +73,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : labels, in the order of all posteriors.
     model_ : the trained `VIP`, a pursuer.
+    has_opening_ : whether it learnt from rows that open with answers given unasked.
     """
 
     def __init__(
@@ -74,6 +84,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         max_queries: int | None = None,
         network: NetworkSettings | None = None,
         shared: bool = False,
+        standardise: bool = False,
         stages: list[Stage] | None = None,
         held_out: float = 0.0,
         random_state: Any = None,
@@ -84,6 +95,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         self.max_queries = max_queries
         self.network = network
         self.shared = shared
+        self.standardise = standardise
         self.stages = stages
         self.held_out = held_out
         self.random_state = random_state
@@ -105,7 +117,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         `opening` (N, Q) says which answers are given unasked, such as what a patient complains of. With a `folder`,
         training is logged there and can go on with `resume` after a crash; `on_report` hears how it does.
         """
-        self._stopping_rule()  # a wrong rule is better told before training than after
+        self.stopping_rule()  # a wrong rule is better told before training than after
         if self.max_queries is not None and self.max_queries < 1:
             raise ValueError(f"max_queries is the most queries asked of a row, at least 1, not {self.max_queries}.")
         if not 0 <= self.held_out < 1:
@@ -122,7 +134,14 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             prior = kept.prior(len(self.classes_))
-            model = VIP.build(query_set, self.classes_, self.network, self.shared, prior=prior)
+            model = VIP.build(query_set, self.classes_, self.network, self.shared, prior, self.standardise)
+        if self.standardise:
+            sample = (
+                kept.draw(STANDARD_ROWS, torch.Generator().manual_seed(seed))
+                if isinstance(kept, GeneratedRows)
+                else kept
+            )
+            model.standardise(sample.x, sample.available)
         check_plan(stages, self.device, log)
         self._warn_if_nothing_will_be_asked(model)
         run = Path(folder) if folder is not None else None
@@ -150,7 +169,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         answers = self._answers(X)
         opened = self._opening(opening, len(answers.x))
         posterior = torch.zeros(len(answers.x), len(self.classes_))
-        for turn in pursue_in_batches(self.model_, *answers, self._stopping_rule(), opened):
+        for turn in pursue_in_batches(self.model_, *answers, self.stopping_rule(), opened):
             posterior[turn.rows] = turn.log_posterior.exp().float()
         return posterior.numpy()
 
@@ -162,12 +181,12 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
     def explain(self, X: Any, stop: StoppingRule | str | None = None, *, opening: Any = None) -> Chains:
         """The chain of queries, answers and posteriors of each row, which is the whole reason for its prediction."""
         answers = self._answers(X)
-        return explain(self.model_, *answers, self._stopping_rule(stop), self._opening(opening, len(answers.x)))
+        return explain(self.model_, *answers, self.stopping_rule(stop), self._opening(opening, len(answers.x)))
 
     def evaluate(self, X: Any, y: Any, stop: StoppingRule | str | None = None, *, opening: Any = None) -> Evaluation:
         """Accuracy against number of queries, and what the stopping rule gives; computed on the classifier's device."""
         return evaluate(
-            self.model_, self.rows(X, y, opening=opening), self._stopping_rule(stop), self.max_queries, self.device
+            self.model_, self.rows(X, y, opening=opening), self.stopping_rule(stop), self.max_queries, self.device
         )
 
     def rows(self, X: Any, y: Any, *, opening: Any = None) -> Rows:
@@ -185,7 +204,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
     def session(self, stop: StoppingRule | str | None = None) -> Session:
         """A session with a person, who is asked one query after the other."""
         check_is_fitted(self, "model_")
-        return Session(self.model_, self._stopping_rule(stop))
+        return Session(self.model_, self.stopping_rule(stop))
 
     def save(self, folder: str | Path, notes: dict[str, Any] | None = None) -> None:
         """Write the trained model as `model.json` and `model.safetensors` into a folder."""
@@ -196,6 +215,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
             "stop": stop,
             "max_queries": self.max_queries,
             "feature_names": None if names is None else names.tolist(),
+            "has_opening": getattr(self, "has_opening_", False),
         }
         saving.save(
             folder, self.model_, {**(notes or {}), "estimator": {**estimator, "n_features": self.n_features_in_}}
@@ -208,8 +228,9 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         kept = notes.get("estimator", {})
         network, shared = model.settings or (None, False)
         asking = {"stop": kept.get("stop"), "max_queries": kept.get("max_queries")}
-        classifier = cls(model.query_set, network=network, shared=shared, **asking)
+        classifier = cls(model.query_set, network=network, shared=shared, standardise=model.standardised, **asking)
         classifier.model_, classifier.classes_, classifier.notes_ = model, np.asarray(model.classes), notes
+        classifier.has_opening_ = kept.get("has_opening", False)
         classifier.n_features_in_ = kept.get("n_features", len(model.query_set))
         if kept.get("feature_names"):
             classifier.feature_names_in_ = np.array(kept["feature_names"], dtype=object)
@@ -222,13 +243,16 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.categorical = True
         return tags
 
-    def _stopping_rule(self, stop: StoppingRule | str | None = None) -> StoppingRule:
+    def stopping_rule(self, stop: StoppingRule | str | None = None) -> StoppingRule:
+        """The rule that rows are asked by: `stop`, or else the classifier's own, and never more than max_queries."""
         chosen = stop if stop is not None else self.stop
         rule = DEFAULT_STOP if chosen is None else _as_rule(chosen)
         return rule if self.max_queries is None else rule | Budget(self.max_queries)
 
     def _validated(self, X: Any, reset: bool) -> Any:
-        """X as a DataFrame or an array of the right number of columns."""
+        """X as a DataFrame or an array of the right number of columns; texts are a single column."""
+        if isinstance(self.query_set, WordQueries) and not isinstance(X, str) and np.ndim(X) == 1:
+            X = np.asarray(X, dtype=object)[:, None]
         if isinstance(X, pd.DataFrame) and (reset or hasattr(self, "feature_names_in_")):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
@@ -260,7 +284,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         return y
 
     def _warn_if_nothing_will_be_asked(self, model: VIP) -> None:
-        rule, nothing = self._stopping_rule(), torch.zeros(1)
+        rule, nothing = self.stopping_rule(), torch.zeros(1)
         stops, _ = rule.step(rule.start(1), model.log_prior[None], nothing, nothing)
         if stops:
             share, most = model.log_prior.exp().max(dim=0)
@@ -281,13 +305,14 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError("Generated rows bring labels and openings along, and need the query_set they are for.")
             if X.n_queries != len(self.query_set):
                 raise ValueError(f"The rows answer {X.n_queries} queries, but the query_set has {len(self.query_set)}.")
-            self.classes_, self.n_features_in_ = np.asarray(X.classes), X.n_queries
+            self.classes_, self.n_features_in_, self.has_opening_ = np.asarray(X.classes), X.n_queries, X.has_opening
             return self.query_set, X
         X = self._validated(X, reset=True)
         y = self._labels(X, y)
         query_set = self.query_set if self.query_set is not None else ColumnQueries.from_data(X)
         self.classes_, codes = np.unique(y, return_inverse=True)
         opened = _as_opening(opening, (len(y), len(query_set)))
+        self.has_opening_ = opened is not None
         return query_set, Rows(*query_set.answers(X), torch.from_numpy(codes.astype(np.int64)), opened)
 
     def _opening(self, opening: Any, n_rows: int) -> torch.Tensor | None:
@@ -339,12 +364,12 @@ def _claim(folder: Path, run: dict[str, Any], resume: bool) -> None:
         try:
             before = json.loads(path.read_text())
         except ValueError:
-            raise ValueError(
+            raise CannotResume(
                 f"{path} is damaged, so this run cannot be resumed: start anew in another folder."
             ) from None
         changed = [key for key in run if before.get(key) != run[key]]
         if changed:
-            raise ValueError(
+            raise CannotResume(
                 f"{folder} holds a run with other {' and '.join(changed)}, so it cannot be resumed with these. "
                 "Give the settings and data it was started with, or start anew in another folder."
             )

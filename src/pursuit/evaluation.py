@@ -12,7 +12,8 @@ from pursuit.chains import BATCH_ROWS, pursue
 from pursuit.history import History
 from pursuit.pursuer import Pursuer
 from pursuit.rows import Rows
-from pursuit.stopping import Budget, StoppingRule
+from pursuit.stopping import StoppingRule
+from pursuit.training import find_device
 
 CALIBRATION_BINS = 10
 GPU_BATCH_ROWS = 5000
@@ -33,6 +34,8 @@ class AtStop:
     mean_confidence: float
     calibration_error: float
     """Mean gap between confidence and accuracy over ten bins of confidence, weighted by their rows."""
+    cut_short: float = 0.0
+    """Share of the rows that the rule would have asked more, but that had been asked as much as is measured."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +76,13 @@ def evaluate(
     n_queries = len(pursuer.query_set)
     longest = n_queries if max_queries is None else min(max_queries, n_queries)
     stops = [rule for rule in (stop, *trade_off) if rule is not None]
-    rules = [rule | Budget(longest) for rule in stops]
     right_by_n, right_with_all = torch.zeros(longest + 1, dtype=torch.double), 0.0
     stopped: list[Tensor] = []
     with placed(pursuer, device) as place:
         batch_rows = batch_rows or (GPU_BATCH_ROWS if place.type == "cuda" else BATCH_ROWS)
         for start in range(0, len(rows), batch_rows):
             part = rows.take(torch.arange(start, min(start + batch_rows, len(rows)))).to(place)
-            right, at_stop = _evaluate_batch(pursuer, part, rules, longest)
+            right, at_stop = _evaluate_batch(pursuer, part, stops, longest)
             right_by_n += right.sum(dim=0)
             all_answers = pursuer.log_posterior(History(part.x, part.available, part.available))
             right_with_all += _right(all_answers, part.y).sum().item()
@@ -95,7 +97,7 @@ def evaluate(
 @contextmanager
 def placed(pursuer: Pursuer, device: str) -> Iterator[torch.device]:
     """The pursuer on a device, with the precision that is fast there; `auto` is an NVIDIA GPU where there is one."""
-    place = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    place = find_device(device)
     if not isinstance(pursuer, nn.Module) or place.type == "cpu":
         yield torch.device("cpu")
         return
@@ -108,11 +110,11 @@ def placed(pursuer: Pursuer, device: str) -> Iterator[torch.device]:
 
 
 def _evaluate_batch(pursuer: Pursuer, rows: Rows, rules: Sequence[StoppingRule], longest: int) -> tuple[Tensor, Tensor]:
-    """Whether each row is right after k answers (B, longest + 1), and (queries, asked, right, confidence) where each
-    of the rules stops (rules, B, 4)."""
+    """Whether each row is right after k answers (B, longest + 1), and (queries, asked, right, confidence, whether
+    it was cut short) where each of the rules stops (rules, B, 5)."""
     n_rows, device = len(rows), rows.x.device
     right = torch.zeros(n_rows, longest + 1, device=device)
-    at_stop = torch.zeros(len(rules), n_rows, 4, device=device)
+    at_stop = torch.zeros(len(rules), n_rows, 5, device=device)
     has_stopped = torch.zeros(len(rules), n_rows, dtype=torch.bool, device=device)
     last_known = torch.zeros(n_rows, dtype=torch.long, device=device)
     memories = [rule.start(n_rows, device) for rule in rules]
@@ -122,11 +124,13 @@ def _evaluate_batch(pursuer: Pursuer, rows: Rows, rules: Sequence[StoppingRule],
         right[r, known], last_known[r] = is_right, known
         asked = torch.full_like(r, n_asked)
         confidence = turn.log_posterior.max(dim=1).values.exp().float()
-        seen = torch.stack([known.float(), asked.float(), is_right, confidence], dim=1)
         stayed = turn.goes_on.nonzero()[:, 0]
+        at_limit = asked >= longest
         for i, rule in enumerate(rules):
             enough, memory = rule.step(memories[i], turn.log_posterior, asked, known)
-            now = (enough | ~turn.goes_on) & ~has_stopped[i, r]
+            now = (enough | at_limit | ~turn.goes_on) & ~has_stopped[i, r]
+            is_cut = at_limit & ~enough & (longest < rows.n_queries)
+            seen = torch.stack([known.float(), asked.float(), is_right, confidence, is_cut.float()], dim=1)
             at_stop[i, r] = torch.where(now[:, None], seen, at_stop[i, r])
             has_stopped[i, r] |= now
             memories[i] = memory[stayed]
@@ -150,7 +154,7 @@ def _right(log_posterior: Tensor, y: Tensor) -> Tensor:
 
 
 def _summary(stop: StoppingRule, at_stop: Tensor) -> AtStop:
-    queries, asked, right, confidence = at_stop.double().unbind(dim=1)
+    queries, asked, right, confidence, is_cut = at_stop.double().unbind(dim=1)
     bins = (confidence * CALIBRATION_BINS).long().clamp(max=CALIBRATION_BINS - 1)
     gaps = torch.zeros(CALIBRATION_BINS, dtype=torch.double).index_add(0, bins, confidence - right)
     accuracy = right.mean().item()
@@ -162,6 +166,7 @@ def _summary(stop: StoppingRule, at_stop: Tensor) -> AtStop:
         wilson_interval(accuracy, len(right)),
         confidence.mean().item(),
         (gaps.abs().sum() / len(right)).item(),
+        is_cut.mean().item(),
     )
 
 

@@ -31,7 +31,10 @@ def provenance(device: str = "cpu") -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit of the source, marked where files differ from it; None outside a repository."""
+    """The commit of the source, marked where files differ from it; None where no repository keeps the source.
+
+    A package that was installed may lie inside the repository of quite another project, whose commit says nothing.
+    """
     source = Path(__file__).parent
 
     def git(*words: str) -> str:
@@ -39,6 +42,7 @@ def _commit() -> str | None:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
+        git("ls-files", "--error-unmatch", Path(__file__).name)  # fails where the file is not kept there
         return git("rev-parse", "--short", "HEAD") + (" with changes" if git("status", "--porcelain", ".") else "")
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -18,7 +18,7 @@ import numpy as np
 from pursuit.baselines import RandomOrder
 from pursuit.checkpoints import write_whole
 from pursuit.demo import draw_chain
-from pursuit.estimators import VIPClassifier
+from pursuit.estimators import CannotResume, VIPClassifier
 from pursuit.evaluation import evaluate, wilson_interval
 from pursuit.figures import accuracy_curve
 from pursuit.provenance import provenance
@@ -29,6 +29,7 @@ from pursuit.tasks.recipes import PUBLISHED, Recipe
 from pursuit.training import Report
 
 N_CHAINS = 3
+TEST_ROWS = "test rows"
 SHOWN_BUDGETS = (5, 10, 20)
 CHOOSING_SEED = 1_000_003
 """Added to the seed of tasks that draw their rows, where settings are chosen: other rows than those of the results."""
@@ -74,7 +75,7 @@ class Run:
             "task": self.task,
             "recipe": self.recipe_name,
             "options": list(self.options),
-            "measured_on": "rows to learn from, held apart" if self.to_choose_by else "test rows",
+            "measured_on": "rows to learn from, held apart" if self.to_choose_by else TEST_ROWS,
             "settings": {key: str(value) for key, value in self.recipe.settings().items()},
             "query_options": dict(self.recipe.query_options),
             "curve_queries": self.curve_queries,
@@ -94,14 +95,14 @@ def reproduce(run: Run, folder: Path, progress: Progress, say: Callable[[str], N
 def _one_seed(run: Run, seed: int, folder: Path, progress: Progress, say: Callable[[str], None]) -> dict[str, Any]:
     """What one seed gives; read from its folder where it is there already."""
     path = folder / "result.json"
-    if path.exists() and (done := json.loads(path.read_text())).get("run") == run.described():
+    if done := _done(path, run):
         say(f"{run.task}, seed {seed}: already measured in {folder}.")
         return done
     task = run.load(seed)
     model = VIPClassifier(task.query_set, random_state=seed, device=run.device, **run.recipe.settings())
     started = time.monotonic()
     with progress(f"{run.task}, seed {seed}") as on_report:
-        _fit(model, task, folder, on_report)
+        resumed = _fit(model, task, folder, on_report)
     training_seconds = time.monotonic() - started
     model.save(folder, {"task": {"name": task.name, **task.notes}})
     say(f"{run.task}, seed {seed}: trained in {training_seconds:.0f} s, measuring on {len(task.y_test)} rows.")
@@ -113,6 +114,7 @@ def _one_seed(run: Run, seed: int, folder: Path, progress: Progress, say: Callab
         "n_test": len(task.y_test),
         "histories": round(sum(stage.epochs for stage in run.recipe.stages) * len(task.X_train)),
         "training_seconds": round(training_seconds, 1),
+        "resumed": resumed,  # the seconds are those of the last part then
         **_measure(run, model, task),
         "provenance": provenance(run.device),
         "notes": dict(task.notes),
@@ -123,21 +125,31 @@ def _one_seed(run: Run, seed: int, folder: Path, progress: Progress, say: Callab
     return result
 
 
-def _fit(model: VIPClassifier, task: Task, folder: Path, on_report: Callable[[Report], None]) -> None:
-    """Train, going on where a run of the same settings stopped."""
-    inputs: dict[str, Any] = {"opening": task.opening_train, "folder": folder, "on_report": on_report}
+def _done(path: Path, run: Run) -> dict[str, Any] | None:
+    """What the same run wrote before; None where there is nothing of it, or only a damaged file."""
     try:
-        model.fit(task.X_train, task.y_train, resume=(folder / "run.json").exists(), **inputs)
-    except ValueError as error:
-        if "cannot be resumed" not in str(error):
-            raise
+        result = json.loads(path.read_text(encoding="utf-8"))
+        return result if result["run"] == run.described() else None
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _fit(model: VIPClassifier, task: Task, folder: Path, on_report: Callable[[Report], None]) -> bool:
+    """Train, going on where a run of the same settings stopped; whether there was one."""
+    inputs: dict[str, Any] = {"opening": task.opening_train, "folder": folder, "on_report": on_report}
+    resume = (folder / "run.json").exists()
+    try:
+        model.fit(task.X_train, task.y_train, resume=resume, **inputs)
+    except CannotResume:
+        resume = False
         model.fit(task.X_train, task.y_train, **inputs)
+    return resume
 
 
 def _measure(run: Run, model: VIPClassifier, task: Task) -> dict[str, Any]:
     """V-IP, random order, and where they can be had exact pursuit and a black box, on the same rows."""
     rows = model.rows(task.X_test, task.y_test, opening=task.opening_test)
-    stop = model._stopping_rule()
+    stop = model.stopping_rule()
     longest = run.curve_queries or model.max_queries
     vip = evaluate(model.model_, rows, stop, longest, run.device, trade_off=TRADE_OFF)
     random_order = evaluate(RandomOrder(model.model_, seed=0), rows, None, longest, run.device)
@@ -194,6 +206,7 @@ def summarise(measured: list[dict[str, Any]]) -> dict[str, Any]:
             "rule": first["stop"]["rule"],
             "mean_queries": over_seeds(lambda result: result["vip"]["stop"]["mean_queries"]),
             "accuracy": over_seeds(lambda result: result["vip"]["stop"]["accuracy"]),
+            "cut_short": over_seeds(lambda result: result["vip"]["stop"].get("cut_short", 0.0)),
         }
     return summary
 
@@ -217,11 +230,16 @@ def markdown_row(results: dict[str, Any]) -> str:
         if published
         else "–"
     )
-    options = f" ({', '.join(results['options'])})" if results["options"] else ""
+    # Whatever makes the row less than it seems is said in it; results of earlier versions say less.
+    measured_on = results.get("measured_on", TEST_ROWS)
+    options = [*results["options"], *([f"measured on {measured_on}"] if measured_on != TEST_ROWS else [])]
+    cut_short = stop.get("cut_short", {}).get("mean", 0) if stop else 0
+    cut = f", cut short in {cut_short:.1%}" if cut_short else ""
+    resumed = ", resumed" if any(seed.get("resumed") for seed in results["seeds"]) else ""
     cells = [
         results["task"],
-        results["recipe"] + options,
-        f"{stop['mean_queries']['mean']:.2f} ({stop['rule']})" if stop else "–",
+        results["recipe"] + (f" ({', '.join(options)})" if options else ""),
+        f"{stop['mean_queries']['mean']:.2f} ({stop['rule']}{cut})" if stop else "–",
         _figure(stop["accuracy"]) if stop else "–",
         " / ".join(after),
         _figure(summary["accuracy_all_answers"]),
@@ -229,7 +247,7 @@ def markdown_row(results: dict[str, Any]) -> str:
         paper,
         str(summary["n_seeds"]),
         f"{one['n_train']:,} / {one['n_test']:,}",
-        f"{one['provenance']['device']}, {summary['training_seconds']['mean']:.0f} s",
+        f"{one['provenance']['device']}, {summary['training_seconds']['mean']:.0f} s{resumed}",
         str(one["provenance"]["commit"]),
     ]
     return "| " + " | ".join(cells) + " |"
@@ -257,7 +275,7 @@ def _draw_curves(results: dict[str, Any], path: Path) -> None:
     accuracy_curve(
         curves,
         path,
-        title=f"{results['task']}: accuracy on {seeds[0]['n_test']:,} rows kept apart",
+        title=f"{results['task']}: accuracy on {seeds[0]['n_test']:,} {results['measured_on']}",
         stops={"V-IP": (stop["mean_queries"]["mean"], stop["accuracy"]["mean"])} if stop else None,
         all_answers=results["summary"]["accuracy_all_answers"]["mean"],
     )

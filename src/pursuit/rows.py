@@ -82,6 +82,8 @@ class GeneratedRows(ABC):
     """How many make an epoch."""
     classes: Labels
     """What the class indices of the rows mean."""
+    has_opening: bool = False
+    """Whether rows open with answers given unasked."""
 
     def __len__(self) -> int:
         return self.n_rows

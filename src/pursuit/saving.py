@@ -44,6 +44,7 @@ def save(folder: str | Path, model: VIP, notes: dict[str, Any] | None = None) ->
         "classes": {"dtype": labels.dtype.str, "labels": labels.tolist()},
         "query_set": {"kind": type(model.query_set).__name__, **model.query_set.to_config()},
         "network": {"kind": type(network).__name__, "shared": shared, **asdict(network)},
+        "standardised": model.standardised,
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
         "notes": notes or {},
     }
@@ -135,4 +136,5 @@ def _build(description: dict[str, Any]) -> VIP:
     queries = QUERY_SETS[query_set.pop("kind")].from_config(query_set)
     kind, shared = network.pop("kind"), network.pop("shared")
     classes = np.array(description["classes"]["labels"], dtype=np.dtype(description["classes"]["dtype"]))
-    return VIP.build(queries, classes, NETWORKS[kind](**network), shared)
+    standardised = description.get("standardised", False)  # which older folders do not say
+    return VIP.build(queries, classes, NETWORKS[kind](**network), shared, standardised=standardised)

@@ -1,5 +1,6 @@
 """A session: a chain with a person in it, who is asked, answers, skips, takes back, and comes back later."""
 
+import difflib
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -184,7 +185,9 @@ class Session:
     def _index(self, name: str) -> int:
         names = [query.name for query in self.pursuer.query_set.queries]
         if name not in names:
-            raise ValueError(f"There is no query named '{name}'.")
+            close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+            hint = f" Did you mean {' or '.join(repr(other) for other in close)}?" if close else ""
+            raise ValueError(f"There is no query named '{name}'.{hint}")
         return names.index(name)
 
     def _check(self, query: int, answer: Any) -> None:

@@ -81,8 +81,8 @@ def train(
     check_plan(stages, device, log)
     from lightning_fabric import Fabric  # takes seconds to import, and only training needs it
 
-    on_gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
-    fabric = Fabric(accelerator=device, devices=1, precision=precision or ("bf16-mixed" if on_gpu else "32-true"))
+    kind = find_device(device).type
+    fabric = Fabric(accelerator=kind, devices=1, precision=precision or ("bf16-mixed" if kind == "cuda" else "32-true"))
     with _own_randomness(seed, fabric.device), _fast_convolutions(model, fabric.device):
         trainer = _Trainer(fabric, model, rows.to(fabric.device), stages, seed, early_stopping)
         checkpoints = folder / "checkpoints" if folder else None
@@ -113,13 +113,21 @@ def check_plan(stages: Sequence[Stage], device: str, log: str) -> None:
     """Raise ValueError for what can be seen to be wrong before anything is trained or written."""
     if not stages:
         raise ValueError("There are no stages to train: at least one is needed.")
+    find_device(device)
+    check_log(log)
+
+
+def find_device(device: str) -> torch.device:
+    """The device of this name, where `auto` is an NVIDIA GPU if there is one; raises ValueError if there is none."""
     if device not in DEVICES:
         raise ValueError(f"The device is one of {', '.join(DEVICES)}, not '{device}'.")
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError(
             "The device cuda needs an NVIDIA GPU and a torch built for it, and neither was found: use cpu or auto."
         )
-    check_log(log)
+    if device == "mps" and not torch.backends.mps.is_available():
+        raise ValueError("The device mps needs an Apple GPU and a torch built for it: use cpu or auto.")
+    return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
 
 
 @contextmanager

@@ -15,17 +15,23 @@ from torch import Tensor, nn
 from pursuit.history import History
 from pursuit.networks import NetworkSettings, default_network
 from pursuit.pursuer import Labels, choose
-from pursuit.queries import QuerySet
+from pursuit.queries import ColumnQueries, QuerySet
 
 ASKED = -1e9
 """The score of a query that was asked already: low enough to get no share of a softmax, and finite if all were
 asked."""
 
 
+LEAST_SPREAD = 0.3
+"""Rarer answers are not seen larger than those with this deviation, lest a handful of rows drown the rest."""
+
+
 class VIP(nn.Module):
     """A querier and a classifier over one query set: a pursuer that learns."""
 
     log_prior: Tensor
+    centre: Tensor
+    scale: Tensor
 
     def __init__(
         self,
@@ -34,11 +40,16 @@ class VIP(nn.Module):
         querier: nn.Module,
         classifier: nn.Module,
         prior: Tensor | None = None,
+        standardised: bool = False,
     ):
         super().__init__()
         self.query_set, self.classes = query_set, classes
         self.settings: tuple[NetworkSettings, bool] | None = None
         self.querier, self.classifier = querier, classifier
+        self.standardised = standardised
+        if standardised:
+            self.register_buffer("centre", torch.zeros(query_set.answer_shape))
+            self.register_buffer("scale", torch.ones(query_set.answer_shape))
         prior = torch.full((len(classes),), 1 / len(classes)) if prior is None else prior
         self.register_buffer("log_prior", prior.log())  # (C,) what to believe when nothing is known
 
@@ -50,10 +61,11 @@ class VIP(nn.Module):
         network: NetworkSettings | None = None,
         shared: bool = False,
         prior: Tensor | None = None,
+        standardised: bool = False,
     ) -> "VIP":
         """A model with fresh networks, which it can be saved with; `shared` puts both on one trunk."""
         network = network or default_network(query_set)
-        model = cls(query_set, classes, *network.build(query_set, len(classes), shared), prior)
+        model = cls(query_set, classes, *network.build(query_set, len(classes), shared), prior, standardised)
         model.settings = (network, shared)
         return model
 
@@ -70,17 +82,33 @@ class VIP(nn.Module):
         """The V-IP objective on histories (`known`, `asked`) of rows `x` with labels `y`, and the queries chosen
         (B,)."""
         known = known.to(x.dtype)
-        scores = self.querier(self.query_set.encode(x, known)).float()
+        scores = self.querier(self.see(x, known)).float()
         query = choose_straight_through(scores, asked, tau)  # (B, Q) one-hot
         answered = known + query * available  # a query without an answer reveals nothing
-        logits = self.classifier(self.query_set.encode(x, answered)).float()
+        logits = self.classifier(self.see(x, answered)).float()
         return F.cross_entropy(logits, y, label_smoothing=label_smoothing), query.detach().argmax(dim=1)
 
+    def see(self, x: Tensor, known: Tensor) -> Tensor:
+        """What the networks see of answers `x` of which `known` may be read."""
+        return self.query_set.encode((x - self.centre) * self.scale if self.standardised else x, known)
+
+    def standardise(self, x: Tensor, available: Tensor) -> None:
+        """Measure by these answers what is usual: where nearly all say no, a yes is seen larger and a no smaller."""
+        if not self.standardised or not isinstance(self.query_set, ColumnQueries):
+            raise ValueError(
+                "Only models of columns, words or concepts made with standardised=True can be standardised."
+            )
+        there = available[:, self.query_set.owner.to(available.device)]  # (N, F)
+        n = there.sum(dim=0).clamp(min=1)
+        self.centre.copy_((x * there).sum(dim=0) / n)
+        spread = (((x - self.centre) ** 2 * there).sum(dim=0) / n).sqrt()
+        self.scale.copy_(1 / spread.clamp(min=LEAST_SPREAD))
+
     def scores(self, history: History) -> Tensor:
-        return self.querier(self.query_set.encode(history.x, history.known)).float()
+        return self.querier(self.see(history.x, history.known)).float()
 
     def log_posterior(self, history: History) -> Tensor:
-        logits = self.classifier(self.query_set.encode(history.x, history.known)).float()
+        logits = self.classifier(self.see(history.x, history.known)).float()
         # Training hardly ever shows the classifier an empty history, and there the labels' frequencies are the answer.
         return torch.where(history.known.any(dim=1, keepdim=True), logits.log_softmax(dim=1), self.log_prior)
 

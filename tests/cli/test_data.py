@@ -128,7 +128,8 @@ def test_where_shows_the_folders_in_order(tmp_path: Path) -> None:
         ]
     }
     words = run("where").words
-    assert f"1 $PURSUIT_DATA {tmp_path / 'data'} yes 2 $PURSUIT_CACHE {tmp_path / 'cache'} no" in words
+    named = f"1. $PURSUIT_DATA: {tmp_path / 'data'} 2. $PURSUIT_CACHE: {tmp_path / 'cache'} (does not exist yet)"
+    assert named in words
 
 
 def test_get_fetches_and_list_shows(tmp_path: Path) -> None:
@@ -247,3 +248,15 @@ def test_every_real_task_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
         for file in task["files"]:
             assert file["url"] or file["origin"], f"nothing says where {file['file']} comes from"
     assert run("list").code == 0
+
+
+def test_no_path_is_broken_however_narrow_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / ("a folder with quite a long name " * 4).strip()
+    (own / "pictures").mkdir(parents=True)
+    (own / "pictures" / "images.gz").write_bytes(b"")
+    monkeypatch.setenv("PURSUIT_DATA", str(own))
+    monkeypatch.setattr(data.out, "_width", 50)
+    assert any(line.endswith(str(own)) for line in run("where").printed.splitlines())
+    verified = run("verify", "pictures")
+    assert verified.code == 1
+    assert any(str(own / "pictures" / "images.gz") in line for line in verified.printed.splitlines())

@@ -1,6 +1,7 @@
 """`pursuit reproduce` as it is met on the command line."""
 
 import contextlib
+import importlib
 import io
 import json
 import subprocess
@@ -9,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from pursuit import reproduce as module
 from pursuit.cli import main
+from pursuit.cli.app import tell_of_recipe
 from pursuit.cli.reproduce import _changed
 from pursuit.histories import CarriedHistories, RandomHistories
 from pursuit.networks import SetNetwork
@@ -129,3 +132,23 @@ def test_options_are_put_into_words() -> None:
     assert all(stage.tau == (0.9, 0.1) for stage in changed.stages)
     epochs = [sum(stage.epochs for stage in one.stages) for one in (recipe, changed)]
     assert epochs[1] == pytest.approx(0.5 * epochs[0])
+
+
+def test_stopping_tells_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    command = importlib.import_module("pursuit.cli.reproduce")
+    monkeypatch.setattr(command, "run_recipe", stopped)
+    done = run(tmp_path, "digits", *SHORT)
+    assert done.returncode == 130
+    assert "The same command goes on." in done.stderr
+    assert "--resume" not in done.stderr
+
+
+@pytest.mark.parametrize("has_gpu", [False, True])
+def test_a_recipe_for_a_gpu_says_so_elsewhere(has_gpu: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cuda, "is_available", lambda: has_gpu)
+        tell_of_recipe(find_recipe("mnist"), "auto")
+    assert ("This recipe is for a GPU" in capsys.readouterr().err) != has_gpu

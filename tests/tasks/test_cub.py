@@ -265,3 +265,18 @@ def test_real_answers_make_the_task() -> None:
     assert task.X_train.shape == (5_994, 312)
     assert task.X_test.shape == (5_794, 312)
     assert np.isfinite(task.X_test).all()
+
+
+def test_photos_without_their_lengths_are_told(tmp_path: Path) -> None:
+    (tmp_path / "cub_webp128.bin").write_bytes(b"photos")
+    with pytest.raises(MissingData, match=r"cub_webp128.idx.npz is missing"):
+        cub._parts(tmp_path / "cub_webp128.bin", 1)
+    np.savez(tmp_path / "cub_webp128.idx.npz", other=np.zeros(1))
+    with pytest.raises(ValueError, match=r"idx.npz is damaged"):
+        cub._parts(tmp_path / "cub_webp128.bin", 1)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_that_is_not_there_is_told_before_photos_are_read(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="cuda needs an NVIDIA GPU"):
+        cub.make_answers(tmp_path, device="cuda")

@@ -117,3 +117,15 @@ def test_real_answers_go_into_the_networks(real_task: Callable[[str], Task]) -> 
     assert x.shape == (104, 3 * 41)
     assert available.all()
     assert torch.equal(x.view(104, 41, 3).sum(dim=2), torch.ones(104, 41))  # one of three choices each
+
+
+@pytest.mark.parametrize("content", [{}, [], {**CONVERSATIONS, "train": [{"disease": "gan"}]}, {"diseases": 3}])
+def test_conversations_of_another_form_are_told(data: Path, content: Any) -> None:
+    write(data, "dxy", content)
+    with pytest.raises(ValueError, match=r"dxy.json.gz is damaged: it does not hold what is expected"):
+        dialogues.load("dxy")
+
+
+def test_missing_conversations_name_the_task(data: Path) -> None:
+    with pytest.raises(MissingData, match="pursuit data get muzhi"):
+        dialogues.load("muzhi")

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from pursuit.tasks.readers import read_cifar_binary, read_cifar_python, read_idx, read_json, read_jsonl
+from pursuit.tasks.readers import read_cifar_binary, read_cifar_python, read_idx, read_json, read_jsonl, read_npz
 
 CODES = {"u1": 0x08, "i1": 0x09, "i2": 0x0B, "i4": 0x0C, "f4": 0x0D, "f8": 0x0E}
 
@@ -346,3 +346,19 @@ def test_real_news() -> None:
 @pytest.mark.parametrize("name", ["muzhi/muzhi.json.gz", "dxy/dxy.json.gz", "symcat/symcat_names.json"])
 def test_real_json(name: str) -> None:
     assert isinstance(read_json(real(name)), dict)
+
+
+def test_npz_files_are_read_without_pickles(tmp_path: Path) -> None:
+    np.savez(tmp_path / "good.npz", a=np.arange(3), b=np.array(["x"]))
+    read = read_npz(tmp_path / "good.npz")
+    assert {name: array.tolist() for name, array in read.items()} == {"a": [0, 1, 2], "b": ["x"]}
+    whole = (tmp_path / "good.npz").read_bytes()
+    np.savez(tmp_path / "pickled.npz", a=np.array([{}], dtype=object), allow_pickle=True)
+    np.save(tmp_path / "single.npy", np.arange(3))
+    for name, content in {"cut.npz": whole[:-30], "empty.npz": b"", "text.npz": b"text"}.items():
+        (tmp_path / name).write_bytes(content)
+    for name in ("pickled.npz", "single.npy", "cut.npz", "empty.npz", "text.npz"):
+        with pytest.raises(ValueError, match=f"{name} is damaged"):
+            read_npz(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        read_npz(tmp_path / "none.npz")

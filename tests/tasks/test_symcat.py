@@ -206,3 +206,29 @@ def test_exact_pursuit_is_as_good_as_is_known(real_task: Callable[[str], Task]) 
     accuracy = evaluate(exact, rows, max_queries=20).accuracy_by_n_queries
     assert accuracy[20] == pytest.approx(0.675, abs=0.03)
     assert accuracy[5] == pytest.approx(0.454, abs=0.035)
+
+
+def test_rules_of_other_epochs_are_told_apart() -> None:
+    yes = torch.tensor([[0.5, 0.1], [0.2, 0.9]])
+    assert Patients(["a", "b"], yes).fingerprint() == Patients(["a", "b"], yes.clone()).fingerprint()
+    assert Patients(["a", "b"], yes).fingerprint() != Patients(["a", "b"], yes, n_rows=10).fingerprint()
+
+
+@pytest.mark.parametrize("damage", [b"", b"no zip", b"PK", None])
+def test_damaged_tables_are_told(damage: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
+    (tmp_path / "symcat").mkdir()
+    (tmp_path / "symcat" / "symcat_names.json").write_text("{}")
+    if damage is None:
+        np.savez(tmp_path / "symcat" / "symcat_table.npz", other=np.zeros(3))
+    else:
+        (tmp_path / "symcat" / "symcat_table.npz").write_bytes(damage)
+    with pytest.raises(ValueError, match=r"symcat_table\.npz is damaged"):
+        symcat.load(200)
+
+
+def test_missing_tables_name_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
+    monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path))
+    with pytest.raises(MissingData, match="pursuit data get symcat-300"):
+        symcat.load(300)

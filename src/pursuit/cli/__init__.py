@@ -2,9 +2,11 @@
 
 from pursuit.cli import data
 from pursuit.cli.app import app, main
+from pursuit.cli.ask import ask
 from pursuit.cli.concepts import concepts
 from pursuit.cli.reproduce import reproduce
 
+app.command()(ask)
 app.command()(reproduce)
 app.command()(concepts)
 app.add_typer(data.commands, name="data")

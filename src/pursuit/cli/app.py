@@ -3,24 +3,23 @@
 import contextlib
 import sys
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 
 import pursuit
-from pursuit.checkpoints import write_whole
 from pursuit.demo import draw_chain, run_demo
 from pursuit.estimators import VIPClassifier, default_stages
 from pursuit.progress import training_bar
 from pursuit.screen import err, escaped, out, print_comparison, print_evaluation, print_json, print_trained
-from pursuit.session import Session
 from pursuit.tasks import TASKS, Task, files, load_task, tables
-from pursuit.tasks.recipes import RECIPES
+from pursuit.tasks.recipes import RECIPES, Recipe, find_recipe
+from pursuit.training import find_device
 
 app = typer.Typer(
     name="pursuit",
@@ -41,6 +40,8 @@ Stop = Annotated[
     str | None, typer.Option(help="When to stop: confidence=0.99, budget=20, stability=0.001; commas mean any of.")
 ]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0, max=2**32 - 1)]
+WIDE = 120
+"""Columns of a terminal from which on a table may be wide."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object.")]
 
 
@@ -49,12 +50,28 @@ def main() -> None:
     warnings.showwarning = lambda message, *_: err.print(f"Warning: {escaped(str(message))}", soft_wrap=True)
     try:
         app()
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ModuleNotFoundError) as error:
         err.print(f"[bold red]Error:[/] {escaped(str(error))}", soft_wrap=True)
         sys.exit(1)
     except KeyboardInterrupt:
-        err.print("Stopped. A training goes on with the same command and --resume.")
+        err.print("Stopped.")
         sys.exit(130)
+
+
+@contextlib.contextmanager
+def stoppable(advice: str) -> Iterator[None]:
+    """Tell a person who stops what is done here how it goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        err.print(f"Stopped. {advice}", soft_wrap=True)
+        raise typer.Exit(130) from None
+
+
+def tell_of_recipe(recipe: Recipe, device: str) -> None:
+    """What a user should know before a training by a recipe; it was written down for those without a GPU."""
+    if recipe.note and find_device(device).type == "cpu":
+        err.print(f"This recipe is {escaped(recipe.note)}.", soft_wrap=True)
 
 
 @app.callback(invoke_without_command=True)
@@ -108,14 +125,17 @@ def tasks(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"tasks": rows})
         return
-    table = Table(Column("task", no_wrap=True), "queries", "classes", "rows", "recipes", "data", "what")
+    # Without frames it fits 80 columns, where there is no room for what a task is about.
+    titles = ("queries", "classes", "rows", "recipes", "data", *(["what"] if out.width >= WIDE else []))
+    columns = [Column(title, overflow="fold") for title in titles]
+    table = Table(Column("task", no_wrap=True), *columns, box=None, padding=(0, 1, 0, 0), header_style="underline")
     for row in rows:
         table.add_row(
             *(str(row[name]) for name in ("task", "n_queries", "n_classes")),
             f"{row['n_train']:,} + {row['n_test']:,}",
             ", ".join(RECIPES[str(row["task"])]),
             "here" if row["present"] else "absent",
-            str(row["title"]),
+            *([str(row["title"])] if out.width >= WIDE else []),
         )
     out.print(table)
     if not all(row["present"] for row in rows):
@@ -157,7 +177,9 @@ def train(
         settings["stages"] = [replace(stage, epochs=epochs) for stage in plan]
     model = VIPClassifier(task.query_set, **settings)
     _tell_about(task)
-    with training_bar(task.name, err) as on_report:
+    if source in TASKS and epochs is None:
+        tell_of_recipe(find_recipe(source), device)
+    with stoppable("The same command and --resume go on."), training_bar(task.name, err) as on_report:
         model.fit(
             task.X_train,
             task.y_train,
@@ -232,77 +254,6 @@ def explain(
         out.print(f"Drawn into {figure}", soft_wrap=True)
 
 
-@app.command()
-def ask(
-    model: Model,
-    stop: Stop = None,
-    session_file: Annotated[
-        Path | None,
-        typer.Option("--session", help="File that keeps the session; where it exists, it goes on from there."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Ask a person in the terminal until the model is sure."""
-    with contextlib.suppress(ImportError):
-        import readline  # noqa: F401  lets people edit what they type
-    session = VIPClassifier.load(model).session(stop)
-    if session_file and (session_file.is_dir() or not session_file.parent.is_dir()):
-        raise ValueError(f"The session cannot be kept in {session_file}: give a file in a folder that exists.")
-    if session_file and session_file.exists():
-        session = _saved_session(session_file, session)
-    screen = err if as_json else out
-    screen.print(
-        "Answer in words; Enter if you do not know, 'undo' to take back, 'why' for the reasons, 'quit' to stop."
-    )
-    while not session.done and _put_question(session, screen):
-        if session_file:
-            write_whole(session_file, session.to_json().encode())
-    if as_json:
-        print_json({"finished": session.done, **session.chain.to_dict()})
-    else:
-        print(f"\n{session.chain}")
-
-
-def _saved_session(path: Path, fresh: Session) -> Session:
-    try:
-        return Session.from_json(path.read_text(encoding="utf-8"), fresh.pursuer, fresh.stop)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error} Give another --session, or remove this file.") from None
-
-
-def _put_question(session: Session, screen: Console) -> bool:
-    """Ask one question and take its answer; False if the person wants to stop."""
-    question = session.ask()
-    choices = f" [dim]({escaped('/'.join(question.choices[:8]))})[/]" if question.choices else ""
-    screen.print(f"\n[bold]{question.number}. {escaped(question.text)}[/]{choices} ", end="")
-    try:
-        answer = input().strip()
-    except EOFError:
-        return False
-    try:
-        match answer.lower():
-            case "quit" | "exit":
-                return False
-            case "undo":
-                session.undo()
-            case "" | "?" | "skip":
-                session.skip()
-            case "why":
-                screen.print(f"   This question has {question.share:.0%} of the querier's preference. Next best:")
-                for text, share in question.runners_up:
-                    screen.print(f"   {share:>4.0%}  {escaped(text)}", highlight=False)
-            case _:
-                session.tell(answer)
-    except ValueError as error:
-        screen.print(f"   {escaped(str(error))}", style="red")
-        return True
-    best = list(session.posterior.items())[:3]
-    screen.print(
-        "   " + escaped(", ".join(f"{label} {share:.0%}" for label, share in best)), style="dim", highlight=False
-    )
-    return True
-
-
 class _Measured(NamedTuple):
     """Rows that the model has not learnt from."""
 
@@ -315,10 +266,17 @@ class _Measured(NamedTuple):
 def _data_of(classifier: VIPClassifier, data: str, target: str | None, missing: list[str] | None) -> _Measured:
     """The rows of `data` that the model has not learnt from; labels may be absent from a CSV file."""
     trained = classifier.notes_.get("task", {})
-    if data in TASKS:
-        task = load_task(data, trained.get("seed", 0) if trained.get("name") == data else 0)
-        return _Measured(data, task.X_test, task.y_test, task.opening_test)
     names = [query.name for query in classifier.model_.query_set.queries]
+    if data in TASKS:
+        if trained.get("learnt_from_test_rows_of") == data:
+            raise ValueError(
+                f"The model has learnt from test rows of {data}: measure it on {trained['name']}, whose are kept apart."
+            )
+        task = load_task(data, trained.get("seed", 0) if trained.get("name") == data else 0)
+        if [query.name for query in task.query_set.queries] != names:
+            whose = f" was trained on {trained['name']} and" if "name" in trained else ""
+            raise ValueError(f"The model{whose} asks other queries than those of {data}: give it rows of its own kind.")
+        return _Measured(data, task.X_test, task.y_test, task.opening_test)
     X, y, remark = tables.unseen_rows(data, names, trained, target, missing or ())
     if remark:
         err.print(remark, soft_wrap=True)

@@ -86,10 +86,14 @@ def verify(
     elif not rows:
         out.print("These tasks are embedded: they need no files.")
     else:
-        table = Table("file", "state", "remark")
-        for row in {row["file"]: row for row in rows}.values():
-            table.add_row(row["file"], row["state"], escaped(row["remark"]), style=STYLES[row["state"]])
+        table = Table(Column("file", overflow="fold"), Column("state", no_wrap=True))
+        different = {row["file"]: row for row in rows}.values()
+        for row in different:
+            table.add_row(row["file"], row["state"], style=STYLES[row["state"]])
         out.print(table)
+        for row in different:
+            if row["remark"]:  # not in the table, which would break its path
+                out.print(escaped(row["remark"]), soft_wrap=True, highlight=False)
         if any(row["state"] == "unchecked" for row in rows):
             out.print("Unchecked files have no published checksum.")
     if damaged:
@@ -106,11 +110,10 @@ def where(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"folders": rows})
         return
-    table = Table("order", "named by", "folder", "exists")
-    for number, row in enumerate(rows, start=1):
-        table.add_row(str(number), row["name"], escaped(row["folder"]), "yes" if row["exists"] else "no")
-    out.print(table)
-    out.print("Name your own with the environment variables PURSUIT_DATA and PURSUIT_CACHE.")
+    for number, row in enumerate(rows, start=1):  # no table, which would break long paths
+        there = "" if row["exists"] else " (does not exist yet)"
+        out.print(f"{number}. {row['name']}: {escaped(row['folder'])}{there}", soft_wrap=True, highlight=False)
+    out.print("Name your own with the environment variables PURSUIT_DATA and PURSUIT_CACHE.", soft_wrap=True)
 
 
 def _check_names(names: Sequence[str]) -> None:

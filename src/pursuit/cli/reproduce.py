@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pursuit.cli.app import AsJson, Seed
+from pursuit.cli.app import AsJson, Seed, stoppable, tell_of_recipe
 from pursuit.progress import training_bar
 from pursuit.reproduce import HEADER, Run, markdown_row
 from pursuit.reproduce import reproduce as run_recipe
@@ -54,7 +54,9 @@ def reproduce(
     name = "-".join([task, recipe, *(option.replace(" ", "-") for option in options)])
     folder = to or Path("results") / (name + "-validation" * validation)
     say = partial(err.print, soft_wrap=True, highlight=False)
-    results = run_recipe(run, folder, lambda title: training_bar(title, err), lambda text: say(escaped(text)))
+    tell_of_recipe(chosen, device)
+    with stoppable("The same command goes on."):
+        results = run_recipe(run, folder, lambda title: training_bar(title, err), lambda text: say(escaped(text)))
     if as_json:
         print_json(results)
         return

@@ -19,14 +19,19 @@ class MLP(TrunkAndHeads):
 
     hidden: tuple[int, ...] = (256, 256)
     dropout: float = 0.0
+    direct: bool = False
+    """Whether the heads also read the input itself. What answers say of the label one by one is then learnt at once:
+    where they are independent given the label, nothing else is needed for the posterior."""
 
     def trunk(self, query_set: QuerySet) -> nn.Module:
         n_inputs = int(torch.Size(query_set.input_shape).numel())
-        return nn.Sequential(nn.Flatten(), *dense_layers(n_inputs, self.hidden, self.dropout))
+        body = nn.Sequential(nn.Flatten(), *dense_layers(n_inputs, self.hidden, self.dropout))
+        return _BesideInput(body) if self.direct else body
 
     def heads(self, query_set: QuerySet, n_classes: int) -> tuple[nn.Module, nn.Module]:
-        n_inputs = self.hidden[-1] if self.hidden else int(torch.Size(query_set.input_shape).numel())
-        return nn.Linear(n_inputs, len(query_set)), nn.Linear(n_inputs, n_classes)
+        n_inputs = int(torch.Size(query_set.input_shape).numel())
+        n_read = (self.hidden[-1] if self.hidden else n_inputs) + n_inputs * self.direct
+        return nn.Linear(n_read, len(query_set)), nn.Linear(n_read, n_classes)
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,17 @@ class SetNetwork(TrunkAndHeads):
     def heads(self, query_set: QuerySet, n_classes: int) -> tuple[nn.Module, nn.Module]:
         n_inputs = self.hidden[-1] if self.hidden else self.width
         return nn.Linear(n_inputs, len(query_set)), nn.Linear(n_inputs, n_classes)
+
+
+class _BesideInput(nn.Module):
+    """What a body makes of the input, and the input itself: (B, outputs + inputs)."""
+
+    def __init__(self, body: nn.Module):
+        super().__init__()
+        self.body = body
+
+    def forward(self, encoded: Tensor) -> Tensor:
+        return torch.cat([self.body(encoded), encoded.flatten(1)], dim=1)
 
 
 def dense_layers(n_inputs: int, hidden: tuple[int, ...], dropout: float, norm: Norm = "layer") -> list[nn.Module]:

@@ -35,7 +35,9 @@ from pursuit.concepts import (
 from pursuit.queries import ConceptQueries, Query
 from pursuit.tasks.cub_wording import species_name, wording
 from pursuit.tasks.files import DataFile, MissingData, find
+from pursuit.tasks.readers import content_of, read_npz
 from pursuit.tasks.task import Task, TaskInfo
+from pursuit.training import find_device
 
 SIZE = 128
 """Photos are drawn to so many pixels in both directions."""
@@ -43,8 +45,13 @@ YES_PERCENT = 50
 """From this share of its photos on, an attribute is one of the species."""
 SITE = "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz"
 ARCHIVE = DataFile("cub/CUB_200_2011.tgz", md5="97eceeb196236b17998738112f37df78", url=SITE)
-ANNOTATIONS = DataFile("cub/CUB_200_2011/images.txt", archive=ARCHIVE, alternatives=(DataFile("cub/cub_meta.npz"),))
-PHOTOS = DataFile("cub/CUB_200_2011/images", archive=ARCHIVE, alternatives=(DataFile("cub/cub_webp128.bin"),))
+COMPACT = DataFile("cub/cub_meta.npz", sha256="4060f2ab205266f3882731dc226307b4a2889a6b4c11efe800b121e989ad912a")
+COMPACT_PHOTOS = DataFile(
+    "cub/cub_webp128.bin", sha256="0c672bede32643d9b2f70a5413a359c9d175c58d7e474417e0e310b29696d5da"
+)
+"""The photos one after the other; cub_webp128.idx.npz beside it holds their lengths."""
+ANNOTATIONS = DataFile("cub/CUB_200_2011/images.txt", archive=ARCHIVE, alternatives=(COMPACT,))
+PHOTOS = DataFile("cub/CUB_200_2011/images", archive=ARCHIVE, alternatives=(COMPACT_PHOTOS,))
 ANSWERS = DataFile(
     "cub/concept_answers.npz",
     origin="It is made from the photos by `pursuit concepts cub`, in minutes on a GPU.",
@@ -161,8 +168,11 @@ def photo(birds: Birds, rows: np.ndarray, number: int) -> np.ndarray:
 def _parts(path: Path, n_photos: int) -> Sequence[Path | bytes]:
     """The photos in a file of one after the other, with their lengths in the file beside it."""
     index = path.with_suffix(".idx.npz")
-    with np.load(index, allow_pickle=False) as file:
-        ends = np.cumsum(file["length"], dtype=np.int64)
+    if not index.exists():
+        raise MissingData(f"{index} is missing: copy all files of the folder again.")
+    arrays = read_npz(index)
+    with content_of(index):
+        ends = np.cumsum(arrays["length"], dtype=np.int64)
     data = path.read_bytes()
     if len(ends) != n_photos or ends[-1] != len(data):
         raise ValueError(f"{path} does not fit {index.name} and the annotations: copy all files of the folder again.")
@@ -205,6 +215,7 @@ def make_answers(
     the usual validation part, and answers to learn from and to measure on mean the same. Gives what is written of how
     the answers were made, with their scores.
     """
+    device = find_device(device).type
     found = birds()
     images, targets, train = photos(found), found.targets, torch.from_numpy(found.is_train)
     shown, wanted = images[train], targets[train]

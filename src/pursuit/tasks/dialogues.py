@@ -12,7 +12,7 @@ import numpy as np
 from pursuit.queries import Choice, ColumnQueries
 from pursuit.tasks import files
 from pursuit.tasks.files import DataFile
-from pursuit.tasks.readers import read_json
+from pursuit.tasks.readers import content_of, read_json
 from pursuit.tasks.task import Task, TaskInfo
 
 CANNOT_SAY = "can't say"
@@ -20,12 +20,25 @@ ORIGIN = (
     "The conversations are published with jymChen/Diaformer on GitHub; {name}.json.gz holds symptoms, diseases, and "
     "the train and test patients with their disease, explicit and implicit symptoms."
 )
-FILES = {name: DataFile(f"{name}/{name}.json.gz", origin=ORIGIN.format(name=name)) for name in ("muzhi", "dxy")}
+SHA256 = {
+    "muzhi": "c9ec84536202d0a57f3a750c5b8570000840a1472cb1143d0a3ec4291cb1b480",
+    "dxy": "229cb6b13680703167166cdf6b5d89dbf962ca0f67f8b4fa983d6d6bc6edf407",
+}
+FILES = {
+    name: DataFile(f"{name}/{name}.json.gz", sha256=sha256, origin=ORIGIN.format(name=name))
+    for name, sha256 in SHA256.items()
+}
 
 
 def load(name: str, seed: int = 0) -> Task:
     """The official patients to learn from and to measure on; `seed` plays no part in them."""
-    data = read_json(files.find(FILES[name]))
+    path = files.find(FILES[name], name)
+    data = read_json(path)
+    with content_of(path):
+        return _task(name, data, seed)
+
+
+def _task(name: str, data: dict[str, Any], seed: int) -> Task:
     diseases = np.array([data["diseases_en_unofficial"][disease] for disease in data["diseases"]])
     position = {disease: i for i, disease in enumerate(data["diseases"])}
     columns = {}

@@ -97,10 +97,11 @@ def get(file: DataFile, task: str = "TASK", on_progress: OnProgress | None = Non
     """As `find`, but what is there is checked too, and fetched anew where the copy in the cache is damaged."""
     found = locate(file)
     if found and (wrong := damage(*found)):
+        if not _can_be_had(found.file):
+            origin = found.file.origin or file.origin
+            raise ValueError(f"{found.path} is damaged: {wrong}. Replace it. {origin}".rstrip())
         if not found.path.is_relative_to(cache_folder()):
             raise ValueError(f"{found.path} is damaged: {wrong}. Replace it, or remove it to have it fetched.")
-        if not _can_be_had(found.file):
-            raise ValueError(f"{found.path} is damaged: {wrong}. Replace it. {found.file.origin}".rstrip())
         found.path.rmdir() if found.path.is_dir() else found.path.unlink()
     return find(file, task, on_progress)
 

@@ -95,7 +95,11 @@ def load_kmnist_test_split(seed: int = 0) -> Task:
     images, labels = (read_idx(files.find(file, KMNIST.name)) for file in KMNIST.files[2:])
     test, train = np.split(np.random.default_rng(SPLIT_SEED).permutation(len(images)), [N_SPLIT_TEST])
     y = np.array(KMNIST.classes)[labels]
-    notes = {"seed": seed, "split": "8,000 and 2,000 of the official test images"}
+    notes = {
+        "seed": seed,
+        "split": "8,000 and 2,000 of the official test images",
+        "learnt_from_test_rows_of": KMNIST.name,
+    }
     return Task(KMNIST_TEST_SPLIT, query_set(KMNIST), images[train], y[train], images[test], y[test], notes)
 
 

@@ -8,6 +8,7 @@ import json
 import lzma
 import math
 import pickle
+import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -97,6 +98,26 @@ def read_jsonl(path: str | Path) -> list[dict[str, Any]]:
 def read_json(path: str | Path) -> Any:
     """The value in a JSON file; plain, gz or xz."""
     return _parsed(path, _read(path), "its content")
+
+
+def read_npz(path: str | Path) -> dict[str, np.ndarray]:
+    """The arrays in an npz file by their names; nothing pickled is read."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except FileNotFoundError:
+        raise
+    except (ValueError, AttributeError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        raise _damaged(path, f"it is no npz file of plain arrays ({error})") from None
+
+
+@contextmanager
+def content_of(path: str | Path) -> Iterator[None]:
+    """Tells that a file is damaged where something is looked up in its content and is not there."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise _damaged(path, f"it does not hold what is expected ({type(error).__name__}: {error})") from error
 
 
 def _parsed(path: str | Path, text: bytes, what: str) -> Any:

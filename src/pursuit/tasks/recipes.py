@@ -25,6 +25,7 @@ class Recipe:
     stop: str
     max_queries: int | None = None
     shared: bool = False
+    standardise: bool = False
     query_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the query set that differ from the task's own, such as mask=False."""
     note: str = ""
@@ -37,6 +38,7 @@ class Recipe:
             "stop": self.stop,
             "max_queries": self.max_queries,
             "shared": self.shared,
+            "standardise": self.standardise,
         }
 
     def shortened(self, effort: float) -> "Recipe":
@@ -108,7 +110,7 @@ def _paper(
     shared: bool = False,
     **query_options: Any,
 ) -> Recipe:
-    return Recipe(network, (random, biased), stop, max_queries, shared, query_options)
+    return Recipe(network, (random, biased), stop, max_queries, shared, query_options=query_options)
 
 
 # The paper trains for 500 epochs; its released code adds 20 epochs of biased histories of at most 21 queries.
@@ -180,8 +182,8 @@ GPU_SYMCAT = _symcat(40, (2048, 1024), 4096, 3e-3)
 
 
 def _dialogues() -> Recipe:
-    stage = Stage(150, CarriedHistories(20), AdamW(2e-3, weight_decay=0.05), batch_size=128, average=0.99)
-    return Recipe(MLP((128,), dropout=0.5), (stage,), "budget=20", max_queries=20)
+    stage = Stage(100, CarriedHistories(20), AdamW(2e-3, weight_decay=0.05), batch_size=128, average=0.99)
+    return Recipe(MLP((64,), dropout=0.5, direct=True), (stage,), "budget=20", max_queries=20)
 
 
 RECIPES: dict[str, dict[str, Recipe]] = {
@@ -209,10 +211,12 @@ RECIPES: dict[str, dict[str, Recipe]] = {
             mask=False,
             hard=True,
         ),
+        # On answers of so few photos, networks without hidden layers are best.
         "fast": Recipe(
-            MLP((512,), dropout=0.3),
-            (Stage(100, CarriedHistories(40), AdamW(2e-3, weight_decay=0.05), average=0.998),),
+            MLP(()),
+            (Stage(60, CarriedHistories(30), AdamW(3e-3, weight_decay=0.05), average=0.998),),
             "stability=0.001",
+            standardise=True,
         ),
     },
     "huffpost": {
@@ -223,9 +227,14 @@ RECIPES: dict[str, dict[str, Recipe]] = {
             "confidence=0.99",
         ),
         "fast": Recipe(
-            MLP((1024, 256), dropout=0.3),
-            (Stage(20, CarriedHistories(200), AdamW(1e-3, weight_decay=0.02), batch_size=512, average=0.998),),
+            MLP((256,), dropout=0.3, direct=True),
+            (
+                Stage(
+                    8, CarriedHistories(100, random_share=0.4), AdamW(weight_decay=0.02), batch_size=256, average=0.998
+                ),
+            ),
             "confidence=0.99",
+            standardise=True,
         ),
     },
     **{f"symcat-{n}": {"paper": PAPER_MEDICAL, "fast": FAST_SYMCAT, "gpu": GPU_SYMCAT} for n in (200, 300, 400)},

@@ -18,7 +18,7 @@ from pursuit.queries import ColumnQueries, yes_no
 from pursuit.rows import GeneratedRows, Rows
 from pursuit.tasks import files
 from pursuit.tasks.files import DataFile
-from pursuit.tasks.readers import read_json
+from pursuit.tasks.readers import content_of, read_json, read_npz
 from pursuit.tasks.task import Task, TaskInfo
 
 ORIGIN = (
@@ -26,14 +26,24 @@ ORIGIN = (
     "those of mila-iqia/Casande-RL. Save them as P_percent (801 diseases x 376 symptoms), idx200, idx300 and idx400 in "
     "symcat_table.npz, and their names in symcat_names.json."
 )
-TABLE = DataFile("symcat/symcat_table.npz", origin=ORIGIN)
-NAMES = DataFile("symcat/symcat_names.json", origin=ORIGIN)
+TABLE = DataFile(
+    "symcat/symcat_table.npz",
+    sha256="c19272d240db114f1065417c9847f2276c211bd7e8d3162dc0f74cb733e8c6c1",
+    origin=ORIGIN,
+)
+NAMES = DataFile(
+    "symcat/symcat_names.json",
+    sha256="36ba8c895a9a57dc9882b3e2ba7897a9eaf91ce632ce29cabea28ce73af8f3ff",
+    origin=ORIGIN,
+)
 N_SYMPTOMS = {200: 328, 300: 349, 400: 355}
 EPOCH_PATIENTS, TEST_PATIENTS = 1_000_000, 10_000
 
 
 class Patients(GeneratedRows):
     """Patients of a table `yes` (C, Q) of P(symptom | disease), drawn by the published rule."""
+
+    has_opening = True
 
     def __init__(self, classes: Labels, yes: Tensor, n_rows: int = EPOCH_PATIENTS):
         if not bool((yes > 0).any(dim=1).all()):
@@ -69,18 +79,24 @@ class Patients(GeneratedRows):
         return (self.comes / self.comes.sum()).float()
 
     def fingerprint(self) -> str:
-        return hashlib.sha256(self.yes.cpu().numpy().tobytes()).hexdigest()
+        digest = hashlib.sha256(self.yes.cpu().numpy().tobytes())
+        digest.update(str(self.n_rows).encode())  # on which the length of training depends
+        return digest.hexdigest()
 
 
 def table(n_diseases: int) -> tuple[np.ndarray, list[str], Tensor]:
     """Names of diseases and of the symptoms any of them has, and P(symptom | disease): (C, Q)."""
-    names = read_json(files.find(NAMES))
-    with np.load(files.find(TABLE)) as arrays:
+    task = f"symcat-{n_diseases}"
+    names_path, table_path = files.find(NAMES, task), files.find(TABLE, task)
+    names, arrays = read_json(names_path), read_npz(table_path)
+    with content_of(table_path):
         diseases = arrays[f"idx{n_diseases}"]
         percent = arrays["P_percent"][diseases]
     symptoms = percent.any(axis=0).nonzero()[0]
-    classes = np.array([names["disease_names"][i] for i in diseases])
-    return classes, [names["symptom_names"][i] for i in symptoms], torch.from_numpy(percent[:, symptoms]).float() / 100
+    with content_of(names_path):
+        classes = np.array([names["disease_names"][i] for i in diseases])
+        asked = [names["symptom_names"][i] for i in symptoms]
+    return classes, asked, torch.from_numpy(percent[:, symptoms]).float() / 100
 
 
 def load(n_diseases: int, seed: int = 0) -> Task:
