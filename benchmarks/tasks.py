@@ -12,45 +12,64 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from report import RESULTS
-
 from pursuit.reproduce import HEADER, markdown_row
 from pursuit.tasks import TASKS
 from pursuit.tasks.recipes import PUBLISHED, Published
+from report import RESULTS
 
 FOLDER = RESULTS / "tasks"
+SHOWN_RULES = (
+    *(f"confidence={level}" for level in (0.8, 0.9, 0.94, 0.95, 0.99)),
+    "stability=0.01",
+    "stability=0.001",
+    "stability=0.001x3",
+)
+TRADE_OFF = """\
+## Length against accuracy
+
+What other stopping rules give on the same chains: the mean number of answers, and the accuracy. No rule asks beyond the
+end of the curve.
+"""
 START, END = "<!-- tasks -->\n", "<!-- end of tasks -->\n"
 """Marks in the README."""
 ABOUT = """\
 # The paper's tasks
 
 Every row was measured on the test rows by `pursuit reproduce TASK --recipe RECIPE` (options in brackets), at the commit
-and on the device it names; the JSON of each run is in [tasks/](tasks). Accuracy "there" is at the recipe's stopping rule.
-The area is the mean accuracy over 1 to the last number of queries of the curve, in brackets that of the same classifier
-on queries in random order; the paper's area is defined otherwise and not repeated here. ± is the standard deviation over
-seeds. Means are over so many seeds; with one seed there is none. Published figures are those of the paper's V-IP.
+and on the device it names; the JSON of each run is in [tasks/](tasks). Accuracy "there" is at the recipe's stopping
+rule. The area is the mean accuracy over 1 to the last number of queries of the curve, in brackets that of the same
+classifier on queries in random order; the paper's area is defined otherwise and not repeated here. ± is the standard
+deviation over seeds; with one seed there is none. Published figures are those of the paper's V-IP.
 """
 NOTES = """\
 ## What to know about these runs
 
-- **GPU runs** are one seed each on one NVIDIA H200. Several of them shared it at a time (mnist with fashion-mnist; in an
-  earlier call those two with kmnist-test-split, the symcat runs and the concept networks; cifar10 with fashion-mnist for
-  half of its time), so that training times are upper bounds. CPU runs used one thread of a shared 2-core aarch64 machine.
+- **GPU runs** are one seed each on one NVIDIA H200. Several of them shared it at a time: mnist with fashion-mnist;
+  fashion-mnist, kmnist-test-split, the symcat runs and the concept networks of cub; cifar10 with another run for half
+  of its time. Their training times are upper bounds. CPU runs used one thread of a shared 2-core aarch64 machine.
+- **The curve** of mnist, fashion-mnist and kmnist-test-split goes to 100 queries and that of huffpost to 200, and no
+  stopping rule asks more than that there.
 - **fashion-mnist**: chains of 24 queries in training (this row) were chosen among 16, 24 and 40 on held-out training
   images (0.845, 0.858 and 0.855 after 19 queries, 21 passes). Chains of 40 and of 20 had been measured on the test
   images before that: 0.861 and 0.873 after 19 queries; this row has 0.872.
-- **mnist** was measured twice with the same settings and seed; both runs agree to the last digit where they can be
-  compared. The row here has the longer curve.
-- **kmnist** proper was not run: its training images could not be had. `kmnist-test-split` trains on 8,000 and measures on
-  2,000 of the official 10,000 test images, and is not comparable with the published figure.
+- **mnist** was measured twice with the same settings and seed, and both runs agree wherever they can be compared.
+- **kmnist** proper was not run: its training images could not be had. `kmnist-test-split` trains on 8,000 and measures
+  on 2,000 of the official 10,000 test images, and is not comparable with the published figure.
 - **cifar100** was not run: its files could not be had. Its loader is tested on files of the published layout.
-- **cub**: the photos are copies of 128x128 pixels. The concept network (EfficientNet-lite0 from ImageNet weights, 12
-  epochs at 192 pixels, 3 folds, seed 0, one H200) answers 97.2 % of the attributes of test photos rightly (balanced
-  accuracy 0.825, calibration error 0.005); for the training photos, answered by networks that did not see them, 96.7 %
-  (0.769, 0.004).
-- **`paper` recipes** were not run in full: 500 epochs with sampled histories take days. They are tested at small effort.
-- **symcat**: 10,000 patients drawn from another seed than training. Exact IP on the same patients is in the table below.
+- **cub**: photos of 128x128 pixels. The concept networks (EfficientNet-lite0 from ImageNet weights, at 192 pixels) were
+  trained on one H200 by `pursuit concepts cub --epochs 12 --folds 3` at commit b31b669, seed 0. Test photos: 97.2 % of
+  the attributes right, balanced accuracy 0.825, calibration error 0.005. Training photos, answered by networks that did
+  not see them: 96.7 %, 0.769, 0.004. The paper's photos are larger and its concept network is another, so that its
+  figures are no yardstick for the pursuit; logistic regression on the same answers, further down, is.
+- **huffpost**: the vocabulary is chosen on the training articles alone.
+- **symcat**: 10,000 patients drawn from another seed than those of training. Exact IP takes the self-report for an
+  answer like any other; the classifier learns that the named symptom is one of all those present, and so can be ahead
+  before anything is asked.
 - **muzhi, dxy**: 142 and 104 test patients, so that one patient is about a point; intervals are in the table below.
+- **`paper` recipes** were not run in full: 500 epochs with sampled histories take days. Tests run them at small effort.
+- **Settings** of `fast` recipes were chosen on held-out training rows, those of symcat on other patients; but for what
+  is said of fashion-mnist above, no test row was looked at before. The stopping rule of cifar10 has been made
+  confidence=0.9 since: the paper's rule stops our classifier too early.
 """
 
 
@@ -85,20 +104,26 @@ def runs() -> dict[str, dict[str, Any]]:
 
 def page() -> str:
     measured = runs()
-    parts = [ABOUT, "\n".join([HEADER, *(markdown_row(results) for results in measured.values())]), "", NOTES]
-    parts += [
+    table = "\n".join([HEADER, *(markdown_row(results) for results in measured.values())])
+    tables = [
+        _same_length_table(measured),
         _exact_table(measured),
         _interval_table(measured),
         _black_box_table(measured),
-        "## Length against accuracy\n",
     ]
-    parts.append(
-        "What other stopping rules give on the same chains: mean number of answers, and accuracy. They bound by the length\n"
-        "of the curve where that is shorter than the query set.\n"
-    )
-    parts += [_trade_off(name, results) for name, results in measured.items() if not results["options"]]
-    parts.append(_provenance(measured))
-    return "\n".join(parts) + "\n"
+    figures = [_figures(name) for name, results in measured.items() if not results["options"]]
+    parts = [
+        ABOUT,
+        table,
+        "",
+        NOTES,
+        *tables,
+        TRADE_OFF,
+        _trade_off_table(measured),
+        "## Curves and chains\n",
+        *figures,
+    ]
+    return "\n".join([*parts, _provenance(measured)]) + "\n"
 
 
 def _exact_table(measured: dict[str, dict[str, Any]]) -> str:
@@ -150,20 +175,60 @@ def _black_box_table(measured: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _trade_off(name: str, results: dict[str, Any]) -> str:
-    """A table of stopping rules, averaged over seeds."""
-    by_rule: dict[str, list[tuple[float, float]]] = {}
+def _trade_off_table(measured: dict[str, dict[str, Any]]) -> str:
+    lines = ["| run | " + " | ".join(SHOWN_RULES) + " |", "|---|" + "---|" * len(SHOWN_RULES)]
+    for name, results in measured.items():
+        found = _by_rule(results)
+        cells = [f"{found[rule][0]:.2f}, {found[rule][1]:.3f}" if rule in found else "–" for rule in SHOWN_RULES]
+        if not results["options"]:
+            lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _by_rule(results: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    """Mean queries and accuracy of every stopping rule, averaged over seeds."""
+    values: dict[str, list[tuple[float, float]]] = {}
     for seed in results["seeds"]:
-        for at_stop in seed["vip"]["trade_off"]:
-            by_rule.setdefault(at_stop["rule"], []).append((at_stop["mean_queries"], at_stop["accuracy"]))
+        for at_stop in [seed["vip"]["stop"], *seed["vip"]["trade_off"]]:
+            values.setdefault(at_stop["rule"], []).append((at_stop["mean_queries"], at_stop["accuracy"]))
+    return {
+        rule: (sum(n for n, _ in pairs) / len(pairs), sum(right for _, right in pairs) / len(pairs))
+        for rule, pairs in values.items()
+    }
+
+
+def _at_published_length(results: dict[str, Any]) -> tuple[str, float, float] | None:
+    """The rule that asks most nearly as many queries as the paper's V-IP, how many, and its accuracy."""
+    published = PUBLISHED.get(results["task"])
+    if published is None or published.mean_queries is None:
+        return None
+    wanted, curves = published.mean_queries, [seed["vip"]["accuracy_by_n_queries"] for seed in results["seeds"]]
+    fixed = {f"budget={n}": (n, sum(right) / len(right)) for n, right in enumerate(zip(*curves, strict=True))}
+    rules = {**_by_rule(results), **fixed}
+    rule, (queries, accuracy) = min(rules.items(), key=lambda item: abs(item[1][0] - wanted))
+    return rule, queries, accuracy
+
+
+def _same_length_table(measured: dict[str, dict[str, Any]]) -> str:
+    lines = [
+        "## At the paper's length\n",
+        "Accuracy at the stopping rule, among those measured, that asks most nearly as many queries as the paper's.\n",
+        "| run | rule | queries | accuracy | paper: queries, accuracy |",
+        "|---|---|---|---|---|",
+    ]
+    for name, results in measured.items():
+        if (found := _at_published_length(results)) and not results["options"]:
+            rule, queries, accuracy = found
+            published = PUBLISHED[results["task"]]
+            paper = f"{published.mean_queries}, {published.accuracy}"
+            lines.append(f"| {name} | {rule} | {queries:.2f} | {accuracy:.3f} | {paper} |")
+    return "\n".join(lines) + "\n"
+
+
+def _figures(name: str) -> str:
     lines = [f"### {name}\n", f"![accuracy against queries, {name}](tasks/{name}-curve.png)\n"]
     if (FOLDER / f"{name}-chain.png").exists():
         lines.append(f"![the chain of the first test row, {name}](tasks/{name}-chain.png)\n")
-    cells = []
-    for rule, values in by_rule.items():
-        queries, accuracy = (sum(column) / len(values) for column in zip(*values, strict=True))
-        cells.append(f"{rule}: {queries:.2f}, {accuracy:.3f}")
-    lines.append(" · ".join(cells) + "\n")
     return "\n".join(lines)
 
 
@@ -203,11 +268,14 @@ def readme_section() -> str:
 
 
 def _headline(results: dict[str, Any]) -> tuple[str, str]:
-    """How many queries the recipe's rule takes, and how accurate it is there."""
+    """A number of queries near the paper's, or that of the recipe's rule, and the accuracy there."""
+    if found := _at_published_length(results):
+        rule, queries, accuracy = found
+        return f"{queries:.1f} ({rule})", f"{accuracy:.3f}"
     stop = results["summary"]["stop"]
-    queries, accuracy = stop["mean_queries"]["mean"], stop["accuracy"]
+    accuracy = stop["accuracy"]
     spread = f" ± {accuracy['sd']:.3f}" if accuracy["sd"] else ""
-    return f"{queries:.1f} ({stop['rule']})", f"{accuracy['mean']:.3f}{spread}"
+    return f"{stop['mean_queries']['mean']:.1f} ({stop['rule']})", f"{accuracy['mean']:.3f}{spread}"
 
 
 def _published(published: Published) -> str:

@@ -244,7 +244,13 @@ class Moved(nn.Module):
         return self
 
 
+@pytest.fixture
+def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+
+
 @pytest.mark.filterwarnings("ignore:.*CUDA is not available")
+@pytest.mark.usefixtures("with_gpu")
 def test_a_module_goes_to_its_device_and_back_whatever_happens() -> None:
     moved: Any = Moved()
     with placed(moved, "cuda") as place:
@@ -257,6 +263,7 @@ def test_a_module_goes_to_its_device_and_back_whatever_happens() -> None:
     assert moved.sent[2:] == ["cpu", "torch.contiguous_format"]
 
 
+@pytest.mark.usefixtures("with_gpu")
 def test_what_is_no_module_stays_where_it_is(world: Any, in_order: Any) -> None:
     with placed(in_order(world.query_set), "cuda") as place:
         assert place.type == "cpu"

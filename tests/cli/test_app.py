@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 
 from pursuit.cli import main
+from pursuit.tasks import TASKS
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 PURSUIT = [sys.executable, "-c", "from pursuit.cli import main; main()"]
@@ -166,9 +167,13 @@ def test_a_session_goes_on_from_its_file(workspace: Path) -> None:
 
 def test_tasks_are_listed(workspace: Path) -> None:
     listed = json_of(run(workspace, "tasks", "--json"))["tasks"]
-    assert [task["task"] for task in listed] == ["animals", "digits"]
+    assert [task["task"] for task in listed] == list(TASKS)
     assert listed[1]["n_queries"] == 49
     assert listed[0]["n_classes"] >= 100
+    lines = run(workspace, "tasks").stdout.splitlines()  # 80 columns wide
+    for task in listed:
+        (line,) = [line for line in lines if line.split()[:1] == [task["task"]]]
+        assert f"{task['n_train']:,} + {task['n_test']:,} {', '.join(task['recipes'])}" in " ".join(line.split())
 
 
 @pytest.mark.parametrize(
@@ -206,7 +211,10 @@ def test_tasks_are_listed(workspace: Path) -> None:
         (["train", "mnistt"], "neither a task"),
         (["ask", "model", "--session", "nowhere/s.json"], "cannot be kept in nowhere/s.json"),
         (["evaluate", "nowhere", "--data", "animals"], "no model folder nowhere"),
-        (["evaluate", "model", "--data", "animals"], "feature names"),
+        (
+            ["evaluate", "model", "--data", "animals"],
+            "trained on patients and asks other queries than those of animals",
+        ),
         (["evaluate", "model", "--data", "patients.csv", "--target", "nothing"], "no column 'nothing'"),
         (["explain", "model", "--data", "patients.csv", "--row", "60"], "rows go from 0 to 59"),
         (["explain", "model", "--data", "patients.csv", "--figure", "chain.doc"], "png"),

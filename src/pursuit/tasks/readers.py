@@ -107,7 +107,7 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
             return {name: arrays[name] for name in arrays.files}
     except FileNotFoundError:
         raise
-    except (ValueError, AttributeError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+    except (ValueError, TypeError, AttributeError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
         raise _damaged(path, f"it is no npz file of plain arrays ({error})") from None
 
 
