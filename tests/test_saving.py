@@ -12,7 +12,7 @@ from pursuit.checkpoints import DamagedFile
 from pursuit.history import History
 from pursuit.networks import MLP, Conv, NetworkSettings, SetNetwork
 from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, QuerySet, yes_no
-from pursuit.saving import load, save
+from pursuit.saving import _checksum, load, save
 from pursuit.vip import VIP
 
 COLUMNS = ColumnQueries(
@@ -57,6 +57,29 @@ def test_loaded_model_asks_and_believes_the_same(
     history = History(torch.randn(5, *query_set.answer_shape), known, known)
     assert torch.equal(loaded.scores(history), model.scores(history))
     assert torch.equal(loaded.log_posterior(history), model.log_posterior(history))
+
+
+def test_a_standardised_model_and_a_direct_path_are_kept(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = VIP.build(COLUMNS, ["a", "b"], MLP((8,), direct=True), standardised=True).eval()
+    x = torch.randn(30, *COLUMNS.answer_shape) * 3 + 1
+    model.standardise(x, torch.ones(30, len(COLUMNS), dtype=torch.bool))
+    save(tmp_path / "m", model)
+    loaded, _ = load(tmp_path / "m")
+    known = torch.rand(30, len(COLUMNS)) < 0.5
+    history = History(x, known, known)
+    assert torch.equal(loaded.scores(history), model.scores(history))
+    assert torch.equal(loaded.log_posterior(history), model.log_posterior(history))
+
+
+def test_a_description_of_an_older_kind_is_read(folder: Path) -> None:
+    """Before standardised answers and thresholds there were no such entries."""
+    path = folder / "model.json"
+    description = json.loads(path.read_text())
+    del description["standardised"], description["network"]["direct"]
+    description["description_sha256"] = _checksum(description)
+    path.write_text(json.dumps(description))
+    assert not load(folder)[0].standardised
 
 
 def test_saving_again_replaces_the_model(folder: Path) -> None:

@@ -127,3 +127,47 @@ def test_empty_history_is_believed_by_the_prior() -> None:
     model = VIP.build(world.query_set, world.classes, MLP((16,)), prior=prior).eval()
     start = History.start(world.query_set.blank(3), N_QUERIES)
     torch.testing.assert_close(model.log_posterior(start).exp(), prior.expand(3, -1))
+
+
+def standardised_model(rare: float = 0.05) -> tuple[VIP, Rows]:
+    """A model of one even and one rare yes/no query, standardised by rows of which some lack an answer."""
+    generator = torch.Generator().manual_seed(0)
+    query_set = ColumnQueries([yes_no("even"), yes_no("rare"), yes_no("never answered")])
+    yes = torch.rand(4000, 3, generator=generator) < torch.tensor([0.5, rare, 0.5])
+    available = torch.rand(4000, 3, generator=generator) < torch.tensor([0.8, 0.8, 0.0])
+    x = (yes * 2.0 - 1) * available  # an answer that is not there is zero
+    rows = Rows(x, available, torch.zeros(4000, dtype=torch.long))
+    model = VIP.build(query_set, [0, 1], MLP((4,)), standardised=True)
+    model.standardise(rows.x, rows.available)
+    return model.eval(), rows
+
+
+def test_standardised_answers_have_mean_zero_and_one_spread() -> None:
+    model, rows = standardised_model(rare=0.1)
+    for query in (0, 1):
+        there = rows.available[:, query]
+        known = torch.zeros(int(there.sum()), 3).index_fill(1, torch.tensor([query]), 1.0)
+        seen = model.see(rows.x[there], known)[:, query]
+        assert seen.mean() == pytest.approx(0, abs=1e-4)
+        assert seen.std() == pytest.approx(1, abs=1e-2)
+    assert model.scale[2] == pytest.approx(1 / 0.3)  # nobody answered it: no division by zero
+    assert model.centre[2] == 0
+
+
+def test_the_rarest_answers_are_not_seen_without_bounds() -> None:
+    model, _ = standardised_model(rare=0.001)
+    yes = torch.tensor([[0.0, 1.0, 0.0]])
+    assert model.see(yes, torch.tensor([[0.0, 1.0, 0.0]]))[0, 1] < 2 / 0.3
+
+
+def test_standardising_shows_nothing_of_unknown_answers() -> None:
+    model, rows = standardised_model()
+    known = torch.rand(50, 3, generator=torch.Generator().manual_seed(1)) < 0.5
+    other = torch.where(known, rows.x[:50], -rows.x[:50] + 3)
+    assert torch.equal(model.see(rows.x[:50], known.float()), model.see(other, known.float()))
+
+
+def test_only_a_standardised_model_can_be_standardised() -> None:
+    model = VIP.build(ColumnQueries([yes_no("a")]), [0, 1])
+    with pytest.raises(ValueError, match="standardised=True"):
+        model.standardise(torch.ones(2, 1), torch.ones(2, 1, dtype=torch.bool))

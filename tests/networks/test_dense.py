@@ -99,3 +99,16 @@ def test_settings_that_do_not_fit_are_refused() -> None:
         SetNetwork(aggregate="mean")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'layer' or 'batch', not by 'group'"):
         SetNetwork(norm="group")  # type: ignore[arg-type]
+
+
+def test_a_direct_path_adds_a_linear_function_of_the_input() -> None:
+    torch.manual_seed(0)
+    querier, classifier = MLP((5,), direct=True).build(YES_NO, 3, shared=False)
+    x = torch.randn(7, *YES_NO.input_shape)
+    n_inputs = x.shape[1]
+    for network, n_outputs in ((querier, 4), (classifier, 3)):
+        trunk, head = network  # type: ignore[misc]
+        assert network(x).shape == (7, n_outputs)
+        weight = head.weight[:, -n_inputs:]
+        through_body = trunk.body(x) @ head.weight[:, :5].T + head.bias
+        assert torch.allclose(network(x), through_body + x @ weight.T, atol=1e-6)
