@@ -171,7 +171,7 @@ def _measure(run: Run, model: VIPClassifier, task: Task) -> dict[str, Any]:
 
 
 def _logistic_regression(train: Rows, test: Rows) -> float:
-    """A black box that sees all answers at once; its strength is chosen by cross-validation on the training rows."""
+    """A black box that sees all answers at once; of few rows, its strength is chosen by cross-validation on them."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV
 

@@ -203,10 +203,20 @@ def train(
 
 @app.command()
 def evaluate(
-    model: Model, data: Data, target: Target = None, missing: Missing = None, stop: Stop = None, as_json: AsJson = False
+    model: Model,
+    data: Data,
+    target: Target = None,
+    missing: Missing = None,
+    stop: Stop = None,
+    max_queries: Annotated[int | None, typer.Option(help="The most queries ever asked of a row.", min=1)] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
+    as_json: AsJson = False,
 ) -> None:
     """Measure accuracy against number of queries, and at a stopping rule."""
     classifier = VIPClassifier.load(model)
+    classifier.device = device
+    if max_queries is not None:
+        classifier.max_queries = max_queries
     rows = _data_of(classifier, data, target, missing)
     if rows.y is None:
         raise ValueError(f"{data} has no labels to measure by: name their column with --target.")

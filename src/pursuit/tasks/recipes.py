@@ -150,7 +150,7 @@ def _fast_digits(shifts: int, chain_queries: int) -> Recipe:
         average=0.996,
         augment=Shifts(shifts),
     )
-    return Recipe(Conv(), (stage,), "confidence=0.99", note="for a GPU; on two CPU cores it takes many hours")
+    return Recipe(Conv(), (stage,), "confidence=0.99", note="made for a GPU: on CPU cores it takes very long")
 
 
 FAST_PHOTOS = Recipe(
@@ -167,7 +167,7 @@ FAST_PHOTOS = Recipe(
         ),
     ),
     "confidence=0.9",  # the paper's rule, a small change of entropy, stops this classifier too early
-    note="for a GPU; on two CPU cores it takes days",
+    note="made for a GPU: on CPU cores it takes very long",
 )
 
 

@@ -118,7 +118,11 @@ def load(n_diseases: int, seed: int = 0) -> Task:
 
 
 def exact(n_diseases: int) -> IndependentIP:
-    """Information Pursuit that knows the table."""
+    """Information Pursuit that knows the table.
+
+    It takes the self-report for an answer like any other, though a symptom named at random among those present also
+    says a little of how many there are: of that a learnt classifier can make use.
+    """
     classes, symptoms, yes = table(n_diseases)
     return IndependentIP.from_yes(query_set(symptoms), classes, torch.full((len(classes),), 1 / len(classes)), yes)
 
