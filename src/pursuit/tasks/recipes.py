@@ -177,7 +177,7 @@ def _symcat(epochs: float, hidden: tuple[int, ...], batch_size: int, lr: float) 
     return Recipe(MLP(hidden), (stage,), "budget=20", max_queries=20)
 
 
-FAST_SYMCAT = _symcat(2.2, (512,), 512, 3e-3)
+FAST_SYMCAT = _symcat(1.6, (512,), 512, 3e-3)
 GPU_SYMCAT = _symcat(40, (2048, 1024), 4096, 3e-3)
 
 
