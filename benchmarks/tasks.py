@@ -39,7 +39,8 @@ Every row was measured on the test rows by `pursuit reproduce TASK --recipe RECI
 and on the device it names; the JSON of each run is in [tasks/](tasks). Accuracy "there" is at the recipe's stopping
 rule. The area is the mean accuracy over 1 to the last number of queries of the curve, in brackets that of the same
 classifier on queries in random order; the paper's area is defined otherwise and not repeated here. ± is the standard
-deviation over seeds; with one seed there is none. Published figures are those of the paper's V-IP.
+deviation over seeds; with one seed there is none. Published figures are those of the paper's V-IP. The chains of the
+first test rows are drawn into the results folder; they show pieces of the data, and so are not kept here.
 """
 NOTES = """\
 ## What to know about these runs
@@ -74,15 +75,12 @@ NOTES = """\
 
 
 def add(folder: Path) -> None:
-    """Copy a results folder's JSON and figures, as NAME.json, NAME-curve.png and NAME-chain.png."""
+    """Copy a results folder's JSON and curve, as NAME.json and NAME-curve.png; chains show data, which stay outside."""
     results = json.loads((folder / "results.json").read_text())
     name = "-".join([results["task"], results["recipe"], *(option.replace(" ", "-") for option in results["options"])])
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{name}.json").write_text(json.dumps(_rounded(results), indent=1, ensure_ascii=False) + "\n")
     shutil.copy(folder / "curve.png", FOLDER / f"{name}-curve.png")
-    chains = sorted(folder.glob("seed-*/chain-*.png"))
-    if chains:
-        shutil.copy(chains[0], FOLDER / f"{name}-chain.png")
 
 
 def _rounded(value: Any) -> Any:
@@ -111,7 +109,7 @@ def page() -> str:
         _interval_table(measured),
         _black_box_table(measured),
     ]
-    figures = [_figures(name) for name, results in measured.items() if not results["options"]]
+    figures = [_figure(name) for name, results in measured.items() if not results["options"]]
     parts = [
         ABOUT,
         table,
@@ -120,7 +118,7 @@ def page() -> str:
         *tables,
         TRADE_OFF,
         _trade_off_table(measured),
-        "## Curves and chains\n",
+        "## Curves\n",
         *figures,
     ]
     return "\n".join([*parts, _provenance(measured)]) + "\n"
@@ -225,11 +223,8 @@ def _same_length_table(measured: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _figures(name: str) -> str:
-    lines = [f"### {name}\n", f"![accuracy against queries, {name}](tasks/{name}-curve.png)\n"]
-    if (FOLDER / f"{name}-chain.png").exists():
-        lines.append(f"![the chain of the first test row, {name}](tasks/{name}-chain.png)\n")
-    return "\n".join(lines)
+def _figure(name: str) -> str:
+    return f"### {name}\n\n![accuracy against queries, {name}](tasks/{name}-curve.png)\n"
 
 
 def _provenance(measured: dict[str, dict[str, Any]]) -> str:
