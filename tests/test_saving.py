@@ -76,6 +76,7 @@ def test_a_description_of_an_older_kind_is_read(folder: Path) -> None:
     """Before standardised answers and thresholds there were no such entries."""
     path = folder / "model.json"
     description = json.loads(path.read_text())
+    description["format"] = 1
     del description["standardised"], description["network"]["direct"]
     description["description_sha256"] = _checksum(description)
     path.write_text(json.dumps(description))
@@ -163,3 +164,12 @@ def test_own_networks_cannot_be_saved(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"VIP\.build"):
         save(tmp_path / "m", VIP(COLUMNS, ["a", "b"], querier, classifier))
     assert not (tmp_path / "m").exists()
+
+
+def test_convolutions_of_the_first_format_are_told_apart_from_damage(tmp_path: Path) -> None:
+    save(tmp_path / "m", VIP.build(PATCHES, ["a", "b"], Conv((4, 6), 8)))
+    path = tmp_path / "m" / "model.json"
+    description = {**json.loads(path.read_text()), "format": 1}
+    path.write_text(json.dumps({**description, "description_sha256": _checksum(description)}))
+    with pytest.raises(DamagedFile, match="earlier pursuit"):
+        load(tmp_path / "m")

@@ -17,7 +17,7 @@ from pursuit.queries import KINDS, QuerySet
 from pursuit.version import __version__
 from pursuit.vip import VIP
 
-FORMAT = 1
+FORMAT = 2
 DESCRIPTION, WEIGHTS = "model.json", "model.safetensors"
 QUERY_SETS: dict[str, type[QuerySet]] = {kind.__name__: kind for kind in KINDS}
 
@@ -107,6 +107,10 @@ def _read_description(folder: Path) -> dict[str, Any]:
             f"{folder} was written by a newer pursuit ({description.get('pursuit')}, format {version};"
             f" this one reads up to {FORMAT}). "
             "Update with: pip install --upgrade pursuit"
+        )
+    if version < 2 and description.get("network", {}).get("kind") == "Conv":
+        raise DamagedFile(
+            f"{folder} holds a Conv network of an earlier pursuit, which were built otherwise: train again."
         )
     if description.get("description_sha256") != _checksum(description):
         raise DamagedFile(

@@ -151,4 +151,4 @@ def test_a_recipe_for_a_gpu_says_so_elsewhere(has_gpu: bool, capsys: pytest.Capt
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.cuda, "is_available", lambda: has_gpu)
         tell_of_recipe(find_recipe("mnist"), "auto")
-    assert ("This recipe is for a GPU" in capsys.readouterr().err) != has_gpu
+    assert ("This recipe is made for a GPU" in capsys.readouterr().err) != has_gpu

@@ -196,7 +196,9 @@ def test_the_names_of_weights_in_saved_models_stay() -> None:
     querier, classifier = Conv((4, 6, 8), 16).build(DIGITS, 2, False)
     encoder = {f"0.blocks.{block}.{layer}.{part}" for block, layer in ((0, 0), (0, 1), (1, 0)) for part in (0, 1)}
     overall = {f"1.overall.{i}" for i in (1, 2, 4)}
-    assert names(querier) == encoder | overall | {"1.up.0.0", "1.up.0.1", "1.local"}
+    assert names(querier) == encoder | overall | {f"1.{part}.0.{i}" for part in ("narrow", "join") for i in (0, 1)} | {
+        "1.local"
+    }
     assert names(classifier) == encoder | {f"1.head.{i}" for i in (1, 2, 4)}
 
 

@@ -79,7 +79,7 @@ def test_bad_files_get_a_sentence(tmp_path: Path, text: str, target: str | None,
 def test_no_file_no_text_and_no_such_task(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no file .*nowhere.csv"):
         load_task(tmp_path / "nowhere.csv", target="y")
-    with pytest.raises(ValueError, match=r"neither a task \(animals, digits\)"):
+    with pytest.raises(ValueError, match=r"neither a task \(animals, digits, mnist"):
         load_task("animal")
     (tmp_path / "latin.csv").write_bytes("größe,y\n1,2\n".encode("latin-1"))
     with pytest.raises(ValueError, match="UTF-8"):
