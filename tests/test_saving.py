@@ -132,8 +132,8 @@ def test_a_description_that_makes_no_sense_is_called_damaged(folder: Path, key: 
 
 def test_a_newer_format_says_what_to_do(folder: Path) -> None:
     path = folder / "model.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2, "pursuit": "9.9"}))
-    with pytest.raises(DamagedFile, match=r"newer pursuit \(9.9, format 2.*pip install --upgrade"):
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99, "pursuit": "9.9"}))
+    with pytest.raises(DamagedFile, match=r"newer pursuit \(9.9, format 99.*pip install --upgrade"):
         load(folder)
 
 
