@@ -7,7 +7,7 @@ stopped.
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,6 +80,11 @@ class Run:
             "query_options": dict(self.recipe.query_options),
             "curve_queries": self.curve_queries,
         }
+
+
+def run_name(task: str, recipe: str, options: Sequence[str]) -> str:
+    """What a run is called in the names of folders and files."""
+    return "-".join([task, recipe, *(option.replace(" ", "-") for option in options)])
 
 
 def reproduce(run: Run, folder: Path, progress: Progress, say: Callable[[str], None]) -> dict[str, Any]:
@@ -223,7 +228,7 @@ def markdown_row(results: dict[str, Any]) -> str:
     summary, one = results["summary"], results["seeds"][0]
     published = PUBLISHED.get(results["task"])
     stop = summary.get("stop")
-    after = [_figure(summary.get(f"accuracy_after_{n}")) for n in SHOWN_BUDGETS]
+    after = [mean_and_spread(summary.get(f"accuracy_after_{n}")) for n in SHOWN_BUDGETS]
     paper = (
         ", ".join(_plain(value) for value in (published.mean_queries, published.accuracy, published.all_answers))
         + f", {_plain(published.after_20)}"
@@ -240,10 +245,10 @@ def markdown_row(results: dict[str, Any]) -> str:
         results["task"],
         results["recipe"] + (f" ({', '.join(options)})" if options else ""),
         f"{stop['mean_queries']['mean']:.2f} ({stop['rule']}{cut})" if stop else "–",
-        _figure(stop["accuracy"]) if stop else "–",
+        mean_and_spread(stop["accuracy"]) if stop else "–",
         " / ".join(after),
-        _figure(summary["accuracy_all_answers"]),
-        f"{_figure(summary['auc'])} ({_figure(summary['auc_random_order'])})",
+        mean_and_spread(summary["accuracy_all_answers"]),
+        f"{mean_and_spread(summary['auc'])} ({mean_and_spread(summary['auc_random_order'])})",
         paper,
         str(summary["n_seeds"]),
         f"{one['n_train']:,} / {one['n_test']:,}",
@@ -253,7 +258,8 @@ def markdown_row(results: dict[str, Any]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _figure(value: dict[str, Any] | None) -> str:
+def mean_and_spread(value: dict[str, Any] | None) -> str:
+    """A mean over seeds, with the standard deviation over them where there is one."""
     if value is None:
         return "–"
     spread = f" ± {value['sd']:.3f}" if value["sd"] else ""

@@ -2,19 +2,19 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from pursuit.cli.app import AsJson, Seed, stoppable, tell_of_recipe
 from pursuit.progress import training_bar
-from pursuit.reproduce import HEADER, Run, markdown_row
+from pursuit.reproduce import HEADER, Run, markdown_row, run_name
 from pursuit.reproduce import reproduce as run_recipe
 from pursuit.screen import err, escaped, out, print_json
 from pursuit.tasks import TASKS
-from pursuit.tasks.recipes import Recipe, find_recipe
+from pursuit.tasks.recipes import NetworkKind, Recipe, Sampling, find_recipe
 
-SAMPLINGS, NETWORKS = ("irs", "sbs", "irs+sbs"), ("set", "masked")
+SAMPLINGS, NETWORKS = get_args(Sampling), get_args(NetworkKind)
 
 
 def reproduce(
@@ -51,8 +51,7 @@ def reproduce(
     run = Run(
         task, recipe, chosen, tuple(range(first_seed, first_seed + seeds)), device, tuple(options), validation, curve
     )
-    name = "-".join([task, recipe, *(option.replace(" ", "-") for option in options)])
-    folder = to or Path("results") / (name + "-validation" * validation)
+    folder = to or Path("results") / (run_name(task, recipe, options) + "-validation" * validation)
     say = partial(err.print, soft_wrap=True, highlight=False)
     tell_of_recipe(chosen, device)
     with stoppable("The same command goes on."):

@@ -14,6 +14,7 @@ from pursuit.networks import DLA, MLP, Conv, DenseNet, NetworkSettings, PaperCon
 from pursuit.stages import SGD, AdamW, Stage, paper_stage
 
 Sampling = Literal["irs", "sbs", "irs+sbs"]
+NetworkKind = Literal["set", "masked"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Recipe:
         """The same with another temperature of the straight-through softmax."""
         return replace(self, stages=tuple(replace(stage, tau=(start, end)) for stage in self.stages))
 
-    def with_network(self, kind: Literal["set", "masked"]) -> "Recipe":
+    def with_network(self, kind: NetworkKind) -> "Recipe":
         """The same with a set network or a masked one, of the same hidden layers."""
         if not isinstance(self.network, MLP | SetNetwork):
             raise ValueError("Set and masked networks are for columns, words and concepts, not for image patches.")
