@@ -7,9 +7,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
-from pursuit.chains import Chain, Chains, Step, explain, pursue
+from pursuit.chains import BATCH_BYTES, BATCH_ROWS, Chain, Chains, Step, explain, pursue, rows_at_once
 from pursuit.history import History
 from pursuit.pursuer import Pursuer
 from pursuit.queries import Choice, ColumnQueries, PatchQueries, yes_no
@@ -336,3 +336,44 @@ def test_a_query_that_nobody_can_answer_is_asked_once(make_vip: Any) -> None:
     x, available = torch.zeros(2, 4, dtype=torch.double), torch.tensor([[True, False, True]] * 2)
     for chain in explain(make_vip(query_set), x, available):
         assert sorted((step.query, step.answer is None) for step in chain.steps) == [(0, False), (1, True), (2, False)]
+
+
+class TooManyToMove(nn.Module):
+    """A pursuer of any size that is never called."""
+
+    def __init__(self, n_queries: int, n_classes: int, n_hidden: int = 0):
+        super().__init__()
+        self.query_set = ColumnQueries([yes_no("a")])
+        self.query_set.queries = self.query_set.queries * n_queries
+        self.query_set.answer_shape, self.query_set.input_shape = (n_queries,), (2 * n_queries,)
+        self.classes = range(n_classes)
+        self.register_buffer("weight", torch.empty(n_hidden, 2 * n_queries, device="meta"))
+
+    def scores(self, history: History) -> Tensor:
+        raise NotImplementedError
+
+    log_posterior = scores
+
+
+def test_rows_at_once_are_bounded_by_number_and_by_memory() -> None:
+    assert rows_at_once(TooManyToMove(20, 5)) == BATCH_ROWS
+    assert rows_at_once(TooManyToMove(20, 5), most=7) == 7
+    for pursuer in (TooManyToMove(100_000, 5), TooManyToMove(5, 300_000), TooManyToMove(5, 5, 1_000_000)):
+        few = rows_at_once(pursuer)
+        largest = max(len(pursuer.query_set), len(pursuer.classes), len(pursuer.weight))  # type: ignore[arg-type]
+        assert 1 <= few < BATCH_ROWS
+        assert few * largest * 4 < BATCH_BYTES
+        assert rows_at_once(pursuer, n_bytes=BATCH_BYTES // 4) == pytest.approx(few / 4, abs=1)
+    assert rows_at_once(TooManyToMove(100_000, 5), n_bytes=1) == 1
+
+
+def test_turns_stay_as_they_were_given(make_rows: Any, make_vip: Any) -> None:
+    query_set = ColumnQueries([yes_no(f"q{i}") for i in range(20)])
+    rows, model = make_rows(query_set, 5, missing=0.3), make_vip(query_set)
+    turns, copies = [], []
+    for turn in pursue(model, rows.x, rows.available, Confidence(0.95)):
+        turns.append(turn)
+        copies.append([tensor.clone() for tensor in vars(turn).values()])
+    for turn, copy in zip(turns, copies, strict=True):
+        assert all(torch.equal(tensor, same) for tensor, same in zip(vars(turn).values(), copy, strict=True))
+    assert len(turns) > 3

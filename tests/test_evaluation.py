@@ -305,3 +305,32 @@ def test_rows_that_the_curve_cuts_short_are_counted() -> None:
     never = Stability(0.0, 99)
     assert cut_short(never, 4) == 1
     assert cut_short(never | Budget(4), 4) == 0
+
+
+def test_memory_bounds_the_rows_of_a_batch_and_changes_no_figure(
+    make_columns: Any, make_rows: Any, make_vip: Any, counting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query_set = make_columns(["yes_no", "choice", "number"])
+    model, rows = make_vip(query_set), make_rows(query_set, 40, missing=0.2, opened=0.2)
+    whole = evaluate(model, rows, Confidence(0.7))
+    monkeypatch.setattr("pursuit.evaluation.BATCH_BYTES", 2000)
+    counted = counting(model)
+    parts = evaluate(counted, rows, Confidence(0.7))
+    assert parts.accuracy_by_n_queries == whole.accuracy_by_n_queries
+    assert parts.stop is not None
+    assert whole.stop is not None
+    assert parts.stop.mean_queries == whole.stop.mean_queries
+    rows_of_a_call = counted.rows["log_posterior"] / counted.calls["log_posterior"]
+    assert 1 <= rows_of_a_call < 10
+
+
+def test_a_belief_may_change_where_no_answer_comes() -> None:
+    class CountsWhatWasAsked(LastAnswer):
+        def log_posterior(self, history: History) -> Tensor:
+            is_odd = history.asked.sum(dim=1) % 2 == 1
+            return torch.stack([~is_odd, is_odd], dim=1).double().clamp(min=0.1, max=0.9).log()
+
+    available = torch.tensor([[False, True, False], [True, True, True]])
+    rows = Rows(torch.ones(2, 3), available, torch.tensor([1, 1]))
+    # Row 0 is asked what it cannot answer and believes yes; then it is answered: no; then yes. Row 1: no, yes, no, yes.
+    assert evaluate(CountsWhatWasAsked(3), rows).accuracy_by_n_queries == [0.5, 1.0, 0.5, 1.0]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pursuit.exact import IndependentIP, TableIP
+from pursuit.following import Follower, follow
 from pursuit.history import History
 from pursuit.queries import Choice, ColumnQueries, Number, yes_no
 
@@ -115,3 +116,38 @@ def test_bad_tables_are_refused() -> None:
         IndependentIP(query_set, ["a", "b"], torch.tensor([0.5, 0.5]), torch.full((2, 2), 0.4))
     with pytest.raises(ValueError, match="answered by a number"):
         TableIP(ColumnQueries([Number("n", "How many?")]), ["a"], torch.zeros(1, 1), torch.ones(1, 1))
+
+
+@given(seed=st.integers(0, 10_000), n_rows=st.sampled_from([1, 5]), opened=st.sampled_from([0.0, 0.3]))
+def test_evidence_added_answer_by_answer_is_the_evidence_of_all(seed: int, n_rows: int, opened: float) -> None:
+    query_set = ColumnQueries([*mixed_queries().queries, Choice("one", "Which?", ("only",))])
+    generator = torch.Generator().manual_seed(seed)
+    parts = [torch.rand(3, n, generator=generator, dtype=torch.double) + 0.01 for n in (2, 3, 2, 1)]
+    likelihood = torch.cat([part / part.sum(dim=1, keepdim=True) for part in parts], dim=1)
+    pursuer = IndependentIP(query_set, LETTERS, torch.tensor([0.5, 0.3, 0.2]), likelihood)
+    _, worlds = all_worlds(query_set)
+    x = worlds[torch.randint(len(worlds), (n_rows,), generator=generator)]
+    start = torch.rand(n_rows, 4, generator=generator) < opened
+    history = History.start(x, 4, start)
+    follower = follow(pursuer, history)
+    assert type(follower) is not Follower
+    for query in torch.rand(n_rows, 4, generator=generator).argsort(dim=1).T:
+        answered = (torch.rand(n_rows, generator=generator) < 0.7) & ~start.gather(1, query[:, None])[:, 0]
+        follower.ask(query, answered)
+        history = history.told(query, answered)
+        torch.testing.assert_close(follower.log_posterior(), pursuer.log_posterior(history))
+        torch.testing.assert_close(follower.scores(), pursuer.scores(history))
+        assert torch.equal(follower.asked, history.asked)
+    follower.keep(torch.tensor([n_rows - 1]))
+    torch.testing.assert_close(follower.log_posterior(), pursuer.log_posterior(history)[-1:])
+
+
+def test_an_answer_of_no_choice_is_no_evidence() -> None:
+    query_set = mixed_queries()
+    likelihood = torch.tensor([[0.1, 0.9, 0.2, 0.3, 0.5, 0.6, 0.4], [0.7, 0.3, 0.6, 0.3, 0.1, 0.5, 0.5]])
+    pursuer = IndependentIP(query_set, ["a", "b"], torch.tensor([0.5, 0.5]), likelihood)
+    everything = torch.ones(2, 3, dtype=torch.bool)
+    x = query_set.blank(2)
+    x[1, 0] = 1.0
+    posterior = pursuer.log_posterior(History(x, everything, everything)).exp()
+    assert posterior.flatten().tolist() == pytest.approx([0.5, 0.5, 0.75, 0.25])

@@ -47,6 +47,14 @@ def test_without_availability_every_query_is_answered() -> None:
     assert torch.equal(history.asked, history.known)
 
 
+def test_what_was_told_is_known_where_it_was_answered() -> None:
+    history = History.start(torch.zeros(3, 2), 2, torch.tensor([[False, False], [False, False], [True, False]]))
+    told = history.told(torch.tensor([1, 1, 0]), torch.tensor([True, False, False]))
+    assert told.asked.tolist() == [[False, True], [False, True], [True, False]]
+    assert told.known.tolist() == [[False, True], [False, False], [True, False]]
+    assert history.told(torch.tensor([0, 0, 1])).known.sum().item() == 4
+
+
 def test_asking_again_takes_no_answer_back() -> None:
     opening = torch.tensor([[True, False]])
     nothing = torch.zeros(1, 2, dtype=torch.bool)

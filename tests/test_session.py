@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from pursuit.baselines import RandomOrder
 from pursuit.chains import Chain, explain
 from pursuit.history import History
+from pursuit.networks import MLP, NetworkSettings, SetNetwork
+from pursuit.pursuer import choose
 from pursuit.queries import ColumnQueries, Number, PatchQueries, yes_no
 from pursuit.session import Session
 from pursuit.stopping import Budget, Confidence, Stability, StoppingRule
+from pursuit.vip import VIP
 
 RULES: list[StoppingRule | None] = [
     None,
@@ -230,7 +233,7 @@ def test_the_posterior_is_that_of_what_was_told(world: Any) -> None:
     x, known = world.query_set.answers(world.frame).x[-1:], torch.tensor([[True, False, False, True]])
     belief = world.pursuer.log_posterior(History(x, known, known))[0].exp().tolist()
     assert session.posterior == pytest.approx(dict(zip(["allergy", "cold", "flu"], belief, strict=True)))
-    assert list(session.posterior.values()) == sorted(belief, reverse=True)
+    assert list(session.posterior.values()) == pytest.approx(sorted(belief, reverse=True), rel=1e-12)
     assert session.prediction == next(iter(session.posterior)) == "flu"
 
 
@@ -343,3 +346,79 @@ def test_bad_answers_leave_the_session_as_it_was(world: Any, answer: Any) -> Non
     with pytest.raises(ValueError, match="'fever' was not answered yet"):
         session.change("fever", "yes")
     assert (session.to_json(), session.posterior, session.ask()) == (before, belief, question)
+
+
+class CountingBudget(Budget):
+    """A budget that counts its steps."""
+
+    steps = 0
+
+    def step(self, *state: Any) -> Any:
+        type(self).steps += 1
+        return super().step(*state)
+
+
+def test_an_answer_costs_one_step_however_long_the_session(
+    world: Any, counting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query_set = ColumnQueries([yes_no(f"q{i}") for i in range(200)])
+    yes = torch.rand(3, 200, generator=torch.Generator().manual_seed(0))
+    pursuer = counting(type(world.pursuer).from_yes(query_set, list("abc"), torch.ones(3) / 3, yes))
+    told: list[int] = []
+    tell = ColumnQueries.tell
+    monkeypatch.setattr(ColumnQueries, "tell", lambda self, x, q, a: (told.append(q), tell(self, x, q, a)))
+    CountingBudget.steps = 0
+    session = Session(pursuer, CountingBudget(200))
+    for i in range(200):
+        assert not session.done
+        question = session.ask()
+        session.tell("yes", question.name) if i % 5 == 0 else session.tell("no")
+        _ = session.posterior, session.prediction
+    assert session.done
+    assert len(told) == 200
+    assert pursuer.calls["log_posterior"] == CountingBudget.steps == 201
+    assert pursuer.calls["scores"] == 200
+    for _ in range(100):
+        session.undo()
+    assert len(told) == 200
+    session.ask()
+    assert len(told) == 300  # what is left is told once more
+    assert pursuer.calls["log_posterior"] == 201
+
+
+@pytest.mark.parametrize("settings", [MLP((8,)), MLP((8,), direct=True), SetNetwork(5, "max", 7, (8,))], ids=str)
+@given(moves=st.lists(st.sampled_from(["yes", "no", "skip", "undo", "change", "volunteer"]), max_size=12))
+def test_whatever_happens_the_belief_is_that_of_what_was_told(settings: NetworkSettings, moves: list[str]) -> None:
+    query_set = ColumnQueries([yes_no(f"q{i}") for i in range(30)])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = VIP.build(query_set, list("abc"), settings, shared=True).eval()
+    session = Session(model)
+    for move in moves:
+        entries = session.to_dict()["told"]
+        if move == "skip":
+            session.skip()
+        elif move == "volunteer":
+            session.tell("yes", session_left(session)[-1])
+        elif move in ("undo", "change") and entries:
+            session.undo() if move == "undo" else session.change(entries[len(entries) // 2]["query"], "yes")
+        elif move in ("yes", "no"):
+            session.tell(move)
+    history = History.start(query_set.blank(), 30)
+    with torch.no_grad():
+        for entry in session.to_dict()["told"]:
+            query, is_answered = query_set.number_of[entry["query"]], entry["answer"] is not None
+            if is_answered:
+                query_set.tell(history.x[0], query, entry["answer"])
+            history = history.told(torch.tensor([query]), torch.tensor([is_answered]))
+        expected = model.log_posterior(history)[0].exp()
+        assert session.ask().query == int(choose(model.scores(history), history.asked))
+    torch.testing.assert_close(session.chain.posterior, expected, rtol=1e-4, atol=1e-6)
+    again = Session.from_json(session.to_json(), model)
+    assert again.posterior == session.posterior  # to the last bit
+
+
+def test_a_name_is_no_number(world: Any) -> None:
+    text = '{"format": 1, "told": [{"query": 3, "answer": "yes", "volunteered": false}]}'
+    with pytest.raises(ValueError, match="There is no query named '3'"):
+        Session.from_json(text, world.pursuer)

@@ -1,20 +1,24 @@
 """Rolling pursuers out: ask, believe, stop, row by row; and the chain that is left as the explanation."""
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from pursuit.following import follow
 from pursuit.history import History
 from pursuit.pursuer import Pursuer, choose, plain_labels
 from pursuit.queries import QuerySet
 from pursuit.stopping import StoppingRule
 
 BATCH_ROWS = 1024
-"""How many rows are rolled out together: enough to keep the processor busy, few enough to bound memory."""
+"""How many rows are rolled out together at most: enough to keep a processor busy."""
+BATCH_BYTES = 2**28
+"""About how much memory they may take."""
 UNKNOWN = "unknown"
 """What a chain's text says for a query that could not be answered."""
 
@@ -45,28 +49,40 @@ def pursue(
     """
     n_queries = len(pursuer.query_set)
     if available is None:
-        available = torch.ones(len(x), n_queries, dtype=torch.bool, device=x.device)
+        available = torch.ones(1, n_queries, dtype=torch.bool, device=x.device).expand(len(x), -1)
     history = History.start(x, n_queries, None if opening is None else opening & available)
-    n_opened = history.asked.sum(dim=1)
     rows = torch.arange(len(x), device=x.device)
+    n_left, n_known, n_asked = n_queries - history.n_known, torch.zeros_like(rows), torch.zeros_like(rows)  # (b,) each
     memory = stop.start(len(x), x.device) if stop else torch.zeros(len(x), 0, device=x.device)
+    follower = follow(pursuer, history)
     while len(rows):
-        log_posterior = pursuer.log_posterior(history)
-        n_asked = history.asked.sum(dim=1)
-        goes_on = n_asked < n_queries
+        log_posterior, goes_on = follower.log_posterior(), n_left > n_asked
         if stop:
-            enough, memory = stop.step(memory, log_posterior, n_asked - n_opened, history.n_known - n_opened)
+            enough, memory = stop.step(memory, log_posterior, n_asked, n_known)
             goes_on &= ~enough
-        known_before, stayed = history.n_known - n_opened, goes_on.nonzero()[:, 0]
+        going = goes_on.nonzero()[:, 0]
         query, answered = torch.full_like(rows, -1), torch.zeros_like(goes_on)
-        if len(stayed) < len(rows):
-            history, available = history.rows(stayed), available[stayed]
-        if len(stayed):
-            chosen = choose(pursuer.scores(history), history.asked)
-            history = history.ask(chosen, available)
-            query[stayed], answered[stayed] = chosen, available.gather(1, chosen[:, None])[:, 0]
-        yield Turn(rows, log_posterior, known_before, goes_on, query, answered)
-        rows, memory, n_opened = rows[stayed], memory[stayed], n_opened[stayed]
+        if len(going) < len(rows):
+            follower.keep(going)
+        if len(going):
+            chosen = choose(follower.scores(), follower.asked)
+            has_answer = available[rows[going], chosen]
+            follower.ask(chosen, has_answer)
+            query[going], answered[going] = chosen, has_answer
+        yield Turn(rows, log_posterior, n_known, goes_on, query, answered)
+        rows, n_left, memory = rows[going], n_left[going], memory[going]
+        n_known, n_asked = n_known[going] + answered[going], n_asked[going] + 1
+
+
+def rows_at_once(pursuer: Pursuer, most: int = BATCH_ROWS, n_bytes: int = BATCH_BYTES) -> int:
+    """How many rows to roll out together: `most`, or fewer if these would take more than about `n_bytes` of memory."""
+    query_set = pursuer.query_set
+    tensors = (*pursuer.parameters(), *pursuer.buffers()) if isinstance(pursuer, nn.Module) else ()
+    # A row meets every matrix of a network, or of a table of probabilities, with one number for each of its columns.
+    n_hidden = sum(max(tensor.shape) for tensor in tensors if tensor.dim() == 2)
+    n_inputs = math.prod(query_set.answer_shape) + math.prod(query_set.input_shape)
+    n_numbers = 2 * (n_inputs + n_hidden) + 8 * (len(query_set) + len(pursuer.classes))
+    return min(max(1, n_bytes // (4 * n_numbers)), most)
 
 
 def pursue_in_batches(
@@ -75,9 +91,10 @@ def pursue_in_batches(
     available: Tensor,
     stop: StoppingRule | None = None,
     opening: Tensor | None = None,
-    batch_rows: int = BATCH_ROWS,
+    batch_rows: int | None = None,
 ) -> Iterator[Turn]:
     """The same for any number of rows, a bounded batch at a time; turns come batch after batch."""
+    batch_rows = batch_rows or rows_at_once(pursuer)
     for start in range(0, len(x), batch_rows):
         part = slice(start, start + batch_rows)
         for turn in pursue(pursuer, x[part], available[part], stop, None if opening is None else opening[part]):
@@ -197,7 +214,7 @@ def explain(
     available: Tensor,
     stop: StoppingRule | None = None,
     opening: Tensor | None = None,
-    batch_rows: int = BATCH_ROWS,
+    batch_rows: int | None = None,
 ) -> Chains:
     """The chain of every row."""
     beliefs: list[list[Tensor]] = [[] for _ in range(len(x))]

@@ -8,15 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pursuit.chains import BATCH_ROWS, pursue
+from pursuit.chains import BATCH_BYTES, BATCH_ROWS, pursue, rows_at_once
+from pursuit.devices import find_device
 from pursuit.history import History
 from pursuit.pursuer import Pursuer
 from pursuit.rows import Rows
 from pursuit.stopping import StoppingRule
-from pursuit.training import find_device
 
 CALIBRATION_BINS = 10
-GPU_BATCH_ROWS = 5000
+GPU_BATCH_ROWS, GPU_BATCH_BYTES = 5000, 2**32
 
 
 @dataclass(frozen=True)
@@ -76,18 +76,19 @@ def evaluate(
     n_queries = len(pursuer.query_set)
     longest = n_queries if max_queries is None else min(max_queries, n_queries)
     stops = [rule for rule in (stop, *trade_off) if rule is not None]
-    right_by_n, right_with_all = torch.zeros(longest + 1, dtype=torch.double), 0.0
+    changes, right_with_all = torch.zeros(longest + 1, dtype=torch.double), 0.0
     stopped: list[Tensor] = []
     with placed(pursuer, device) as place:
-        batch_rows = batch_rows or (GPU_BATCH_ROWS if place.type == "cuda" else BATCH_ROWS)
+        bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (BATCH_ROWS, BATCH_BYTES)
+        batch_rows = batch_rows or rows_at_once(pursuer, *bounds)
         for start in range(0, len(rows), batch_rows):
             part = rows.take(torch.arange(start, min(start + batch_rows, len(rows)))).to(place)
-            right, at_stop = _evaluate_batch(pursuer, part, stops, longest)
-            right_by_n += right.sum(dim=0)
+            change, at_stop = _evaluate_batch(pursuer, part, stops, longest)
+            changes += change
             all_answers = pursuer.log_posterior(History(part.x, part.available, part.available))
             right_with_all += _right(all_answers, part.y).sum().item()
             stopped.append(at_stop)
-    accuracy = (right_by_n / len(rows)).tolist()
+    accuracy = (changes.cumsum(dim=0) / len(rows)).tolist()
     auc = sum(accuracy[1:]) / max(1, len(accuracy) - 1)
     found = [_summary(rule, at_stop) for rule, at_stop in zip(stops, torch.cat(stopped, dim=1), strict=True)]
     first, others = (None, found) if stop is None else (found[0], found[1:])
@@ -110,18 +111,20 @@ def placed(pursuer: Pursuer, device: str) -> Iterator[torch.device]:
 
 
 def _evaluate_batch(pursuer: Pursuer, rows: Rows, rules: Sequence[StoppingRule], longest: int) -> tuple[Tensor, Tensor]:
-    """Whether each row is right after k answers (B, longest + 1), and (queries, asked, right, confidence, whether
-    it was cut short) where each of the rules stops (rules, B, 5)."""
+    """By how much the number of rows that are right grows with the k-th answer (longest + 1,), and (queries, asked,
+    right, confidence, whether it was cut short) where each of the rules stops (rules, B, 5)."""
     n_rows, device = len(rows), rows.x.device
-    right = torch.zeros(n_rows, longest + 1, device=device)
+    # A row that has no more answers believes on what it believed last: it changes no more.
+    changes = torch.zeros(longest + 1, dtype=torch.double, device=device)
+    was_right = torch.zeros(n_rows, dtype=torch.double, device=device)
     at_stop = torch.zeros(len(rules), n_rows, 5, device=device)
     has_stopped = torch.zeros(len(rules), n_rows, dtype=torch.bool, device=device)
-    last_known = torch.zeros(n_rows, dtype=torch.long, device=device)
     memories = [rule.start(n_rows, device) for rule in rules]
     for n_asked, turn in enumerate(pursue(pursuer, rows.x, rows.available, _Revealed(longest), rows.opening)):
         r, known = turn.rows, turn.n_queries
-        is_right = _right(turn.log_posterior, rows.y[r]).float()
-        right[r, known], last_known[r] = is_right, known
+        is_right = _right(turn.log_posterior, rows.y[r]).double()
+        changes.index_add_(0, known, is_right - was_right[r])
+        was_right[r] = is_right
         asked = torch.full_like(r, n_asked)
         confidence = turn.log_posterior.max(dim=1).values.exp().float()
         stayed = turn.goes_on.nonzero()[:, 0]
@@ -130,13 +133,11 @@ def _evaluate_batch(pursuer: Pursuer, rows: Rows, rules: Sequence[StoppingRule],
             enough, memory = rule.step(memories[i], turn.log_posterior, asked, known)
             now = (enough | at_limit | ~turn.goes_on) & ~has_stopped[i, r]
             is_cut = at_limit & ~enough & (longest < rows.n_queries)
-            seen = torch.stack([known.float(), asked.float(), is_right, confidence, is_cut.float()], dim=1)
+            seen = torch.stack([known.float(), asked.float(), is_right.float(), confidence, is_cut.float()], dim=1)
             at_stop[i, r] = torch.where(now[:, None], seen, at_stop[i, r])
             has_stopped[i, r] |= now
             memories[i] = memory[stayed]
-    # A row that has no more answers believes on what it believed last.
-    beyond = torch.arange(longest + 1, device=device) > last_known[:, None]
-    return torch.where(beyond, right.gather(1, last_known[:, None]), right).cpu(), at_stop.cpu()
+    return changes.cpu(), at_stop.cpu()
 
 
 class _Revealed(StoppingRule):

@@ -5,8 +5,10 @@ label | history) of each query in nats.
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pursuit.following import Follower
 from pursuit.history import History
 from pursuit.pursuer import Labels
 from pursuit.queries import Choice, ColumnQueries
@@ -19,6 +21,9 @@ class _Choices(nn.Module):
     """What the exact pursuers share: answers as indicators, one for every choice of every query (A in all)."""
 
     query_of: Tensor
+    feature_of: Tensor
+    sign: Tensor
+    spans: Tensor
 
     def __init__(self, query_set: ColumnQueries, classes: Labels):
         super().__init__()
@@ -29,19 +34,20 @@ class _Choices(nn.Module):
             )
         self.query_set, self.classes = query_set, classes
         n_choices = torch.tensor([len(query.choices) for query in query_set.queries])
-        self.register_buffer(
-            "query_of", torch.arange(len(query_set)).repeat_interleave(n_choices), persistent=False
-        )  # (A,)
+        first = n_choices.cumsum(dim=0) - n_choices
+        query_of = torch.arange(len(query_set)).repeat_interleave(n_choices)
+        number = torch.arange(len(query_of)) - first[query_of]  # of a choice among those of its query
+        is_yes_no = (n_choices == 2)[query_of]
+        # A choice holds where its feature times its sign is above zero: -1 is the no of a yes/no query, and 1 its yes.
+        feature_of = torch.tensor(query_set.starts)[query_of] + number * ~is_yes_no
+        sign = 1.0 - 2.0 * (is_yes_no & (number == 0))
+        spans = torch.stack([first, n_choices])
+        for name, tensor in (("query_of", query_of), ("feature_of", feature_of), ("sign", sign), ("spans", spans)):
+            self.register_buffer(name, tensor, persistent=False)  # (A,) each, but for (2, Q) spans
 
     def indicators(self, x: Tensor) -> Tensor:
         """The answers `x` as 0 or 1 for every choice (B, A), as double."""
-        parts = []
-        for query, start, width in zip(
-            self.query_set.queries, self.query_set.starts, self.query_set.widths, strict=True
-        ):
-            feature = x[:, start : start + width].double()
-            parts.append(torch.cat([feature < 0, feature > 0], dim=1) if len(query.choices) == 2 else feature > 0.5)
-        return torch.cat(parts, dim=1).double()
+        return (x[:, self.feature_of] * self.sign > 0).double()
 
     def known_answers(self, history: History) -> Tensor:
         """1 for every choice that is the known answer to its query: (B, A)."""
@@ -88,13 +94,56 @@ class IndependentIP(_Choices):
         return cls(query_set, classes, prior, torch.stack([1 - yes, yes], dim=2).flatten(1))
 
     def log_posterior(self, history: History) -> Tensor:
-        evidence = self.known_answers(history) @ self.log_likelihood.T  # (B, C)
-        return (evidence + self.prior.clamp(min=TINY).log()).log_softmax(dim=1)
+        return self.evidence(history).log_softmax(dim=1)
+
+    def evidence(self, history: History) -> Tensor:
+        """The log probability of every label together with what is known: (B, C)."""
+        return self.known_answers(history) @ self.log_likelihood.T + self.prior.clamp(min=TINY).log()
 
     def scores(self, history: History) -> Tensor:
-        posterior = self.log_posterior(history).exp()  # (B, C)
+        return self.information(self.log_posterior(history))
+
+    def information(self, log_posterior: Tensor) -> Tensor:
+        """The mutual information of every query (B, Q) at a belief (B, C)."""
+        posterior = log_posterior.exp()
         answer = posterior @ self.likelihood  # (B, A): P(choice | history)
         return self.by_query(torch.special.entr(answer)) - posterior @ self.noise
+
+    def follow(self, history: History) -> Follower:
+        is_usual = type(self).scores is IndependentIP.scores and type(self).log_posterior is IndependentIP.log_posterior
+        return _EvidenceFollower(self, history) if is_usual else Follower(self, history)
+
+
+class _EvidenceFollower(Follower):
+    """Each answer adds its own evidence to the log posterior."""
+
+    def __init__(self, pursuer: IndependentIP, history: History):
+        self._exact, self._x, self._rows = pursuer, history.x, torch.arange(len(history), device=history.x.device)
+        self._asked, self._evidence = history.asked.clone(), pursuer.evidence(history)  # (B, Q), (B, C)
+        self._log_likelihood = pursuer.log_likelihood.T.contiguous()  # (A, C)
+
+    @property
+    def asked(self) -> Tensor:
+        return self._asked
+
+    def log_posterior(self) -> Tensor:
+        return self._evidence.log_softmax(dim=1)
+
+    def scores(self) -> Tensor:
+        return self._exact.information(self.log_posterior())
+
+    def ask(self, query: Tensor, answered: Tensor) -> None:
+        self._asked.scatter_(1, query[:, None], True)
+        first, n_choices = self._exact.spans[:, query, None]  # (B, 1) each
+        further = torch.arange(int(self._exact.spans[1].max()), device=query.device)
+        there = (further < n_choices) & answered[:, None]
+        choices = torch.where(there, first + further, 0)  # (B, most choices)
+        x = self._x[self._rows[:, None], self._exact.feature_of[choices]]
+        holds = (x * self._exact.sign[choices] > 0) & there
+        self._evidence += F.embedding_bag(choices, self._log_likelihood, per_sample_weights=holds.double(), mode="sum")
+
+    def keep(self, rows: Tensor) -> None:
+        self._rows, self._asked, self._evidence = self._rows[rows], self._asked[rows], self._evidence[rows]
 
 
 class TableIP(_Choices):
@@ -112,22 +161,21 @@ class TableIP(_Choices):
         self.register_buffer("world", self.indicators(x))  # (W, A)
         self.register_buffer("weights", weights.double() / weights.double().sum())
 
-    def _joint(self, history: History) -> Tensor:
-        """P(world, label) of the worlds that agree with the history, not normalised: (B, W, C)."""
+    def _agrees(self, history: History) -> Tensor:
+        """1 for every world that agrees with the history: (B, W)."""
         answers = self.known_answers(history)  # (B, A)
-        agrees = (answers @ self.world.T).round() == history.known.sum(dim=1, keepdim=True)  # (B, W)
-        return agrees[:, :, None] * self.weights
+        return ((answers @ self.world.T).round() == history.known.sum(dim=1, keepdim=True)).double()
 
     def log_posterior(self, history: History) -> Tensor:
-        labels = self._joint(history).sum(dim=1) + TINY * self.weights.sum(dim=0)
+        labels = self._agrees(history) @ self.weights + TINY * self.weights.sum(dim=0)
         return (labels / labels.sum(dim=1, keepdim=True)).log()
 
     def scores(self, history: History) -> Tensor:
-        joint = self._joint(history)
-        joint = joint / joint.sum(dim=(1, 2), keepdim=True).clamp(min=TINY)
-        label_and_answer = torch.einsum("bwc,wa->bac", joint, self.world)  # (B, A, C)
-        answer = label_and_answer.sum(dim=2)  # (B, A)
-        label = joint.sum(dim=1)  # (B, C)
+        agrees = self._agrees(history)
+        label = agrees @ self.weights  # (B, C)
+        total = label.sum(dim=1, keepdim=True).clamp(min=TINY)
+        label = label / total
+        joint = torch.stack([(agrees * weight) @ self.world / total for weight in self.weights.T])  # (C, B, A)
         # I(answer; label) = H(answer) + H(label) - H(answer, label)
-        together = self.by_query(torch.special.entr(label_and_answer).sum(dim=2))
-        return self.by_query(torch.special.entr(answer)) + torch.special.entr(label).sum(dim=1, keepdim=True) - together
+        of_choices = torch.special.entr(joint.sum(dim=0)) - torch.special.entr(joint).sum(dim=0)
+        return self.by_query(of_choices) + torch.special.entr(label).sum(dim=1, keepdim=True)

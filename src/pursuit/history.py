@@ -35,11 +35,15 @@ class History:
 
     def ask(self, query: Tensor, available: Tensor | None = None) -> "History":
         """Ask each row its `query` (B,); it becomes known where `available` (B, Q) says the row has an answer."""
+        return self.told(query, None if available is None else available.gather(1, query[:, None])[:, 0])
+
+    def told(self, query: Tensor, answered: Tensor | None = None) -> "History":
+        """Ask each row its `query` (B,); it becomes known where it was `answered` (B,)."""
         column = query[:, None]
         asked = self.asked.scatter(1, column, True)
-        answered = torch.ones_like(column, dtype=torch.bool) if available is None else available.gather(1, column)
-        known = self.known.scatter(1, column, self.known.gather(1, column) | answered)
-        return History(self.x, known, asked)
+        if answered is None:
+            return History(self.x, self.known.scatter(1, column, True), asked)
+        return History(self.x, self.known.scatter(1, column, self.known.gather(1, column) | answered[:, None]), asked)
 
     def rows(self, index: Tensor) -> "History":
         """The histories of some rows: `index` is a list of rows or a mask (B,)."""

@@ -38,4 +38,5 @@ def plain_labels(classes: Labels) -> list[Any]:
 def choose(scores: Tensor, asked: Tensor) -> Tensor:
     """The query to ask next in each row (B,): the best one that was not asked yet."""
     # A score may itself be minus infinity, and must still come before what was asked.
-    return scores.clamp(min=torch.finfo(scores.dtype).min).masked_fill(asked, -torch.inf).argmax(dim=1)
+    left = scores.clamp(min=torch.finfo(scores.dtype).min).masked_fill_(asked, -torch.inf)
+    return left.max(dim=1).indices  # several times as quick as argmax on a CPU

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pursuit.following import Follower, follow_networks
 from pursuit.history import History
 from pursuit.networks import NetworkSettings, default_network
 from pursuit.pursuer import Labels, choose
@@ -92,6 +93,10 @@ class VIP(nn.Module):
         """What the networks see of answers `x` of which `known` may be read."""
         return self.query_set.encode((x - self.centre) * self.scale if self.standardised else x, known)
 
+    def seen_features(self, values: Tensor, features: Tensor | slice) -> Tensor:
+        """The same for the known `values` of some `features` alone."""
+        return (values - self.centre[features]) * self.scale[features] if self.standardised else values
+
     def standardise(self, x: Tensor, available: Tensor) -> None:
         """Measure by these answers what is usual: where nearly all say no, a yes is seen larger and a no smaller."""
         if not self.standardised or not isinstance(self.query_set, ColumnQueries):
@@ -108,9 +113,17 @@ class VIP(nn.Module):
         return self.querier(self.see(history.x, history.known)).float()
 
     def log_posterior(self, history: History) -> Tensor:
-        logits = self.classifier(self.see(history.x, history.known)).float()
+        return self.believe(self.classifier(self.see(history.x, history.known)), history.known.any(dim=1))
+
+    def believe(self, logits: Tensor, knows_any: Tensor) -> Tensor:
+        """Log probabilities (B, C) from what the classifier says, and whether a row knows any answer (B,)."""
         # Training hardly ever shows the classifier an empty history, and there the labels' frequencies are the answer.
-        return torch.where(history.known.any(dim=1, keepdim=True), logits.log_softmax(dim=1), self.log_prior)
+        return torch.where(knows_any[:, None], logits.float().log_softmax(dim=1), self.log_prior)
+
+    def follow(self, history: History) -> Follower:
+        """Scores and beliefs from here on, answer by answer."""
+        is_usual = type(self).scores is VIP.scores and type(self).log_posterior is VIP.log_posterior
+        return follow_networks(self, history) if is_usual else Follower(self, history)
 
 
 def choose_straight_through(scores: Tensor, asked: Tensor, tau: Tensor | float) -> Tensor:

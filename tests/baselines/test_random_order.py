@@ -6,7 +6,9 @@ import torch
 
 from pursuit.baselines import RandomOrder
 from pursuit.chains import explain
+from pursuit.following import follow
 from pursuit.history import History
+from pursuit.pursuer import choose
 from pursuit.queries import ColumnQueries
 from pursuit.rows import Rows
 
@@ -57,3 +59,20 @@ def test_scores_tell_nothing_of_the_answers(make_columns: Any, make_vip: Any, ma
     one, other = (RandomOrder(model, seed=5).scores(history) for history in histories)
     assert one.shape == (6, 3)
     assert torch.equal(one, other)
+
+
+def test_following_draws_and_believes_the_same(world: Any) -> None:
+    rows: Rows = world.rows
+    history, pursuer, other = rows.start(), RandomOrder(world.pursuer, seed=5), RandomOrder(world.pursuer, seed=5)
+    follower = follow(pursuer, history)
+    for _ in range(3):
+        scores = follower.scores()
+        assert torch.equal(scores, other.scores(history))
+        query, answered = choose(scores, history.asked), torch.arange(len(history)) % 3 > 0
+        follower.ask(query, answered)
+        history = history.told(query, answered)
+        torch.testing.assert_close(follower.log_posterior(), world.pursuer.log_posterior(history))
+        kept = torch.arange(len(history) - 2)
+        follower.keep(kept)
+        history = history.rows(kept)
+        assert torch.equal(follower.asked, history.asked)

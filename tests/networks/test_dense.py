@@ -42,7 +42,7 @@ def test_each_known_answer_is_embedded_as_the_paper_says(
     got = encoder(query_set.encode(x, known))
     for row in range(3):
         each = embedded_one_by_one(encoder, query_set, x[row], known[row])
-        expected = each.sum(dim=0) if aggregate == "sum" else each.amax(dim=0)
+        expected = each.sum(dim=0) if aggregate == "sum" else each.amax(dim=0).clamp(min=0)
         torch.testing.assert_close(got[row], expected, rtol=1e-4, atol=1e-5)
 
 
@@ -53,13 +53,27 @@ def test_an_empty_history_is_all_zeros(aggregate: str) -> None:
     assert not encoder(MIXED.encode(torch.randn(2, *MIXED.answer_shape), nothing)).any()
 
 
-def test_the_maximum_is_below_zero_only_when_everything_is_known() -> None:
+def test_the_maximum_is_never_below_zero() -> None:
     torch.manual_seed(0)
     encoder = SetNetwork(5, "max", 50, ()).trunk(MIXED)[0]  # type: ignore[index]
     x, known = torch.randn(20, *MIXED.answer_shape), torch.ones(20, len(MIXED), dtype=torch.bool)
-    assert encoder(MIXED.encode(x, known)).min() < 0
-    known[:, 1] = False
-    assert encoder(MIXED.encode(x, known)).min() >= 0
+    everything = encoder(MIXED.encode(x, known))
+    each = torch.stack([embedded_one_by_one(encoder, MIXED, row, known[0]).amax(dim=0) for row in x])
+    assert each.min() < 0  # so that the case is there
+    assert everything.min() == 0
+    assert torch.equal(everything > 0, each > 0)
+
+
+def test_a_few_rows_at_a_time_have_the_same_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    encoder = SetNetwork(5, "max", 50, ()).trunk(MIXED)[0]  # type: ignore[index]
+    encoded = MIXED.encode(torch.randn(7, *MIXED.answer_shape), torch.rand(7, len(MIXED)) < 0.5)
+    with_gradient = encoder(encoded)
+    for at_once in (1, 2 * 6 * 50, 10**9):  # one row, two rows, all
+        monkeypatch.setattr("pursuit.networks.dense.AT_ONCE", at_once)
+        with torch.no_grad():
+            torch.testing.assert_close(encoder(encoded), with_gradient, rtol=0, atol=0)
+    assert encoder(encoded[:0]).shape == (0, 50)
 
 
 @pytest.mark.parametrize(("norm", "kind"), [("layer", nn.LayerNorm), ("batch", nn.BatchNorm1d)])

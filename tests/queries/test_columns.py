@@ -72,6 +72,24 @@ def test_columns_without_choices_do_not_shift_the_others() -> None:
     assert query_set.encode(x, first)[0, :3].tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("mask", [True, False])
+@given(kinds=st.lists(st.sampled_from(["yes_no", "choice", "single"]), min_size=1, max_size=6), seed=SEEDS)
+def test_an_answer_stands_where_encode_puts_it(
+    make_columns: Any, make_rows: Any, mask: bool, kinds: list[str], seed: int
+) -> None:
+    query_set = make_columns(kinds, mask)
+    x, n = make_rows(query_set, len(kinds), seed).x, len(kinds)
+    one_each = torch.eye(n, dtype=torch.bool)  # row i knows the answer to query i
+    features, there, known = query_set.place(torch.arange(n))
+    shown = torch.zeros(n, *query_set.input_shape, dtype=x.dtype)
+    values = x.gather(1, features) * (1 if there is None else there)
+    shown.scatter_add_(1, features, values)
+    if known is not None:
+        shown.scatter_(1, known, 1.0)
+    assert (known is not None) == mask
+    assert torch.equal(shown, query_set.encode(x, one_each))
+
+
 @given(kinds=KINDS, seed=SEEDS)
 def test_gradient_in_known_is_the_finite_difference(
     make_columns: Any, make_rows: Any, kinds: list[str], seed: int

@@ -4,6 +4,7 @@ against."""
 import torch
 from torch import Tensor, nn
 
+from pursuit.following import Follower, follow
 from pursuit.history import History
 from pursuit.pursuer import Pursuer
 
@@ -18,10 +19,39 @@ class RandomOrder(nn.Module):
         self._generators: dict[torch.device, torch.Generator] = {}
 
     def scores(self, history: History) -> Tensor:
-        device = history.asked.device
-        if device not in self._generators:
-            self._generators[device] = torch.Generator(device).manual_seed(self._seed)
-        return torch.rand(history.asked.shape, generator=self._generators[device], device=device)
+        return self.draw(history.asked)
+
+    def draw(self, asked: Tensor) -> Tensor:
+        """Random scores in the shape of `asked` (B, Q)."""
+        if asked.device not in self._generators:
+            self._generators[asked.device] = torch.Generator(asked.device).manual_seed(self._seed)
+        return torch.rand(asked.shape, generator=self._generators[asked.device], device=asked.device)
 
     def log_posterior(self, history: History) -> Tensor:
         return self.pursuer.log_posterior(history)
+
+    def follow(self, history: History) -> Follower:
+        return _RandomFollower(self, history)
+
+
+class _RandomFollower(Follower):
+    """Follows the other pursuer and draws scores of its own."""
+
+    def __init__(self, pursuer: RandomOrder, history: History):
+        self._random, self._believer = pursuer, follow(pursuer.pursuer, history)
+
+    @property
+    def asked(self) -> Tensor:
+        return self._believer.asked
+
+    def log_posterior(self) -> Tensor:
+        return self._believer.log_posterior()
+
+    def scores(self) -> Tensor:
+        return self._random.draw(self.asked)
+
+    def ask(self, query: Tensor, answered: Tensor) -> None:
+        self._believer.ask(query, answered)
+
+    def keep(self, rows: Tensor) -> None:
+        self._believer.keep(rows)

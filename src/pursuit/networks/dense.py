@@ -10,6 +10,8 @@ from pursuit.networks.settings import TrunkAndHeads
 from pursuit.queries import ColumnQueries, QuerySet
 
 Norm = Literal["layer", "batch"]
+AT_ONCE = 2**24
+"""How many embedded answers a set network makes at once where it takes their maximum."""
 NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "batch": nn.BatchNorm1d}
 
 
@@ -26,7 +28,7 @@ class MLP(TrunkAndHeads):
     def trunk(self, query_set: QuerySet) -> nn.Module:
         n_inputs = int(torch.Size(query_set.input_shape).numel())
         body = nn.Sequential(nn.Flatten(), *dense_layers(n_inputs, self.hidden, self.dropout))
-        return _BesideInput(body) if self.direct else body
+        return BesideInput(body) if self.direct else body
 
     def heads(self, query_set: QuerySet, n_classes: int) -> tuple[nn.Module, nn.Module]:
         n_inputs = int(torch.Size(query_set.input_shape).numel())
@@ -39,9 +41,8 @@ class SetNetwork(TrunkAndHeads):
     """The set network of the medical tasks: every known answer is embedded, and the embeddings are added or maximised.
 
     A feature f of query j with answer a gives W [a, a e_f, b_j]: linear in a. A sum over answers is therefore two
-    matrix products, whatever the number of answers. In the maximum an unknown answer counts as zero, so that it is
-    never below zero until every answer is known, and an empty history is all zeros under either aggregate. The paper's
-    runs have aggregate="max" and norm="batch".
+    matrix products, whatever the number of answers. The maximum includes zero, so that it is never below and an empty
+    history is all zeros under either aggregate. The paper's runs have aggregate="max" and norm="batch".
     """
 
     embedding: int = 400
@@ -61,7 +62,7 @@ class SetNetwork(TrunkAndHeads):
     def trunk(self, query_set: QuerySet) -> nn.Module:
         if not isinstance(query_set, ColumnQueries) or not query_set.mask:
             raise ValueError("SetNetwork needs column queries with mask=True, to tell which answers are known.")
-        encoder = _SetEncoder(query_set, self.embedding, self.width, self.aggregate)
+        encoder = SetEncoder(query_set, self.embedding, self.width, self.aggregate)
         return nn.Sequential(encoder, *dense_layers(self.width, self.hidden, self.dropout, self.norm))
 
     def heads(self, query_set: QuerySet, n_classes: int) -> tuple[nn.Module, nn.Module]:
@@ -69,7 +70,7 @@ class SetNetwork(TrunkAndHeads):
         return nn.Linear(n_inputs, len(query_set)), nn.Linear(n_inputs, n_classes)
 
 
-class _BesideInput(nn.Module):
+class BesideInput(nn.Module):
     """What a body makes of the input, and the input itself: (B, outputs + inputs)."""
 
     def __init__(self, body: nn.Module):
@@ -91,7 +92,7 @@ def dense_layers(n_inputs: int, hidden: tuple[int, ...], dropout: float, norm: N
     return layers
 
 
-class _SetEncoder(nn.Module):
+class SetEncoder(nn.Module):
     """From [answers, known] to the aggregate of the embedded known answers (B, width)."""
 
     def __init__(self, query_set: ColumnQueries, embedding: int, width: int, aggregate: Literal["sum", "max"]):
@@ -105,15 +106,24 @@ class _SetEncoder(nn.Module):
         self.register_buffer("owner", query_set.owner.clone(), persistent=False)
         self.owner: Tensor
 
-    def forward(self, encoded: Tensor) -> Tensor:
-        answers, known = encoded[:, : self.n_features], encoded[:, self.n_features :]  # (B, F), (B, Q)
+    def slope_and_offset(self) -> tuple[Tensor, Tensor]:
+        """What one unit of an answer adds (F, width), and what it adds that an answer is known (Q, width)."""
         answer_weight, embedding_weight, bias_weight = self.linear.weight.split([1, self.embedding.shape[1], 1], dim=1)
-        slope = answer_weight.T + self.embedding @ embedding_weight.T  # (F, width): what one unit of answer adds
-        offset = self.bias @ bias_weight.T + self.linear.bias  # (Q, width): what knowing an answer adds
+        slope = answer_weight.T + self.embedding @ embedding_weight.T
+        return slope, self.bias @ bias_weight.T + self.linear.bias
+
+    def forward(self, encoded: Tensor) -> Tensor:
+        slope, offset = self.slope_and_offset()
         if self.aggregate == "sum":
-            return answers @ slope + known @ offset
+            return encoded[:, : self.n_features] @ slope + encoded[:, self.n_features :] @ offset
+        # Where no gradient needs them all at once, (B, F, width) numbers are made a few rows at a time.
+        n_rows = len(encoded) if torch.is_grad_enabled() else max(1, AT_ONCE // max(1, slope.numel()))
+        return torch.cat([self._largest(part, slope, offset) for part in encoded.split(max(1, n_rows))])
+
+    def _largest(self, encoded: Tensor, slope: Tensor, offset: Tensor) -> Tensor:
+        answers, known = encoded[:, : self.n_features], encoded[:, self.n_features :]  # (B, F), (B, Q)
         by_query = answers[:, :, None] * slope  # (B, F, width)
         if not self.has_one_feature_each:
             empty = by_query.new_zeros(len(encoded), *offset.shape)
             by_query = empty.index_add(1, self.owner, by_query)  # (B, Q, width)
-        return (by_query + known[:, :, None] * offset).amax(dim=1)  # an unknown answer counts as zero
+        return (by_query + known[:, :, None] * offset).amax(dim=1).clamp(min=0)

@@ -10,14 +10,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pursuit.queries.queryset import Answers, Query, QuerySet
+from pursuit.queries.queryset import Answers, Place, Query, QuerySet
+from pursuit.queries.scaling import TINIEST, draw_in, spread_out
 
 MAX_CHOICES = 50
 """A text column with more different values than this is no question with a list of answers."""
-NORMAL_RANGE = 3.0
-"""Standardised numbers beyond this are drawn in logarithmically, so that one outlier cannot drown a network."""
-TINIEST = 1e-30
-"""Spreads are not smaller, nor larger than its inverse, lest scaled numbers overflow."""
 _INFINITE = "Infinite values (inf) in {}: replace them by numbers, or by NaN if the answer is unknown."
 NO_AND_YES = [
     ("no", "yes"),
@@ -72,6 +69,7 @@ class ColumnQueries(QuerySet):
     """
 
     owner: Tensor
+    spans: Tensor
 
     def __init__(self, columns: Sequence[Choice | Number], mask: bool = True):
         super().__init__()
@@ -95,6 +93,8 @@ class ColumnQueries(QuerySet):
         self.register_buffer(
             "owner", torch.arange(len(columns)).repeat_interleave(torch.tensor(self.widths)), persistent=False
         )
+        # The first feature of every query, and how many it has: (2, Q)
+        self.register_buffer("spans", torch.tensor([self.starts, self.widths]), persistent=False)
 
     @classmethod
     def from_data(
@@ -134,7 +134,7 @@ class ColumnQueries(QuerySet):
             values = raw[:, i]
             present = ~np.isnan(values)
             if isinstance(query, Number):
-                x[present, start] = _draw_in((values[present] - query.centre) / query.spread)
+                x[present, start] = draw_in((values[present] - query.centre) / query.spread)
             elif width == 1 and len(query.choices) == 2:
                 x[present, start] = 2 * values[present] - 1
             else:
@@ -164,19 +164,30 @@ class ColumnQueries(QuerySet):
         shown = known if self.has_one_feature_each else known[:, self.owner]  # (B, F)
         return torch.cat([x * shown, known], dim=1) if self.mask else x * shown
 
-    def _features(self, query: int) -> slice:
+    def place(self, query: Tensor) -> Place:
+        """Where the answers to `query` (B,) stand in `x` and in the network input."""
+        known = query[:, None] + self.answer_shape[0] if self.mask else None
+        if self.has_one_feature_each:
+            return Place(query[:, None], None, known)
+        first, n_features = self.spans[:, query, None]  # (B, 1) each
+        further = torch.arange(max(self.widths), device=query.device)
+        there = further < n_features
+        return Place(torch.where(there, first + further, 0), there, known)
+
+    def features(self, query: int) -> slice:
+        """The features of one query in `x` and in the network input."""
         return slice(self.starts[query], self.starts[query] + self.widths[query])
 
     def describe(self, query: int, x: Tensor) -> str:
-        kind, features = self.queries[query], x[self._features(query)]
+        kind, features = self.queries[query], x[self.features(query)]
         if isinstance(kind, Number):
-            return _written(kind.centre + kind.spread * _spread_out(float(features[0])))
+            return _written(kind.centre + kind.spread * spread_out(float(features[0])))
         return kind.choices[int(features[0] > 0) if len(kind.choices) == 2 else int(features.argmax())]
 
     def tell(self, x: Tensor, query: int, answer: Any) -> None:
-        kind, features = self.queries[query], x[self._features(query)]
+        kind, features = self.queries[query], x[self.features(query)]
         if isinstance(kind, Number):
-            features[0] = float(_draw_in(np.float64((_number(kind, answer) - kind.centre) / kind.spread)))
+            features[0] = float(draw_in(np.float64((_number(kind, answer) - kind.centre) / kind.spread)))
             return
         code = _code(kind, answer)
         if len(kind.choices) == 2:
@@ -375,19 +386,6 @@ def _written(number: float) -> str:
     return (
         np.format_float_positional(rounded, trim="-") if 1e-4 <= abs(rounded) < 1e12 or not rounded else f"{rounded:g}"
     )
-
-
-def _draw_in(z: Any) -> Any:
-    """Standardised numbers, those beyond NORMAL_RANGE on a logarithmic scale that joins smoothly."""
-    z = np.clip(z, -1 / TINIEST, 1 / TINIEST)
-    far = np.maximum(np.abs(z) - NORMAL_RANGE, 0)
-    return np.clip(z, -NORMAL_RANGE, NORMAL_RANGE) + np.sign(z) * np.log1p(far)
-
-
-def _spread_out(z: float) -> float:
-    """The inverse of `_draw_in`."""
-    far = max(abs(z) - NORMAL_RANGE, 0.0)
-    return max(-NORMAL_RANGE, min(NORMAL_RANGE, z)) + math.copysign(math.expm1(far), z)
 
 
 def _some(items: Sequence[Any], most: int = 6) -> str:

@@ -7,6 +7,7 @@ only way from the two to a network.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -32,6 +33,14 @@ class Answers(NamedTuple):
     available: Tensor  # (N, Q) bool, False where a row has no answer to a query
 
 
+class Place(NamedTuple):
+    """Where the answers to B queries stand, in a query set in which every answer has inputs of its own."""
+
+    features: Tensor  # (B, w), the same in `x` (B, F) and in the input
+    there: Tensor | None  # (B, w) bool, False where a query has fewer features; None if all have w
+    known: Tensor | None  # (B, 1), the input that says that the query is known; None without a mask
+
+
 class QuerySet(nn.Module, ABC):
     """A list of queries and the way their answers reach a network.
 
@@ -44,6 +53,11 @@ class QuerySet(nn.Module, ABC):
 
     def __len__(self) -> int:
         return len(self.queries)
+
+    @cached_property
+    def number_of(self) -> dict[str, int]:
+        """The number of every query by its name."""
+        return {query.name: i for i, query in enumerate(self.queries)}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} queries)"
@@ -65,7 +79,10 @@ class QuerySet(nn.Module, ABC):
 
     @abstractmethod
     def tell(self, x: Tensor, query: int, answer: Any) -> None:
-        """Write a person's answer to `query` into one row `x` (*answer_shape), in place."""
+        """Write a person's answer to `query` into one row `x` (*answer_shape), in place.
+
+        An answer that cannot be taken raises ValueError, with what may be answered, before anything is written.
+        """
 
     @abstractmethod
     def to_config(self) -> dict[str, Any]:

@@ -37,7 +37,6 @@ class WordQueries(ColumnQueries):
         if other is not None:
             raise ValueError(f"Words are asked for by yes/no questions, but '{other}' is none: use word_query.")
         super().__init__(columns, mask)
-        self.column_of = {column.name: i for i, column in enumerate(columns)}
 
     @classmethod
     def from_texts(
@@ -82,7 +81,7 @@ class WordQueries(ColumnQueries):
         if texts is None:
             return super().answers(data)
         tokens = _tokens(text or "" for text in texts)
-        columns = [self.column_of.get(term_of(word), -1) for word in tokens.distinct]
+        columns = [self.number_of.get(term_of(word), -1) for word in tokens.distinct]
         of_token = np.array(columns, dtype=np.int64)[tokens.words]  # (T,), -1 where nobody asks for the word
         x = np.full((len(texts), len(self)), -1, dtype=np.float32)
         x[tokens.rows[of_token >= 0], of_token[of_token >= 0]] = 1

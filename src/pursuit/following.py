@@ -1,0 +1,191 @@
+"""Following histories from answer to answer, without computing anew what an answer does not change.
+
+A pursuer is two functions of a history. Whoever asks on and on (`chains`, `session`) gets a follower of it instead,
+which holds the histories of B rows and may keep whatever saves work. A pursuer that knows how says so by a function
+`follow(history)`; any other is followed by calling its two functions.
+"""
+
+from typing import Any, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+
+from pursuit.history import History
+from pursuit.networks.opened import OpenedNetworks, open_networks
+from pursuit.pursuer import Pursuer
+from pursuit.queries import ColumnQueries, QuerySet
+
+LOOKUP_COST = 8
+"""Reading the weights of one input, row by row, takes as long as multiplying so many inputs in one matrix product:
+5 to 10 for 1024 rows on one core of a Neoverse N1, about 2 for 32 rows, and less for a single row."""
+
+
+class Follower:
+    """The histories of B rows, and what a pursuer asks and believes there: computed anew each time."""
+
+    def __init__(self, pursuer: Pursuer, history: History):
+        self._pursuer, self._history = pursuer, history
+
+    @property
+    def asked(self) -> Tensor:
+        """(B, Q) bool; true only until the next question is asked."""
+        return self._history.asked
+
+    def log_posterior(self) -> Tensor:
+        """(B, C)"""
+        return self._pursuer.log_posterior(self._history)
+
+    def scores(self) -> Tensor:
+        """(B, Q)"""
+        return self._pursuer.scores(self._history)
+
+    def ask(self, query: Tensor, answered: Tensor) -> None:
+        """Ask each row a `query` (B,) that it was not asked yet; its answer stands in `x` where it was `answered`."""
+        self._history = self._history.told(query, answered)
+
+    def ask_one(self, query: int, answered: bool) -> None:
+        """The same where there is a single row."""
+        device = self.asked.device
+        self.ask(torch.tensor([query], device=device), torch.tensor([answered], device=device))
+
+    def keep(self, rows: Tensor) -> None:
+        """Follow only these rows from now on."""
+        self._history = self._history.rows(rows)
+
+
+def follow(pursuer: Pursuer, history: History) -> Follower:
+    """A follower of the pursuer from these histories on. Answers may be written into `history.x` until asked for."""
+    make = getattr(pursuer, "follow", None)
+    return Follower(pursuer, history) if make is None else make(history)
+
+
+class QuerierAndClassifier(Protocol):
+    """What a follower needs to know of V-IP."""
+
+    query_set: QuerySet
+    querier: nn.Module
+    classifier: nn.Module
+
+    def see(self, x: Tensor, known: Tensor) -> Tensor: ...
+
+    def seen_features(self, values: Tensor, features: Tensor | slice) -> Tensor: ...
+
+    def believe(self, logits: Tensor, knows_any: Tensor) -> Tensor: ...
+
+
+def follow_networks(model: QuerierAndClassifier, history: History) -> Follower:
+    """The quickest follower of the model: by single answers, or with a shared trunk computed once for both heads."""
+    query_set = model.query_set
+    if isinstance(query_set, ColumnQueries):
+        (n_inputs,) = query_set.input_shape
+        n_lookups = max(query_set.widths) + query_set.mask
+        if 0 < n_lookups * LOOKUP_COST <= n_inputs:
+            opened = open_networks(model.querier, model.classifier, n_inputs)
+            if opened is not None:
+                return AnswerFollower(model, opened, history)
+    querier, classifier = model.querier, model.classifier
+    if isinstance(querier, nn.Sequential) and isinstance(classifier, nn.Sequential) and querier[0] is classifier[0]:
+        return TrunkFollower(model, history)
+    return Follower(cast(Pursuer, model), history)
+
+
+class TrunkFollower(Follower):
+    """Of networks that share a trunk: it is computed once a step."""
+
+    def __init__(self, model: QuerierAndClassifier, history: History):
+        super().__init__(cast(Pursuer, model), history)
+        self._model = model
+        querier, classifier = cast(nn.Sequential, model.querier), cast(nn.Sequential, model.classifier)
+        self._trunk, self._querier_head, self._classifier_head = querier[0], querier[1:], classifier[1:]
+        self._features: Any = None  # a tensor, or a list of them, of the histories as they are now
+
+    def _read(self) -> Any:
+        if self._features is None:
+            self._features = self._trunk(self._model.see(self._history.x, self._history.known))
+        return self._features
+
+    def log_posterior(self) -> Tensor:
+        return self._model.believe(self._classifier_head(self._read()), self._history.known.any(dim=1))
+
+    def scores(self) -> Tensor:
+        return self._querier_head(self._read()).float()
+
+    def ask(self, query: Tensor, answered: Tensor) -> None:
+        super().ask(query, answered)
+        self._features = None
+
+    def keep(self, rows: Tensor) -> None:
+        super().keep(rows)
+        if isinstance(self._features, list):
+            self._features = [part[rows] for part in self._features]
+        elif self._features is not None:
+            self._features = self._features[rows]
+
+
+class AnswerFollower(Follower):
+    """Of networks whose input enters by one linear map: an answer adds its rows of the map, and no input is made."""
+
+    def __init__(self, model: QuerierAndClassifier, networks: OpenedNetworks, history: History):
+        self._model, self._networks, self._query_set = model, networks, cast(ColumnQueries, model.query_set)
+        self._x, self._rows = history.x, torch.arange(len(history), device=history.x.device)
+        self._asked, self._n_known = history.asked.clone(), history.n_known
+        if self._n_known.any():
+            self._state = networks.start(model.see(history.x, history.known))  # (B, H)
+        else:
+            self._state = networks.bias.repeat(len(history), 1)
+        self._features: Tensor | None = None  # of a shared trunk
+
+    @property
+    def asked(self) -> Tensor:
+        return self._asked
+
+    def _read(self) -> Tensor:
+        if not self._networks.is_shared:
+            return self._state
+        if self._features is None:
+            self._features = self._networks.features(self._state)
+        return self._features
+
+    def log_posterior(self) -> Tensor:
+        return self._model.believe(self._networks.logits(self._read()), self._n_known > 0)
+
+    def scores(self) -> Tensor:
+        return self._networks.scores(self._read()).float()
+
+    def ask(self, query: Tensor, answered: Tensor) -> None:
+        if len(query) == 1:
+            self.ask_one(int(query), bool(answered))
+            return
+        self._asked.scatter_(1, query[:, None], True)
+        self._networks.reveal(self._state, *self._revealed(query, answered))
+        self._n_known = self._n_known + answered
+        self._features = None
+
+    def _revealed(self, query: Tensor, answered: Tensor) -> tuple[Tensor, Tensor]:
+        """The inputs that the answers to `query` (B,) have, and their values: (B, w) each."""
+        features, there, known = self._query_set.place(query)
+        values = self._model.seen_features(self._x[self._rows[:, None], features], features)
+        if there is not None:
+            values = values * there
+        if known is not None:
+            features = torch.cat([features, known], dim=1)
+            values = torch.cat([values, torch.ones_like(known, dtype=values.dtype)], dim=1)
+        return features, values.masked_fill(~answered[:, None], 0).to(self._state.dtype)
+
+    def ask_one(self, query: int, answered: bool) -> None:
+        # Every little operation counts here, so that no tensor says where an answer stands.
+        self._asked[0, query] = True
+        if not answered:
+            return
+        features = self._query_set.features(query)
+        values = self._model.seen_features(self._x[int(self._rows), features], features)[None].to(self._state.dtype)
+        known = self._query_set.answer_shape[0] + query if self._query_set.mask else None
+        self._networks.reveal_one(self._state, features, values, known)
+        self._n_known = self._n_known + 1
+        self._features = None
+
+    def keep(self, rows: Tensor) -> None:
+        self._rows, self._asked, self._n_known = self._rows[rows], self._asked[rows], self._n_known[rows]
+        self._state = self._state[rows]
+        if self._features is not None:
+            self._features = self._features[rows]

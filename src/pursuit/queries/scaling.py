@@ -1,0 +1,24 @@
+"""Numbers as networks see them: the usual ones as they are, the far ones drawn in, so that none can drown the rest."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+NORMAL_RANGE = 3.0
+"""Standardised numbers beyond this are drawn in logarithmically, so that one outlier cannot drown a network."""
+TINIEST = 1e-30
+"""Spreads are not smaller, nor larger than its inverse, lest scaled numbers overflow."""
+
+
+def draw_in(z: Any) -> Any:
+    """Standardised numbers, those beyond NORMAL_RANGE on a logarithmic scale that joins smoothly."""
+    z = np.clip(z, -1 / TINIEST, 1 / TINIEST)
+    far = np.maximum(np.abs(z) - NORMAL_RANGE, 0)
+    return np.clip(z, -NORMAL_RANGE, NORMAL_RANGE) + np.sign(z) * np.log1p(far)
+
+
+def spread_out(z: float) -> float:
+    """The inverse of `draw_in`."""
+    far = max(abs(z) - NORMAL_RANGE, 0.0)
+    return max(-NORMAL_RANGE, min(NORMAL_RANGE, z)) + math.copysign(math.expm1(far), z)

@@ -1,0 +1,224 @@
+"""Followers: every way of following a pursuer gives what its two functions give, with less work."""
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from pursuit.chains import explain
+from pursuit.following import AnswerFollower, Follower, TrunkFollower, follow, follow_networks
+from pursuit.history import History
+from pursuit.networks import MLP, Conv, NetworkSettings, SetNetwork
+from pursuit.networks.opened import open_networks
+from pursuit.queries import Choice, ColumnQueries, PatchQueries, QuerySet, WordQueries, yes_no
+from pursuit.queries.words import word_query
+from pursuit.rows import Rows
+from pursuit.stopping import Confidence
+from pursuit.vip import VIP
+
+SEEDS = st.integers(0, 10_000)
+DENSE: list[NetworkSettings] = [
+    MLP((8, 6), dropout=0.5),
+    MLP(()),
+    MLP((8,), direct=True),
+    SetNetwork(5, "sum", 7, (8,)),
+    SetNetwork(5, "max", 7, (8, 6), norm="batch"),
+]
+MANY = ColumnQueries([yes_no(f"q{i}") for i in range(40)])
+
+
+def build(
+    query_set: QuerySet, settings: NetworkSettings, shared: bool, standardised: bool = False, seed: int = 0
+) -> VIP:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = VIP.build(query_set, list("abc"), settings, shared, torch.tensor([0.5, 0.3, 0.2]), standardised)
+        if standardised:
+            model.centre.uniform_(-1, 1)
+            model.scale.uniform_(0.5, 3)
+    return model.double().eval()
+
+
+def answer_follower(model: VIP, history: History) -> AnswerFollower:
+    """By single answers, however few queries there are."""
+    networks = open_networks(model.querier, model.classifier, *model.query_set.input_shape)
+    assert networks is not None
+    return AnswerFollower(model, networks, history)
+
+
+@torch.no_grad()
+def assert_follows(follower: Follower, plain: Follower, rows: Rows, seed: int) -> None:
+    """Both are asked the same to the end, while rows leave on the way."""
+    generator = torch.Generator().manual_seed(seed)
+    index = torch.arange(len(rows))
+    for step in range(rows.n_queries):
+        torch.testing.assert_close(follower.log_posterior(), plain.log_posterior(), rtol=1e-5, atol=1e-6)
+        if step % 3 == 1 and len(index) > 1:
+            kept = torch.randperm(len(index), generator=generator)[:-1].sort().values
+            follower.keep(kept)
+            plain.keep(kept)
+            index = index[kept]
+        torch.testing.assert_close(follower.scores(), plain.scores(), rtol=1e-5, atol=1e-6)
+        assert torch.equal(follower.asked, plain.asked)
+        left = torch.rand(plain.asked.shape, generator=generator).masked_fill(plain.asked, -1)
+        index, going = index[~plain.asked.all(dim=1)], (~plain.asked.all(dim=1)).nonzero()[:, 0]
+        if not len(going):
+            return
+        follower.keep(going)
+        plain.keep(going)
+        query = left[going].argmax(dim=1)
+        for one in (follower, plain):
+            one.ask(query, rows.available[index, query])
+
+
+@pytest.mark.parametrize("settings", DENSE, ids=str)
+@given(
+    kinds=st.lists(st.sampled_from(["yes_no", "choice", "single", "number"]), min_size=1, max_size=6),
+    n_rows=st.integers(1, 5),
+    shared=st.booleans(),
+    standardised=st.booleans(),
+    missing=st.sampled_from([0.0, 0.4]),
+    opened=st.sampled_from([0.0, 0.3]),
+    seed=SEEDS,
+)
+def test_answer_by_answer_is_the_same_as_anew(
+    make_columns: Any,
+    make_rows: Any,
+    settings: NetworkSettings,
+    kinds: list[str],
+    n_rows: int,
+    shared: bool,
+    standardised: bool,
+    missing: float,
+    opened: float,
+    seed: int,
+) -> None:
+    query_set = make_columns(kinds)
+    model, rows = (
+        build(query_set, settings, shared, standardised, seed),
+        make_rows(query_set, n_rows, seed, missing, opened),
+    )
+    history = rows.start()
+    assert_follows(answer_follower(model, history), Follower(model, history), rows, seed)
+    if shared:
+        assert_follows(TrunkFollower(model, history), Follower(model, history), rows, seed)
+
+
+@pytest.mark.parametrize("n_rows", [1, 4])
+@pytest.mark.parametrize("standardised", [False, True])
+def test_so_it_is_without_a_mask(make_rows: Any, n_rows: int, standardised: bool) -> None:
+    query_set = WordQueries([word_query(f"word{i}") for i in range(9)])
+    model = build(query_set, MLP((8,), direct=True), False, standardised)
+    rows = Rows(make_rows(MANY, n_rows).x[:, :9], torch.ones(n_rows, 9, dtype=torch.bool), torch.zeros(n_rows))
+    assert_follows(answer_follower(model, rows.start()), Follower(model, rows.start()), rows, 0)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("settings", [Conv((4, 6, 8), hidden=16), MLP((8,))], ids=str)
+def test_patches_are_followed_too(make_rows: Any, settings: NetworkSettings, shared: bool) -> None:
+    query_set = PatchQueries((1, 5, 6), size=2, stride=2)
+    model, rows = build(query_set, settings, shared), make_rows(query_set, 4, missing=0.3, opened=0.2)
+    follower = follow(model, rows.start())
+    assert isinstance(follower, TrunkFollower) == shared
+    assert_follows(follower, Follower(model, rows.start()), rows, 0)
+
+
+def test_a_shared_trunk_is_computed_once_a_step(make_rows: Any) -> None:
+    query_set = PatchQueries((1, 5, 6), size=2, stride=2)
+    model, rows = build(query_set, Conv((4,), hidden=8), shared=True), make_rows(query_set, 3)
+    runs = []
+    model.querier[0].register_forward_hook(lambda *_: runs.append(1))  # type: ignore[index, operator]
+    chains = explain(model, rows.x, rows.available)
+    assert len(runs) == len(chains[0]) + 1
+
+
+def test_the_path_goes_by_what_it_costs(make_columns: Any) -> None:
+    def path(query_set: QuerySet, settings: NetworkSettings | None = None, shared: bool = False) -> type[Follower]:
+        model = build(query_set, settings or MLP((8,)), shared)
+        return type(follow(model, History.start(query_set.blank(2).double(), len(query_set))))
+
+    assert path(MANY) is path(MANY, SetNetwork(5, "max", 7, (8,)), shared=True) is AnswerFollower
+    few = make_columns(["yes_no"] * 3)
+    assert path(few) is Follower
+    assert path(few, shared=True) is TrunkFollower
+    # One query of very many choices makes every lookup long.
+    wide = Choice("wide", "Which?", tuple(f"choice {i}" for i in range(40)))
+    assert path(ColumnQueries([*MANY.queries, wide])) is Follower
+    assert path(PatchQueries((1, 8, 8), 2), Conv((4,), hidden=8)) is Follower
+
+
+def test_rolling_out_takes_the_same_chains_on_both_paths(make_rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, rows = build(MANY, MLP((16,)), False), make_rows(MANY, 30, missing=0.2, opened=0.1)
+    with torch.no_grad():
+        model.classifier[-1].weight.mul_(8)  # type: ignore[index, union-attr, operator]
+    chains = []
+    for cost in (1, 10**9):
+        monkeypatch.setattr("pursuit.following.LOOKUP_COST", cost)
+        assert isinstance(follow_networks(model, rows.start()), AnswerFollower) == (cost == 1)
+        chains.append(explain(model, rows.x, rows.available, Confidence(0.9), rows.opening))
+    for chain, other in zip(*chains, strict=True):
+        assert [(step.query, step.answer) for step in chain.steps] == [(s.query, s.answer) for s in other.steps]
+        torch.testing.assert_close(chain.posterior, other.posterior, rtol=1e-5, atol=1e-6)
+    assert len({len(chain) for chain in chains[0]}) >= 3
+
+
+class Opinionated(VIP):
+    """Whose scores are its own."""
+
+    def scores(self, history: History) -> Tensor:
+        return -super().scores(history)
+
+
+def test_scores_of_a_subclass_are_not_passed_over(make_rows: Any) -> None:
+    rows = make_rows(MANY, 3)
+    plain = build(MANY, MLP((8,)), False)
+    own = Opinionated(MANY, plain.classes, plain.querier, plain.classifier)
+    assert torch.equal(follow(own, rows.start()).scores(), -plain.scores(rows.start()))
+
+
+@pytest.mark.parametrize("make", [Follower, TrunkFollower, answer_follower])
+def test_answers_may_be_written_until_they_are_asked_for(make: Any) -> None:
+    model, x = build(MANY, MLP((8,)), shared=True), MANY.blank().double()
+    follower = make(model, History.start(x, len(MANY)))
+    x[0, 7] = 1.0
+    follower.ask(torch.tensor([7]), torch.tensor([True]))
+    known = torch.zeros(1, len(MANY), dtype=torch.bool)
+    known[0, 7] = True
+    torch.testing.assert_close(follower.log_posterior(), model.log_posterior(History(x, known, known)))
+
+
+@pytest.mark.parametrize("make", [Follower, TrunkFollower, answer_follower])
+def test_the_histories_one_starts_from_stay_as_they_were(make_rows: Any, make: Any) -> None:
+    rows = make_rows(MANY, 2, opened=0.2)
+    history = rows.start()
+    x, known, asked = history.x.clone(), history.known.clone(), history.asked.clone()
+    follower = make(build(MANY, MLP((8,)), shared=True), history)
+    query = (~asked).float().argmax(dim=1)
+    follower.ask(query, torch.tensor([True, False]))
+    follower.keep(torch.tensor([1]))
+    follower.ask((~follower.asked).float().argmax(dim=1), torch.tensor([True]))
+    assert torch.equal(history.x, x)
+    assert torch.equal(history.known, known)
+    assert torch.equal(history.asked, asked)
+
+
+@pytest.mark.parametrize("settings", [MLP((8,)), MLP((8,), direct=True), SetNetwork(5, "max", 7, (8,))], ids=str)
+@pytest.mark.parametrize("opened", [0.0, 0.2])
+def test_sums_are_kept_exact_where_products_are_coarse(
+    make_rows: Any, settings: NetworkSettings, opened: float
+) -> None:
+    rows, model = make_rows(MANY, 3, opened=opened), build(MANY, settings, shared=True).float()
+    history = History(rows.x.float(), rows.start().known, rows.start().asked)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        follower = follow(model, history)
+        assert isinstance(follower, AnswerFollower)
+        follower.ask((~follower.asked).float().argmax(dim=1), torch.ones(3, dtype=torch.bool))
+        coarse = follower.log_posterior()
+        assert follower._state.dtype == follower._networks.weight.dtype == coarse.dtype == torch.float
+    with torch.no_grad():
+        exact = Follower(model, history)
+        exact.ask((~exact.asked).float().argmax(dim=1), torch.ones(3, dtype=torch.bool))
+        torch.testing.assert_close(coarse, exact.log_posterior(), rtol=0.05, atol=0.05)
