@@ -18,11 +18,13 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from pursuit import saving
 from pursuit.chains import Chains, explain, pursue_in_batches
 from pursuit.checkpoints import write_whole
+from pursuit.devices import n_processes
 from pursuit.evaluation import Evaluation, evaluate
 from pursuit.histories import CarriedHistories
 from pursuit.networks import NetworkSettings
+from pursuit.processes import is_first
 from pursuit.queries import Answers, ColumnQueries, QuerySet, WordQueries
-from pursuit.rows import GeneratedRows, Rows, RowSource
+from pursuit.rows import Rows, RowSource, StreamedRows
 from pursuit.session import Session
 from pursuit.stages import Stage
 from pursuit.stopping import Budget, Confidence, StoppingRule, parse_stop
@@ -33,7 +35,7 @@ DEFAULT_STOP = Confidence(0.99)
 DEFAULT_STEPS = 1000
 DEFAULT_PASSES = 20
 STANDARD_ROWS = 20_000
-"""How many generated rows show what answers are usual."""
+"""How many of the rows that are not in memory show what answers are usual."""
 CHAIN_QUERIES = 20
 """How far chains are carried in training by default; random histories cover what lies beyond."""
 
@@ -68,6 +70,9 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         Seed; the same number gives the same model on the same machine.
     device : str
         Where to train and evaluate: "cpu", "cuda" or "auto".
+    devices : int
+        How many devices of that kind, or processes on a CPU, train together; each but the first runs the program again
+        up to `fit`. A program started by torchrun has as many as torchrun started.
 
     Attributes
     ----------
@@ -89,6 +94,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         held_out: float = 0.0,
         random_state: Any = None,
         device: str = "cpu",
+        devices: int = 1,
     ):
         self.query_set = query_set
         self.stop = stop
@@ -100,6 +106,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         self.held_out = held_out
         self.random_state = random_state
         self.device = device
+        self.devices = devices
 
     def fit(
         self,
@@ -112,7 +119,8 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         log: Any = "csv",
         on_report: Callable[[Report], None] | None = None,
     ) -> "VIPClassifier":
-        """Learn what to ask and what to believe from rows X with labels y, or from `GeneratedRows` X, which have both.
+        """Learn what to ask and what to believe from rows X with labels y, or from X that brings both along: rows
+        streamed from files (`ParquetRows`) or drawn by a rule (`GeneratedRows`).
 
         `opening` (N, Q) says which answers are given unasked, such as what a patient complains of. With a `folder`,
         training is logged there and can go on with `resume` after a crash; `on_report` hears how it does.
@@ -138,14 +146,14 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         if self.standardise:
             sample = (
                 kept.draw(STANDARD_ROWS, torch.Generator().manual_seed(seed))
-                if isinstance(kept, GeneratedRows)
+                if isinstance(kept, StreamedRows)
                 else kept
             )
             model.standardise(sample.x, sample.available)
-        check_plan(stages, self.device, log)
+        check_plan(stages, self.device, log, n_processes(self.devices))
         self._warn_if_nothing_will_be_asked(model)
         run = Path(folder) if folder is not None else None
-        if run is not None:
+        if run is not None and is_first():
             _claim(
                 run, {"model": repr(model), "stages": repr(stages), "seed": seed, "rows": kept.fingerprint()}, resume
             )
@@ -155,6 +163,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
             stages,
             seed=seed,
             device=self.device,
+            devices=self.devices,
             early_stopping=early_stopping,
             folder=run,
             resume=resume,
@@ -300,13 +309,8 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
 
     def _training_rows(self, X: Any, y: Any, opening: Any) -> tuple[QuerySet, RowSource]:
         """The query set and the rows in its answer space; learns the classes on the way."""
-        if isinstance(X, GeneratedRows):
-            if self.query_set is None or y is not None or opening is not None:
-                raise ValueError("Generated rows bring labels and openings along, and need the query_set they are for.")
-            if X.n_queries != len(self.query_set):
-                raise ValueError(f"The rows answer {X.n_queries} queries, but the query_set has {len(self.query_set)}.")
-            self.classes_, self.n_features_in_, self.has_opening_ = np.asarray(X.classes), X.n_queries, X.has_opening
-            return self.query_set, X
+        if isinstance(X, StreamedRows):
+            return self._streamed_rows(X, y, opening)
         X = self._validated(X, reset=True)
         y = self._labels(X, y)
         query_set = self.query_set if self.query_set is not None else ColumnQueries.from_data(X)
@@ -315,14 +319,29 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         self.has_opening_ = opened is not None
         return query_set, Rows(*query_set.answers(X), torch.from_numpy(codes.astype(np.int64)), opened)
 
+    def _streamed_rows(self, X: StreamedRows, y: Any, opening: Any) -> tuple[QuerySet, StreamedRows]:
+        query_set = self.query_set if self.query_set is not None else X.query_set
+        if query_set is None or y is not None or opening is not None:
+            raise ValueError(
+                f"{type(X).__name__} bring labels and openings along, and need the query_set they are for."
+            )
+        if X.n_queries != len(query_set):
+            raise ValueError(f"The rows answer {X.n_queries} queries, but the query_set has {len(query_set)}.")
+        self.classes_, self.n_features_in_, self.has_opening_ = np.asarray(X.classes), X.n_queries, X.has_opening
+        if X.feature_names:
+            self.feature_names_in_ = np.array(X.feature_names, dtype=object)
+            self.n_features_in_ = len(X.feature_names)
+        return query_set, X
+
     def _opening(self, opening: Any, n_rows: int) -> torch.Tensor | None:
         return _as_opening(opening, (n_rows, len(self.model_.query_set)))
 
     def _split(self, rows: RowSource, seed: int) -> tuple[RowSource, EarlyStopping | None]:
         if not self.held_out:
             return rows, None
-        if isinstance(rows, GeneratedRows):  # which have as many others as one likes
-            return rows, EarlyStopping(rows.draw(HELD_OUT_MOST, torch.Generator().manual_seed(seed + 1)))
+        if isinstance(rows, StreamedRows):
+            others, held_out = rows.hold_out(self.held_out, HELD_OUT_MOST, seed + 1)
+            return others, EarlyStopping(held_out)
         kept, held_out = train_test_split(np.arange(len(rows)), test_size=self.held_out, random_state=seed)
         return rows.take(torch.from_numpy(kept)), EarlyStopping(rows.take(torch.from_numpy(held_out)))
 

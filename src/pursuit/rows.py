@@ -1,31 +1,44 @@
 """Labelled rows, and where training takes them from: rows in memory, or a rule that draws them as they are needed.
 
 A source says how many rows make an epoch and opens a stream; a stream gives the next rows, for ever. All randomness of
-a stream comes from the generator it is given, and its state can be saved.
+a stream comes from the generator it is given, and its state can be saved. What a stream does on the host and what it
+does on the device are apart, so that a GPU can be given the device's part once and replay it step after step.
 """
 
 import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from pursuit.history import History
 from pursuit.pursuer import Labels
+from pursuit.queries import QuerySet
 
 
-class RowStream(Protocol):
+class RowStream(ABC):
     """Rows without end."""
 
     n_queries: int
 
-    def next(self, n: int) -> "Rows": ...
+    def next(self, n: int) -> "Rows":
+        self.prepare(n)
+        return self.take(n)
 
-    def state(self) -> dict[str, Tensor]: ...
+    def prepare(self, n: int) -> None:
+        """The host's part, before n rows are taken."""
+        return
 
-    def load_state(self, state: dict[str, Tensor]) -> None: ...
+    @abstractmethod
+    def take(self, n: int) -> "Rows":
+        """The device's part: the same operations on the same memory whenever n is the same."""
+
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        return None
 
 
 @dataclass(frozen=True)
@@ -44,7 +57,7 @@ class Rows:
     def n_queries(self) -> int:
         return self.available.shape[1]
 
-    def take(self, index: Tensor) -> "Rows":
+    def take(self, index: Tensor | slice) -> "Rows":
         opening = None if self.opening is None else self.opening[index]
         return Rows(self.x[index], self.available[index], self.y[index], opening)
 
@@ -56,6 +69,10 @@ class Rows:
         """The histories of these rows before the first query."""
         opening = None if self.opening is None else self.opening & self.available
         return History.start(self.x, self.n_queries, opening)
+
+    def shard(self, number: int, n_shards: int) -> "Rows":
+        """The part that one of several processes learns from."""
+        return self if n_shards == 1 else self.take(slice(number, None, n_shards))
 
     def stream(self, generator: torch.Generator) -> "ShuffledRows":
         return ShuffledRows(self, generator)
@@ -74,27 +91,34 @@ class Rows:
         return digest.hexdigest()
 
 
-class GeneratedRows(ABC):
-    """Rows that a rule draws as they are needed: any number of them, and none is kept."""
+class StreamedRows(ABC):
+    """Rows that are not in memory, but come as a stream and bring their labels along."""
 
     n_queries: int
-    n_rows: int
-    """How many make an epoch."""
     classes: Labels
     """What the class indices of the rows mean."""
     has_opening: bool = False
     """Whether rows open with answers given unasked."""
+    query_set: QuerySet | None = None
+    """What the rows answer, where they know it themselves."""
+    feature_names: tuple[str, ...] = ()
+    """The columns of a table that the query set reads, where they come from one."""
 
+    @abstractmethod
     def __len__(self) -> int:
-        return self.n_rows
+        """How many rows make an epoch."""
 
     @abstractmethod
     def draw(self, n: int, generator: torch.Generator) -> Rows:
-        """Fresh rows on the generator's device."""
+        """n rows from all over, to see what is usual."""
 
     @abstractmethod
-    def to(self, device: torch.device) -> "GeneratedRows":
-        """The same rule on another device."""
+    def hold_out(self, share: float, most: int, seed: int) -> tuple["StreamedRows", Rows]:
+        """Rows to learn from, and at most `most` others, a share of all, that these never give."""
+
+    @abstractmethod
+    def to(self, device: torch.device) -> "StreamedRows":
+        """The same rows, which come on another device."""
 
     @abstractmethod
     def prior(self, n_classes: int) -> Tensor:
@@ -102,62 +126,99 @@ class GeneratedRows(ABC):
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """Tells this rule from others."""
+        """Tells these rows from others."""
+
+    @abstractmethod
+    def shard(self, number: int, n_shards: int) -> "StreamedRows":
+        """The part that one of several processes learns from."""
+
+    @abstractmethod
+    def stream(self, generator: torch.Generator) -> RowStream:
+        """The rows, without end."""
+
+
+class GeneratedRows(StreamedRows):
+    """Rows that a rule draws as they are needed: any number of them, and none is kept.
+
+    A rule says how to `draw`, how to move `to` another device, its `prior` and its `fingerprint`.
+    """
+
+    n_rows: int
+    """How many make an epoch."""
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def hold_out(self, share: float, most: int, seed: int) -> tuple["GeneratedRows", Rows]:
+        """Rows drawn by another seed: there are as many as one likes."""
+        return self, self.draw(most, torch.Generator().manual_seed(seed))
+
+    def shard(self, number: int, n_shards: int) -> "GeneratedRows":
+        """Every process draws rows of its own."""
+        return self
 
     def stream(self, generator: torch.Generator) -> "DrawnRows":
         return DrawnRows(self, generator)
 
 
-RowSource = Rows | GeneratedRows
+RowSource = Rows | StreamedRows
 
 
-class ShuffledRows:
+class ShuffledRows(RowStream):
     """An endless stream of rows: every pass goes through all of them in a new order."""
 
     def __init__(self, rows: Rows, generator: torch.Generator):
         if len(rows) == 0:
             raise ValueError("There are no rows to train on: at least one is needed.")
         self.rows, self.generator, self.n_queries = rows, generator, rows.n_queries
-        self._shuffle()
+        self._before_shuffles: list[Tensor] = []  # the generator's state before each pass that lies in `_order`
+        self._order = self._shuffle(torch.empty(len(rows), dtype=torch.long, device=generator.device))  # (passes x N,)
+        # Where the next rows lie in it: the host must know to shuffle in time, the device to take them.
+        self._place, self._place_there = 0, torch.zeros((), dtype=torch.long, device=generator.device)
 
-    def _shuffle(self) -> None:
-        self._before_shuffle = self.generator.get_state()
-        self._order = torch.randperm(len(self.rows), generator=self.generator, device=self.generator.device)
-        self._position = 0
+    def prepare(self, n: int) -> None:
+        n_rows = len(self.rows)
+        while self._place >= n_rows:  # a pass is over
+            self._order[:-n_rows] = self._order[n_rows:].clone()
+            self._shuffle(self._order[-n_rows:])
+            del self._before_shuffles[0]
+            self._move(-n_rows)
+        while len(self._order) < n_rows - 1 + n:  # wherever in its pass the first row is, the last must be there
+            self._order = torch.cat([self._order, self._shuffle(self._order.new_empty(n_rows))])
+        self._place += n
 
-    def next(self, n: int) -> Rows:
-        parts: list[Tensor] = []
-        while n > 0:
-            if self._position == len(self.rows):
-                self._shuffle()
-            part = self._order[self._position : self._position + n]
-            self._position += len(part)
-            n -= len(part)
-            parts.append(part)
-        return self.rows.take(torch.cat(parts) if parts else self._order[:0])
+    def _shuffle(self, order: Tensor) -> Tensor:
+        self._before_shuffles.append(self.generator.get_state())
+        return order.copy_(torch.randperm(len(order), generator=self.generator, device=order.device))
+
+    def _move(self, by: int) -> None:
+        self._place += by
+        self._place_there += by
+
+    def take(self, n: int) -> Rows:
+        place = self._place_there + torch.arange(n, device=self._order.device)
+        self._place_there += n
+        return self.rows.take(self._order[place])
 
     def state(self) -> dict[str, Tensor]:
-        return {"before_shuffle": self._before_shuffle, "position": torch.tensor(self._position)}
+        return {"before_shuffles": torch.stack(self._before_shuffles), "place": torch.tensor(self._place)}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         now = self.generator.get_state()
-        self.generator.set_state(state["before_shuffle"])
-        self._shuffle()
-        self._position = int(state["position"])
+        self._before_shuffles, orders = [], []
+        for before in state["before_shuffles"].cpu():
+            self.generator.set_state(before.clone())  # a view of the stack is not understood
+            orders.append(self._shuffle(self._order.new_empty(len(self.rows))))
+        self._order = torch.cat(orders)
+        self._move(int(state["place"]) - self._place)
         self.generator.set_state(now)
 
 
-class DrawnRows:
+class DrawnRows(RowStream):
     """A stream of freshly drawn rows; the generator is all its state."""
 
     def __init__(self, source: GeneratedRows, generator: torch.Generator):
         self.source, self.generator, self.n_queries = source, generator, source.n_queries
 
-    def next(self, n: int) -> Rows:
+    def take(self, n: int) -> Rows:
         return self.source.draw(n, self.generator)
-
-    def state(self) -> dict[str, Tensor]:
-        return {}
-
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        return None

@@ -267,6 +267,27 @@ def test_killed_training_goes_on_with_resume(workspace: Path) -> None:
     assert "cannot be resumed" in other.stderr
 
 
+def test_parquet_files_are_streamed(workspace: Path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.read_csv(workspace / "patients.csv").drop(columns="note")
+    (workspace / "parts").mkdir()
+    for i in range(3):
+        frame.iloc[i::3].to_parquet(workspace / "parts" / f"{i}.parquet", row_group_size=30)
+    done = run(workspace, "train", "parts", "--target", "label", "--out", "streamed", "--epochs", "60", "--json")
+    trained = json_of(done)
+    n_apart = trained["n_rows"]
+    assert f"{300 - n_apart} rows are streamed; {n_apart} are kept apart" in " ".join(done.stderr.split())
+    assert trained["accuracy_all_answers"] > 0.85
+    measured = run(workspace, "evaluate", "streamed", "--data", "parts", "--json")
+    assert {**trained, "model": "", "task": ""} == {**json_of(measured), "model": "", "task": ""}
+    assert f"{n_apart} of the {n_apart} rows kept apart are used" in " ".join(measured.stderr.split())
+    told = run(workspace, "explain", "streamed", "--data", "parts/*.parquet", "--row", "2")
+    assert re.search(r"Row 2 \(row \d+ of the file\), truly", told.stdout)
+    elsewhere = run(workspace, "evaluate", "streamed", "--data", "parts/1.parquet", "--json")
+    assert json_of(elsewhere)["n_rows"] == 100
+    assert json_of(run(workspace, "evaluate", "streamed", "--data", "patients.csv", "--json"))["n_rows"] == 300
+
+
 def test_version_and_help(workspace: Path) -> None:
     assert run(workspace, "--version").stdout.strip() == "0.1.0"
     assert "train" in run(workspace, "--help").stdout

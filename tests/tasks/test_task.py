@@ -70,7 +70,7 @@ def test_another_seed_chooses_by_other_rows() -> None:
 def test_drawn_rows_are_chosen_by_another_seed() -> None:
     patients = Patients(["x", "y"], torch.tensor([[0.5, 0.5], [0.1, 0.9]]))
     task = Task("drawn", QUERIES, patients, None, np.ones((3, 2)), np.array(["x", "y", "x"]))
-    with pytest.raises(ValueError, match="drawn draws its rows: load it with another seed"):
+    with pytest.raises(ValueError, match="drawn streams its rows: load it with another seed"):
         task.to_choose_by()
 
 

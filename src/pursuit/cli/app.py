@@ -14,12 +14,14 @@ from rich.table import Column, Table
 
 import pursuit
 from pursuit.demo import draw_chain, run_demo
+from pursuit.devices import find_device
 from pursuit.estimators import VIPClassifier, default_stages
+from pursuit.processes import is_first
 from pursuit.progress import training_bar
+from pursuit.rows import StreamedRows
 from pursuit.screen import err, escaped, out, print_comparison, print_evaluation, print_json, print_trained
-from pursuit.tasks import TASKS, Task, files, load_task, tables
+from pursuit.tasks import TASKS, Task, big_tables, files, load_task, tables
 from pursuit.tasks.recipes import RECIPES, Recipe, find_recipe
-from pursuit.training import find_device
 
 app = typer.Typer(
     name="pursuit",
@@ -29,12 +31,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Source = Annotated[str, typer.Argument(help="A task (see `pursuit tasks`) or a CSV file.", metavar="TASK_OR_CSV")]
+Source = Annotated[
+    str, typer.Argument(help="A task (see `pursuit tasks`), a CSV file, or Parquet files.", metavar="TASK_OR_FILE")
+]
 Model = Annotated[Path, typer.Argument(help="Folder of a trained model.", metavar="MODEL")]
-Data = Annotated[str, typer.Option("--data", help="A task or a CSV file.", metavar="TASK_OR_CSV")]
-Target = Annotated[str | None, typer.Option(help="The column of a CSV file that is the label.")]
+Data = Annotated[str, typer.Option("--data", help="A task, a CSV file, or Parquet files.", metavar="TASK_OR_FILE")]
+Target = Annotated[str | None, typer.Option(help="The column of a file that is the label.")]
 Missing = Annotated[
-    list[str] | None, typer.Option(help="A text that means missing in a CSV file, such as '?'; repeatable.")
+    list[str] | None, typer.Option(help="A text that means missing in a file, such as '?'; repeatable.")
 ]
 Stop = Annotated[
     str | None, typer.Option(help="When to stop: confidence=0.99, budget=20, stability=0.001; commas mean any of.")
@@ -51,6 +55,7 @@ def main() -> None:
     try:
         app()
     except (ValueError, OSError, ModuleNotFoundError) as error:
+        err.quiet = False  # whichever process it happens in
         err.print(f"[bold red]Error:[/] {escaped(str(error))}", soft_wrap=True)
         sys.exit(1)
     except KeyboardInterrupt:
@@ -140,7 +145,7 @@ def tasks(as_json: AsJson = False) -> None:
     out.print(table)
     if not all(row["present"] for row in rows):
         out.print("Absent data are fetched when a task is used, or with: pursuit data get TASK")
-    out.print("Any CSV file is a task too: pursuit train FILE.csv --target COLUMN")
+    out.print("Any CSV or Parquet file is a task too: pursuit train FILE.csv --target COLUMN")
 
 
 @app.command()
@@ -148,7 +153,7 @@ def train(
     source: Source,
     to: Annotated[Path | None, typer.Option("--out", help="Folder to write; by default runs/NAME.")] = None,
     target: Target = None,
-    drop: Annotated[list[str] | None, typer.Option(help="A column of a CSV file to leave out; repeatable.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column of a file to leave out; repeatable.")] = None,
     missing: Missing = None,
     stop: Stop = None,
     max_queries: Annotated[int | None, typer.Option(help="The most queries ever asked of a row.", min=1)] = None,
@@ -156,9 +161,10 @@ def train(
         float | None, typer.Option(help="Passes over the rows; by default as many as suit their number.")
     ] = None,
     held_out: Annotated[float, typer.Option(help="Share of the training rows for early stopping.")] = 0.0,
-    test_share: Annotated[float, typer.Option(help="Share of a CSV file's rows kept to measure on.")] = 0.2,
+    test_share: Annotated[float, typer.Option(help="Share of a file's rows kept to measure on.")] = 0.2,
     seed: Seed = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
+    devices: Annotated[int, typer.Option(help="How many of them train together.", min=1)] = 1,
     log: Annotated[str, typer.Option(help="csv or tensorboard.")] = "csv",
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where a killed run of the same command stopped.")
@@ -166,11 +172,12 @@ def train(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there already.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train on a task or a CSV file, measure on rows kept apart, and save the model."""
+    """Train on a task, a CSV file or Parquet files, measure on rows kept apart, and save the model."""
     task = load_task(source, seed, target, drop=drop or (), missing=missing or (), test_share=test_share)
     folder = to or Path("runs") / task.name
-    _check_free(folder, resume, overwrite)
-    settings = {**task.settings, "random_state": seed, "device": device, "held_out": held_out}
+    if is_first():
+        _check_free(folder, resume, overwrite)
+    settings = {**task.settings, "random_state": seed, "device": device, "devices": devices, "held_out": held_out}
     settings |= {name: value for name, value in (("stop", stop), ("max_queries", max_queries)) if value is not None}
     if epochs is not None:
         plan = settings.get("stages") or default_stages(len(task.X_train), len(task.query_set), max_queries)
@@ -189,6 +196,8 @@ def train(
             log=log,
             on_report=on_report,
         )
+    if not is_first():
+        return
     model.save(folder, {"task": {"name": task.name, **task.notes}})
     if not len(task.y_test):
         (print_json if as_json else print_trained)({"model": str(folder), "task": task.name})
@@ -274,7 +283,7 @@ class _Measured(NamedTuple):
 
 
 def _data_of(classifier: VIPClassifier, data: str, target: str | None, missing: list[str] | None) -> _Measured:
-    """The rows of `data` that the model has not learnt from; labels may be absent from a CSV file."""
+    """The rows of `data` that the model has not learnt from; labels may be absent from a file."""
     trained = classifier.notes_.get("task", {})
     names = [query.name for query in classifier.model_.query_set.queries]
     if data in TASKS:
@@ -287,12 +296,13 @@ def _data_of(classifier: VIPClassifier, data: str, target: str | None, missing: 
             whose = f" was trained on {trained['name']} and" if "name" in trained else ""
             raise ValueError(f"The model{whose} asks other queries than those of {data}: give it rows of its own kind.")
         return _Measured(data, task.X_test, task.y_test, task.opening_test)
-    X, y, remark = tables.unseen_rows(data, names, trained, target, missing or ())
+    kind = big_tables if big_tables.is_big_table(data) else tables
+    X, y, remark = kind.unseen_rows(data, names, trained, target, missing or ())
     if remark:
         err.print(remark, soft_wrap=True)
     if y is not None and classifier.classes_.dtype.kind in "OU":
         y = y.astype(str)
-    return _Measured(Path(data).stem, X, y)
+    return _Measured(big_tables.name_of(data), X, y)
 
 
 def _row_title(rows: _Measured, number: int, label: str | None) -> str:
@@ -319,9 +329,14 @@ def _check_free(folder: Path, resume: bool, overwrite: bool) -> None:
 
 
 def _tell_about(task: Task) -> None:
-    """What a user should know of a CSV file before training."""
+    """What a user should know of a file before training."""
+    if isinstance(task.X_train, StreamedRows) and "n_test" in task.notes:
+        err.print(
+            f"{len(task.X_train):,} rows are streamed; {task.notes['n_test']:,} are kept apart, of which "
+            f"{len(task.y_test):,} are measured on."
+        )
     if unlabelled := task.notes.get("n_rows_without_label"):
-        err.print(f"{unlabelled} rows without a label are left out.")
+        err.print(f"{unlabelled:,} rows without a label are left out.")
     if silent := task.notes.get("silent_columns"):
         err.print(
             f"Left out, for they are empty or the same in every row: {escaped(', '.join(silent))}.", soft_wrap=True

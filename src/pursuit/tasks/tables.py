@@ -1,6 +1,5 @@
 """Any CSV file as a task: every column but the target is a query."""
 
-import difflib
 import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
@@ -11,12 +10,12 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
+from pursuit.parquet.arrow_files import existing_column
+from pursuit.parquet.survey import MAX_FRACTIONS
 from pursuit.queries import ColumnQueries, NotAQuestion
 from pursuit.tasks.task import Task
 
 SEPARATORS = ",;\t|"
-MAX_FRACTIONS = 20
-"""A target with more different fractions than this is a measurement and no label."""
 
 
 def load(
@@ -38,15 +37,14 @@ def load(
     path = Path(path)
     frame = read_csv(path, missing)
     X, y = split_target(frame, target, path.name)
-    X = X.drop(columns=[_existing(column, X.columns, path.name) for column in drop])
+    X = X.drop(columns=[existing_column(column, X.columns, path.name) for column in drop])
     told = {name for name in X.columns if X[name].nunique() > 1}
     silent = [name for name in X.columns if name not in told]  # empty, or the same in every row
     X = X.drop(columns=silent)
     try:
         query_set = ColumnQueries.from_data(X)
     except NotAQuestion as error:
-        options = " ".join(f"--drop {shlex.quote(name)}" for name in error.columns)
-        raise ValueError(f"{error} To leave them out: {options}") from None
+        raise with_advice(error) from None
     train, test = _split(y, test_share, seed)
     notes = {
         "file": path.name,
@@ -56,7 +54,7 @@ def load(
         "n_rows": len(X),
         "n_rows_without_label": len(frame) - len(X),
         "silent_columns": silent,
-        "numbering_columns": [name for name in X.columns if _is_numbering(X[name])],
+        "numbering_columns": [name for name in X.columns if is_numbering(X[name])],
         "test_share": test_share,
         "seed": seed,
     }
@@ -102,7 +100,7 @@ def split_target(frame: pd.DataFrame, target: str | None, where: str) -> tuple[p
         raise ValueError(
             f"Which column of {where} is the label? Name it with --target: {', '.join(frame.columns[:20])}."
         )
-    target = _existing(target, frame.columns, where)
+    target = existing_column(target, frame.columns, where)
     labelled = frame[frame[target].notna()]
     if labelled.empty:
         raise ValueError(f"Column '{target}' of {where} has no labels: all its values are missing.")
@@ -120,6 +118,12 @@ def split_target(frame: pd.DataFrame, target: str | None, where: str) -> tuple[p
     if pd.api.types.is_float_dtype(labels) and (labels % 1 == 0).all():
         y = labels.to_numpy(dtype=np.int64)  # whole numbers, read as fractions because some were missing
     return labelled.drop(columns=target), y
+
+
+def with_advice(error: NotAQuestion) -> ValueError:
+    """The error, with the options of the program that leave the columns out."""
+    options = " ".join(f"--drop {shlex.quote(name)}" for name in error.columns)
+    return ValueError(f"{error} To leave them out: {options}")
 
 
 def unseen_rows(
@@ -167,21 +171,13 @@ def _stripped(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _is_numbering(column: pd.Series) -> bool:
+def is_numbering(column: pd.Series) -> bool:
     """Whether a column only counts the rows, as an index or an identifier does."""
     return bool(pd.api.types.is_integer_dtype(column) and len(column) > 2 and (column.diff().iloc[1:] == 1).all())
 
 
 def fingerprint(path: str | Path) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-
-
-def _existing(column: str, columns: Sequence[str] | pd.Index, where: str) -> str:
-    if column in columns:
-        return column
-    close = difflib.get_close_matches(column, list(columns), n=1, cutoff=0.5)
-    hint = f"Did you mean '{close[0]}'?" if close else f"It has: {', '.join(columns[:20])}."
-    raise ValueError(f"{where} has no column '{column}'. {hint}")
 
 
 def _split(y: np.ndarray, test_share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

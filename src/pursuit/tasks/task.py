@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pursuit.queries import QuerySet
-from pursuit.rows import GeneratedRows
+from pursuit.rows import StreamedRows
 from pursuit.tasks.files import DataFile
 
 
@@ -18,9 +18,9 @@ class Task:
     name: str
     query_set: QuerySet
     X_train: Any
-    """Rows as the query set reads them, or `GeneratedRows`."""
+    """Rows as the query set reads them, or `StreamedRows`."""
     y_train: Any
-    """Labels; None where rows are generated with theirs."""
+    """Labels; None where rows are streamed with theirs."""
     X_test: Any
     y_test: np.ndarray
     notes: Mapping[str, Any] = field(default_factory=dict)
@@ -36,8 +36,8 @@ class Task:
     def to_choose_by(self, share: float = 0.1, seed: int = 0) -> "Task":
         """The same task measured on rows taken from those to learn from: to choose settings without a look at the
         test rows."""
-        if isinstance(self.X_train, GeneratedRows):
-            raise ValueError(f"{self.name} draws its rows: load it with another seed to choose settings by.")
+        if isinstance(self.X_train, StreamedRows):
+            raise ValueError(f"{self.name} streams its rows: load it with another seed to choose settings by.")
         order = np.random.default_rng(seed).permutation(len(self.y_train))
         test, train = np.split(order, [round(share * len(order))])
 

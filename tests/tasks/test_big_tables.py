@@ -1,0 +1,147 @@
+"""Parquet files as tasks: what is streamed, what is measured on, and what a user is told."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pursuit.parquet import ParquetRows
+from pursuit.tasks import big_tables, load_task
+
+pytest.importorskip("pyarrow")
+
+
+def people(n: int = 400) -> pd.DataFrame:
+    randomness = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "id": np.arange(n),
+            "age": randomness.integers(20, 60, n),
+            "pain": randomness.choice(["yes", "no", None], n),
+            "same": 1,
+            "ill": randomness.choice(["sick", "well", None], n, p=[0.5, 0.4, 0.1]),
+        }
+    )
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    people().to_parquet(tmp_path / "people.parquet", row_group_size=50, index=False)
+    return tmp_path / "people.parquet"
+
+
+def test_a_file_is_a_task_that_streams(table: Path) -> None:
+    task = load_task(table, target="ill", seed=4)
+    assert task.name == "people"
+    assert isinstance(task.X_train, ParquetRows)
+    assert task.y_train is None
+    assert [query.name for query in task.query_set.queries] == ["id", "age", "pain"]
+    labelled = int(people().ill.notna().sum())
+    assert len(task.X_train) + len(task.y_test) == labelled == task.notes["n_rows"]
+    assert task.notes["n_rows_without_label"] == 400 - labelled
+    assert task.notes["silent_columns"] == ["same"]
+    assert task.notes["numbering_columns"] == ["id"]
+    pd.testing.assert_series_equal(task.X_test.age, people().age[task.X_test.index].astype(float))
+    assert task.y_test.tolist() == people().ill[task.X_test.index].tolist()
+    with pytest.raises(ValueError, match="streams its rows"):
+        task.to_choose_by()
+
+
+def test_folders_patterns_and_names(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(table.parent)
+    assert load_task("people.parquet", target="ill").name == "people"
+    assert load_task(str(table.parent), target="ill").notes["file"] == "people.parquet"
+    assert big_tables.name_of("data/*.parquet") == "data"
+    assert big_tables.name_of("*.parquet") == "table"
+    assert load_task("*.parquet", target="ill").name == "table"
+    assert not big_tables.is_big_table("people.csv")
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({}, {}, r"--target: id, age, pain, same, ill"),
+        ({}, {"target": "il"}, r"Did you mean 'ill'"),
+        ({}, {"target": "ill", "drop": ["agee"]}, r"Did you mean 'age'"),
+        ({"when": pd.Timestamp("2020-01-01")}, {"target": "ill"}, r"'when' holds dates .* leave them out: --drop when"),
+        ({"a note": [f"n{i}" for i in range(400)]}, {"target": "ill"}, r"To leave them out: --drop 'a note'"),
+        ({}, {"target": "ill", "test_share": 1}, r"below 1"),
+    ],
+)
+def test_mistakes_get_a_sentence(table: Path, change: Any, options: dict[str, Any], message: str) -> None:
+    people().assign(**change).to_parquet(table)
+    with pytest.raises(ValueError, match=message):
+        load_task(table, **options)
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no file .*nowhere.parquet"):
+        load_task(tmp_path / "nowhere.parquet", target="y")
+
+
+COLUMNS = ["id", "age", "pain"]
+
+
+def test_the_training_file_gives_only_rows_kept_apart(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = load_task(table, target="ill", seed=5)
+    X, y, remark = big_tables.unseen_rows(table, COLUMNS, task.notes)
+    pd.testing.assert_frame_equal(X, task.X_test)
+    assert y is not None
+    assert y.tolist() == task.y_test.tolist()
+    assert f"{len(y)} of the {len(y)} rows kept apart" in remark
+    monkeypatch.setattr(big_tables, "MEASURED_MOST", 10)
+    few, _, remark = big_tables.unseen_rows(table, COLUMNS, task.notes)
+    assert len(few) == 10
+    assert set(few.index) < set(X.index)
+    assert f"10 of the {len(y)} rows" in remark
+
+
+def test_another_file_gives_its_first_rows(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = load_task(table, target="ill").notes
+    other = table.with_name("other.parquet")
+    people(30).to_parquet(other)
+    X, y, remark = big_tables.unseen_rows(other, COLUMNS, notes)
+    wanted = people(30)[people(30).ill.notna()]
+    assert X.index.tolist() == wanted.index.tolist()
+    assert y is not None
+    assert y.tolist() == wanted.ill.tolist()
+    assert remark == ""
+    monkeypatch.setattr(big_tables, "MEASURED_MOST", 10)
+    X, _, remark = big_tables.unseen_rows(other, COLUMNS, notes)
+    assert X.index.tolist() == wanted.index.tolist()[:10]
+    assert "has 30 rows: the first 10 are used" in remark
+
+
+def test_files_without_labels_or_columns(table: Path) -> None:
+    notes = load_task(table, target="ill").notes
+    other = table.with_name("other.parquet")
+    people(30).drop(columns="ill").to_parquet(other)
+    X, y, _ = big_tables.unseen_rows(other, COLUMNS, notes)
+    assert len(X) == 30
+    assert y is None
+    with pytest.raises(ValueError, match="lacks columns the model asks for: height"):
+        big_tables.unseen_rows(other, ["age", "height"], notes)
+    with pytest.raises(ValueError, match="no column 'ill'"):
+        big_tables.unseen_rows(other, COLUMNS, notes, target="ill")
+
+
+def test_a_model_that_has_learnt_from_all_rows(table: Path) -> None:
+    whole = load_task(table, target="ill", test_share=0)
+    assert len(whole.y_test) == 0
+    X, _, remark = big_tables.unseen_rows(table, COLUMNS, whole.notes)
+    assert "Warning" in remark
+    assert len(X) == len(whole.X_train)
+
+
+@pytest.mark.parametrize("make", [lambda n: np.arange(n) % 3, lambda n: np.arange(n) % 2 == 0])
+def test_labels_of_other_kinds(table: Path, make: Callable[[int], np.ndarray]) -> None:
+    labels = make(400)
+    people().assign(ill=labels).to_parquet(table)
+    task = load_task(table, target="ill")
+    assert task.y_test.tolist() == labels[task.X_test.index].tolist()
+    _, y, _ = big_tables.unseen_rows(table, COLUMNS, task.notes)
+    assert y is not None
+    assert y.dtype == task.y_test.dtype
