@@ -10,9 +10,10 @@ from pursuit.version import __version__
 SOURCE = Path(__file__).parent.parent / "src" / "pursuit"
 # fmt: off
 ORDER = [
-    "version", "provenance", "queries", "history", "stopping", "networks", "pursuer", "chains", "vip", "rows",
-    "augmentation", "histories", "exact", "stages", "checkpoints", "logs", "training", "evaluation", "concepts",
-    "saving", "session",
+    "version", "provenance", "queries", "history", "stopping", "networks", "pursuer", "following", "chains", "vip",
+    "rows", "parquet", "augmentation", "histories", "exact", "stages", "processes", "devices", "steps", "checkpoints",
+    "logs",
+    "training", "evaluation", "concepts", "saving", "session",
     "estimators", "baselines", "tasks", "figures", "progress", "demo", "reproduce", "screen", "cli", "__main__",
 ]
 # fmt: on

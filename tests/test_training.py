@@ -15,7 +15,7 @@ from pursuit.networks import MLP, Conv, NetworkSettings
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.rows import Rows
 from pursuit.stages import SGD, Adam, AdamW, Stage
-from pursuit.training import EarlyStopping, Report, find_device, train
+from pursuit.training import EarlyStopping, Report, train
 from pursuit.vip import VIP
 
 QUERIES = ColumnQueries([yes_no(f"q{i}") for i in range(6)])
@@ -206,16 +206,3 @@ def test_killed_minus_nine_again_and_again(tmp_path: Path) -> None:
     train(whole, rows(), STAGES, seed=3)
     torch.set_num_threads(n_threads)
     assert same(weights(whole), safetensors.torch.load_file(tmp_path / "weights"))
-
-
-def test_devices_are_found_or_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    for has_gpu in (False, True):
-        monkeypatch.setattr(torch.cuda, "is_available", lambda has_gpu=has_gpu: has_gpu)
-        assert find_device("auto").type == ("cuda" if has_gpu else "cpu")
-    assert find_device("cuda").type == "cuda"
-    assert find_device("cpu").type == "cpu"
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    for name, message in (("cuda", "NVIDIA"), ("mps", "Apple"), ("tpu", "one of")):
-        with pytest.raises(ValueError, match=message):
-            find_device(name)

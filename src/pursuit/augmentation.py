@@ -44,17 +44,18 @@ class Shifts:
         return moved.view_as(x)
 
 
-class AugmentedRows:
+class AugmentedRows(RowStream):
     """A stream whose images are changed as they come."""
 
     def __init__(self, stream: RowStream, augment: Shifts, generator: torch.Generator):
         self.stream, self.augment, self.generator, self.n_queries = stream, augment, generator, stream.n_queries
 
-    def next(self, n: int) -> Rows:
-        rows = self.stream.next(n)
-        if n == 0:
-            return rows
-        return replace(rows, x=self.augment(rows.x, self.generator))
+    def prepare(self, n: int) -> None:
+        self.stream.prepare(n)
+
+    def take(self, n: int) -> Rows:
+        rows = self.stream.take(n)
+        return replace(rows, x=self.augment(rows.x, self.generator)) if n else rows
 
     def state(self) -> dict[str, Tensor]:
         return self.stream.state()

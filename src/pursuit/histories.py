@@ -2,9 +2,10 @@
 
 A sampler gives one `Batch` a training step and is told which queries the querier chose in it. All randomness comes from
 the generator it is given, and its whole state can be saved, so that training goes on after a crash as if nothing
-happened.
+happened. Where it `is_static`, every step does the same operations on the same memory, and a GPU can replay them.
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from pursuit.following import follow
 from pursuit.history import History
 from pursuit.pursuer import Pursuer, choose
 from pursuit.rows import Rows, RowStream
@@ -27,11 +29,18 @@ class Sampler(ABC):
 
     asks_querier = False
     """Whether `draw` runs the querier."""
+    is_static = True
 
     def __init__(self, stream: RowStream, batch_size: int, max_queries: int | None, generator: torch.Generator):
         self.stream, self.batch_size, self.generator = stream, batch_size, generator
         n_queries = stream.n_queries
         self.max_queries = n_queries if max_queries is None else min(max_queries, n_queries)
+        self.rows_a_step = batch_size
+        """How many rows a step takes from the stream."""
+
+    def prepare(self) -> None:
+        """The host's part of the next step, before `draw`."""
+        self.stream.prepare(self.rows_a_step)
 
     @abstractmethod
     def draw(self, pursuer: Pursuer) -> Batch:
@@ -130,92 +139,107 @@ def random_histories(rows: Rows, k: Tensor, generator: torch.Generator) -> Histo
 def rolled_out_histories(rows: Rows, k: Tensor, pursuer: Pursuer) -> History:
     """Histories of the first k (B,) queries the pursuer asks each row; rows that have theirs are not computed
     further."""
-    history = rows.start()
-    known, asked = history.known.clone(), history.asked.clone()
-    for step in range(int(k.max()) if len(k) else 0):
-        going = (k > step).nonzero()[:, 0]
-        part = History(rows.x[going], known[going], asked[going])
-        part = part.ask(choose(pursuer.scores(part), part.asked), rows.available[going])
-        known[going], asked[going] = part.known, part.asked
-    return History(rows.x, known, asked)
+    # Longest first, the rows still going are always the first ones: which is known in main memory once for all steps.
+    k, order = k.sort(descending=True)
+    n_going = (k.cpu()[:, None] > torch.arange(int(k[0]) if len(k) else 0)).sum(dim=0)
+    some = rows.take(order)
+    start = some.start()
+    known, asked = start.known.clone(), start.asked.clone()
+    follower, n_followed = follow(pursuer, start), len(rows)
+    for n in n_going.tolist():
+        if n < n_followed:
+            follower.keep(torch.arange(n, device=order.device))
+            n_followed = n
+        query = choose(follower.scores(), asked[:n])
+        answered = some.available[:n].gather(1, query[:, None])
+        known[:n].scatter_(1, query[:, None], answered | known[:n].gather(1, query[:, None]))
+        asked[:n].scatter_(1, query[:, None], True)
+        follower.ask(query, answered[:, 0])
+    back = order.argsort()
+    return History(rows.x, known[back], asked[back])
 
 
 class _RandomSampler(Sampler):
     def draw(self, pursuer: Pursuer) -> Batch:
-        rows = self.stream.next(self.batch_size)
+        rows = self.stream.take(self.rows_a_step)
         return Batch(rows, random_histories(rows, self._lengths(len(rows), self.max_queries), self.generator))
 
 
 class _RolledOutSampler(Sampler):
     asks_querier = True
+    is_static = False
 
     def draw(self, pursuer: Pursuer) -> Batch:
-        rows = self.stream.next(self.batch_size)
+        rows = self.stream.take(self.rows_a_step)
         # After all queries nothing is left to choose, so that a rolled-out history stops one short.
         k = self._lengths(len(rows), min(self.max_queries, rows.n_queries - 1))
         return Batch(rows, rolled_out_histories(rows, k, pursuer))
 
 
 class _CarriedSampler(Sampler):
-    def __init__(
-        self,
-        stream: RowStream,
-        batch_size: int,
-        settings: CarriedHistories,
-        generator: torch.Generator,
-    ):
+    """The first rows of a batch carry chains, the last ones have random histories; all stay where they are in memory.
+
+    Row i of the n that carry chains starts anew in every step s with s mod K = floor(i K / n), K being the length of
+    chains: which rows that are follows from s alone, and their number differs by no more than one from step to step.
+    """
+
+    def __init__(self, stream: RowStream, batch_size: int, settings: CarriedHistories, generator: torch.Generator):
         super().__init__(stream, batch_size, settings.max_queries, generator)
         self.n_random, self.random_skew = round(batch_size * settings.random_share), settings.random_skew
-        self.rows = stream.next(batch_size - self.n_random)
-        self.history = self.rows.start()
-        # Chains begin at different ages, lest all rows of a batch be at the same step. Ages follow from nothing but the
-        # number of steps, so that they are kept in main memory, where looking at them does not hold up a GPU.
-        self.age = self._lengths(len(self.rows), self.max_queries - 1).cpu()
+        self.n_carried = batch_size - self.n_random
+        self.n_ending = math.ceil(self.n_carried / self.max_queries)  # at most, in a step
+        self.rows_a_step = self.n_random + self.n_ending
+        first = stream.next(batch_size)
+        start = first.start()
+        self.rows = Rows(first.x.clone(), first.available.clone(), first.y.clone())
+        self.history = History(self.rows.x, start.known.clone(), start.asked.clone())
+        self.step = torch.zeros((), dtype=torch.long, device=first.y.device)
 
     def draw(self, pursuer: Pursuer) -> Batch:
-        if not self.n_random:
-            return Batch(self.rows, self.history)
-        fresh = self.stream.next(self.n_random)
-        k = self._lengths(len(fresh), fresh.n_queries, self.random_skew)
-        drawn = random_histories(fresh, k, self.generator)
-        x = torch.cat([self.history.x, drawn.x])
-        rows = Rows(x, torch.cat([self.rows.available, fresh.available]), torch.cat([self.rows.y, fresh.y]))
-        return Batch(
-            rows, History(x, torch.cat([self.history.known, drawn.known]), torch.cat([self.history.asked, drawn.asked]))
-        )
+        rows = self.stream.take(self.rows_a_step)
+        drawn, self._fresh = rows.take(slice(self.n_random)), rows.take(slice(self.n_random, None))
+        k = self._lengths(self.n_random, rows.n_queries, self.random_skew)
+        history = random_histories(drawn, k, self.generator)
+        for place, new in zip(
+            self._batch(), (drawn.x, drawn.available, drawn.y, history.known, history.asked), strict=True
+        ):
+            place[self.n_carried :] = new
+        return Batch(self.rows, self.history)
+
+    def _batch(self) -> tuple[Tensor, ...]:
+        return self.rows.x, self.rows.available, self.rows.y, self.history.known, self.history.asked
 
     def advance(self, query: Tensor) -> None:
-        history = self.history.ask(query[: len(self.rows)], self.rows.available)
-        age = self.age + 1
-        ended = (age >= self.max_queries).nonzero()[:, 0]
-        done = ended.to(history.known.device)
-        fresh = self.stream.next(len(ended))
-        start = fresh.start()
-        x, available, y, known, asked = (
-            old.index_copy(0, done, new)
-            for old, new in (
-                (self.rows.x, fresh.x),
-                (self.rows.available, fresh.available),
-                (self.rows.y, fresh.y),
-                (history.known, start.known),
-                (history.asked, start.asked),
-            )
-        )
-        self._set(x, available, y, known, asked, age.index_fill(0, ended, 0))
+        _, available, _, known, asked = self._carried()
+        column = query[: self.n_carried, None]
+        asked.scatter_(1, column, True)
+        known.scatter_(1, column, known.gather(1, column) | available.gather(1, column))
+        self._start_anew()
+        self.step += 1
 
-    def _set(self, x: Tensor, available: Tensor, y: Tensor, known: Tensor, asked: Tensor, age: Tensor) -> None:
-        self.rows, self.history, self.age = Rows(x, available, y), History(x, known, asked), age
+    def _carried(self) -> tuple[Tensor, ...]:
+        return tuple(tensor[: self.n_carried] for tensor in self._batch())
+
+    def _start_anew(self) -> None:
+        """Put fresh rows where chains end in this step."""
+        n, turn = self.n_carried, self.step % self.max_queries
+        first, beyond = (-((-edge * n) // self.max_queries) for edge in (turn, turn + 1))  # rounded up
+        place = first + torch.arange(self.n_ending, device=first.device)
+        ends = place < beyond  # the last may be one too many, and is put back
+        place = place % n
+        start = self._fresh.start()
+        fresh = (self._fresh.x, self._fresh.available, self._fresh.y, start.known, start.asked)
+        for old, new in zip(self._carried(), fresh, strict=True):
+            old[place] = torch.where(ends.view(-1, *[1] * (old.dim() - 1)), new, old[place])
 
     def state(self) -> dict[str, Tensor]:
-        rows, history = self.rows, self.history
-        return {
-            "x": rows.x,
-            "available": rows.available,
-            "y": rows.y,
-            "known": history.known,
-            "asked": history.asked,
-            "age": self.age,
-        }
+        now = zip(_STATE, self._carried(), strict=True)
+        return {"step": self.step.clone(), **{name: tensor.clone() for name, tensor in now}}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        self._set(**{**state, "age": state["age"].cpu()})
+        self.step.copy_(state["step"])
+        for name, tensor in zip(_STATE, self._carried(), strict=True):
+            tensor.copy_(state[name])
+
+
+_STATE = ("x", "available", "y", "known", "asked")

@@ -9,8 +9,10 @@ from rich.table import Table
 
 from pursuit.demo import Comparison
 from pursuit.evaluation import Evaluation
+from pursuit.processes import is_first
 
-out, err = Console(), Console(stderr=True)
+# Of several processes that train together, one speaks.
+out, err = Console(quiet=not is_first()), Console(stderr=True, quiet=not is_first())
 
 
 def print_evaluation(name: str, evaluation: Evaluation) -> None:

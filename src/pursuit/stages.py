@@ -17,7 +17,9 @@ class Adam:
     amsgrad: bool = False
 
     def build(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
-        return torch.optim.Adam(parameters, lr=self.lr, amsgrad=self.amsgrad, foreach=True)
+        return torch.optim.Adam(
+            parameters, _lr(self.lr, parameters), amsgrad=self.amsgrad, fused=True, capturable=_on_gpu(parameters)
+        )
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,13 @@ class AdamW:
     weight_decay: float = 0.01
 
     def build(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(parameters, lr=self.lr, weight_decay=self.weight_decay, fused=True)
+        return torch.optim.AdamW(
+            parameters,
+            _lr(self.lr, parameters),
+            weight_decay=self.weight_decay,
+            fused=True,
+            capturable=_on_gpu(parameters),
+        )
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,16 @@ class SGD:
     momentum: float = 0.9
 
     def build(self, parameters: list[Tensor]) -> torch.optim.Optimizer:
-        return torch.optim.SGD(parameters, lr=self.lr, momentum=self.momentum, foreach=True)
+        return torch.optim.SGD(parameters, _lr(self.lr, parameters), self.momentum, fused=True)
+
+
+def _lr(lr: float, parameters: list[Tensor]) -> float | Tensor:
+    """A learning rate that a recorded step can read anew each time: on a GPU it lies beside the parameters."""
+    return torch.tensor(lr, device=parameters[0].device) if _on_gpu(parameters) else lr
+
+
+def _on_gpu(parameters: list[Tensor]) -> bool:
+    return parameters[0].device.type == "cuda"
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pursuit.networks.convolution import Convolution
 from pursuit.networks.dense import dense_layers
 from pursuit.networks.settings import TrunkAndHeads, need_patches
 from pursuit.queries import PatchQueries, QuerySet
@@ -26,19 +28,21 @@ class Conv(TrunkAndHeads):
     channels: tuple[int, ...] = (32, 64, 128, 256)
     hidden: int = 512
     dropout: float = 0.0
+    padded: bool = True
+    """Whether maps keep their size in a convolution. Without padding, as in the paper, 28x28 pixels take half the
+    operations."""
 
     def trunk(self, query_set: QuerySet) -> nn.Module:
-        return _Encoder(query_set.input_shape[0], self.channels)
+        return _Encoder(query_set.input_shape[0], self.channels, self.padded)
 
     def heads(self, query_set: QuerySet, n_classes: int) -> tuple[nn.Module, nn.Module]:
         query_set = need_patches(query_set, "Conv")
         _, height, width = query_set.image_shape
-        n_poolings = (len(self.channels) + 1) // 2
-        smallest = (height // 2**n_poolings) * (width // 2**n_poolings)
+        smallest = self._smallest_side(height) * self._smallest_side(width)
         if smallest == 0:
             raise ValueError(
-                f"{len(self.channels)} convolutions pool {n_poolings} times, too often for "
-                f"{height}x{width} pixels: use fewer channels."
+                f"{len(self.channels)} convolutions {'' if self.padded else 'without padding '}with their poolings are "
+                f"too many for {height}x{width} pixels: use fewer channels."
             )
         n_features = self.channels[-1] * smallest
 
@@ -48,6 +52,13 @@ class Conv(TrunkAndHeads):
             )
 
         return _PatchScores(query_set, self.channels, dense(len(query_set))), _Last(dense(n_classes))
+
+    def _smallest_side(self, pixels: int) -> int:
+        """Of the last map, after all convolutions and poolings of a side of so many pixels; 0 where nothing is left."""
+        for i in range(0, len(self.channels), 2):
+            n_convolutions = len(self.channels[i : i + 2])
+            pixels = (pixels if self.padded else max(0, pixels - 2 * n_convolutions)) // 2
+        return pixels
 
 
 @dataclass(frozen=True)
@@ -80,12 +91,12 @@ class PaperConv(TrunkAndHeads):
             )
         querier = nn.Sequential(
             _enlarged(8, 256, 256),
-            nn.Upsample(10),
+            _Enlarge(10),
             _convolution(256, 128),
-            nn.Upsample(12),
+            _Enlarge(12),
             _convolution(128, 64),
             _enlarged(24, 64, 64),
-            nn.Upsample(26),
+            _Enlarge(26),
             _convolution(64, 32),
             nn.Conv2d(32, 1, 1),
             nn.Flatten(),
@@ -102,22 +113,76 @@ class PaperConv(TrunkAndHeads):
 
 def _convolution(n_inputs: int, n_outputs: int, padding: int = 1) -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(n_inputs, n_outputs, 3, padding=padding, bias=False), nn.BatchNorm2d(n_outputs), nn.LeakyReLU(SLOPE)
+        Convolution(n_inputs, n_outputs, 3, padding=padding, bias=False), nn.BatchNorm2d(n_outputs), nn.LeakyReLU(SLOPE)
     )
 
 
 def _enlarged(size: int, n_inputs: int, n_outputs: int) -> nn.Module:
     """What undoes a pooling: a map twice as large, convolved without BatchNorm."""
-    return nn.Sequential(nn.Upsample(size), nn.Conv2d(n_inputs, n_outputs, 3, padding=1), nn.LeakyReLU(SLOPE))
+    return nn.Sequential(_Enlarge(size), Convolution(n_inputs, n_outputs, 3, padding=1), nn.LeakyReLU(SLOPE))
+
+
+def enlarge(image: Tensor, size: tuple[int, int]) -> Tensor:
+    """An image (B, C, H, W) with its pixels repeated to fill `size`, the nearest one for each place."""
+    if torch.compiler.is_compiling():
+        return _Repeated.apply(image, size)
+    return F.interpolate(image, size=size, mode="nearest")
+
+
+class _Repeated(torch.autograd.Function):
+    """Nearest pixels whose gradient is gathered from the copies of each, which compiles to far quicker code than the
+    scattered additions of torch's own (1.2 times as many steps a second with the paper's networks on a GPU)."""
+
+    @staticmethod
+    def forward(ctx: Any, image: Tensor, size: tuple[int, int]) -> Tensor:
+        ctx.shape = image.shape[2:]
+        return F.interpolate(image, size=size, mode="nearest")
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        for dim, n_pixels in ((2, ctx.shape[0]), (3, ctx.shape[1])):
+            grad = _added_up(grad, dim, n_pixels)
+        return grad, None
+
+
+def _added_up(grad: Tensor, dim: int, n_pixels: int) -> Tensor:
+    """The sum over the copies of each pixel: copy i is of pixel floor(i n_pixels / n_copies)."""
+    n_copies = grad.shape[dim]
+    edges = -((-torch.arange(n_pixels + 1, device=grad.device) * n_copies) // n_pixels)  # rounded up
+    first, beyond = edges[:-1], edges[1:]
+    shape = [1] * grad.dim()
+    shape[dim] = n_pixels
+    total = grad.index_select(dim, first)
+    for i in range(1, -(-n_copies // n_pixels)):
+        copy = first + i
+        total = total + grad.index_select(dim, copy.clamp(max=n_copies - 1)) * (copy < beyond).view(shape)
+    return total
+
+
+def _padded_to(image: Tensor, height: int, width: int) -> Tensor:
+    """The image with zeros all around, where convolutions without padding have taken its edges away."""
+    top, left = (height - image.shape[2]) // 2, (width - image.shape[3]) // 2
+    if not top and not left and image.shape[2:] == (height, width):
+        return image
+    return F.pad(image, (left, width - image.shape[3] - left, top, height - image.shape[2] - top))
+
+
+class _Enlarge(nn.Module):
+    def __init__(self, side: int):
+        super().__init__()
+        self.side = side
+
+    def forward(self, image: Tensor) -> Tensor:
+        return enlarge(image, (self.side, self.side))
 
 
 class _Encoder(nn.Module):
     """Convolutions with pooling after every second one; gives the maps before each pooling and the last pooled one."""
 
-    def __init__(self, n_inputs: int, channels: tuple[int, ...]):
+    def __init__(self, n_inputs: int, channels: tuple[int, ...], padded: bool):
         super().__init__()
         sizes = [n_inputs, *channels]
-        convolutions = [_convolution(a, b) for a, b in pairwise(sizes)]
+        convolutions = [_convolution(a, b, padding=int(padded)) for a, b in pairwise(sizes)]
         self.blocks = nn.ModuleList(nn.Sequential(*convolutions[i : i + 2]) for i in range(0, len(convolutions), 2))
 
     def forward(self, image: Tensor) -> list[Tensor]:
@@ -151,10 +216,13 @@ class _PatchScores(nn.Module):
         # A patch's score is read off all the pixels the patch covers.
         self.local = nn.Conv2d(deep[0], 1, query_set.size, stride=query_set.stride)
         self.overall = overall
+        self.image_size = query_set.image_shape[1:]
 
     def forward(self, maps: list[Tensor]) -> Tensor:
         decoded = maps[-2]
         for skip, narrow, join in zip(maps[-3::-1], reversed(self.narrow), reversed(self.join), strict=True):
-            enlarged = F.interpolate(narrow(decoded), size=skip.shape[2:], mode="nearest")
-            decoded = join(torch.cat([enlarged, skip], dim=1))
+            height, width = skip.shape[2:]
+            pooled = _padded_to(narrow(decoded), height // 2, width // 2)
+            decoded = join(torch.cat([enlarge(pooled, (height, width)), skip], dim=1))
+        decoded = _padded_to(decoded, *self.image_size)
         return self.local(decoded).flatten(1) + self.overall(maps[-1])

@@ -32,12 +32,12 @@ from pursuit.concepts import (
     save,
     train_concepts,
 )
+from pursuit.devices import find_device
 from pursuit.queries import ConceptQueries, Query
 from pursuit.tasks.cub_wording import species_name, wording
 from pursuit.tasks.files import DataFile, MissingData, find
 from pursuit.tasks.readers import content_of, read_npz
 from pursuit.tasks.task import Task, TaskInfo
-from pursuit.training import find_device
 
 SIZE = 128
 """Photos are drawn to so many pixels in both directions."""

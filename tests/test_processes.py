@@ -1,0 +1,31 @@
+"""Which of several processes this is."""
+
+import pytest
+
+from pursuit.processes import is_first, process_number, started_by_torchrun
+
+NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID")
+
+
+@pytest.mark.parametrize(
+    ("environment", "number", "torchrun"),
+    [
+        ({}, 0, None),
+        ({"LOCAL_RANK": "1", "WORLD_SIZE": "2"}, 1, None),  # as Fabric starts them
+        (
+            {"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "x"},
+            5,
+            (4, 2),
+        ),
+    ],
+)
+def test_processes_are_told_apart(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], number: int, torchrun: tuple[int, int] | None
+) -> None:
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert process_number() == number
+    assert is_first() == (number == 0)
+    assert started_by_torchrun() == torchrun
