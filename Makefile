@@ -6,14 +6,16 @@ BIN := $(VENV)/bin
 export OMP_WAIT_POLICY := PASSIVE
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup demo test test-slow lint format types bench clean
+.PHONY: help setup demo test test-slow lint format types bench bench-speed bench-gpu clean
 
 help:
 	@echo "make demo       train on two built-in tasks, print accuracy against queries, draw figures into demo/"
 	@echo "make test       run the tests"
 	@echo "make test-slow  run the tests that take minutes"
 	@echo "make lint       check style and types"
-	@echo "make bench      measure the figures of the README"
+	@echo "make bench      measure the figures of the README, and speed"
+	@echo "make bench-speed  only speed: beside a plain implementation, and how time and memory grow"
+	@echo "make bench-gpu  measure training on an NVIDIA GPU"
 	@echo "make setup      only make the environment in $(VENV)"
 
 # Installed anew whenever the list of dependencies changes.
@@ -46,9 +48,16 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: setup
+bench: setup bench-speed
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/known_world.py
+
+bench-speed: setup
+	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/growth.py
+
+bench-gpu: setup
+	$(BIN)/python benchmarks/gpu.py
 
 clean:
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build

@@ -1,9 +1,64 @@
-"""What every page of results says about its origin."""
+"""What pages of results share: where they lie, their origin, tables, and rounded figures."""
 
+import json
+import platform
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from pursuit.provenance import provenance as where
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 
-__all__ = ["RESULTS", "where"]
+__all__ = ["RESULTS", "cpu", "figure", "origin", "save", "table", "where"]
+
+
+def table(columns: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
+    """A markdown table."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines) + "\n"
+
+
+def origin(measured: dict[str, Any]) -> str:
+    """A list of what a page says about its origin."""
+    return "\n".join(f"- {key}: {value}" for key, value in measured["where"].items()) + "\n"
+
+
+def figure(value: float | None) -> str:
+    """A measured number to three digits, as people write it."""
+    if value is None:
+        return "–"
+    if value and not 1e-3 <= abs(value) < 1e6:
+        return f"{value:.2e}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def cpu() -> str:
+    """The name of the processor, where the system tells it."""
+    try:
+        lines = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout.splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("Model name"))
+    except (OSError, subprocess.CalledProcessError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def save(measured: dict[str, Any], page: Callable[[dict[str, Any]], str], name: str, into: Path) -> str:
+    """Write what was measured, rounded, as NAME.json and its page as NAME.md; gives the page."""
+    into.mkdir(parents=True, exist_ok=True)
+    rounded = _rounded(measured)
+    text = page(rounded)  # of what the JSON says, so that the page can be written anew from it
+    for ending, content in (("json", json.dumps(rounded, indent=1) + "\n"), ("md", text)):
+        unfinished = into / f".{name}.{ending}"
+        unfinished.write_text(content, encoding="utf-8")
+        unfinished.replace(into / f"{name}.{ending}")
+    return text
+
+
+def _rounded(value: Any) -> Any:
+    """Measured numbers to five digits: the rest is noise."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list | tuple) else value

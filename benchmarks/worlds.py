@@ -1,0 +1,129 @@
+"""Generated data of the paper's shapes and of any size: speed depends on shapes alone, so nobody needs the data sets.
+
+Labels can be learnt from all of them, if only because answers that say nothing would be a strange thing to ask for.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pursuit.networks import MLP, NetworkSettings
+from pursuit.pursuer import Labels
+from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
+from pursuit.rows import GeneratedRows, Rows
+from pursuit.tasks import digits
+from pursuit.tasks.symcat import N_SYMPTOMS, Patients
+from pursuit.vip import VIP
+
+MNIST_PIXELS, NOISE = (1, 28, 28), 0.1
+HUFFPOST_WORDS, WORD_SHARE = 1000, 0.03
+
+
+@dataclass(frozen=True)
+class World:
+    """Rows of a query set."""
+
+    query_set: QuerySet
+    n_classes: int
+    rows: Rows
+
+    def build(self, network: NetworkSettings, shared: bool = False) -> VIP:
+        """A fresh model, the same for the same settings."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return VIP.build(self.query_set, range(self.n_classes), network, shared)
+
+
+def mnist(n_rows: int, mask: bool = False) -> World:
+    """Ten pictures of 28x28 pixels, -1 or 1, each pixel wrong in a tenth of the rows; 3x3 patches."""
+    generator = torch.Generator().manual_seed(0)
+    pictures = torch.rand(10, *MNIST_PIXELS, generator=generator) < 0.3
+    y = torch.randint(10, (n_rows,), generator=generator)
+    flipped = torch.rand(n_rows, *MNIST_PIXELS, generator=generator) < NOISE
+    query_set = PatchQueries(MNIST_PIXELS, size=3, mask=mask, threshold=0.5)
+    return World(query_set, 10, _rows((pictures[y] ^ flipped) * 2.0 - 1.0, len(query_set), y))
+
+
+def huffpost(n_rows: int) -> World:
+    """A thousand words, of which a text has a few; ten sections, in each of which other words are frequent."""
+    generator = torch.Generator().manual_seed(0)
+    yes = WORD_SHARE * 2 * torch.rand(10, HUFFPOST_WORDS, generator=generator)
+    source = YesNoRows(yes, n_rows)
+    return World(yes_no_queries(HUFFPOST_WORDS, mask=False), 10, source.draw(n_rows, generator))
+
+
+def symcat(n_diseases: int, n_rows: int) -> World:
+    """Patients drawn as those of SymCAT, from a table of the same size: few symptoms to a disease."""
+    generator = torch.Generator().manual_seed(0)
+    patients = symcat_patients(n_diseases)
+    return World(yes_no_queries(N_SYMPTOMS[n_diseases]), n_diseases, patients.draw(n_rows, generator))
+
+
+def symcat_patients(n_diseases: int) -> Patients:
+    generator = torch.Generator().manual_seed(0)
+    shape = (n_diseases, N_SYMPTOMS[n_diseases])
+    yes = torch.rand(shape, generator=generator) * (torch.rand(shape, generator=generator) < 0.05)
+    yes[:, 0] += 0.05  # every disease can be noticed
+    return Patients(range(n_diseases), yes)
+
+
+def digits_in_black_and_white(seed: int = 0) -> tuple[World, Rows]:
+    """Scikit-learn's digits, each pixel dark or bright as the paper has its images, and the fifth held out."""
+    task = digits.load(seed)
+    query_set = task.query_set.with_options(threshold=8, mask=False)
+    train, test = (
+        Rows(*query_set.answers(X), torch.from_numpy(y))
+        for X, y in ((task.X_train, task.y_train), (task.X_test, task.y_test))
+    )
+    return World(query_set, 10, train), test
+
+
+class YesNoRows(GeneratedRows):
+    """Yes/no answers independent given the label, with P(yes | label) from a table `yes` (C, Q); labels are uniform."""
+
+    def __init__(self, yes: Tensor, n_rows: int):
+        self.yes, self.n_rows, self.n_queries = yes, n_rows, yes.shape[1]
+        self.classes: Labels = range(len(yes))
+
+    @classmethod
+    def random(cls, n_classes: int, n_queries: int, n_rows: int) -> "YesNoRows":
+        return cls(torch.rand(n_classes, n_queries, generator=torch.Generator().manual_seed(0)), n_rows)
+
+    def draw(self, n: int, generator: torch.Generator) -> Rows:
+        device = generator.device
+        y = torch.randint(len(self.yes), (n,), generator=generator, device=device)
+        says_yes = torch.rand(n, self.n_queries, generator=generator, device=device) < self.yes[y]
+        return _rows(says_yes * 2.0 - 1.0, self.n_queries, y)
+
+    def in_memory(self, n_rows: int, at_a_time: int = 100_000) -> Rows:
+        """Rows drawn once and kept. Filled in parts, so that drawing takes no more memory than the rows."""
+        generator = torch.Generator().manual_seed(1)
+        rows = _rows(torch.empty(n_rows, self.n_queries), self.n_queries, torch.empty(n_rows, dtype=torch.long))
+        for start in range(0, n_rows, at_a_time):
+            part = self.draw(min(at_a_time, n_rows - start), generator)
+            rows.x[start : start + len(part)], rows.y[start : start + len(part)] = part.x, part.y
+        return rows
+
+    def to(self, device: torch.device) -> "YesNoRows":
+        return YesNoRows(self.yes.to(device), self.n_rows)
+
+    def prior(self, n_classes: int) -> Tensor:
+        return torch.full((n_classes,), 1 / n_classes)
+
+    def fingerprint(self) -> str:
+        return f"yes/no rows of a random table {tuple(self.yes.shape)}, {self.n_rows}"
+
+    def build(self, hidden: tuple[int, ...]) -> VIP:
+        """A fresh model for these rows."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return VIP.build(yes_no_queries(self.n_queries), self.classes, MLP(hidden))
+
+
+def yes_no_queries(n: int, mask: bool = True) -> ColumnQueries:
+    return ColumnQueries([yes_no(f"q{i}") for i in range(n)], mask)
+
+
+def _rows(x: Tensor, n_queries: int, y: Tensor) -> Rows:
+    return Rows(x, torch.ones(len(y), n_queries, dtype=torch.bool, device=y.device), y)
