@@ -171,11 +171,15 @@ class _Recorder:
     def run(self, work: Callable[[], None]) -> bool:
         """Run work, recorded if possible; whether it was."""
         if self._graph is None:
+            generators = [*self.generators, torch.cuda.default_generators[self.device.index or 0]]
+            states = [generator.get_state() for generator in generators]
             try:
                 self._graph = self._record(work)
             except RuntimeError as error:
                 logger.warning("Steps are not recorded as a CUDA graph: %s", str(error).strip().splitlines()[0])
                 torch.cuda.synchronize(self.device)
+                for generator, state in zip(generators, states, strict=True):  # which still think they are recorded
+                    generator.graphsafe_set_state(torch.Generator(self.device).set_state(state))
                 work()
                 return False
             torch.cuda.synchronize(self.device)

@@ -196,7 +196,7 @@ def _symcat(epochs: float, hidden: tuple[int, ...], batch_size: int, lr: float) 
 
 
 FAST_SYMCAT = _symcat(1.6, (512,), 512, 3e-3)
-GPU_SYMCAT = _symcat(40, (2048, 1024), 4096, 3e-3)
+GPU_SYMCAT = _symcat(160, (2048, 1024), 4096, 3e-3)
 
 
 def _dialogues() -> Recipe:
