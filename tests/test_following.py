@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pursuit.chains import explain
-from pursuit.following import AnswerFollower, Follower, TrunkFollower, follow, follow_networks
+from pursuit.following import AnswerFollower, Follower, SharingFollower, follow, follow_networks
 from pursuit.history import History
 from pursuit.networks import MLP, Conv, NetworkSettings, SetNetwork
 from pursuit.networks.opened import open_networks
@@ -103,8 +103,7 @@ def test_answer_by_answer_is_the_same_as_anew(
     )
     history = rows.start()
     assert_follows(answer_follower(model, history), Follower(model, history), rows, seed)
-    if shared:
-        assert_follows(TrunkFollower(model, history), Follower(model, history), rows, seed)
+    assert_follows(SharingFollower(model, history), Follower(model, history), rows, seed)
 
 
 @pytest.mark.parametrize("n_rows", [1, 4])
@@ -122,7 +121,7 @@ def test_patches_are_followed_too(make_rows: Any, settings: NetworkSettings, sha
     query_set = PatchQueries((1, 5, 6), size=2, stride=2)
     model, rows = build(query_set, settings, shared), make_rows(query_set, 4, missing=0.3, opened=0.2)
     follower = follow(model, rows.start())
-    assert isinstance(follower, TrunkFollower) == shared
+    assert isinstance(follower, SharingFollower)
     assert_follows(follower, Follower(model, rows.start()), rows, 0)
 
 
@@ -142,12 +141,11 @@ def test_the_path_goes_by_what_it_costs(make_columns: Any) -> None:
 
     assert path(MANY) is path(MANY, SetNetwork(5, "max", 7, (8,)), shared=True) is AnswerFollower
     few = make_columns(["yes_no"] * 3)
-    assert path(few) is Follower
-    assert path(few, shared=True) is TrunkFollower
+    assert path(few) is path(few, shared=True) is SharingFollower
     # One query of very many choices makes every lookup long.
     wide = Choice("wide", "Which?", tuple(f"choice {i}" for i in range(40)))
-    assert path(ColumnQueries([*MANY.queries, wide])) is Follower
-    assert path(PatchQueries((1, 8, 8), 2), Conv((4,), hidden=8)) is Follower
+    assert path(ColumnQueries([*MANY.queries, wide])) is SharingFollower
+    assert path(PatchQueries((1, 8, 8), 2), Conv((4,), hidden=8)) is SharingFollower
 
 
 def test_rolling_out_takes_the_same_chains_on_both_paths(make_rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +177,7 @@ def test_scores_of_a_subclass_are_not_passed_over(make_rows: Any) -> None:
     assert torch.equal(follow(own, rows.start()).scores(), -plain.scores(rows.start()))
 
 
-@pytest.mark.parametrize("make", [Follower, TrunkFollower, answer_follower])
+@pytest.mark.parametrize("make", [Follower, SharingFollower, answer_follower])
 def test_answers_may_be_written_until_they_are_asked_for(make: Any) -> None:
     model, x = build(MANY, MLP((8,)), shared=True), MANY.blank().double()
     follower = make(model, History.start(x, len(MANY)))
@@ -190,7 +188,7 @@ def test_answers_may_be_written_until_they_are_asked_for(make: Any) -> None:
     torch.testing.assert_close(follower.log_posterior(), model.log_posterior(History(x, known, known)))
 
 
-@pytest.mark.parametrize("make", [Follower, TrunkFollower, answer_follower])
+@pytest.mark.parametrize("make", [Follower, SharingFollower, answer_follower])
 def test_the_histories_one_starts_from_stay_as_they_were(make_rows: Any, make: Any) -> None:
     rows = make_rows(MANY, 2, opened=0.2)
     history = rows.start()

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from pursuit.following import follow
 from pursuit.history import History
+from pursuit.networks.arm import has_only_dense_layers, quick_products
 from pursuit.pursuer import Pursuer, choose, plain_labels
 from pursuit.queries import QuerySet
 from pursuit.stopping import StoppingRule
@@ -54,9 +55,12 @@ def pursue(
     rows = torch.arange(len(x), device=x.device)
     n_left, n_known, n_asked = n_queries - history.n_known, torch.zeros_like(rows), torch.zeros_like(rows)  # (b,) each
     memory = stop.start(len(x), x.device) if stop else torch.zeros(len(x), 0, device=x.device)
+    is_dense = has_only_dense_layers(pursuer)
     follower = follow(pursuer, history)
     while len(rows):
-        log_posterior, goes_on = follower.log_posterior(), n_left > n_asked
+        with quick_products(is_dense):
+            log_posterior = follower.log_posterior()
+        goes_on = n_left > n_asked
         if stop:
             enough, memory = stop.step(memory, log_posterior, n_asked, n_known)
             goes_on &= ~enough
@@ -65,7 +69,8 @@ def pursue(
         if len(going) < len(rows):
             follower.keep(going)
         if len(going):
-            chosen = choose(follower.scores(), follower.asked)
+            with quick_products(is_dense):
+                chosen = choose(follower.scores(), follower.asked)
             has_answer = available[rows[going], chosen]
             follower.ask(chosen, has_answer)
             query[going], answered[going] = chosen, has_answer

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from pursuit.history import History
 from pursuit.networks.opened import OpenedNetworks, open_networks
 from pursuit.pursuer import Pursuer
-from pursuit.queries import ColumnQueries, QuerySet
+from pursuit.queries import ColumnQueries, PatchQueries, QuerySet
 
 LOOKUP_COST = 8
 """Reading the weights of one input, row by row, takes as long as multiplying so many inputs in one matrix product:
@@ -74,7 +74,7 @@ class QuerierAndClassifier(Protocol):
 
 
 def follow_networks(model: QuerierAndClassifier, history: History) -> Follower:
-    """The quickest follower of the model: by single answers, or with a shared trunk computed once for both heads."""
+    """The quickest follower of the model: by single answers, or with what both networks share computed once."""
     query_set = model.query_set
     if isinstance(query_set, ColumnQueries):
         (n_inputs,) = query_set.input_shape
@@ -83,25 +83,31 @@ def follow_networks(model: QuerierAndClassifier, history: History) -> Follower:
             opened = open_networks(model.querier, model.classifier, n_inputs)
             if opened is not None:
                 return AnswerFollower(model, opened, history)
-    querier, classifier = model.querier, model.classifier
-    if isinstance(querier, nn.Sequential) and isinstance(classifier, nn.Sequential) and querier[0] is classifier[0]:
-        return TrunkFollower(model, history)
-    return Follower(cast(Pursuer, model), history)
+    return SharingFollower(model, history)
 
 
-class TrunkFollower(Follower):
-    """Of networks that share a trunk: it is computed once a step."""
+class SharingFollower(Follower):
+    """Computes once a step what querier and classifier share: their input, and a trunk if they have one.
+
+    In the input of patches an answer changes no more than its pixels.
+    """
 
     def __init__(self, model: QuerierAndClassifier, history: History):
         super().__init__(cast(Pursuer, model), history)
         self._model = model
-        querier, classifier = cast(nn.Sequential, model.querier), cast(nn.Sequential, model.classifier)
-        self._trunk, self._querier_head, self._classifier_head = querier[0], querier[1:], classifier[1:]
-        self._features: Any = None  # a tensor, or a list of them, of the histories as they are now
+        querier, classifier = model.querier, model.classifier
+        self._trunk: nn.Module = nn.Identity()
+        if isinstance(querier, nn.Sequential) and isinstance(classifier, nn.Sequential) and querier[0] is classifier[0]:
+            self._trunk, querier, classifier = querier[0], querier[1:], classifier[1:]
+        self._querier_head, self._classifier_head = querier, classifier
+        self._input: Tensor | None = None  # of the networks, for the histories as they are now
+        self._features: Any = None  # a tensor, or a list of them: what the trunk makes of it
 
     def _read(self) -> Any:
         if self._features is None:
-            self._features = self._trunk(self._model.see(self._history.x, self._history.known))
+            if self._input is None:
+                self._input = self._model.see(self._history.x, self._history.known).contiguous()
+            self._features = self._trunk(self._input)
         return self._features
 
     def log_posterior(self) -> Tensor:
@@ -113,10 +119,18 @@ class TrunkFollower(Follower):
     def ask(self, query: Tensor, answered: Tensor) -> None:
         super().ask(query, answered)
         self._features = None
+        if isinstance(self._model.query_set, PatchQueries) and self._input is not None:
+            self._model.query_set.reveal(self._input, self._history.x, query, answered)
+        else:
+            self._input = None
 
     def keep(self, rows: Tensor) -> None:
         super().keep(rows)
-        if isinstance(self._features, list):
+        has_trunk = self._features is not self._input
+        self._input = None if self._input is None else self._input[rows]
+        if not has_trunk:
+            self._features = self._input
+        elif isinstance(self._features, list):
             self._features = [part[rows] for part in self._features]
         elif self._features is not None:
             self._features = self._features[rows]

@@ -17,6 +17,7 @@ from pursuit.checkpoints import load_checkpoint, remove_checkpoints, save_checkp
 from pursuit.devices import fast_convolutions, find_device, launched, n_processes, own_randomness
 from pursuit.histories import rolled_out_histories
 from pursuit.logs import LogKind, check_log, open_log
+from pursuit.networks.arm import has_only_dense_layers, quick_products
 from pursuit.rows import Rows, RowSource
 from pursuit.stages import Stage
 from pursuit.steps import TrainingStep
@@ -89,7 +90,11 @@ def train(
     """
     check_plan(stages, device, log, n_processes(devices))
     fabric = launched(device, devices, precision)
-    with own_randomness(seed + fabric.global_rank, fabric.device), fast_convolutions(model, fabric.device):
+    with (
+        own_randomness(seed + fabric.global_rank, fabric.device),
+        fast_convolutions(model, fabric.device),
+        quick_products(has_only_dense_layers(model)),
+    ):
         trainer = _Trainer(fabric, model, rows, stages, seed, early_stopping, compiled)
         checkpoints = folder / "checkpoints" if folder else None
         saved = load_checkpoint(checkpoints) if checkpoints and resume else None

@@ -12,7 +12,7 @@ from pursuit.networks.convolution import Convolution
 
 @pytest.fixture(autouse=True)
 def quick_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution, "QUICK_HERE", True)
+    monkeypatch.setattr(convolution, "ON_ARM", True)
 
 
 @given(

@@ -260,3 +260,25 @@ def test_options_are_changed_one_by_one() -> None:
         query_set.with_options(masks=False)
     with pytest.raises(ValueError, match="does not fit an image"):
         query_set.with_options(size=5)
+
+
+@given(
+    seed=st.integers(0, 1000),
+    channels=st.integers(1, 3),
+    size=st.integers(1, 3),
+    stride=st.integers(1, 3),
+    mask=st.booleans(),
+)
+def test_revealing_a_patch_is_encoding_with_it_known(
+    seed: int, channels: int, size: int, stride: int, mask: bool
+) -> None:
+    queries = PatchQueries((channels, 6, 5), size=size, stride=stride, mask=mask)
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(8, channels, 6, 5, generator=generator)
+    known = torch.rand(8, len(queries), generator=generator) < 0.3
+    query = torch.randint(len(queries), (8,), generator=generator)
+    answered = torch.rand(8, generator=generator) < 0.7
+    encoded = queries.encode(x, known)
+    queries.reveal(encoded, x, query, answered)
+    known[answered, query[answered]] = True
+    torch.testing.assert_close(encoded, queries.encode(x, known))

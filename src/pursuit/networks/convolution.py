@@ -5,14 +5,13 @@ number of operations. Both gradients are convolutions again, and as such they ru
 paper's networks for MNIST then train 1.4 times as fast on Neoverse-N1 cores.
 """
 
-import platform
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-QUICK_HERE = platform.machine().lower() in ("aarch64", "arm64")
+from pursuit.networks.arm import ON_ARM
 
 
 class Convolution(nn.Conv2d):
@@ -20,7 +19,7 @@ class Convolution(nn.Conv2d):
 
     def forward(self, image: Tensor) -> Tensor:
         learns = torch.is_grad_enabled() and image.device.type == "cpu" and image.dtype == self.weight.dtype
-        if QUICK_HERE and learns and self._is_plain() and not torch.is_autocast_enabled("cpu"):
+        if ON_ARM and learns and self._is_plain() and not torch.is_autocast_enabled("cpu"):
             convolved: Tensor = _Convolved.apply(image, self.weight, self.padding)
             return convolved if self.bias is None else convolved + self.bias.view(-1, 1, 1)
         return super().forward(image)

@@ -126,6 +126,19 @@ class PatchQueries(QuerySet):
         seen = self.pixels(known.to(x.dtype))  # (B, 1, H, W)
         return torch.cat([x * seen, seen], dim=1) if self.mask else x * seen
 
+    def reveal(self, encoded: Tensor, x: Tensor, query: Tensor, answered: Tensor) -> None:
+        """Make the patch `query` (B,) known in network input `encoded` of answers `x`, in place, where it was
+        `answered` (B,)."""
+        (_, height, width), side = self.image_shape, torch.arange(self.size, device=query.device)
+        row, column = (query // self.grid[1] * self.stride, query % self.grid[1] * self.stride)  # (B,) upper left
+        place = ((row[:, None] + side)[:, :, None] * width + (column[:, None] + side)[:, None, :]).flatten(1)
+        place = place[:, None].expand(-1, encoded.shape[1], -1)  # (B, input channels, size * size)
+        pixels, new = encoded.view(*encoded.shape[:2], height * width), x.flatten(2)
+        patch = new.gather(2, place[:, : x.shape[1]])
+        if self.mask:
+            patch = torch.cat([patch, torch.ones_like(patch[:, :1])], dim=1)
+        pixels.scatter_(2, place, torch.where(answered[:, None, None], patch.to(pixels.dtype), pixels.gather(2, place)))
+
     def corner(self, query: int) -> tuple[int, int]:
         """Row and column of the patch's upper left pixel."""
         row, column = divmod(query, self.grid[1])
