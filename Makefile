@@ -55,9 +55,11 @@ bench: setup bench-speed
 bench-speed: setup
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/summary.py
 
 bench-gpu: setup
 	$(BIN)/python benchmarks/gpu.py
+	$(BIN)/python benchmarks/summary.py
 
 clean:
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build

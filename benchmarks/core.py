@@ -29,10 +29,8 @@ from pursuit.histories import RandomHistories
 from pursuit.rows import Rows
 from pursuit.stages import Stage
 from pursuit.tasks import animals, load_task
-from report import RESULTS, where
+from report import RESULTS, into_readme, where
 
-README = RESULTS.parent.parent / "README.md"
-MARKS = ("<!-- measured -->", "<!-- end of measured -->")
 SEEDS = (10, 11, 12, 13, 14)
 TABLE_SEEDS = tuple(range(10, 20))
 """The last five were added after wine had missed its goal on the first five; the page says what each set gives."""
@@ -48,7 +46,7 @@ def main() -> None:
     (RESULTS / "core.json").write_text(json.dumps(measured, indent=1) + "\n")
     text = page(measured)
     (RESULTS / "core.md").write_text(text)
-    write_readme(measured)
+    into_readme("measured", readme_section(measured))
     print(text)
 
 
@@ -182,13 +180,6 @@ def page(measured: dict[str, Any]) -> str:
         *animals_section(measured["animals"]),
     ]
     return "\n".join(lines) + "\n"
-
-
-def write_readme(measured: dict[str, Any]) -> None:
-    """Put the main figures between the README's marks."""
-    before, rest = README.read_text(encoding="utf-8").split(MARKS[0])
-    _, after = rest.split(MARKS[1])
-    README.write_text(f"{before}{MARKS[0]}\n{readme_section(measured)}\n{MARKS[1]}{after}", encoding="utf-8")
 
 
 def readme_section(measured: dict[str, Any]) -> str:

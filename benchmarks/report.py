@@ -11,7 +11,9 @@ from pursuit.provenance import provenance as where
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 
-__all__ = ["RESULTS", "cpu", "figure", "origin", "save", "table", "where"]
+README = RESULTS.parent.parent / "README.md"
+
+__all__ = ["README", "RESULTS", "cpu", "figure", "into_readme", "origin", "save", "table", "where"]
 
 
 def table(columns: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
@@ -53,6 +55,14 @@ def save(measured: dict[str, Any], page: Callable[[dict[str, Any]], str], name: 
         unfinished.write_text(content, encoding="utf-8")
         unfinished.replace(into / f"{name}.{ending}")
     return text
+
+
+def into_readme(mark: str, text: str) -> None:
+    """Put lines between the README's marks of this name."""
+    start, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
+    before, rest = README.read_text(encoding="utf-8").split(start)
+    _, after = rest.split(end)
+    README.write_text(f"{before}{start}{text.rstrip()}\n{end}{after}", encoding="utf-8")
 
 
 def _rounded(value: Any) -> Any:

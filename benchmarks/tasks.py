@@ -9,14 +9,13 @@ What stands on the page is what the JSON files say; a test holds the two equal.
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from pursuit.reproduce import HEADER, markdown_row, mean_and_spread, run_name
 from pursuit.tasks import EMBEDDED, TASKS
 from pursuit.tasks.recipes import PUBLISHED, Published
-from report import RESULTS
+from report import RESULTS, into_readme, table
 
 FOLDER = RESULTS / "tasks"
 SHOWN_RULES = (
@@ -36,8 +35,6 @@ TRADE_OFF = """\
 What other stopping rules give on the same chains: the mean number of answers, and the accuracy. No rule asks beyond the
 end of the curve.
 """
-START, END = "<!-- tasks -->\n", "<!-- end of tasks -->\n"
-"""Marks in the README."""
 ABOUT = """\
 # The paper's tasks
 
@@ -120,7 +117,7 @@ def runs() -> dict[str, dict[str, Any]]:
 
 def page() -> str:
     measured = runs()
-    table = "\n".join([HEADER, *(markdown_row(results) for results in measured.values())])
+    all_runs = "\n".join([HEADER, *(markdown_row(results) for results in measured.values())])
     tables = [
         _same_length_table(measured),
         _exact_table(measured),
@@ -130,7 +127,7 @@ def page() -> str:
     figures = [_figure(name) for name, results in measured.items() if not results["options"]]
     parts = [
         ABOUT,
-        table,
+        all_runs,
         "",
         NOTES,
         *tables,
@@ -140,11 +137,6 @@ def page() -> str:
         *figures,
     ]
     return "\n".join([*parts, _provenance(measured)]) + "\n"
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines) + "\n"
 
 
 def _exact_table(measured: dict[str, dict[str, Any]]) -> str:
@@ -157,7 +149,7 @@ def _exact_table(measured: dict[str, dict[str, Any]]) -> str:
                 after = [f"{curve[n]:.3f}" for n in (5, 10, 15, 20)]
                 rows.append([name, pursuer, *after, f"{one[key]['accuracy_all_answers']:.3f}"])
     columns = ["run", "pursuer", "after 5", "10", "15", "20", "all answers"]
-    return "## V-IP beside exact Information Pursuit\n\n" + _table(columns, rows)
+    return "## V-IP beside exact Information Pursuit\n\n" + table(columns, rows)
 
 
 def _interval_table(measured: dict[str, dict[str, Any]]) -> str:
@@ -169,7 +161,7 @@ def _interval_table(measured: dict[str, dict[str, Any]]) -> str:
             shown = [f"{after['mean']:.3f}", f"{after['sd']:.3f}", f"{low:.3f} to {high:.3f}"]
             rows.append([name, results["summary"]["n_seeds"], *shown])
     columns = ["run", "seeds", "mean", "sd over seeds", "95 % interval that the number of test patients leaves"]
-    return "## Small test sets: accuracy after 20 queries\n\n" + _table(columns, rows)
+    return "## Small test sets: accuracy after 20 queries\n\n" + table(columns, rows)
 
 
 def _black_box_table(measured: dict[str, dict[str, Any]]) -> str:
@@ -181,7 +173,7 @@ def _black_box_table(measured: dict[str, dict[str, Any]]) -> str:
             own = results["summary"]["accuracy_all_answers"]["mean"]
             rows.append([name, f"{own:.3f}", f"{sum(box) / len(box):.3f}"])
     columns = ["run", "V-IP, all answers", "logistic regression on all answers"]
-    return "## All answers at once: V-IP's classifier and a black box\n\n" + _table(columns, rows)
+    return "## All answers at once: V-IP's classifier and a black box\n\n" + table(columns, rows)
 
 
 def _trade_off_table(measured: dict[str, dict[str, Any]]) -> str:
@@ -191,7 +183,7 @@ def _trade_off_table(measured: dict[str, dict[str, Any]]) -> str:
         cells = [f"{found[rule][0]:.2f}, {found[rule][1]:.3f}" if rule in found else "–" for rule in SHOWN_RULES]
         if not results["options"]:
             rows.append([name, *cells])
-    return _table(["run", *SHOWN_RULES], rows)
+    return table(["run", *SHOWN_RULES], rows)
 
 
 def _by_rule(results: dict[str, Any]) -> dict[str, tuple[float, float]]:
@@ -227,7 +219,7 @@ def _same_length_table(measured: dict[str, dict[str, Any]]) -> str:
             paper = f"{published.mean_queries}, {published.accuracy}"
             rows.append([name, rule, f"{queries:.2f}", f"{accuracy:.3f}", paper])
     columns = ["run", "rule", "queries", "accuracy", "paper: queries, accuracy"]
-    return SAME_LENGTH + "\n" + _table(columns, rows)
+    return SAME_LENGTH + "\n" + table(columns, rows)
 
 
 def _figure(name: str) -> str:
@@ -248,7 +240,7 @@ def _provenance(measured: dict[str, dict[str, Any]]) -> str:
             [name, where["commit"], numbers, *machine, f"{first['histories']:,}", where["torch"], where["python"]]
         )
     columns = ["run", "commit", "seeds", "device", "machine", "training s", "measuring s"]
-    return "## Where the numbers come from\n\n" + _table([*columns, "histories", "torch", "python"], rows)
+    return "## Where the numbers come from\n\n" + table([*columns, "histories", "torch", "python"], rows)
 
 
 def readme_section() -> str:
@@ -263,7 +255,7 @@ def readme_section() -> str:
         recipe = "" if results["recipe"] == "fast" else f" ({results['recipe']})"
         seconds = results["summary"]["training_seconds"]["mean"]
         rows.append([results["task"] + recipe, *_headline(results), paper, f"{device}, {seconds:.0f} s"])
-    return _table(["task", "queries", "accuracy", "paper's V-IP", "trained on"], rows)
+    return table(["task", "queries", "accuracy", "paper's V-IP", "trained on"], rows)
 
 
 def _headline(results: dict[str, Any]) -> tuple[str, str]:
@@ -285,7 +277,5 @@ if __name__ == "__main__":
     for argument in sys.argv[1:]:
         add(Path(argument))
     (RESULTS / "tasks.md").write_text(page())
-    readme = RESULTS.parent.parent / "README.md"
-    before, rest = readme.read_text().split(START)
-    readme.write_text(before + START + readme_section() + END + rest.split(END)[1])
+    into_readme("tasks", readme_section())
     print(f"Written: {RESULTS / 'tasks.md'}")

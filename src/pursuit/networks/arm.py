@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,8 +26,9 @@ def quick_products(wanted: bool = True) -> Iterator[None]:
     if not (ON_ARM and wanted):
         yield
         return
-    before, torch.backends.mkldnn.enabled = torch.backends.mkldnn.enabled, False
+    onednn: Any = torch.backends.mkldnn
+    before, onednn.enabled = onednn.enabled, False
     try:
         yield
     finally:
-        torch.backends.mkldnn.enabled = before
+        onednn.enabled = before
