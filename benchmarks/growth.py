@@ -198,7 +198,9 @@ NOTES = """\
   row everything takes |Q| such steps, so that its time is quadratic in |Q|, whoever computes it: the table has the time
   of one row and step. It is not measured at 32,000, where one row would be asked 32,000 times.
 - **N**: rows that are generated take no memory and are not shown. For those kept in memory the peak is the rows
-  themselves and a shuffled order, and the time of a history does not depend on N: an epoch is linear in it.
+  themselves and two shuffled orders, and the time of a history does not depend on N: an epoch is linear in it. The
+  start shuffles all rows twice, for this pass and the next, and a random order of ten million numbers no longer fits
+  the caches: that is why it may grow a little faster than N there.
 - **C**: labels cost one output of the classifier each, and the table that generates the rows C x |Q| numbers.
 """
 FIXED = {

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from pursuit.baselines import RandomOrder
 from pursuit.chains import explain
+from pursuit.exact import IndependentIP, TableIP
 from pursuit.following import AnswerFollower, Follower, SharingFollower, follow, follow_networks
 from pursuit.history import History
 from pursuit.networks import MLP, Conv, NetworkSettings, SetNetwork
@@ -220,3 +222,38 @@ def test_sums_are_kept_exact_where_products_are_coarse(
         exact = Follower(model, history)
         exact.ask((~exact.asked).float().argmax(dim=1), torch.ones(3, dtype=torch.bool))
         torch.testing.assert_close(coarse, exact.log_posterior(), rtol=0.05, atol=0.05)
+
+
+def test_batches_are_like_a_follower_of_none_and_open_the_networks_once(
+    make_rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, model, opened = make_rows(MANY, 7, opened=0.2), build(MANY, MLP((8,)), shared=False), []
+    whole = explain(model, rows.x, rows.available, opening=rows.opening, batch_rows=7)
+
+    def counted(*arguments: Any) -> Any:
+        opened.append(1)
+        return open_networks(*arguments)
+
+    monkeypatch.setattr("pursuit.following.open_networks", counted)
+    parts = explain(model, rows.x, rows.available, opening=rows.opening, batch_rows=2)
+    assert len(opened) == 1
+    assert [[step.query for step in chain.steps] for chain in parts] == [
+        [step.query for step in chain.steps] for chain in whole
+    ]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["exact", "random order", "plain"])
+def test_any_follower_can_be_begun_again(make_rows: Any, kind: str) -> None:
+    model = build(MANY, MLP((8,)), shared=False)
+    yes = torch.rand(3, 40, generator=torch.Generator().manual_seed(0))
+    pursuer: Any = {
+        "exact": IndependentIP.from_yes(MANY, list("abc"), torch.full((3,), 1 / 3), yes),
+        "random order": RandomOrder(model, seed=0),
+        "plain": TableIP(MANY, list("ab"), MANY.blank(2).double(), torch.eye(2).double()),
+    }[kind]
+    rows = make_rows(MANY, 3, opened=0.2)
+    none = follow(pursuer, History.start(rows.x[:0], len(MANY)))
+    again = none.again(rows.start())
+    assert torch.equal(again.asked, rows.start().asked)
+    torch.testing.assert_close(again.log_posterior(), pursuer.log_posterior(rows.start()))

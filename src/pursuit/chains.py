@@ -9,7 +9,7 @@ from typing import Any, overload
 import torch
 from torch import Tensor, nn
 
-from pursuit.following import follow
+from pursuit.following import Follower, follow
 from pursuit.history import History
 from pursuit.networks.arm import has_only_dense_layers, quick_products
 from pursuit.pursuer import Pursuer, choose, plain_labels
@@ -43,10 +43,12 @@ def pursue(
     available: Tensor | None = None,
     stop: StoppingRule | None = None,
     opening: Tensor | None = None,
+    like: Follower | None = None,
 ) -> Iterator[Turn]:
     """Roll out rows `x` (B, *answer_shape) turn by turn, until `stop` says enough or everything was asked.
 
-    Rows that stop leave the batch: later turns do not compute them. Rows are numbered as in `x`.
+    Rows that stop leave the batch: later turns do not compute them. Rows are numbered as in `x`. Whoever rolls out
+    batch after batch gives a follower of the pursuer that they are `like`.
     """
     n_queries = len(pursuer.query_set)
     if available is None:
@@ -56,7 +58,7 @@ def pursue(
     n_left, n_known, n_asked = n_queries - history.n_known, torch.zeros_like(rows), torch.zeros_like(rows)  # (b,) each
     memory = stop.start(len(x), x.device) if stop else torch.zeros(len(x), 0, device=x.device)
     is_dense = has_only_dense_layers(pursuer)
-    follower = follow(pursuer, history)
+    follower = follow(pursuer, history) if like is None else like.again(history)
     while len(rows):
         with quick_products(is_dense):
             log_posterior = follower.log_posterior()
@@ -90,6 +92,12 @@ def rows_at_once(pursuer: Pursuer, most: int = BATCH_ROWS, n_bytes: int = BATCH_
     return min(max(1, n_bytes // (4 * n_numbers)), most)
 
 
+@torch.no_grad()
+def follow_none(pursuer: Pursuer, x: Tensor) -> Follower:
+    """A follower of no rows yet, for batches of rows such as `x` to be like."""
+    return follow(pursuer, History.start(x[:0], len(pursuer.query_set)))
+
+
 def pursue_in_batches(
     pursuer: Pursuer,
     x: Tensor,
@@ -99,10 +107,11 @@ def pursue_in_batches(
     batch_rows: int | None = None,
 ) -> Iterator[Turn]:
     """The same for any number of rows, a bounded batch at a time; turns come batch after batch."""
-    batch_rows = batch_rows or rows_at_once(pursuer)
+    batch_rows, like = batch_rows or rows_at_once(pursuer), follow_none(pursuer, x)
     for start in range(0, len(x), batch_rows):
         part = slice(start, start + batch_rows)
-        for turn in pursue(pursuer, x[part], available[part], stop, None if opening is None else opening[part]):
+        opened = None if opening is None else opening[part]
+        for turn in pursue(pursuer, x[part], available[part], stop, opened, like):
             yield Turn(turn.rows + start, turn.log_posterior, turn.n_queries, turn.goes_on, turn.query, turn.answered)
 
 

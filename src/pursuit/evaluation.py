@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pursuit.chains import BATCH_BYTES, BATCH_ROWS, pursue, rows_at_once
+from pursuit.chains import BATCH_BYTES, BATCH_ROWS, follow_none, pursue, rows_at_once
 from pursuit.devices import find_device
+from pursuit.following import Follower
 from pursuit.history import History
 from pursuit.pursuer import Pursuer
 from pursuit.rows import Rows
@@ -81,9 +82,10 @@ def evaluate(
     with placed(pursuer, device) as place:
         bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (BATCH_ROWS, BATCH_BYTES)
         batch_rows = batch_rows or rows_at_once(pursuer, *bounds)
+        like = follow_none(pursuer, rows.x[:0].to(place))
         for start in range(0, len(rows), batch_rows):
             part = rows.take(torch.arange(start, min(start + batch_rows, len(rows)))).to(place)
-            change, at_stop = _evaluate_batch(pursuer, part, stops, longest)
+            change, at_stop = _evaluate_batch(pursuer, part, stops, longest, like)
             changes += change
             all_answers = pursuer.log_posterior(History(part.x, part.available, part.available))
             right_with_all += _right(all_answers, part.y).sum().item()
@@ -110,19 +112,21 @@ def placed(pursuer: Pursuer, device: str) -> Iterator[torch.device]:
         pursuer.to("cpu").to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
 
 
-def _evaluate_batch(pursuer: Pursuer, rows: Rows, rules: Sequence[StoppingRule], longest: int) -> tuple[Tensor, Tensor]:
+def _evaluate_batch(
+    pursuer: Pursuer, rows: Rows, rules: Sequence[StoppingRule], longest: int, like: Follower
+) -> tuple[Tensor, Tensor]:
     """By how much the number of rows that are right grows with the k-th answer (longest + 1,), and (queries, asked,
     right, confidence, whether it was cut short) where each of the rules stops (rules, B, 5)."""
     n_rows, device = len(rows), rows.x.device
     # A row that has no more answers believes on what it believed last: it changes no more.
-    changes = torch.zeros(longest + 1, dtype=torch.double, device=device)
-    was_right = torch.zeros(n_rows, dtype=torch.double, device=device)
+    changes, was_right = torch.zeros(longest + 1, device=device), torch.zeros(n_rows, device=device)
     at_stop = torch.zeros(len(rules), n_rows, 5, device=device)
     has_stopped = torch.zeros(len(rules), n_rows, dtype=torch.bool, device=device)
     memories = [rule.start(n_rows, device) for rule in rules]
-    for n_asked, turn in enumerate(pursue(pursuer, rows.x, rows.available, _Revealed(longest), rows.opening)):
+    turns = pursue(pursuer, rows.x, rows.available, _Revealed(longest), rows.opening, like)
+    for n_asked, turn in enumerate(turns):
         r, known = turn.rows, turn.n_queries
-        is_right = _right(turn.log_posterior, rows.y[r]).double()
+        is_right = _right(turn.log_posterior, rows.y[r]).float()
         changes.index_add_(0, known, is_right - was_right[r])
         was_right[r] = is_right
         asked = torch.full_like(r, n_asked)
@@ -133,7 +137,7 @@ def _evaluate_batch(pursuer: Pursuer, rows: Rows, rules: Sequence[StoppingRule],
             enough, memory = rule.step(memories[i], turn.log_posterior, asked, known)
             now = (enough | at_limit | ~turn.goes_on) & ~has_stopped[i, r]
             is_cut = at_limit & ~enough & (longest < rows.n_queries)
-            seen = torch.stack([known.float(), asked.float(), is_right.float(), confidence, is_cut.float()], dim=1)
+            seen = torch.stack([known.float(), asked.float(), is_right, confidence, is_cut.float()], dim=1)
             at_stop[i, r] = torch.where(now[:, None], seen, at_stop[i, r])
             has_stopped[i, r] |= now
             memories[i] = memory[stayed]

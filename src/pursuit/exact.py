@@ -142,6 +142,9 @@ class _EvidenceFollower(Follower):
         holds = (x * self._exact.sign[choices] > 0) & there
         self._evidence += F.embedding_bag(choices, self._log_likelihood, per_sample_weights=holds.double(), mode="sum")
 
+    def again(self, history: History) -> Follower:
+        return _EvidenceFollower(self._exact, history)
+
     def keep(self, rows: Tensor) -> None:
         self._rows, self._asked, self._evidence = self._rows[rows], self._asked[rows], self._evidence[rows]
 

@@ -52,6 +52,10 @@ class Follower:
         """Follow only these rows from now on."""
         self._history = self._history.rows(rows)
 
+    def again(self, history: History) -> "Follower":
+        """A follower from other histories on, which shares with this one what does not depend on them."""
+        return follow(self._pursuer, history)
+
 
 def follow(pursuer: Pursuer, history: History) -> Follower:
     """A follower of the pursuer from these histories on. Answers may be written into `history.x` until asked for."""
@@ -197,6 +201,9 @@ class AnswerFollower(Follower):
         self._networks.reveal_one(self._state, features, values, known)
         self._n_known = self._n_known + 1
         self._features = None
+
+    def again(self, history: History) -> Follower:
+        return AnswerFollower(self._model, self._networks, history)
 
     def keep(self, rows: Tensor) -> None:
         self._rows, self._asked, self._n_known = self._rows[rows], self._asked[rows], self._n_known[rows]

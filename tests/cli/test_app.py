@@ -1,23 +1,17 @@
 """The program as a person or a script meets it: its output, its complaints, and what it leaves behind."""
 
-import contextlib
-import io
-import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from pursuit.cli import main
+from program import json_of, run, wait_for
 from pursuit.tasks import TASKS
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -59,37 +53,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(folder: Path, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
-    """The program's `main` in this process, as starting one takes seconds: what it printed, and how it ended."""
-    printed, complained = io.StringIO(), io.StringIO()
-    with (
-        contextlib.chdir(folder),
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.redirect_stdout(printed),
-        contextlib.redirect_stderr(complained),
-    ):
-        patch.setattr(sys, "argv", ["pursuit", *arguments])
-        patch.setattr(sys, "stdin", io.StringIO(typed))
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-    return subprocess.CompletedProcess(list(arguments), code, printed.getvalue(), complained.getvalue())
-
-
 def run_program(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The program in a process of its own."""
     return subprocess.run([*PURSUIT, *arguments], cwd=folder, capture_output=True, text=True, env=ONE_THREAD)
-
-
-def json_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """Standard output must be exactly one JSON object."""
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 1
-    value = json.loads(done.stdout)
-    assert isinstance(value, dict)
-    return value
 
 
 def test_run_folder_holds_model_log_and_settings(workspace: Path) -> None:
@@ -229,15 +195,6 @@ def test_mistakes_get_one_sentence_and_leave_nothing(workspace: Path, arguments:
     assert not (workspace / "x").exists()
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Poll until it holds; the time is only a bound for a test that would hang."""
-    for _ in range(int(seconds / 0.02)):
-        if condition():
-            return
-        time.sleep(0.02)
-    raise AssertionError("it never came to pass")
-
-
 def test_killed_training_goes_on_with_resume(workspace: Path) -> None:
     """The weights are bit for bit those of the run that nobody killed."""
     train = ("train", "patients.csv", "--target", "label", "--drop", "note", "--epochs", "500", "--json")
@@ -286,6 +243,22 @@ def test_parquet_files_are_streamed(workspace: Path) -> None:
     elsewhere = run(workspace, "evaluate", "streamed", "--data", "parts/1.parquet", "--json")
     assert json_of(elsewhere)["n_rows"] == 100
     assert json_of(run(workspace, "evaluate", "streamed", "--data", "patients.csv", "--json"))["n_rows"] == 300
+
+
+def test_two_processes_train_and_one_speaks(workspace: Path) -> None:
+    train = ("train", "patients.csv", "--target", "label", "--drop", "note", "--epochs", "20", "--json")
+    script = workspace / "pursuit_program.py"  # Fabric runs it again for the second process
+    script.write_text("from pursuit.cli import main\nmain()\n")
+    done = subprocess.run(
+        [sys.executable, str(script), *train, "--devices", "2", "--out", "together"],
+        cwd=workspace,
+        capture_output=True,
+        text=True,
+        env=ONE_THREAD,
+    )
+    assert json_of(done)["accuracy_all_answers"] > 0.8
+    assert "left out" not in done.stderr or done.stderr.count("left out") == 1
+    assert (workspace / "together" / "model.json").exists()
 
 
 def test_version_and_help(workspace: Path) -> None:

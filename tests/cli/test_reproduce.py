@@ -1,19 +1,17 @@
 """`pursuit reproduce` as it is met on the command line."""
 
-import contextlib
 import importlib
-import io
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+import program
+from program import json_of
 from pursuit import reproduce as module
-from pursuit.cli import main
 from pursuit.cli.app import tell_of_recipe
 from pursuit.cli.reproduce import _changed
 from pursuit.histories import CarriedHistories, RandomHistories
@@ -31,27 +29,7 @@ def one_chain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The program's `main` in this process: what it printed, and how it ended."""
-    printed, complained = io.StringIO(), io.StringIO()
-    with (
-        contextlib.chdir(folder),
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.redirect_stdout(printed),
-        contextlib.redirect_stderr(complained),
-    ):
-        patch.setattr(sys, "argv", ["pursuit", "reproduce", *arguments])
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-    return subprocess.CompletedProcess(list(arguments), code, printed.getvalue(), complained.getvalue())
-
-
-def json_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 1
-    return json.loads(done.stdout)
+    return program.run(folder, "reproduce", *arguments)
 
 
 def test_digits_from_beginning_to_end(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pursuit
+from program import wait_for
 from pursuit.tasks.download import TRIES, DownloadFailed, download, wrong_checksum
 
 CONTENT = bytes(i * i % 251 for i in range(1_000_000))
@@ -324,15 +324,6 @@ def start_download(site: Site, to: Path) -> subprocess.Popen[str]:
     source = Path(pursuit.__file__).parent.parent
     command = [sys.executable, "-c", ALONE, str(source), site.url, str(to), MD5]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Poll until it holds; the time is only a bound for a test that would hang."""
-    for _ in range(int(seconds / 0.02)):
-        if condition():
-            return
-        time.sleep(0.02)
-    raise AssertionError("it never came to pass")
 
 
 def test_two_processes_fetch_once(site: Site, tmp_path: Path) -> None:

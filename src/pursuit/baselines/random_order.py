@@ -31,14 +31,14 @@ class RandomOrder(nn.Module):
         return self.pursuer.log_posterior(history)
 
     def follow(self, history: History) -> Follower:
-        return _RandomFollower(self, history)
+        return _RandomFollower(self, follow(self.pursuer, history))
 
 
 class _RandomFollower(Follower):
     """Follows the other pursuer and draws scores of its own."""
 
-    def __init__(self, pursuer: RandomOrder, history: History):
-        self._random, self._believer = pursuer, follow(pursuer.pursuer, history)
+    def __init__(self, pursuer: RandomOrder, believer: Follower):
+        self._random, self._believer = pursuer, believer
 
     @property
     def asked(self) -> Tensor:
@@ -52,6 +52,9 @@ class _RandomFollower(Follower):
 
     def ask(self, query: Tensor, answered: Tensor) -> None:
         self._believer.ask(query, answered)
+
+    def again(self, history: History) -> Follower:
+        return _RandomFollower(self._random, self._believer.again(history))
 
     def keep(self, rows: Tensor) -> None:
         self._believer.keep(rows)

@@ -77,9 +77,11 @@ class OpenedNetworks:
     def features(self, state: Tensor) -> Tensor:
         if not self.is_shared:
             return state
+        trunk = self._trunks[0]
+        if not trunk.n_beside:
+            return trunk.rest(state)
         hidden, *direct = state.split(self._sizes, dim=1)
-        read = self._trunks[0].rest(hidden)
-        return torch.cat([read, *direct], dim=1) if self._trunks[0].n_beside else read
+        return torch.cat([trunk.rest(hidden), *direct], dim=1)
 
     def scores(self, features: Tensor) -> Tensor:
         return self._outputs(features, 0)
@@ -88,9 +90,11 @@ class OpenedNetworks:
         return self._outputs(features, 1)
 
     def _outputs(self, features: Tensor, network: int) -> Tensor:
+        weight, bias = self._heads[network]
+        if self.is_shared and bias is not None:  # the features are all that a head reads
+            return F.linear(features, weight, bias)
         parts = features.split(self._feature_sizes, dim=1)
         read = parts[0] if self.is_shared else self._trunks[network].rest(parts[network])
-        weight, bias = self._heads[network]
         outputs = F.linear(read, weight, bias)
         return outputs if bias is not None else outputs + parts[network - 2]
 
