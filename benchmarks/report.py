@@ -31,7 +31,7 @@ def figure(value: float | None) -> str:
     """A measured number to three digits, as people write it."""
     if value is None:
         return "–"
-    if value and not 1e-3 <= abs(value) < 1e6:
+    if value and abs(value) < 1e-3:
         return f"{value:.2e}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 

@@ -24,8 +24,9 @@ from pursuit.figures import accuracy_curve
 from pursuit.provenance import provenance
 from pursuit.rows import GeneratedRows, Rows
 from pursuit.stopping import Confidence, Stability
-from pursuit.tasks import TASKS, Task, symcat
+from pursuit.tasks import TASKS, Task
 from pursuit.tasks.recipes import PUBLISHED, Recipe
+from pursuit.tasks.task import take_rows
 from pursuit.training import Report
 
 N_CHAINS = 3
@@ -162,8 +163,8 @@ def _measure(run: Run, model: VIPClassifier, task: Task) -> dict[str, Any]:
         "vip": vip.to_dict(),
         "random_order": {"accuracy_by_n_queries": random_order.accuracy_by_n_queries, "auc": random_order.auc},
     }
-    if task.name.startswith("symcat-"):
-        exact = evaluate(symcat.exact(len(model.classes_)), rows, None, longest, run.device)
+    if task.exact:
+        exact = evaluate(task.exact(), rows, None, longest, run.device)
         found["exact"] = {
             "accuracy_by_n_queries": exact.accuracy_by_n_queries,
             "auc": exact.auc,
@@ -290,7 +291,7 @@ def _draw_curves(results: dict[str, Any], path: Path) -> None:
 def _draw_chains(model: VIPClassifier, task: Task, folder: Path) -> None:
     """The chains of the first few test rows, whatever comes of them."""
     for i in range(min(N_CHAINS, len(task.y_test))):
-        X = task.X_test.iloc[i : i + 1] if hasattr(task.X_test, "iloc") else task.X_test[i : i + 1]
+        X = take_rows(task.X_test, slice(i, i + 1))
         opening = None if task.opening_test is None else task.opening_test[i : i + 1]
         chain = model.explain(X, opening=opening)[0]
         picture = task.picture(i) if task.picture else None

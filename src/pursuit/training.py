@@ -363,7 +363,7 @@ class _Trainer:
         self.step, self.n_reports = values["step"], values["n_reports"]
         self.best_loss = math.inf if values["best_loss"] is None else values["best_loss"]
         self.reports_since_best = values["reports_since_best"]
-        if values["n_processes"] == self.fabric.world_size:
+        if values.get("n_processes") == self.fabric.world_size:
             self._load_own_state(part(f"process {self.fabric.global_rank}"))
         else:  # the rows are dealt out anew: chains start anew, and so does randomness
             self._seed_anew(self.n_reports)

@@ -22,6 +22,7 @@ from pursuit.rows import StreamedRows
 from pursuit.screen import err, escaped, out, print_comparison, print_evaluation, print_json, print_trained
 from pursuit.tasks import TASKS, Task, big_tables, files, load_task, tables
 from pursuit.tasks.recipes import RECIPES, Recipe, find_recipe
+from pursuit.tasks.task import take_rows
 
 app = typer.Typer(
     name="pursuit",
@@ -256,7 +257,7 @@ def explain(
     beyond = [number for number in wanted if not 0 <= number < len(rows.X)]
     if beyond:
         raise ValueError(f"There is no row {beyond[0]}: rows go from 0 to {len(rows.X) - 1}.")
-    X = rows.X.iloc[wanted] if hasattr(rows.X, "iloc") else rows.X[wanted]
+    X = take_rows(rows.X, wanted)
     labels = [None if rows.y is None else str(rows.y[number]) for number in wanted]
     titles = [_row_title(rows, number, label) for number, label in zip(wanted, labels, strict=True)]
     chains = classifier.explain(X, stop, opening=None if rows.opening is None else rows.opening[wanted])

@@ -114,6 +114,7 @@ def load(n_diseases: int, seed: int = 0) -> Task:
         classes[test.y.numpy()],
         {"seed": seed, "test_patients": TEST_PATIENTS},
         opening_test=test.opening.numpy(),
+        exact=partial(exact, n_diseases),
     )
 
 

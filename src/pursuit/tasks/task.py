@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pursuit.pursuer import Pursuer
 from pursuit.queries import QuerySet
 from pursuit.rows import StreamedRows
 from pursuit.tasks.files import DataFile
@@ -30,6 +31,8 @@ class Task:
     opening_test: np.ndarray | None = None
     picture: Callable[[int], np.ndarray] | None = None
     """A picture (H, W, 3) of a row to measure on, where its queries are about one."""
+    exact: Callable[[], Pursuer] | None = None
+    """Exact Information Pursuit where it can be had, with the classes in their order; to compare with."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of `VIPClassifier` that suit the task."""
 
@@ -42,8 +45,11 @@ class Task:
         test, train = np.split(order, [round(share * len(order))])
 
         def rows(index: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:
-            X = self.X_train.iloc[index] if hasattr(self.X_train, "iloc") else self.X_train[index]
-            return X, self.y_train[index], None if self.opening_train is None else self.opening_train[index]
+            return (
+                take_rows(self.X_train, index),
+                self.y_train[index],
+                None if self.opening_train is None else self.opening_train[index],
+            )
 
         (X_train, y_train, opening_train), (X_test, y_test, opening_test) = rows(train), rows(test)
         return replace(
@@ -73,3 +79,8 @@ class TaskInfo:
     n_test: int
     files: tuple[DataFile, ...] = ()
     """What must be on the machine; nothing for embedded tasks."""
+
+
+def take_rows(X: Any, index: Any) -> Any:
+    """Some rows of a DataFrame or an array, by their numbers or a slice."""
+    return X.iloc[index] if hasattr(X, "iloc") else X[index]
