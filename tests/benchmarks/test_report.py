@@ -17,7 +17,7 @@ import report
         (7.0, "7"),
         (123.4, "123"),
         (45_678.9, "45,679"),
-        (2.5e7, "2.50e+07"),
+        (2.5e7, "25,000,000"),
     ],
 )
 def test_figures_have_three_digits(value: float | None, text: str) -> None:
