@@ -28,8 +28,8 @@ WARM_UP = 3
 TIMED = 20
 """Recorded steps after which the pace is known."""
 COMPILING_PAYS = 60.0
-"""Seconds of training left from which on it is compiled: that takes 20 s for convolutions and makes them 1.5 times
-faster."""
+"""Seconds of training left from which on it is compiled: that takes some 20 s for convolutions, and makes steps
+1.6 to 1.8 times as fast (docs/results/gpu.md)."""
 
 
 class TrainingStep:

@@ -20,8 +20,8 @@ def has_only_dense_layers(network: object) -> bool:
 def quick_products(wanted: bool = True) -> Iterator[None]:
     """Matrix products by BLAS instead of oneDNN while this lasts.
 
-    On Neoverse-N1 cores a call of oneDNN takes some 100 microseconds more, whatever its size: small networks are twice
-    as quick without it, large ones no slower. Convolutions need it.
+    On Neoverse-N1 cores a call of oneDNN takes some 100 microseconds more, whatever its size: small networks are
+    quicker without it, large ones no slower. Convolutions need it.
     """
     if not (ON_ARM and wanted):
         yield
