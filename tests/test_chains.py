@@ -377,3 +377,32 @@ def test_turns_stay_as_they_were_given(make_rows: Any, make_vip: Any) -> None:
     for turn, copy in zip(turns, copies, strict=True):
         assert all(torch.equal(tensor, same) for tensor, same in zip(vars(turn).values(), copy, strict=True))
     assert len(turns) > 3
+
+
+class _SoonContent(nn.Module):
+    """Asks query 0, then 2 of those who said yes, and nothing more of anybody."""
+
+    def __init__(self, query_set: ColumnQueries):
+        super().__init__()
+        self.query_set, self.classes = query_set, ["a", "b"]
+
+    def scores(self, history: History) -> Tensor:
+        scores = torch.full(history.asked.shape, -torch.inf)
+        scores[:, 0] = 1
+        scores[history.known[:, 0] & (history.x[:, 0] > 0), 2] = 0.5
+        return scores
+
+    def log_posterior(self, history: History) -> Tensor:
+        return torch.full((len(history), 2), 0.5).log()
+
+
+def test_a_chain_ends_where_the_pursuer_would_ask_nothing_more() -> None:
+    query_set = ColumnQueries([yes_no(name) for name in "abc"])
+    x = torch.tensor([[1.0, 1, 1], [-1, 1, 1], [1, -1, -1]])
+    available = torch.ones(3, 3, dtype=torch.bool)
+    available[2, 0] = False
+    chains = explain(_SoonContent(query_set), x, available)
+    assert [[step.query for step in chain.steps] for chain in chains] == [[0, 2], [0], [0]]
+    opening = torch.tensor([[True, False, False]] * 3)
+    opened = explain(_SoonContent(query_set), x, torch.ones_like(available), opening=opening)
+    assert [[step.query for step in chain.steps] for chain in opened] == [[2], [], [2]]

@@ -10,9 +10,9 @@ from pursuit.version import __version__
 SOURCE = Path(__file__).parent.parent / "src" / "pursuit"
 # fmt: off
 ORDER = [
-    "version", "provenance", "queries", "history", "stopping", "networks", "pursuer", "following", "chains", "vip",
-    "rows", "parquet", "augmentation", "histories", "exact", "stages", "processes", "devices", "steps", "checkpoints",
-    "logs",
+    "version", "provenance", "queries", "history", "stopping", "networks", "pursuer", "following", "chains",
+    "rows", "parquet", "augmentation", "histories", "exact", "stages", "learner", "vip", "processes", "devices",
+    "steps", "checkpoints", "logs",
     "training", "evaluation", "concepts", "saving", "session",
     "estimators", "baselines", "tasks", "figures", "progress", "demo", "reproduce", "screen", "cli", "__main__",
 ]

@@ -208,7 +208,7 @@ def test_an_interrupted_run_goes_on(
     task: str, recipe: Recipe, n_reports: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pursuit.training.CHECKPOINT_PAUSE", 0)
-    monkeypatch.setattr("pursuit.estimators.train", partial(train, checkpoint_seconds=0.0))
+    monkeypatch.setattr("pursuit.estimators.network.train", partial(train, checkpoint_seconds=0.0))
     run = Run(task, "tiny", recipe)
     whole, heard = run_it(run, tmp_path / "whole")
     assert len(heard.reports) > n_reports

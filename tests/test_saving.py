@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from pursuit.baselines import RandomOrder
 from pursuit.checkpoints import DamagedFile
 from pursuit.history import History
 from pursuit.networks import MLP, Conv, NetworkSettings, SetNetwork
 from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, QuerySet, yes_no
-from pursuit.saving import _checksum, load, save
+from pursuit.saving import _checksum, kind_of, load, save
 from pursuit.vip import VIP
 
 COLUMNS = ColumnQueries(
@@ -72,15 +73,35 @@ def test_a_standardised_model_and_a_direct_path_are_kept(tmp_path: Path) -> None
     assert torch.equal(loaded.log_posterior(history), model.log_posterior(history))
 
 
-def test_a_description_of_an_older_kind_is_read(folder: Path) -> None:
-    """Before standardised answers and thresholds there were no such entries."""
+def written_before(folder: Path, version: int) -> None:
+    """Put the description into the words of an earlier format: V-IP alone, with its network apart."""
     path = folder / "model.json"
     description = json.loads(path.read_text())
-    description["format"] = 1
-    del description["standardised"], description["network"]["direct"]
+    pursuer = description["pursuer"]
+    description["format"], description["pursuer"] = version, "VIP"
+    description["network"] = {**pursuer["network"], "shared": pursuer["shared"]}
+    description["standardised"] = pursuer["standardised"]
+    if version == 1:  # before standardised answers and direct paths
+        del description["standardised"]
+        description["network"].pop("direct", None)
     description["description_sha256"] = _checksum(description)
     path.write_text(json.dumps(description))
-    assert not load(folder)[0].standardised
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_description_of_an_older_kind_is_read(folder: Path, version: int) -> None:
+    model, _ = load(folder)
+    written_before(folder, version)
+    older, _ = load(folder)
+    assert kind_of(folder) == "VIP"
+    assert older.settings == model.settings
+    assert not older.standardised
+    assert all(torch.equal(old, new) for old, new in zip(older.parameters(), model.parameters(), strict=True))
+
+
+def test_a_pursuer_of_another_kind_is_named(folder: Path) -> None:
+    with pytest.raises(ValueError, match="holds a VIP, not a RandomOrder"):
+        load(folder, RandomOrder)
 
 
 def test_saving_again_replaces_the_model(folder: Path) -> None:
@@ -118,7 +139,7 @@ def test_one_flipped_bit_in_the_weights_is_noticed(folder: Path) -> None:
     [
         ("format", "one"),
         ("query_set", {"kind": "Unknown"}),
-        ("network", {"kind": "MLP"}),
+        ("pursuer", {"kind": "VIP"}),
         ("classes", None),
         ("query_set", 5),
     ],
@@ -168,8 +189,6 @@ def test_own_networks_cannot_be_saved(tmp_path: Path) -> None:
 
 def test_convolutions_of_the_first_format_are_told_apart_from_damage(tmp_path: Path) -> None:
     save(tmp_path / "m", VIP.build(PATCHES, ["a", "b"], Conv((4, 6), 8)))
-    path = tmp_path / "m" / "model.json"
-    description = {**json.loads(path.read_text()), "format": 1}
-    path.write_text(json.dumps({**description, "description_sha256": _checksum(description)}))
+    written_before(tmp_path / "m", 1)
     with pytest.raises(DamagedFile, match="earlier pursuit"):
         load(tmp_path / "m")

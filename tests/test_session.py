@@ -422,3 +422,24 @@ def test_a_name_is_no_number(world: Any) -> None:
     text = '{"format": 1, "told": [{"query": 3, "answer": "yes", "volunteered": false}]}'
     with pytest.raises(ValueError, match="There is no query named '3'"):
         Session.from_json(text, world.pursuer)
+
+
+class _Content(VIP):
+    """Would ask only the first query."""
+
+    def scores(self, history: History) -> torch.Tensor:
+        return super().scores(history).masked_fill(torch.arange(len(self.query_set)) > 0, -torch.inf)
+
+
+def test_a_session_ends_where_the_pursuer_would_ask_nothing_more() -> None:
+    torch.manual_seed(0)
+    query_set = ColumnQueries([yes_no(name) for name in "abc"])
+    session = Session(_Content.build(query_set, ["x", "y"], MLP((4,))).eval())
+    assert session.ask().name == "a"
+    session.tell("yes")
+    assert session.done
+    with pytest.raises(ValueError, match="finished"):
+        session.ask()
+    session.undo()
+    assert not session.done
+    assert session.ask().runners_up[0][1] == 0

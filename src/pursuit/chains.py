@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from pursuit.following import Follower, follow
 from pursuit.history import History
 from pursuit.networks.arm import has_only_dense_layers, quick_products
-from pursuit.pursuer import Pursuer, choose, plain_labels
+from pursuit.pursuer import Pursuer, choose, plain_labels, wants_more
 from pursuit.queries import QuerySet
 from pursuit.stopping import StoppingRule
 
@@ -72,7 +72,14 @@ def pursue(
             follower.keep(going)
         if len(going):
             with quick_products(is_dense):
-                chosen = choose(follower.scores(), follower.asked)
+                scores = follower.scores()
+            asks = wants_more(scores, follower.asked)
+            if not asks.all():
+                follower.keep(asks.nonzero()[:, 0])
+                goes_on[going[~asks]] = False
+                going, scores = going[asks], scores[asks]
+        if len(going):
+            chosen = choose(scores, follower.asked)
             has_answer = available[rows[going], chosen]
             follower.ask(chosen, has_answer)
             query[going], answered[going] = chosen, has_answer

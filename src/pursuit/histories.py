@@ -8,7 +8,7 @@ happened. Where it `is_static`, every step does the same operations on the same 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -22,6 +22,8 @@ from pursuit.rows import Rows, RowStream
 class Batch(NamedTuple):
     rows: Rows
     history: History
+    more: tuple[Tensor, ...] = ()
+    """What a learner is told besides, such as the rewards of what was asked: (B, ...) each."""
 
 
 class Sampler(ABC):
@@ -122,7 +124,14 @@ def _check_length(max_queries: int | None, least: int) -> None:
         raise ValueError(f"max_queries is the greatest length of a history, at least {least}, not {max_queries}.")
 
 
-HistorySettings = RandomHistories | RolledOutHistories | CarriedHistories
+class HistorySettings(Protocol):
+    """A distribution of histories, as frozen settings: those above, or a learner's own."""
+
+    @property
+    def max_queries(self) -> int | None:
+        """The greatest length of a history; None: all queries."""
+
+    def sampler(self, stream: RowStream, batch_size: int, generator: torch.Generator) -> Sampler: ...
 
 
 def random_histories(rows: Rows, k: Tensor, generator: torch.Generator) -> History:

@@ -24,7 +24,10 @@ class Pursuer(Protocol):
     def classes(self) -> Labels: ...
 
     def scores(self, history: History) -> Tensor:
-        """How much each query should come next (B, Q), the highest first; asked queries are left out by the caller."""
+        """How much each query should come next (B, Q), the highest first; asked queries are left out by the caller.
+
+        Minus infinity is for what it would not ask at all: where nothing else is left, the row's chain ends.
+        """
 
     def log_posterior(self, history: History) -> Tensor:
         """The belief about the label now: log probabilities (B, C)."""
@@ -33,6 +36,11 @@ class Pursuer(Protocol):
 def plain_labels(classes: Labels) -> list[Any]:
     """Labels as Python values, whether they are a list or a numpy array."""
     return classes.tolist() if isinstance(classes, np.ndarray) else list(classes)
+
+
+def wants_more(scores: Tensor, asked: Tensor) -> Tensor:
+    """Whether a query is left in each row that the pursuer would ask (B,)."""
+    return ((scores > -torch.inf) & ~asked).any(dim=1)
 
 
 def choose(scores: Tensor, asked: Tensor) -> Tensor:

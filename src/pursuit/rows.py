@@ -164,6 +164,11 @@ class GeneratedRows(StreamedRows):
 RowSource = Rows | StreamedRows
 
 
+def rows_in_memory(source: RowSource, most: int, seed: int = 0) -> Rows:
+    """All rows of a source that has them in memory, or `most` drawn from one that streams them."""
+    return source.draw(most, torch.Generator().manual_seed(seed)) if isinstance(source, StreamedRows) else source
+
+
 class ShuffledRows(RowStream):
     """An endless stream of rows: every pass goes through all of them in a new order."""
 

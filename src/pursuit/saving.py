@@ -1,37 +1,48 @@
-"""A trained pursuer as a folder: `model.json` says what it is and `model.safetensors` holds the weights. Never a
+"""A trained pursuer as a folder: `model.json` says what it is and `model.safetensors` holds its tensors. Never a
 pickle."""
 
 import hashlib
 import json
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 import safetensors.torch
 from safetensors import SafetensorError
+from torch import nn
 
 from pursuit.checkpoints import DamagedFile, write_whole
-from pursuit.networks import NETWORKS
+from pursuit.pursuer import Labels, Pursuer
 from pursuit.queries import KINDS, QuerySet
 from pursuit.version import __version__
 from pursuit.vip import VIP
 
-FORMAT = 2
+FORMAT = 3
 DESCRIPTION, WEIGHTS = "model.json", "model.safetensors"
 QUERY_SETS: dict[str, type[QuerySet]] = {kind.__name__: kind for kind in KINDS}
 
 
-def save(folder: str | Path, model: VIP, notes: dict[str, Any] | None = None) -> None:
+class Saveable(Pursuer, Protocol):
+    """A pursuer that is a module and says how to build it: its tensors and this are all that is saved."""
+
+    def to_config(self) -> dict[str, Any]:
+        """How to build it, as JSON values."""
+
+    @classmethod
+    def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
+        """As `to_config` says, with tensors of the right shapes for those saved."""
+
+
+def save(folder: str | Path, model: Saveable, notes: dict[str, Any] | None = None) -> None:
     """Write `model` into `folder`, with `notes` (JSON values) beside it; an older model there is replaced."""
-    if model.settings is None or type(model.settings[0]).__name__ not in NETWORKS:
-        raise ValueError("Only models made by VIP.build can be saved: the file must say how to build the networks.")
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"Only pursuers that are modules can be saved, not {type(model).__name__}.")
+    config = model.to_config()
     if type(model.query_set).__name__ not in QUERY_SETS:
         raise ValueError(f"Only query sets of these kinds can be saved: {', '.join(QUERY_SETS)}.")
     folder = Path(folder)
     if folder.is_file():
         raise ValueError(f"{folder} is a file, but a model is saved as a folder: choose another name.")
-    network, shared = model.settings
     labels = np.asarray(model.classes)
     # clone() parts tensors that a shared trunk has under two names
     weights = safetensors.torch.save(
@@ -40,11 +51,9 @@ def save(folder: str | Path, model: VIP, notes: dict[str, Any] | None = None) ->
     description = {
         "format": FORMAT,
         "pursuit": __version__,
-        "pursuer": "VIP",
+        "pursuer": {"kind": type(model).__name__, **config},
         "classes": {"dtype": labels.dtype.str, "labels": labels.tolist()},
         "query_set": {"kind": type(model.query_set).__name__, **model.query_set.to_config()},
-        "network": {"kind": type(network).__name__, "shared": shared, **asdict(network)},
-        "standardised": model.standardised,
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
         "notes": notes or {},
     }
@@ -55,10 +64,19 @@ def save(folder: str | Path, model: VIP, notes: dict[str, Any] | None = None) ->
     write_whole(folder / DESCRIPTION, text.encode())
 
 
-def load(folder: str | Path) -> tuple[VIP, dict[str, Any]]:
-    """The model in `folder` and its notes; raises FileNotFoundError or DamagedFile with what is wrong."""
+def kind_of(folder: str | Path) -> str:
+    """The name of the pursuer's class in `folder`."""
+    return str(_read_description(Path(folder)).get("pursuer", {}).get("kind"))
+
+
+def load(folder: str | Path, kind: type[Any] = VIP) -> tuple[Any, dict[str, Any]]:
+    """The model in `folder`, a pursuer of this kind, and its notes; raises FileNotFoundError or DamagedFile with what
+    is wrong."""
     folder = Path(folder)
     description = _read_description(folder)
+    found = description.get("pursuer", {}).get("kind")
+    if found != kind.__name__:
+        raise ValueError(f"{folder} holds a {found}, not a {kind.__name__}: load it with the estimator it was made by.")
     try:
         weights = (folder / WEIGHTS).read_bytes()
     except FileNotFoundError:
@@ -71,7 +89,7 @@ def load(folder: str | Path) -> tuple[VIP, dict[str, Any]]:
             " again, or train again."
         )
     try:
-        model = _build(description)
+        model = _build(description, kind)
         model.load_state_dict(safetensors.torch.load(weights))
         notes = description["notes"]
     except (KeyError, TypeError, AttributeError, ValueError, RuntimeError, SafetensorError) as error:
@@ -117,7 +135,19 @@ def _read_description(folder: Path) -> dict[str, Any]:
             f"{folder / DESCRIPTION} is damaged: its checksum does not fit. Copy the whole folder "
             "again, or train again."
         )
-    return description
+    return description if version == FORMAT else _upgraded(description)
+
+
+def _upgraded(description: dict[str, Any]) -> dict[str, Any]:
+    """What an earlier version wrote, in the words of this one: there was V-IP alone, and its settings lay apart."""
+    network = dict(description.get("network", {}))
+    pursuer = {
+        "kind": "VIP",
+        "shared": network.pop("shared", False),
+        "network": network,
+        "standardised": description.get("standardised", False),
+    }
+    return {**description, "pursuer": pursuer}
 
 
 def _checksum(description: dict[str, Any]) -> str:
@@ -132,13 +162,9 @@ def remove(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def _build(description: dict[str, Any]) -> VIP:
-    query_set = dict(description["query_set"])
-    network: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in description["network"].items()
-    }
+def _build(description: dict[str, Any], kind: type[Any]) -> Any:
+    query_set, pursuer = dict(description["query_set"]), dict(description["pursuer"])
     queries = QUERY_SETS[query_set.pop("kind")].from_config(query_set)
-    kind, shared = network.pop("kind"), network.pop("shared")
     classes = np.array(description["classes"]["labels"], dtype=np.dtype(description["classes"]["dtype"]))
-    standardised = description.get("standardised", False)  # which older folders do not say
-    return VIP.build(queries, classes, NETWORKS[kind](**network), shared, standardised=standardised)
+    del pursuer["kind"]
+    return kind.from_config(queries, classes, pursuer)

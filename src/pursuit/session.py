@@ -11,7 +11,7 @@ from torch import Tensor
 from pursuit.chains import Chain, Step
 from pursuit.following import Follower, follow
 from pursuit.history import History
-from pursuit.pursuer import Pursuer, choose, plain_labels
+from pursuit.pursuer import Pursuer, choose, plain_labels, wants_more
 from pursuit.stopping import StoppingRule
 
 
@@ -56,6 +56,7 @@ class Session:
         self.pursuer, self.stop = pursuer, stop
         self._entries: dict[int, _Entry] = {}  # by query, in the order they were told
         self._question: Question | None = None  # asked, and not answered yet
+        self._scores: Tensor | None = None  # (1, Q) of what may come next, once somebody wanted to know
         self._x = pursuer.query_set.blank()
         self._follower: Follower | None = None  # of all entries; None once one of them was taken back
         self._standings: list[_Standing] = []  # before anything, then after each entry
@@ -67,8 +68,10 @@ class Session:
 
     @property
     def done(self) -> bool:
-        """Whether the stopping rule is content, or everything was asked."""
-        return self._standings[-1].enough or len(self._entries) == len(self.pursuer.query_set)
+        """Whether the stopping rule is content, everything was asked, or the pursuer would ask nothing more."""
+        if self._standings[-1].enough or len(self._entries) == len(self.pursuer.query_set):
+            return True
+        return not bool(wants_more(self._ahead(), self._followed().asked))
 
     @property
     def posterior(self) -> dict[Any, float]:
@@ -92,7 +95,7 @@ class Session:
                 "with undo() to go on."
             )
         follower, queries = self._followed(), self.pursuer.query_set.queries
-        scores, asked = follower.scores(), follower.asked
+        scores, asked = self._ahead(), follower.asked
         chosen = int(choose(scores, asked))
         shares = scores[0].masked_fill(asked[0], -torch.inf).softmax(dim=0)
         best = zip(*(part.tolist() for part in shares.topk(min(4, len(shares)))), strict=True)
@@ -127,7 +130,7 @@ class Session:
             raise ValueError("There is nothing to take back yet.")
         self._entries.popitem()
         self._standings.pop()
-        self._question = self._follower = None
+        self._question = self._follower = self._scores = None
 
     def change(self, query: str, answer: Any) -> None:
         """Correct an answer given before (None: unknown after all); the other answers stay."""
@@ -141,6 +144,7 @@ class Session:
         self._entries = {entry.query: entry for entry in entries[:place]}
         del self._standings[place + 1 :]
         self._follower = None
+        self._scores = None
         for entry in (replace(entries[place], answer=answer), *entries[place + 1 :]):
             self._add(entry)
 
@@ -209,7 +213,7 @@ class Session:
         """One entry more; an answer that cannot be taken raises ValueError before anything is changed."""
         self._show(self._followed(), entry)
         self._entries[entry.query] = entry
-        self._question = None
+        self._question = self._scores = None
         self._stand(entry)
 
     @torch.no_grad()
@@ -223,6 +227,12 @@ class Session:
                 self._show(follower, entry)
             self._follower = follower
         return self._follower
+
+    @torch.no_grad()
+    def _ahead(self) -> Tensor:
+        if self._scores is None:
+            self._scores = self._followed().scores()
+        return self._scores
 
     @torch.no_grad()
     def _show(self, follower: Follower, entry: _Entry) -> None:

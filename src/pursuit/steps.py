@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from pursuit.histories import Batch, Sampler
+from pursuit.learner import Learner
 from pursuit.stages import Stage
-from pursuit.vip import VIP
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -38,7 +38,7 @@ class TrainingStep:
     def __init__(
         self,
         fabric: "Fabric",
-        model: VIP,
+        model: Learner,
         module: Any,
         stage: Stage,
         sampler: Sampler,
@@ -93,10 +93,7 @@ class TrainingStep:
         self.pull.fill_(1 - min(self.stage.average, (1 + step) / (10 + step)))
 
     def _work(self) -> None:
-        rows, history = self.draw()
-        loss, query = self.objective(
-            history.x, history.known, history.asked, rows.available, rows.y, self.tau, self.stage.label_smoothing
-        )
+        loss, query = self.objective(*inputs(self.draw(), self.tau, self.stage.label_smoothing))
         self.fabric.backward(loss)
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -132,9 +129,9 @@ class TrainingStep:
         assert self._recorder
         plain, compiled = self.objective, torch.compile(self.model.forward, dynamic=False)
 
-        def objective(*inputs: Any) -> tuple[Tensor, Tensor]:
+        def objective(*given: Any) -> tuple[Tensor, Tensor]:
             with self.fabric.autocast():
-                return compiled(*inputs)
+                return compiled(*given)
 
         self.objective = objective
         try:
@@ -147,6 +144,12 @@ class TrainingStep:
             self._recorder.run(self._work)
         else:
             self._recorder.forget()
+
+
+def inputs(batch: Batch, tau: Tensor | float, label_smoothing: float = 0.0) -> tuple[Any, ...]:
+    """What a learner's objective is called with."""
+    rows, history, more = batch
+    return history.x, history.known, history.asked, rows.available, rows.y, tau, label_smoothing, *more
 
 
 class _Recorder:

@@ -15,13 +15,13 @@ from pursuit.augmentation import AugmentedRows
 from pursuit.chains import BATCH_ROWS
 from pursuit.checkpoints import load_checkpoint, remove_checkpoints, save_checkpoint
 from pursuit.devices import fast_convolutions, find_device, launched, n_processes, own_randomness
-from pursuit.histories import rolled_out_histories
+from pursuit.histories import Batch, rolled_out_histories
+from pursuit.learner import Learner
 from pursuit.logs import LogKind, check_log, open_log
 from pursuit.networks.arm import has_only_dense_layers, quick_products
 from pursuit.rows import Rows, RowSource
 from pursuit.stages import Stage
-from pursuit.steps import TrainingStep
-from pursuit.vip import VIP
+from pursuit.steps import TrainingStep, inputs
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -62,7 +62,7 @@ class EarlyStopping:
 
 
 def train(
-    model: VIP,
+    model: Learner,
     rows: RowSource,
     stages: list[Stage],
     *,
@@ -144,7 +144,7 @@ class _Trainer:
     def __init__(
         self,
         fabric: "Fabric",
-        model: VIP,
+        model: Learner,
         rows: RowSource,
         stages: list[Stage],
         seed: int,
@@ -174,6 +174,7 @@ class _Trainer:
         """Make ready for the first step of a stage."""
         self.stage, self.step = stage, 0
         settings = self.stages[stage]
+        self.model.begin(settings)
         stream = AugmentedRows(self.stream, settings.augment, self.generator) if settings.augment else self.stream
         sampler = settings.histories.sampler(stream, settings.batch_size // self.fabric.world_size, self.generator)
         parameters: list[Tensor] = [p for p in self.model.parameters() if p.requires_grad]
@@ -270,7 +271,7 @@ class _Trainer:
             rows = held_out.take(part)
             history = rolled_out_histories(rows, k[part], self.model)
             with self.fabric.autocast():
-                loss, _ = self.model(history.x, history.known, history.asked, rows.available, rows.y, settings.tau[1])
+                loss, _ = self.model(*inputs(Batch(rows, history), settings.tau[1]))
             total += torch.stack([loss * len(part), torch.full_like(loss, len(part))])
         loss_sum, n_rows = self._mean(total).tolist()
         return loss_sum / n_rows
@@ -297,9 +298,9 @@ class _Trainer:
         sampler = self.training_step.sampler
         for _ in range(min(REFRESH_STEPS, max(10, self.step))):  # a short stage needs no longer refreshment
             sampler.prepare()
-            rows, history = self.training_step.draw()
+            batch = self.training_step.draw()
             with self.fabric.autocast():
-                _, query = self.model(history.x, history.known, history.asked, rows.available, rows.y, 1.0)
+                _, query = self.model(*inputs(batch, 1.0))
             sampler.advance(query)
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum

@@ -13,7 +13,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pursuit import MLP, Stage, VIPClassifier, estimators, training
+from pursuit import MLP, Stage, VIPClassifier, training
 from pursuit.parquet import ParquetRows
 from pursuit.queries import ColumnQueries, Number, WordQueries
 from pursuit.rows import Rows
@@ -234,7 +234,7 @@ def test_training_that_stopped_goes_on_with_the_same_rows(patients: Path, tmp_pa
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "CHECKPOINT_PAUSE", 0)
-        patch.setattr(estimators, "train", partial(training.train, checkpoint_seconds=0))
+        patch.setattr("pursuit.estimators.network.train", partial(training.train, checkpoint_seconds=0))
         with pytest.raises(Stopped):
             VIPClassifier(**plan).fit(source, folder=tmp_path / "run", on_report=stop)
     assert any((tmp_path / "run" / "checkpoints").glob("checkpoint-*"))

@@ -1,5 +1,43 @@
-"""Rivals of V-IP: one file a method, each a pursuer."""
+"""Rivals of V-IP: one file a method, each a pursuer with an estimator around it. What several share is in `shared`."""
 
-from pursuit.baselines.random_order import RandomOrder
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-__all__ = ["RandomOrder"]
+from pursuit import saving
+from pursuit.baselines.random_order import RandomOrder, RandomOrderClassifier
+from pursuit.estimators import PursuitClassifier, VIPClassifier
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to ask and to believe, by the name it has in the program."""
+
+    name: str
+    title: str
+    """As figures and tables have it."""
+    estimator: type[PursuitClassifier]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the estimator that make it this method."""
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("vip", "V-IP", VIPClassifier),
+        Method("random", "random order", RandomOrderClassifier),
+    )
+}
+
+
+def load_classifier(folder: str | Path) -> PursuitClassifier:
+    """The classifier that any of the methods saved in `folder`."""
+    kind = saving.kind_of(folder)
+    estimators = {method.estimator.kind.__name__: method.estimator for method in METHODS.values()}
+    if kind not in estimators:
+        raise ValueError(f"{folder} holds a {kind}, which no method here knows: {', '.join(METHODS)}.")
+    return estimators[kind].load(folder)
+
+
+__all__ = ["METHODS", "Method", "RandomOrder", "RandomOrderClassifier", "load_classifier"]

@@ -13,9 +13,10 @@ import typer
 from rich.table import Column, Table
 
 import pursuit
+from pursuit.baselines import load_classifier
 from pursuit.demo import draw_chain, run_demo
 from pursuit.devices import find_device
-from pursuit.estimators import VIPClassifier, default_stages
+from pursuit.estimators import PursuitClassifier, VIPClassifier, default_stages
 from pursuit.processes import is_first
 from pursuit.progress import training_bar
 from pursuit.rows import StreamedRows
@@ -223,7 +224,7 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Measure accuracy against number of queries, and at a stopping rule."""
-    classifier = VIPClassifier.load(model)
+    classifier = load_classifier(model)
     classifier.device = device
     if max_queries is not None:
         classifier.max_queries = max_queries
@@ -251,7 +252,7 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Show the chains of questions and answers that lead to predictions: as text, JSON or a figure."""
-    classifier = VIPClassifier.load(model)
+    classifier = load_classifier(model)
     rows = _data_of(classifier, data, target, missing)
     wanted = row if row else list(range(min(3, len(rows.X))))
     beyond = [number for number in wanted if not 0 <= number < len(rows.X)]
@@ -283,7 +284,7 @@ class _Measured(NamedTuple):
     opening: np.ndarray | None = None
 
 
-def _data_of(classifier: VIPClassifier, data: str, target: str | None, missing: list[str] | None) -> _Measured:
+def _data_of(classifier: PursuitClassifier, data: str, target: str | None, missing: list[str] | None) -> _Measured:
     """The rows of `data` that the model has not learnt from; labels may be absent from a file."""
     trained = classifier.notes_.get("task", {})
     names = [query.name for query in classifier.model_.query_set.queries]

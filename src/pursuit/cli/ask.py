@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from pursuit.baselines import load_classifier
 from pursuit.checkpoints import write_whole
 from pursuit.cli.app import AsJson, Model, Stop
-from pursuit.estimators import VIPClassifier
 from pursuit.screen import err, escaped, out, print_json
 from pursuit.session import Session
 
@@ -30,7 +30,7 @@ def ask(
     """Ask a person in the terminal until the model is sure."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  lets people edit what they type
-    classifier = VIPClassifier.load(model)
+    classifier = load_classifier(model)
     session = classifier.session(stop)
     if session_file and (session_file.is_dir() or not session_file.parent.is_dir()):
         raise ValueError(f"The session cannot be kept in {session_file}: give a file in a folder that exists.")

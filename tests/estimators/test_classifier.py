@@ -1,5 +1,6 @@
 """`VIPClassifier`: scikit-learn's contract, bad input, and what it learns on small tables."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from pursuit import Budget, Confidence, PatchQueries, VIPClassifier, estimators
+from pursuit import Budget, Confidence, PatchQueries, VIPClassifier
 from pursuit.estimators import default_stages
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, WordQueries, yes_no
@@ -331,7 +332,7 @@ def test_patients_drawn_while_training_are_learnt_from() -> None:
 
 
 def test_drawn_patients_are_held_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimators, "HELD_OUT_MOST", 300)
+    monkeypatch.setattr("pursuit.estimators.network.HELD_OUT_MOST", 300)
     reports: list[Any] = []
     held = drawing(held_out=0.1, stages=[Stage(2, batch_size=32)]).fit(PATIENTS, on_report=reports.append)
     assert all(report.held_out_loss is not None for report in reports)
@@ -344,8 +345,7 @@ def test_training_on_drawn_patients_goes_on(tmp_path: Path, monkeypatch: pytest.
         if report.step == 60:
             raise KeyboardInterrupt
 
-    always = {"checkpoint_seconds": 0.0}
-    monkeypatch.setattr(estimators, "train", lambda *given, **options: train(*given, **options, **always))
+    monkeypatch.setattr("pursuit.estimators.network.train", partial(train, checkpoint_seconds=0.0))
     monkeypatch.setattr("pursuit.training.CHECKPOINT_PAUSE", 0)
     whole = drawing().fit(PATIENTS, folder=tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):

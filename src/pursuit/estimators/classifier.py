@@ -1,51 +1,48 @@
-"""`VIPClassifier`: V-IP in scikit-learn's manner."""
+"""What all estimators share, in scikit-learn's manner: reading rows, asking, explaining, measuring, saving."""
 
-import json
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from pursuit import saving
 from pursuit.chains import Chains, explain, pursue_in_batches
-from pursuit.checkpoints import write_whole
-from pursuit.devices import n_processes
 from pursuit.evaluation import Evaluation, evaluate
-from pursuit.histories import CarriedHistories
-from pursuit.networks import NetworkSettings
-from pursuit.processes import is_first
+from pursuit.logs import LogKind
 from pursuit.queries import Answers, ColumnQueries, QuerySet, WordQueries
 from pursuit.rows import Rows, RowSource, StreamedRows
 from pursuit.session import Session
-from pursuit.stages import Stage
 from pursuit.stopping import Budget, Confidence, StoppingRule, parse_stop
-from pursuit.training import HELD_OUT_MOST, EarlyStopping, Report, check_plan, train
-from pursuit.vip import VIP
+from pursuit.training import Report
 
 DEFAULT_STOP = Confidence(0.99)
-DEFAULT_STEPS = 1000
-DEFAULT_PASSES = 20
-STANDARD_ROWS = 20_000
-"""How many of the rows that are not in memory show what answers are usual."""
-CHAIN_QUERIES = 20
-"""How far chains are carried in training by default; random histories cover what lies beyond."""
 
 
-class CannotResume(ValueError):
-    """A folder holds a run of other settings or data, or what it holds is damaged."""
+@dataclass(frozen=True)
+class Fit:
+    """What is known of a fit besides its rows: how it is seeded, watched and written down."""
+
+    seed: int
+    folder: Path | None = None
+    resume: bool = False
+    log: LogKind = "csv"
+    on_report: Callable[[Report], None] | None = None
 
 
-class VIPClassifier(ClassifierMixin, BaseEstimator):
+class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
     """A classifier that asks for one answer after the other until it is sure, and explains itself by them.
+
+    A subclass says in `_learn` how a pursuer comes from rows, and in `kind` what its class is.
 
     Parameters
     ----------
@@ -55,31 +52,20 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default `Confidence(0.99)`.
     max_queries : int, optional
         The most queries ever asked of a row. By default all of them.
-    network : NetworkSettings, optional
-        `MLP`, `Conv` or `SetNetwork` with its sizes. By default one that suits the query set.
-    shared : bool
-        Whether querier and classifier share a trunk.
-    standardise : bool
-        Whether networks see answers relative to what is usual, which helps where nearly all answers are no, as with
-        words. For columns, words and concepts only.
-    stages : list of Stage, optional
-        The training plan. By default one stage of carried histories, long enough for the number of rows.
-    held_out : float
-        Share of the rows to hold out for early stopping. By default none: training goes on to the end of its plan.
     random_state : int, RandomState or None
         Seed; the same number gives the same model on the same machine.
     device : str
         Where to train and evaluate: "cpu", "cuda" or "auto".
-    devices : int
-        How many devices of that kind, or processes on a CPU, train together; each but the first runs the program again
-        up to `fit`. A program started by torchrun has as many as torchrun started.
 
     Attributes
     ----------
     classes_ : labels, in the order of all posteriors.
-    model_ : the trained `VIP`, a pursuer.
+    model_ : the pursuer that was learnt.
     has_opening_ : whether it learnt from rows that open with answers given unasked.
     """
+
+    kind: ClassVar[type[Any]]
+    """The class of the pursuer."""
 
     def __init__(
         self,
@@ -87,26 +73,14 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         *,
         stop: StoppingRule | str | None = None,
         max_queries: int | None = None,
-        network: NetworkSettings | None = None,
-        shared: bool = False,
-        standardise: bool = False,
-        stages: list[Stage] | None = None,
-        held_out: float = 0.0,
         random_state: Any = None,
         device: str = "cpu",
-        devices: int = 1,
     ):
         self.query_set = query_set
         self.stop = stop
         self.max_queries = max_queries
-        self.network = network
-        self.shared = shared
-        self.standardise = standardise
-        self.stages = stages
-        self.held_out = held_out
         self.random_state = random_state
         self.device = device
-        self.devices = devices
 
     def fit(
         self,
@@ -118,7 +92,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         resume: bool = False,
         log: Any = "csv",
         on_report: Callable[[Report], None] | None = None,
-    ) -> "VIPClassifier":
+    ) -> Self:
         """Learn what to ask and what to believe from rows X with labels y, or from X that brings both along: rows
         streamed from files (`ParquetRows`) or drawn by a rule (`GeneratedRows`).
 
@@ -128,8 +102,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         self.stopping_rule()  # a wrong rule is better told before training than after
         if self.max_queries is not None and self.max_queries < 1:
             raise ValueError(f"max_queries is the most queries asked of a row, at least 1, not {self.max_queries}.")
-        if not 0 <= self.held_out < 1:
-            raise ValueError(f"held_out is a share of the rows, at least 0 and below 1, not {self.held_out}.")
+        self._check_settings()
         query_set, rows = self._training_rows(X, y, opening)
         if len(self.classes_) < 2:
             raise ValueError(
@@ -137,41 +110,19 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
                 "apart. At least two are needed."
             )
         seed = int(check_random_state(self.random_state).randint(2**31))
-        kept, early_stopping = self._split(rows, seed)
-        stages = self.stages if self.stages is not None else default_stages(len(kept), len(query_set), self.max_queries)
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]):  # whatever is drawn without a generator
             torch.default_generator.manual_seed(seed)
-            prior = kept.prior(len(self.classes_))
-            model = VIP.build(query_set, self.classes_, self.network, self.shared, prior, self.standardise)
-        if self.standardise:
-            sample = (
-                kept.draw(STANDARD_ROWS, torch.Generator().manual_seed(seed))
-                if isinstance(kept, StreamedRows)
-                else kept
-            )
-            model.standardise(sample.x, sample.available)
-        check_plan(stages, self.device, log, n_processes(self.devices))
-        self._warn_if_nothing_will_be_asked(model)
-        run = Path(folder) if folder is not None else None
-        if run is not None and is_first():
-            _claim(
-                run, {"model": repr(model), "stages": repr(stages), "seed": seed, "rows": kept.fingerprint()}, resume
-            )
-        train(
-            model,
-            kept,
-            stages,
-            seed=seed,
-            device=self.device,
-            devices=self.devices,
-            early_stopping=early_stopping,
-            folder=run,
-            resume=resume,
-            log=log,
-            on_report=on_report,
-        )
-        self.model_ = model
+            fit = Fit(seed, None if folder is None else Path(folder), resume, log, on_report)
+            self.model_ = self._learn(query_set, rows, fit)
         return self
+
+    def _check_settings(self) -> None:
+        """Raise ValueError for settings that are wrong whatever the data."""
+        return
+
+    @abstractmethod
+    def _learn(self, query_set: QuerySet, rows: RowSource, fit: Fit) -> Any:
+        """A pursuer of the class `kind` that learnt from these rows; its classes are `classes_`."""
 
     def predict_proba(self, X: Any, *, opening: Any = None) -> np.ndarray:
         """The belief about every class once enough was asked of each row: (N, C)."""
@@ -231,19 +182,23 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         )
 
     @classmethod
-    def load(cls, folder: str | Path) -> "VIPClassifier":
+    def load(cls, folder: str | Path) -> Self:
         """The classifier that `save` wrote; it predicts as before; its training plan is the default."""
-        model, notes = saving.load(folder)
+        model, notes = saving.load(folder, cls.kind)
         kept = notes.get("estimator", {})
-        network, shared = model.settings or (None, False)
         asking = {"stop": kept.get("stop"), "max_queries": kept.get("max_queries")}
-        classifier = cls(model.query_set, network=network, shared=shared, standardise=model.standardised, **asking)
+        classifier = cls(model.query_set, **asking, **cls._settings_of(model))
         classifier.model_, classifier.classes_, classifier.notes_ = model, np.asarray(model.classes), notes
         classifier.has_opening_ = kept.get("has_opening", False)
         classifier.n_features_in_ = kept.get("n_features", len(model.query_set))
         if kept.get("feature_names"):
             classifier.feature_names_in_ = np.array(kept["feature_names"], dtype=object)
         return classifier
+
+    @classmethod
+    def _settings_of(cls, model: Any) -> dict[str, Any]:
+        """The parameters that a loaded pursuer tells of."""
+        return {}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -281,7 +236,7 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
     def _labels(self, X: Any, y: Any) -> np.ndarray:
         if y is None:
             raise ValueError(
-                "VIPClassifier requires y to be passed, but the target y is None: give a label for every row."
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give a label for every row."
             )
         if isinstance(y, pd.Series) and isinstance(y.dtype, pd.BooleanDtype) and not y.hasnans:
             y = y.to_numpy(dtype=bool)  # which scikit-learn would make numbers
@@ -292,15 +247,15 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         return y
 
-    def _warn_if_nothing_will_be_asked(self, model: VIP) -> None:
+    def _warn_if_nothing_will_be_asked(self, prior: torch.Tensor) -> None:
         rule, nothing = self.stopping_rule(), torch.zeros(1)
-        stops, _ = rule.step(rule.start(1), model.log_prior[None], nothing, nothing)
+        stops, _ = rule.step(rule.start(1), prior.log()[None], nothing, nothing)
         if stops:
-            share, most = model.log_prior.exp().max(dim=0)
+            share, most = prior.max(dim=0)
             warnings.warn(
                 f"The stopping rule {rule} is content before anything is asked: '{self.classes_[int(most)]}' makes up "
                 f"{share:.1%} of the labels. Choose a higher confidence, or a rule such as stability=0.001.",
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _answers(self, X: Any) -> Answers:
@@ -336,24 +291,6 @@ class VIPClassifier(ClassifierMixin, BaseEstimator):
     def _opening(self, opening: Any, n_rows: int) -> torch.Tensor | None:
         return _as_opening(opening, (n_rows, len(self.model_.query_set)))
 
-    def _split(self, rows: RowSource, seed: int) -> tuple[RowSource, EarlyStopping | None]:
-        if not self.held_out:
-            return rows, None
-        if isinstance(rows, StreamedRows):
-            others, held_out = rows.hold_out(self.held_out, HELD_OUT_MOST, seed + 1)
-            return others, EarlyStopping(held_out)
-        kept, held_out = train_test_split(np.arange(len(rows)), test_size=self.held_out, random_state=seed)
-        return rows.take(torch.from_numpy(kept)), EarlyStopping(rows.take(torch.from_numpy(held_out)))
-
-
-def default_stages(n_rows: int, n_queries: int, max_queries: int | None = None) -> list[Stage]:
-    """One stage that suits the size of the data: small tables are seen often, large ones a few times in larger
-    batches."""
-    batch_size = 128 if n_rows < 20_000 else 512
-    epochs = max(DEFAULT_STEPS * batch_size / n_rows, DEFAULT_PASSES)
-    longest = max(1, min(n_queries, n_queries if max_queries is None else max_queries, CHAIN_QUERIES))
-    return [Stage(epochs, CarriedHistories(longest), batch_size=batch_size)]
-
 
 def _as_rule(stop: StoppingRule | str) -> StoppingRule:
     rule = parse_stop(stop) if isinstance(stop, str) else stop
@@ -374,25 +311,3 @@ def _as_opening(opening: Any, shape: tuple[int, int]) -> torch.Tensor | None:
             f"not {tuple(opened.shape)}."
         )
     return opened
-
-
-def _claim(folder: Path, run: dict[str, Any], resume: bool) -> None:
-    """Write down what is trained in `folder`, or, to resume, make sure that it is the same."""
-    path = folder / "run.json"
-    if resume and path.exists():
-        try:
-            before = json.loads(path.read_text())
-        except ValueError:
-            raise CannotResume(
-                f"{path} is damaged, so this run cannot be resumed: start anew in another folder."
-            ) from None
-        changed = [key for key in run if before.get(key) != run[key]]
-        if changed:
-            raise CannotResume(
-                f"{folder} holds a run with other {' and '.join(changed)}, so it cannot be resumed with these. "
-                "Give the settings and data it was started with, or start anew in another folder."
-            )
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    saving.remove(folder)  # a model of an earlier run would not belong to this one
-    write_whole(path, json.dumps(run, indent=1).encode())
