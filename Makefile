@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_WAIT_POLICY := PASSIVE
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup demo test test-slow lint format types bench bench-speed bench-gpu clean
+.PHONY: help setup demo test test-slow lint format types bench bench-speed bench-gpu bench-methods clean
 
 help:
 	@echo "make demo       train on two built-in tasks, print accuracy against queries, draw figures into demo/"
@@ -16,6 +16,7 @@ help:
 	@echo "make bench      measure the figures of the README, and speed"
 	@echo "make bench-speed  only speed: beside a plain implementation, and how time and memory grow"
 	@echo "make bench-gpu  measure training on an NVIDIA GPU"
+	@echo "make bench-methods  compare V-IP with its rivals"
 	@echo "make setup      only make the environment in $(VENV)"
 
 # Installed anew whenever the list of dependencies changes.
@@ -60,6 +61,11 @@ bench-speed: setup
 bench-gpu: setup
 	$(BIN)/python benchmarks/gpu.py
 	$(BIN)/python benchmarks/summary.py
+
+# One thread: the networks are small, and the times of all methods are then comparable.
+bench-methods: setup
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/methods.py
+	$(BIN)/python benchmarks/g_ip.py
 
 clean:
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build

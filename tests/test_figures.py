@@ -182,6 +182,16 @@ def test_many_methods_with_long_names_fit() -> None:
     assert_nothing_cut_off(accuracy_curve(curves, stops=dict.fromkeys(curves, (1.0, 0.5)), all_answers=0.9))
 
 
+def test_many_curves_differ_in_more_than_colour_and_share_the_entry_of_their_stops() -> None:
+    curves = {f"method {i}": [[0.1, 0.5, 0.6], [0.2, 0.4, 0.7]] for i in range(14)}
+    figure = accuracy_curve(curves, stops=dict.fromkeys(curves, (1.0, 0.5)), all_answers=0.9)
+    lines = [line for line in figure.axes[0].get_lines() if str(line.get_label()).startswith("method")]
+    assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == 14  # apart even without colour
+    assert legend_texts(figure) == [*curves, "where its rule stops", "all answers:\n90.0% right"]
+    assert sum(line.get_marker() == "*" for line in figure.axes[0].get_lines()) == 15
+    assert_nothing_cut_off(figure)
+
+
 def test_curves_that_cannot_be_drawn_are_told() -> None:
     with pytest.raises(ValueError, match="no curves"):
         accuracy_curve({})

@@ -6,9 +6,9 @@ imported when something is drawn, and never through pyplot, so no display is nee
 
 import io
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -30,6 +30,8 @@ Curve = Evaluation | Sequence[float] | Sequence[Sequence[float]] | np.ndarray
 # The palette of Okabe and Ito, which colour-blind people can tell apart.
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#B8588F", "#E69F00", "#56B4E9"
 COLOURS, LINES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY), ("-", "-.", ":")
+MARKS = ("o", "s", "^", "D", "v", "P", "X")
+"""One more than colours, so that each pair comes up late again."""
 INK, GREY, PALE, FAINT = "#222222", "#767676", "#C3C8CE", "#E4E7EA"
 YES_COLOUR, NO_COLOUR, UNKNOWN_COLOUR, OTHER_COLOUR = "#007A59", "#C04A00", GREY, "#14306B"
 UNSEEN, UNSEEN_HATCH = "#9DBDE3", "#6C97CC"
@@ -46,6 +48,8 @@ QUESTION_WIDTH, ANSWER_WIDTH, CLASS_WIDTH = 52, 24, 28
 """Characters in a line of a question, an answer and the name of a class."""
 PICTURE_WIDTH = 2.4
 """Inches of a picture beside a chain."""
+FEW_CURVES = 3
+"""Up to so many curves have dots at every number of queries, and stops with an entry each in the legend."""
 CHARACTER = 0.073
 """Inches that a character of the usual size takes, generously."""
 
@@ -60,7 +64,8 @@ def accuracy_curve(
     """Accuracy against number of queries, a line a method; several seeds are a mean within a standard deviation.
 
     `stops` has the (mean queries, accuracy) of a method's stopping rule, and `all_answers` the accuracy when
-    everything is known. An `Evaluation` brings its own stop, and the only one its accuracy with all answers.
+    everything is known. An `Evaluation` brings its own stop, and the only one its accuracy with all answers. Of many
+    curves each has a mark of its own besides its colour, and one entry of the legend stands for all stops.
     """
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
@@ -72,10 +77,14 @@ def accuracy_curve(
         raise ValueError(f"There is no curve for the stops of {stray}." if curves else "There are no curves to draw.")
     if all_answers is None and len(curves) == len(measured) == 1:
         all_answers = next(iter(measured.values())).accuracy_all_answers
-    figure = _figure(7.4, max(4.2, 0.4 * len(curves) + 0.45 * len(points) + 0.9), title)  # room for the legend
+    are_few = len(curves) <= FEW_CURVES
+    height = 0.4 * len(curves) + 0.45 * len(points) + 0.9 if are_few else 0.27 * _n_lines(curves) + 1.3
+    figure = _figure(7.4 if are_few else 8.6, max(4.2 if are_few else 5.0, height), title)  # room for the legend
     axes = figure.add_subplot()
     for i, (name, curve) in enumerate(curves.items()):
-        _draw_curve(axes, name, _seeds(name, curve), points.get(name), i)
+        _draw_curve(axes, name, _seeds(name, curve), points.get(name), i, are_few)
+    if points and not are_few:
+        axes.plot([], [], "*", color="white", mec=INK, markersize=12, label="where its rule stops")
     if all_answers is not None:
         label = f"all answers:\n{all_answers:.1%} right"
         axes.axhline(all_answers, color=INK, linestyle="--", linewidth=1.2, label=label)
@@ -84,7 +93,8 @@ def accuracy_curve(
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
     axes.grid(color=FAINT, linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=10, labelspacing=0.8)
+    spacing = {"labelspacing": 0.8} if are_few else {"labelspacing": 0.5, "handlelength": 3.2}
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=10, **spacing)
     return _save(figure, path)
 
 
@@ -177,17 +187,34 @@ def answer_chain(
     return _save(figure, path)
 
 
-def _draw_curve(axes: "Axes", name: str, seeds: np.ndarray, stop: tuple[float, float] | None, place: int) -> None:
+def _draw_curve(
+    axes: "Axes", name: str, seeds: np.ndarray, stop: tuple[float, float] | None, place: int, are_few: bool
+) -> None:
     """The line of one method, from the curves of its seeds (S, T + 1), and the point where it stops."""
     mean, deviation, n = seeds.mean(axis=0), seeds.std(axis=0), np.arange(seeds.shape[1])
     colour, line = COLOURS[place % len(COLOURS)], LINES[place // len(COLOURS) % len(LINES)]
-    label, marker = _plain("\n".join(textwrap.wrap(name, CLASS_WIDTH))), "o" if len(n) <= 30 else None
-    axes.plot(n, mean, line, color=colour, label=label, marker=marker, markersize=3.5, linewidth=1.8)
+    style: dict[str, Any] = {"marker": "o" if len(n) <= 30 else None, "markersize": 3.5}
+    if not are_few:
+        # A few marks a line, at other places for each, so that they do not lie upon each other.
+        every = max(1, len(n) // 6)
+        style = {
+            "marker": MARKS[place % len(MARKS)],
+            "markersize": 5.5,
+            "markevery": (place * every // 7 % every, every),
+        }
+    label = _plain("\n".join(textwrap.wrap(name, CLASS_WIDTH)))
+    axes.plot(n, mean, line, color=colour, label=label, linewidth=1.8 if are_few else 1.5, **style)
     if len(seeds) > 1:
-        axes.fill_between(n, mean - deviation, mean + deviation, color=colour, alpha=0.18, linewidth=0)
+        alpha = 0.18 if are_few else 0.12
+        axes.fill_between(n, mean - deviation, mean + deviation, color=colour, alpha=alpha, linewidth=0)
     if stop:
-        label = f"stops: {stop[0]:.1f} queries,\n{stop[1]:.1%} right"
-        axes.plot(*stop, "*", color=colour, mec=INK, markersize=14, zorder=5, label=label)
+        label = f"stops: {stop[0]:.1f} queries,\n{stop[1]:.1%} right" if are_few else "_"
+        axes.plot(*stop, "*", color=colour, mec=INK, markersize=14 if are_few else 11, zorder=5, label=label)
+
+
+def _n_lines(names: Iterable[str]) -> int:
+    """How many lines a legend of these names has."""
+    return sum(max(1, len(textwrap.wrap(name, CLASS_WIDTH))) for name in names)
 
 
 def _draw_patches(axes: "Axes", chain: Chain, query_set: PatchQueries, x: Tensor, n: int) -> None:

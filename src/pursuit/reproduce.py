@@ -18,7 +18,7 @@ import numpy as np
 from pursuit.baselines import RandomOrder
 from pursuit.checkpoints import write_whole
 from pursuit.demo import draw_chain
-from pursuit.estimators import CannotResume, VIPClassifier
+from pursuit.estimators import CannotResume, PursuitClassifier, VIPClassifier
 from pursuit.evaluation import evaluate, wilson_interval
 from pursuit.figures import accuracy_curve
 from pursuit.provenance import provenance
@@ -30,7 +30,8 @@ from pursuit.tasks.task import take_rows
 from pursuit.training import Report
 
 N_CHAINS = 3
-TEST_ROWS = "test rows"
+TEST_ROWS, ROWS_HELD_APART = "test rows", "rows to learn from, held apart"
+"""What accuracy is measured on."""
 SHOWN_BUDGETS = (5, 10, 20)
 CHOOSING_SEED = 1_000_003
 """Added to the seed of tasks that draw their rows, where settings are chosen: other rows than those of the results."""
@@ -76,7 +77,7 @@ class Run:
             "task": self.task,
             "recipe": self.recipe_name,
             "options": list(self.options),
-            "measured_on": "rows to learn from, held apart" if self.to_choose_by else TEST_ROWS,
+            "measured_on": ROWS_HELD_APART if self.to_choose_by else TEST_ROWS,
             "settings": {key: str(value) for key, value in self.recipe.settings().items()},
             "query_options": dict(self.recipe.query_options),
             "curve_queries": self.curve_queries,
@@ -101,14 +102,14 @@ def reproduce(run: Run, folder: Path, progress: Progress, say: Callable[[str], N
 def _one_seed(run: Run, seed: int, folder: Path, progress: Progress, say: Callable[[str], None]) -> dict[str, Any]:
     """What one seed gives; read from its folder where it is there already."""
     path = folder / "result.json"
-    if done := _done(path, run):
+    if done := read_result(path, run.described()):
         say(f"{run.task}, seed {seed}: already measured in {folder}.")
         return done
     task = run.load(seed)
     model = VIPClassifier(task.query_set, random_state=seed, device=run.device, **run.recipe.settings())
     started = time.monotonic()
     with progress(f"{run.task}, seed {seed}") as on_report:
-        resumed = _fit(model, task, folder, on_report)
+        resumed = train_in(folder, model, task, on_report)
     training_seconds = time.monotonic() - started
     model.save(folder, {"task": {"name": task.name, **task.notes}})
     say(f"{run.task}, seed {seed}: trained in {training_seconds:.0f} s, measuring on {len(task.y_test)} rows.")
@@ -131,17 +132,17 @@ def _one_seed(run: Run, seed: int, folder: Path, progress: Progress, say: Callab
     return result
 
 
-def _done(path: Path, run: Run) -> dict[str, Any] | None:
-    """What the same run wrote before; None where there is nothing of it, or only a damaged file."""
+def read_result(path: Path, described: dict[str, Any]) -> dict[str, Any] | None:
+    """What the run so described wrote before; None where there is nothing of it, or only a damaged file."""
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
-        return result if result["run"] == run.described() else None
+        return result if result["run"] == described else None
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 
 
-def _fit(model: VIPClassifier, task: Task, folder: Path, on_report: Callable[[Report], None]) -> bool:
-    """Train, going on where a run of the same settings stopped; whether there was one."""
+def train_in(folder: Path, model: PursuitClassifier, task: Task, on_report: Callable[[Report], None]) -> bool:
+    """Train, going on where a run of the same settings stopped in this folder; whether there was one."""
     inputs: dict[str, Any] = {"opening": task.opening_train, "folder": folder, "on_report": on_report}
     resume = (folder / "run.json").exists()
     try:
@@ -192,8 +193,7 @@ def summarise(measured: list[dict[str, Any]]) -> dict[str, Any]:
     """Means over seeds, with the standard deviation over seeds, and the interval that so few test rows leave."""
 
     def over_seeds(get: Callable[[dict[str, Any]], float]) -> dict[str, float]:
-        values = [get(result) for result in measured]
-        return {"mean": float(np.mean(values)), "sd": float(np.std(values, ddof=1)) if len(values) > 1 else 0.0}
+        return mean_and_sd([get(result) for result in measured])
 
     first = measured[0]["vip"]
     shown = [n for n in SHOWN_BUDGETS if n < len(first["accuracy_by_n_queries"])]
@@ -257,6 +257,11 @@ def markdown_row(results: dict[str, Any]) -> str:
         str(one["provenance"]["commit"]),
     ]
     return "| " + " | ".join(cells) + " |"
+
+
+def mean_and_sd(values: Sequence[float]) -> dict[str, float]:
+    """What the seeds gave, in two numbers."""
+    return {"mean": float(np.mean(values)), "sd": float(np.std(values, ddof=1)) if len(values) > 1 else 0.0}
 
 
 def mean_and_spread(value: dict[str, Any] | None) -> str:

@@ -5,8 +5,9 @@ import shlex
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
+from pursuit.compare.table import cells, header, remark
 from pursuit.demo import Comparison
 from pursuit.evaluation import Evaluation
 from pursuit.processes import is_first
@@ -47,6 +48,24 @@ def print_comparison(result: Comparison) -> None:
             soft_wrap=True,
         )
     out.print(f"Figures and model: {', '.join(str(path) for path in result.files)}\n", highlight=False, soft_wrap=True)
+
+
+def print_methods(results: dict[str, Any]) -> None:
+    """A row a method: means over seeds alone, to fit a terminal; the file beside them says more."""
+    name, *titles = header(results, in_full=False)
+    columns = [Column(title, justify="right", overflow="fold") for title in titles]
+    table = Table(Column(name, no_wrap=True), *columns, box=None, padding=(0, 1, 0, 0), header_style="underline")
+    failed = []
+    for method, found in results["methods"].items():
+        if found["summary"]:
+            table.add_row(*map(escaped, cells(method, found, in_full=False)))
+        failed += [
+            f"{found['title']}, seed {failure['seed']} failed: {failure['error']}" for failure in found["failed"]
+        ]
+    if table.row_count:
+        out.print(table)
+    for line in (*failed, remark(results)):
+        out.print(escaped(line), highlight=False, soft_wrap=True)
 
 
 def print_trained(told: dict[str, Any]) -> None:

@@ -185,7 +185,7 @@ def train(
         plan = settings.get("stages") or default_stages(len(task.X_train), len(task.query_set), max_queries)
         settings["stages"] = [replace(stage, epochs=epochs) for stage in plan]
     model = VIPClassifier(task.query_set, **settings)
-    _tell_about(task)
+    tell_about(task)
     if source in TASKS and epochs is None:
         tell_of_recipe(find_recipe(source), device)
     with stoppable("The same command and --resume go on."), training_bar(task.name, err) as on_report:
@@ -330,7 +330,7 @@ def _check_free(folder: Path, resume: bool, overwrite: bool) -> None:
     raise ValueError(f"{folder} holds other files: choose another --out, or add --overwrite to write beside them.")
 
 
-def _tell_about(task: Task) -> None:
+def tell_about(task: Task) -> None:
     """What a user should know of a file before training."""
     if isinstance(task.X_train, StreamedRows) and "n_test" in task.notes:
         err.print(

@@ -40,12 +40,13 @@ def load(seed: int = 0) -> Task:
         *_players(TRAIN_PLAYERS, train),
         *_players(TEST_PLAYERS, test),
         notes={"seed": seed},
+        exact=exact,
     )
 
 
 def exact() -> IndependentIP:
     """The pursuer that knows how players answer: the best greedy player there can be."""
-    answers = table()
+    answers = table().sort_index()  # as labels are numbered
     # A question without an answer for an animal tells nothing of it: its players never answer.
     yes = torch.tensor((answers == "yes").to_numpy() * (1 - 2 * WRONG) + WRONG)
     yes[torch.tensor(answers.isna().to_numpy())] = 0.5

@@ -1,0 +1,222 @@
+"""All methods under one protocol: docs/results/comparison.md, with the JSON and the figure of every task beside it.
+
+    python benchmarks/methods.py                # train and measure on all tasks that need no GPU, and write the page
+    python benchmarks/methods.py digits muzhi   # only on these
+    python benchmarks/methods.py --collect results/compare-mnist ...   # take over results of `pursuit compare`
+
+What is measured already in results/ is not measured again. What stands on the page is what the JSON files say.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import known_world
+from pursuit.baselines import load_classifier
+from pursuit.compare import Trial, compare, markdown_table
+from pursuit.histories import CarriedHistories, random_histories, rolled_out_histories
+from pursuit.history import History
+from pursuit.networks import MLP
+from pursuit.pursuer import Pursuer, choose
+from pursuit.rows import Rows
+from pursuit.stages import Stage
+from pursuit.tasks import Task
+from report import RESULTS, table
+
+FOLDER, RUNS, PAGE = RESULTS / "comparison", Path("results"), RESULTS / "comparison.md"
+SEEDS = (0, 1, 2)
+KNOWN_WORLD, KNOWN_ROWS, KNOWN_TEST, KNOWN_LONGEST = "known-world", 3_000, 5_000, 15
+JUDGED_HISTORIES, LONGEST_JUDGED = 2_000, 6
+PLANS: dict[str, dict[str, Any]] = {
+    KNOWN_WORLD: {"methods": ("all",)},
+    "digits": {"methods": ("all",), "max_queries": 20},
+    "animals": {"methods": ("all",)},
+    "muzhi": {"methods": ("all",)},
+    "dxy": {"methods": ("all",)},
+}
+"""What is compared where, besides the seeds."""
+ABOUT = """\
+# Methods compared
+
+Written by `make bench-methods`, which runs `pursuit compare` on every task. For each seed all methods learn from the
+same rows, are given the same network settings and train on as many histories as V-IP; all are measured on the same test
+rows with the same stopping rule. [methods.md](../methods.md) says what each method is. Nothing was chosen on test rows.
+Milliseconds a step are those of one row at a time on a CPU.
+"""
+JUDGED = """\
+The known world has ten labels and thirty yes/no queries, independent given the label, with P(yes | label) drawn
+uniformly (`benchmarks/known_world.py`), so that exact Information Pursuit is known. Judged on {n_histories:,} histories
+of 0 to {longest} answers to random queries: the correlation of a method's scores with the exact information of the
+queries not asked yet, over all of them (only for methods whose scores mean information), and the divergence of the
+posterior from the exact one. The share is the information of the sixth query of a method's own chains over that of the
+best query there.
+"""
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description="Compare all methods.")
+    parser.add_argument("tasks", nargs="*", help="tasks to measure; by default all that need no GPU")
+    parser.add_argument("--collect", nargs="*", type=Path, help="results folders of `pursuit compare` to take over")
+    given = parser.parse_args(arguments)
+    for name in given.tasks or ([] if given.collect is not None else PLANS):
+        folder = RUNS / f"compare-{name}"
+        source = known_task() if name == KNOWN_WORLD else name
+        compare(Trial(source, seeds=SEEDS, **PLANS[name]), folder, say=lambda line: print(line, flush=True))
+        take_over(folder, name)
+    for folder in given.collect or ():
+        take_over(folder, folder.name.removeprefix("compare-"))
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"Written: {PAGE}")
+
+
+def take_over(folder: Path, name: str) -> None:
+    """Keep what a comparison found, without what is only needed to go on with it."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    for method in results["methods"].values():
+        for seed in method["seeds"]:
+            del seed["run"]
+            seed["evaluation"].pop("trade_off", None)
+    if name == KNOWN_WORLD:
+        results["judged"] = judged(folder, results)
+    (FOLDER / f"{name}.json").write_text(json.dumps(rounded(results), indent=1) + "\n", encoding="utf-8")
+    shutil.copy(folder / "curve.png", FOLDER / f"{name}.png")
+
+
+def rounded(value: Any) -> Any:
+    """Measured numbers to four digits behind the point: the rest is noise."""
+    if isinstance(value, float):
+        return round(value, 4)
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    return [rounded(item) for item in value] if isinstance(value, list) else value
+
+
+def page() -> str:
+    """Everything on one page, from the JSON files."""
+    parts = [ABOUT]
+    for path in sorted(FOLDER.glob("*.json"), key=lambda path: (path.stem != KNOWN_WORLD, path.stem)):
+        results = json.loads(path.read_text(encoding="utf-8"))
+        parts += [f"## {path.stem}\n", markdown_table(results), f"![{path.stem}](comparison/{path.stem}.png)\n"]
+        if "judged" in results:
+            parts += [judged_table(results)]
+        if gap := gap_to_exact(results):
+            parts += [gap]
+    return "\n".join(parts)
+
+
+def known_task() -> Task:
+    """The known world as a task; its rows are drawn once, and seeds differ in training."""
+    train, test = known_world.draw(KNOWN_ROWS, seed=2), known_world.draw(KNOWN_TEST, seed=1)
+    (X_train, y_train), (X_test, y_test) = (((rows.x > 0).int().numpy(), rows.y.numpy()) for rows in (train, test))
+    stage = Stage(
+        known_world.N_STEPS * known_world.BATCH / KNOWN_ROWS,
+        CarriedHistories(KNOWN_LONGEST),
+        batch_size=known_world.BATCH,
+    )
+    settings = {
+        "network": MLP((256, 256)),
+        "stages": [stage],
+        "stop": "confidence=0.95",
+        "max_queries": KNOWN_LONGEST,
+    }
+    return Task(
+        KNOWN_WORLD,
+        known_world.QUERIES,
+        X_train,
+        y_train,
+        X_test,
+        y_test,
+        exact=lambda: known_world.EXACT,
+        settings=settings,
+    )
+
+
+def judged(folder: Path, results: dict[str, Any]) -> dict[str, Any]:
+    """By method: correlation with the exact information, divergence from the exact posterior, share of information."""
+    rows = known_world.draw(JUDGED_HISTORIES, seed=3)
+    found: dict[str, Any] = {}
+    for name, method in results["methods"].items():
+        if name == "exact" or not method["seeds"]:
+            continue
+        models = (load_classifier(folder / name / f"seed-{seed['seed']}").model_ for seed in method["seeds"])
+        each = [judge(model, rows) for model in models]
+        found[name] = {key: [one[key] for one in each] for key in each[0]}
+    return found
+
+
+@torch.no_grad()
+def judge(pursuer: Pursuer, rows: Rows) -> dict[str, float]:
+    generator = torch.Generator().manual_seed(5)
+    lengths = torch.randint(LONGEST_JUDGED + 1, (len(rows),), generator=generator)
+    random = random_histories(rows, lengths, generator)
+    scores, beliefs = _in_parts(pursuer, random)
+    left = ~random.asked & scores.isfinite()
+    exact = known_world.EXACT.scores(random)
+    log_p = known_world.EXACT.log_posterior(random)
+    own = rolled_out_histories(rows, torch.full((len(rows),), 5), pursuer)
+    information = known_world.EXACT.scores(own).masked_fill(own.asked, 0)
+    chosen = information.gather(1, choose(_in_parts(pursuer, own)[0], own.asked)[:, None])
+    return {
+        "correlation": float(np.corrcoef(scores[left].double(), exact[left])[0, 1]) if left.any() else float("nan"),
+        "divergence": float((log_p.exp() * (log_p - beliefs.double())).sum(dim=1).mean()),
+        "share": float(chosen.sum() / information.max(dim=1).values.sum()),
+    }
+
+
+def _in_parts(pursuer: Pursuer, history: History) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scores and beliefs, some rows at a time."""
+
+    def parts() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for rows in torch.arange(len(history)).split(250):
+            part = history.rows(rows)
+            yield pursuer.scores(part), pursuer.log_posterior(part)
+
+    scores, beliefs = zip(*parts(), strict=True)
+    return torch.cat(scores), torch.cat(beliefs)
+
+
+MEANS_INFORMATION = ("naive-bayes", "g-ip", "partial-vae", "dime")
+"""Methods whose scores are estimates of information."""
+
+
+def judged_table(results: dict[str, Any]) -> str:
+    def told(values: list[float]) -> str:
+        return f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else f"{values[0]:.3f}"
+
+    rows = [
+        (
+            results["methods"][name]["title"],
+            told(found["correlation"]) if name in MEANS_INFORMATION else "–",
+            told(found["divergence"]),
+            told(found["share"]),
+        )
+        for name, found in results["judged"].items()
+    ]
+    words = JUDGED.format(n_histories=JUDGED_HISTORIES, longest=LONGEST_JUDGED)
+    return words + "\n" + table(("method", "correlation", "divergence (nats)", "share"), rows)
+
+
+def gap_to_exact(results: dict[str, Any]) -> str:
+    """How far V-IP is from exact IP, where that can be had."""
+    vip, exact = (results["methods"].get(name, {}).get("summary") for name in ("vip", "exact"))
+    if not vip or not exact:
+        return ""
+    gaps = [
+        f"{exact[key]['mean'] - vip[key]['mean']:+.3f} after {key.removeprefix('accuracy_after_')}"
+        for key in exact
+        if key.startswith("accuracy_after_") and key in vip
+    ]
+    area = exact["area"]["mean"] - vip["area"]["mean"]
+    return f"Exact IP is ahead of V-IP by {', '.join(gaps)} answers, {area:+.3f} in area.\n"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,137 @@
+"""`pursuit compare` as it is met on the command line."""
+
+import importlib
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import program
+from program import json_of
+from pursuit.baselines import METHODS, Method, RandomOrderClassifier
+from pursuit.cli.compare import _named
+from pursuit.compare import comparing
+
+SHORT = ("--methods", "vip,random", "--effort", "0.005", "--device", "cpu")
+
+
+class Failing(RandomOrderClassifier):
+    def _build(self, *_: Any) -> Any:
+        raise ValueError("Not for [these] queries.")
+
+
+@pytest.fixture(autouse=True)
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take longer than the little training here."""
+    monkeypatch.setattr(comparing, "draw_curves", lambda results, path: None)
+    monkeypatch.setitem(METHODS, "bad", Method("bad", "bad luck", Failing))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    columns = {name: np.random.default_rng(i).choice(["yes", "no"], 100) for i, name in enumerate("abc")}
+    frame = pd.DataFrame({**columns, "label": columns["a"]})
+    frame["note"] = [f"row {i}" for i in range(100)]
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return program.run(folder, "compare", *arguments)
+
+
+FILE = ("table.csv", "--target", "label", "--drop", "note", *SHORT)
+
+
+def test_a_file_from_beginning_to_end(folder: Path) -> None:
+    told = json_of(run(folder, *FILE, "--seeds", "2", "--test-share", "0.3", "--json"))
+    place = folder / "results" / "compare-table-effort-0.005"
+    assert json.loads((place / "results.json").read_text()) == told
+    assert list(told["methods"]) == ["vip", "random"]
+    for method in told["methods"].values():
+        assert [(seed["seed"], seed["n_train"], seed["n_test"]) for seed in method["seeds"]] == [
+            (0, 70, 30),
+            (1, 70, 30),
+        ]
+        assert len(method["seeds"][0]["evaluation"]["accuracy_by_n_queries"]) == 4
+    again = run(folder, *FILE, "--seeds", "2", "--test-share", "0.3")
+    assert again.returncode == 0
+    assert again.stderr.count("already measured") == 4
+    assert "random order" in again.stdout
+    assert f"Written into {place.relative_to(folder)}" in again.stdout
+    assert f"{told['methods']['vip']['summary']['area']['mean']:.3f}" in again.stdout
+
+
+def test_a_task_with_every_option(tmp_path: Path) -> None:
+    options = ("--max-queries", "6", "--stop", "budget=3", "--rows", "50", "--first-seed", "7", "--validation")
+    told = json_of(run(tmp_path, "digits", *SHORT, *options, "--recipe", "fast", "--out", "here", "--json"))
+    assert (told["task"], told["recipe"], told["max_rows"]) == ("digits", "fast", 50)
+    (one,) = told["methods"]["vip"]["seeds"]
+    assert (one["seed"], one["n_train"], one["n_test"]) == (7, 1293, 50)
+    assert len(one["evaluation"]["accuracy_by_n_queries"]) == 7
+    assert one["evaluation"]["stop"]["mean_queries"] == 3
+    assert (tmp_path / "here" / "random" / "seed-7" / "model.json").exists()
+
+
+def test_one_that_fails_does_not_lose_the_others(folder: Path) -> None:
+    done = run(folder, *FILE, "--methods", "bad,random")
+    assert done.returncode == 0
+    assert "bad luck, seed 0 failed: ValueError: Not for [these] queries." in done.stdout
+    assert "0." in done.stdout
+    table = (folder / "results" / "compare-table-effort-0.005" / "table.md").read_text()
+    assert "| bad luck | failed: ValueError: Not for [these] queries. |" in table
+    alone = run(folder, *FILE, "--methods", "bad", "--json")
+    assert alone.returncode == 1
+    assert json.loads(alone.stdout)["methods"]["bad"]["summary"] is None
+    assert "None of the methods worked" in alone.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["digits", "--methods", "vip,magic"], "'magic' is no method: choose of vip, random"),
+        (["digits", "--methods", ","], "At least one method"),
+        (["digits", "--recipe", "paper"], "digits has no recipe 'paper', only fast"),
+        (["digits", "--target", "label"], "a task with its own labels"),
+        (["digits", "--device", "tpu"], "The device is one of cpu, cuda, mps, auto, not 'tpu'"),
+        (["digits", "--stop", "soon"], "soon"),
+        (["digits", "--methods", "exact"], "Exact pursuit is not to be had for digits"),
+        (["digitss"], "'digitss' is neither a task"),
+        (["table.csv"], "Name it with --target: a, b, c, label, note"),
+        (["table.csv", "--target", "label", "--recipe", "fast"], "'table' has no recipes"),
+        (["table.csv", "--target", "label", "--drop", "note", "--test-share", "0"], "no rows of table kept apart"),
+    ],
+)
+def test_mistakes_get_one_sentence(folder: Path, arguments: list[str], message: str) -> None:
+    done = run(folder, *arguments)
+    assert done.returncode == 1
+    assert message in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert not (folder / "results").exists()
+
+
+@pytest.mark.parametrize("wrong", [("--seeds", "0"), ("--effort", "0"), ("--rows", "0"), ("--first-seed", "-1")])
+def test_numbers_out_of_range_are_refused(tmp_path: Path, wrong: tuple[str, str]) -> None:
+    done = run(tmp_path, "digits", *wrong)
+    assert done.returncode == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_methods_by_default_are_some_that_there_are() -> None:
+    assert {"vip", "random"} <= set(_named(None)) <= set(METHODS)
+    assert _named(" vip, tree ,") == ("vip", "tree")
+
+
+def test_stopping_tells_how_to_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib.import_module("pursuit.cli.compare"), "run_trial", stopped)
+    done = run(folder, *FILE)
+    assert done.returncode == 130
+    assert "The same command goes on." in done.stderr
