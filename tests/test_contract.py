@@ -24,7 +24,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import Tensor
 
 from pursuit import baselines
-from pursuit.baselines import METHODS, load_classifier
+from pursuit.baselines import METHODS, GIPSettings, load_classifier
+from pursuit.baselines.shared.langevin import Langevin
 from pursuit.chains import explain
 from pursuit.estimators import PursuitClassifier
 from pursuit.exact import IndependentIP, TableIP
@@ -41,13 +42,26 @@ NETWORKS = {"network": MLP((24,)), "stages": [Stage(40, batch_size=32)]}
 QUICK: dict[str, dict[str, Any]] = {
     "vip": NETWORKS,
     "random": NETWORKS,
+    "fixed": NETWORKS,
+    "tree": {},
+    "naive-bayes": {},
+    "all-answers": NETWORKS,
+    "g-ip": {
+        "stages": [Stage(120, batch_size=32)],
+        "settings": GIPSettings(latent=2, hidden=(16,), langevin=Langevin(n_chains=16)),
+    },
+    "ram": NETWORKS,
+    "ram+": NETWORKS,
+    "gdfs": NETWORKS,
+    "dime": NETWORKS,
+    "refuel": NETWORKS,
 }
 """Settings with which a method is quick enough for tests."""
-UNSUITED: set[tuple[str, str]] = set()
+UNSUITED = {("refuel", "patches")}
 """Methods that say of a world that it is not for them."""
 RANDOM = {"random"}
 """Methods whose scores are drawn anew each time."""
-SAMPLED: set[str] = set()
+SAMPLED = {"g-ip"}
 """Methods whose beliefs are estimated from samples, and differ a little with the way to a history."""
 QUICKEST = {"tree", "naive-bayes"}
 """Methods that go through all of scikit-learn's checks every time; the others do in the slow tests."""

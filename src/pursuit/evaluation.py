@@ -87,7 +87,8 @@ def evaluate(
             part = rows.take(torch.arange(start, min(start + batch_rows, len(rows)))).to(place)
             change, at_stop = _evaluate_batch(pursuer, part, stops, longest, like)
             changes += change
-            all_answers = pursuer.log_posterior(History(part.x, part.available, part.available))
+            everything = torch.ones_like(part.available)  # was asked, answered or not
+            all_answers = pursuer.log_posterior(History(part.x, part.available, everything))
             right_with_all += _right(all_answers, part.y).sum().item()
             stopped.append(at_stop)
     accuracy = (changes.cumsum(dim=0) / len(rows)).tolist()

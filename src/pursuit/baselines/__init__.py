@@ -6,7 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from pursuit import saving
+from pursuit.baselines.all_answers import AllAnswers, AllAnswersClassifier
+from pursuit.baselines.decision_tree import DecisionTree, TreeClassifier
+from pursuit.baselines.dime import DIME, DIMEClassifier, DIMESettings
+from pursuit.baselines.fixed_order import FixedOrder, FixedOrderClassifier
+from pursuit.baselines.g_ip import GIP, GIPClassifier, GIPSettings
+from pursuit.baselines.gdfs import GDFS, GDFSClassifier, GDFSSettings
+from pursuit.baselines.naive_bayes import NaiveBayesIP, NaiveBayesIPClassifier
+from pursuit.baselines.ram import PPO, RAM, RAMClassifier
 from pursuit.baselines.random_order import RandomOrder, RandomOrderClassifier
+from pursuit.baselines.refuel import REFUEL, PolicyGradient, REFUELClassifier
 from pursuit.estimators import PursuitClassifier, VIPClassifier
 
 
@@ -27,6 +36,16 @@ METHODS: dict[str, Method] = {
     for method in (
         Method("vip", "V-IP", VIPClassifier),
         Method("random", "random order", RandomOrderClassifier),
+        Method("fixed", "fixed order", FixedOrderClassifier),
+        Method("tree", "decision tree", TreeClassifier),
+        Method("naive-bayes", "naive-Bayes IP", NaiveBayesIPClassifier),
+        Method("all-answers", "all answers", AllAnswersClassifier),
+        Method("g-ip", "G-IP", GIPClassifier),
+        Method("ram", "RAM", RAMClassifier, {"settings": PPO(reward="last")}),
+        Method("ram+", "RAM+", RAMClassifier, {"settings": PPO(reward="sum")}),
+        Method("gdfs", "GDFS", GDFSClassifier),
+        Method("dime", "DIME", DIMEClassifier),
+        Method("refuel", "REFUEL", REFUELClassifier),
     )
 }
 
@@ -40,4 +59,33 @@ def load_classifier(folder: str | Path) -> PursuitClassifier:
     return estimators[kind].load(folder)
 
 
-__all__ = ["METHODS", "Method", "RandomOrder", "RandomOrderClassifier", "load_classifier"]
+__all__ = [
+    "DIME",
+    "GDFS",
+    "GIP",
+    "METHODS",
+    "PPO",
+    "RAM",
+    "REFUEL",
+    "AllAnswers",
+    "AllAnswersClassifier",
+    "DIMEClassifier",
+    "DIMESettings",
+    "DecisionTree",
+    "FixedOrder",
+    "FixedOrderClassifier",
+    "GDFSClassifier",
+    "GDFSSettings",
+    "GIPClassifier",
+    "GIPSettings",
+    "Method",
+    "NaiveBayesIP",
+    "NaiveBayesIPClassifier",
+    "PolicyGradient",
+    "RAMClassifier",
+    "REFUELClassifier",
+    "RandomOrder",
+    "RandomOrderClassifier",
+    "TreeClassifier",
+    "load_classifier",
+]

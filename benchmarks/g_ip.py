@@ -1,0 +1,132 @@
+"""What a step of G-IP costs beside one of V-IP, on images of MNIST's shape: docs/results/g-ip.md.
+
+python benchmarks/g_ip.py                  # some minutes on two cores
+python benchmarks/g_ip.py --device cuda    # on an NVIDIA GPU
+python benchmarks/g_ip.py --quick          # toy sizes: only to see that it works
+"""
+
+import argparse
+import itertools
+import statistics
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import worlds
+from pursuit.baselines.g_ip import GIP, GIPSettings
+from pursuit.chains import pursue
+from pursuit.devices import find_device
+from pursuit.evaluation import placed
+from pursuit.networks import PaperConv
+from pursuit.pursuer import Pursuer
+from report import RESULTS, cpu, figure, origin, save, table, where
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured."""
+
+    device: str = "cpu"
+    rows: tuple[int, ...] = (1, 64)
+    """At a time."""
+    rounds: int = 5
+    steps: int = 8
+    """Of every chain: its first queries."""
+    settings: GIPSettings | None = None
+    """By default those that suit the images."""
+
+
+QUICK = Size(rows=(1, 2), rounds=1, steps=2, settings=GIPSettings(latent=2, hidden=(4,)))
+
+
+def measure(size: Size) -> dict[str, Any]:
+    device = find_device(size.device)
+    processor = torch.cuda.get_device_name(device) if device.type == "cuda" else cpu()
+    measured: dict[str, Any] = {"where": {**where(size.device), "processor": processor}}
+    measured |= {"rounds": size.rounds, "steps": size.steps}
+    measured["cases"] = [_said(side_by_side(n_rows, size)) for n_rows in size.rows]
+    return measured
+
+
+def _said(result: dict[str, Any]) -> dict[str, Any]:
+    print(result, flush=True)
+    return result
+
+
+def side_by_side(n_rows: int, size: Size) -> dict[str, Any]:
+    """Seconds of a step of both, measured by turns; the ratio is the median of those of the rounds."""
+    world = worlds.mnist(n_rows)
+    v_ip = world.build(PaperConv()).eval()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        g_ip = GIP(world.query_set, range(world.n_classes), size.settings).eval()
+    pairs = []
+    for number in range(size.rounds + 1):
+        pair = [step_seconds(pursuer, world.rows.x, size) for pursuer in (v_ip, g_ip)]
+        if number:  # the first round is to warm up
+            pairs.append(pair)
+    ratios = sorted(slow / fast for fast, slow in pairs)
+    return {
+        "rows": n_rows,
+        "settings": str(g_ip.settings),
+        "v_ip_seconds": statistics.median(pair[0] for pair in pairs),
+        "g_ip_seconds": statistics.median(pair[1] for pair in pairs),
+        "ratio": statistics.median(ratios),
+        "ratios": ratios,
+    }
+
+
+def step_seconds(pursuer: Pursuer, x: Tensor, size: Size) -> float:
+    """The median time of a step: to believe, to find the next query, and to hear its answer."""
+    with placed(pursuer, size.device) as device:
+        marks = []
+        for _ in itertools.islice(pursue(pursuer, x.to(device)), size.steps + 1):
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            marks.append(time.perf_counter())  # the first one when all is ready
+    return statistics.median(after - before for before, after in itertools.pairwise(marks))
+
+
+ABOUT = """# G-IP beside V-IP
+
+Written by `python benchmarks/g_ip.py`. A step is what a chain does from one answer to the next: believe, find the query
+to ask, and hear its answer; 676 patches of 3x3 pixels, 28x28 pixels in black and white, ten labels. V-IP has the
+networks of the paper (PaperConv). G-IP, for every label, moves its chains on by Langevin's algorithm and lists the 512
+answers to every patch. All weights are untrained, which costs the same. Median of {steps} steps, and of {rounds} rounds
+in which both take turns. The authors report 47 s for a step of G-IP and 0.11 s for one of V-IP.
+
+- G-IP: `{cases[0][settings]}`
+"""
+
+
+def page(measured: dict[str, Any]) -> str:
+    rows = [
+        [
+            case["rows"],
+            figure(1e3 * case["v_ip_seconds"]),
+            figure(1e3 * case["g_ip_seconds"]),
+            figure(case["ratio"]),
+            f"{figure(case['ratios'][0])} to {figure(case['ratios'][-1])}",
+        ]
+        for case in measured["cases"]
+    ]
+    columns = ["rows at a time", "V-IP, ms a step", "G-IP, ms a step", "ratio", "in the rounds"]
+    return "\n".join([ABOUT.format(**measured), origin(measured), table(columns, rows)])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure a step of G-IP beside one of V-IP.")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or auto")
+    parser.add_argument("--quick", action="store_true", help="toy sizes, only to see that it works")
+    parser.add_argument("--into", type=Path, default=RESULTS, help="the folder to write g-ip.json and g-ip.md into")
+    arguments = parser.parse_args()
+    size = replace(QUICK if arguments.quick else Size(), device=arguments.device)
+    print(save(measure(size), page, "g-ip", arguments.into))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Fixed order: one ranking of the queries for everybody, by what each tells beyond those before it.
+
+A classifier network f learns from random histories. The ranking then grows greedily: after the queries S, the next is
+
+    argmax over q of   I(q(X); Y | S(X))  ~  E[-log f(Y | S(X))] - E[-log f(Y | S(X), q(X))],
+
+a mean over rows. The second half of training is on the beginnings of that ranking, which are what f will meet.
+"""
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from pursuit.estimators import NetworkClassifier
+from pursuit.histories import Batch, RandomHistories, Sampler
+from pursuit.history import History
+from pursuit.learner import Believer
+from pursuit.pursuer import Labels, Pursuer
+from pursuit.queries import QuerySet
+from pursuit.rows import Rows, RowSource, RowStream, rows_in_memory
+from pursuit.stages import Stage
+
+RANKING_ROWS = 1000
+"""Rows that a ranking is measured on."""
+RANKED_MOST = 100
+"""Queries that are ranked one after the other; the others follow by what they told last."""
+CANDIDATES = 64
+"""Queries looked at anew before each is ranked: those that told most last."""
+
+
+@dataclass(frozen=True)
+class PrefixHistories:
+    """k uniform on 0..max_queries, then the first k queries of the learner's order on top of the opening."""
+
+    max_queries: int | None = None
+
+    def sampler(self, stream: RowStream, batch_size: int, generator: torch.Generator) -> Sampler:
+        return _PrefixSampler(stream, batch_size, self.max_queries, generator)
+
+
+class _PrefixSampler(Sampler):
+    def draw(self, pursuer: Pursuer) -> Batch:
+        rows = self.stream.take(self.rows_a_step)
+        order = cast(FixedOrder, pursuer).order
+        return Batch(rows, first_of(order, rows, self._lengths(len(rows), self.max_queries)))
+
+
+def first_of(order: Tensor, rows: Rows, k: Tensor) -> History:
+    """Histories in which the first k (B,) queries of `order` (Q,) were asked that the opening has not given."""
+    opened = rows.start().asked
+    is_new = ~opened[:, order]
+    first_k = is_new & (is_new.cumsum(dim=1) <= k[:, None])
+    asked = opened.scatter(1, order.expand(opened.shape), first_k) | opened
+    return History(rows.x, asked & rows.available, asked)
+
+
+class FixedOrder(Believer):
+    """A classifier network, and one order in which every row is asked."""
+
+    order: Tensor
+
+    def __init__(
+        self,
+        query_set: QuerySet,
+        classes: Labels,
+        classifier: nn.Module,
+        prior: Tensor | None = None,
+        standardised: bool = False,
+    ):
+        super().__init__(query_set, classes, classifier, prior, standardised)
+        self.register_buffer("order", torch.arange(len(query_set)))  # (Q,) the first to be asked first
+        self.ranking_rows: Rows | None = None
+        """What to rank queries by once training comes to the beginnings of the order."""
+        self._is_ranked = False
+
+    def begin(self, stage: Stage) -> None:
+        if isinstance(stage.histories, PrefixHistories) and self.ranking_rows is not None and not self._is_ranked:
+            self.order.copy_(self.ranked(self.ranking_rows.to(self.order.device), stage.histories.max_queries))
+            self._is_ranked = True
+
+    @torch.no_grad()
+    def ranked(self, rows: Rows, max_queries: int | None = None) -> Tensor:
+        """All queries (Q,), the most telling first, given those before; `max_queries` of them are ranked so."""
+        was_training = self.training
+        self.eval()
+        start = rows.start()
+        known, before = start.known.clone(), self._loss(rows, start.known)
+        gain = torch.full((rows.n_queries,), torch.inf, device=before.device)  # (Q,) when last looked at
+        ranked: list[int] = []
+        for _ in range(min(max_queries or rows.n_queries, RANKED_MOST, rows.n_queries)):
+            promising = gain.topk(rows.n_queries if not ranked else min(CANDIDATES, rows.n_queries - len(ranked)))
+            for query in promising.indices.tolist():
+                gain[query] = before - self._loss(rows, _with(known, query, rows))
+            best = int(gain.argmax())
+            ranked.append(best)
+            before, known = before - gain[best], _with(known, best, rows)
+            gain[best] = -torch.inf
+        self.train(was_training)
+        rest = [query for query in gain.argsort(descending=True, stable=True).tolist() if query not in set(ranked)]
+        return torch.tensor(ranked + rest, device=before.device)
+
+    def _loss(self, rows: Rows, known: Tensor) -> Tensor:
+        """The mean of -log f(label) where this is known."""
+        log_posterior = self.log_posterior(History(rows.x, known, known))
+        return nn.functional.nll_loss(log_posterior, rows.y)
+
+    def scores(self, history: History) -> Tensor:
+        place = torch.empty_like(self.order).scatter_(0, self.order, torch.arange(len(self.order)).to(self.order))
+        return -place.float().expand(history.asked.shape)
+
+
+def _with(known: Tensor, query: int, rows: Rows) -> Tensor:
+    """`known` (N, Q) once `query` was asked of every row that has an answer."""
+    more = known.clone()
+    more[:, query] |= rows.available[:, query]
+    return more
+
+
+class FixedOrderClassifier(NetworkClassifier):
+    """A classifier network that asks everybody the same queries in the same order, the most telling ones first."""
+
+    kind = FixedOrder
+
+    def _build(self, query_set: QuerySet, rows: RowSource, prior: Tensor) -> FixedOrder:
+        model = FixedOrder.build(query_set, self.classes_, self.network, self.shared, prior, self.standardise)
+        # The rows of training will do: of the 2^Q histories of a row, random ones are hardly ever met twice, so that
+        # the classifier cannot know them by heart until nearly all is known, where the order matters no more.
+        sample = rows_in_memory(rows, RANKING_ROWS)
+        some = torch.randperm(len(sample), generator=torch.Generator().manual_seed(0))[:RANKING_ROWS]
+        model.ranking_rows = sample.take(some)
+        return self._standardised(model, rows)
+
+    def _plan(self, stages: list[Stage]) -> list[Stage]:
+        """Half of every stage with random histories; then the ranking, and the other half with beginnings of it."""
+        halves = [replace(stage, epochs=stage.epochs / 2) for stage in stages]
+        kinds = (RandomHistories(self.max_queries), PrefixHistories(self.max_queries))
+        return [replace(half, histories=kind) for kind in kinds for half in halves]
+
+    def _finish(self, model: FixedOrder, rows: RowSource) -> FixedOrder:
+        model.ranking_rows = None
+        return model

@@ -1,0 +1,257 @@
+"""Policies: what a roll-out asks and notes, how it is dealt into batches, and that training on it can be resumed."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pursuit.baselines.ram import RAM
+from pursuit.baselines.shared.policies import (
+    Noted,
+    PolicyHistories,
+    advantages,
+    entropy,
+    log_policy,
+    mean_where,
+    roll_out,
+)
+from pursuit.histories import Batch, Sampler
+from pursuit.history import History
+from pursuit.networks import MLP
+from pursuit.queries import ColumnQueries
+from pursuit.rows import Rows, ShuffledRows
+from pursuit.stages import Adam, Stage
+from pursuit.training import train
+
+KINDS = ["yes_no", "choice", "number", "yes_no", "yes_no"]
+
+
+@pytest.fixture
+def make_ram(make_columns: Any) -> Callable[..., RAM]:
+    def make(query_set: ColumnQueries | None = None, dropout: float = 0.0) -> RAM:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return RAM.build(query_set or make_columns(KINDS), ["a", "b", "c"], MLP((16,), dropout)).eval()
+
+    return make
+
+
+def in_float(rows: Rows) -> Rows:
+    return replace(rows, x=rows.x.float())
+
+
+def rolled(model: RAM, rows: Rows, n_steps: int = 5, seed: int = 0, **settings: Any) -> Any:
+    return roll_out(model, rows, n_steps, PolicyHistories(**settings), torch.Generator().manual_seed(seed))
+
+
+def make_sampler(rows: Rows, settings: PolicyHistories, batch_size: int) -> Sampler:
+    generator = torch.Generator().manual_seed(0)
+    return settings.sampler(ShuffledRows(rows, generator), batch_size, generator)
+
+
+def drawn(sampler: Sampler, model: RAM) -> Batch:
+    sampler.prepare()
+    return sampler.draw(model)
+
+
+# What is asked
+
+
+def test_queries_are_drawn_by_the_softmax_of_the_scores(make_ram: Any, make_columns: Any, make_rows: Any) -> None:
+    model = make_ram()
+    rows = in_float(make_rows(model.query_set, 1)).take(torch.zeros(4000, dtype=torch.long))
+    first = rolled(model, rows, n_steps=1).query[0]
+    expected = 4000 * model.scores(rows.take(slice(1)).start()).softmax(dim=1)[0]
+    counts = torch.bincount(first, minlength=len(KINDS))
+    assert ((counts - expected) ** 2 / expected).sum() < 18.5  # the 99.9 % quantile with 4 degrees of freedom
+
+
+def test_a_roll_out_asks_everything_once_and_knows_what_is_available(make_ram: Any, make_rows: Any) -> None:
+    model = make_ram()
+    rows = in_float(make_rows(model.query_set, 40, missing=0.3, opened=0.4))
+    found = rolled(model, rows)
+    opened = rows.start().known
+    assert torch.equal(found.known[0], opened)
+    assert torch.equal(found.counts.sum(dim=0), len(KINDS) - opened.sum(dim=1))
+    for row in range(40):
+        asked = [int(query) for query, counts in zip(found.query[:, row], found.counts[:, row], strict=True) if counts]
+        assert sorted(asked) == (~opened[row]).nonzero()[:, 0].tolist()
+    assert torch.equal(found.known, found.asked & (rows.available | opened))
+    assert not found.asked[-1][found.counts[-1]].all(dim=1).any()
+    assert found.advantage.isfinite().all()
+
+
+def test_what_was_noted_is_what_the_policy_says(make_ram: Any, make_rows: Any) -> None:
+    model = make_ram()
+    rows = in_float(make_rows(model.query_set, 12, missing=0.2))
+    found = rolled(model, rows, n_steps=3)
+    for known, asked, query, log_prob in zip(found.known, found.asked, found.query, found.log_prob, strict=True):
+        all_of_them = log_policy(model.scores(History(rows.x, known, asked)), asked)
+        torch.testing.assert_close(all_of_them.gather(1, query[:, None])[:, 0], log_prob)
+    torch.testing.assert_close(found.advantage.mean(), torch.tensor(0.0), atol=1e-5, rtol=0)
+    torch.testing.assert_close((found.advantage**2).mean(), torch.tensor(1.0))
+
+
+def test_nothing_but_the_generator_decides(make_ram: Any, make_rows: Any) -> None:
+    model = make_ram()
+    rows, before = in_float(make_rows(model.query_set, 10)), torch.get_rng_state()
+    one, same, other = (rolled(model, rows, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(one.query, same.query)
+    assert not torch.equal(one.query, other.query)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+# How it paid
+
+
+def by_hand(reward: Tensor, value: Tensor, discount: float, trace: float) -> Tensor:
+    """The sum over k of (discount x trace)**k times the surprise k steps later."""
+    after = torch.cat([value[1:], torch.zeros_like(value[:1])])
+    surprise, n_steps = reward + discount * after - value, len(reward)
+    return torch.stack(
+        [
+            torch.stack([(discount * trace) ** (k - step) * surprise[k] for k in range(step, n_steps)]).sum(dim=0)
+            for step in range(n_steps)
+        ]
+    )
+
+
+@pytest.mark.parametrize("trace", [0.0, 0.7, 1.0])
+def test_advantages(trace: float) -> None:
+    reward, value = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    torch.testing.assert_close(advantages(reward, value, 0.9, trace), by_hand(reward, value, 0.9, trace))
+
+
+def test_with_full_trace_an_advantage_is_told_by_rewards_alone() -> None:
+    reward, value = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    rest = reward.flip(0).cumsum(dim=0).flip(0)
+    torch.testing.assert_close(advantages(reward, value, 1.0, 1.0), rest - value)
+
+
+def test_where_everything_was_asked_all_is_finite() -> None:
+    asked = torch.tensor([[True, True], [True, False]])
+    found = log_policy(torch.tensor([[5.0, -3.0], [5.0, -3.0]]), asked)
+    assert found.isfinite().all()
+    assert found[1].exp().tolist() == [0.0, 1.0]
+    torch.testing.assert_close(entropy(found), torch.tensor([2.0, 1.0]).log())
+    assert mean_where(found[:, 0], torch.zeros(2, dtype=torch.bool)) == 0
+
+
+# How it is dealt
+
+
+def test_a_pass_deals_every_step_once_and_random_histories_do_not_count(make_ram: Any, make_rows: Any) -> None:
+    model = make_ram()
+    rows = in_float(make_rows(model.query_set, 60))
+    rows = replace(rows, y=torch.arange(60) % 3)
+    sampler = make_sampler(rows, PolicyHistories(4, passes=2, random_share=0.25), batch_size=16)
+    batches = [drawn(sampler, model) for _ in range(9)]
+    first_pass, second_pass = batches[:4], batches[4:8]
+    for a_pass in (first_pass, second_pass):
+        n_asked = torch.cat([batch.history.asked[:12].sum(dim=1) for batch in a_pass])
+        assert Counter(n_asked.tolist()) == {0: 12, 1: 12, 2: 12, 3: 12}
+    notes = [
+        {tuple(note) for batch in a_pass for note in torch.stack(batch.more, dim=1)[:12].tolist()}
+        for a_pass in (first_pass, second_pass)
+    ]
+    assert notes[0] == notes[1]
+    assert len(notes[0]) == 48
+    for batch in batches:
+        noted = Noted(*batch.more)
+        assert noted.counts.tolist() == [True] * 12 + [False] * 4
+        assert torch.equal(batch.history.known, batch.history.asked)
+        assert batch.history.x is batch.rows.x
+        assert not batch.history.asked[:12].gather(1, noted.query[:12, None]).any()
+    third = {tuple(note) for note in torch.stack(batches[8].more, dim=1)[:12].tolist()}
+    assert not third & notes[0]  # of a roll-out of other rows
+
+
+def test_one_batch_a_roll_out(make_ram: Any, make_rows: Any) -> None:
+    model = make_ram()
+    sampler = make_sampler(in_float(make_rows(model.query_set, 30)), PolicyHistories(4, batches=1), batch_size=16)
+    for _ in range(3):
+        batch = drawn(sampler, model)
+        assert batch.history.asked[:12].sum(dim=1).max() < 4
+        assert sampler.n_dealt == 1  # type: ignore[attr-defined]
+        assert sampler.rows_a_step == 3 + 4
+
+
+def test_a_sampler_goes_on_where_it_was(make_ram: Any, make_rows: Any) -> None:
+    model = make_ram()
+    rows, settings = in_float(make_rows(model.query_set, 30, missing=0.2, opened=0.2)), PolicyHistories(3, passes=2)
+    sampler, other = make_sampler(rows, settings, 8), make_sampler(rows, settings, 8)
+    other.load_state(make_sampler(rows, settings, 8).state())  # before the first roll-out there is nothing to know
+    for _ in range(4):
+        drawn(sampler, model)
+    other.load_state({name: tensor.clone() for name, tensor in sampler.state().items()})
+    other.stream.load_state(sampler.stream.state())
+    other.generator.set_state(sampler.generator.get_state())
+    for _ in range(5):
+        one, same = drawn(sampler, model), drawn(other, model)
+        for left, right in zip(
+            (one.rows.x, one.rows.y, *one.more), (same.rows.x, same.rows.y, *same.more), strict=True
+        ):
+            assert torch.equal(left, right)
+        assert torch.equal(one.history.asked, same.history.asked)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"max_queries": 0}, {"passes": 0}, {"batches": 0}, {"discount": 1.5}, {"trace": -0.1}, {"random_share": 1.0}],
+)
+def test_what_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        PolicyHistories(**wrong)
+
+
+# In training
+
+
+class Crash(Exception):
+    pass
+
+
+def test_training_goes_on_after_a_crash_as_if_nothing_happened(make_ram: Any, make_rows: Any, tmp_path: Path) -> None:
+    def trained(folder: Path, resume: bool = False, crash_at: int | None = None) -> RAM:
+        model = make_ram(dropout=0.2)
+
+        def report(report: Any) -> None:
+            if report.step == crash_at:
+                raise Crash
+
+        stage = Stage(8, PolicyHistories(3, passes=2), Adam(1e-2), batch_size=8)
+        rows = in_float(make_rows(model.query_set, 20, missing=0.2, opened=0.2))
+        train(model, rows, [stage], folder=folder, resume=resume, checkpoint_seconds=0, on_report=report)
+        return model
+
+    whole = trained(tmp_path / "whole")
+    with pytest.raises(Crash):
+        trained(tmp_path / "parts", crash_at=11)
+    resumed = trained(tmp_path / "parts", resume=True)
+    for name, tensor in whole.state_dict().items():
+        assert torch.equal(tensor, resumed.state_dict()[name]), name
+
+
+def test_a_policy_has_no_dropout_and_its_classifier_keeps_it(make_ram: Any) -> None:
+    model = make_ram(dropout=0.4)
+    model.begin(Stage(1))
+    dropouts = [
+        [layer.p for layer in network.modules() if isinstance(layer, torch.nn.Dropout)]
+        for network in (model.querier, model.classifier)
+    ]
+    assert dropouts == [[0.0], [0.4]]
+
+
+def test_held_out_rows_are_judged_by_the_belief_after_the_best_query(make_ram: Any, make_rows: Any) -> None:
+    model = make_ram()
+    rows = in_float(make_rows(model.query_set, 9))
+    start = rows.start()
+    loss, query = model(rows.x, start.known, start.asked, rows.available, rows.y, 1.0)
+    after = model.log_posterior(start.ask(query, rows.available))
+    assert torch.equal(query, model.scores(start).argmax(dim=1))
+    torch.testing.assert_close(loss, -after.gather(1, rows.y[:, None]).mean())
