@@ -123,14 +123,16 @@ def information_by_hand(model: GIP, z: Tensor, seen: Tensor, belief: Tensor) -> 
 
 
 @torch.no_grad()
-def test_the_information_of_patches_is_that_of_all_they_may_show() -> None:
-    model = untrained(IMAGES)
+@pytest.mark.parametrize(("size", "channels"), [(1, 1), (2, 1), (2, 2)])
+def test_the_information_of_patches_is_that_of_all_they_may_show(size: int, channels: int) -> None:
+    images = PatchQueries((channels, 3, 4), size, threshold=0.5)
+    model = untrained(images)
     z = torch.randn(1, 3, 8, 2, generator=torch.Generator().manual_seed(0))
-    known = torch.zeros(1, len(IMAGES), dtype=torch.bool)
+    known = torch.zeros(1, len(images), dtype=torch.bool)
     known[0, 0] = True
     seen, belief = model.answers.known_units(known), torch.tensor([0.2, 0.5, 0.3])
     found = model.information(z, seen, belief.log()[None], torch.empty(0))
-    assert found.shape == (1, 6)
+    assert found.shape == (1, len(images))
     torch.testing.assert_close(found[0], information_by_hand(model, z, seen, belief), atol=1e-5, rtol=0)
     assert found[0, 0].abs() < 1e-6
     assert found[0, 1:].min() > 0

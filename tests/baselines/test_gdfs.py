@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from pursuit.baselines import RandomOrderClassifier
-from pursuit.baselines.gdfs import GDFS, GDFSClassifier, GDFSSettings, chains_of, pretrained_plan
-from pursuit.histories import CarriedHistories, RandomHistories, RolledOutHistories
+from pursuit.baselines.gdfs import GDFS, GDFSClassifier, GDFSSettings
+from pursuit.histories import CarriedHistories, RandomHistories
 from pursuit.history import History
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
@@ -51,21 +51,6 @@ def test_the_plan_has_as_many_histories_as_that_of_vip() -> None:
 def test_without_pretraining_there_is_none() -> None:
     plan = GDFSClassifier(settings=GDFSSettings((0.5, 0.4), pretraining=0.0))._plan(STAGES)
     assert [(stage.epochs, stage.tau) for stage in plan] == [(20, (0.5, 0.4))]
-
-
-def test_a_plan_of_several_stages_is_cut_where_pretraining_ends() -> None:
-    stages = [Stage(2, batch_size=4), Stage(4, batch_size=8), Stage(4, batch_size=16)]
-    plan = pretrained_plan(stages, 0.4, (0.9, 0.3), None)
-    assert [(stage.batch_size, stage.epochs) for stage in plan] == [(4, 2), (8, 2), (8, 2), (16, 4)]
-    assert [isinstance(stage.histories, RandomHistories) for stage in plan] == [True, True, False, False]
-    assert [stage.tau for stage in plan[2:]] == [pytest.approx((0.9, 0.7)), pytest.approx((0.7, 0.3))]
-
-
-def test_chains_are_as_long_as_the_histories_of_the_stage() -> None:
-    assert chains_of(Stage(1, CarriedHistories(7, 0.5))) == CarriedHistories(7, 0.5)
-    assert chains_of(Stage(1, RolledOutHistories(7))) == CarriedHistories(7)
-    assert chains_of(Stage(1, RandomHistories(0))) == CarriedHistories(1)
-    assert chains_of(Stage(1, RandomHistories())) == CarriedHistories()
 
 
 @pytest.mark.parametrize("wrong", [{"temperature": (1.0, 0.0)}, {"pretraining": 1.0}])

@@ -171,16 +171,6 @@ def test_a_pass_deals_every_step_once_and_random_histories_do_not_count(make_ram
     assert not third & notes[0]  # of a roll-out of other rows
 
 
-def test_one_batch_a_roll_out(make_ram: Any, make_rows: Any) -> None:
-    model = make_ram()
-    sampler = make_sampler(in_float(make_rows(model.query_set, 30)), PolicyHistories(4, batches=1), batch_size=16)
-    for _ in range(3):
-        batch = drawn(sampler, model)
-        assert batch.history.asked[:12].sum(dim=1).max() < 4
-        assert sampler.n_dealt == 1  # type: ignore[attr-defined]
-        assert sampler.rows_a_step == 3 + 4
-
-
 def test_a_sampler_goes_on_where_it_was(make_ram: Any, make_rows: Any) -> None:
     model = make_ram()
     rows, settings = in_float(make_rows(model.query_set, 30, missing=0.2, opened=0.2)), PolicyHistories(3, passes=2)
@@ -202,7 +192,7 @@ def test_a_sampler_goes_on_where_it_was(make_ram: Any, make_rows: Any) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"max_queries": 0}, {"passes": 0}, {"batches": 0}, {"discount": 1.5}, {"trace": -0.1}, {"random_share": 1.0}],
+    [{"max_queries": 0}, {"passes": 0}, {"discount": 1.5}, {"trace": -0.1}, {"random_share": 1.0}],
 )
 def test_what_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):

@@ -9,11 +9,11 @@ from report import save
 
 
 def test_both_are_measured_by_turns(tmp_path: Path) -> None:
-    measured = g_ip.measure(replace(g_ip.QUICK, rows=(1,)))
+    measured = g_ip.measure(replace(g_ip.QUICK, cases=g_ip.QUICK.cases[:1]))
     (case,) = measured["cases"]
     assert case["rows"] == 1
     assert case["v_ip_seconds"] > 0
     assert case["ratio"] == case["g_ip_seconds"] / case["v_ip_seconds"]
     text = save(measured, g_ip.page, "g-ip", tmp_path)
     assert text == g_ip.page(json.loads((tmp_path / "g-ip.json").read_text()))
-    assert "| 1 | " in text
+    assert "| 1 | 1 x 2 | " in text

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pursuit.baselines.gdfs import PretrainedPair, check_pretraining, pretrained_plan
+from pursuit.baselines.shared.pretrained import PretrainedPair, check_pretraining, pretrained_plan
 from pursuit.baselines.shared.rival import RivalClassifier
 from pursuit.following import Follower, follow_networks
 from pursuit.history import History

@@ -46,7 +46,7 @@ MOST_PARTS = 64
 
 @dataclass(frozen=True)
 class GIPSettings:
-    """The sizes of the autoencoder, and how z is sampled."""
+    """The sizes of the autoencoder, and how z is sampled: more chains ask better, and cost as much more."""
 
     latent: int = 16
     hidden: tuple[int, ...] = (256, 256)
@@ -59,7 +59,7 @@ class GIPSettings:
 
     @classmethod
     def suiting(cls, query_set: QuerySet) -> Self:
-        """Larger ones for images that are no mere icons."""
+        """Larger sizes for large images."""
         if isinstance(query_set, PatchQueries) and min(query_set.image_shape[1:]) >= LARGE_IMAGE:
             return cls(latent=32, hidden=(512, 512))
         return cls()
@@ -242,8 +242,8 @@ def _listed(bright: Tensor) -> Tensor:
 def _products(bright: Tensor) -> Tensor:
     """The probabilities (..., 2^P) of all combinations of P independent pixels (..., P)."""
     chances = bright.new_ones(*bright.shape[:-1], 1)
-    for pixel in bright.split(1, dim=-1):
-        chances = torch.cat([chances * (1 - pixel), chances * pixel], dim=-1)
+    for pixel in bright.unbind(dim=-1):
+        chances = torch.cat([chances * (1 - pixel[..., None]), chances * pixel[..., None]], dim=-1)
     return chances
 
 

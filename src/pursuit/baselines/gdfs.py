@@ -9,17 +9,16 @@ where G is Gumbel noise, so that soft is a Concrete sample: of every answer not 
 that soft has of it. The history goes on with the whole answer to the query that has the largest share.
 """
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from pursuit.baselines.shared.pretrained import PretrainedPair, check_pretraining, pretrained_plan
 from pursuit.baselines.shared.rival import RivalClassifier
-from pursuit.histories import CarriedHistories, RandomHistories
-from pursuit.learner import NetworkPair
-from pursuit.pursuer import Labels, choose
+from pursuit.pursuer import choose
 from pursuit.queries import PatchQueries, QuerySet
 from pursuit.rows import RowSource
 from pursuit.stages import Stage
@@ -27,8 +26,6 @@ from pursuit.vip import ASKED
 
 LEAST_NOISE = 1e-20
 """Under the logarithm of Gumbel noise, which must stay finite."""
-LEAST_EPOCHS = 1e-6
-"""Less of a stage than this is left over by rounding."""
 
 
 @dataclass(frozen=True)
@@ -45,41 +42,6 @@ class GDFSSettings:
         if min(self.temperature) <= 0:
             raise ValueError(f"temperature is above 0 throughout, not {self.temperature}.")
         check_pretraining(self.pretraining)
-
-
-def check_pretraining(share: float) -> None:
-    if not 0 <= share < 1:
-        raise ValueError(f"pretraining is a share of the histories, at least 0 and below 1, not {share}.")
-
-
-class PretrainedPair(NetworkPair):
-    """Two networks of which the classifier learns alone in stages of random histories; what comes after is the method.
-
-    Its settings are saved with it.
-    """
-
-    Settings: ClassVar[type[Any]]
-    is_pretraining = False
-
-    def __init__(self, *given: Any):
-        super().__init__(*given)
-        self.own = self.Settings()
-
-    def begin(self, stage: Stage) -> None:
-        self.is_pretraining = isinstance(stage.histories, RandomHistories)
-
-    def extra_repr(self) -> str:
-        return repr(self.own)
-
-    def to_config(self) -> dict[str, Any]:
-        return {**super().to_config(), "settings": asdict(self.own)}
-
-    @classmethod
-    def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
-        model = super().from_config(query_set, classes, config)
-        own = {name: tuple(value) if isinstance(value, list) else value for name, value in config["settings"].items()}
-        model.own = cls.Settings(**own)
-        return model
 
 
 class GDFS(PretrainedPair):
@@ -147,34 +109,3 @@ class GDFSClassifier(RivalClassifier):
     @classmethod
     def _settings_of(cls, model: GDFS) -> dict[str, Any]:
         return {**super()._settings_of(model), "settings": model.own}
-
-
-def pretrained_plan(
-    stages: list[Stage], pretraining: float, tau: tuple[float, float], max_queries: int | None
-) -> list[Stage]:
-    """The plan `stages` of V-IP with its first share on random histories, and chains after, while `tau` falls."""
-    n_epochs, plan, begin = sum(stage.epochs for stage in stages), [], 0.0
-    middle = pretraining * n_epochs
-
-    def tau_at(epoch: float) -> float:
-        share = (epoch - middle) / (n_epochs - middle)
-        return tau[0] * (1 - share) + tau[1] * share
-
-    for stage in stages:
-        end = begin + stage.epochs
-        before, after = min(end, middle) - begin, end - max(begin, middle)
-        if before > LEAST_EPOCHS:
-            plan.append(replace(stage, epochs=before, histories=RandomHistories(max_queries)))
-        if after > LEAST_EPOCHS:
-            ends = (tau_at(end - after), tau_at(end))
-            plan.append(replace(stage, epochs=after, histories=chains_of(stage), tau=ends, tau_share=1.0))
-        begin = end
-    return plan
-
-
-def chains_of(stage: Stage) -> CarriedHistories:
-    """The chains that a stage of V-IP's plan carries on; those of a stage with other histories are as long as them."""
-    if isinstance(stage.histories, CarriedHistories):
-        return stage.histories
-    longest = stage.histories.max_queries
-    return CarriedHistories(None if longest is None else max(1, longest))

@@ -38,7 +38,7 @@ WORDS_FOR_YES = frozenset(yes for _, yes in NO_AND_YES)
 class PolicyGradient:
     """How REFUEL learns."""
 
-    lr: float = 1e-3
+    lr: float = 2e-3
     positive: float = 0.25
     """w, what a yes is worth."""
     rebuilding: float = 1.0
@@ -46,6 +46,9 @@ class PolicyGradient:
     entropy: float = 0.01
     """Weight of the policy's entropy, which keeps it from asking the same too early."""
     discount: float = 0.99
+    trace: float = 0.9
+    """Share of what lies beyond the next step that is told by rewards and not by the baseline; 1 is plain
+    REINFORCE."""
     random_share: float = 0.25
     """Share of random histories, from which the policy does not learn: as in carried histories of V-IP."""
 
@@ -210,7 +213,10 @@ class REFUELClassifier(RivalClassifier):
             replace(
                 stage,
                 histories=PolicyHistories(
-                    chain_length(self.max_queries, stage), discount=own.discount, random_share=own.random_share
+                    chain_length(self.max_queries, stage),
+                    discount=own.discount,
+                    trace=own.trace,
+                    random_share=own.random_share,
                 ),
                 optimizer=Adam(own.lr),
             )

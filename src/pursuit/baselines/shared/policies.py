@@ -5,7 +5,6 @@ it scores highest. A roll-out takes fresh rows, asks each of them up to T querie
 paid; training steps then draw their batches from those notes until the next roll-out.
 """
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -113,9 +112,6 @@ class PolicyHistories:
     """T, the length of chains."""
     passes: int = 1
     """How often everything in a roll-out is learnt from."""
-    batches: int | None = None
-    """How many batches a roll-out makes in a pass: 1 keeps the policy that asked and the one that learns the same. By
-    default T, so that a step of a roll-out asks as many rows as a batch has."""
     discount: float = 1.0
     trace: float = 1.0
     """Share of what lies beyond the next step that an advantage is told by rewards and not by the policy's own value
@@ -123,7 +119,7 @@ class PolicyHistories:
     random_share: float = 0.25
 
     def __post_init__(self) -> None:
-        for name, number in (("max_queries", self.max_queries), ("passes", self.passes), ("batches", self.batches)):
+        for name, number in (("max_queries", self.max_queries), ("passes", self.passes)):
             if number is not None and number < 1:
                 raise ValueError(f"{name} of a policy's histories is at least 1, not {number}.")
         if not 0 <= self.discount <= 1 or not 0 <= self.trace <= 1:
@@ -215,19 +211,17 @@ class _PolicySampler(Sampler):
         super().__init__(stream, batch_size, settings.max_queries, generator)
         self.settings = settings
         self.n_random = min(batch_size - 1, round(batch_size * settings.random_share))
-        self.n_own = batch_size - self.n_random
-        self.n_batches = settings.batches or self.max_queries  # in a pass
-        self.n_chains = math.ceil(self.n_batches * self.n_own / self.max_queries)
+        self.n_own = batch_size - self.n_random  # as many rows are rolled out, so that T batches make a pass
         self.n_dealt = 0  # batches of this roll-out
         self.rolled_out: _RollOut | None = None
         self.order = torch.empty(0, dtype=torch.long, device=generator.device)  # of its steps in this pass
 
     @property
     def _is_due(self) -> bool:
-        return self.rolled_out is None or self.n_dealt == self.n_batches * self.settings.passes
+        return self.rolled_out is None or self.n_dealt == self.max_queries * self.settings.passes
 
     def prepare(self) -> None:
-        self.rows_a_step = self.n_random + self.n_chains * self._is_due
+        self.rows_a_step = self.n_random + self.n_own * self._is_due
         super().prepare()
 
     def draw(self, pursuer: Pursuer) -> Batch:
@@ -237,9 +231,9 @@ class _PolicySampler(Sampler):
             fresh = rows.take(slice(self.n_random, None))
             self.rolled_out = roll_out(pursuer, fresh, self.max_queries, self.settings, self.generator)
             self.n_dealt = 0
-        number = self.n_dealt % self.n_batches
+        number = self.n_dealt % self.max_queries
         if number == 0:
-            n_steps = self.n_chains * self.max_queries
+            n_steps = self.n_own * self.max_queries
             self.order = torch.randperm(n_steps, generator=self.generator, device=self.generator.device)
         self.n_dealt += 1
         own = self.rolled_out.at(self.order[number * self.n_own : (number + 1) * self.n_own])
