@@ -24,7 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import Tensor
 
 from pursuit import baselines
-from pursuit.baselines import METHODS, GIPSettings, load_classifier
+from pursuit.baselines import METHODS, GIPSettings, PartialVAESettings, load_classifier
 from pursuit.baselines.shared.langevin import Langevin
 from pursuit.chains import explain
 from pursuit.estimators import PursuitClassifier
@@ -52,6 +52,7 @@ QUICK: dict[str, dict[str, Any]] = {
     },
     "ram": NETWORKS,
     "ram+": NETWORKS,
+    "partial-vae": {**NETWORKS, "settings": PartialVAESettings(latent=4, width=24)},
     "gdfs": NETWORKS,
     "dime": NETWORKS,
     "refuel": NETWORKS,

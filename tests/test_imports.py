@@ -14,7 +14,8 @@ ORDER = [
     "rows", "parquet", "augmentation", "histories", "exact", "stages", "learner", "vip", "processes", "devices",
     "steps", "checkpoints", "logs",
     "training", "evaluation", "concepts", "saving", "session",
-    "estimators", "baselines", "tasks", "figures", "progress", "demo", "reproduce", "compare", "screen", "cli", "__main__",
+    "estimators", "baselines", "tasks", "figures", "progress", "demo", "reproduce", "compare", "screen", "cli",
+    "__main__",
 ]
 # fmt: on
 

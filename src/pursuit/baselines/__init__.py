@@ -13,6 +13,7 @@ from pursuit.baselines.fixed_order import FixedOrder, FixedOrderClassifier
 from pursuit.baselines.g_ip import GIP, GIPClassifier, GIPSettings
 from pursuit.baselines.gdfs import GDFS, GDFSClassifier, GDFSSettings
 from pursuit.baselines.naive_bayes import NaiveBayesIP, NaiveBayesIPClassifier
+from pursuit.baselines.partial_vae import PartialVAE, PartialVAEClassifier, PartialVAESettings
 from pursuit.baselines.ram import PPO, RAM, RAMClassifier
 from pursuit.baselines.random_order import RandomOrder, RandomOrderClassifier
 from pursuit.baselines.refuel import REFUEL, PolicyGradient, REFUELClassifier
@@ -43,6 +44,7 @@ METHODS: dict[str, Method] = {
         Method("g-ip", "G-IP", GIPClassifier),
         Method("ram", "RAM", RAMClassifier, {"settings": PPO.quick("last")}),
         Method("ram+", "RAM+", RAMClassifier, {"settings": PPO.quick("sum")}),
+        Method("partial-vae", "Partial VAE", PartialVAEClassifier),
         Method("gdfs", "GDFS", GDFSClassifier),
         Method("dime", "DIME", DIMEClassifier),
         Method("refuel", "REFUEL", REFUELClassifier),
@@ -81,6 +83,9 @@ __all__ = [
     "Method",
     "NaiveBayesIP",
     "NaiveBayesIPClassifier",
+    "PartialVAE",
+    "PartialVAEClassifier",
+    "PartialVAESettings",
     "PolicyGradient",
     "RAMClassifier",
     "REFUELClassifier",
