@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 import known_world
-from pursuit.baselines import load_classifier
+from pursuit.baselines import METHODS, load_classifier
 from pursuit.compare import Trial, compare, markdown_table
 from pursuit.histories import CarriedHistories, random_histories, rolled_out_histories
 from pursuit.history import History
@@ -32,12 +32,15 @@ from report import RESULTS, table
 
 FOLDER, RUNS, PAGE = RESULTS / "comparison", Path("results"), RESULTS / "comparison.md"
 SEEDS = (0, 1, 2)
-KNOWN_WORLD, KNOWN_ROWS, KNOWN_TEST, KNOWN_LONGEST = "known-world", 3_000, 5_000, 15
-JUDGED_HISTORIES, LONGEST_JUDGED = 2_000, 6
+KNOWN_WORLD, KNOWN_ROWS, KNOWN_TEST, KNOWN_LONGEST = "known-world", 3_000, 2_000, 15
+JUDGED_HISTORIES, LONGEST_JUDGED = 500, 6
 PLANS: dict[str, dict[str, Any]] = {
     KNOWN_WORLD: {"methods": ("all",)},
-    "digits": {"methods": ("all",), "max_queries": 20},
-    "animals": {"methods": ("all",)},
+    "digits": {
+        "methods": tuple(name for name in METHODS if name != "refuel"),
+        "max_queries": 20,
+    },  # which needs columns
+    "animals": {"methods": tuple(name for name in (*METHODS, "exact") if name != "g-ip")},  # hours with 187 labels
     "muzhi": {"methods": ("all",)},
     "dxy": {"methods": ("all",)},
 }
@@ -114,7 +117,7 @@ def page() -> str:
 
 def known_task() -> Task:
     """The known world as a task; its rows are drawn once, and seeds differ in training."""
-    train, test = known_world.draw(KNOWN_ROWS, seed=2), known_world.draw(KNOWN_TEST, seed=1)
+    train, test = known_world.draw(KNOWN_ROWS, seed=12), known_world.draw(KNOWN_TEST, seed=11)
     (X_train, y_train), (X_test, y_test) = (((rows.x > 0).int().numpy(), rows.y.numpy()) for rows in (train, test))
     stage = Stage(
         known_world.N_STEPS * known_world.BATCH / KNOWN_ROWS,
@@ -141,7 +144,7 @@ def known_task() -> Task:
 
 def judged(folder: Path, results: dict[str, Any]) -> dict[str, Any]:
     """By method: correlation with the exact information, divergence from the exact posterior, share of information."""
-    rows = known_world.draw(JUDGED_HISTORIES, seed=3)
+    rows = known_world.draw(JUDGED_HISTORIES, seed=13)
     found: dict[str, Any] = {}
     for name, method in results["methods"].items():
         if name == "exact" or not method["seeds"]:

@@ -58,7 +58,7 @@ class PartialVAESettings:
     label_weight: float = 16.0
     """How many times as much the label weighs in training as an answer."""
     reward: Literal["eddi", "label"] = "eddi"
-    samples: int = 16
+    samples: int = 8
     """How many latent variables stand for their distribution: an even number, for they come in opposite pairs."""
     candidates: int | None = 16
     """How many queries are looked at closely: those whose answers, pixel by pixel, have most to do with the label in
