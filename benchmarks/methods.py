@@ -32,7 +32,7 @@ from report import RESULTS, table
 
 FOLDER, RUNS, PAGE = RESULTS / "comparison", Path("results"), RESULTS / "comparison.md"
 SEEDS = (0, 1, 2)
-KNOWN_WORLD, KNOWN_ROWS, KNOWN_TEST, KNOWN_LONGEST = "known-world", 3_000, 2_000, 15
+KNOWN_WORLD, KNOWN_ROWS, KNOWN_TEST, KNOWN_EPOCHS, KNOWN_LONGEST = "known-world", 3_000, 2_000, 64, 15
 JUDGED_HISTORIES, LONGEST_JUDGED = 500, 6
 PLANS: dict[str, dict[str, Any]] = {
     KNOWN_WORLD: {"methods": ("all",)},
@@ -119,14 +119,9 @@ def known_task() -> Task:
     """The known world as a task; its rows are drawn once, and seeds differ in training."""
     train, test = known_world.draw(KNOWN_ROWS, seed=12), known_world.draw(KNOWN_TEST, seed=11)
     (X_train, y_train), (X_test, y_test) = (((rows.x > 0).int().numpy(), rows.y.numpy()) for rows in (train, test))
-    stage = Stage(
-        known_world.N_STEPS * known_world.BATCH / KNOWN_ROWS,
-        CarriedHistories(KNOWN_LONGEST),
-        batch_size=known_world.BATCH,
-    )
     settings = {
-        "network": MLP((256, 256)),
-        "stages": [stage],
+        "network": MLP((128, 128)),
+        "stages": [Stage(KNOWN_EPOCHS, CarriedHistories(KNOWN_LONGEST))],
         "stop": "confidence=0.95",
         "max_queries": KNOWN_LONGEST,
     }

@@ -151,6 +151,20 @@ def test_the_same_again_is_read(tmp_path: Path) -> None:
     assert more["methods"]["vip"]["summary"]["n_seeds"] == 2
 
 
+def test_what_others_measured_is_collected_without_training(tmp_path: Path) -> None:
+    for methods, seeds in ((("vip",), (0, 1)), (("random",), (1,))):
+        compare(Trial(made_task(), methods=methods, seeds=seeds), tmp_path)
+    everything = Trial(made_task(), methods=("vip", "random", "bad"), seeds=(0, 1))
+    heard = Heard()
+    results = compare(everything, tmp_path, heard.progress, heard.said.append, KNOWN, only_collect=True)
+    assert heard.titles == []
+    assert {name: [seed["seed"] for seed in found["seeds"]] for name, found in results["methods"].items()} == {
+        "vip": [0, 1],
+        "random": [1],
+    }
+    assert "failed" not in (tmp_path / "table.md").read_text()
+
+
 @pytest.mark.parametrize("change", [{"effort": 2.0}, {"to_choose_by": True}])
 def test_what_is_changed_is_trained_anew(change: dict[str, Any], tmp_path: Path) -> None:
     trial = Trial(made_task(), ("vip",))

@@ -32,6 +32,9 @@ def compare(
     validation: Annotated[
         bool, typer.Option("--validation", help="Measure on held-out training rows, to choose settings by.")
     ] = False,
+    collect: Annotated[
+        bool, typer.Option("--collect", help="Train nothing: write the table of what is measured already.")
+    ] = False,
     target: Target = None,
     drop: Annotated[list[str] | None, typer.Option(help="A column of a file to leave out; repeatable.")] = None,
     missing: Missing = None,
@@ -63,7 +66,13 @@ def compare(
         tell_about(trial.load(first_seed))
     say = partial(err.print, soft_wrap=True, highlight=False)
     with stoppable("The same command goes on."):
-        results = run_trial(trial, folder, lambda title: training_bar(title, err), lambda text: say(escaped(text)))
+        results = run_trial(
+            trial,
+            folder,
+            lambda title: training_bar(title, err),
+            lambda text: say(escaped(text)),
+            only_collect=collect,
+        )
     if as_json:
         print_json(results)
     else:

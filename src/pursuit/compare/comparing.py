@@ -53,11 +53,13 @@ def compare(
     progress: Progress = in_silence,
     say: Callable[[str], None] = lambda text: None,
     known: Methods = METHODS,
+    only_collect: bool = False,
 ) -> dict[str, Any]:
     """Train and measure every method of the trial that is not done yet, and write the results folder.
 
     `progress` is given a title for every training, and `say` a line for every method as soon as it is measured. A
-    method that fails is noted with its error and tried again the next time; the others are not lost.
+    method that fails is noted with its error and tried again the next time; the others are not lost. `only_collect`
+    trains nothing: the results are of what is measured already, by several processes perhaps, each of other methods.
     """
     folder, titles, described = Path(folder), _titles(trial, known), trial.described()
     all_of_them = [
@@ -72,7 +74,7 @@ def compare(
             say(f"{one.told}: already measured, {in_brief(result)}")
     results = _written(folder, described, titles, found)
     for one in all_of_them:
-        if (one.name, one.seed) not in found:
+        if (one.name, one.seed) not in found and not only_collect:
             result = found[one.name, one.seed] = one.measure(progress)
             say(f"{one.told}: {in_brief(result)}")
             results = _written(folder, described, titles, found)
@@ -100,6 +102,8 @@ def _written(
     methods = {}
     for name, title in titles.items():
         own = [found[key] for key in sorted(found) if key[0] == name]
+        if not own:  # its turn has not come
+            continue
         seeds, failed = ([result for result in own if ("error" in result) == is_error] for is_error in (False, True))
         summary = summarise(seeds) if seeds else None
         methods[name] = {"title": title, "summary": summary, "failed": failed, "seeds": seeds}
