@@ -21,16 +21,19 @@ import torch
 import known_world
 from pursuit.baselines import METHODS, load_classifier
 from pursuit.compare import Trial, compare, markdown_table
+from pursuit.compare.table import ALL_ANSWERS
 from pursuit.histories import CarriedHistories, random_histories, rolled_out_histories
 from pursuit.history import History
 from pursuit.networks import MLP
 from pursuit.pursuer import Pursuer, choose
+from pursuit.reproduce import mean_and_spread
 from pursuit.rows import Rows
 from pursuit.stages import Stage
 from pursuit.tasks import Task
-from report import RESULTS, table
+from report import RESULTS, into_readme, table
 
 FOLDER, RUNS, PAGE = RESULTS / "comparison", Path("results"), RESULTS / "comparison.md"
+METHODS_PAGE = RESULTS.parent / "methods.md"
 SEEDS = (0, 1, 2)
 KNOWN_WORLD, KNOWN_ROWS, KNOWN_TEST, KNOWN_EPOCHS, KNOWN_LONGEST = "known-world", 3_000, 2_000, 64, 15
 JUDGED_HISTORIES, LONGEST_JUDGED = 500, 6
@@ -76,6 +79,7 @@ def main(arguments: list[str]) -> None:
     for folder in given.collect or ():
         take_over(folder, folder.name.removeprefix("compare-"))
     PAGE.write_text(page(), encoding="utf-8")
+    into_readme("areas", areas(), METHODS_PAGE)
     print(f"Written: {PAGE}")
 
 
@@ -102,12 +106,30 @@ def rounded(value: Any) -> Any:
     return [rounded(item) for item in value] if isinstance(value, list) else value
 
 
+def kept() -> dict[str, dict[str, Any]]:
+    """What was found on every task, the known world first."""
+    paths = sorted(FOLDER.glob("*.json"), key=lambda path: (path.stem != KNOWN_WORLD, path.stem))
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in paths}
+
+
+def areas() -> str:
+    """The area of every method on every task."""
+    found = kept()
+    rows = []
+    for name, title in [*((method.name, method.title) for method in METHODS.values()), ("exact", "exact IP")]:
+        summaries = [results["methods"].get(name, {}).get("summary") for results in found.values()]
+        if name != ALL_ANSWERS:
+            rows.append([title, *(mean_and_spread(summary and summary["area"]) for summary in summaries)])
+    longest = [next(iter(results["methods"].values()))["summary"]["longest"] for results in found.values()]
+    titles = [f"{name}, to {n}" for name, n in zip(found, longest, strict=True)]
+    return table(["method", *titles], rows)
+
+
 def page() -> str:
     """Everything on one page, from the JSON files."""
     parts = [ABOUT]
-    for path in sorted(FOLDER.glob("*.json"), key=lambda path: (path.stem != KNOWN_WORLD, path.stem)):
-        results = json.loads(path.read_text(encoding="utf-8"))
-        parts += [f"## {path.stem}\n", markdown_table(results), f"![{path.stem}](comparison/{path.stem}.png)\n"]
+    for name, results in kept().items():
+        parts += [f"## {name}\n", markdown_table(results), f"![{name}](comparison/{name}.png)\n"]
         if "judged" in results:
             parts += [judged_table(results)]
         if gap := gap_to_exact(results):

@@ -57,12 +57,13 @@ def save(measured: dict[str, Any], page: Callable[[dict[str, Any]], str], name: 
     return text
 
 
-def into_readme(mark: str, text: str) -> None:
-    """Put lines between the README's marks of this name."""
+def into_readme(mark: str, text: str, page: Path | None = None) -> None:
+    """Put lines between the marks of this name, of the README or of another page."""
+    page = page or README
     start, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
-    before, rest = README.read_text(encoding="utf-8").split(start)
+    before, rest = page.read_text(encoding="utf-8").split(start)
     _, after = rest.split(end)
-    README.write_text(f"{before}{start}{text.rstrip()}\n{end}{after}", encoding="utf-8")
+    page.write_text(f"{before}{start}{text.rstrip()}\n{end}{after}", encoding="utf-8")
 
 
 def _rounded(value: Any) -> Any:
