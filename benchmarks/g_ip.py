@@ -24,7 +24,7 @@ from pursuit.devices import find_device
 from pursuit.evaluation import placed
 from pursuit.networks import PaperConv
 from pursuit.pursuer import Pursuer
-from report import RESULTS, cpu, figure, origin, save, table, where
+from report import RESULTS, cpu, figure, into_readme, origin, save, table, where
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,19 @@ def page(measured: dict[str, Any]) -> str:
     return ABOUT.format(**measured["cases"][0]) + origin(measured) + "\n" + table(columns, rows)
 
 
+def ratio(measured: dict[str, Any]) -> str:
+    """The result in a sentence."""
+    one, *others = (
+        f"{figure(case['ratio'])} times as long with {case['rows']} row{'s' * (case['rows'] > 1)} at a time"
+        for case in measured["cases"]
+    )
+    where = measured["where"]
+    return (
+        f"A step of G-IP takes {', and '.join([one, *others])} ({where['processor']}, commit {where['commit']}; the "
+        "authors report 47 s against 0.11 s, about 400 times).\n"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure a step of G-IP beside one of V-IP.")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or auto")
@@ -133,7 +146,10 @@ def main() -> None:
     parser.add_argument("--into", type=Path, default=RESULTS, help="the folder to write g-ip.json and g-ip.md into")
     arguments = parser.parse_args()
     size = replace(QUICK if arguments.quick else Size(), device=arguments.device)
-    print(save(measure(size), page, "g-ip", arguments.into))
+    measured = measure(size)
+    print(save(measured, page, "g-ip", arguments.into))
+    if not arguments.quick:
+        into_readme("g-ip", ratio(measured), RESULTS.parent / "methods.md")
 
 
 if __name__ == "__main__":

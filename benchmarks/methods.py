@@ -35,7 +35,7 @@ from report import RESULTS, into_readme, table
 FOLDER, RUNS, PAGE = RESULTS / "comparison", Path("results"), RESULTS / "comparison.md"
 METHODS_PAGE = RESULTS.parent / "methods.md"
 SEEDS = (0, 1, 2)
-KNOWN_WORLD, KNOWN_ROWS, KNOWN_TEST, KNOWN_EPOCHS, KNOWN_LONGEST = "known-world", 3_000, 2_000, 64, 15
+KNOWN_WORLD, KNOWN_ROWS, KNOWN_TEST, KNOWN_EPOCHS, KNOWN_LONGEST = "known-world", 3_000, 1_000, 64, 15
 JUDGED_HISTORIES, LONGEST_JUDGED = 500, 6
 PLANS: dict[str, dict[str, Any]] = {
     KNOWN_WORLD: {"methods": ("all",)},

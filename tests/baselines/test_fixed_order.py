@@ -67,7 +67,7 @@ def test_each_query_ranked_tells_most_after_those_before(missing: float, opened:
     assert sorted(order) == list(range(N_QUERIES))
 
 
-def test_no_more_is_looked_at_than_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_is_looked_at_than_must_be(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, model, n_looks = draw(), believes_exactly(), 0
     full = model.ranked(rows).tolist()
     measured = FixedOrder._loss
@@ -78,10 +78,10 @@ def test_no_more_is_looked_at_than_is_bounded(monkeypatch: pytest.MonkeyPatch) -
         return measured(self, rows, known)
 
     monkeypatch.setattr(FixedOrder, "_loss", counted)
-    monkeypatch.setattr(fixed_order, "CANDIDATES", 2)
+    monkeypatch.setattr(fixed_order, "CANDIDATES", 1)
     order = model.ranked(rows, max_queries=3).tolist()
-    assert n_looks == 1 + N_QUERIES + 2 * 2
-    assert order[0] == full[0]
+    assert n_looks < 1 + N_QUERIES + (N_QUERIES - 1) + (N_QUERIES - 2)
+    assert order[:3] == full[:3]
     assert sorted(order) == list(range(N_QUERIES))
 
 

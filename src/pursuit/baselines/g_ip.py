@@ -48,8 +48,8 @@ MOST_PARTS = 64
 class GIPSettings:
     """The sizes of the autoencoder, and how z is sampled: more chains ask better, and cost as much more."""
 
-    latent: int = 16
-    hidden: tuple[int, ...] = (128, 128)
+    latent: int = 8
+    hidden: tuple[int, ...] = (64,)
     """Layers of the decoder, and of the encoder in reverse."""
     langevin: Langevin = field(default_factory=Langevin)
 
