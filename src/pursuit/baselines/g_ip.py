@@ -40,7 +40,7 @@ AT_ONCE, AT_ONCE_ON_GPU = 2**23, 2**27
 """About how many numbers are computed at once: further rows, and further patches, come after each other."""
 LARGE_IMAGE = 16
 """From so many pixels a side."""
-MOST_PARTS = 64
+MOST_PARTS = 16
 """A history of more answers than this is taken in by so many parts of a few answers each."""
 
 

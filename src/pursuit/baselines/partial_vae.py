@@ -46,6 +46,8 @@ from pursuit.stages import Stage
 
 LARGEST = 8.0
 """Log variances lie between this and its negative."""
+LEAST_LABEL_WEIGHT = 16.0
+"""Where answers are few: below it, the label is not worth the divergence from the prior that it takes to tell it."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,9 @@ class PartialVAESettings:
     latent: int = 16
     width: int = 128
     """Of what the network reads off the answers, and of the hidden layers around the latent variable."""
-    label_weight: float = 16.0
-    """How many times as much the label weighs in training as an answer."""
+    label_weight: float | None = None
+    """How many times as much the label weighs in training as an answer. By default half as much as all answers
+    together, and no less than `LEAST_LABEL_WEIGHT`."""
     reward: Literal["eddi", "label"] = "eddi"
     samples: int = 8
     """How many latent variables stand for their distribution: an even number, for they come in opposite pairs."""
@@ -73,7 +76,7 @@ class PartialVAESettings:
             raise ValueError(f"samples come in pairs: their number is even and at least 2, not {self.samples}.")
         if min(self.latent, self.width, self.labels, 1 if self.candidates is None else self.candidates) < 1:
             raise ValueError(f"latent, width, labels and candidates are at least 1, in {self}.")
-        if not self.label_weight > 0:
+        if self.label_weight is not None and not self.label_weight > 0:
             raise ValueError(f"label_weight is above 0, not {self.label_weight}: without it no label is learnt.")
 
 
@@ -117,7 +120,8 @@ class PartialVAE(Believer):
     ):
         super().__init__(query_set, classes, classifier, prior, standardised)
         self.own, self.answers = own, AnswerModel(query_set)
-        hidden = (own.width,)
+        weight, hidden = own.label_weight, (own.width,)
+        self.label_weight = max(self.answers.n_units / 2, LEAST_LABEL_WEIGHT) if weight is None else weight
         self.label = nn.Linear(len(classes), own.width, bias=False)
         self.encoder = nn.Sequential(
             nn.LayerNorm(own.width),
@@ -171,7 +175,7 @@ class PartialVAE(Believer):
         standard = Gaussian(torch.zeros_like(latent.mean), torch.zeros_like(latent.mean))
         bound = (latent.divergence(standard) - of_answers.sum(dim=1)).mean()
         of_label = F.cross_entropy(self.label_decoder(z).float(), y, label_smoothing=label_smoothing)
-        return of_label + bound / self.own.label_weight, choose(torch.rand(asked.shape, device=asked.device), asked)
+        return of_label + bound / self.label_weight, choose(torch.rand(asked.shape, device=asked.device), asked)
 
     def latent(self, reading: Tensor) -> Gaussian:
         """The distribution of the latent variable given what was read off the answers, and the label, if added."""
@@ -286,7 +290,7 @@ class PartialVAEClassifier(RivalClassifier):
     query_set, stop, max_queries, standardise, stages, random_state, device
         As for every rival with networks (`RivalClassifier`).
     network : NetworkSettings, optional
-        The network that reads the answers. `SetNetwork` is EDDI's own, and V-IP's are as good.
+        The network that reads the answers; by default as for V-IP. EDDI's own is a `SetNetwork`.
     shared : bool
         Of no consequence: there is one network.
     settings : PartialVAESettings, optional
