@@ -56,6 +56,23 @@ same rows, are given the same network settings and train on as many histories as
 rows with the same stopping rule. [methods.md](../methods.md) says what each method is. Nothing was chosen on test rows.
 Milliseconds a step are those of one row at a time on a CPU.
 """
+NOTES = """\
+## What to know about these runs
+
+- **mnist** and **symcat-200** were measured on one NVIDIA H200 by `pursuit compare mnist --effort 0.2 --max-queries
+  20` and `pursuit compare symcat-200 --recipe gpu --effort 0.05`, one process a method or seed (`--collect` put them
+  together). Up to 40 processes shared the GPU and 16 cores, so that training times and milliseconds there are upper
+  bounds.
+- There the decision tree has one seed. G-IP and Partial VAE did not get through 10,000 test images of mnist in the
+  time there was, and G-IP was not run on symcat-200 and animals: it would move twelve chains for each of 200 or 187
+  labels. REFUEL is for columns.
+- Since then, fixed order looks again at gains that are out of date (it could rank a query by what it told before
+  others told the same), and Partial VAE asks by EDDI's reward with more weight on the label: their rows of mnist and
+  symcat-200 are of the versions before.
+- Settings of RAM, REFUEL, GDFS, DIME, G-IP and Partial VAE were chosen on rows held out from the training rows of
+  digits, mnist, muzhi and dxy, and on other rows of the known world than those here.
+- Other tasks were measured on one thread each of a shared 2-core aarch64 machine.
+"""
 JUDGED = """\
 The known world has ten labels and thirty yes/no queries, independent given the label, with P(yes | label) drawn
 uniformly (`benchmarks/known_world.py`), so that exact Information Pursuit is known. Judged on {n_histories:,} histories
@@ -134,7 +151,7 @@ def page() -> str:
             parts += [judged_table(results)]
         if gap := gap_to_exact(results):
             parts += [gap]
-    return "\n".join(parts)
+    return "\n".join([*parts, NOTES])
 
 
 def known_task() -> Task:
