@@ -42,7 +42,7 @@ class Size:
     """How much is measured."""
 
     device: str = "cpu"
-    cases: tuple[Case, ...] = (Case(1, 8, 5), Case(64, 2, 2))
+    cases: tuple[Case, ...] = (Case(1, 6, 3), Case(16, 2, 3))
     settings: GIPSettings | None = None
     """By default those that suit the images."""
 

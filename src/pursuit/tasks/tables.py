@@ -54,7 +54,7 @@ def load(
         "n_rows": len(X),
         "n_rows_without_label": len(frame) - len(X),
         "silent_columns": silent,
-        "numbering_columns": [name for name in X.columns if is_numbering(X[name])],
+        "numbering_columns": [name for name in X.columns if is_numbering(frame[name])],
         "test_share": test_share,
         "seed": seed,
     }
