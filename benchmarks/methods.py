@@ -190,7 +190,7 @@ def judged(folder: Path, results: dict[str, Any]) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def judge(pursuer: Pursuer, rows: Rows) -> dict[str, float]:
+def judge(pursuer: Pursuer, rows: Rows) -> dict[str, float | None]:
     generator = torch.Generator().manual_seed(5)
     lengths = torch.randint(LONGEST_JUDGED + 1, (len(rows),), generator=generator)
     random = random_histories(rows, lengths, generator)
@@ -202,10 +202,15 @@ def judge(pursuer: Pursuer, rows: Rows) -> dict[str, float]:
     information = known_world.EXACT.scores(own).masked_fill(own.asked, 0)
     chosen = information.gather(1, choose(_in_parts(pursuer, own)[0], own.asked)[:, None])
     return {
-        "correlation": float(np.corrcoef(scores[left].double(), exact[left])[0, 1]) if left.any() else float("nan"),
+        "correlation": correlation(scores[left].double(), exact[left]),
         "divergence": float((log_p.exp() * (log_p - beliefs.double())).sum(dim=1).mean()),
         "share": float(chosen.sum() / information.max(dim=1).values.sum()),
     }
+
+
+def correlation(one: torch.Tensor, other: torch.Tensor) -> float | None:
+    """None where one of them does not vary."""
+    return float(torch.corrcoef(torch.stack([one, other]))[0, 1]) if len(one) > 1 and one.std() > 0 else None
 
 
 def _in_parts(pursuer: Pursuer, history: History) -> tuple[torch.Tensor, torch.Tensor]:
