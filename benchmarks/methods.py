@@ -43,7 +43,10 @@ PLANS: dict[str, dict[str, Any]] = {
         "methods": tuple(name for name in METHODS if name != "refuel"),
         "max_queries": 20,
     },  # which needs columns
-    "animals": {"methods": tuple(name for name in (*METHODS, "exact") if name != "g-ip")},  # hours with 187 labels
+    "animals": {  # where G-IP takes hours, for 187 labels
+        "methods": tuple(name for name in (*METHODS, "exact") if name != "g-ip"),
+        "effort": 0.5,
+    },
     "muzhi": {"methods": ("all",)},
     "dxy": {"methods": ("all",)},
 }
