@@ -46,5 +46,5 @@ def test_the_gap_to_exact_pursuit_is_told() -> None:
         return {"summary": {"area": {"mean": area}, "accuracy_after_5": {"mean": accuracy}}}
 
     told = methods.gap_to_exact({"methods": {"vip": found(0.5, 0.4), "exact": found(0.55, 0.43)}})
-    assert told == "Exact IP is ahead of V-IP by +0.030 after 5 answers, +0.050 in area.\n"
+    assert told == "V-IP's gap to exact IP: +0.030 after 5 answers, +0.050 in area.\n"
     assert methods.gap_to_exact({"methods": {"vip": found(0.5, 0.4)}}) == ""
