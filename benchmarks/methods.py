@@ -74,8 +74,9 @@ NOTES = """\
   symcat-200 are of the versions before.
 - Settings of RAM, REFUEL, GDFS, DIME, G-IP and Partial VAE were chosen on rows held out from the training rows of
   digits, mnist, muzhi and dxy, and on other rows of the known world than those here.
-- **animals**: curves count answers, and a question that an animal leaves open costs none. Learnt pursuers find out which
-  animals answer which questions, and exact IP, which takes such answers for a toss, does not: hence its gap below zero.
+- **animals**: curves count answers, and a question that an animal leaves open costs none. Learnt pursuers find out
+  which animals answer which questions, and exact IP, which takes such answers for a toss, does not: hence a gap below
+  zero.
 - Other tasks were measured on one thread each of a shared 2-core aarch64 machine.
 """
 JUDGED = """\
