@@ -53,7 +53,7 @@ def drawn_once(sampler: Sampler, pursuer: Pursuer) -> History:
 def one_step(sampler: Sampler, pursuer: Pursuer) -> tuple[Rows, Tensor, Tensor]:
     """What the training loop does: draw, choose, advance. Gives the rows and the histories that were drawn."""
     sampler.prepare()
-    rows, history = sampler.draw(pursuer)
+    rows, history, _ = sampler.draw(pursuer)
     assert history.x is rows.x or torch.equal(history.x, rows.x)
     # What is drawn is the sampler's own memory, and goes on with the chains.
     drawn = Rows(rows.x.clone(), rows.available.clone(), rows.y.clone()), history.known.clone(), history.asked.clone()

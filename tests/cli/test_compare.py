@@ -128,7 +128,7 @@ def test_methods_by_default_are_some_that_there_are() -> None:
 
 
 def test_stopping_tells_how_to_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(*_: Any) -> None:
+    def stopped(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(importlib.import_module("pursuit.cli.compare"), "run_trial", stopped)
