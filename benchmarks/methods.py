@@ -81,7 +81,8 @@ NOTES = """\
 """
 JUDGED = """\
 The known world has ten labels and thirty yes/no queries, independent given the label, with P(yes | label) drawn
-uniformly (`benchmarks/known_world.py`), so that exact Information Pursuit is known. Judged on {n_histories:,} histories
+uniformly (`benchmarks/known_world.py`), so that exact Information Pursuit is known. Its rows are the same for all
+seeds, which differ in training. Judged on {n_histories:,} histories
 of 0 to {longest} answers to random queries: the correlation of a method's scores with the exact information of the
 queries not asked yet, over all of them (only for methods whose scores mean information), and the divergence of the
 posterior from the exact one. The share is the information of the sixth query of a method's own chains over that of the

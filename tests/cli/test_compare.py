@@ -127,6 +127,13 @@ def test_methods_by_default_are_some_that_there_are() -> None:
     assert _named(" vip, tree ,") == ("vip", "tree")
 
 
+def test_collecting_trains_nothing(folder: Path) -> None:
+    done = run(folder, *FILE, "--collect")
+    assert done.returncode == 1
+    assert "None of the methods worked" in done.stderr
+    assert not list((folder / "results").rglob("model.json"))
+
+
 def test_stopping_tells_how_to_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
