@@ -55,7 +55,7 @@ class PPO:
 
     @classmethod
     def quick(cls, reward: Literal["last", "sum"] = "last") -> "PPO":
-        """For training plans of a few thousand steps, in which the published learning rate stays behind random order."""
+        """For plans of a few thousand steps, in which the published learning rate stays behind random order."""
         return cls(reward, lr=QUICK_LR)
 
 
