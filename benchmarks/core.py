@@ -23,12 +23,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from pursuit import Confidence, VIPClassifier
-from pursuit.baselines import RandomOrder
-from pursuit.evaluation import Evaluation, evaluate
-from pursuit.histories import RandomHistories
-from pursuit.rows import Rows
-from pursuit.stages import Stage
+from pursuit.data.rows import Rows
+from pursuit.evaluation.curves import Evaluation, evaluate
+from pursuit.methods import RandomOrder
 from pursuit.tasks import animals, load_task
+from pursuit.training.samplers import RandomHistories
+from pursuit.training.schedule import Stage
 from report import RESULTS, into_readme, where
 
 SEEDS = (10, 11, 12, 13, 14)
@@ -63,7 +63,7 @@ def labelled(model: VIPClassifier, X: Any, y: np.ndarray) -> Rows:
 
 def at_stop(evaluation: Evaluation) -> dict[str, float]:
     assert evaluation.stop
-    return {"accuracy": evaluation.stop.accuracy, "queries": evaluation.stop.mean_queries}
+    return {"accuracy": evaluation.stop.accuracy, "queries": evaluation.stop.mean_answered}
 
 
 def digits(seed: int) -> dict[str, Any]:
@@ -90,9 +90,9 @@ def digits(seed: int) -> dict[str, Any]:
         "stop": at_stop(evaluation),
         "all_answers": evaluation.accuracy_all_answers,
         "black_box": black_box.score(task.X_test.reshape(-1, 64) / 16, task.y_test),
-        "curve": evaluation.accuracy_by_n_queries,
-        "random": evaluate(RandomOrder(model.model_, seed), rows).accuracy_by_n_queries,
-        "random_own": evaluate(RandomOrder(on_random.model_, seed), rows).accuracy_by_n_queries,
+        "curve": evaluation.accuracy_by_answered,
+        "random": evaluate(RandomOrder(model.model_, seed), rows).accuracy_by_answered,
+        "random_own": evaluate(RandomOrder(on_random.model_, seed), rows).accuracy_by_answered,
     }
     print("digits", seed, result["stop"], round(seconds, 1), flush=True)
     return result
@@ -113,9 +113,9 @@ def animals_beside_exact(seed: int) -> dict[str, Any]:
         "seconds": seconds,
         "stop": at_stop(vip),
         "exact_stop": at_stop(exact),
-        "curve": vip.accuracy_by_n_queries,
-        "exact": exact.accuracy_by_n_queries,
-        "random": random.accuracy_by_n_queries,
+        "curve": vip.accuracy_by_answered,
+        "exact": exact.accuracy_by_answered,
+        "random": random.accuracy_by_answered,
     }
     print("animals", seed, result["stop"], result["exact_stop"], round(seconds, 1), flush=True)
     return result
@@ -132,7 +132,7 @@ def small_table(load: Any, seed: int) -> dict[str, Any]:
     regression = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(X_train, y_train)
     asked_in_training = model.evaluate(X_train, y_train).stop
     assert asked_in_training
-    tree = best_tree(X_train, y_train, asked_in_training.mean_queries, seed)
+    tree = best_tree(X_train, y_train, asked_in_training.mean_answered, seed)
     result = {
         "seed": seed,
         "rows": [len(y_train), len(y_test)],

@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 
 import worlds
-from pursuit.baselines.g_ip import GIP, GIPSettings
-from pursuit.baselines.shared.langevin import Langevin
-from pursuit.chains import pursue
-from pursuit.devices import find_device
-from pursuit.evaluation import placed
+from pursuit.evaluation.curves import placed
+from pursuit.inference.chain import pursue
+from pursuit.inference.pursuer import Pursuer
+from pursuit.methods.g_ip import GIP, GIPSettings
+from pursuit.methods.shared.langevin import Langevin
 from pursuit.networks import PaperConv
-from pursuit.pursuer import Pursuer
+from pursuit.training.devices import find_device
 from report import RESULTS, cpu, figure, into_readme, origin, save, table, where
 
 

@@ -20,14 +20,14 @@ from typing import Any
 import torch
 
 import worlds
-from pursuit.augmentation import Shifts
-from pursuit.evaluation import evaluate
-from pursuit.histories import CarriedHistories
+from pursuit.data.augmentation import Shifts
+from pursuit.data.rows import Rows, RowSource
+from pursuit.evaluation.curves import evaluate
+from pursuit.inference.stopping import Confidence
 from pursuit.networks import NetworkSettings, PaperConv
-from pursuit.rows import Rows, RowSource
-from pursuit.stages import AdamW, Stage
-from pursuit.stopping import Confidence
 from pursuit.tasks.recipes import find_recipe
+from pursuit.training.samplers import CarriedHistories
+from pursuit.training.schedule import AdamW, Stage
 from pursuit.vip import VIP
 from report import RESULTS, figure, origin, save, table, where
 from timing import training_pace
@@ -190,7 +190,7 @@ def train_and_measure(device: str, passes: float, began: float) -> dict[str, Any
     query_set = task.query_set.with_options(**recipe.query_options) if recipe.query_options else task.query_set
     marks["loaded"] = time.time() - began
     in_full = sum(stage.epochs for stage in recipe.stages)
-    recipe = recipe.shortened(passes / in_full) if passes else recipe
+    recipe = recipe.scaled(passes / in_full) if passes else recipe
     model = VIPClassifier(query_set, random_state=0, device=device, **recipe.settings())
     model.fit(task.X_train, task.y_train)
     marks["trained"] = time.time() - began
@@ -198,8 +198,8 @@ def train_and_measure(device: str, passes: float, began: float) -> dict[str, Any
     rows = model.rows(task.X_test, task.y_test)
     found = evaluate(model.model_, rows, None, MEASURED_QUERIES, device, trade_off=rules)
     marks["measured"] = time.time() - began
-    trade_off = [[stop.rule, stop.mean_queries, stop.accuracy] for stop in found.trade_off]
-    as_short = [stop.accuracy for stop in found.trade_off if stop.mean_queries <= WANTED[0]]
+    trade_off = [[stop.rule, stop.mean_answered, stop.accuracy] for stop in found.trade_off]
+    as_short = [stop.accuracy for stop in found.trade_off if stop.mean_answered <= WANTED[0]]
     return {
         "network": str(recipe.network),
         "passes": passes or in_full,

@@ -19,11 +19,11 @@ from typing import Any
 
 import torch
 
-from pursuit.evaluation import evaluate
-from pursuit.histories import CarriedHistories
-from pursuit.session import Session
-from pursuit.stages import Stage
-from pursuit.stopping import Budget
+from pursuit.evaluation.curves import evaluate
+from pursuit.inference.session import Session
+from pursuit.inference.stopping import Budget
+from pursuit.training.samplers import CarriedHistories
+from pursuit.training.schedule import Stage
 from pursuit.vip import VIP
 from report import RESULTS, cpu, figure, origin, save, table, where
 from timing import median_seconds, quantile, session_steps, training_pace

@@ -7,17 +7,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pursuit.evaluation import evaluate
+from pursuit.data.rows import Rows
+from pursuit.evaluation.curves import evaluate
 from pursuit.exact import IndependentIP
-from pursuit.histories import CarriedHistories, random_histories, rolled_out_histories
-from pursuit.history import History
+from pursuit.inference.history import History
+from pursuit.inference.pursuer import Pursuer, choose
+from pursuit.inference.stopping import Confidence
 from pursuit.networks import MLP
-from pursuit.pursuer import Pursuer, choose
 from pursuit.queries import ColumnQueries, yes_no
-from pursuit.rows import Rows
-from pursuit.stages import Stage
-from pursuit.stopping import Confidence
-from pursuit.training import train
+from pursuit.training.loop import train
+from pursuit.training.samplers import CarriedHistories, random_histories, rolled_out_histories
+from pursuit.training.schedule import Stage
 from pursuit.vip import VIP
 from report import RESULTS, where
 
@@ -85,8 +85,8 @@ def judged(name: str, pursuer: Pursuer, test: Rows) -> str:
     information = EXACT.scores(own).masked_fill(own.asked, 0)
     chosen = information.gather(1, choose(pursuer.scores(own), own.asked)[:, None])
     share = float(chosen.sum() / information.max(dim=1).values.sum())
-    accuracy = " ".join(f"{found.accuracy_by_n_queries[n]:.3f}" for n in (5, 10, 20, 30))
-    stop = f"{found.stop.mean_queries:.2f} {found.stop.accuracy:.3f} {found.stop.mean_confidence:.3f}"
+    accuracy = " ".join(f"{found.accuracy_by_answered[n]:.3f}" for n in (5, 10, 20, 30))
+    stop = f"{found.stop.mean_answered:.2f} {found.stop.accuracy:.3f} {found.stop.mean_confidence:.3f}"
     gaps = f"{divergence(pursuer, own):.3f} {divergence(pursuer, other):.3f}"
     return f"| {name} | {accuracy} | {stop} | {gaps} | {share:.3f} |"
 

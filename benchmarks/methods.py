@@ -19,17 +19,17 @@ import numpy as np
 import torch
 
 import known_world
-from pursuit.baselines import METHODS, load_classifier
-from pursuit.compare import Trial, compare, markdown_table
-from pursuit.compare.table import ALL_ANSWERS
-from pursuit.histories import CarriedHistories, random_histories, rolled_out_histories
-from pursuit.history import History
+from pursuit.data.rows import Rows
+from pursuit.experiments import Trial, compare, markdown_table
+from pursuit.experiments.reproduce import mean_and_spread
+from pursuit.experiments.table import ALL_ANSWERS
+from pursuit.inference.history import History
+from pursuit.inference.pursuer import Pursuer, choose
+from pursuit.methods import METHODS, load
 from pursuit.networks import MLP
-from pursuit.pursuer import Pursuer, choose
-from pursuit.reproduce import mean_and_spread
-from pursuit.rows import Rows
-from pursuit.stages import Stage
 from pursuit.tasks import Task
+from pursuit.training.samplers import CarriedHistories, random_histories, rolled_out_histories
+from pursuit.training.schedule import Stage
 from report import RESULTS, into_readme, table
 
 FOLDER, RUNS, PAGE = RESULTS / "comparison", Path("results"), RESULTS / "comparison.md"
@@ -190,7 +190,7 @@ def judged(folder: Path, results: dict[str, Any]) -> dict[str, Any]:
     for name, method in results["methods"].items():
         if name == "exact" or not method["seeds"]:
             continue
-        models = (load_classifier(folder / name / f"seed-{seed['seed']}").model_ for seed in method["seeds"])
+        models = (load(folder / name / f"seed-{seed['seed']}").model_ for seed in method["seeds"])
         each = [judge(model, rows) for model in models]
         found[name] = {key: [one[key] for one in each] for key in each[0]}
     return found

@@ -17,10 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pursuit.networks.convolution import Convolution
+from pursuit.data.rows import Rows
+from pursuit.networks.arm import Convolution
 from pursuit.queries import ColumnQueries, PatchQueries
-from pursuit.rows import Rows
-from pursuit.stages import SGD, Adam, AdamW
+from pursuit.training.schedule import SGD, Adam, AdamW
 from pursuit.vip import VIP
 
 ASKED = -1e9
@@ -227,9 +227,9 @@ def confident(level: float) -> Callable[[Tensor], Tensor]:
 
 def opened(rows: Rows, index: Tensor) -> Tensor:
     """What rows open with, as a mask of 0 and 1 (B, Q)."""
-    if rows.opening is None:
+    if rows.initially_known is None:
         return torch.zeros(len(index), rows.n_queries)
-    return rows.opening[index].float()
+    return rows.initially_known[index].float()
 
 
 def one_hot(scores: Tensor, mask: Tensor) -> Tensor:

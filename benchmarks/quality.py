@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from per_row import PerRow
-from pursuit.evaluation import evaluate
-from pursuit.histories import CarriedHistories
+from pursuit.data.rows import Rows
+from pursuit.evaluation.curves import evaluate
 from pursuit.networks import MLP
-from pursuit.rows import Rows
-from pursuit.stages import AdamW, Stage
-from pursuit.training import Report, train
+from pursuit.training.loop import Report, train
+from pursuit.training.samplers import CarriedHistories
+from pursuit.training.schedule import AdamW, Stage
 from pursuit.vip import VIP
 from worlds import World, digits_in_black_and_white
 
@@ -48,7 +48,7 @@ class Judge:
         """Whether the model has been as good as the highest of the goals by now."""
         self.seconds += time.perf_counter() - self._since
         self.model.eval()
-        measured = evaluate(self.model, self.held_out, max_queries=N_QUERIES).accuracy_by_n_queries[N_QUERIES]
+        measured = evaluate(self.model, self.held_out, max_queries=N_QUERIES).accuracy_by_answered[N_QUERIES]
         self.model.train()
         for goal in self.goals:
             if measured >= goal and goal not in self.reached:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pursuit.provenance import provenance as where
+from pursuit.experiments.provenance import provenance as where
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 

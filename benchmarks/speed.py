@@ -16,16 +16,16 @@ from torch import Tensor
 
 import worlds
 from per_row import PerRow, confident
-from pursuit.chains import pursue_in_batches
-from pursuit.evaluation import evaluate
-from pursuit.histories import CarriedHistories
+from pursuit.data.rows import Rows
+from pursuit.evaluation.curves import evaluate
+from pursuit.inference.chain import pursue_in_batches
+from pursuit.inference.session import Session
+from pursuit.inference.stopping import Confidence, StoppingRule
 from pursuit.networks import MLP, PaperConv
-from pursuit.rows import Rows
-from pursuit.session import Session
-from pursuit.stages import Stage
-from pursuit.stopping import Confidence, StoppingRule
 from pursuit.tasks.recipes import find_recipe
-from pursuit.training import train
+from pursuit.training.loop import train
+from pursuit.training.samplers import CarriedHistories
+from pursuit.training.schedule import Stage
 from pursuit.vip import VIP
 from quality import GOALS, LOOK_EVERY, PLANS, time_to_quality
 from report import RESULTS, cpu, figure, origin, save, table, where
@@ -195,8 +195,8 @@ def _evaluations(
     reference, found = PerRow(model), {}
 
     def at_rule() -> None:
-        turns = pursue_in_batches(model, rows.x, rows.available, rule, rows.opening)
-        found["mean_queries"] = sum(int(turn.goes_on.sum()) for turn in turns) / len(rows)
+        turns = pursue_in_batches(model, rows.x, rows.available, rule, rows.initially_known)
+        found["mean_answered"] = sum(int(turn.goes_on.sum()) for turn in turns) / len(rows)
 
     def plain() -> float:
         return len(rows) / seconds(lambda: reference.evaluate(rows, limit, enough, batch_size=1024))
@@ -231,15 +231,15 @@ def _library_steps(model: VIP, rows: Rows, row: int, n_steps: int) -> list[float
     names = [query.name for query in model.query_set.queries]
     answers = (rows.x[row] > 0).long().tolist()
     live = Session(model)
-    assert rows.opening is not None
-    for query in rows.opening[row].nonzero()[:, 0].tolist():
+    assert rows.initially_known is not None
+    for query in rows.initially_known[row].nonzero()[:, 0].tolist():
         live.tell(answers[query], names[query])
     return session_steps(live, answers, n_steps)
 
 
 def _per_row_steps(reference: PerRow, rows: Rows, row: int, n_steps: int) -> list[float]:
-    assert rows.opening is not None
-    steps = reference.session(rows.x[row : row + 1], rows.opening[row : row + 1].float(), n_steps)
+    assert rows.initially_known is not None
+    steps = reference.session(rows.x[row : row + 1], rows.initially_known[row : row + 1].float(), n_steps)
     return [1 / steps_per_second(steps, 1) for _ in range(n_steps)]
 
 
@@ -323,7 +323,7 @@ def _training_table(measured: dict[str, Any]) -> str:
 def _evaluation_table(measured: dict[str, Any]) -> str:
     rows = []
     for case in measured["evaluation"]:
-        asked = f"{case['rule']}: {case['mean_queries']:.2f} of {case['steps']}"
+        asked = f"{case['rule']}: {case['mean_answered']:.2f} of {case['steps']}"
         for key, name in (("stopping", f"at the rule ({asked})"), ("curve", f"whole curve ({case['steps']} steps)")):
             compared = case[key]
             wanted = _against(EVALUATION_GOAL, compared["ratio"]) if key == "stopping" else "–"

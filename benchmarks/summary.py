@@ -35,7 +35,7 @@ def _training_row(case: dict[str, Any]) -> list[str]:
 def _evaluation_row(case: dict[str, Any]) -> list[str]:
     stopping = case["stopping"]
     name = f"evaluating {NAMES.get(case['task'], case['task'])} at a stopping rule"
-    asked = f"{figure(stopping['library'])} rows/s at {case['mean_queries']:.1f} of {case['steps']} queries"
+    asked = f"{figure(stopping['library'])} rows/s at {case['mean_answered']:.1f} of {case['steps']} queries"
     return [name, asked, figure(stopping["ratio"])]
 
 

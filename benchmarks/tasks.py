@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pursuit.reproduce import HEADER, markdown_row, mean_and_spread, run_name
+from pursuit.experiments.reproduce import HEADER, markdown_row, mean_and_spread, run_name
 from pursuit.tasks import EMBEDDED, TASKS
 from pursuit.tasks.recipes import PUBLISHED, Published
 from report import RESULTS, into_readme, table
@@ -84,7 +84,7 @@ NOTES = """\
 - **Settings** of cub, muzhi, dxy and huffpost were chosen on held-out training rows, those of symcat on other patients.
   Those of cifar10, and what is not said above of mnist's, follow sketches whose figures were read off the test images.
   symcat-200 by `fast`
-  was shortened from 2.2 to 1.6 epochs after a first measurement (0.612), to be done in ten minutes. The stopping rule
+  was scaled from 2.2 to 1.6 epochs after a first measurement (0.612), to be done in ten minutes. The stopping rule
   of cifar10 has been made confidence=0.9 since: the paper's rule stops our classifier too early.
 """
 
@@ -145,7 +145,7 @@ def _exact_table(measured: dict[str, dict[str, Any]]) -> str:
         one = results["seeds"][0]
         for pursuer, key in (("V-IP", "vip"), ("exact IP", "exact")):
             if "exact" in one:
-                curve = one[key]["accuracy_by_n_queries"]
+                curve = one[key]["accuracy_by_answered"]
                 after = [f"{curve[n]:.3f}" for n in (5, 10, 15, 20)]
                 rows.append([name, pursuer, *after, f"{one[key]['accuracy_all_answers']:.3f}"])
     columns = ["run", "pursuer", "after 5", "10", "15", "20", "all answers"]
@@ -191,7 +191,7 @@ def _by_rule(results: dict[str, Any]) -> dict[str, tuple[float, float]]:
     values: dict[str, list[tuple[float, float]]] = {}
     for seed in results["seeds"]:
         for at_stop in [seed["vip"]["stop"], *seed["vip"]["trade_off"]]:
-            values.setdefault(at_stop["rule"], []).append((at_stop["mean_queries"], at_stop["accuracy"]))
+            values.setdefault(at_stop["rule"], []).append((at_stop["mean_answered"], at_stop["accuracy"]))
     return {
         rule: (sum(n for n, _ in pairs) / len(pairs), sum(right for _, right in pairs) / len(pairs))
         for rule, pairs in values.items()
@@ -201,9 +201,9 @@ def _by_rule(results: dict[str, Any]) -> dict[str, tuple[float, float]]:
 def _at_published_length(results: dict[str, Any]) -> tuple[str, float, float] | None:
     """The rule that asks most nearly as many queries as the paper's V-IP, how many, and its accuracy."""
     published = PUBLISHED.get(results["task"])
-    if published is None or published.mean_queries is None:
+    if published is None or published.mean_answered is None:
         return None
-    wanted, curves = published.mean_queries, [seed["vip"]["accuracy_by_n_queries"] for seed in results["seeds"]]
+    wanted, curves = published.mean_answered, [seed["vip"]["accuracy_by_answered"] for seed in results["seeds"]]
     fixed = {f"budget={n}": (n, sum(right) / len(right)) for n, right in enumerate(zip(*curves, strict=True))}
     rules = {**_by_rule(results), **fixed}
     rule, (queries, accuracy) = min(rules.items(), key=lambda item: abs(item[1][0] - wanted))
@@ -216,7 +216,7 @@ def _same_length_table(measured: dict[str, dict[str, Any]]) -> str:
         if (found := _at_published_length(results)) and not results["options"]:
             rule, queries, accuracy = found
             published = PUBLISHED[results["task"]]
-            paper = f"{published.mean_queries}, {published.accuracy}"
+            paper = f"{published.mean_answered}, {published.accuracy}"
             rows.append([name, rule, f"{queries:.2f}", f"{accuracy:.3f}", paper])
     columns = ["run", "rule", "queries", "accuracy", "paper: queries, accuracy"]
     return SAME_LENGTH + "\n" + table(columns, rows)
@@ -264,13 +264,13 @@ def _headline(results: dict[str, Any]) -> tuple[str, str]:
         rule, queries, accuracy = found
         return f"{queries:.1f} ({rule})", f"{accuracy:.3f}"
     stop = results["summary"]["stop"]
-    return f"{stop['mean_queries']['mean']:.1f} ({stop['rule']})", mean_and_spread(stop["accuracy"])
+    return f"{stop['mean_answered']['mean']:.1f} ({stop['rule']})", mean_and_spread(stop["accuracy"])
 
 
 def _published(published: Published) -> str:
     if published.after_20 is not None:
         return f"{published.after_20:.3f} after 20"
-    return f"{published.accuracy:.3f} after {published.mean_queries}"
+    return f"{published.accuracy:.3f} after {published.mean_answered}"
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pursuit.rows import RowSource
-from pursuit.session import Session
-from pursuit.stages import Stage
-from pursuit.training import Report, train
+from pursuit.data.rows import RowSource
+from pursuit.inference.session import Session
+from pursuit.training.loop import Report, train
+from pursuit.training.schedule import Stage
 from pursuit.vip import VIP
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pursuit.data.rows import GeneratedRows, Rows
+from pursuit.inference.pursuer import Labels
 from pursuit.networks import MLP, NetworkSettings
-from pursuit.pursuer import Labels
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
-from pursuit.rows import GeneratedRows, Rows
 from pursuit.tasks import digits
 from pursuit.tasks.symcat import N_SYMPTOMS, Patients
 from pursuit.vip import VIP

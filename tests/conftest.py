@@ -19,19 +19,19 @@ from filelock import FileLock
 from hypothesis import settings
 from torch import Tensor
 
+from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
-from pursuit.history import History
+from pursuit.inference.history import History
+from pursuit.inference.pursuer import Pursuer
 from pursuit.networks import MLP
-from pursuit.pursuer import Pursuer
-from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, QuerySet, yes_no
-from pursuit.rows import Rows
+from pursuit.queries import Choice, ColumnQueries, Number, QuerySet, yes_no
 from pursuit.tasks import TASKS, Task, cifar
-from pursuit.tasks.files import cache_folder, locate
+from pursuit.tasks.files.find import cache_folder, locate
 from pursuit.vip import VIP
 
 ROOT = Path(__file__).parent.parent
 SHARED_DATA, OWN_CACHE = ROOT.parent / "shared" / "data", ROOT / ".cache" / "data"
-# Set before any test is collected, for some look for their data at once.
+# Set before any test is collected, because some look for their data at once.
 if SHARED_DATA.is_dir():
     os.environ.setdefault("PURSUIT_DATA", str(SHARED_DATA))
 os.environ.setdefault("PURSUIT_CACHE", str(OWN_CACHE))
@@ -122,17 +122,17 @@ def world() -> World:
 
 @pytest.fixture(scope="session")
 def make_columns() -> Callable[[Sequence[str], bool], ColumnQueries]:
-    """Column queries from a list of kinds: yes_no, choice (of three), single (of one) and number."""
+    """Column queries from a list of types: yes_no, choice (of three), single (of one) and number."""
 
-    def make(kinds: Sequence[str], mask: bool = True) -> ColumnQueries:
+    def make(types: Sequence[str], mask: bool = True) -> ColumnQueries:
         columns: list[Choice | Number] = []
-        for i, kind in enumerate(kinds):
-            if kind == "number":
+        for i, column_type in enumerate(types):
+            if column_type == "number":
                 columns.append(Number(f"q{i}", f"What is q{i}?", centre=5.0 * i, spread=1.0 + i))
-            elif kind == "yes_no":
+            elif column_type == "yes_no":
                 columns.append(yes_no(f"q{i}"))
             else:
-                choices = ("red", "green", "blue") if kind == "choice" else ("only",)
+                choices = ("red", "green", "blue") if column_type == "choice" else ("only",)
                 columns.append(Choice(f"q{i}", f"Which q{i}?", choices))
         return ColumnQueries(columns, mask)
 
@@ -140,24 +140,26 @@ def make_columns() -> Callable[[Sequence[str], bool], ColumnQueries]:
 
 
 def _random_answers(query_set: QuerySet, n_rows: int, generator: torch.Generator) -> Tensor:
-    shape = (n_rows, *query_set.answer_shape)
-    if isinstance(query_set, PatchQueries):
-        return torch.rand(shape, generator=generator, dtype=torch.double) * 2 - 1
-    assert isinstance(query_set, ColumnQueries)
-    x = torch.zeros(shape, dtype=torch.double)
-    for query, start, width in zip(query_set.queries, query_set.starts, query_set.widths, strict=True):
-        if isinstance(query, Number):
-            x[:, start] = torch.randn(n_rows, generator=generator, dtype=torch.double)
-        elif len(query.choices) == 2:
-            x[:, start] = 2.0 * torch.randint(2, (n_rows,), generator=generator) - 1
-        else:
-            x[torch.arange(n_rows), start + torch.randint(width, (n_rows,), generator=generator)] = 1
-    return x
+    """Answers (n_rows, *answer_shape) such as the features of the query set may have."""
+    unit_of_feature, _, types = query_set.need_units("make_rows")
+    x = torch.zeros(n_rows, len(types), dtype=torch.double)
+    shares = torch.tensor([feature_type == "share" for feature_type in types])
+    x[:, shares] = torch.rand(n_rows, int(shares.sum()), generator=generator, dtype=torch.double) * 2 - 1
+    for unit in range(query_set.n_units):
+        first, width = int((unit_of_feature == unit).int().argmax()), int((unit_of_feature == unit).sum())
+        if types[first] == "number":
+            x[:, first] = torch.randn(n_rows, generator=generator, dtype=torch.double)
+        elif types[first] == "yes_no":
+            x[:, first] = 2.0 * torch.randint(2, (n_rows,), generator=generator) - 1
+        elif types[first] == "choice":
+            x[torch.arange(n_rows), first + torch.randint(width, (n_rows,), generator=generator)] = 1
+    return x.view(n_rows, *query_set.answer_shape)
 
 
 @pytest.fixture(scope="session")
 def make_rows() -> Callable[..., Rows]:
-    """Random rows in double precision. Answers that are missing stay in `x`, so that reading them shows."""
+    """Random rows in double precision, of which a share `missing` of the answers is missing, and a share `opened` is
+    initially known. Missing answers stay in `x`, so that reading them shows."""
 
     def make(
         query_set: QuerySet, n_rows: int, seed: int = 0, missing: float = 0.0, opened: float = 0.0, n_classes: int = 3
@@ -166,8 +168,8 @@ def make_rows() -> Callable[..., Rows]:
         x = _random_answers(query_set, n_rows, generator)
         available = torch.rand(n_rows, len(query_set), generator=generator) >= missing
         y = torch.randint(n_classes, (n_rows,), generator=generator)
-        opening = available & (torch.rand(n_rows, len(query_set), generator=generator) < opened)
-        return Rows(x, available, y, opening if opened else None)
+        initially_known = available & (torch.rand(n_rows, len(query_set), generator=generator) < opened)
+        return Rows(x, available, y, initially_known if opened else None)
 
     return make
 
@@ -214,7 +216,7 @@ def counting() -> type[Counting]:
 
 
 class InOrder:
-    """Asks the queries from first to last and always believes the same, whatever it is told."""
+    """Asks the queries from first to last and always believes the same, whatever is answered."""
 
     def __init__(self, query_set: QuerySet, classes: Sequence[str] = ("a", "b")):
         self.query_set, self.classes = query_set, classes

@@ -1,6 +1,6 @@
 """One contract for every pursuer and estimator: whatever the method, these things hold.
 
-A method is registered in `pursuit.baselines.METHODS` and in `QUICK` below; a file in `baselines/` that is not fails
+A method is registered in `pursuit.methods.METHODS` and in `QUICK` below; a file in `baselines/` that is not fails
 the tests.
 """
 
@@ -24,19 +24,19 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import Tensor
 
 from pursuit import baselines
-from pursuit.baselines import METHODS, GIPSettings, PartialVAESettings, load_classifier
-from pursuit.baselines.shared.langevin import Langevin
-from pursuit.chains import explain
+from pursuit.data.rows import Rows
 from pursuit.estimators import PursuitClassifier
 from pursuit.exact import IndependentIP, TableIP
-from pursuit.following import follow
-from pursuit.history import History
+from pursuit.inference.chain import explain
+from pursuit.inference.history import History
+from pursuit.inference.incremental import history_state
+from pursuit.inference.pursuer import Pursuer, choose, wants_more
+from pursuit.inference.stopping import Budget
+from pursuit.methods import METHODS, GIPSettings, PartialVAESettings, load
+from pursuit.methods.shared.langevin import Langevin
 from pursuit.networks import MLP
-from pursuit.pursuer import Pursuer, choose, wants_more
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet
-from pursuit.rows import Rows
-from pursuit.stages import Stage
-from pursuit.stopping import Budget
+from pursuit.training.schedule import Stage
 
 NETWORKS = {"network": MLP((24,)), "stages": [Stage(40, batch_size=32)]}
 QUICK: dict[str, dict[str, Any]] = {
@@ -73,7 +73,7 @@ class World:
     query_set: QuerySet | None
     X: Any
     y: np.ndarray
-    opening: np.ndarray | None = None
+    initially_known: np.ndarray | None = None
 
 
 def table() -> World:
@@ -95,10 +95,10 @@ def opened() -> World:
     yes = randomness.random((4, 8))
     y = randomness.integers(4, size=240)
     X = (randomness.random((240, 8)) < yes[y]).astype(int)
-    opening = np.zeros((240, 8), dtype=bool)
+    initially_known = np.zeros((240, 8), dtype=bool)
     reports = X.any(axis=1)
-    opening[reports, X[reports].argmax(axis=1)] = True
-    return World(None, X, y, opening)
+    initially_known[reports, X[reports].argmax(axis=1)] = True
+    return World(None, X, y, initially_known)
 
 
 def patches() -> World:
@@ -126,17 +126,17 @@ def fitted(method: str, world: str) -> PursuitClassifier:
     data = WORLDS[world]()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return estimator(method, world).fit(data.X, data.y, opening=data.opening)
+        return estimator(method, world).fit(data.X, data.y, initially_known=data.initially_known)
 
 
 @cache
 def rows_of(method: str, world: str) -> Rows:
     data = WORLDS[world]()
-    return fitted(method, world).rows(data.X, data.y, opening=data.opening).take(slice(24))
+    return fitted(method, world).rows(data.X, data.y, initially_known=data.initially_known).take(slice(24))
 
 
 def some_histories(rows: Rows, seed: int = 0) -> History:
-    """Histories of all lengths; some queries were asked in vain, and the first row knows nothing but its opening."""
+    """Histories of all lengths; some queries were asked in vain, and the first row knows nothing but its initially_known."""
     generator = torch.Generator().manual_seed(seed)
     start = rows.start()
     share = torch.linspace(0, 0.9, len(rows))[:, None]
@@ -162,7 +162,7 @@ def test_every_file_of_baselines_is_registered() -> None:
     for found in pkgutil.iter_modules(baselines.__path__):
         if found.ispkg:  # what several methods share
             continue
-        module = importlib.import_module(f"pursuit.baselines.{found.name}")
+        module = importlib.import_module(f"pursuit.methods.{found.name}")
         own = [kind for _, kind in inspect.getmembers(module, inspect.isclass) if kind.__module__ == module.__name__]
         estimators = {kind for kind in own if issubclass(kind, PursuitClassifier)}
         assert estimators, f"baselines/{found.name}.py has no estimator"
@@ -181,7 +181,7 @@ def test_every_method_goes_through_the_contract() -> None:
 def test_what_does_not_suit_is_said(method: str, world: str) -> None:
     data = WORLDS[world]()
     with pytest.raises(ValueError, match=r"use|needs|only"):
-        estimator(method, world).fit(data.X, data.y, opening=data.opening)
+        estimator(method, world).fit(data.X, data.y, initially_known=data.initially_known)
 
 
 @pytest.mark.parametrize(("method", "world"), CASES)
@@ -217,7 +217,7 @@ def read(query_set: QuerySet, known: Tensor) -> Tensor:
     if isinstance(query_set, PatchQueries):
         return query_set.pixels(known.float()) > 0
     assert isinstance(query_set, ColumnQueries)
-    return known[:, query_set.owner]
+    return known[:, query_set.unit_of_feature]
 
 
 @pytest.mark.parametrize(("method", "world"), CASES)
@@ -246,8 +246,8 @@ def test_before_anything_is_known_labels_are_as_frequent_as_in_training(method: 
 @pytest.mark.parametrize(("method", "world"), CASES)
 def test_chains_ask_nothing_twice_and_nothing_given(method: str, world: str) -> None:
     classifier, data = fitted(method, world), WORLDS[world]()
-    given = None if data.opening is None else data.opening[:8]
-    for row, chain in enumerate(classifier.explain(data.X[:8], Budget(5), opening=given)):
+    given = None if data.initially_known is None else data.initially_known[:8]
+    for row, chain in enumerate(classifier.explain(data.X[:8], Budget(5), initially_known=given)):
         asked = [step.query for step in chain.steps]
         assert len(set(asked)) == len(asked) <= 5
         assert given is None or not given[row, asked].any()
@@ -259,24 +259,24 @@ def test_a_follower_says_what_the_two_functions_say(method: str, world: str) -> 
     pursuer, rows = fitted(method, world).model_, rows_of(method, world)
     history = rows.start()
     with torch.no_grad():
-        follower = follow(pursuer, history)
+        state = history_state(pursuer, history)
         for turn in range(3):
-            assert torch.equal(follower.asked, history.asked)
-            scores = follower.scores()
+            assert torch.equal(state.asked, history.asked)
+            scores = state.scores()
             if method not in RANDOM | SAMPLED:
                 assert_close(method, scores, pursuer.scores(history))
             asks = wants_more(scores, history.asked)
             kept = asks.nonzero()[:, 0]
-            follower.keep(kept)
+            state.keep(kept)
             history, scores = history.rows(kept), scores[kept]
             if not len(history):
                 return
             query = choose(scores, history.asked)
             answered = torch.arange(len(history)) % 4 != turn
-            follower.ask(query, answered)
-            history = history.told(query, answered)
-            assert_close(method, follower.log_posterior().exp(), pursuer.log_posterior(history).exp())
-        again = follower.again(rows.start())
+            state.ask(query, answered)
+            history = history.record(query, answered)
+            assert_close(method, state.log_posterior().exp(), pursuer.log_posterior(history).exp())
+        again = state.restart(rows.start())
         assert_close(method, again.log_posterior().exp(), pursuer.log_posterior(rows.start()).exp())
 
 
@@ -284,10 +284,10 @@ def test_a_follower_says_what_the_two_functions_say(method: str, world: str) -> 
 def test_saved_and_loaded_it_asks_and_believes_the_same(method: str, world: str, tmp_path: Path) -> None:
     classifier, data = fitted(method, world), WORLDS[world]()
     classifier.save(tmp_path / "model")
-    loaded = [load_classifier(tmp_path / "model") for _ in range(2)]
+    loaded = [load(tmp_path / "model") for _ in range(2)]
     assert all(type(other) is type(classifier) for other in loaded)
-    given = None if data.opening is None else data.opening[:6]
-    one, other = (again.explain(data.X[:6], Budget(4), opening=given).to_json() for again in loaded)
+    given = None if data.initially_known is None else data.initially_known[:6]
+    one, other = (again.explain(data.X[:6], Budget(4), initially_known=given).to_json() for again in loaded)
     assert one == other
     history = some_histories(rows_of(method, world))
     with torch.no_grad():
@@ -302,7 +302,9 @@ def test_saved_and_loaded_it_asks_and_believes_the_same(method: str, world: str,
 def test_the_seed_decides_and_the_callers_randomness_is_left_alone(method: str) -> None:
     data, short = WORLDS["opened"](), {"stages": [Stage(2, batch_size=32)]} if "stages" in QUICK[method] else {}
     before = torch.get_rng_state()
-    one, other = (estimator(method, "opened", **short).fit(data.X, data.y, opening=data.opening) for _ in range(2))
+    one, other = (
+        estimator(method, "opened", **short).fit(data.X, data.y, initially_known=data.initially_known) for _ in range(2)
+    )
     states = [classifier.model_.state_dict() for classifier in (one, other)]
     assert all(torch.equal(tensor, states[1][name]) for name, tensor in states[0].items())
     one.predict(data.X[:5])
@@ -313,7 +315,7 @@ def test_the_seed_decides_and_the_callers_randomness_is_left_alone(method: str) 
 def test_it_learns(method: str, world: str) -> None:
     """With every answer it is right far more often than the most frequent label."""
     classifier, data = fitted(method, world), WORLDS[world]()
-    found = classifier.evaluate(data.X, data.y, opening=data.opening)
+    found = classifier.evaluate(data.X, data.y, initially_known=data.initially_known)
     _, counts = np.unique(data.y, return_counts=True)
     assert found.accuracy_all_answers > counts.max() / counts.sum() + 0.15
     assert found.stop is not None
@@ -386,7 +388,7 @@ def test_exact_pursuers_keep_it_too(world: Any, kind: str) -> None:
         weights = pursuer.evidence(history).exp()
         pursuer = TableIP(world.query_set, pursuer.classes, world.rows.x, weights)
     history = some_histories(world.rows)
-    other = torch.where(history.known[:, world.query_set.owner], world.rows.x, torch.tensor(0.5))
+    other = torch.where(history.known[:, world.query_set.unit_of_feature], world.rows.x, torch.tensor(0.5))
     for function in (pursuer.scores, pursuer.log_posterior):
         assert torch.equal(function(history), function(replace(history, x=other)))
         torch.testing.assert_close(function(history)[3:5], function(history.rows(torch.tensor([3, 4]))))

@@ -12,7 +12,7 @@ import torch
 
 from pursuit.cli import app
 from pursuit.exact import TableIP
-from pursuit.history import History
+from pursuit.inference.history import History
 from pursuit.queries import ColumnQueries, yes_no
 
 ROOT = Path(__file__).parent.parent

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pursuit.exact import IndependentIP, TableIP
-from pursuit.following import Follower, follow
-from pursuit.history import History
+from pursuit.inference.history import History
+from pursuit.inference.incremental import HistoryState, history_state
 from pursuit.queries import Choice, ColumnQueries, Number, yes_no
 
 LETTERS = ["a", "b", "c"]
@@ -129,17 +129,17 @@ def test_evidence_added_answer_by_answer_is_the_evidence_of_all(seed: int, n_row
     x = worlds[torch.randint(len(worlds), (n_rows,), generator=generator)]
     start = torch.rand(n_rows, 4, generator=generator) < opened
     history = History.start(x, 4, start)
-    follower = follow(pursuer, history)
-    assert type(follower) is not Follower
+    state = history_state(pursuer, history)
+    assert type(state) is not HistoryState
     for query in torch.rand(n_rows, 4, generator=generator).argsort(dim=1).T:
         answered = (torch.rand(n_rows, generator=generator) < 0.7) & ~start.gather(1, query[:, None])[:, 0]
-        follower.ask(query, answered)
-        history = history.told(query, answered)
-        torch.testing.assert_close(follower.log_posterior(), pursuer.log_posterior(history))
-        torch.testing.assert_close(follower.scores(), pursuer.scores(history))
-        assert torch.equal(follower.asked, history.asked)
-    follower.keep(torch.tensor([n_rows - 1]))
-    torch.testing.assert_close(follower.log_posterior(), pursuer.log_posterior(history)[-1:])
+        state.ask(query, answered)
+        history = history.record(query, answered)
+        torch.testing.assert_close(state.log_posterior(), pursuer.log_posterior(history))
+        torch.testing.assert_close(state.scores(), pursuer.scores(history))
+        assert torch.equal(state.asked, history.asked)
+    state.keep(torch.tensor([n_rows - 1]))
+    torch.testing.assert_close(state.log_posterior(), pursuer.log_posterior(history)[-1:])
 
 
 def test_an_answer_of_no_choice_is_no_evidence() -> None:

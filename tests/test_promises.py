@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from pursuit import VIPClassifier
-from pursuit.baselines import RandomOrder
-from pursuit.evaluation import evaluate
-from pursuit.rows import Rows
+from pursuit.data.rows import Rows
+from pursuit.evaluation.curves import evaluate
+from pursuit.methods import RandomOrder
 from pursuit.tasks import load_task
 
 pytestmark = pytest.mark.slow
@@ -20,9 +20,9 @@ def test_digits_are_read_in_seven_queries_where_random_order_needs_twice_as_many
         model = VIPClassifier(task.query_set, random_state=seed, **task.settings).fit(task.X_train, task.y_train)
         found = model.evaluate(task.X_test, task.y_test)
         assert found.stop
-        stops.append((found.stop.accuracy, found.stop.mean_queries, found.accuracy_all_answers))
+        stops.append((found.stop.accuracy, found.stop.mean_answered, found.accuracy_all_answers))
         rows = Rows(*task.query_set.answers(task.X_test), torch.from_numpy(task.y_test))
-        random_curves.append(evaluate(RandomOrder(model.model_, seed), rows).accuracy_by_n_queries)
+        random_curves.append(evaluate(RandomOrder(model.model_, seed), rows).accuracy_by_answered)
     accuracy, queries, all_answers = np.mean(stops, axis=0)
     assert queries <= 7
     assert accuracy >= all_answers - 0.01

@@ -4,15 +4,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from pursuit.chains import pursue
+from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
-from pursuit.histories import CarriedHistories, RandomHistories, RolledOutHistories
-from pursuit.history import History
+from pursuit.inference.chain import pursue
+from pursuit.inference.history import History
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, yes_no
-from pursuit.rows import Rows
-from pursuit.stages import Stage
-from pursuit.training import train
+from pursuit.training.loop import train
+from pursuit.training.samplers import CarriedHistories, RandomHistories, RolledOutHistories
+from pursuit.training.schedule import Stage
 from pursuit.vip import VIP, choose_straight_through
 
 N_CLASSES, N_QUERIES = 6, 8
@@ -147,7 +147,7 @@ def test_standardised_answers_have_mean_zero_and_one_spread() -> None:
     for query in (0, 1):
         there = rows.available[:, query]
         known = torch.zeros(int(there.sum()), 3).index_fill(1, torch.tensor([query]), 1.0)
-        seen = model.see(rows.x[there], known)[:, query]
+        seen = model.network_input(rows.x[there], known)[:, query]
         assert seen.mean() == pytest.approx(0, abs=1e-4)
         assert seen.std() == pytest.approx(1, abs=1e-2)
     assert model.scale[2] == pytest.approx(1 / 0.3)  # nobody answered it: no division by zero
@@ -157,14 +157,14 @@ def test_standardised_answers_have_mean_zero_and_one_spread() -> None:
 def test_the_rarest_answers_are_not_seen_without_bounds() -> None:
     model, _ = standardised_model(rare=0.001)
     yes = torch.tensor([[0.0, 1.0, 0.0]])
-    assert model.see(yes, torch.tensor([[0.0, 1.0, 0.0]]))[0, 1] < 2 / 0.3
+    assert model.network_input(yes, torch.tensor([[0.0, 1.0, 0.0]]))[0, 1] < 2 / 0.3
 
 
 def test_standardising_shows_nothing_of_unknown_answers() -> None:
     model, rows = standardised_model()
     known = torch.rand(50, 3, generator=torch.Generator().manual_seed(1)) < 0.5
     other = torch.where(known, rows.x[:50], -rows.x[:50] + 3)
-    assert torch.equal(model.see(rows.x[:50], known.float()), model.see(other, known.float()))
+    assert torch.equal(model.network_input(rows.x[:50], known.float()), model.network_input(other, known.float()))
 
 
 def test_only_a_standardised_model_can_be_standardised() -> None:

@@ -1,36 +1,75 @@
 """Predictions that explain themselves by the questions they ask: Variational Information Pursuit."""
 
-from pursuit.estimators import VIPClassifier
-from pursuit.networks import DLA, MLP, Conv, DenseNet, PaperConv, Residual, SetNetwork
-from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, Query, QuerySet
-from pursuit.session import Session
-from pursuit.stages import Stage
-from pursuit.stopping import AnyOf, Budget, Confidence, Stability, StoppingRule
+from pursuit.data.rows import Rows
+from pursuit.estimators import Method, PursuitClassifier, load, method
+from pursuit.evaluation import Evaluation, evaluate
+from pursuit.inference.chain import Chain, Chains
+from pursuit.inference.history import History
+from pursuit.inference.pursuer import Pursuer
+from pursuit.inference.session import Session
+from pursuit.inference.stopping import AnyOf, Budget, Confidence, Stability, StoppingRule
+from pursuit.methods import METHODS
+from pursuit.methods.vip import VIPClassifier
+from pursuit.networks import DLA, MLP, Conv, DenseNet, NetworkSettings, PaperConv, Residual, SetNetwork
+from pursuit.queries import (
+    Choice,
+    ColumnQueries,
+    ConceptQueries,
+    Number,
+    PatchQueries,
+    Query,
+    QuerySet,
+    WordQueries,
+    yes_no,
+)
+from pursuit.registry import register
+from pursuit.training import CarriedHistories, RandomHistories, RolledOutHistories, Stage, TrainingRun
 from pursuit.version import __version__
 from pursuit.vip import VIP
 
 __all__ = [
     "DLA",
+    "METHODS",
     "MLP",
     "VIP",
     "AnyOf",
     "Budget",
+    "CarriedHistories",
+    "Chain",
+    "Chains",
     "Choice",
     "ColumnQueries",
+    "ConceptQueries",
     "Confidence",
     "Conv",
     "DenseNet",
+    "Evaluation",
+    "History",
+    "Method",
+    "NetworkSettings",
     "Number",
     "PaperConv",
     "PatchQueries",
+    "Pursuer",
+    "PursuitClassifier",
     "Query",
     "QuerySet",
+    "RandomHistories",
     "Residual",
+    "RolledOutHistories",
+    "Rows",
     "Session",
     "SetNetwork",
     "Stability",
     "Stage",
     "StoppingRule",
+    "TrainingRun",
     "VIPClassifier",
+    "WordQueries",
     "__version__",
+    "evaluate",
+    "load",
+    "method",
+    "register",
+    "yes_no",
 ]

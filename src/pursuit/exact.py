@@ -8,13 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pursuit.following import Follower
-from pursuit.history import History
-from pursuit.pursuer import Labels
+from pursuit.inference.history import History
+from pursuit.inference.incremental import HistoryState
+from pursuit.inference.pursuer import Labels
 from pursuit.queries import Choice, ColumnQueries
 
 TINY = 1e-12
-"""The least probability that is told from zero, so that an impossible answer does not leave every label impossible."""
+"""The least probability that is distinguished from zero, so that an impossible answer leaves some label possible."""
 
 
 class _Choices(nn.Module):
@@ -109,12 +109,12 @@ class IndependentIP(_Choices):
         answer = posterior @ self.likelihood  # (B, A): P(choice | history)
         return self.by_query(torch.special.entr(answer)) - posterior @ self.noise
 
-    def follow(self, history: History) -> Follower:
-        is_usual = type(self).scores is IndependentIP.scores and type(self).log_posterior is IndependentIP.log_posterior
-        return _EvidenceFollower(self, history) if is_usual else Follower(self, history)
+    def history_state(self, history: History) -> HistoryState:
+        """Answer by answer. A subclass with other scores or posteriors must override this too."""
+        return _EvidenceState(self, history)
 
 
-class _EvidenceFollower(Follower):
+class _EvidenceState(HistoryState):
     """Each answer adds its own evidence to the log posterior."""
 
     def __init__(self, pursuer: IndependentIP, history: History):
@@ -142,8 +142,8 @@ class _EvidenceFollower(Follower):
         holds = (x * self._exact.sign[choices] > 0) & there
         self._evidence += F.embedding_bag(choices, self._log_likelihood, per_sample_weights=holds.double(), mode="sum")
 
-    def again(self, history: History) -> Follower:
-        return _EvidenceFollower(self._exact, history)
+    def restart(self, history: History) -> HistoryState:
+        return _EvidenceState(self._exact, history)
 
     def keep(self, rows: Tensor) -> None:
         self._rows, self._asked, self._evidence = self._rows[rows], self._asked[rows], self._evidence[rows]

@@ -4,43 +4,42 @@ A querier g scores queries and a classifier f predicts the label, both from a hi
 
     min over f, g of   E_{X, S} [ -log f(Y | {q, q(X)} u S) ],   q = argmax g(S)
 
-the querier comes to ask the query with the most mutual information with the label given the history, for the loss
-after an answer is least, on average, for the answer that tells most (docs/algorithm.md has the argument).
+the querier learns to ask the query with the most mutual information with the label given the history, because the loss
+after an answer is lowest, on average, for the most informative one (docs/algorithm.md has the argument).
 """
 
 import torch.nn.functional as F
 from torch import Tensor
 
-from pursuit.learner import NetworkPair
-from pursuit.pursuer import choose
+from pursuit.inference.history import History
+from pursuit.inference.incremental import HistoryState, network_state
+from pursuit.inference.pursuer import choose
+from pursuit.registry import register
+from pursuit.training.batch import Batch, Outcome
+from pursuit.training.learner import QuerierClassifier
 
 ASKED = -1e9
 """The score of a query that was asked already: low enough to get no share of a softmax, and finite if all were
 asked."""
 
 
-class VIP(NetworkPair):
-    """A querier and a classifier that learn to ask and to believe by one objective."""
+@register
+class VIP(QuerierClassifier):
+    """A querier and a classifier that learn what to ask and what to believe by one objective."""
 
-    def forward(
-        self,
-        x: Tensor,
-        known: Tensor,
-        asked: Tensor,
-        available: Tensor,
-        y: Tensor,
-        tau: Tensor | float,
-        label_smoothing: float = 0.0,
-        *more: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        """The V-IP objective on histories (`known`, `asked`) of rows `x` with labels `y`, and the queries chosen
-        (B,)."""
-        known = known.to(x.dtype)
-        scores = self.querier(self.see(x, known)).float()
-        query = choose_straight_through(scores, asked, tau)  # (B, Q) one-hot
-        answered = known + query * available  # a query without an answer reveals nothing
-        logits = self.classifier(self.see(x, answered)).float()
-        return F.cross_entropy(logits, y, label_smoothing=label_smoothing), query.detach().argmax(dim=1)
+    def forward(self, batch: Batch) -> Outcome:
+        """The V-IP objective on a batch of histories, and the queries chosen (B,)."""
+        known = batch.known.to(batch.x.dtype)
+        scores = self.querier(self.network_input(batch.x, known)).float()
+        query = choose_straight_through(scores, batch.asked, batch.tau)  # (B, Q) one-hot
+        answered = known + query * batch.available  # a query without an answer reveals nothing
+        logits = self.classifier(self.network_input(batch.x, answered)).float()
+        loss = F.cross_entropy(logits, batch.y, label_smoothing=batch.label_smoothing)
+        return Outcome(loss, query.detach().argmax(dim=1))
+
+    def history_state(self, history: History) -> HistoryState:
+        """Both networks answer by answer. A subclass with other scores or posteriors must override this too."""
+        return network_state(self, history)
 
 
 def choose_straight_through(scores: Tensor, asked: Tensor, tau: Tensor | float) -> Tensor:

@@ -6,7 +6,7 @@ import pytest
 
 import known_world
 import methods
-from pursuit.baselines import METHODS
+from pursuit.methods import METHODS
 
 
 def test_the_pages_say_what_the_files_say() -> None:

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 from per_row import PerRow, confident
-from pursuit.chains import explain
-from pursuit.evaluation import evaluate
-from pursuit.histories import random_histories, rolled_out_histories
+from pursuit.data.rows import Rows
+from pursuit.evaluation.curves import evaluate
+from pursuit.inference.chain import explain
+from pursuit.inference.session import Session
+from pursuit.inference.stopping import Budget, Confidence
 from pursuit.networks import MLP, NetworkSettings, PaperConv, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
-from pursuit.rows import Rows
-from pursuit.session import Session
-from pursuit.stages import SGD, Adam, AdamW
-from pursuit.stopping import Budget, Confidence
+from pursuit.training.samplers import random_histories, rolled_out_histories
+from pursuit.training.schedule import SGD, Adam, AdamW
 from pursuit.vip import VIP
 
 N_CLASSES = 4
@@ -49,10 +49,10 @@ def draw(query_set: QuerySet, n: int, with_opening: bool = False, seed: int = 1)
     """Random rows of -1 and 1, of which some open with one answer."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randint(2, (n, *query_set.answer_shape), generator=generator).double() * 2 - 1
-    opening = torch.zeros(n, len(query_set), dtype=torch.bool)
-    opening[torch.arange(n), torch.randint(len(query_set), (n,), generator=generator)] = True
+    initially_known = torch.zeros(n, len(query_set), dtype=torch.bool)
+    initially_known[torch.arange(n), torch.randint(len(query_set), (n,), generator=generator)] = True
     y = torch.randint(N_CLASSES, (n,), generator=generator)
-    return Rows(x, torch.ones_like(opening), y, opening if with_opening else None)
+    return Rows(x, torch.ones_like(initially_known), y, initially_known if with_opening else None)
 
 
 def assert_same(found: Tensor, expected: Tensor, what: str = "loss") -> None:
@@ -104,15 +104,15 @@ def test_a_history_looked_back_to_is_the_one_rolled_out(case: str) -> None:
     rows = draw(model.query_set, 20, with_opening=True)
     k = torch.arange(20) % (len(model.query_set) - 1)
     ours = rolled_out_histories(rows, k, model)
-    assert rows.opening is not None
-    plain = PerRow(model).first_queries(rows.x, rows.opening.double(), k)
+    assert rows.initially_known is not None
+    plain = PerRow(model).first_queries(rows.x, rows.initially_known.double(), k)
     assert torch.equal(plain, ours.asked.double())
     assert torch.equal(plain.sum(dim=1), (k + 1).double())
 
 
 def middling_level(model: VIP, rows: Rows) -> float:
     """A confidence that about half of the rows have reached after three queries."""
-    chains = explain(model, rows.x, rows.available, Budget(3), rows.opening)
+    chains = explain(model, rows.x, rows.available, Budget(3), rows.initially_known)
     beliefs = [[chain.prior, *(step.posterior for step in chain.steps)] for chain in chains]
     most = [max(float(belief.max()) for belief in of_row) for of_row in beliefs]
     return sorted(most)[len(most) // 2] - 1e-6
@@ -125,7 +125,7 @@ def test_chains_stops_and_accuracy_are_the_same(case: str, with_opening: bool) -
     rows, limit = draw(model.query_set, 25, with_opening), len(model.query_set) - with_opening
     level = middling_level(model, rows)
     plain = PerRow(model).evaluate(rows, limit, confident(level), batch_size=7)
-    chains = explain(model, rows.x, rows.available, Confidence(level), rows.opening)
+    chains = explain(model, rows.x, rows.available, Confidence(level), rows.initially_known)
     assert len({len(chain) for chain in chains}) > 1, "rows that all stop together prove little"
     assert plain.n_queries.tolist() == [len(chain) for chain in chains]
     assert plain.prediction.tolist() == [chain.prediction for chain in chains]
@@ -133,7 +133,7 @@ def test_chains_stops_and_accuracy_are_the_same(case: str, with_opening: bool) -
         assert queries[: len(chain)] == [step.query for step in chain.steps]
     stop = evaluate(model, rows, Confidence(level)).stop
     assert stop is not None
-    assert stop.mean_queries == pytest.approx(plain.n_queries.double().mean().item())
+    assert stop.mean_answered == pytest.approx(plain.n_queries.double().mean().item())
     assert stop.accuracy == pytest.approx((plain.prediction == rows.y).double().mean().item())
 
 
@@ -154,7 +154,9 @@ def test_random_histories_have_all_lengths_but_that_of_everything_and_keep_what_
     torch.manual_seed(0)
     masks = PerRow(model).random_masks(opened)
     assert (masks[:, 4] == 1).all()
-    asked = masks.sum(dim=1) - 1  # on top of the opening; 7 stands for 7 and 8, for one query is always left
+    asked = (
+        masks.sum(dim=1) - 1
+    )  # on top of what is initially known; 7 stands for 7 and 8, for one query is always left
     shares = torch.bincount(asked.long(), minlength=9) / len(asked)
     assert shares.tolist() == pytest.approx([1 / 9] * 7 + [2 / 9, 0], abs=0.03)
     others = masks[:, [0, 1, 2, 3, 5, 6, 7, 8]].mean(dim=0)

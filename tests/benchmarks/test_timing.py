@@ -6,9 +6,9 @@ import time
 import pytest
 
 import timing
-from pursuit.histories import RandomHistories
-from pursuit.session import Session
-from pursuit.stages import Stage
+from pursuit.inference.session import Session
+from pursuit.training.samplers import RandomHistories
+from pursuit.training.schedule import Stage
 from worlds import YesNoRows
 
 

@@ -5,12 +5,12 @@ import torch
 
 import worlds
 from pursuit.exact import IndependentIP
-from pursuit.histories import CarriedHistories
-from pursuit.history import History
+from pursuit.inference.history import History
 from pursuit.networks import MLP
-from pursuit.stages import Stage
 from pursuit.tasks import TASKS
-from pursuit.training import train
+from pursuit.training.loop import train
+from pursuit.training.samplers import CarriedHistories
+from pursuit.training.schedule import Stage
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_worlds_have_the_shapes_of_their_tasks(task: str, world: worlds.World) -
     assert set(world.rows.x.unique().tolist()) == {-1.0, 1.0}
     assert world.rows.x.dtype == torch.float
     assert int(world.rows.y.max()) < world.n_classes
-    assert (world.rows.opening is not None) == task.startswith("symcat")
+    assert (world.rows.initially_known is not None) == task.startswith("symcat")
 
 
 def test_models_of_a_world_start_alike_and_leave_the_callers_randomness_alone() -> None:

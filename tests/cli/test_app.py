@@ -73,12 +73,12 @@ def test_evaluate_gives_what_the_design_promises(workspace: Path) -> None:
     assert result["task"] == "patients"
     assert result["n_rows"] == 60
     assert result["n_queries"] == 3
-    curve = result["accuracy_by_n_queries"]
+    curve = result["accuracy_by_answered"]
     assert len(curve) == 4
-    assert result["auc"] == pytest.approx(sum(curve[1:]) / 3)
+    assert result["area"] == pytest.approx(sum(curve[1:]) / 3)
     assert result["accuracy_all_answers"] > 0.9
     assert result["stop"]["rule"] == "confidence=0.9"
-    assert {"mean_queries", "accuracy"} <= result["stop"].keys()
+    assert {"mean_answered", "accuracy"} <= result["stop"].keys()
     assert "only the 60 rows it has not learnt from" in done.stderr
     assert run(workspace, *arguments[:-1]).stdout.count("queries") >= 1
 

@@ -12,14 +12,14 @@ from pursuit.cli import main
 from pursuit.cli.app import _data_of
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, yes_no
-from pursuit.stages import Stage
+from pursuit.training.schedule import Stage
 
 
 def fit(folder: Path, opens: bool) -> Path:
     X = np.random.default_rng(0).integers(0, 2, (80, 4))
     queries = ColumnQueries([yes_no(name) for name in ("fever", "cough", "rash", "a=b")])
     model = VIPClassifier(queries, network=MLP((8,)), stages=[Stage(5, batch_size=16)], random_state=0)
-    model.fit(X, np.where(X[:, 0] == 1, "flu", "well"), opening=X > 0 if opens else None)
+    model.fit(X, np.where(X[:, 0] == 1, "flu", "well"), initially_known=X > 0 if opens else None)
     model.save(folder, {"task": {"name": "clinic"}})
     return folder
 

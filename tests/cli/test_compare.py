@@ -12,9 +12,9 @@ import pytest
 
 import program
 from program import json_of
-from pursuit.baselines import METHODS, Method, RandomOrderClassifier
 from pursuit.cli.compare import _named
-from pursuit.compare import comparing
+from pursuit.experiments import comparing
+from pursuit.methods import METHODS, Method, RandomOrderClassifier
 
 SHORT = ("--methods", "vip,random", "--effort", "0.005", "--device", "cpu")
 
@@ -57,7 +57,7 @@ def test_a_file_from_beginning_to_end(folder: Path) -> None:
             (0, 70, 30),
             (1, 70, 30),
         ]
-        assert len(method["seeds"][0]["evaluation"]["accuracy_by_n_queries"]) == 4
+        assert len(method["seeds"][0]["evaluation"]["accuracy_by_answered"]) == 4
     again = run(folder, *FILE, "--seeds", "2", "--test-share", "0.3")
     assert again.returncode == 0
     assert again.stderr.count("already measured") == 4
@@ -72,8 +72,8 @@ def test_a_task_with_every_option(tmp_path: Path) -> None:
     assert (told["task"], told["recipe"], told["max_rows"]) == ("digits", "fast", 50)
     (one,) = told["methods"]["vip"]["seeds"]
     assert (one["seed"], one["n_train"], one["n_test"]) == (7, 1293, 50)
-    assert len(one["evaluation"]["accuracy_by_n_queries"]) == 7
-    assert one["evaluation"]["stop"]["mean_queries"] == 3
+    assert len(one["evaluation"]["accuracy_by_answered"]) == 7
+    assert one["evaluation"]["stop"]["mean_answered"] == 3
     assert (tmp_path / "here" / "random" / "seed-7" / "model.json").exists()
 
 

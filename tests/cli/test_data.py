@@ -18,7 +18,7 @@ import pytest
 
 from pursuit.cli import main
 from pursuit.tasks import TASKS
-from pursuit.tasks.files import DataFile
+from pursuit.tasks.files.find import DataFile
 from pursuit.tasks.task import Task, TaskInfo
 
 data = importlib.import_module("pursuit.cli.data")

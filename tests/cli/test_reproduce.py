@@ -14,10 +14,10 @@ from program import json_of
 from pursuit import reproduce as module
 from pursuit.cli.app import tell_of_recipe
 from pursuit.cli.reproduce import _changed
-from pursuit.histories import CarriedHistories, RandomHistories
+from pursuit.experiments.reproduce import HEADER
 from pursuit.networks import SetNetwork
-from pursuit.reproduce import HEADER
 from pursuit.tasks.recipes import find_recipe
+from pursuit.training.samplers import CarriedHistories, RandomHistories
 
 SHORT = ("--effort", "0.01", "--device", "cpu")
 
@@ -37,7 +37,7 @@ def test_digits_from_beginning_to_end(tmp_path: Path) -> None:
     folder = tmp_path / "results" / "digits-fast-effort-0.01"
     assert json.loads((folder / "results.json").read_text()) == told
     assert [seed["seed"] for seed in told["seeds"]] == [0, 1]
-    assert all(len(seed["vip"]["accuracy_by_n_queries"]) == 9 for seed in told["seeds"])
+    assert all(len(seed["vip"]["accuracy_by_answered"]) == 9 for seed in told["seeds"])
     assert told["options"] == ["effort 0.01"]
     again = run(tmp_path, "digits", *SHORT, "--curve", "8", "--seeds", "2")
     assert again.returncode == 0

@@ -19,9 +19,9 @@ from pursuit import Budget, Confidence, PatchQueries, VIPClassifier
 from pursuit.estimators import default_stages
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, WordQueries, yes_no
-from pursuit.stages import Stage
 from pursuit.tasks.symcat import Patients
-from pursuit.training import train
+from pursuit.training.loop import train
+from pursuit.training.schedule import Stage
 
 QUICK = {"network": MLP((32,)), "stages": [Stage(60, batch_size=32)]}
 
@@ -80,7 +80,7 @@ def test_stop_and_max_queries_are_obeyed(fitted: VIPClassifier) -> None:
     assert fitted.evaluate(X, y, "budget=2").stop.mean_asked == 2  # type: ignore[union-attr]
     limited = VIPClassifier(max_queries=1, random_state=0, **QUICK).fit(X, y)
     assert all(len(chain) == 1 for chain in limited.explain(X, Confidence(1.0)))
-    assert len(limited.evaluate(X, y).accuracy_by_n_queries) == 2
+    assert len(limited.evaluate(X, y).accuracy_by_answered) == 2
 
 
 def test_saved_and_loaded_predicts_the_same(fitted: VIPClassifier, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_defaults_are_fair_on_small_tables(data: Any, most_queries: int) -> None
     stop = VIPClassifier(random_state=20).fit(X_train, y_train).evaluate(X_test, y_test).stop
     assert stop is not None
     assert stop.accuracy >= all_columns.score(X_test, y_test) - 0.025 - 3 / len(y_test)
-    assert stop.mean_queries <= most_queries
+    assert stop.mean_answered <= most_queries
 
 
 def test_training_leaves_torch_as_it_was(fitted: VIPClassifier) -> None:
@@ -232,72 +232,77 @@ def opened_patients(seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray
 
 
 def test_given_answers_are_never_asked(fitted: VIPClassifier) -> None:
-    X, y, opening = opened_patients(seed=1)
-    chains = fitted.explain(X, Budget(4), opening=opening)
-    exists = opening & X.notna().to_numpy()
+    X, y, initially_known = opened_patients(seed=1)
+    chains = fitted.explain(X, Budget(4), initially_known=initially_known)
+    exists = initially_known & X.notna().to_numpy()
     for chain, given in zip(chains, exists, strict=True):
-        opened = {step.query for step in chain.opening}
+        opened = {step.query for step in chain.initially_known}
         assert opened == set(np.flatnonzero(given))
         assert not opened & {step.query for step in chain.steps}
         assert len(chain) == 4 - len(opened)  # all that is left
     np.testing.assert_allclose(
-        np.stack([chain.posterior for chain in fitted.explain(X, opening=opening)]),
-        fitted.predict_proba(X, opening=opening),
+        np.stack([chain.posterior for chain in fitted.explain(X, initially_known=initially_known)]),
+        fitted.predict_proba(X, initially_known=initially_known),
         atol=1e-6,
     )
-    assert [chain.prediction for chain in fitted.explain(X, opening=opening)] == fitted.predict(
-        X, opening=opening
+    assert [chain.prediction for chain in fitted.explain(X, initially_known=initially_known)] == fitted.predict(
+        X, initially_known=initially_known
     ).tolist()
-    evaluation = fitted.evaluate(X, y, "budget=1", opening=opening)
+    evaluation = fitted.evaluate(X, y, "budget=1", initially_known=initially_known)
     assert evaluation.stop is not None
     assert evaluation.stop.mean_asked == np.mean([not given.all() for given in exists])
 
 
 def test_no_opening_is_one_that_gives_nothing(fitted: VIPClassifier) -> None:
-    X, y, opening = opened_patients(seed=1)
-    nothing = np.zeros_like(opening)
-    np.testing.assert_array_equal(fitted.predict_proba(X, opening=nothing), fitted.predict_proba(X))
-    assert fitted.evaluate(X, y, opening=nothing) == fitted.evaluate(X, y)
+    X, y, initially_known = opened_patients(seed=1)
+    nothing = np.zeros_like(initially_known)
+    np.testing.assert_array_equal(fitted.predict_proba(X, initially_known=nothing), fitted.predict_proba(X))
+    assert fitted.evaluate(X, y, initially_known=nothing) == fitted.evaluate(X, y)
     np.testing.assert_array_equal(
-        fitted.predict_proba(X, opening=opening), fitted.predict_proba(X, opening=opening.tolist())
+        fitted.predict_proba(X, initially_known=initially_known),
+        fitted.predict_proba(X, initially_known=initially_known.tolist()),
     )
 
 
 def test_everything_given_leaves_nothing_to_ask(fitted: VIPClassifier) -> None:
     X, _, _ = opened_patients()
     X = X[X.notna().all(axis=1)]
-    chains = fitted.explain(X, opening=np.ones(X.shape, dtype=bool))
-    assert all(len(chain) == 0 and len(chain.opening) == 4 for chain in chains)
+    chains = fitted.explain(X, initially_known=np.ones(X.shape, dtype=bool))
+    assert all(len(chain) == 0 and len(chain.initially_known) == 4 for chain in chains)
 
 
 def test_training_starts_from_the_opening(tmp_path: Path) -> None:
     """The label is in one column. Where it is given, the others are all that is asked."""
     X, y, _ = opened_patients()
-    opening = np.zeros(X.shape, dtype=bool)
-    opening[:, :2] = True
+    initially_known = np.zeros(X.shape, dtype=bool)
+    initially_known[:, :2] = True
     plan = {"network": MLP((16,)), "stages": [Stage(20, batch_size=32)]}
-    model = VIPClassifier(random_state=0, **plan).fit(X, y, opening=opening, folder=tmp_path)
+    model = VIPClassifier(random_state=0, **plan).fit(X, y, initially_known=initially_known, folder=tmp_path)
     assert model.score(X, y) <= 1
-    asked = {step.query for chain in model.explain(X, Budget(2), opening=opening) for step in chain.steps}
+    asked = {
+        step.query for chain in model.explain(X, Budget(2), initially_known=initially_known) for step in chain.steps
+    }
     assert asked <= {1, 2, 3}  # and where the second column is missing, it may be asked in vain
     again = VIPClassifier(random_state=0, **plan)
     with pytest.raises(ValueError, match="other rows"):
-        again.fit(X, y, folder=tmp_path, resume=True)  # the opening is part of the rows
-    again.fit(X, y, opening=opening, folder=tmp_path, resume=True)
-    np.testing.assert_array_equal(again.predict_proba(X, opening=opening), model.predict_proba(X, opening=opening))
+        again.fit(X, y, folder=tmp_path, resume=True)  # what is initially known is part of the rows
+    again.fit(X, y, initially_known=initially_known, folder=tmp_path, resume=True)
+    np.testing.assert_array_equal(
+        again.predict_proba(X, initially_known=initially_known), model.predict_proba(X, initially_known=initially_known)
+    )
 
 
 @pytest.mark.parametrize("shape", [(120,), (120, 3), (119, 4), (4, 120), (1, 4), (120, 4, 1)])
 def test_openings_of_another_shape_are_refused(fitted: VIPClassifier, shape: tuple[int, ...]) -> None:
     X, y = patients()
     wrong = np.zeros(shape, dtype=bool)
-    message = r"opening says for every row and query .* shape \(120, 4\) is expected"
+    message = r"initially_known says for every row and query .* shape \(120, 4\) is expected"
     for refused in (
-        lambda: fitted.predict(X, opening=wrong),
-        lambda: fitted.predict_proba(X, opening=wrong),
-        lambda: fitted.explain(X, opening=wrong),
-        lambda: fitted.evaluate(X, y, opening=wrong),
-        lambda: VIPClassifier(**QUICK).fit(X, y, opening=wrong),
+        lambda: fitted.predict(X, initially_known=wrong),
+        lambda: fitted.predict_proba(X, initially_known=wrong),
+        lambda: fitted.explain(X, initially_known=wrong),
+        lambda: fitted.evaluate(X, y, initially_known=wrong),
+        lambda: VIPClassifier(**QUICK).fit(X, y, initially_known=wrong),
     ):
         with pytest.raises(ValueError, match=message):
             refused()
@@ -317,18 +322,20 @@ def drawing(**changes: Any) -> VIPClassifier:
 
 def drawn(n: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rows = PATIENTS.draw(n, torch.Generator().manual_seed(99))
-    assert rows.opening is not None
-    return (rows.x > 0).int().numpy(), np.array(PATIENTS.classes)[rows.y.numpy()], rows.opening.numpy()
+    assert rows.initially_known is not None
+    return (rows.x > 0).int().numpy(), np.array(PATIENTS.classes)[rows.y.numpy()], rows.initially_known.numpy()
 
 
 def test_patients_drawn_while_training_are_learnt_from() -> None:
-    X, y, opening = drawn()
+    X, y, initially_known = drawn()
     model = drawing().fit(PATIENTS)
     assert model.classes_.tolist() == ["flu", "measles", "eczema"]
-    assert np.mean(model.predict(X, opening=opening) == y) > 0.75
+    assert np.mean(model.predict(X, initially_known=initially_known) == y) > 0.75
     torch.testing.assert_close(model.model_.log_prior.exp(), PATIENTS.prior(3))
     again = drawing().fit(PATIENTS)
-    np.testing.assert_array_equal(again.predict_proba(X, opening=opening), model.predict_proba(X, opening=opening))
+    np.testing.assert_array_equal(
+        again.predict_proba(X, initially_known=initially_known), model.predict_proba(X, initially_known=initially_known)
+    )
 
 
 def test_drawn_patients_are_held_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,8 +343,8 @@ def test_drawn_patients_are_held_out_too(monkeypatch: pytest.MonkeyPatch) -> Non
     reports: list[Any] = []
     held = drawing(held_out=0.1, stages=[Stage(2, batch_size=32)]).fit(PATIENTS, on_report=reports.append)
     assert all(report.held_out_loss is not None for report in reports)
-    X, y, opening = drawn()
-    assert np.mean(held.predict(X, opening=opening) == y) > 0.5
+    X, y, initially_known = drawn()
+    assert np.mean(held.predict(X, initially_known=initially_known) == y) > 0.5
 
 
 def test_training_on_drawn_patients_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,7 +353,7 @@ def test_training_on_drawn_patients_goes_on(tmp_path: Path, monkeypatch: pytest.
             raise KeyboardInterrupt
 
     monkeypatch.setattr("pursuit.estimators.network.train", partial(train, checkpoint_seconds=0.0))
-    monkeypatch.setattr("pursuit.training.CHECKPOINT_PAUSE", 0)
+    monkeypatch.setattr("pursuit.training.loop.CHECKPOINT_PAUSE", 0)
     whole = drawing().fit(PATIENTS, folder=tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         drawing().fit(PATIENTS, folder=tmp_path / "killed", on_report=killing)
@@ -361,12 +368,12 @@ def test_training_on_drawn_patients_goes_on(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_drawn_rows_bring_everything_along() -> None:
-    _, y, opening = drawn(400)
+    _, y, initially_known = drawn(400)
     message = "bring labels and openings along, and need the query_set"
     with pytest.raises(ValueError, match=message):
         drawing().fit(PATIENTS, y)
     with pytest.raises(ValueError, match=message):
-        drawing().fit(PATIENTS, opening=opening)
+        drawing().fit(PATIENTS, initially_known=initially_known)
     with pytest.raises(ValueError, match=message):
         VIPClassifier(**QUICK).fit(PATIENTS)
     with pytest.raises(ValueError, match="The rows answer 4 queries, but the query_set has 1"):
@@ -389,10 +396,14 @@ def test_texts_come_as_a_list_an_array_or_a_series(kind: Any, tmp_path: Path) ->
 def test_whether_rows_open_with_answers_is_kept(tmp_path: Path) -> None:
     X, y = np.eye(4)[np.arange(40) % 4], np.arange(40) % 2
     queries = ColumnQueries([yes_no(name) for name in "abcd"])
-    for opening in (None, X > 0):
-        model = VIPClassifier(queries, random_state=0, **QUICK).fit(X, y, opening=opening)
+    for initially_known in (None, X > 0):
+        model = VIPClassifier(queries, random_state=0, **QUICK).fit(X, y, initially_known=initially_known)
         model.save(tmp_path)
-        assert model.has_opening_ == VIPClassifier.load(tmp_path).has_opening_ == (opening is not None)
+        assert (
+            model.has_initially_known_
+            == VIPClassifier.load(tmp_path).has_initially_known_
+            == (initially_known is not None)
+        )
     yes = torch.tensor([[0.9, 0.1, 0.5, 0.5], [0.1, 0.9, 0.5, 0.5]])
     drawn = Patients(["a", "b"], yes, n_rows=40)
-    assert VIPClassifier(queries, random_state=0, **QUICK).fit(drawn).has_opening_
+    assert VIPClassifier(queries, random_state=0, **QUICK).fit(drawn).has_initially_known_

@@ -15,11 +15,11 @@ def test_networks_are_told_apart() -> None:
 
 @pytest.mark.parametrize(("on_arm", "wanted"), [(True, True), (True, False), (False, True)])
 def test_onednn_rests_while_it_is_in_the_way(monkeypatch: pytest.MonkeyPatch, on_arm: bool, wanted: bool) -> None:
-    monkeypatch.setattr(arm, "ON_ARM", on_arm)
+    monkeypatch.setattr(arm, "ENABLED", on_arm)
     usual = torch.backends.mkldnn.enabled
 
     def fail() -> None:
-        with arm.quick_products(wanted):
+        with arm.fast_products(wanted):
             assert torch.backends.mkldnn.enabled == (usual and not (on_arm and wanted))
             raise KeyError
 

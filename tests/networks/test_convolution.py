@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from torch import nn
 
 from pursuit.networks import convolution
-from pursuit.networks.convolution import Convolution
+from pursuit.networks.arm import Convolution
 
 
 @pytest.fixture(autouse=True)
 def quick_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution, "ON_ARM", True)
+    monkeypatch.setattr(convolution, "ENABLED", True)
 
 
 @given(

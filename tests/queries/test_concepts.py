@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from pursuit.chains import explain
+from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
-from pursuit.history import History
+from pursuit.inference.chain import explain
+from pursuit.inference.history import History
+from pursuit.inference.session import Session
+from pursuit.inference.stopping import Budget
 from pursuit.networks import MLP, SetNetwork
 from pursuit.queries import ColumnQueries, ConceptQueries, Query, yes_no
-from pursuit.rows import Rows
-from pursuit.session import Session
-from pursuit.stages import Stage
-from pursuit.stopping import Budget
-from pursuit.training import train
+from pursuit.training.loop import train
+from pursuit.training.schedule import Stage
 from pursuit.vip import VIP
 
 QUERIES = [Query("red", "Is it red?"), Query("big", "Is it big?", cost=2.0), Query("loud", "")]

@@ -16,13 +16,13 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
 from pursuit import saving
 from pursuit.estimators import VIPClassifier
-from pursuit.histories import CarriedHistories
-from pursuit.history import History
+from pursuit.inference.history import History
+from pursuit.inference.session import Session
+from pursuit.inference.stopping import Budget
 from pursuit.queries import KINDS, Choice, Number, WordQueries, yes_no
 from pursuit.queries.words import term_of, word_query, words
-from pursuit.session import Session
-from pursuit.stages import Stage
-from pursuit.stopping import Budget
+from pursuit.training.samplers import CarriedHistories
+from pursuit.training.schedule import Stage
 from pursuit.vip import VIP
 
 TEXTS = [

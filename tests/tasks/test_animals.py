@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from pursuit.history import History
+from pursuit.inference.history import History
 from pursuit.tasks import animals
 
 
@@ -21,17 +21,17 @@ def test_table_is_large_and_tells_every_two_animals_apart() -> None:
 def test_players_answer_like_the_table_with_few_slips() -> None:
     task = animals.load(seed=0)
     table = animals.table().loc[task.y_test]
-    told, truth = task.X_test.to_numpy(), table.to_numpy()
+    given, truth = task.X_test.to_numpy(), table.to_numpy()
     has_answer = table.notna().to_numpy()
     assert not task.X_test.notna().to_numpy()[~has_answer].any()
     unsure = task.X_test.isna().to_numpy()[has_answer].mean()
     answered = has_answer & task.X_test.notna().to_numpy()
-    wrong = (told[answered] != truth[answered]).mean()
+    wrong = (given[answered] != truth[answered]).mean()
     assert abs(unsure - animals.UNSURE) < 0.005
     assert abs(wrong - animals.WRONG) < 0.005
 
 
-def test_players_to_measure_on_are_others() -> None:
+def test_test_players_are_others() -> None:
     a, b = animals.load(seed=0), animals.load(seed=1)
     rows = {tuple(row) for row in a.X_train.fillna("?").to_numpy()}
     seen = [tuple(row) in rows for row in a.X_test.fillna("?").to_numpy()]

@@ -1,4 +1,4 @@
-"""Parquet files as tasks: what is streamed, what is measured on, and what a user is told."""
+"""Parquet files as tasks: what is streamed, what is measured on, and the remarks to the user."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pursuit.parquet import ParquetRows
+from pursuit.data.parquet import ParquetRows
 from pursuit.tasks import big_tables, load_task
 
 pytest.importorskip("pyarrow")
@@ -47,7 +47,7 @@ def test_a_file_is_a_task_that_streams(table: Path) -> None:
     pd.testing.assert_series_equal(task.X_test.age, people().age[task.X_test.index].astype(float))
     assert task.y_test.tolist() == people().ill[task.X_test.index].tolist()
     with pytest.raises(ValueError, match="streams its rows"):
-        task.to_choose_by()
+        task.validation_split()
 
 
 def test_folders_patterns_and_names(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,18 +85,18 @@ def test_no_such_file(tmp_path: Path) -> None:
 COLUMNS = ["id", "age", "pain"]
 
 
-def test_the_training_file_gives_only_rows_kept_apart(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_training_file_gives_only_held_out_rows(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = load_task(table, target="ill", seed=5)
     X, y, remark = big_tables.unseen_rows(table, COLUMNS, task.notes)
     pd.testing.assert_frame_equal(X, task.X_test)
     assert y is not None
     assert y.tolist() == task.y_test.tolist()
-    assert f"{len(y)} of the {len(y)} rows kept apart" in remark
-    monkeypatch.setattr(big_tables, "MEASURED_MOST", 10)
+    assert f"{len(y)} of the {len(y)} held-out rows are used" in remark
+    monkeypatch.setattr(big_tables, "MAX_MEASURED", 10)
     few, _, remark = big_tables.unseen_rows(table, COLUMNS, task.notes)
     assert len(few) == 10
     assert set(few.index) < set(X.index)
-    assert f"10 of the {len(y)} rows" in remark
+    assert f"10 of the {len(y)} held-out rows" in remark
 
 
 def test_another_file_gives_its_first_rows(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_another_file_gives_its_first_rows(table: Path, monkeypatch: pytest.Monk
     assert y is not None
     assert y.tolist() == wanted.ill.tolist()
     assert remark == ""
-    monkeypatch.setattr(big_tables, "MEASURED_MOST", 10)
+    monkeypatch.setattr(big_tables, "MAX_MEASURED", 10)
     X, _, remark = big_tables.unseen_rows(other, COLUMNS, notes)
     assert X.index.tolist() == wanted.index.tolist()[:10]
     assert "has 30 rows: the first 10 are used" in remark

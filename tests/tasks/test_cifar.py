@@ -17,7 +17,7 @@ N_PART = 4
 
 
 def made_parts(photos: Photos) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Photos (N, 3, 32, 32) and their labels (N, 1 or 2) for every file; the last has those to measure on."""
+    """Photos (N, 3, 32, 32) and their labels (N, 1 or 2) for every file; the last has the test photos."""
     randomness = np.random.default_rng(len(photos.classes))
     parts = []
     for _ in photos.parts:
@@ -83,9 +83,9 @@ def test_labels_beyond_the_classes_are_damage(data: Path) -> None:
 def test_queries_are_49_overlapping_patches() -> None:
     query_set = cifar.query_set()
     assert len(query_set) == 49
-    assert (query_set.size, query_set.stride, query_set.grid) == (8, 4, (7, 7))
+    assert (query_set.patches.size, query_set.patches.stride, query_set.patches.shape) == (8, 4, (7, 7))
     assert query_set.input_shape == (4, 32, 32)
-    assert query_set.corner(48) == (24, 24)
+    assert query_set.patches.corner(48) == (24, 24)
     images = np.zeros((1, 3, 32, 32), dtype=np.uint8)
     images[0, 0, 0, :2] = [51, 255]
     assert query_set.answers(images).x[0, 0, 0, :3].tolist() == pytest.approx([-0.6, 1, -1])

@@ -12,12 +12,11 @@ from torch import nn
 
 from pursuit import concepts
 from pursuit.concepts import ConceptNetwork, ConceptReport
+from pursuit.data.rows import Rows
 from pursuit.networks import MLP
-from pursuit.rows import Rows
-from pursuit.stages import Stage
-from pursuit.tasks import cub
+from pursuit.tasks import TASKS, cub
 from pursuit.tasks.files import MissingData
-from pursuit.training import train
+from pursuit.training import Stage, train
 from pursuit.vip import VIP
 
 REAL = Path(os.environ.get("PURSUIT_DATA", "")) / "cub"
@@ -120,11 +119,11 @@ def test_names_of_attributes_are_found_inside_the_folder_too(place: str, data: P
     assert cub.birds().attributes == tuple(ATTRIBUTES)
 
 
-def test_damaged_annotations_are_told(data: Path) -> None:
+def test_damaged_annotations_are_reported(data: Path) -> None:
     write_official(data)
     folder = data / "cub" / "CUB_200_2011"
     (folder / "image_class_labels.txt").write_text("1 1\n2 1\n")
-    with pytest.raises(ValueError, match="24 photos have 2 labels"):
+    with pytest.raises(ValueError, match="2 labels for 24 photos"):
         cub.birds()
     (folder / "image_class_labels.txt").write_text("".join(f"{i + 1} 3\n" for i in range(24)))
     with pytest.raises(ValueError, match="labels without a species"):
@@ -133,11 +132,11 @@ def test_damaged_annotations_are_told(data: Path) -> None:
     with pytest.raises(ValueError, match="not numbered from 1"):
         cub.birds()
     (folder / "image_class_labels.txt").unlink()
-    with pytest.raises(MissingData, match="unpack the whole"):
+    with pytest.raises(MissingData, match="unpack all of"):
         cub.birds()
 
 
-def test_damaged_compact_files_are_told(data: Path) -> None:
+def test_damaged_compact_files_are_reported(data: Path) -> None:
     write_compact(data)
     birds = cub.birds()
     blob = data / "cub" / "cub_webp128.bin"
@@ -159,7 +158,7 @@ def test_answers_are_made_and_the_task_is_loaded_from_them(made: Path) -> None:
         cub.load()
     reports: list[ConceptReport] = []
     settings = {"device": "cpu", "epochs": 25, "folds": 2, "batch_size": 4, "lr": 0.05}
-    told = cub.make_answers(made / "cub", build=small, on_report=reports.append, **settings)
+    made_how = cub.make_answers(made / "cub", build=small, on_report=reports.append, **settings)
     assert {report.n_networks for report in reports} == {3}
     assert [report.network for report in reports] == [i for i in (1, 2, 3) for _ in range(25)]
     task = cub.load()
@@ -168,7 +167,7 @@ def test_answers_are_made_and_the_task_is_loaded_from_them(made: Path) -> None:
     assert task.y_train.tolist() == [["Red-winged Bird", "Bluebird"][label] for label in LABELS[IS_TRAIN]]
     assert task.y_test.tolist() == [["Red-winged Bird", "Bluebird"][label] for label in LABELS[~IS_TRAIN]]
     assert task.query_set.queries[0].text == "Are its wings red?"
-    assert told["test"]["accuracy"] > 0.9
+    assert made_how["test"]["accuracy"] > 0.9
     assert task.notes["answers"]["folds"] == 2
 
     network, notes = concepts.load(made / "cub", lambda: small(3))
@@ -195,14 +194,14 @@ def test_answers_for_other_photos_and_damaged_ones_are_refused(made: Path) -> No
         cub.load()
     with np.load(path) as file:
         np.savez(path, **{**file, "test": file["test"] / 2})
-    with pytest.raises(ValueError, match="digest does not fit"):
+    with pytest.raises(ValueError, match="digest does not match"):
         cub.load()
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ValueError, match="Make it again with: pursuit concepts cub"):
         cub.load()
 
 
-def test_missing_photos_are_told(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_photos_are_reported(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_compact(data)
     birds = cub.birds()
     (data / "cub" / "cub_webp128.bin").unlink()
@@ -215,13 +214,10 @@ def test_missing_photos_are_told(data: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_real_annotations_have_the_published_numbers() -> None:
     birds = cub.read_compact(REAL / "cub_meta.npz")
     assert len(birds.paths) == len(set(birds.paths)) == 11_788
-    assert (
-        (int(birds.is_train.sum()), int((~birds.is_train).sum()))
-        == (5_994, 5_794)
-        == (cub.INFO.n_train, cub.INFO.n_test)
-    )
-    assert len(set(birds.species)) == cub.INFO.n_classes == 200
-    assert len(set(birds.attributes)) == cub.INFO.n_queries == 312
+    info = TASKS["cub"]
+    assert (int(birds.is_train.sum()), int((~birds.is_train).sum())) == (5_994, 5_794) == (info.n_train, info.n_test)
+    assert len(set(birds.species)) == info.n_classes == 200
+    assert len(set(birds.attributes)) == info.n_queries == 312
     assert np.bincount(birds.labels).min() >= 41
     assert np.bincount(birds.labels[birds.is_train]).min() >= 29
     assert 0.05 < birds.targets.mean() < 0.15
@@ -267,7 +263,7 @@ def test_real_answers_make_the_task() -> None:
     assert np.isfinite(task.X_test).all()
 
 
-def test_photos_without_their_lengths_are_told(tmp_path: Path) -> None:
+def test_photos_without_their_lengths_are_reported(tmp_path: Path) -> None:
     (tmp_path / "cub_webp128.bin").write_bytes(b"photos")
     with pytest.raises(MissingData, match=r"cub_webp128.idx.npz is missing"):
         cub._parts(tmp_path / "cub_webp128.bin", 1)
@@ -277,6 +273,6 @@ def test_photos_without_their_lengths_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_device_that_is_not_there_is_told_before_photos_are_read(tmp_path: Path) -> None:
+def test_a_device_that_is_not_there_is_reported_before_photos_are_read(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cuda needs an NVIDIA GPU"):
         cub.make_answers(tmp_path, device="cuda")

@@ -42,7 +42,7 @@ def test_every_part_and_colour_has_its_own_question() -> None:
     ["", "blue", "has_wing_color", "has_wing_color::", "has_hat_color::blue", "has_shape::round"],
 )
 def test_other_attributes_are_refused(attribute: str) -> None:
-    with pytest.raises(ValueError, match="no attribute of CUB-200-2011"):
+    with pytest.raises(ValueError, match="not an attribute of CUB-200-2011"):
         wording(attribute)
 
 

@@ -1,4 +1,4 @@
-"""MuZhi and Dxy: what patients said by themselves, what they were asked, and what nobody spoke of."""
+"""MuZhi and Dxy: what parents reported unasked, what they were asked, and what was not mentioned."""
 
 import gzip
 import json
@@ -13,8 +13,7 @@ import torch
 from pursuit.queries import Choice
 from pursuit.tasks import Task, dialogues
 from pursuit.tasks.dialogues import CANNOT_SAY
-from pursuit.tasks.files import MissingData, locate
-from pursuit.tasks.readers import read_json
+from pursuit.tasks.files import MissingData, locate, read_json
 
 CONVERSATIONS = {
     "symptoms": ["ke", "re", "tu"],
@@ -49,22 +48,22 @@ def test_made_conversations_are_read(data: Path, name: str) -> None:
     assert task.name == name
     assert task.X_train.tolist() == [
         ["yes", "no", CANNOT_SAY],
-        ["no", CANNOT_SAY, "yes"],  # what the patient said by himself counts
+        ["no", CANNOT_SAY, "yes"],  # what was reported unasked counts
         [CANNOT_SAY, CANNOT_SAY, "yes"],
     ]
     assert task.y_train.tolist() == ["a cold", "diarrhoea", "diarrhoea"]
-    assert task.opening_train is not None
-    assert task.opening_test is not None
-    assert task.opening_train.tolist() == [[True, False, False], [True, False, True], [False] * 3]
+    assert task.initially_known_train is not None
+    assert task.initially_known_test is not None
+    assert task.initially_known_train.tolist() == [[True, False, False], [True, False, True], [False] * 3]
     assert task.X_test.tolist() == [[CANNOT_SAY, "yes", CANNOT_SAY]]
-    assert task.opening_test.tolist() == [[False, True, False]]
+    assert task.initially_known_test.tolist() == [[False, True, False]]
     x, available = task.query_set.answers(task.X_train)
     assert available.all()  # "can't say" is an answer
     assert x.shape == (3, 9)
     assert np.array_equal(dialogues.load(name, seed=4).X_test, task.X_test)
 
 
-def test_missing_conversations_are_told_with_their_origin(data: Path) -> None:
+def test_missing_conversations_are_reported_with_their_origin(data: Path) -> None:
     with pytest.raises(MissingData, match="Diaformer"):
         dialogues.load("dxy")
 
@@ -84,31 +83,31 @@ def test_real_conversations(
     assert task.X_train.shape == (n_train, n_queries)
     assert task.X_test.shape == (n_test, n_queries)
     assert len(set(task.y_train)) == len(set(task.y_test)) == n_classes
-    assert task.opening_train is not None
-    assert task.opening_test is not None
-    # Whatever opens a history was said, be it yes or no.
-    assert not (task.X_train[task.opening_train] == CANNOT_SAY).any()
-    assert not (task.X_test[task.opening_test] == CANNOT_SAY).any()
+    assert task.initially_known_train is not None
+    assert task.initially_known_test is not None
+    # What is initially known was said, be it yes or no.
+    assert not (task.X_train[task.initially_known_train] == CANNOT_SAY).any()
+    assert not (task.X_test[task.initially_known_test] == CANNOT_SAY).any()
 
 
 @pytest.mark.parametrize("name", ["muzhi", "dxy"])
-def test_real_openings_are_the_explicit_symptoms(real_task: Callable[[str], Task], name: str) -> None:
+def test_real_explicit_symptoms_are_initially_known(real_task: Callable[[str], Task], name: str) -> None:
     task = real_task(name)
     found = locate(dialogues.FILES[name])
     assert found is not None
     content = read_json(found.path)
     words = {True: "yes", False: "no"}
-    for part, X, opening in (
-        ("train", task.X_train, task.opening_train),
-        ("test", task.X_test, task.opening_test),
+    for part, X, initially_known in (
+        ("train", task.X_train, task.initially_known_train),
+        ("test", task.X_test, task.initially_known_test),
     ):
-        assert opening is not None
-        for patient, answers, opened in zip(content[part], X, opening, strict=True):
-            told = dict(zip(content["symptoms"], answers, strict=True))
-            assert {content["symptoms"][i] for i in np.flatnonzero(opened)} == set(patient["explicit"])
-            assert all(told[symptom] == words[value] for symptom, value in patient["explicit"].items())
+        assert initially_known is not None
+        for patient, answers, known in zip(content[part], X, initially_known, strict=True):
+            given = dict(zip(content["symptoms"], answers, strict=True))
+            assert {content["symptoms"][i] for i in np.flatnonzero(known)} == set(patient["explicit"])
+            assert all(given[symptom] == words[value] for symptom, value in patient["explicit"].items())
             spoken_of = set(patient["explicit"]) | set(patient["implicit"])
-            assert {symptom for symptom, answer in told.items() if answer != CANNOT_SAY} == spoken_of
+            assert {symptom for symptom, answer in given.items() if answer != CANNOT_SAY} == spoken_of
 
 
 def test_real_answers_go_into_the_networks(real_task: Callable[[str], Task]) -> None:
@@ -120,9 +119,9 @@ def test_real_answers_go_into_the_networks(real_task: Callable[[str], Task]) -> 
 
 
 @pytest.mark.parametrize("content", [{}, [], {**CONVERSATIONS, "train": [{"disease": "gan"}]}, {"diseases": 3}])
-def test_conversations_of_another_form_are_told(data: Path, content: Any) -> None:
+def test_conversations_of_another_form_are_reported(data: Path, content: Any) -> None:
     write(data, "dxy", content)
-    with pytest.raises(ValueError, match=r"dxy.json.gz is damaged: it does not hold what is expected"):
+    with pytest.raises(ValueError, match=r"dxy.json.gz is damaged: it does not contain what is expected"):
         dialogues.load("dxy")
 
 

@@ -1,4 +1,4 @@
-"""HuffPost articles: which are kept, how sections are merged, and how the rows are parted."""
+"""HuffPost articles: which are kept, how sections are merged, and how the rows are split."""
 
 import json
 import lzma
@@ -12,9 +12,8 @@ import pytest
 import torch
 
 from pursuit.queries import WordQueries
-from pursuit.tasks import huffpost
+from pursuit.tasks import TASKS, Task, huffpost
 from pursuit.tasks.files import MissingData, damage, locate
-from pursuit.tasks.task import Task
 
 COUNTS = {
     "POLITICS": 32_739,
@@ -31,7 +30,7 @@ COUNTS = {
 
 
 def article(category: str, headline: str = "A headline", date: str = "2015-01-01", **others: Any) -> dict[str, Any]:
-    return {"headline": headline, "short_description": "told in short", "category": category, "date": date, **others}
+    return {"headline": headline, "short_description": "in short", "category": category, "date": date, **others}
 
 
 def written(path: Path, articles: Iterable[dict[str, Any]]) -> Path:
@@ -63,7 +62,7 @@ def small(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_text_is_headline_and_description(tmp_path: Path) -> None:
     path = written(tmp_path / "made.json", [article("TRAVEL", "Go North"), article("TRAVEL", "", short_description="")])
     texts, categories = huffpost.documents(path)
-    assert texts.tolist() == ["Go North told in short", " "]
+    assert texts.tolist() == ["Go North in short", " "]
     assert categories.tolist() == ["TRAVEL", "TRAVEL"]
 
 
@@ -90,7 +89,7 @@ def test_the_ten_most_frequent_sections_are_kept_once_merged(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("key", ["headline", "short_description", "category", "date"])
-def test_an_article_without_its_parts_is_told(tmp_path: Path, key: str) -> None:
+def test_an_article_without_its_parts_is_reported(tmp_path: Path, key: str) -> None:
     row = article("TRAVEL")
     del row[key]
     with pytest.raises(ValueError, match=f"made.json has an article without '{key}'"):
@@ -130,7 +129,7 @@ def test_task_of_a_made_file(small: list[str]) -> None:
     assert json.loads(json.dumps(task.notes)) == {"file": "huffpost_v3.jsonl.xz", "measure_on": "test"}
 
 
-def test_rows_to_measure_on_have_no_say_in_the_words(small: list[str], data_folder: Path) -> None:
+def test_test_rows_have_no_influence_on_the_words(small: list[str], data_folder: Path) -> None:
     path = data_folder / "huffpost" / "huffpost_v3.jsonl.xz"
     train, _, _ = huffpost.split(len(small))
     articles = [json.loads(line) for line in lzma.decompress(path.read_bytes()).splitlines()]
@@ -160,12 +159,12 @@ def test_other_numbers_of_articles_are_refused(data_folder: Path) -> None:
         huffpost.load()
 
 
-def test_parts_to_measure_on_have_names(data_folder: Path) -> None:
+def test_unknown_parts_are_refused(data_folder: Path) -> None:
     with pytest.raises(ValueError, match='"test" or "validation", not \'train\''):
         huffpost.load(measure_on="train")  # type: ignore[arg-type]
 
 
-def test_a_missing_file_is_told_with_where_to_get_it(data_folder: Path) -> None:
+def test_a_missing_file_is_reported_with_where_to_get_it(data_folder: Path) -> None:
     with pytest.raises(MissingData, match=r"huffpost_v3.*News_Category_Dataset_v3.*kaggle"):
         huffpost.load()
 
@@ -196,7 +195,7 @@ def test_real_articles_are_those_of_the_paper(real: Task, monkeypatch: pytest.Mo
 
 
 def test_real_task_is_as_announced(real: Task) -> None:
-    info = huffpost.INFO
+    info = TASKS["huffpost"]
     assert (len(real.y_train), len(real.y_test)) == (info.n_train, info.n_test)
     assert real.X_train.shape == (info.n_train, 1)
     assert len(real.query_set) == info.n_queries

@@ -58,7 +58,7 @@ def test_made_files_are_read(made: Path, family: Family) -> None:
 def test_pixels_are_black_or_white(family: Family, dark: int, bright: int) -> None:
     query_set = mnist.query_set(family)
     assert len(query_set) == 676
-    assert (query_set.size, query_set.stride, query_set.grid) == (3, 1, (26, 26))
+    assert (query_set.patches.size, query_set.patches.stride, query_set.patches.shape) == (3, 1, (26, 26))
     pixels = np.zeros((1, 28, 28), dtype=np.uint8)
     pixels[0, 0, :4] = [0, dark, bright, 255]
     assert query_set.answers(pixels).x[0, 0, 0, :4].tolist() == [-1, -1, 1, 1]
@@ -82,7 +82,7 @@ def files_images(data: Path) -> np.ndarray:
     return np.frombuffer(content, np.uint8, offset=16).reshape(-1, 28, 28)
 
 
-def test_damaged_files_are_told(made: Path) -> None:
+def test_damaged_files_are_reported(made: Path) -> None:
     path = made / "mnist" / "t10k-images-idx3-ubyte.gz"
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ValueError, match=r"t10k-images-idx3-ubyte\.gz is damaged"):

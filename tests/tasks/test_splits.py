@@ -1,4 +1,4 @@
-"""Rows to learn from and rows to measure on are apart, in every task whose data are here."""
+"""Training rows and test rows do not meet, in every task whose data are here."""
 
 import hashlib
 from collections import Counter
@@ -11,29 +11,29 @@ import numpy as np
 import pytest
 import torch
 
-from pursuit.estimators import VIPClassifier
+from pursuit import VIPClassifier
+from pursuit.data.rows import GeneratedRows
+from pursuit.experiments.reproduce import Reproduction, reproduce, vip_of
+from pursuit.experiments.run import VALIDATION_SEED, load_split
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
-from pursuit.reproduce import CHOOSING_SEED, Run, reproduce
-from pursuit.rows import GeneratedRows
-from pursuit.stages import Stage
-from pursuit.tasks import TASKS, Task, dialogues, symcat
-from pursuit.tasks.files import locate
-from pursuit.tasks.readers import read_json
-from pursuit.tasks.recipes import Recipe
+from pursuit.tasks import TASKS, Task, TaskInfo, dialogues, symcat
+from pursuit.tasks.files import locate, read_json
+from pursuit.tasks.recipe import Recipe
+from pursuit.training import Stage, TrainingRun
 
 COMMON_ROWS = {"huffpost": 37, "muzhi": 15, "dxy": 13}
-"""How many rows to measure on equal one to learn from, in the published files: articles that were printed twice, and
-children of whom the same few symptoms are known. Images have none."""
+"""How many test rows equal a training row in the published files: articles that were printed twice, and children with
+the same few known symptoms. Images have none."""
 DRAWN = ["symcat-200", "symcat-300", "symcat-400"]
 STORED = [name for name in TASKS if name not in DRAWN]
 
 
 def keys(X: Any) -> list[bytes]:
-    """What tells a row from others."""
+    """A digest of each row."""
     rows = np.asarray(X)
-    told = (repr(row.tolist()).encode() if rows.dtype == object else row.tobytes() for row in rows)
-    return [hashlib.blake2b(text, digest_size=16).digest() for text in told]
+    content = (repr(row.tolist()).encode() if rows.dtype == object else row.tobytes() for row in rows)
+    return [hashlib.blake2b(text, digest_size=16).digest() for text in content]
 
 
 @pytest.mark.parametrize("name", [name for name in STORED if name != "animals"])
@@ -49,11 +49,11 @@ def test_no_row_is_in_both_parts_but_those_published_twice(real_task: Callable[[
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_rows_to_choose_by_are_no_rows_to_measure_on(real_task: Callable[[str], Task], name: str) -> None:
+def test_validation_rows_are_not_test_rows(real_task: Callable[[str], Task], name: str) -> None:
     task = real_task(name)
-    chosen = task.to_choose_by()
+    chosen = task.validation_split()
     assert len(chosen.y_test) == round(0.1 * len(task.y_train))
-    # As many of each as there are to learn from leaves no room for others.
+    # As many of each as there are training rows leaves no room for others.
     assert Counter(keys(chosen.X_train)) + Counter(keys(chosen.X_test)) == Counter(keys(task.X_train))
 
 
@@ -68,14 +68,14 @@ def test_conversations_are_numbered_and_hardly_any_is_in_both_parts(name: str, n
     assert len(train & test) == n_common
 
 
-def test_animals_to_measure_on_are_drawn_apart(real_task: Callable[[str], Task]) -> None:
+def test_test_animals_are_drawn_separately(real_task: Callable[[str], Task]) -> None:
     task = real_task("animals")
     learnt = set(keys(task.X_train.astype(str)))
     assert np.mean([key in learnt for key in keys(task.X_test.astype(str))]) < 0.02  # by chance
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_drawn_patients_to_measure_on_are_no_patients_of_training(real_task: Callable[[str], Task], name: str) -> None:
+def test_drawn_test_patients_are_not_patients_of_training(real_task: Callable[[str], Task], name: str) -> None:
     """The generators start from other seeds; patients with few symptoms are alike by chance."""
     task = real_task(name)
     assert isinstance(task.X_train, GeneratedRows)
@@ -87,23 +87,19 @@ def test_drawn_patients_to_measure_on_are_no_patients_of_training(real_task: Cal
         assert symcat._test_seed(random_state) not in (seed, seed + 1)
 
 
-def test_drawn_patients_to_choose_by_are_others(real_task: Callable[[str], Task]) -> None:
+def test_drawn_validation_patients_are_others(real_task: Callable[[str], Task]) -> None:
     task = real_task("symcat-200")
-    recipe = Recipe(MLP((4,)), (Stage(1e-6),), "budget=1")
-    chosen = Run("symcat-200", "made", recipe, to_choose_by=True).load(0)
+    chosen = load_split("symcat-200", None, 0, validation=True)
     assert ((chosen.X_test == task.X_test).all(axis=1)).mean() < 0.02
-    assert symcat._test_seed(CHOOSING_SEED) != symcat._test_seed(0)
+    assert symcat._test_seed(VALIDATION_SEED) != symcat._test_seed(0)
 
 
 @pytest.mark.parametrize("name", ["digits", "muzhi", "dxy", "mnist"])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_run_to_choose_by_never_sees_rows_to_measure_on(
-    real_task: Callable[[str], Task], name: str, seed: int
-) -> None:
-    """Neither in training nor in measuring: all its rows are those that the run proper learns from."""
+def test_a_validation_run_never_sees_test_rows(real_task: Callable[[str], Task], name: str, seed: int) -> None:
+    """Neither in training nor in measuring: all its rows are training rows of the run proper."""
     real_task(name)
-    recipe = Recipe(MLP((4,)), (Stage(1e-6),), "budget=1")
-    proper, chosen = (Run(name, "made", recipe, to_choose_by=part).load(seed) for part in (False, True))
+    proper, chosen = (load_split(name, None, seed, validation) for validation in (False, True))
     assert Counter(keys(chosen.X_train)) + Counter(keys(chosen.X_test)) == Counter(keys(proper.X_train))
 
 
@@ -127,12 +123,12 @@ def drawn_task(X_test: np.ndarray, y_test: np.ndarray) -> Task:
 
 
 @pytest.mark.parametrize("make", [columns_task, images_task, drawn_task])
-@pytest.mark.parametrize("to_choose_by", [False, True])
-def test_other_rows_to_measure_on_leave_the_weights_as_they_are(
+@pytest.mark.parametrize("validation", [False, True])
+def test_other_test_rows_leave_the_weights_as_they_are(
     make: Callable[[np.ndarray, np.ndarray], Task],
-    to_choose_by: bool,
+    validation: bool,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    register_task: Callable[[TaskInfo], None],
 ) -> None:
     randomness = np.random.default_rng(1)
     tests = {
@@ -142,33 +138,18 @@ def test_other_rows_to_measure_on_leave_the_weights_as_they_are(
     recipe = Recipe(MLP((8,)), (Stage(4, batch_size=16),), "budget=2")
     weights, results = {}, {}
     for name, task in tests.items():
-        info = replace(TASKS["animals"], name="made", load=lambda seed, task=task: task)
-        monkeypatch.setitem(TASKS, "made", info)
-        run = Run("made", "tiny", recipe, to_choose_by=to_choose_by)
-        results[name] = reproduce(run, tmp_path / name, _no_bar, lambda text: None)
+        register_task(replace(TASKS["animals"], name="made", load=lambda seed, task=task: task))
+        results[name] = reproduce(Reproduction("made", "tiny", recipe, validation=validation), tmp_path / name)
         weights[name] = (tmp_path / name / "seed-0" / "model.safetensors").read_bytes()
     assert weights["real"] == weights["garbage"]
-    measured = [results[name]["seeds"][0]["n_test"] for name in tests]
-    assert measured == ([6, 6] if to_choose_by and make is not drawn_task else [30, 7])
+    measured = [vip_of(results[name])[0].seeds[0].n_test for name in tests]
+    assert measured == ([6, 6] if validation and make is not drawn_task else [30, 7])
 
 
-class _no_bar:
-    """In the place of a progress bar."""
-
-    def __init__(self, title: str):
-        pass
-
-    def __enter__(self) -> Callable[[Any], None]:
-        return lambda report: None
-
-    def __exit__(self, *_: Any) -> None:
-        return None
-
-
-def test_fitting_takes_no_rows_to_measure_on() -> None:
+def test_fitting_takes_no_test_rows() -> None:
     """Held-out rows for early stopping are a share of those given to `fit`."""
     task = columns_task(np.ones((3, 4)), np.zeros(3))
     reports: list[Any] = []
     model = VIPClassifier(task.query_set, held_out=0.25, random_state=0, network=MLP((8,)), stages=[Stage(2)])
-    model.fit(task.X_train, task.y_train, on_report=reports.append)
+    model.fit(task.X_train, task.y_train, run=TrainingRun(on_report=reports.append))
     assert reports[-1].held_out_loss is not None

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from torch import Tensor
 
-from pursuit.evaluation import evaluate
-from pursuit.rows import Rows
+from pursuit.data.rows import Rows
+from pursuit.evaluation.curves import evaluate
 from pursuit.tasks import Task, symcat
 from pursuit.tasks.files import MissingData
 from pursuit.tasks.symcat import Patients
@@ -43,11 +43,11 @@ def published(yes: Tensor) -> np.ndarray:
 
 
 def counted(rows: Rows, shape: tuple[int, ...]) -> np.ndarray:
-    assert rows.opening is not None
+    assert rows.initially_known is not None
     present = (rows.x > 0).numpy()
     code = present @ (2 ** np.arange(present.shape[1])[::-1])
     counts = np.zeros(shape)
-    np.add.at(counts, (rows.y.numpy(), code, rows.opening.int().argmax(dim=1).numpy()), 1)
+    np.add.at(counts, (rows.y.numpy(), code, rows.initially_known.int().argmax(dim=1).numpy()), 1)
     return counts
 
 
@@ -82,14 +82,14 @@ def test_patients_of_any_table_are_drawn_as_published(table: list[list[float]]) 
 def test_every_patient_has_a_symptom_and_reports_one(table: list[list[float]], seed: int) -> None:
     yes = torch.tensor(table)
     rows = Patients([str(i) for i in range(len(yes))], yes).draw(300, torch.Generator().manual_seed(seed))
-    assert rows.opening is not None
-    assert rows.x.shape == rows.available.shape == rows.opening.shape == (300, 5)
+    assert rows.initially_known is not None
+    assert rows.x.shape == rows.available.shape == rows.initially_known.shape == (300, 5)
     assert set(rows.x.unique().tolist()) <= {-1.0, 1.0}
     assert rows.available.all()
     present = rows.x > 0
     assert present.any(dim=1).all()
-    assert (rows.opening.sum(dim=1) == 1).all()
-    assert (rows.opening & ~present).sum() == 0
+    assert (rows.initially_known.sum(dim=1) == 1).all()
+    assert (rows.initially_known & ~present).sum() == 0
     assert (present & (yes[rows.y] == 0)).sum() == 0
     assert (~present & (yes[rows.y] == 1)).sum() == 0
 
@@ -113,7 +113,7 @@ def test_nobody_is_kept_and_the_generator_is_all_there_is_to_know() -> None:
     again = torch.Generator()
     again.set_state(state)
     repeated = patients.to(torch.device("cpu")).draw(50, again)
-    for name in ("x", "y", "available", "opening"):
+    for name in ("x", "y", "available", "initially_known"):
         assert torch.equal(getattr(repeated, name), getattr(second, name))
     assert all(torch.equal(getattr(patients, name), value) for name, value in before.items())
 
@@ -156,14 +156,14 @@ def test_a_task_has_the_diseases_of_its_subset_and_the_symptoms_they_have(made: 
     assert task.name == "symcat-300"
     assert task.y_train is None
     assert task.X_test.shape == (40, 3)
-    assert task.opening_test is not None
-    assert (task.opening_test.sum(axis=1) == 1).all()
-    assert (task.X_test[task.opening_test] == 1).all()
+    assert task.initially_known_test is not None
+    assert (task.initially_known_test.sum(axis=1) == 1).all()
+    assert (task.X_test[task.initially_known_test] == 1).all()
     assert set(task.y_test) <= {"A", "B", "E"}
     assert "fever" in task.query_set.queries[0].text
 
 
-def test_missing_tables_are_told_with_their_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tables_are_reported_with_their_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
     monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path / "cache"))
     with pytest.raises(MissingData, match="symcat-to-synthea"):
@@ -186,9 +186,9 @@ def test_the_real_table_has_the_published_sizes(real_task: Callable[[str], Task]
     assert len(task.X_train.classes) == len(set(task.X_train.classes)) == n
     assert len(task.X_train) == 1_000_000
     assert len(task.X_test) == len(task.y_test) == 10_000
-    assert task.opening_test is not None
-    assert (task.opening_test.sum(axis=1) == 1).all()
-    assert (task.X_test[task.opening_test] == 1).all()
+    assert task.initially_known_test is not None
+    assert (task.initially_known_test.sum(axis=1) == 1).all()
+    assert (task.X_test[task.initially_known_test] == 1).all()
     assert (task.X_train.yes > 0).any(dim=0).all()
 
 
@@ -203,19 +203,19 @@ def test_exact_pursuit_is_as_good_as_is_known(real_task: Callable[[str], Task]) 
     """On 100,000 patients it was right for .675 after 20 queries; one deviation of 2,000 patients is .0105."""
     task, exact = real_task("symcat-200"), symcat.exact(200)
     rows = task.X_train.draw(2000, torch.Generator().manual_seed(12345))
-    accuracy = evaluate(exact, rows, max_queries=20).accuracy_by_n_queries
+    accuracy = evaluate(exact, rows, max_queries=20).accuracy_by_answered
     assert accuracy[20] == pytest.approx(0.675, abs=0.03)
     assert accuracy[5] == pytest.approx(0.454, abs=0.035)
 
 
-def test_rules_of_other_epochs_are_told_apart() -> None:
+def test_fingerprints_depend_on_the_table_and_the_epoch() -> None:
     yes = torch.tensor([[0.5, 0.1], [0.2, 0.9]])
     assert Patients(["a", "b"], yes).fingerprint() == Patients(["a", "b"], yes.clone()).fingerprint()
     assert Patients(["a", "b"], yes).fingerprint() != Patients(["a", "b"], yes, n_rows=10).fingerprint()
 
 
 @pytest.mark.parametrize("damage", [b"", b"no zip", b"PK", None])
-def test_damaged_tables_are_told(damage: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_tables_are_reported(damage: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
     (tmp_path / "symcat").mkdir()
     (tmp_path / "symcat" / "symcat_names.json").write_text("{}")

@@ -1,16 +1,33 @@
-"""The program: `main` runs it."""
+"""The program: `main` runs it. Every command is a file with a few lines over the library."""
 
-from pursuit.cli import data
+from pursuit.cli import (
+    ask,
+    compare,
+    concepts,
+    data,
+    demo,
+    evaluate,
+    explain,
+    methods,
+    reproduce,
+    tasks,
+    train,
+)
 from pursuit.cli.app import app, main
-from pursuit.cli.ask import ask
-from pursuit.cli.compare import compare
-from pursuit.cli.concepts import concepts
-from pursuit.cli.reproduce import reproduce
 
-app.command()(ask)
-app.command()(reproduce)
-app.command()(compare)
-app.command()(concepts)
+for _command in (
+    demo.demo,
+    train.train,
+    evaluate.evaluate,
+    explain.explain,
+    ask.ask,
+    compare.compare,
+    reproduce.reproduce,
+    tasks.tasks,
+    methods.methods,
+    concepts.concepts,
+):
+    app.command()(_command)
 app.add_typer(data.commands, name="data")
 
 __all__ = ["app", "main"]

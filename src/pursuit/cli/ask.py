@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from pursuit.baselines import load_classifier
-from pursuit.checkpoints import write_whole
 from pursuit.cli.app import AsJson, Model, Stop
-from pursuit.screen import err, escaped, out, print_json
-from pursuit.session import Session
+from pursuit.cli.console import err, escaped, out, print_json
+from pursuit.estimators import load
+from pursuit.files import write_whole
+from pursuit.inference.session import Session
 
 
 def ask(
@@ -19,18 +19,18 @@ def ask(
     stop: Stop = None,
     session_file: Annotated[
         Path | None,
-        typer.Option("--session", help="File that keeps the session; where it exists, it goes on from there."),
+        typer.Option("--session", help="The file that keeps the session; if it exists, the session goes on from it."),
     ] = None,
     tell: Annotated[
         list[str] | None,
-        typer.Option(help="What you report unasked, as in --tell fever=yes: query and answer; repeatable."),
+        typer.Option(help="An answer that you report before anything is asked, as in --tell fever=yes; repeatable."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask a person in the terminal until the model is sure."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  lets people edit what they type
-    classifier = load_classifier(model)
+    classifier = load(model)
     session = classifier.session(stop)
     if session_file and (session_file.is_dir() or not session_file.parent.is_dir()):
         raise ValueError(f"The session cannot be kept in {session_file}: give a file in a folder that exists.")
@@ -38,16 +38,17 @@ def ask(
         session = _saved_session(session_file, session)
     else:
         _report(session, tell or [])
-    screen = err if as_json else out
-    if classifier.has_opening_ and not session.to_dict()["told"]:
-        screen.print(
-            "This model learnt from people who report something first. Do so for better questions: --tell QUERY=ANSWER",
+    console = err if as_json else out
+    if classifier.has_initially_known_ and not session.to_dict()["answers"]:
+        console.print(
+            "This model was trained on people who report something first. For better questions, do so too: "
+            "--tell QUERY=ANSWER",
             soft_wrap=True,
         )
-    screen.print(
-        "Answer in words; Enter if you do not know, 'undo' to take back, 'why' for the reasons, 'quit' to stop."
+    console.print(
+        "Type your answer; Enter if you do not know, 'undo' to take one back, 'why' for the reasons, 'quit' to stop."
     )
-    while not session.done and _put_question(session, screen):
+    while not session.done and _put_question(session, console):
         if session_file:
             write_whole(session_file, session.to_json().encode())
     if as_json:
@@ -56,9 +57,9 @@ def ask(
         print(f"\n{session.chain}")
 
 
-def _report(session: Session, told: list[str]) -> None:
-    """Take what a person says unasked, as in "fever=yes"."""
-    for text in told:
+def _report(session: Session, answers: list[str]) -> None:
+    """Take answers that a person gives unasked, as in "fever=yes"."""
+    for text in answers:
         name, equals, answer = text.rpartition("=")
         if not equals:
             raise ValueError(f"--tell is written QUERY=ANSWER, as in fever=yes, not '{text}'.")
@@ -72,11 +73,11 @@ def _saved_session(path: Path, fresh: Session) -> Session:
         raise ValueError(f"{path}: {error} Give another --session, or remove this file.") from None
 
 
-def _put_question(session: Session, screen: Console) -> bool:
-    """Ask one question and take its answer; False if the person wants to stop."""
+def _put_question(session: Session, console: Console) -> bool:
+    """Ask one question and take the answer; False if the person wants to stop."""
     question = session.ask()
     choices = f" [dim]({escaped('/'.join(question.choices[:8]))})[/]" if question.choices else ""
-    screen.print(f"\n[bold]{question.number}. {escaped(question.text)}[/]{choices} ", end="")
+    console.print(f"\n[bold]{question.number}. {escaped(question.text)}[/]{choices} ", end="")
     try:
         answer = input().strip()
     except EOFError:
@@ -90,16 +91,16 @@ def _put_question(session: Session, screen: Console) -> bool:
             case "" | "?" | "skip":
                 session.skip()
             case "why":
-                screen.print(f"   This question has {question.share:.0%} of the querier's preference. Next best:")
+                console.print(f"   This question has {question.share:.0%} of the querier's preference. Next best:")
                 for text, share in question.runners_up:
-                    screen.print(f"   {share:>4.0%}  {escaped(text)}", highlight=False)
+                    console.print(f"   {share:>4.0%}  {escaped(text)}", highlight=False)
             case _:
                 session.tell(answer)
     except ValueError as error:
-        screen.print(f"   {escaped(str(error))}", style="red")
+        console.print(f"   {escaped(str(error))}", style="red")
         return True
     best = list(session.posterior.items())[:3]
-    screen.print(
+    console.print(
         "   " + escaped(", ".join(f"{label} {share:.0%}" for label, share in best)), style="dim", highlight=False
     )
     return True

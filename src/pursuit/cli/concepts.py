@@ -6,28 +6,33 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from pursuit.cli.app import AsJson, Seed
+from pursuit.cli.app import AsJson, Device, Seed
+from pursuit.cli.console import err, out, print_json
 from pursuit.concepts import ConceptReport
-from pursuit.screen import err, out, print_json
 from pursuit.tasks import cub, files
+
+TASK = "cub"
+"""The only task whose answers a network gives."""
 
 
 def concepts(
-    task: Annotated[str, typer.Argument(help="The task: cub is the only one of its kind.", metavar="TASK")],
-    to: Annotated[Path | None, typer.Option("--out", help="Folder to write; by default the cache folder.")] = None,
+    task: Annotated[str, typer.Argument(help="The task; cub is the only one so far.", metavar="TASK")],
+    to: Annotated[Path | None, typer.Option("--out", help="The folder to write; by default the cache folder.")] = None,
     epochs: Annotated[int, typer.Option(help="Passes over the photos.", min=1)] = 30,
-    folds: Annotated[int, typer.Option(help="Networks for the photos to learn from.", min=2)] = 5,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cuda",
+    folds: Annotated[
+        int, typer.Option(help="How many networks answer the training photos, each those it did not see.", min=2)
+    ] = 5,
+    device: Device = "cuda",
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Train concept networks on a task's photos and write their answers, which the task is made of.
 
-    Photos to learn from are answered by networks that did not see them, those to measure on by a network trained on all
-    photos to learn from.
+    Training photos are answered by networks that did not see them, test photos by a network trained on all training
+    photos.
     """
-    if task != cub.INFO.name:
-        raise ValueError(f"'{task}' is not answered by a concept network: only {cub.INFO.name} is.")
+    if task != TASK:
+        raise ValueError(f"'{task}' is not answered by a concept network: only {TASK} is.")
     folder = to or files.cache_folder() / Path(cub.ANSWERS.path).parent
     columns = (
         TextColumn("{task.description}"),

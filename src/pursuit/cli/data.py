@@ -1,6 +1,5 @@
-"""`pursuit data`: the files of the tasks, where they are, whether they are good, and fetching them."""
+"""`pursuit data`: the files of the tasks: where they are, whether they are good, and how to fetch them."""
 
-import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,8 +9,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Column, Table
 
 from pursuit.cli.app import AsJson
-from pursuit.screen import err, escaped, out, print_json
-from pursuit.tasks import TASKS, files
+from pursuit.cli.console import err, escaped, out, print_json
+from pursuit.registry import find
+from pursuit.tasks import TASKS, TaskInfo, files
 from pursuit.tasks.files import DataFile
 
 commands = typer.Typer(help="The data files of the tasks: list, get, verify.", no_args_is_help=True)
@@ -21,7 +21,7 @@ STYLES = {"good": "green", "damaged": "bold red", "absent": "dim", "unchecked": 
 
 @commands.command("list")
 def list_files(as_json: AsJson = False) -> None:
-    """List the tasks with their files: which are there, their size, and where."""
+    """List the tasks with their files: which are there, their size, and where they are."""
     tasks: list[dict[str, Any]] = [
         {
             "task": name,
@@ -45,7 +45,7 @@ def get(
     tasks: Annotated[list[str], typer.Argument(help="Names of tasks (see `pursuit data list`).", metavar="TASK...")],
     as_json: AsJson = False,
 ) -> None:
-    """Fetch the files of tasks, check those that are there, and mend the cache."""
+    """Fetch the files of tasks that are absent or damaged."""
     _check_names(tasks)
     results: list[dict[str, Any]] = []
     with _download_bars() as progress:
@@ -56,8 +56,8 @@ def get(
         print_json({"complete": not failed, "tasks": results})
     for task in () if as_json else results:
         n_files, n_failed = len(task["files"]), sum(bool(file["error"]) for file in task["files"])
-        told = f"{n_files - n_failed} of {n_files} files are there" if n_files else "embedded, no files are needed"
-        out.print(f"{task['task']}: {told}.", highlight=False)
+        state = f"{n_files - n_failed} of {n_files} files are there" if n_files else "embedded, no files are needed"
+        out.print(f"{task['task']}: {state}.", highlight=False)
     for error in dict.fromkeys(file["error"] for file in failed):
         err.print(f"[bold red]Error:[/] {escaped(error)}", soft_wrap=True)
     if failed:
@@ -71,7 +71,7 @@ def verify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check the checksums of the files that are there; the exit code is 1 if one is damaged."""
+    """Check the checksums of the files that are there; the exit code is 1 if a file is damaged."""
     _check_names(tasks or [])
     known: dict[DataFile, dict[str, Any]] = {}  # tasks may share files
     rows = []
@@ -97,13 +97,13 @@ def verify(
         if any(row["state"] == "unchecked" for row in rows):
             out.print("Unchecked files have no published checksum.")
     if damaged:
-        err.print("To fetch damaged files anew: pursuit data get TASK", soft_wrap=True)
+        err.print("To fetch damaged files again: pursuit data get TASK", soft_wrap=True)
         raise typer.Exit(1)
 
 
 @commands.command()
 def where(as_json: AsJson = False) -> None:
-    """Show the folders that files are looked for in, in order; the last is where they are fetched to."""
+    """Show the folders that are searched for files, in order; files are fetched into the last."""
     rows: list[dict[str, Any]] = [
         {"name": name, "folder": str(folder), "exists": folder.is_dir()} for name, folder in files.folders().items()
     ]
@@ -117,11 +117,9 @@ def where(as_json: AsJson = False) -> None:
 
 
 def _check_names(names: Sequence[str]) -> None:
+    """Raise ValueError for the first that is not a task."""
     for name in names:
-        if name not in TASKS:
-            close = difflib.get_close_matches(name, TASKS, n=1)
-            hint = f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(TASKS)}."
-            raise ValueError(f"There is no task '{name}'. {hint}")
+        find(TaskInfo.registry_kind, name)
 
 
 def _row(task: dict[str, Any]) -> list[str]:
@@ -171,7 +169,7 @@ def _verified(file: DataFile) -> dict[str, Any]:
 
 
 def _get_all(task: str, wanted: Sequence[DataFile], progress: Progress) -> list[dict[str, Any]]:
-    """Get the files one by one; where one fails, the others are got all the same."""
+    """Get the files one by one; if one fails, the others are got all the same."""
     failures: dict[DataFile, str] = {}  # of an archive: the other files in it need not be tried
     results = []
     for file in wanted:

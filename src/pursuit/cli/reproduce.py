@@ -1,39 +1,45 @@
 """`pursuit reproduce`: train a task by a recipe and write its results beside the published ones."""
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated, get_args
 
 import typer
 
-from pursuit.cli.app import AsJson, Seed, stoppable, tell_of_recipe
-from pursuit.progress import training_bar
-from pursuit.reproduce import HEADER, Run, markdown_row, run_name
-from pursuit.reproduce import reproduce as run_recipe
-from pursuit.screen import err, escaped, out, print_json
-from pursuit.tasks import TASKS
-from pursuit.tasks.recipes import NetworkKind, Recipe, Sampling, find_recipe
+from pursuit.cli.app import AsJson, Device, Seed
+from pursuit.cli.console import out, print_json, remark_on_recipe, say, stoppable
+from pursuit.cli.progress import training_bar
+from pursuit.experiments.reproduce import HEADER, Reproduction, markdown_row
+from pursuit.experiments.reproduce import reproduce as run_reproduction
+from pursuit.tasks import find_recipe
+from pursuit.tasks.recipe import NetworkKind, Recipe, Sampling
 
 SAMPLINGS, NETWORKS = get_args(Sampling), get_args(NetworkKind)
 
 
 def reproduce(
-    task: Annotated[str, typer.Argument(help="A task of `pursuit tasks`.", metavar="TASK")],
-    recipe: Annotated[str, typer.Option(help="One of the task's recipes: fast, paper, or gpu.")] = "fast",
+    task: Annotated[str, typer.Argument(help="A task (see `pursuit tasks`).", metavar="TASK")],
+    recipe: Annotated[str, typer.Option(help="A recipe of the task (see `pursuit tasks`).")] = "fast",
     seeds: Annotated[int, typer.Option(help="How many seeds to train and measure.", min=1)] = 1,
     first_seed: Seed = 0,
-    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
-    to: Annotated[Path | None, typer.Option("--out", help="Folder to write; by default results/TASK-RECIPE.")] = None,
-    effort: Annotated[float, typer.Option(help="Train so many times as long as the recipe says.", min=1e-6)] = 1.0,
+    device: Device = "auto",
+    to: Annotated[
+        Path | None, typer.Option("--out", help="The folder to write; by default results/TASK-RECIPE.")
+    ] = None,
+    effort: Annotated[
+        float, typer.Option(help="How long to train, as a multiple of what the recipe says.", min=1e-6)
+    ] = 1.0,
     sampling: Annotated[
-        str | None, typer.Option(help="Ablation: irs (random histories), sbs (biased ones) or irs+sbs.")
+        str | None,
+        typer.Option(
+            help="Ablation: irs (random histories), sbs (the querier's own) or irs+sbs (one after the other)."
+        ),
     ] = None,
     network: Annotated[str | None, typer.Option(help="Ablation: a set or a masked network.")] = None,
     tau: Annotated[
         str | None, typer.Option(help="Ablation: temperature at the beginning and the end, as in 1.0:0.2.")
     ] = None,
     curve: Annotated[
-        int | None, typer.Option(help="How far to measure; by default as far as the recipe asks.", min=1)
+        int | None, typer.Option(help="How many answers to measure; by default as many as the recipe asks for.", min=1)
     ] = None,
     validation: Annotated[
         bool, typer.Option("--validation", help="Measure on held-out training rows, to choose settings by.")
@@ -45,19 +51,23 @@ def reproduce(
     The folder gets results.json, row.md with the published figures beside ours, curve.png, chains, and the models. The
     same command again goes on where it stopped.
     """
-    if task not in TASKS:
-        raise ValueError(f"'{task}' is no task: choose one of {', '.join(TASKS)}.")
     chosen, options = _changed(find_recipe(task, recipe), effort, sampling, network, tau)
-    run = Run(
-        task, recipe, chosen, tuple(range(first_seed, first_seed + seeds)), device, tuple(options), validation, curve
+    reproduction = Reproduction(
+        task,
+        recipe,
+        chosen,
+        seeds=tuple(range(first_seed, first_seed + seeds)),
+        device=device,
+        options=tuple(options),
+        validation=validation,
+        curve_queries=curve,
     )
-    folder = to or Path("results") / (run_name(task, recipe, options) + "-validation" * validation)
-    say = partial(err.print, soft_wrap=True, highlight=False)
-    tell_of_recipe(chosen, device)
+    folder = to or Path("results") / reproduction.name
+    remark_on_recipe(chosen, device)
     with stoppable("The same command goes on."):
-        results = run_recipe(run, folder, lambda title: training_bar(title, err), lambda text: say(escaped(text)))
+        results = run_reproduction(reproduction, folder, training_bar, say)
     if as_json:
-        print_json(results)
+        print_json(results.to_dict())
         return
     print(f"{HEADER}\n{markdown_row(results)}")
     out.print(f"Written into {folder}", soft_wrap=True, highlight=False)
@@ -86,6 +96,6 @@ def _changed(
         recipe = recipe.tempered(start, end)
         options.append(f"tau {start:g} to {end:g}")
     if effort != 1:
-        recipe = recipe.shortened(effort)
+        recipe = recipe.scaled(effort)
         options.append(f"effort {effort:g}")
     return recipe, options

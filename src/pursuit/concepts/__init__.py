@@ -2,8 +2,8 @@
 
 V-IP works on the answers such a network gives. Two things make them honest. The network is calibrated, so that what it
 says with 80% is so in four of five cases. And the answers that V-IP learns from are *cross-fitted*: each image is
-answered by a network that never saw it, for on its own training images a network is far too good, and V-IP would learn
-to trust it.
+answered by a network that never saw it, because on its own training images a network is far too good, and V-IP would
+learn to trust it.
 """
 
 from pursuit.concepts.calibration import Calibration, ConceptScores, attribute_accuracy, fit_calibration

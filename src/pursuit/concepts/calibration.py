@@ -12,7 +12,7 @@ SHRINKAGE = 10.0
 """How strongly a concept's calibration is drawn to the common one: this is added to the curvature of its loss, to which
 an unsure image with a logit of one adds a quarter."""
 N_BINS = 15
-"""Answers are sorted into so many ranges of probability to see whether each holds its promise."""
+"""Answers are sorted into this many ranges of probability, to compare what each promises with what is true."""
 
 
 class Calibration(NamedTuple):
@@ -29,15 +29,15 @@ def fit_calibration(logits: Tensor, targets: Tensor, shrinkage: float = SHRINKAG
     """Platt scaling of each concept, drawn to the scale and offset that suit all concepts together.
 
     A concept seen a few times, or never, stays close to the common ones; one seen often goes its own way. The targets
-    are drawn in by one imagined image of each kind (as Platt did), so that what is told apart without fail is not
-    believed without limit.
+    are softened by one imagined image of yes and one of no (as Platt did), so that concepts the network never gets wrong
+    do not become infinitely certain.
     """
     logits, targets = logits.double().cpu(), targets.double().cpu()
     yes = targets.sum(dim=0)
-    drawn_in = torch.where(targets > 0.5, (yes + 1) / (yes + 2), 1 / (len(targets) - yes + 2))
-    common = _newton(logits.reshape(-1, 1), drawn_in.reshape(-1, 1), torch.tensor([[1.0, 0.0]]).double(), shrinkage)
-    own = _newton(logits, drawn_in, common.expand(logits.shape[1], 2), shrinkage)
-    # A network that gets a concept wrong more often than right is not turned round: its answers count for nothing.
+    softened = torch.where(targets > 0.5, (yes + 1) / (yes + 2), 1 / (len(targets) - yes + 2))
+    common = _newton(logits.reshape(-1, 1), softened.reshape(-1, 1), torch.tensor([[1.0, 0.0]]).double(), shrinkage)
+    own = _newton(logits, softened, common.expand(logits.shape[1], 2), shrinkage)
+    # A network that is wrong about a concept more often than right is not inverted: its answers count for nothing.
     return Calibration(own[:, 0].clamp(min=0).float(), own[:, 1].float())
 
 
@@ -77,9 +77,9 @@ class ConceptScores:
 
     accuracy: float
     balanced_accuracy: float
-    """Mean of the shares of yes and of no that are told as such; concepts that are always one of them are left out."""
+    """Mean of the accuracies on yes and on no; concepts that are always one of them are left out."""
     calibration_error: float
-    """How far the told probabilities of yes are from the share of yes among images told alike."""
+    """How far the probabilities of yes are from the share of yes among images given about the same one."""
 
 
 def attribute_accuracy(probabilities: np.ndarray, targets: np.ndarray) -> ConceptScores:

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from pursuit.checkpoints import DamagedFile, write_whole
 from pursuit.concepts.calibration import Calibration
+from pursuit.files import DamagedFile, write_whole
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 DESCRIPTION, WEIGHTS = "concepts.json", "concepts.safetensors"
@@ -70,7 +70,7 @@ class ConceptNetwork(nn.Module):
         if self.input_size is not None and images.shape[2:] != (self.input_size, self.input_size):
             images = F.interpolate(images, (self.input_size, self.input_size), mode="bilinear", antialias=True)
         normalised = (images - self.mean) / self.std
-        if normalised.is_cuda:  # where convolutions are quicker so; on a CPU they are slower
+        if normalised.is_cuda:  # faster there; slower on a CPU
             normalised = normalised.contiguous(memory_format=torch.channels_last)
         features = self.backbone(normalised)
         features = features.mean(dim=(2, 3)) if features.ndim == 4 else features
@@ -118,7 +118,7 @@ def efficientnet_lite(
         ) from None
     n_features = network._fc.in_features
     architecture = {
-        "kind": "efficientnet_lite",
+        "type": "efficientnet_lite",
         "n_concepts": n_concepts,
         "variant": variant,
         "input_size": input_size,
@@ -160,7 +160,7 @@ def load(
         if hashlib.sha256(weights).hexdigest() != description["weights_sha256"] or description["format"] != FORMAT:
             raise DamagedFile("the checksum of its weights does not fit, or it is of another format")
         architecture, notes = dict(description["architecture"] or {}), description["notes"]
-        if build is None and architecture.pop("kind", None) != "efficientnet_lite":
+        if build is None and architecture.pop("type", None) != "efficientnet_lite":
             raise ValueError("Only its maker knows how to build this network: give load() a build function.")
         network = build() if build is not None else efficientnet_lite(**architecture, pretrained=False)
         network.load_state_dict(safetensors.torch.load(weights))
@@ -168,6 +168,6 @@ def load(
         raise FileNotFoundError(f"{folder} holds no concept network: {Path(error.filename).name} is missing.") from None
     except (KeyError, TypeError, RuntimeError, SafetensorError, json.JSONDecodeError, DamagedFile) as error:
         raise DamagedFile(
-            f"The concept network in {folder} is damaged: {error}. Copy it again, or train anew."
+            f"The concept network in {folder} is damaged: {error}. Copy it again, or train again."
         ) from None
     return network.eval(), notes

@@ -1,6 +1,18 @@
-"""Estimators in scikit-learn's manner: `VIPClassifier`, and what those around its rivals are made of."""
+"""Estimators in scikit-learn's manner: what those of all methods share, and how they are saved."""
 
-from pursuit.estimators.classifier import Fit, PursuitClassifier
-from pursuit.estimators.network import CannotResume, NetworkClassifier, VIPClassifier, default_stages
+from pursuit.estimators.classifier import PursuitClassifier
+from pursuit.estimators.method import Method, MethodClassifier, method
+from pursuit.estimators.network import CannotResume, LearnerClassifier, NetworkClassifier, default_stages
+from pursuit.estimators.saving import load
 
-__all__ = ["CannotResume", "Fit", "NetworkClassifier", "PursuitClassifier", "VIPClassifier", "default_stages"]
+__all__ = [
+    "CannotResume",
+    "LearnerClassifier",
+    "Method",
+    "MethodClassifier",
+    "NetworkClassifier",
+    "PursuitClassifier",
+    "default_stages",
+    "load",
+    "method",
+]

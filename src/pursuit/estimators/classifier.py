@@ -2,8 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -11,155 +10,130 @@ import numpy as np
 import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from torch import Tensor
 
-from pursuit import saving
-from pursuit.chains import Chains, explain, pursue_in_batches
+from pursuit.data.rows import Rows, RowSource, StreamedRows
+from pursuit.estimators import saving
 from pursuit.evaluation import Evaluation, evaluate
-from pursuit.logs import LogKind
-from pursuit.queries import Answers, ColumnQueries, QuerySet, WordQueries
-from pursuit.rows import Rows, RowSource, StreamedRows
-from pursuit.session import Session
-from pursuit.stopping import Budget, Confidence, StoppingRule, parse_stop
-from pursuit.training import Report
+from pursuit.inference.chain import Chains, explain
+from pursuit.inference.rollout import pursue_in_batches
+from pursuit.inference.session import Session
+from pursuit.inference.stopping import Budget, Confidence, StoppingRule, parse_stop
+from pursuit.queries import Answers, ColumnQueries, QuerySet
+from pursuit.training import TrainingRun
 
 DEFAULT_STOP = Confidence(0.99)
 
 
-@dataclass(frozen=True)
-class Fit:
-    """What is known of a fit besides its rows: how it is seeded, watched and written down."""
-
-    seed: int
-    folder: Path | None = None
-    resume: bool = False
-    log: LogKind = "csv"
-    on_report: Callable[[Report], None] | None = None
-
-
+@dataclass(eq=False, repr=False)
 class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
     """A classifier that asks for one answer after the other until it is sure, and explains itself by them.
 
-    A subclass says in `_learn` how a pursuer comes from rows, and in `kind` what its class is.
-
-    Parameters
-    ----------
-    query_set : QuerySet, optional
-        What may be asked. By default every column of the table is a query.
-    stop : StoppingRule or str, optional
-        When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default `Confidence(0.99)`.
-    max_queries : int, optional
-        The most queries ever asked of a row. By default all of them.
-    random_state : int, RandomState or None
-        Seed; the same number gives the same model on the same machine.
-    device : str
-        Where to train and evaluate: "cpu", "cuda" or "auto".
+    A method is a subclass that says in `learn` how a pursuer comes from rows. Estimators are dataclasses: their fields
+    are scikit-learn's parameters, and those of a subclass come on top.
 
     Attributes
     ----------
     classes_ : labels, in the order of all posteriors.
     model_ : the pursuer that was learnt.
-    has_opening_ : whether it learnt from rows that open with answers given unasked.
+    has_initially_known_ : whether it learnt from rows with initially known answers.
+    notes_ : what was saved beside the model (JSON values); empty before that.
     """
 
-    kind: ClassVar[type[Any]]
-    """The class of the pursuer."""
+    registry_kind: ClassVar[str] = "estimator"
 
-    def __init__(
-        self,
-        query_set: QuerySet | None = None,
-        *,
-        stop: StoppingRule | str | None = None,
-        max_queries: int | None = None,
-        random_state: Any = None,
-        device: str = "cpu",
-    ):
-        self.query_set = query_set
-        self.stop = stop
-        self.max_queries = max_queries
-        self.random_state = random_state
-        self.device = device
+    query_set: QuerySet | None = None
+    """What may be asked. By default every column of the table is a query."""
+    _: KW_ONLY
+    stop: StoppingRule | str | None = None
+    """When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default `Confidence(0.99)`."""
+    max_queries: int | None = None
+    """The most queries ever asked of a row. By default all of them."""
+    random_state: Any = None
+    """Seed; the same number gives the same model on the same machine."""
+    device: str = "cpu"
+    """Where to train and evaluate: "cpu", "cuda" or "auto"."""
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        opening: Any = None,
-        folder: str | Path | None = None,
-        resume: bool = False,
-        log: Any = "csv",
-        on_report: Callable[[Report], None] | None = None,
-    ) -> Self:
-        """Learn what to ask and what to believe from rows X with labels y, or from X that brings both along: rows
+    def fit(self, X: Any, y: Any = None, *, initially_known: Any = None, run: TrainingRun | None = None) -> Self:
+        """Learn what to ask and what to believe from rows X with labels y, or from an X that brings both along: rows
         streamed from files (`ParquetRows`) or drawn by a rule (`GeneratedRows`).
 
-        `opening` (N, Q) says which answers are given unasked, such as what a patient complains of. With a `folder`,
-        training is logged there and can go on with `resume` after a crash; `on_report` hears how it does.
+        `initially_known` (N, Q) says which answers are given before anything is asked, such as what a patient complains
+        of. A `run` says where training is logged and checkpointed, whether it resumes, and who watches it.
         """
-        self.stopping_rule()  # a wrong rule is better told before training than after
+        self.stopping_rule()  # a wrong rule is better reported before training than after
         if self.max_queries is not None and self.max_queries < 1:
             raise ValueError(f"max_queries is the most queries asked of a row, at least 1, not {self.max_queries}.")
-        self._check_settings()
-        query_set, rows = self._training_rows(X, y, opening)
+        self._check_parameters()
+        query_set, rows = self._training_rows(X, y, initially_known)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"The labels have only one class ('{self.classes_[0]}'): there is nothing to tell "
-                "apart. At least two are needed."
+                f"The labels have only one class ('{self.classes_[0]}'), so there is nothing to predict: at least two "
+                "are needed."
             )
+        self.notes_: dict[str, Any] = {}
         seed = int(check_random_state(self.random_state).randint(2**31))
-        with torch.random.fork_rng(devices=[]):  # whatever is drawn without a generator
+        with torch.random.fork_rng(devices=[]):  # for whatever is drawn without a generator
             torch.default_generator.manual_seed(seed)
-            fit = Fit(seed, None if folder is None else Path(folder), resume, log, on_report)
-            self.model_ = self._learn(query_set, rows, fit)
+            self.model_ = self.learn(query_set, rows, seed, run or TrainingRun())
         return self
 
-    def _check_settings(self) -> None:
-        """Raise ValueError for settings that are wrong whatever the data."""
+    def _check_parameters(self) -> None:
+        """Raise ValueError for parameters that are wrong whatever the data."""
         return
 
     @abstractmethod
-    def _learn(self, query_set: QuerySet, rows: RowSource, fit: Fit) -> Any:
-        """A pursuer of the class `kind` that learnt from these rows; its classes are `classes_`."""
+    def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> Any:
+        """The pursuer that is learnt from these rows; its classes are `classes_`."""
 
-    def predict_proba(self, X: Any, *, opening: Any = None) -> np.ndarray:
+    def predict_proba(self, X: Any, *, initially_known: Any = None) -> np.ndarray:
         """The belief about every class once enough was asked of each row: (N, C)."""
         answers = self._answers(X)
-        opened = self._opening(opening, len(answers.x))
+        known = self._initially_known(initially_known, len(answers.x))
         posterior = torch.zeros(len(answers.x), len(self.classes_))
-        for turn in pursue_in_batches(self.model_, *answers, self.stopping_rule(), opened):
-            posterior[turn.rows] = turn.log_posterior.exp().float()
+        for step in pursue_in_batches(self.model_, *answers, self.stopping_rule(), known):
+            posterior[step.rows] = step.log_posterior.exp().float()
         return posterior.numpy()
 
-    def predict(self, X: Any, *, opening: Any = None) -> np.ndarray:
+    def predict(self, X: Any, *, initially_known: Any = None) -> np.ndarray:
         """The most probable label of each row once enough was asked."""
-        best = self.predict_proba(X, opening=opening).argmax(axis=1)
+        best = self.predict_proba(X, initially_known=initially_known).argmax(axis=1)
         return self.classes_[best]
 
-    def explain(self, X: Any, stop: StoppingRule | str | None = None, *, opening: Any = None) -> Chains:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, initially_known: Any = None) -> float:
+        """The accuracy of `predict`."""
+        predicted = self.predict(X, initially_known=initially_known)
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+    def explain(self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None) -> Chains:
         """The chain of queries, answers and posteriors of each row, which is the whole reason for its prediction."""
         answers = self._answers(X)
-        return explain(self.model_, *answers, self.stopping_rule(stop), self._opening(opening, len(answers.x)))
+        known = self._initially_known(initially_known, len(answers.x))
+        return explain(self.model_, *answers, self.stopping_rule(stop), known)
 
-    def evaluate(self, X: Any, y: Any, stop: StoppingRule | str | None = None, *, opening: Any = None) -> Evaluation:
-        """Accuracy against number of queries, and what the stopping rule gives; computed on the classifier's device."""
-        return evaluate(
-            self.model_, self.rows(X, y, opening=opening), self.stopping_rule(stop), self.max_queries, self.device
-        )
+    def evaluate(
+        self, X: Any, y: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
+    ) -> Evaluation:
+        """Accuracy against the number of answers, and what the stopping rule gives; computed on `device`."""
+        rows = self.rows(X, y, initially_known=initially_known)
+        return evaluate(self.model_, rows, self.stopping_rule(stop), self.max_queries, self.device)
 
-    def rows(self, X: Any, y: Any, *, opening: Any = None) -> Rows:
-        """Rows with labels as the functions beneath the estimator take them."""
+    def rows(self, X: Any, y: Any, *, initially_known: Any = None) -> Rows:
+        """Rows with labels, as the functions beneath the estimator take them."""
         answers = self._answers(X)
         y = column_or_1d(y)
         check_consistent_length(answers.x, y)
         codes = pd.Index(self.classes_).get_indexer(pd.Index(y))
         if (codes < 0).any():
             raise ValueError(
-                f"The label '{y[codes < 0][0]}' was not there in training: it cannot be predicted. Leave such rows out."
+                f"The label '{y[codes < 0][0]}' did not occur in training, so it cannot be predicted: leave such rows "
+                "out."
             )
-        return Rows(*answers, torch.from_numpy(codes.astype(np.int64)), self._opening(opening, len(y)))
+        return Rows(*answers, torch.from_numpy(codes.astype(np.int64)), self._initially_known(initially_known, len(y)))
 
     def session(self, stop: StoppingRule | str | None = None) -> Session:
         """A session with a person, who is asked one query after the other."""
@@ -167,38 +141,20 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         return Session(self.model_, self.stopping_rule(stop))
 
     def save(self, folder: str | Path, notes: dict[str, Any] | None = None) -> None:
-        """Write the trained model as `model.json` and `model.safetensors` into a folder."""
+        """Write the trained model, its parameters and `notes` (JSON values) into a folder, as `model.json` and
+        `model.safetensors`."""
         check_is_fitted(self, "model_")
-        stop = None if self.stop is None else str(_as_rule(self.stop))
-        names = getattr(self, "feature_names_in_", None)
-        estimator = {
-            "stop": stop,
-            "max_queries": self.max_queries,
-            "feature_names": None if names is None else names.tolist(),
-            "has_opening": getattr(self, "has_opening_", False),
-        }
-        saving.save(
-            folder, self.model_, {**(notes or {}), "estimator": {**estimator, "n_features": self.n_features_in_}}
-        )
+        saving.save(folder, self, {**self.notes_, **(notes or {})})
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """The classifier that `save` wrote; it predicts as before; its training plan is the default."""
-        model, notes = saving.load(folder, cls.kind)
-        kept = notes.get("estimator", {})
-        asking = {"stop": kept.get("stop"), "max_queries": kept.get("max_queries")}
-        classifier = cls(model.query_set, **asking, **cls._settings_of(model))
-        classifier.model_, classifier.classes_, classifier.notes_ = model, np.asarray(model.classes), notes
-        classifier.has_opening_ = kept.get("has_opening", False)
-        classifier.n_features_in_ = kept.get("n_features", len(model.query_set))
-        if kept.get("feature_names"):
-            classifier.feature_names_in_ = np.array(kept["feature_names"], dtype=object)
+        """The classifier that `save` wrote, with the same parameters; it predicts as before."""
+        classifier = saving.load(folder)
+        if not isinstance(classifier, cls):
+            raise ValueError(
+                f"{folder} holds a {type(classifier).__name__}, not a {cls.__name__}: load it with pursuit.load."
+            )
         return classifier
-
-    @classmethod
-    def _settings_of(cls, model: Any) -> dict[str, Any]:
-        """The parameters that a loaded pursuer tells of."""
-        return {}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -213,9 +169,9 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         rule = DEFAULT_STOP if chosen is None else _as_rule(chosen)
         return rule if self.max_queries is None else rule | Budget(self.max_queries)
 
-    def _validated(self, X: Any, reset: bool) -> Any:
+    def _validated(self, X: Any, query_set: QuerySet | None, reset: bool) -> Any:
         """X as a DataFrame or an array of the right number of columns; texts are a single column."""
-        if isinstance(self.query_set, WordQueries) and not isinstance(X, str) and np.ndim(X) == 1:
+        if query_set is not None and query_set.reads_texts and not isinstance(X, str) and np.ndim(X) == 1:
             X = np.asarray(X, dtype=object)[:, None]
         if isinstance(X, pd.DataFrame) and (reset or hasattr(self, "feature_names_in_")):
             validate_data(self, X, reset=reset, skip_check_array=True)
@@ -239,7 +195,7 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give a label for every row."
             )
         if isinstance(y, pd.Series) and isinstance(y.dtype, pd.BooleanDtype) and not y.hasnans:
-            y = y.to_numpy(dtype=bool)  # which scikit-learn would make numbers
+            y = y.to_numpy(dtype=bool)  # which scikit-learn would turn into numbers
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         if pd.isna(y).any():
@@ -247,49 +203,52 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         check_classification_targets(y)
         return y
 
-    def _warn_if_nothing_will_be_asked(self, prior: torch.Tensor) -> None:
+    def _warn_if_nothing_will_be_asked(self, prior: Tensor) -> None:
         rule, nothing = self.stopping_rule(), torch.zeros(1)
         stops, _ = rule.step(rule.start(1), prior.log()[None], nothing, nothing)
         if stops:
             share, most = prior.max(dim=0)
             warnings.warn(
-                f"The stopping rule {rule} is content before anything is asked: '{self.classes_[int(most)]}' makes up "
+                f"The stopping rule {rule} would stop before the first question: '{self.classes_[int(most)]}' makes up "
                 f"{share:.1%} of the labels. Choose a higher confidence, or a rule such as stability=0.001.",
                 stacklevel=4,
             )
 
     def _answers(self, X: Any) -> Answers:
         check_is_fitted(self, "model_")
-        return self.model_.query_set.answers(self._validated(X, reset=False))
+        query_set = self.model_.query_set
+        return query_set.answers(self._validated(X, query_set, reset=False))
 
-    def _training_rows(self, X: Any, y: Any, opening: Any) -> tuple[QuerySet, RowSource]:
+    def _training_rows(self, X: Any, y: Any, initially_known: Any) -> tuple[QuerySet, RowSource]:
         """The query set and the rows in its answer space; learns the classes on the way."""
         if isinstance(X, StreamedRows):
-            return self._streamed_rows(X, y, opening)
-        X = self._validated(X, reset=True)
+            return self._streamed_rows(X, y, initially_known)
+        X = self._validated(X, self.query_set, reset=True)
         y = self._labels(X, y)
         query_set = self.query_set if self.query_set is not None else ColumnQueries.from_data(X)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        opened = _as_opening(opening, (len(y), len(query_set)))
-        self.has_opening_ = opened is not None
-        return query_set, Rows(*query_set.answers(X), torch.from_numpy(codes.astype(np.int64)), opened)
+        known = _as_known(initially_known, (len(y), len(query_set)))
+        self.has_initially_known_ = known is not None
+        return query_set, Rows(*query_set.answers(X), torch.from_numpy(codes.astype(np.int64)), known)
 
-    def _streamed_rows(self, X: StreamedRows, y: Any, opening: Any) -> tuple[QuerySet, StreamedRows]:
+    def _streamed_rows(self, X: StreamedRows, y: Any, initially_known: Any) -> tuple[QuerySet, StreamedRows]:
         query_set = self.query_set if self.query_set is not None else X.query_set
-        if query_set is None or y is not None or opening is not None:
+        if query_set is None or y is not None or initially_known is not None:
             raise ValueError(
-                f"{type(X).__name__} bring labels and openings along, and need the query_set they are for."
+                f"{type(X).__name__} bring labels and initially known answers along, and need the query_set they are "
+                "for."
             )
         if X.n_queries != len(query_set):
             raise ValueError(f"The rows answer {X.n_queries} queries, but the query_set has {len(query_set)}.")
-        self.classes_, self.n_features_in_, self.has_opening_ = np.asarray(X.classes), X.n_queries, X.has_opening
+        self.classes_, self.n_features_in_ = np.asarray(X.classes), X.n_queries
+        self.has_initially_known_ = X.has_initially_known
         if X.feature_names:
             self.feature_names_in_ = np.array(X.feature_names, dtype=object)
             self.n_features_in_ = len(X.feature_names)
         return query_set, X
 
-    def _opening(self, opening: Any, n_rows: int) -> torch.Tensor | None:
-        return _as_opening(opening, (n_rows, len(self.model_.query_set)))
+    def _initially_known(self, initially_known: Any, n_rows: int) -> Tensor | None:
+        return _as_known(initially_known, (n_rows, len(self.model_.query_set)))
 
 
 def _as_rule(stop: StoppingRule | str) -> StoppingRule:
@@ -301,13 +260,13 @@ def _as_rule(stop: StoppingRule | str) -> StoppingRule:
     return rule
 
 
-def _as_opening(opening: Any, shape: tuple[int, int]) -> torch.Tensor | None:
-    if opening is None:
+def _as_known(initially_known: Any, shape: tuple[int, int]) -> Tensor | None:
+    if initially_known is None:
         return None
-    opened = torch.as_tensor(np.asarray(opening), dtype=torch.bool)
-    if opened.shape != shape:
+    known = torch.as_tensor(np.asarray(initially_known), dtype=torch.bool)
+    if known.shape != shape:
         raise ValueError(
-            f"opening says for every row and query whether its answer is given unasked: shape {shape} is expected, "
-            f"not {tuple(opened.shape)}."
+            f"initially_known says for every row and query whether its answer is given before anything is asked: shape "
+            f"{shape} is expected, not {tuple(known.shape)}."
         )
-    return opened
+    return known

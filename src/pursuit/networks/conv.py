@@ -8,15 +8,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pursuit.networks.convolution import Convolution
+from pursuit.networks.arm import Convolution
 from pursuit.networks.dense import dense_layers
 from pursuit.networks.settings import TrunkAndHeads, need_patches
-from pursuit.queries import PatchQueries, QuerySet
+from pursuit.queries import PatchGrid, QuerySet
+from pursuit.registry import register
 
 SLOPE = 0.3
 """Of the LeakyReLU on its negative side."""
 
 
+@register
 @dataclass(frozen=True)
 class Conv(TrunkAndHeads):
     """A convolutional encoder for patches; the querier decodes it to one score a patch.
@@ -36,8 +38,8 @@ class Conv(TrunkAndHeads):
         return _Encoder(query_set.input_shape[0], self.channels, self.padded)
 
     def heads(self, query_set: QuerySet, n_classes: int) -> tuple[nn.Module, nn.Module]:
-        query_set = need_patches(query_set, "Conv")
-        _, height, width = query_set.image_shape
+        patches = need_patches(query_set, "Conv")
+        _, height, width = patches.image_shape
         smallest = self._smallest_side(height) * self._smallest_side(width)
         if smallest == 0:
             raise ValueError(
@@ -51,16 +53,17 @@ class Conv(TrunkAndHeads):
                 nn.Flatten(), *dense_layers(n_features, (self.hidden,), self.dropout), nn.Linear(self.hidden, n_outputs)
             )
 
-        return _PatchScores(query_set, self.channels, dense(len(query_set))), _Last(dense(n_classes))
+        return _PatchScores(patches, self.channels, dense(len(query_set))), _Last(dense(n_classes))
 
     def _smallest_side(self, pixels: int) -> int:
-        """Of the last map, after all convolutions and poolings of a side of so many pixels; 0 where nothing is left."""
+        """The side of the last map after all convolutions and poolings, 0 where nothing is left."""
         for i in range(0, len(self.channels), 2):
             n_convolutions = len(self.channels[i : i + 2])
             pixels = (pixels if self.padded else max(0, pixels - 2 * n_convolutions)) // 2
         return pixels
 
 
+@register
 @dataclass(frozen=True)
 class PaperConv(TrunkAndHeads):
     """The paper's networks for MNIST, KMNIST and Fashion-MNIST, layer by layer as they were released.
@@ -81,12 +84,12 @@ class PaperConv(TrunkAndHeads):
         )
 
     def heads(self, query_set: QuerySet, n_classes: int) -> tuple[nn.Module, nn.Module]:
-        query_set = need_patches(query_set, "PaperConv")
-        _, height, width = query_set.image_shape
-        if (height, width, query_set.size, query_set.stride) != (28, 28, 3, 1):
+        patches = need_patches(query_set, "PaperConv")
+        _, height, width = patches.image_shape
+        if (height, width, patches.size, patches.stride) != (28, 28, 3, 1):
             raise ValueError(
                 "PaperConv is for images of 28x28 pixels with 3x3 patches at stride 1, not for "
-                f"{height}x{width} pixels with {query_set.size}x{query_set.size} patches at stride {query_set.stride}: "
+                f"{height}x{width} pixels with {patches.size}x{patches.size} patches at stride {patches.stride}: "
                 "use Conv, which suits any."
             )
         querier = nn.Sequential(
@@ -130,7 +133,7 @@ def enlarge(image: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 class _Repeated(torch.autograd.Function):
-    """Nearest pixels whose gradient is gathered from the copies of each, which compiles to far quicker code than the
+    """Nearest pixels whose gradient is gathered from the copies of each, which compiles to far faster code than the
     scattered additions of torch's own."""
 
     @staticmethod
@@ -207,16 +210,16 @@ class _Last(nn.Module):
 class _PatchScores(nn.Module):
     """Decodes the encoder's maps to one score a patch."""
 
-    def __init__(self, query_set: PatchQueries, channels: tuple[int, ...], overall: nn.Module):
+    def __init__(self, patches: PatchGrid, channels: tuple[int, ...], overall: nn.Module):
         super().__init__()
         deep = [block[-1] for block in (channels[i : i + 2] for i in range(0, len(channels), 2))]
         # Made narrow before it is enlarged: the convolution of the large map is what costs.
         self.narrow = nn.ModuleList(_convolution(below, here) for here, below in pairwise(deep))
         self.join = nn.ModuleList(_convolution(2 * here, here) for here in deep[:-1])
         # A patch's score is read off all the pixels the patch covers.
-        self.local = nn.Conv2d(deep[0], 1, query_set.size, stride=query_set.stride)
+        self.local = nn.Conv2d(deep[0], 1, patches.size, stride=patches.stride)
         self.overall = overall
-        self.image_size = query_set.image_shape[1:]
+        self.image_size = patches.image_shape[1:]
 
     def forward(self, maps: list[Tensor]) -> Tensor:
         decoded = maps[-2]

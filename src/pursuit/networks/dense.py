@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from pursuit.networks.settings import TrunkAndHeads
-from pursuit.queries import ColumnQueries, QuerySet
+from pursuit.queries import QuerySet
+from pursuit.registry import register
 
 Norm = Literal["layer", "batch"]
 AT_ONCE = 2**24
@@ -15,6 +16,7 @@ AT_ONCE = 2**24
 NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "batch": nn.BatchNorm1d}
 
 
+@register
 @dataclass(frozen=True)
 class MLP(TrunkAndHeads):
     """A masked multilayer perceptron: fixed-size input in which unknown answers are zero."""
@@ -36,6 +38,7 @@ class MLP(TrunkAndHeads):
         return nn.Linear(n_read, len(query_set)), nn.Linear(n_read, n_classes)
 
 
+@register
 @dataclass(frozen=True)
 class SetNetwork(TrunkAndHeads):
     """The set network of the medical tasks: every known answer is embedded, and the embeddings are added or maximised.
@@ -60,7 +63,7 @@ class SetNetwork(TrunkAndHeads):
             raise ValueError(f"SetNetwork normalises by 'layer' or 'batch', not by {self.norm!r}.")
 
     def trunk(self, query_set: QuerySet) -> nn.Module:
-        if not isinstance(query_set, ColumnQueries) or not query_set.mask:
+        if not query_set.has_own_units or not query_set.mask:
             raise ValueError("SetNetwork needs column queries with mask=True, to tell which answers are known.")
         encoder = SetEncoder(query_set, self.embedding, self.width, self.aggregate)
         return nn.Sequential(encoder, *dense_layers(self.width, self.hidden, self.dropout, self.norm))
@@ -95,15 +98,16 @@ def dense_layers(n_inputs: int, hidden: tuple[int, ...], dropout: float, norm: N
 class SetEncoder(nn.Module):
     """From [answers, known] to the aggregate of the embedded known answers (B, width)."""
 
-    def __init__(self, query_set: ColumnQueries, embedding: int, width: int, aggregate: Literal["sum", "max"]):
+    def __init__(self, query_set: QuerySet, embedding: int, width: int, aggregate: Literal["sum", "max"]):
         super().__init__()
-        (n_features,) = query_set.answer_shape
+        unit_of_feature, _, _ = query_set.need_units("SetNetwork")
+        n_features = len(unit_of_feature)
         self.n_features, self.aggregate = n_features, aggregate
-        self.has_one_feature_each = query_set.has_one_feature_each
+        self.has_one_feature_each = n_features == len(query_set)
         self.embedding = nn.Parameter(torch.randn(n_features, embedding) / embedding**0.5)
         self.bias = nn.Parameter(torch.zeros(len(query_set), 1))
         self.linear = nn.Linear(embedding + 2, width)
-        self.register_buffer("owner", query_set.owner.clone(), persistent=False)
+        self.register_buffer("owner", unit_of_feature.clone(), persistent=False)
         self.owner: Tensor
 
     def slope_and_offset(self) -> tuple[Tensor, Tensor]:

@@ -7,11 +7,13 @@ from torch import Tensor, nn
 
 from pursuit.networks.settings import TrunkAndHeads, need_patches, pooled_linear
 from pursuit.queries import QuerySet
+from pursuit.registry import register
 
 BOTTLENECK = 4
 """Channels between the two convolutions of a layer, in multiples of the growth."""
 
 
+@register
 @dataclass(frozen=True)
 class DenseNet(TrunkAndHeads):
     """Blocks of layers that each see what all the layers before them in the block gave; DenseNet-169 by default.
@@ -48,7 +50,7 @@ class DenseNet(TrunkAndHeads):
         return nn.Sequential(*layers, nn.BatchNorm2d(n_channels), nn.ReLU())
 
     def heads(self, query_set: QuerySet, n_classes: int) -> tuple[nn.Module, nn.Module]:
-        query_set = need_patches(query_set, "DenseNet", smallest=2 ** (len(self.blocks) - 1))
+        need_patches(query_set, "DenseNet", smallest=2 ** (len(self.blocks) - 1))
         n_channels = 2 * self.growth
         for n_layers in self.blocks[:-1]:
             n_channels = self._kept(n_channels + n_layers * self.growth)

@@ -7,9 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from pursuit.networks.settings import TrunkAndHeads, need_patches, pooled_linear
-from pursuit.queries import PatchQueries, QuerySet
+from pursuit.queries import PatchGrid, QuerySet
+from pursuit.registry import register
 
 
+@register
 @dataclass(frozen=True)
 class DLA(TrunkAndHeads):
     """Trees of residual blocks whose outcomes are joined by a root, as is usual on images of 32x32 pixels.
@@ -43,9 +45,9 @@ class DLA(TrunkAndHeads):
         return nn.Sequential(*layers)
 
     def heads(self, query_set: QuerySet, n_classes: int) -> tuple[nn.Module, nn.Module]:
-        query_set = need_patches(query_set, "DLA", smallest=2 ** (len(self.levels) - 1))
+        patches = need_patches(query_set, "DLA", smallest=2 ** (len(self.levels) - 1))
         deep = self.channels[-1]
-        querier = _decoder(query_set, deep) if self.decode else pooled_linear(deep, len(query_set))
+        querier = _decoder(patches, deep) if self.decode else pooled_linear(deep, len(query_set))
         return querier, pooled_linear(deep, n_classes)
 
 
@@ -55,10 +57,10 @@ def _convolution(n_inputs: int, n_outputs: int, size: int = 3) -> nn.Module:
     )
 
 
-def _decoder(query_set: PatchQueries, n_channels: int) -> nn.Module:
+def _decoder(patches: PatchGrid, n_channels: int) -> nn.Module:
     """From the last map to one score a patch of a 7x7 grid, by way of 5x5 and 6x6 cells."""
-    if query_set.grid != (7, 7):
-        rows, columns = query_set.grid
+    if patches.shape != (7, 7):
+        rows, columns = patches.shape
         raise ValueError(
             f"DLA decodes to a grid of 7x7 patches, not {rows}x{columns}: use decode=False, which suits any."
         )

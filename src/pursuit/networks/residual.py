@@ -5,16 +5,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pursuit.networks.convolution import Convolution
+from pursuit.networks.arm import Convolution
 from pursuit.networks.settings import NetworkSettings, need_patches
-from pursuit.queries import PatchQueries, QuerySet
+from pursuit.queries import PatchGrid, QuerySet
+from pursuit.registry import register
 
 CELL = 4
-"""The body pools twice: a cell of its last map stands for so many pixels each way."""
+"""The body pools twice: a cell of its last map stands for this many pixels each way."""
 CHANNELS = (64, 128, 256, 512)
 """Of a body of width 1."""
 
 
+@register
 @dataclass(frozen=True)
 class Residual(NetworkSettings):
     """Four 3x3 convolutions and three residual blocks, ending in a quarter of the image's height and width.
@@ -34,15 +36,15 @@ class Residual(NetworkSettings):
     @staticmethod
     def suits(query_set: QuerySet) -> bool:
         """Whether the patches lie on the cells of the last map such that each can be scored."""
-        return isinstance(query_set, PatchQueries) and _window(query_set) is not None
+        return query_set.patches is not None and _window(query_set.patches) is not None
 
     def build(self, query_set: QuerySet, n_classes: int, shared: bool) -> tuple[nn.Module, nn.Module]:
-        query_set = need_patches(query_set, "Residual", smallest=CELL)
-        window = _window(query_set)
+        patches = need_patches(query_set, "Residual", smallest=CELL)
+        window = _window(patches)
         if window is None:
-            _, height, width = query_set.image_shape
+            _, height, width = patches.image_shape
             raise ValueError(
-                f"Residual cannot score {query_set.size}x{query_set.size} patches at stride {query_set.stride} on "
+                f"Residual cannot score {patches.size}x{patches.size} patches at stride {patches.stride} on "
                 f"{height}x{width} pixels: choose a stride that is a multiple of {CELL} and patches that fill the "
                 "image, or use Conv, which suits any."
             )
@@ -59,15 +61,15 @@ class Residual(NetworkSettings):
         return nn.Sequential(trunk, querier_head), nn.Sequential(other, classifier_head)
 
 
-def _window(query_set: PatchQueries) -> tuple[int, int] | None:
+def _window(patches: PatchGrid) -> tuple[int, int] | None:
     """Kernel and stride, in cells of the last map, of the convolution that gives exactly the grid of patches."""
-    if query_set.stride % CELL:
+    if patches.stride % CELL:
         return None
-    kernel, stride = -(-query_set.size // CELL), query_set.stride // CELL
-    cells = (side // CELL for side in query_set.image_shape[1:])
+    kernel, stride = -(-patches.size // CELL), patches.stride // CELL
+    cells = (side // CELL for side in patches.image_shape[1:])
     # A map that is too small gives a count below one, which no grid has.
     counts = tuple((n_cells - kernel) // stride + 1 for n_cells in cells)
-    return (kernel, stride) if counts == query_set.grid else None
+    return (kernel, stride) if counts == patches.shape else None
 
 
 def _channels(width: float) -> list[int]:

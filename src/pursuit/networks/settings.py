@@ -1,16 +1,19 @@
-"""What every kind of network is: frozen settings that build a querier and a classifier."""
+"""What every network is: frozen settings that build a querier and a classifier."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import nn
 
-from pursuit.queries import PatchQueries, QuerySet
+from pursuit.queries import PatchGrid, QuerySet
 
 
 @dataclass(frozen=True)
 class NetworkSettings(ABC):
-    """How to build the two networks of V-IP for any query set that suits them."""
+    """How to build a querier and a classifier network for any query set that suits them."""
+
+    registry_kind: ClassVar[str] = "network"
 
     @abstractmethod
     def build(self, query_set: QuerySet, n_classes: int, shared: bool) -> tuple[nn.Module, nn.Module]:
@@ -40,16 +43,16 @@ class TrunkAndHeads(NetworkSettings):
         return nn.Sequential(trunk, querier_head), nn.Sequential(other, classifier_head)
 
 
-def need_patches(query_set: QuerySet, network: str, smallest: int = 1) -> PatchQueries:
-    """The query set, if it is one of patches and its images have sides of at least `smallest` pixels."""
-    if not isinstance(query_set, PatchQueries):
+def need_patches(query_set: QuerySet, network: str, smallest: int = 1) -> PatchGrid:
+    """The patches that the queries are, if they are any and their images have sides of at least `smallest` pixels."""
+    if query_set.patches is None:
         raise ValueError(f"{network} networks look at image patches, not at {query_set}: use MLP or SetNetwork.")
-    _, height, width = query_set.image_shape
+    _, height, width = query_set.patches.image_shape
     if min(height, width) < smallest:
         raise ValueError(
             f"{network} needs images of at least {smallest}x{smallest} pixels, not {height}x{width}: use Conv or MLP."
         )
-    return query_set
+    return query_set.patches
 
 
 def pooled_linear(n_channels: int, n_outputs: int) -> nn.Module:

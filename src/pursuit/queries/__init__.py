@@ -1,22 +1,24 @@
 """Query sets: what may be asked, how it is worded, and how answers become network input."""
 
-from pursuit.queries.columns import Choice, ColumnQueries, NotAQuestion, Number, yes_no
+from pursuit.queries.column import NO_AND_YES, Choice, Number, yes_no
+from pursuit.queries.columns import ColumnQueries
 from pursuit.queries.concepts import ConceptQueries
+from pursuit.queries.frames import MAX_CHOICES, NotAQuestion
 from pursuit.queries.patches import PatchQueries
-from pursuit.queries.queryset import Answers, Query, QuerySet
+from pursuit.queries.query_set import Answers, FeatureType, PatchGrid, Query, QuerySet
 from pursuit.queries.words import WordQueries
 
-KINDS: tuple[type[QuerySet], ...] = (ColumnQueries, ConceptQueries, PatchQueries, WordQueries)
-"""The kinds of query sets there are, for reading saved ones."""
-
 __all__ = [
-    "KINDS",
+    "MAX_CHOICES",
+    "NO_AND_YES",
     "Answers",
     "Choice",
     "ColumnQueries",
     "ConceptQueries",
+    "FeatureType",
     "NotAQuestion",
     "Number",
+    "PatchGrid",
     "PatchQueries",
     "Query",
     "QuerySet",

@@ -9,8 +9,10 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from pursuit.queries.columns import NO_AND_YES, ColumnQueries, Number, yes_no
-from pursuit.queries.queryset import Answers, Query
+from pursuit.queries.column import NO_AND_YES, Number, yes_no
+from pursuit.queries.columns import ColumnQueries
+from pursuit.queries.query_set import Answers, Query
+from pursuit.registry import register
 
 BATCH_SIZE = 256
 _RANGE = "Answers to concepts are probabilities of yes, from 0 to 1"
@@ -18,13 +20,14 @@ _RANGE = "Answers to concepts are probabilities of yes, from 0 to 1"
 
 @dataclass(frozen=True)
 class Concept(Number):
-    """A yes/no query answered by the probability of yes: a number around one half, drawn out to -1..1."""
+    """A yes/no query answered by the probability of yes, a number from 0 to 1 that is scaled to -1..1."""
 
     choices: tuple[str, ...] = ("no", "yes")
     centre: float = 0.5
     spread: float = 0.5
 
 
+@register
 class ConceptQueries(ColumnQueries):
     """Yes/no queries that a network answers, from inputs (N, ...) to logits (N, Q).
 
@@ -32,6 +35,8 @@ class ConceptQueries(ColumnQueries):
     answer counts as a number, so whatever needs answers from a list (exact pursuit) refuses it; a hard one is a choice
     like any other.
     """
+
+    reads_columns = False
 
     def __init__(
         self, queries: Sequence[Query], network: nn.Module | None = None, hard: bool = False, mask: bool = True
@@ -52,7 +57,7 @@ class ConceptQueries(ColumnQueries):
         return self._network[0]
 
     def with_network(self, network: nn.Module | None) -> "ConceptQueries":
-        """The same queries answered by this network; a loaded model has none."""
+        """The same queries, answered by this network; those of a loaded model have none."""
         return ConceptQueries(self.queries, network, self.hard, self.mask)
 
     @classmethod
@@ -60,7 +65,7 @@ class ConceptQueries(ColumnQueries):
         raise ValueError("Concepts cannot be guessed from data: list them, as in ConceptQueries([Query(name, text)]).")
 
     def rescaled(self, data: Any) -> "ConceptQueries":
-        return self  # probabilities have their scale already
+        return self  # probabilities need no scaling
 
     def answers(self, data: Any) -> Answers:
         """Probabilities of yes, as floats (N, Q) or a DataFrame (NaN: no answer), or anything the network reads."""
@@ -69,7 +74,7 @@ class ConceptQueries(ColumnQueries):
             probabilities = self.probabilities(probabilities)
         if isinstance(probabilities, Tensor):
             probabilities = probabilities.detach().cpu().float().numpy()
-        if isinstance(probabilities, pd.DataFrame):  # of which other columns are not read
+        if isinstance(probabilities, pd.DataFrame):  # other columns are not read
             probabilities = probabilities.set_axis([str(name) for name in probabilities.columns], axis=1)
             present = set(probabilities.columns)
             probabilities = probabilities[[query.name for query in self.queries if query.name in present]]
@@ -77,7 +82,7 @@ class ConceptQueries(ColumnQueries):
             values = np.asarray(probabilities, dtype=np.float64)
         except (TypeError, ValueError):
             raise ValueError(f"{_RANGE}, but the data hold words: write yes as 1 and no as 0.") from None
-        outside = values[(values < 0) | (values > 1)]  # never so for NaN
+        outside = values[(values < 0) | (values > 1)]  # NaN is neither
         if outside.size:
             raise ValueError(f"{_RANGE}, but the data hold {outside[0]:g}. Put logits through a sigmoid first.")
         # 0 or 1 for the likelier answer; adding 0 times the probability leaves NaN where there is none
@@ -120,11 +125,11 @@ class ConceptQueries(ColumnQueries):
         return answer if self.hard else f"{answer} ({(float(x[query]) + 1) / 2:.0%})"
 
     def tell(self, x: Tensor, query: int, answer: Any) -> None:
-        probability = _told(self.queries[query], answer)
+        probability = parse_probability(self.queries[query], answer)
         x[query] = 2 * (float(probability >= 0.5) if self.hard else probability) - 1
 
     def to_config(self) -> dict[str, Any]:
-        """Without the network, which is saved by whoever trained it."""
+        """Without the network, which is saved apart from the query set."""
         queries = [{"name": query.name, "text": query.text, "cost": query.cost} for query in self.queries]
         return {"queries": queries, "hard": self.hard, "mask": self.mask}
 
@@ -138,8 +143,8 @@ def _concept(name: str, text: str, cost: float) -> Concept:
     return Concept(name, text or f"{name.strip().replace('_', ' ')}?", cost=cost)
 
 
-def _told(query: Query, answer: Any) -> float:
-    """The probability of yes in a person's answer: yes or no in their usual words, 0.8, or "80%"."""
+def parse_probability(query: Query, answer: Any) -> float:
+    """The probability of yes in a person's answer: yes or no in the usual words, 0.8, or "80%"."""
     word = str(answer).strip().lower()
     for no, yes in NO_AND_YES:
         if word in (no, yes):

@@ -1,4 +1,4 @@
-"""Image patches as queries: to ask a patch is to see its pixels."""
+"""Image patches as queries: to ask for a patch is to see its pixels."""
 
 from typing import Any
 
@@ -6,21 +6,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pursuit.queries.queryset import Answers, Query, QuerySet
+from pursuit.queries.query_set import Answers, FeatureType, PatchGrid, Query, QuerySet
+from pursuit.registry import register
 
 SHADES = " ░▒▓█"
 WORDED_PIXELS = 9
 """Up to this many pixels an answer is written pixel by pixel; above it, as mean brightness."""
 
 
+@register
 class PatchQueries(QuerySet):
     """All patches of `size` x `size` pixels at steps of `stride` of a (channels, height, width) image.
 
     Pixels between `low` and `high` are scaled to -1..1; with a `threshold`, they become 1 from there on and -1 below.
-    With `mask`, a last input channel tells which pixels are known, so that a pixel of middle brightness is not mistaken
+    With `mask`, a last input channel says which pixels are known, so that a pixel of medium brightness is not mistaken
     for an unknown one.
     """
 
+    patches: PatchGrid
+    reveals_in_place = True
     rows_covered: Tensor
     columns_covered: Tensor
 
@@ -56,9 +60,9 @@ class PatchQueries(QuerySet):
             raise ValueError(
                 f"The threshold between dark and bright lies between {low} and {high}, not at {threshold}."
             )
-        self.image_shape, self.size, self.stride = (channels, height, width), size, stride
+        self.patches = PatchGrid((channels, height, width), size, stride)
+        self.image_shape, self.grid = self.patches.image_shape, self.patches.shape
         self.low, self.high, self.mask, self.threshold = low, high, mask, threshold
-        self.grid = ((height - size) // stride + 1, (width - size) // stride + 1)
         self.answer_shape = self.image_shape
         self.input_shape = (channels + mask, height, width)
         self.queries = tuple(
@@ -74,6 +78,20 @@ class PatchQueries(QuerySet):
             first, pixel = stride * torch.arange(n_patches)[:, None], torch.arange(n_pixels)
             covered = (pixel >= first) & (pixel < first + size)
             self.register_buffer(name, covered.float(), persistent=False)
+        self.set_units(torch.arange(channels * height * width), self._pixels_of_patches())
+
+    def _pixels_of_patches(self) -> Tensor:
+        """Where the pixels of every patch lie in a flattened image: (Q, channels * size * size)."""
+        (channels, height, width), side = self.image_shape, torch.arange(self.patches.size)
+        corners = torch.tensor([self.patches.corner(query) for query in range(len(self.queries))])
+        rows, columns = corners[:, :1] + side, corners[:, 1:] + side  # (Q, size) each
+        pixels = (rows[:, :, None] * width + columns[:, None, :]).flatten(1)
+        return (torch.arange(channels)[:, None] * height * width + pixels[:, None]).flatten(1)
+
+    @property
+    def feature_types(self) -> tuple[FeatureType, ...]:  # type: ignore[override]
+        feature_type: FeatureType = "share" if self.threshold is None else "yes_no"
+        return (feature_type,) * int(np.prod(self.image_shape))
 
     def answers(self, data: Any) -> Answers:
         """Read images (N, C, H, W), (N, H, W) or flattened (N, C*H*W)."""
@@ -107,7 +125,7 @@ class PatchQueries(QuerySet):
         """Which pixels are seen once the patches `known` (B, Q) are: (B, 1, H, W), 0 or 1.
 
         Patches overlap, and a pixel seen twice is seen. So a patch gets its gradient from the pixels that no other
-        known patch shows: those seen by nobody if it is not known itself, those seen by it alone if it is.
+        known patch shows: those not seen at all if it is not known itself, those seen by it alone if it is.
         """
         times_seen = self._cover(known.detach())
         seen = times_seen.clamp(max=1)
@@ -126,11 +144,23 @@ class PatchQueries(QuerySet):
         seen = self.pixels(known.to(x.dtype))  # (B, 1, H, W)
         return torch.cat([x * seen, seen], dim=1) if self.mask else x * seen
 
+    def encode_partly(self, x: Tensor, known: Tensor, shares: Tensor) -> Tensor:
+        """Of a pixel that no known patch shows, as much is seen as all patches on it have together."""
+        seen = (self.pixels(known) + self._cover(shares)).clamp(max=1)  # (B, 1, H, W)
+        return torch.cat([x * seen, seen], dim=1) if self.mask else x * seen
+
+    def known_units(self, known: Tensor) -> Tensor:
+        seen = self.pixels(known.float()) > 0  # (B, 1, H, W)
+        return seen.expand(-1, self.image_shape[0], -1, -1).flatten(1)
+
+    def sum_over_units(self, values: Tensor) -> Tensor:
+        by_pixel = values.view(-1, *self.image_shape).sum(dim=1)  # (B, H, W)
+        return (self.rows_covered @ by_pixel @ self.columns_covered.T).flatten(1)
+
     def reveal(self, encoded: Tensor, x: Tensor, query: Tensor, answered: Tensor) -> None:
-        """Make the patch `query` (B,) known in network input `encoded` of answers `x`, in place, where it was
-        `answered` (B,)."""
-        (_, height, width), side = self.image_shape, torch.arange(self.size, device=query.device)
-        row, column = (query // self.grid[1] * self.stride, query % self.grid[1] * self.stride)  # (B,) upper left
+        (_, height, width), side = self.image_shape, torch.arange(self.patches.size, device=query.device)
+        # Upper left pixels: (B,) each
+        row, column = query // self.grid[1] * self.patches.stride, query % self.grid[1] * self.patches.stride
         place = ((row[:, None] + side)[:, :, None] * width + (column[:, None] + side)[:, None, :]).flatten(1)
         place = place[:, None].expand(-1, encoded.shape[1], -1)  # (B, input channels, size * size)
         pixels, new = encoded.view(*encoded.shape[:2], height * width), x.flatten(2)
@@ -139,14 +169,9 @@ class PatchQueries(QuerySet):
             patch = torch.cat([patch, torch.ones_like(patch[:, :1])], dim=1)
         pixels.scatter_(2, place, torch.where(answered[:, None, None], patch.to(pixels.dtype), pixels.gather(2, place)))
 
-    def corner(self, query: int) -> tuple[int, int]:
-        """Row and column of the patch's upper left pixel."""
-        row, column = divmod(query, self.grid[1])
-        return row * self.stride, column * self.stride
-
     def _patch(self, query: int, x: Tensor) -> Tensor:
-        row, column = self.corner(query)
-        return x[:, row : row + self.size, column : column + self.size]
+        row, column = self.patches.corner(query)
+        return x[:, row : row + self.patches.size, column : column + self.patches.size]
 
     def describe(self, query: int, x: Tensor) -> str:
         brightness = ((self._patch(query, x).mean(0) + 1) / 2).clamp(0, 1)  # (size, size)
@@ -173,8 +198,8 @@ class PatchQueries(QuerySet):
     def to_config(self) -> dict[str, Any]:
         return {
             "image_shape": list(self.image_shape),
-            "size": self.size,
-            "stride": self.stride,
+            "size": self.patches.size,
+            "stride": self.patches.stride,
             "low": self.low,
             "high": self.high,
             "mask": self.mask,

@@ -1,4 +1,4 @@
-"""Numbers as networks see them: the usual ones as they are, the far ones drawn in, so that none can drown the rest."""
+"""Numbers as networks see them: the usual ones as they are, outliers compressed, so that none can drown the rest."""
 
 import math
 from typing import Any
@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 
 NORMAL_RANGE = 3.0
-"""Standardised numbers beyond this are drawn in logarithmically, so that one outlier cannot drown a network."""
+"""Standardised numbers beyond this are compressed logarithmically."""
 TINIEST = 1e-30
-"""Spreads are not smaller, nor larger than its inverse, lest scaled numbers overflow."""
+"""Spreads are at least this and at most its inverse, so that scaled numbers do not overflow."""
 
 
-def draw_in(z: Any) -> Any:
+def compress(z: Any) -> Any:
     """Standardised numbers, those beyond NORMAL_RANGE on a logarithmic scale that joins smoothly."""
     z = np.clip(z, -1 / TINIEST, 1 / TINIEST)
     far = np.maximum(np.abs(z) - NORMAL_RANGE, 0)
     return np.clip(z, -NORMAL_RANGE, NORMAL_RANGE) + np.sign(z) * np.log1p(far)
 
 
-def spread_out(z: float) -> float:
-    """The inverse of `draw_in`."""
+def expand(z: float) -> float:
+    """The inverse of `compress`."""
     far = max(abs(z) - NORMAL_RANGE, 0.0)
     return max(-NORMAL_RANGE, min(NORMAL_RANGE, z)) + math.copysign(math.expm1(far), z)

@@ -2,18 +2,19 @@
 
 import re
 import unicodedata
-from array import array
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
-from pursuit.queries.columns import Choice, ColumnQueries, Number, yes_no
-from pursuit.queries.queryset import Answers
+from pursuit.queries.column import Choice, Number, yes_no
+from pursuit.queries.columns import ColumnQueries
+from pursuit.queries.query_set import Answers
+from pursuit.registry import register
 
 _ENDING = r"(?:s|m|re|ve|ll|d)(?![^\W_])"  # of "Obama's", "we've": cut off, while "don't" stays one word
 _WORD = re.compile(
@@ -22,69 +23,86 @@ _WORD = re.compile(
     rf"|[^\W_]+(?:'(?!{_ENDING})[^\W_]+)*)"
     rf"(?:'{_ENDING})*"
 )
-_SPELLING = str.maketrans({"’": "'", "‘": "'", "\u00ad": None, "\u200b": None})  # soft hyphens and the like go
-_UNLIKE_THEIR_STEM = frozenset({"news"})  # whose stem "new" is quite another word
+_SPELLING = str.maketrans({"’": "'", "‘": "'", "\u00ad": None, "\u200b": None})  # soft hyphens and zero-width spaces go
+_NOT_STEMMED = frozenset({"news"})  # whose stem "new" is another word
 
 
+@register
 class WordQueries(ColumnQueries):
     """One yes/no query a term: is a word with this stem in the text?
 
     An answer is 1 or -1, and 0 is left for what is not known, so networks need no mask to tell them apart.
     """
 
+    reads_texts = True
+    reads_columns = False
+
     def __init__(self, columns: Sequence[Choice | Number], mask: bool = False):
         other = next((c.name for c in columns if not isinstance(c, Choice) or c.values != (0, 1)), None)
         if other is not None:
-            raise ValueError(f"Words are asked for by yes/no questions, but '{other}' is none: use word_query.")
+            raise ValueError(f"Words are asked for by yes/no questions, but '{other}' is not one: use word_query.")
         super().__init__(columns, mask)
 
     @classmethod
     def from_texts(
         cls, texts: Any, n_words: int = 1000, min_documents: int = 10, place: str = "text", mask: bool = False
     ) -> "WordQueries":
-        """The `n_words` most frequent terms among those in at least `min_documents` of the texts, by the alphabet.
+        """The `n_words` most frequent terms among those in at least `min_documents` of the texts, in alphabetical
+        order.
 
         Stop words, single letters and single digits are left out; missing texts (None or NaN) do not count. `place` is
         the noun of the wording: "Is the word 'tax' in the headline?"
         """
+        from sklearn.feature_extraction.text import CountVectorizer
+
         if n_words < 1 or min_documents < 1:
             raise ValueError(f"n_words and min_documents are at least 1, not {n_words} and {min_documents}.")
         rows = _as_texts(texts)
         if rows is None:
             raise ValueError("A list, Series or array of texts is expected, one text a row.")
-        tokens = _tokens(text for text in rows if text is not None)
-        of_word, terms = pd.factorize(np.array([term_of(word) for word in tokens.distinct], dtype=object))
-        frequency = np.bincount(tokens.words, minlength=len(of_word))  # of every distinct word
-        of_token = of_word[tokens.words]
-        counts = np.bincount(of_token, minlength=len(terms))
-        pairs = np.unique(tokens.rows * len(terms) + of_token)  # one number for every term of every text
-        n_documents = np.bincount(pairs % max(len(terms), 1), minlength=len(terms))
-        fit = [i for i, name in enumerate(terms) if name and n_documents[i] >= min_documents]
-        if not fit:
+        frequency = Counter[str]()  # of every word, in order of first use
+
+        def count_and_stem(text: str) -> list[str]:
+            found = words(text)
+            frequency.update(found)
+            return [term for word in found if (term := term_of(word))]
+
+        counter = CountVectorizer(analyzer=count_and_stem, min_df=min_documents)
+        try:
+            counted = counter.fit_transform([text for text in rows if text is not None])  # (texts, terms), sparse
+        except ValueError:
             raise ValueError(
                 f"No word but stop words is in {min_documents} or more of the {len(rows)} texts: lower min_documents, "
                 "or give more texts."
-            )
-        fit.sort(key=lambda i: (-counts[i], terms[i]))
-        usual: dict[int, str] = {}  # the most frequent word of every term
-        for i in np.argsort(-frequency, kind="stable"):
-            usual.setdefault(int(of_word[i]), tokens.distinct[i])
-        chosen = sorted(fit[:n_words], key=lambda i: terms[i])
-        return cls([word_query(terms[i], usual[i], place) for i in chosen], mask)
+            ) from None
+        terms = counter.get_feature_names_out()  # in alphabetical order
+        counts = np.asarray(counted.sum(axis=0)).ravel()
+        # The counter's max_features would leave to chance which of equally frequent terms are taken.
+        chosen = np.sort(np.argsort(-counts, kind="stable")[:n_words])
+        usual: dict[str, str] = {}  # the most frequent word of every term, of equals the one used first
+        for word, _ in frequency.most_common():
+            usual.setdefault(term_of(word), word)
+        return cls([word_query(term, usual[term], place) for term in terms[chosen]], mask)
 
     def answers(self, data: Any) -> Answers:
         """Read texts (a list, Series or array of str), or a table of 0 and 1 with one column a term.
 
         A text without any words has the answer no to all queries; a missing text (None or NaN) has no answers.
         """
+        from sklearn.feature_extraction.text import CountVectorizer
+
         texts = _as_texts(data, n_columns=len(self))
         if texts is None:
             return super().answers(data)
-        tokens = _tokens(text or "" for text in texts)
-        columns = [self.number_of.get(term_of(word), -1) for word in tokens.distinct]
-        of_token = np.array(columns, dtype=np.int64)[tokens.words]  # (T,), -1 where nobody asks for the word
+        index_of = self.index_of
+
+        def terms_asked_for(text: str) -> list[str]:
+            return [term for word in words(text) if (term := term_of(word)) in index_of]
+
+        counter = CountVectorizer(analyzer=terms_asked_for, vocabulary=index_of)
+        rows, columns = counter.transform(text or "" for text in texts).nonzero()
         x = np.full((len(texts), len(self)), -1, dtype=np.float32)
-        x[tokens.rows[of_token >= 0], of_token[of_token >= 0]] = 1
+        x[rows, columns] = 1
         available = np.ones(x.shape, dtype=bool)
         missing = [i for i, text in enumerate(texts) if text is None]
         x[missing], available[missing] = 0, False
@@ -108,7 +126,7 @@ def words(text: str) -> list[str]:
 
 @lru_cache(maxsize=2**18)
 def term_of(word: str) -> str:
-    """What a word counts as, its stem by Porter's rules; empty for stop words, single letters and single digits."""
+    """What a word counts as: its stem by Porter's rules; empty for stop words, single letters and single digits."""
     stem = _stem(word)
     return "" if len(word) == 1 or stem in _stop_terms() else stem
 
@@ -116,8 +134,8 @@ def term_of(word: str) -> str:
 def _stem(word: str) -> str:
     import snowballstemmer  # type: ignore[import-untyped]
 
-    # A stemmer keeps its word in itself, so threads must not share one; making one takes next to no time.
-    return word if word in _UNLIKE_THEIR_STEM else snowballstemmer.stemmer("porter").stemWord(word)
+    # A stemmer holds the word it works on, so threads must not share one; making one takes next to no time.
+    return word if word in _NOT_STEMMED else snowballstemmer.stemmer("porter").stemWord(word)
 
 
 @cache
@@ -125,25 +143,6 @@ def _stop_terms() -> frozenset[str]:
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     return frozenset(ENGLISH_STOP_WORDS) | {_stem(word) for word in ENGLISH_STOP_WORDS}
-
-
-class _Tokens(NamedTuple):
-    """The words of many texts, one after the other."""
-
-    rows: np.ndarray  # (T,) the text a word is from
-    words: np.ndarray  # (T,) its place in `distinct`
-    distinct: list[str]
-
-
-def _tokens(texts: Iterable[str]) -> _Tokens:
-    number: defaultdict[str, int] = defaultdict(lambda: len(number))
-    numbers, lengths = array("q"), array("q")
-    for text in texts:
-        found = words(text)
-        lengths.append(len(found))
-        numbers.extend([number[word] for word in found])
-    rows = np.repeat(np.arange(len(lengths)), np.array(lengths, dtype=np.int64))
-    return _Tokens(rows, np.array(numbers, dtype=np.int64), list(number))
 
 
 def _as_texts(data: Any, n_columns: int | None = None) -> list[str | None] | None:
@@ -167,6 +166,6 @@ def _as_texts(data: Any, n_columns: int | None = None) -> list[str | None] | Non
     if wrong is not None:
         raise ValueError(
             f"Texts are expected, but row {wrong} holds {flat[wrong]!r}. Turn it into text, or leave it empty (None or "
-            "NaN) to say that nothing is known of it."
+            "NaN) if it is not known."
         )
     return texts

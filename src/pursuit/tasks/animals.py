@@ -1,7 +1,7 @@
 """`animals`: guess the animal a person thinks of, from yes/no questions a person can answer.
 
 The table `animals.csv` says yes, no or nothing (nobody could say) for every animal and question. People are not tables:
-the rows of this task are players who think of an animal and answer like the table, but now and then wrongly or not at
+the rows of this task are players who think of an animal and answer as the table does, but sometimes wrongly or not at
 all.
 """
 
@@ -12,11 +12,16 @@ import pandas as pd
 import torch
 
 from pursuit.exact import IndependentIP
+from pursuit.networks import MLP
 from pursuit.queries import Choice, ColumnQueries
+from pursuit.registry import register
+from pursuit.tasks.recipe import Recipe
 from pursuit.tasks.task import Task, TaskInfo
+from pursuit.training.samplers import CarriedHistories
+from pursuit.training.schedule import Stage
 
 WRONG, UNSURE = 0.02, 0.05
-"""How often a player errs, and how often one does not know, on a question that has an answer."""
+"""How often a player answers a question wrongly, and how often not at all, where the table has an answer."""
 TRAIN_PLAYERS, TEST_PLAYERS = 60, 10
 """Players for every animal."""
 
@@ -32,7 +37,7 @@ def query_set() -> ColumnQueries:
 
 
 def load(seed: int = 0) -> Task:
-    """Fresh players: those to learn from and those to measure on are drawn independently."""
+    """New players for every seed: training and test players are drawn independently."""
     train, test = np.random.SeedSequence(seed).spawn(2)
     return Task(
         "animals",
@@ -45,9 +50,9 @@ def load(seed: int = 0) -> Task:
 
 
 def exact() -> IndependentIP:
-    """The pursuer that knows how players answer: the best greedy player there can be."""
+    """The pursuer that knows how players answer: the best that asks greedily."""
     answers = table().sort_index()  # as labels are numbered
-    # A question without an answer for an animal tells nothing of it: its players never answer.
+    # A question that has no answer for an animal says nothing about it: its players never answer.
     yes = torch.tensor((answers == "yes").to_numpy() * (1 - 2 * WRONG) + WRONG)
     yes[torch.tensor(answers.isna().to_numpy())] = 0.5
     names = answers.index.to_numpy(dtype=str)
@@ -58,11 +63,24 @@ def _players(per_animal: int, seed: np.random.SeedSequence) -> tuple[pd.DataFram
     answers = table()
     randomness = np.random.default_rng(seed)
     animal = np.repeat(np.arange(len(answers)), per_animal)
-    told = answers.to_numpy(dtype=object)[animal]
-    wrong = randomness.random(told.shape) < WRONG
-    told = np.where(wrong & (told == "yes"), "no", np.where(wrong & (told == "no"), "yes", told))
-    told[randomness.random(told.shape) < UNSURE] = None
-    return pd.DataFrame(told, columns=answers.columns), answers.index.to_numpy(dtype=str)[animal]
+    given = answers.to_numpy(dtype=object)[animal]  # (players, Q)
+    wrong = randomness.random(given.shape) < WRONG
+    given = np.where(wrong & (given == "yes"), "no", np.where(wrong & (given == "no"), "yes", given))
+    given[randomness.random(given.shape) < UNSURE] = None
+    return pd.DataFrame(given, columns=answers.columns), answers.index.to_numpy(dtype=str)[animal]
 
 
-INFO = TaskInfo("animals", "guess an animal", load, 72, 187, 187 * TRAIN_PLAYERS, 187 * TEST_PLAYERS)
+FAST = Recipe(MLP((256, 256)), (Stage(40, CarriedHistories(20), batch_size=256),), "confidence=0.9", max_queries=30)
+
+register(
+    TaskInfo(
+        "animals",
+        "guess an animal",
+        load,
+        n_queries=72,
+        n_classes=187,
+        n_train=187 * TRAIN_PLAYERS,
+        n_test=187 * TEST_PLAYERS,
+        recipes={"fast": FAST},
+    )
+)

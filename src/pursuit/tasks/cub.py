@@ -1,8 +1,8 @@
-"""`cub`: which of 200 species a bird on a photo is, asked by 312 attributes that a concept network sees in the photo.
+"""`cub`: which of 200 species the bird on a photo is, asked by 312 attributes that a concept network sees in the photo.
 
-The photos are those of CUB-200-2011, in its official parts. An attribute counts as true of a species where at least
-half of its photos show it, and a concept network learns to tell that from the photo alone. The task is made of its
-answers, which `make_answers` writes: with those of the species themselves, the first few would give it away.
+The photos are those of CUB-200-2011, with its official split. An attribute counts as true of a species if at least half
+of its photos show it, and a concept network learns to recognise it from the photo alone. The answers of the task are
+the network's, which `make_answers` writes: the first few of the species' own answers would give the species away.
 """
 
 import hashlib
@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pursuit.checkpoints import write_whole
 from pursuit.concepts import (
     ConceptNetwork,
     ConceptReport,
@@ -32,24 +31,29 @@ from pursuit.concepts import (
     save,
     train_concepts,
 )
-from pursuit.devices import find_device
+from pursuit.files import write_whole
+from pursuit.networks import MLP
 from pursuit.queries import ConceptQueries, Query
+from pursuit.registry import register
 from pursuit.tasks.cub_wording import species_name, wording
-from pursuit.tasks.files import DataFile, MissingData, find
-from pursuit.tasks.readers import content_of, read_npz
+from pursuit.tasks.files import DataFile, MissingData, content_of, find, read_npz
+from pursuit.tasks.recipe import Published, Recipe, paper_recipe
 from pursuit.tasks.task import Task, TaskInfo
+from pursuit.training.devices import find_device
+from pursuit.training.samplers import CarriedHistories, RandomHistories, RolledOutHistories
+from pursuit.training.schedule import AdamW, Stage, paper_stage
 
 SIZE = 128
-"""Photos are drawn to so many pixels in both directions."""
+"""Photos are resized to this many pixels in both directions."""
 YES_PERCENT = 50
-"""From this share of its photos on, an attribute is one of the species."""
+"""The share of its photos that must show an attribute for it to be one of the species."""
 SITE = "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz"
 ARCHIVE = DataFile("cub/CUB_200_2011.tgz", md5="97eceeb196236b17998738112f37df78", url=SITE)
 COMPACT = DataFile("cub/cub_meta.npz", sha256="4060f2ab205266f3882731dc226307b4a2889a6b4c11efe800b121e989ad912a")
 COMPACT_PHOTOS = DataFile(
     "cub/cub_webp128.bin", sha256="0c672bede32643d9b2f70a5413a359c9d175c58d7e474417e0e310b29696d5da"
 )
-"""The photos one after the other; cub_webp128.idx.npz beside it holds their lengths."""
+"""The photos one after another; cub_webp128.idx.npz beside it has their lengths."""
 ANNOTATIONS = DataFile("cub/CUB_200_2011/images.txt", archive=ARCHIVE, alternatives=(COMPACT,))
 PHOTOS = DataFile("cub/CUB_200_2011/images", archive=ARCHIVE, alternatives=(COMPACT_PHOTOS,))
 ANSWERS = DataFile(
@@ -60,11 +64,11 @@ ANSWERS = DataFile(
 
 @dataclass(frozen=True)
 class Birds:
-    """What is known of the photos, and of the species on them."""
+    """What is known about the photos and the species on them."""
 
     paths: np.ndarray  # (N,) "001.Black_footed_Albatross/Black_Footed_Albatross_0046_18.jpg"
     labels: np.ndarray  # (N,) place in `species`
-    is_train: np.ndarray  # (N,) bool, the official part
+    is_train: np.ndarray  # (N,) bool, the official split
     species: np.ndarray  # (C,) readable names
     attributes: tuple[str, ...]  # (Q,) "has_bill_shape::dagger"
     percent: np.ndarray  # (C, Q) share of a species' photos with the attribute
@@ -76,7 +80,7 @@ class Birds:
 
     @property
     def digest(self) -> str:
-        """Of the photos' names in their order, so that answers are not taken for those of other photos."""
+        """Of the photos' names in order and the attributes: it shows whether answers belong to these photos."""
         return hashlib.sha256("\n".join([*self.paths, *self.attributes]).encode()).hexdigest()
 
 
@@ -90,7 +94,7 @@ def read_official(folder: Path) -> Birds:
     """The annotations in the folder CUB_200_2011 as it is published."""
     paths = _listed(folder / "images.txt")
     percent = np.loadtxt(folder / "attributes" / "class_attribute_labels_continuous.txt", ndmin=2)
-    # The archive has the names of the attributes beside the folder, some copies of it have them inside.
+    # The archive has the names of the attributes beside the folder; some copies have them inside.
     places = [place / "attributes.txt" for place in (folder.parent, folder, folder / "attributes")]
     attributes = _listed(next((place for place in places if place.exists()), places[0]))
     labels = np.array([int(label) for label in _listed(folder / "image_class_labels.txt")]) - 1
@@ -125,13 +129,13 @@ def _species(names: Iterable[str]) -> np.ndarray:
 
 
 def _listed(path: Path) -> list[str]:
-    """The second words of lines such as "1 001.Black_footed_Albatross", whose first words count from 1."""
+    """What follows the number in lines such as "1 001.Black_footed_Albatross", which are numbered from 1."""
     try:
         lines = [line.split(maxsplit=1) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except FileNotFoundError:
-        raise MissingData(f"{path} is missing: unpack the whole of CUB_200_2011.tgz there.") from None
+        raise MissingData(f"{path} is missing: unpack all of CUB_200_2011.tgz there.") from None
     if [line[0] for line in lines] != [str(i + 1) for i in range(len(lines))] or any(len(line) != 2 for line in lines):
-        raise ValueError(f"{path} is damaged: its lines are not numbered from 1 on.")
+        raise ValueError(f"{path} is damaged: its lines are not numbered from 1.")
     return [line[1].strip() for line in lines]
 
 
@@ -139,8 +143,8 @@ def _checked(birds: Birds, source: Path) -> Birds:
     n, shape = len(birds.paths), (len(birds.species), len(birds.attributes))
     if not len(birds.labels) == len(birds.is_train) == n or birds.percent.shape != shape:
         raise ValueError(
-            f"{source} is damaged: {n} photos have {len(birds.labels)} labels, and the table of attributes is "
-            f"{birds.percent.shape}, not {shape}."
+            f"{source} is damaged: it has {len(birds.labels)} labels for {n} photos, and a table of attributes of the "
+            f"shape {birds.percent.shape}, where {shape} is expected."
         )
     if n == 0 or birds.labels.min() < 0 or birds.labels.max() >= shape[0]:
         raise ValueError(f"{source} is damaged: it has labels without a species, or no photos.")
@@ -152,21 +156,21 @@ def photos(birds: Birds) -> Tensor:
     path = find(PHOTOS, "cub")
     sources = [path / name for name in birds.paths] if path.is_dir() else _parts(path, len(birds.paths))
     result = torch.empty(len(birds.paths), 3, SIZE, SIZE, dtype=torch.uint8)
-    with ThreadPoolExecutor() as pool:  # Pillow decodes without holding up other threads
+    with ThreadPoolExecutor() as pool:  # Pillow releases the GIL while it decodes
         for i, image in enumerate(pool.map(_decoded, sources)):
             result[i] = torch.from_numpy(image)
     return result
 
 
 def photo(birds: Birds, rows: np.ndarray, number: int) -> np.ndarray:
-    """The photo (128, 128, 3) of one of some `rows` of birds."""
+    """The photo (128, 128, 3) of `rows[number]`, a row of `birds`."""
     path, row = find(PHOTOS, "cub"), int(rows[number])
     source = path / str(birds.paths[row]) if path.is_dir() else _parts(path, len(birds.paths))[row]
     return _decoded(source).transpose(1, 2, 0)
 
 
 def _parts(path: Path, n_photos: int) -> Sequence[Path | bytes]:
-    """The photos in a file of one after the other, with their lengths in the file beside it."""
+    """The photos in a file that has one after another, with their lengths in the file beside it."""
     index = path.with_suffix(".idx.npz")
     if not index.exists():
         raise MissingData(f"{index} is missing: copy all files of the folder again.")
@@ -184,7 +188,7 @@ def _decoded(source: Path | bytes) -> np.ndarray:
     from PIL import Image
 
     with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
-        image.draft("RGB", (2 * SIZE, 2 * SIZE))  # a JPEG is decoded no larger than needed
+        image.draft("RGB", (2 * SIZE, 2 * SIZE))  # decodes a JPEG no larger than needed
         colours = image.convert("RGB")
     if colours.size != (SIZE, SIZE):
         colours = colours.resize((SIZE, SIZE), Image.Resampling.BICUBIC)
@@ -209,16 +213,15 @@ def make_answers(
 ) -> dict[str, Any]:
     """Train concept networks on the photos, and write their answers and the final network into `folder`.
 
-    Photos to learn from are answered by networks trained on the other `folds`, those to measure on by one network
-    trained on all photos to learn from. No photos are left to calibrate that one on, so it takes over the calibration
-    of the cross-fitted answers: all of these are of photos their network never saw, they are five times as many as
-    the usual validation part, and answers to learn from and to measure on mean the same. Gives what is written of how
-    the answers were made, with their scores.
+    Each training photo is answered by a network trained on the other `folds`, the test photos by one network trained on
+    all training photos. No photos are left to calibrate that network on, so it takes over the calibration of the
+    cross-fitted answers: these are all of photos their network never saw, and training and test answers then mean the
+    same. Returns how the answers were made and their scores, as written beside them.
     """
     device = find_device(device).type
     found = birds()
     images, targets, train = photos(found), found.targets, torch.from_numpy(found.is_train)
-    shown, wanted = images[train], targets[train]
+    train_images, train_targets = images[train], targets[train]
     settings: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "seed": seed}
     make = partial(build, len(found.attributes))
 
@@ -228,12 +231,14 @@ def make_answers(
 
     first, last = partial(report, 0), partial(report, folds)
     labels = found.labels[found.is_train]
-    crossed = cross_answers(make, shown, wanted, labels, folds=folds, device=device, on_report=first, **settings)
-    network = train_concepts(fresh(make, seed), shown, wanted, device=device, on_report=last, **settings)
+    crossed = cross_answers(
+        make, train_images, train_targets, labels, folds=folds, device=device, on_report=first, **settings
+    )
+    network = train_concepts(fresh(make, seed), train_images, train_targets, device=device, on_report=last, **settings)
     network.calibration = crossed.calibration
     test = crossed.calibration(raw_logits(network, images[~train])).sigmoid().numpy()
     scores = {
-        "train": asdict(attribute_accuracy(crossed.probabilities, wanted.numpy())),
+        "train": asdict(attribute_accuracy(crossed.probabilities, train_targets.numpy())),
         "test": asdict(attribute_accuracy(test, targets[~train].numpy())),
     }
     made = {**settings, "folds": folds, "network": network.architecture, "photos": found.digest, **scores}
@@ -244,8 +249,8 @@ def make_answers(
 
 
 def write_answers(path: Path, train: np.ndarray, test: np.ndarray, made: dict[str, Any]) -> None:
-    """Write probabilities (N, Q) of both parts, what is known of their making, and a digest of all that."""
-    # Half precision keeps three digits, which is more than these probabilities are good for.
+    """Write the probabilities (N, Q) of both parts, how they were made, and a digest of all that."""
+    # Half precision keeps three digits, more than these probabilities are worth.
     parts = {"train": train.astype(np.float16), "test": test.astype(np.float16), "made": np.array(json.dumps(made))}
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, **parts, digest=np.array(_digest(parts)))
@@ -259,7 +264,7 @@ def read_answers(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
         with np.load(path, allow_pickle=False) as file:
             parts = {name: file[name] for name in ("train", "test", "made")}
             if str(file["digest"]) != _digest(parts):
-                raise ValueError("its digest does not fit")
+                raise ValueError("its digest does not match its content")
         return parts["train"].astype(np.float32), parts["test"].astype(np.float32), json.loads(str(parts["made"]))
     except (KeyError, ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is damaged: {error}. Make it again with: pursuit concepts cub") from None
@@ -273,7 +278,7 @@ def _digest(parts: dict[str, np.ndarray]) -> str:
 
 
 def load(seed: int = 0) -> Task:
-    """The concept network's answers in the official parts; the seed changes nothing."""
+    """The concept network's answers in the official split, whatever the seed."""
     found = birds()
     path = find(ANSWERS, "cub")
     train, test, made = read_answers(path)
@@ -281,8 +286,8 @@ def load(seed: int = 0) -> Task:
     shapes = (n_train, n_queries), (len(found.paths) - n_train, n_queries)
     if (train.shape, test.shape) != shapes or made.get("photos") != found.digest:
         raise ValueError(
-            f"{path} holds answers for other photos than those of {ANNOTATIONS.path}: make it again with: "
-            "pursuit concepts cub"
+            f"{path} has answers for other photos than those in {ANNOTATIONS.path}. Make it again with: pursuit "
+            "concepts cub"
         )
     y = found.species[found.labels]
     notes = {"seed": seed, "answers": made}
@@ -290,13 +295,33 @@ def load(seed: int = 0) -> Task:
     return Task("cub", query_set(found), train, y[found.is_train], test, y[~found.is_train], notes, picture=picture)
 
 
-INFO = TaskInfo(
-    "cub",
-    "birds on photos, by attributes a network sees",
-    load,
-    n_queries=312,
-    n_classes=200,
-    n_train=5_994,
-    n_test=5_794,
-    files=(ANNOTATIONS, ANSWERS),
+PAPER = paper_recipe(
+    MLP((2000, 500)),
+    paper_stage(RandomHistories(), 500),
+    paper_stage(RolledOutHistories(), 500),
+    "stability=0.001",
+    mask=False,
+    hard=True,
+)
+# With so few photos, networks without hidden layers are best.
+FAST = Recipe(
+    MLP(()),
+    (Stage(60, CarriedHistories(30), AdamW(3e-3, weight_decay=0.05), average=0.998),),
+    "stability=0.001",
+    standardise=True,
+)
+
+register(
+    TaskInfo(
+        "cub",
+        "birds on photos, by attributes a network sees",
+        load,
+        n_queries=312,
+        n_classes=200,
+        n_train=5_994,
+        n_test=5_794,
+        files=(ANNOTATIONS, ANSWERS),
+        recipes={"paper": PAPER, "fast": FAST},
+        published=Published("stability=0.001", 18.82, 0.752, 0.763, 0.763, 0.716),
+    )
 )

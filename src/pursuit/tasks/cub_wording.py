@@ -21,7 +21,7 @@ COLOURED = {
     "crown": "Is the crown of its head",
 }
 COLOURS = {"rufous": "rufous (reddish brown)", "buff": "buff (pale yellowish brown)"}
-"""Colours that not everybody knows; the others speak for themselves."""
+"""Colours that need an explanation."""
 PATTERNED = {
     "breast": "Is its breast",
     "back": "Is its back",
@@ -75,7 +75,7 @@ NAMESAKES = {
     "Anna", "Baird", "Bewick", "Brandt", "Brewer", "Clark", "Harris", "Heermann", "Henslow", "Le_Conte", "Lincoln",
     "Nelson", "Scott", "Swainson", "Wilson",
 }  # fmt: skip
-"""People whom a species is named after; the files leave out the possessive."""
+"""People whom species are named after; the files leave out the possessive."""
 RENAMED = {
     "Artic_Tern": "Arctic Tern",
     "Chuck_will_Widow": "Chuck-will's-widow",
@@ -85,7 +85,7 @@ RENAMED = {
 
 
 def wording(attribute: str) -> str:
-    """The question that asks for an attribute such as "has_wing_color::blue"."""
+    """The question about an attribute such as "has_wing_color::blue"."""
     group, _, value = attribute.removeprefix("has_").partition("::")
     part, _, kind = group.rpartition("_")
     if value and value in OTHERS.get(group, {}):
@@ -102,7 +102,7 @@ def wording(attribute: str) -> str:
         return f"Is it {value.replace('_-_', ' to ').replace('_', ' ')}?"
     if value.endswith("-like") and group == "shape":
         return f"Is it shaped like a {value.removesuffix('-like')}?"
-    raise ValueError(f"'{attribute}' is no attribute of CUB-200-2011, such as 'has_wing_color::blue'.")
+    raise ValueError(f"'{attribute}' is not an attribute of CUB-200-2011; one is 'has_wing_color::blue'.")
 
 
 def species_name(folder: str) -> str:
@@ -113,5 +113,5 @@ def species_name(folder: str) -> str:
     for person in NAMESAKES:
         if name.startswith(f"{person}_"):
             name = name.replace(person, f"{person}'s", 1)
-    # A small letter goes on with a word: Red_winged, Black_and_white.
+    # Before a small letter the underscore stands for a hyphen: Red_winged, Black_and_white.
     return re.sub(r"_(?=[a-z])", "-", name).replace("_", " ")

@@ -1,8 +1,8 @@
 """`symcat-200`, `-300`, `-400`: patients drawn from SymCAT's table of diseases and symptoms.
 
-A patient has one disease, each one as often as any other, and every symptom with the probability the table gives it,
-independently; patients without any symptom do not come. One of the symptoms, chosen at random, is what the patient
-reports unasked. Since the table is known, exact Information Pursuit is too: `exact`.
+A patient has one disease, all equally likely, and each symptom independently with the probability in the table;
+patients without any symptom do not come. One of the symptoms, chosen at random, is what the patient reports unasked.
+Since the table is known, so is exact Information Pursuit: `exact`.
 """
 
 import hashlib
@@ -12,14 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pursuit.data.rows import GeneratedRows, Rows
 from pursuit.exact import IndependentIP
-from pursuit.pursuer import Labels
+from pursuit.inference.pursuer import Labels
+from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, yes_no
-from pursuit.rows import GeneratedRows, Rows
-from pursuit.tasks import files
-from pursuit.tasks.files import DataFile
-from pursuit.tasks.readers import content_of, read_json, read_npz
+from pursuit.registry import register
+from pursuit.tasks.files import DataFile, content_of, find, read_json, read_npz
+from pursuit.tasks.recipe import PAPER_MEDICAL, Published, Recipe
 from pursuit.tasks.task import Task, TaskInfo
+from pursuit.training.samplers import CarriedHistories
+from pursuit.training.schedule import AdamW, Stage
 
 ORIGIN = (
     "The probabilities are SymCAT's, published with teliov/symcat-to-synthea on GitHub; the lists of diseases are "
@@ -41,15 +44,15 @@ EPOCH_PATIENTS, TEST_PATIENTS = 1_000_000, 10_000
 
 
 class Patients(GeneratedRows):
-    """Patients of a table `yes` (C, Q) of P(symptom | disease), drawn by the published rule."""
+    """Patients drawn by the published rule from a table `yes` (C, Q) of P(symptom | disease)."""
 
-    has_opening = True
+    has_initially_known = True
 
     def __init__(self, classes: Labels, yes: Tensor, n_rows: int = EPOCH_PATIENTS):
         if not bool((yes > 0).any(dim=1).all()):
-            raise ValueError("Every disease needs a symptom that it can have, or its patients never come.")
+            raise ValueError("Every disease needs a symptom of a probability above 0, or its patients never come.")
         self.classes, self.yes, self.n_rows, self.n_queries = classes, yes, n_rows, yes.shape[1]
-        # A patient is drawn by the first symptom present, so that nobody without one is ever drawn and drawn again:
+        # The first symptom present is drawn first, so that no patient without one has to be drawn again:
         # P(first is j) = yes_j times the probability that none before j is present.
         none_before = torch.cumprod(torch.cat([torch.ones(len(yes), 1), 1 - yes[:, :-1]], dim=1).double(), dim=1)
         first = (yes * none_before).cumsum(dim=1)  # (C, Q)
@@ -80,14 +83,14 @@ class Patients(GeneratedRows):
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256(self.yes.cpu().numpy().tobytes())
-        digest.update(str(self.n_rows).encode())  # on which the length of training depends
+        digest.update(str(self.n_rows).encode())  # because the length of training depends on it
         return digest.hexdigest()
 
 
 def table(n_diseases: int) -> tuple[np.ndarray, list[str], Tensor]:
     """Names of diseases and of the symptoms any of them has, and P(symptom | disease): (C, Q)."""
     task = f"symcat-{n_diseases}"
-    names_path, table_path = files.find(NAMES, task), files.find(TABLE, task)
+    names_path, table_path = find(NAMES, task), find(TABLE, task)
     names, arrays = read_json(names_path), read_npz(table_path)
     with content_of(table_path):
         diseases = arrays[f"idx{n_diseases}"]
@@ -100,11 +103,11 @@ def table(n_diseases: int) -> tuple[np.ndarray, list[str], Tensor]:
 
 
 def load(n_diseases: int, seed: int = 0) -> Task:
-    """Patients to learn from are drawn while training; those to measure on are drawn here, from another seed."""
+    """Training patients are drawn while training; the test patients are drawn here, from another seed."""
     classes, symptoms, yes = table(n_diseases)
     patients = Patients(classes, yes)
     test = patients.draw(TEST_PATIENTS, torch.Generator().manual_seed(_test_seed(seed)))
-    assert test.opening is not None
+    assert test.initially_known is not None
     return Task(
         f"symcat-{n_diseases}",
         query_set(symptoms),
@@ -113,7 +116,7 @@ def load(n_diseases: int, seed: int = 0) -> Task:
         (test.x > 0).numpy().astype(np.int8),
         classes[test.y.numpy()],
         {"seed": seed, "test_patients": TEST_PATIENTS},
-        opening_test=test.opening.numpy(),
+        initially_known_test=test.initially_known.numpy(),
         exact=partial(exact, n_diseases),
     )
 
@@ -121,8 +124,8 @@ def load(n_diseases: int, seed: int = 0) -> Task:
 def exact(n_diseases: int) -> IndependentIP:
     """Information Pursuit that knows the table.
 
-    It takes the self-report for an answer like any other, though a symptom named at random among those present also
-    says a little of how many there are: of that a learnt classifier can make use.
+    It takes the self-report as an answer like any other, although a symptom named at random among those present also
+    says a little about how many there are: a learnt classifier can use that.
     """
     classes, symptoms, yes = table(n_diseases)
     return IndependentIP.from_yes(query_set(symptoms), classes, torch.full((len(classes),), 1 / len(classes)), yes)
@@ -137,16 +140,31 @@ def _test_seed(seed: int) -> int:
     return int(np.random.SeedSequence([seed, 20230]).generate_state(1, np.uint64)[0] >> 1)
 
 
-INFOS = tuple(
-    TaskInfo(
-        f"symcat-{n}",
-        f"{n} diseases of drawn patients",
-        partial(load, n),
-        n_queries=N_SYMPTOMS[n],
-        n_classes=n,
-        n_train=EPOCH_PATIENTS,
-        n_test=TEST_PATIENTS,
-        files=(TABLE, NAMES),
+def _recipe(epochs: float, hidden: tuple[int, ...], batch_size: int, lr: float) -> Recipe:
+    histories = CarriedHistories(20, random_share=0.1)
+    stage = Stage(epochs, histories, AdamW(lr), batch_size=batch_size, average=0.999)
+    return Recipe(MLP(hidden), (stage,), "budget=20", max_queries=20)
+
+
+RECIPES = {
+    "paper": PAPER_MEDICAL,
+    "fast": _recipe(1.6, (512,), 512, 3e-3),
+    "gpu": _recipe(160, (2048, 1024), 4096, 3e-3),
+}
+PUBLISHED = {200: Published(after_20=0.681), 300: Published(after_20=0.599), 400: Published(after_20=0.513)}
+
+for _n, _n_symptoms in N_SYMPTOMS.items():
+    register(
+        TaskInfo(
+            f"symcat-{_n}",
+            f"{_n} diseases of drawn patients",
+            partial(load, _n),
+            n_queries=_n_symptoms,
+            n_classes=_n,
+            n_train=EPOCH_PATIENTS,
+            n_test=TEST_PATIENTS,
+            files=(TABLE, NAMES),
+            recipes=RECIPES,
+            published=PUBLISHED[_n],
+        )
     )
-    for n in N_SYMPTOMS
-)

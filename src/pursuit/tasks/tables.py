@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
-from pursuit.parquet.arrow_files import existing_column
-from pursuit.parquet.survey import MAX_FRACTIONS
+from pursuit.data.parquet.arrow_files import existing_column
+from pursuit.data.parquet.survey import MAX_FRACTIONS
 from pursuit.queries import ColumnQueries, NotAQuestion
 from pursuit.tasks.task import Task
 
@@ -27,19 +27,18 @@ def load(
     test_share: float = 0.2,
     seed: int = 0,
 ) -> Task:
-    """Read a CSV file whose column `target` is the label; `test_share` of the rows are held out to measure on.
+    """Read a CSV file whose column `target` is the label; a share `test_share` of the rows is held out for testing.
 
-    Columns in `drop` are left out, and texts in `missing` (such as "?") count as missing besides the usual ones. Rows
-    without a label are left out.
+    Columns in `drop` are left out, and texts in `missing` (such as "?") count as missing in addition to the usual ones.
+    Rows without a label are left out.
     """
     if not 0 <= test_share < 1:
-        raise ValueError(f"The share of rows to measure on is at least 0 and below 1, not {test_share}.")
+        raise ValueError(f"The share of test rows must be at least 0 and below 1, not {test_share}.")
     path = Path(path)
     frame = read_csv(path, missing)
     X, y = split_target(frame, target, path.name)
     X = X.drop(columns=[existing_column(column, X.columns, path.name) for column in drop])
-    told = {name for name in X.columns if X[name].nunique() > 1}
-    silent = [name for name in X.columns if name not in told]  # empty, or the same in every row
+    silent = [name for name in X.columns if X[name].nunique() <= 1]  # empty, or the same in every row
     X = X.drop(columns=silent)
     try:
         query_set = ColumnQueries.from_data(X)
@@ -60,7 +59,7 @@ def load(
     }
     return Task(
         path.stem,
-        query_set.rescaled(X.iloc[train]),  # the rows to measure on have no say in the scale of numbers
+        query_set.rescaled(X.iloc[train]),  # test rows have no influence on the scale of numbers
         X.iloc[train],
         y[train],
         X.iloc[test],
@@ -70,9 +69,9 @@ def load(
 
 
 def read_csv(path: Path, missing: Sequence[str] = ()) -> pd.DataFrame:
-    """The file as a table, whatever its separator; raises ValueError with what is wrong."""
+    """The file as a table, whatever its separator; raises ValueError saying what is wrong."""
     if path.is_dir():
-        raise ValueError(f"{path} is a folder, but a CSV file is expected.")
+        raise ValueError(f"{path} is a folder. Give the path of a CSV file.")
     if not path.exists():
         raise FileNotFoundError(f"There is no file {path}. Give the path of a CSV file with a header line.")
     try:
@@ -84,7 +83,7 @@ def read_csv(path: Path, missing: Sequence[str] = ()) -> pd.DataFrame:
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not UTF-8 text. Save it as CSV in UTF-8.") from None
     except pd.errors.EmptyDataError:
-        raise ValueError(f"{path} is empty: a header line and at least one row are needed.") from None
+        raise ValueError(f"{path} is empty: it needs a header line and at least one row.") from None
     except pd.errors.ParserError as error:
         raise ValueError(f"{path} is not a well-formed CSV file: {str(error).strip()}.") from None
     if frame.empty:
@@ -108,8 +107,7 @@ def split_target(frame: pd.DataFrame, target: str | None, where: str) -> tuple[p
     if pd.api.types.is_float_dtype(labels) and not (labels % 1 == 0).all():
         if labels.nunique() > MAX_FRACTIONS:
             raise ValueError(
-                f"Column '{target}' of {where} holds {labels.nunique()} different fractions, but a "
-                "label is one of a few "
+                f"Column '{target}' of {where} has {labels.nunique()} different fractions, but a label is one of a few "
                 "classes: group the values first."
             )
         labels = labels.astype(str)
@@ -121,7 +119,7 @@ def split_target(frame: pd.DataFrame, target: str | None, where: str) -> tuple[p
 
 
 def with_advice(error: NotAQuestion) -> ValueError:
-    """The error, with the options of the program that leave the columns out."""
+    """The error with the options of the command line that leave the columns out."""
     options = " ".join(f"--drop {shlex.quote(name)}" for name in error.columns)
     return ValueError(f"{error} To leave them out: {options}")
 
@@ -133,11 +131,10 @@ def unseen_rows(
     target: str | None = None,
     missing: Sequence[str] = (),
 ) -> tuple[pd.DataFrame, np.ndarray | None, str]:
-    """The rows of a CSV file that a model has not learnt from, their labels if there are any, and a remark for the
-    user.
+    """The rows of a CSV file that a model was not trained on, their labels if there are any, and a remark for the user.
 
-    `columns` are the model's queries and `trained` the notes of the task it was trained on: should the file be that
-    very one, only the rows that were held out then are given.
+    `columns` are the model's queries, and `trained` the notes of the task it was trained on: if that was this file,
+    only the rows held out then are returned.
     """
     path = Path(path)
     frame = read_csv(path, missing or trained.get("missing", ()))
@@ -148,21 +145,21 @@ def unseen_rows(
     absent = [column for column in columns if column not in X.columns]
     if absent:
         raise ValueError(
-            f"{path.name} lacks columns the model asks for: {', '.join(absent[:10])}. Add them; "
-            "unknown answers may stay empty."
+            f"{path.name} lacks columns the model asks for: {', '.join(absent[:10])}. Add them; unknown answers may "
+            "stay empty."
         )
     X = X[list(columns)]
     if y is None or trained.get("sha256") != fingerprint(path):
         return X, y, ""
     _, test = _split(y, trained["test_share"], trained["seed"])
     if len(test) == 0:
-        return X, y, f"Warning: the model has learnt from all rows of {path.name}: its accuracy on them says little."
-    remark = f"The model was trained on {path.name}: only the {len(test)} rows it has not learnt from are used."
+        return X, y, f"Warning: the model was trained on all rows of {path.name}: its accuracy on them says little."
+    remark = f"The model was trained on {path.name}: only the {len(test)} held-out rows are used."
     return X.iloc[test], y[test], remark
 
 
 def _stripped(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table without the spaces around words, which nobody sees; words of spaces alone are missing."""
+    """The table without the spaces around words; a word of nothing but spaces is missing."""
     frame = frame.rename(columns=lambda name: str(name).strip())
     for name in frame.columns[~frame.columns.duplicated()]:
         column = frame[name]
@@ -181,7 +178,7 @@ def fingerprint(path: str | Path) -> str:
 
 
 def _split(y: np.ndarray, test_share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers to learn from and to measure on; a class seen once stays in the first part, or it could not be
+    """Row numbers for training and for testing; a class that occurs once stays in training, or it could not be
     learnt."""
     rows = np.arange(len(y))
     _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
@@ -193,7 +190,7 @@ def _split(y: np.ndarray, test_share: float, seed: int) -> tuple[np.ndarray, np.
     _, test = train_test_split(
         several, test_size=n_test, random_state=seed, stratify=y[several] if can_stratify else None
     )
-    # A class that fell wholly among the rows to measure on could not be learnt: it goes back.
+    # A class whose rows are all test rows could not be learnt: they go back to training.
     learnt = np.setdiff1d(rows, test)
     test = np.sort(test[np.isin(y[test], y[learnt])])
     return np.setdiff1d(rows, test), test

@@ -2,45 +2,50 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from pursuit.pursuer import Pursuer
+from pursuit.data.rows import StreamedRows
+from pursuit.inference.pursuer import Pursuer
 from pursuit.queries import QuerySet
-from pursuit.rows import StreamedRows
 from pursuit.tasks.files import DataFile
+from pursuit.tasks.recipe import Published, Recipe
 
 
 @dataclass(frozen=True)
 class Task:
-    """Labelled rows in two parts: to learn from, and to measure on. The second is never seen in training."""
+    """Labelled rows in two parts: training rows and test rows. Training never reads the test rows."""
 
     name: str
     query_set: QuerySet
     X_train: Any
     """Rows as the query set reads them, or `StreamedRows`."""
     y_train: Any
-    """Labels; None where rows are streamed with theirs."""
+    """Labels; None where rows are streamed together with theirs."""
     X_test: Any
     y_test: np.ndarray
     notes: Mapping[str, Any] = field(default_factory=dict)
     """Where the rows come from, as JSON values; kept in a saved model."""
-    opening_train: np.ndarray | None = None
-    """(N, Q) bool: the answers that are given before anything is asked, such as what a patient complains of."""
-    opening_test: np.ndarray | None = None
+    initially_known_train: np.ndarray | None = None
+    """(N, Q) bool: the answers given before anything is asked, such as what a patient reports unasked."""
+    initially_known_test: np.ndarray | None = None
     picture: Callable[[int], np.ndarray] | None = None
-    """A picture (H, W, 3) of a row to measure on, where its queries are about one."""
+    """The picture (H, W, 3) of a test row, where the queries are about one."""
     exact: Callable[[], Pursuer] | None = None
-    """Exact Information Pursuit where it can be had, with the classes in their order; to compare with."""
+    """Makes exact Information Pursuit to compare with, where the distribution of the answers is known."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of `VIPClassifier` that suit the task."""
 
-    def to_choose_by(self, share: float = 0.1, seed: int = 0) -> "Task":
-        """The same task measured on rows taken from those to learn from: to choose settings without a look at the
-        test rows."""
+    def with_recipe(self, recipe: Recipe) -> "Task":
+        """The same task with a recipe's settings and options of the query set."""
+        query_set = self.query_set.with_options(**recipe.query_options) if recipe.query_options else self.query_set
+        return replace(self, query_set=query_set, settings=recipe.settings())
+
+    def validation_split(self, share: float = 0.1, seed: int = 0) -> "Task":
+        """The same task with a share of its training rows as test rows, to choose settings without the real ones."""
         if isinstance(self.X_train, StreamedRows):
-            raise ValueError(f"{self.name} streams its rows: load it with another seed to choose settings by.")
+            raise ValueError(f"{self.name} streams its rows, so they cannot be split: load it with another seed.")
         order = np.random.default_rng(seed).permutation(len(self.y_train))
         test, train = np.split(order, [round(share * len(order))])
 
@@ -48,37 +53,43 @@ class Task:
             return (
                 take_rows(self.X_train, index),
                 self.y_train[index],
-                None if self.opening_train is None else self.opening_train[index],
+                None if self.initially_known_train is None else self.initially_known_train[index],
             )
 
-        (X_train, y_train, opening_train), (X_test, y_test, opening_test) = rows(train), rows(test)
+        (X_train, y_train, initially_known_train), (X_test, y_test, initially_known_test) = rows(train), rows(test)
         return replace(
             self,
             X_train=X_train,
             y_train=y_train,
             X_test=X_test,
             y_test=y_test,
-            notes={**self.notes, "measured_on": f"{share:.0%} of the rows to learn from"},
-            opening_train=opening_train,
-            opening_test=opening_test,
-            picture=None,
+            notes={**self.notes, "measured_on": f"{share:.0%} of the training rows"},
+            initially_known_train=initially_known_train,
+            initially_known_test=initially_known_test,
+            picture=None,  # which shows the real test rows
         )
 
 
 @dataclass(frozen=True)
 class TaskInfo:
-    """What is known of a task before its data are loaded."""
+    """What is known of a task before its data are loaded; `register` makes the task known by its name."""
+
+    registry_kind: ClassVar[str] = "task"
 
     name: str
     title: str
     load: Callable[[int], Task]
-    """The task for a seed; official splits and query sets do not depend on it."""
+    """The task for a seed; official splits and query sets do not depend on the seed."""
     n_queries: int
     n_classes: int
     n_train: int
     n_test: int
     files: tuple[DataFile, ...] = ()
     """What must be on the machine; nothing for embedded tasks."""
+    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    """Ways to learn it, by name; `fast` is the default one."""
+    published: Published | None = None
+    """The paper's figures, if it has the task."""
 
 
 def take_rows(X: Any, index: Any) -> Any:

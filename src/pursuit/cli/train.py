@@ -1,0 +1,130 @@
+"""`pursuit train`: learn from a task or a file, measure on held-out rows, and save the model."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pursuit.cli.app import AsJson, Device, Drop, MaxQueries, Missing, Seed, Source, Stop, Target, TestShare
+from pursuit.cli.console import (
+    print_evaluation,
+    print_json,
+    print_trained,
+    remark_on_recipe,
+    remark_on_task,
+    stoppable,
+)
+from pursuit.cli.progress import training_bar
+from pursuit.estimators import Method, default_stages
+from pursuit.experiments.run import estimator_parameters
+from pursuit.registry import find
+from pursuit.tasks import TASKS, Task, load_task
+from pursuit.training import TrainingRun
+from pursuit.training.devices import is_first
+from pursuit.training.logs import check_log
+
+VIP = "vip"
+PARAMETER_OF_OPTION = {
+    "--epochs": "stages",
+    "--held-out": "held_out",
+    "--devices": "devices",
+    "--log": "stages",  # only methods with stages are trained by the loop that logs and resumes
+    "--resume": "stages",
+}
+
+
+def train(
+    source: Source,
+    method: Annotated[str, typer.Option(help="How to learn what to ask (see `pursuit methods`).")] = VIP,
+    to: Annotated[Path | None, typer.Option("--out", help="The folder to write; by default runs/NAME.")] = None,
+    target: Target = None,
+    drop: Drop = None,
+    missing: Missing = None,
+    stop: Stop = None,
+    max_queries: MaxQueries = None,
+    epochs: Annotated[
+        float | None, typer.Option(help="Passes over the rows; by default as many as suit their number.")
+    ] = None,
+    held_out: Annotated[float, typer.Option(help="The share of the training rows to use for early stopping.")] = 0.0,
+    test_share: TestShare = 0.2,
+    seed: Seed = 0,
+    device: Device = "cpu",
+    devices: Annotated[int, typer.Option(help="How many devices train together.", min=1)] = 1,
+    log: Annotated[str, typer.Option(help="The format of the training log: csv or tensorboard.")] = "csv",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where an interrupted run of the same command stopped.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model that is in the folder.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train on a task, a CSV file or Parquet files, measure on held-out rows, and save the model."""
+    chosen: Method = find(Method.registry_kind, method)
+    given = {
+        "--epochs": epochs is not None,
+        "--held-out": held_out != 0,
+        "--devices": devices != 1,
+        "--log": log != "csv",
+        "--resume": resume,
+    }
+    _check_options(chosen, [option for option, is_given in given.items() if is_given])
+    task = load_task(source, seed, target, drop=drop or (), missing=missing or (), test_share=test_share)
+    folder = to or Path("runs") / (task.name if method == VIP else f"{task.name}-{method}")
+    if is_first():
+        _check_free(folder, resume, overwrite)
+    settings = _settings(task, stop, max_queries, epochs)
+    settings |= {"random_state": seed, "device": device, "devices": devices, "held_out": held_out}
+    model = chosen.estimator(task.query_set, **estimator_parameters(chosen, settings))
+    check_log(log)
+    remark_on_task(task)
+    if source in TASKS and epochs is None:
+        remark_on_recipe(TASKS[source].recipes.get("fast"), device)
+    is_resumable = PARAMETER_OF_OPTION["--resume"] in chosen.estimator._get_param_names()
+    advice = "The same command with --resume goes on." if is_resumable else "The same command starts again."
+    with stoppable(advice), training_bar(task.name) as on_report:
+        run = TrainingRun(folder, resume=resume, log=log, on_report=on_report)  # type: ignore[arg-type]
+        model.fit(task.X_train, task.y_train, initially_known=task.initially_known_train, run=run)
+    if not is_first():
+        return
+    model.save(folder, {"task": {"name": task.name, **task.notes}})
+    evaluation = None
+    if len(task.y_test):
+        evaluation = model.evaluate(task.X_test, task.y_test, initially_known=task.initially_known_test)
+    if as_json:
+        print_json({"model": str(folder), "task": task.name, **(evaluation.to_dict() if evaluation else {})})
+        return
+    if evaluation:
+        print_evaluation(task.name, evaluation)
+    print_trained(str(folder), source)
+
+
+def _check_options(method: Method, options: list[str]) -> None:
+    """Raise ValueError for the first of the options that the method's estimator has no parameter for."""
+    there = method.estimator._get_param_names()
+    for option in options:
+        if PARAMETER_OF_OPTION[option] not in there:
+            raise ValueError(f"{option} does not apply to the method {method.name} ({method.title}): leave it out.")
+
+
+def _settings(task: Task, stop: str | None, max_queries: int | None, epochs: float | None) -> dict[str, Any]:
+    """The task's settings with the changes asked for."""
+    changes: Mapping[str, Any] = {"stop": stop, "max_queries": max_queries}
+    settings = {**task.settings, **{name: value for name, value in changes.items() if value is not None}}
+    if epochs is not None:
+        plan = settings.get("stages") or default_stages(len(task.X_train), len(task.query_set), max_queries)
+        settings["stages"] = [replace(stage, epochs=epochs) for stage in plan]
+    return settings
+
+
+def _check_free(folder: Path, resume: bool, overwrite: bool) -> None:
+    """Raise ValueError if training into `folder` would destroy or mix up what is there."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file, but a folder is needed: choose another --out.")
+    if resume or overwrite or not folder.exists() or not any(folder.iterdir()):
+        return
+    if (folder / "model.json").exists():
+        raise ValueError(f"{folder} holds a model already: choose another --out, or add --overwrite to replace it.")
+    if (folder / "run.json").exists():
+        raise ValueError(f"{folder} holds an unfinished run: add --resume to go on, or --overwrite to start again.")
+    raise ValueError(f"{folder} holds other files: choose another --out, or add --overwrite to write beside them.")

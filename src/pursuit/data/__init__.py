@@ -1,0 +1,1 @@
+"""Rows to learn from: in memory, drawn by a rule, or streamed from files."""

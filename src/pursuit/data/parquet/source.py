@@ -1,0 +1,236 @@
+"""`ParquetRows`: labelled rows in files, as a source to train from.
+
+It looks at all rows once, to know classes and choices, and then keeps only the list of row groups. A stream reads
+them in a new order every pass. What a pass looks like follows from a few numbers (a seed, the pass, the buffer), so
+that these and a position are all its state.
+"""
+
+import copy
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from pursuit.data.parquet.arrow_files import ArrowTable, Piece, rows_in_a_chunk
+from pursuit.data.parquet.choosing import deal, held_out_rows, lowest_chances, sufficient_limit, uniform_hash
+from pursuit.data.parquet.streaming import ParquetStream
+from pursuit.data.parquet.survey import check_values, find_labels, guess_queries
+from pursuit.data.rows import Rows, StreamedRows
+from pursuit.queries import ColumnQueries, QuerySet
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BUFFER_BYTES = 1 << 28
+"""Memory of a buffer by default; there are two, one being emptied and one being filled."""
+SCALE_ROWS, SCALE_PIECES = 20_000, 64
+"""How many rows, from how many row groups spread over the data, the scale of numbers is measured on."""
+
+
+class ParquetRows(StreamedRows):
+    """Labelled rows in Parquet or Arrow files, which training reads a buffer at a time.
+
+    Parameters
+    ----------
+    paths : str, Path or list of them
+        A file, a folder, a pattern such as "data/*.parquet", or several; all with the same columns.
+    target : str
+        The column that is the label. Rows without one are left out.
+    query_set : QuerySet, optional
+        What may be asked. By default every other column is a query, guessed as `ColumnQueries.from_data` does, with
+        choices collected over all rows. Columns that are the same in every row are left out then.
+    drop : list of str
+        Columns to leave out.
+    missing : list of str
+        Texts that mean missing, such as "?".
+    test_share : float
+        Share of the rows held out to measure on: they are chosen by their number in the files, and never streamed.
+    seed : int
+        Which rows those are.
+    buffer_rows : int, optional
+        How many rows are shuffled together. By default as many as fit 256 MiB. Neighbours in the files meet in one
+        buffer: sorted files need a buffer larger than their row groups, or must be rewritten in a random order.
+
+    Attributes
+    ----------
+    classes : labels, in the order of all posteriors.
+    n_rows_without_label : how many rows were left out.
+    silent_columns : columns left out because they are empty or the same in every row.
+    n_test : how many rows are held out to measure on.
+    """
+
+    def __init__(
+        self,
+        paths: Any,
+        target: str,
+        query_set: QuerySet | None = None,
+        *,
+        drop: Sequence[str] = (),
+        missing: Sequence[str] = (),
+        test_share: float = 0.2,
+        seed: int = 0,
+        buffer_rows: int | None = None,
+    ):
+        if not 0 <= test_share < 1:
+            raise ValueError(f"The share of rows to measure on is at least 0 and below 1, not {test_share}.")
+        if buffer_rows is not None and buffer_rows < 1:
+            raise ValueError(f"buffer_rows is how many rows are shuffled together, at least 1, not {buffer_rows}.")
+        self.table = ArrowTable(paths, drop, missing)
+        self.target, self.test_share, self.seed = self.table.check_column(target), test_share, seed
+        self.pieces, self.device = self.table.pieces, torch.device("cpu")
+        self._held_out = np.empty(0, dtype=np.int64)  # numbers of rows, in their order
+        self.labels, self._n_learnt, n_test = find_labels(self.table, target, self._is_learnt)
+        self.classes, self.n_test = self.labels.classes, sum(n_test)
+        self.n_rows_without_label = self.table.n_rows - self.labels.n_labelled
+        self.silent_columns: list[str] = []
+        if not sum(self._n_learnt):
+            raise ValueError(f"{self.table.name} has no rows to train on: give more rows, or a smaller test_share.")
+        self.query_set = self._guess_queries() if query_set is None else self._check(query_set)
+        self.n_queries = len(self.query_set)
+        row_bytes = 4 * int(np.prod(self.query_set.answer_shape)) + self.n_queries + 8
+        self.chunk_rows = rows_in_a_chunk(8 * len(self.feature_names) + row_bytes)
+        self.buffer_rows = buffer_rows or max(1024, BUFFER_BYTES // row_bytes)
+
+    def _guess_queries(self) -> ColumnQueries:
+        columns = [name for name in self.table.column_types if name != self.target]
+        queries, self.silent_columns = guess_queries(self.table, columns)
+        self.feature_names = tuple(query.name for query in queries.queries)
+        spread_out = self.pieces[:: -(-len(self.pieces) // SCALE_PIECES)]
+        n_learnt = sum(self._n_learnt[:: -(-len(self.pieces) // SCALE_PIECES)])
+        _, sample = self._sample_table(SCALE_ROWS, self.seed, spread_out, n_learnt)
+        return queries.rescaled(sample.to_pandas()) if len(sample) else queries
+
+    def _check(self, query_set: QuerySet) -> QuerySet:
+        by_name = [query.name for query in query_set.queries]
+        if query_set.reads_columns:
+            check_values(self.table, query_set)
+        elif any(name not in self.table.column_types for name in by_name):  # words of a text, or a network's concepts
+            by_name = [name for name in self.table.column_types if name != self.target]
+        self.feature_names = tuple(by_name)
+        return query_set
+
+    def __len__(self) -> int:
+        return sum(self._n_learnt)
+
+    def prior(self, n_classes: int) -> Tensor:
+        """The share of every class among all rows to learn from, those of other shards too: (C,)."""
+        counts = torch.zeros(n_classes)
+        counts[: len(self.labels.counts)] = torch.from_numpy(self.labels.counts).float()
+        return (counts + 1) / (counts + 1).sum()
+
+    def fingerprint(self) -> str:
+        """A hash of which rows these are and in what order, from the names, sizes and footers of the files: the data
+        themselves are not read."""
+        settings = {
+            "target": self.target,
+            "query_set": self.query_set.to_config() if self.query_set else None,
+            "missing": self.table.missing,
+            "test": [self.test_share, self.seed],
+            "held_out": self._held_out.tolist(),
+            "pieces": [[piece.first, piece.n_rows] for piece in self.pieces],
+            "buffer_rows": self.buffer_rows,
+        }
+        return hashlib.sha256(f"{self.table.fingerprint()}{json.dumps(settings)}".encode()).hexdigest()
+
+    def to(self, device: torch.device) -> "ParquetRows":
+        """The same rows, whose streams give them on another device."""
+        moved = copy.copy(self)
+        moved.device = device
+        return moved
+
+    def shard(self, number: int, n_shards: int) -> "ParquetRows":
+        """The part of the rows that one of `n_shards` processes learns from; every row is in exactly one.
+
+        Row groups are dealt out whole where that is even enough; otherwise some are cut.
+        """
+        if not 0 <= number < n_shards:
+            raise ValueError(f"Shards are numbered from 0 to {n_shards - 1}: there is no shard {number}.")
+        part, whole = copy.copy(self), dict(zip(self.pieces, self._n_learnt, strict=True))
+        cuts = [
+            (self.pieces[i], round(start * self.pieces[i].n_rows), round(stop * self.pieces[i].n_rows))
+            for i, start, stop in sorted(deal(self._n_learnt, n_shards)[number])
+        ]
+        part.pieces = [piece.part(start, stop) for piece, start, stop in cuts if stop > start]
+        part._n_learnt = [whole[piece] if piece in whole else self._count(piece) for piece in part.pieces]
+        return part
+
+    def stream(self, generator: torch.Generator) -> ParquetStream:
+        return ParquetStream(self, generator)
+
+    def draw(self, n: int, generator: torch.Generator) -> Rows:
+        """n rows to learn from, spread over the files, or all of them if they are fewer."""
+        seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
+        _, rows = self._sample(n, seed)
+        return rows.to(self.device)
+
+    def hold_out(self, share: float, most: int, seed: int) -> tuple["ParquetRows", Rows]:
+        """The rows without a share of them, at most `most`, and those that were taken out."""
+        numbers, rows = self._sample(max(1, min(most, int(share * len(self)))), seed)
+        others = copy.copy(self)
+        others._held_out = np.union1d(self._held_out, numbers)
+        starts = [piece.first for piece in self.pieces]  # rising
+        gone = np.bincount(np.searchsorted(starts, numbers, side="right") - 1, minlength=len(starts))
+        others._n_learnt = (np.array(self._n_learnt) - gone).tolist()
+        if not len(others):
+            raise ValueError("No rows are left to train on: hold out a smaller share.")
+        return others, rows.to(self.device)
+
+    def test_rows(self, most: int = 20_000) -> tuple[pd.DataFrame, np.ndarray]:
+        """At most `most` of the rows held out to measure on, spread over the files, and their labels; the index is the
+        row's number in the files."""
+        X, labels = held_out_rows(
+            self.table, self.feature_names, self.target, self.test_share, self.seed, self.n_test, most
+        )
+        return X, self.labels.classes[self.labels.codes(labels)]
+
+    def _is_learnt(self, numbers: np.ndarray) -> np.ndarray:
+        """Whether rows of these numbers are for learning, if they have a label."""
+        return (uniform_hash(numbers, self.seed) >= self.test_share) & ~np.isin(numbers, self._held_out)
+
+    def _count(self, piece: Piece) -> int:
+        """How many rows of a piece are learnt from."""
+        total = 0
+        for first, chunk in self.table.read(piece, [self.target], as_stored=[self.target]):
+            codes = self.labels.codes(chunk[self.target])
+            total += int(((codes >= 0) & self._is_learnt(np.arange(first, first + len(codes)))).sum())
+        return total
+
+    def _sample(self, n: int, seed: int) -> tuple[np.ndarray, Rows]:
+        """The numbers of n rows to learn from, always the same for a seed, and the rows."""
+        numbers, chosen = self._sample_table(n, seed, self.pieces, len(self))
+        return numbers, self._read(chosen)
+
+    def _sample_table(self, n: int, seed: int, pieces: Sequence[Piece], n_there: int) -> tuple[np.ndarray, "pa.Table"]:
+        def chance(numbers: np.ndarray) -> np.ndarray:
+            # Another seed, or the choice would depend on which rows are held out to measure on.
+            return np.where(self._is_learnt(numbers), uniform_hash(numbers, seed + 2**62), 1.0)
+
+        limit = sufficient_limit(n, n_there)
+        return lowest_chances(self.table, self.feature_names, self.target, chance, limit, n, pieces)
+
+    def _read(self, chunk: "pa.Table") -> Rows:
+        """Rows of the files, all with labels, in the answer space."""
+        assert self.query_set is not None
+        codes = torch.from_numpy(self.labels.codes(chunk[self.target]))
+        return Rows(*self.query_set.answers(chunk.select(self.feature_names).to_pandas()), codes)
+
+    def pieces_to_learn_from(self) -> list[Piece]:
+        """Those with any row to learn from; others need not be read."""
+        return [piece for piece, n in zip(self.pieces, self._n_learnt, strict=True) if n]
+
+    def chunks(self, piece: Piece) -> "Iterator[tuple[int, pa.Table]]":
+        """The rows of a piece in chunks, each with the number of its first row."""
+        return self.table.read(piece, [*self.feature_names, self.target], [self.target], self.chunk_rows)
+
+    def rows_to_learn_from(self, first: int, chunk: "pa.Table") -> Rows | None:
+        """Those rows of a chunk that are learnt from, in the answer space; None if there are none."""
+        import pyarrow as pa
+
+        has_label = self.labels.codes(chunk[self.target]) >= 0
+        learnt = chunk.filter(pa.array(has_label & self._is_learnt(np.arange(first, first + len(chunk)))))
+        return self._read(learnt) if len(learnt) else None

@@ -1,0 +1,210 @@
+"""What a table in files holds, found in one look at all its rows: labels, and the values of columns."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pursuit.data.parquet.arrow_files import NUMERIC, UNASKABLE, ArrowTable, Piece
+from pursuit.data.parquet.choosing import is_present
+from pursuit.queries import MAX_CHOICES, Choice, ColumnQueries, NotAQuestion, Number, QuerySet
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_FRACTIONS = 20
+"""A target with more different fractions than this is a measurement, not a label."""
+MAX_CLASSES = 100_000
+
+
+@dataclass
+class TargetLabels:
+    """The labels of a table."""
+
+    classes: np.ndarray
+    values: "pa.Array"  # (C,) the classes as they stand in the files
+    counts: np.ndarray  # (C,) how many rows to learn from have each
+    n_labelled: int
+
+    def codes(self, column: "pa.ChunkedArray") -> np.ndarray:
+        """The class of every row, -1 where it has no label."""
+        import pyarrow.compute as pc
+
+        return pc.index_in(column, value_set=self.values).fill_null(-1).to_numpy().astype(np.int64)
+
+
+@dataclass
+class SeenValues:
+    """The values of a column, each once until they are more than `most`, and the range of numbers."""
+
+    most: int
+    values: dict[Any, None] = field(default_factory=dict)
+    low: float = np.inf
+    high: float = -np.inf
+
+    @property
+    def are_too_many(self) -> bool:
+        return len(self.values) > self.most
+
+    def add(self, values: Sequence[Any]) -> None:
+        for value in values:
+            if self.are_too_many:
+                return
+            if value is not None and value == value:  # not NaN
+                self.values[value] = None
+
+    def widen(self, low: float | None, high: float | None) -> None:
+        if low is not None and high is not None:  # as they are where all values are missing
+            self.low, self.high = min(self.low, low), max(self.high, high)
+
+
+def find_labels(
+    table: ArrowTable, target: str, learnt: Callable[[np.ndarray], np.ndarray]
+) -> tuple[TargetLabels, list[int], list[int]]:
+    """The labels, and how many labelled rows of every piece are `learnt` from and how many are held out."""
+    import pyarrow as pa
+
+    column_type = table.column_types[target]
+    if column_type in UNASKABLE:
+        raise ValueError(f"Column '{target}' holds {column_type}, which are not labels: name another target.")
+    found, used = Counter[Any](), Counter[Any]()
+    to_learn, held_out = [], []
+    for piece in table.pieces:
+        n_labelled = n_learnt = 0
+        for first, chunk in table.read(piece, [target], as_stored=[target]):
+            labels = chunk[target]
+            has_one = is_present(labels)
+            is_learnt = has_one & learnt(np.arange(first, first + len(labels)))
+            for counter, chosen in ((found, has_one), (used, is_learnt)):
+                counter.update(_value_counts(labels.filter(pa.array(chosen))))
+            if len(found) > MAX_CLASSES:
+                raise ValueError(f"Column '{target}' has more than {MAX_CLASSES:,} different labels: group them first.")
+            n_labelled, n_learnt = n_labelled + int(has_one.sum()), n_learnt + int(is_learnt.sum())
+        to_learn.append(n_learnt)
+        held_out.append(n_labelled - n_learnt)
+    if not found:
+        raise ValueError(f"Column '{target}' of {table.name} has no labels: all its values are missing.")
+    values, classes = _classes(list(found), target, table)
+    counts = np.array([used[value] for value in values])
+    arrow_type = pa.large_string() if column_type == "words" else None
+    return TargetLabels(classes, pa.array(values, arrow_type), counts, sum(found.values())), to_learn, held_out
+
+
+def find_values(table: ArrowTable, columns: Sequence[str], most: Mapping[str, int]) -> dict[str, SeenValues]:
+    """The values of columns, each until more than `most` are known and only the range matters.
+
+    Row groups whose numbers follow from the range that the file records are not read.
+    """
+    import pyarrow.compute as pc
+
+    seen = {name: SeenValues(most[name]) for name in columns}
+    for name in columns:  # one column at a time, as they lie in the files
+        is_numeric = table.column_types[name] in NUMERIC
+        for piece in table.pieces:
+            if seen[name].are_too_many and not is_numeric:
+                break
+            if is_numeric and _range_settles(seen[name], table, piece, name):
+                continue
+            for _, chunk in table.read(piece, [name]):
+                if is_numeric:
+                    bounds = pc.min_max(chunk[name]).as_py()
+                    seen[name].widen(bounds["min"], bounds["max"])
+                if not seen[name].are_too_many:
+                    seen[name].add(pc.unique(chunk[name]).to_pylist())
+    return seen
+
+
+def guess_queries(table: ArrowTable, columns: Sequence[str]) -> tuple[ColumnQueries, list[str]]:
+    """The query that every column is, as `ColumnQueries.from_data` guesses it, with choices collected over all rows;
+    and the columns left out because they are empty or the same in every row. Numbers are not scaled yet."""
+    table.refuse_unaskable(columns)
+    may_be_choices = {name for name in columns if table.column_types[name] == "words" or name in table.categorical}
+    seen = find_values(table, columns, {name: MAX_CHOICES if name in may_be_choices else 2 for name in columns})
+    varying = [name for name in columns if len(seen[name].values) > 1]
+    silent = [name for name in columns if name not in varying]
+    if not varying:
+        raise ValueError(f"{table.name} has no columns to ask for that are not the same in every row.")
+    try:
+        queries = ColumnQueries.from_data(_all_values(table, {name: seen[name] for name in varying}))
+    except NotAQuestion as error:
+        raise NotAQuestion(f"{error} (Texts were counted no further than that.)", error.columns) from None
+    return queries, silent
+
+
+def check_values(table: ArrowTable, queries: QuerySet) -> None:
+    """Raise ValueError for values that a query set cannot read, before training meets them."""
+    names = [query.name for query in queries.queries]
+    absent = [name for name in names if name not in table.column_types]
+    if absent:
+        raise ValueError(f"{table.name} lacks columns of the query_set: {', '.join(absent[:10])}.")
+    table.refuse_unaskable(names)
+    for query in queries.queries:
+        if isinstance(query, Number) and table.column_types[query.name] == "words":
+            raise ValueError(f"Column '{query.name}' holds words, but the query_set asks for a number: convert it.")
+    most = {query.name: len(query.values) if isinstance(query, Choice) else 2 for query in queries.queries}
+    queries.answers(_all_values(table, find_values(table, names, most)))
+
+
+def _all_values(table: ArrowTable, seen: Mapping[str, SeenValues]) -> pd.DataFrame:
+    """A small table of all values seen, with the ends of the range of numbers."""
+    columns = {}
+    for name, column in seen.items():
+        values = list(column.values)
+        if name in table.categorical and not column.are_too_many:
+            columns[name] = pd.Series(pd.Categorical(values, sorted(values)))
+        elif table.column_types[name] in NUMERIC:
+            ends = [end for end in (column.low, column.high) if column.low <= column.high]
+            columns[name] = pd.Series([*values, *ends], dtype=float)
+        else:
+            columns[name] = pd.Series(values, dtype=object)
+    return pd.DataFrame(columns)
+
+
+def labels_as_array(column: "pa.ChunkedArray") -> np.ndarray:
+    """The labels of some rows as a numpy array of whole numbers, yes/no or words."""
+    import pyarrow as pa
+
+    if pa.types.is_large_string(column.type):
+        return np.array(column.to_pylist(), dtype=str)
+    values = column.to_numpy()
+    if not pa.types.is_floating(column.type):
+        return values
+    return values.astype(np.int64) if (values % 1 == 0).all() else values.astype(str)
+
+
+def _range_settles(seen: SeenValues, table: ArrowTable, piece: Piece, name: str) -> bool:
+    """Whether the range that a file records for a row group says all there is to know about its numbers."""
+    bounds = table.bounds(piece, name)
+    if bounds is None:
+        return False
+    low, high = bounds
+    seen.widen(low, high)
+    seen.add([low, high])
+    may_hold_more = table.column_types[name] == "numbers" or high - low > 1
+    return seen.are_too_many or low == high or not may_hold_more
+
+
+def _value_counts(column: "pa.ChunkedArray") -> dict[Any, int]:
+    import pyarrow.compute as pc
+
+    return {pair["values"]: pair["counts"] for pair in pc.value_counts(column).to_pylist()}
+
+
+def _classes(values: list[Any], target: str, table: ArrowTable) -> tuple[list[Any], np.ndarray]:
+    """The labels as they stand in the files, and as classes, both in the order of classes."""
+    if table.column_types[target] != "numbers":
+        values = sorted(values)
+        return values, np.array(values, dtype=str if table.column_types[target] == "words" else None)
+    if all(value % 1 == 0 for value in values):
+        values = sorted(values)
+        return values, np.array(values, dtype=np.int64)
+    if len(values) > MAX_FRACTIONS:
+        raise ValueError(
+            f"Column '{target}' of {table.name} holds more than {MAX_FRACTIONS} different fractions, but a label is "
+            "one of a few classes: group the values first."
+        )
+    values = sorted(values, key=str)
+    return values, np.array([str(value) for value in values])

@@ -1,0 +1,162 @@
+"""A trained classifier as a folder: `model.json` says what it is and `model.safetensors` holds its tensors. Never a
+pickle, and no class is imported because a file names it: all are looked up in the registry."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import nn
+
+from pursuit.files import DamagedFile, write_whole
+from pursuit.inference.pursuer import Labels, Pursuer
+from pursuit.queries import QuerySet
+from pursuit.registry import UnknownName, find, from_config, name_of, to_config
+from pursuit.version import __version__
+
+FORMAT = 1
+DESCRIPTION, WEIGHTS = "model.json", "model.safetensors"
+LEARNED = ("n_features_in_", "has_initially_known_")
+"""What an estimator learned besides its pursuer, its classes and the names of columns."""
+
+
+class Saveable(Pursuer, Protocol):
+    """A pursuer that is a registered module and says how to build it: its tensors and this are all that is saved."""
+
+    def to_config(self) -> dict[str, Any]:
+        """How to build it, as JSON values."""
+
+    @classmethod
+    def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
+        """What `to_config` described, with tensors of the right shapes for those saved."""
+
+
+def save(folder: str | Path, classifier: Any, notes: dict[str, Any]) -> None:
+    """Write a fitted classifier into `folder`, with `notes` (JSON values) beside it; an older one there is replaced."""
+    folder = Path(folder)
+    model = classifier.model_
+    how_to_build = getattr(model, "to_config", None)
+    if not isinstance(model, nn.Module) or how_to_build is None:
+        raise ValueError(f"Only pursuers that are modules with a to_config can be saved, not {type(model).__name__}.")
+    if folder.is_file():
+        raise ValueError(f"{folder} is a file, but a model is saved as a folder: choose another name.")
+    # clone() separates tensors that a shared trunk has under two names
+    tensors = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
+    weights = safetensors.torch.save(tensors)
+    labels, names = np.asarray(classifier.classes_), getattr(classifier, "feature_names_in_", None)
+    description = {
+        "format": FORMAT,
+        "pursuit": __version__,
+        "estimator": {
+            "type": name_of(type(classifier)),
+            "parameters": {name: _parameter(value) for name, value in classifier.get_params(deep=False).items()},
+            "feature_names": None if names is None else names.tolist(),
+            **{name: getattr(classifier, name) for name in LEARNED},
+        },
+        "pursuer": {"type": name_of(type(model)), **how_to_build()},
+        "classes": {"dtype": labels.dtype.str, "labels": labels.tolist()},
+        "query_set": to_config(classifier.model_.query_set),
+        "weights_sha256": hashlib.sha256(weights).hexdigest(),
+        "notes": notes,
+    }
+    description["description_sha256"] = _checksum(description)
+    text = json.dumps(description, indent=1, ensure_ascii=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / WEIGHTS, weights)
+    write_whole(folder / DESCRIPTION, text.encode())
+
+
+def _parameter(value: Any) -> Any:
+    """A parameter as JSON; a random state that is not a number is a stream of numbers, and cannot be saved."""
+    return None if hasattr(value, "random_sample") else to_config(value)
+
+
+def load(folder: str | Path) -> Any:
+    """The classifier in `folder`; raises FileNotFoundError, DamagedFile or UnknownName with what is wrong."""
+    folder = Path(folder)
+    description = _read_description(folder)
+    try:
+        weights = (folder / WEIGHTS).read_bytes()
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"{folder} is not a complete model: {WEIGHTS} is missing. Copy the whole folder, or save the model again."
+        ) from None
+    if hashlib.sha256(weights).hexdigest() != description.get("weights_sha256"):
+        raise DamagedFile(
+            f"{folder / WEIGHTS} is damaged or belongs to another {DESCRIPTION}. Copy the whole folder again, or train "
+            "again."
+        )
+    try:
+        return _build(description, weights)
+    except UnknownName as error:
+        raise UnknownName(f"{folder} cannot be loaded. {error}") from None
+    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError, SafetensorError) as error:
+        raise DamagedFile(
+            f"{folder / DESCRIPTION} is damaged: {error}. Copy the whole folder again, or train again."
+        ) from None
+
+
+def _build(description: dict[str, Any], weights: bytes) -> Any:
+    query_set = from_config(description["query_set"])
+    classes = np.array(description["classes"]["labels"], dtype=np.dtype(description["classes"]["dtype"]))
+    pursuer = dict(description["pursuer"])
+    model = find("pursuer", pursuer.pop("type")).from_config(query_set, classes, pursuer)
+    model.load_state_dict(safetensors.torch.load(weights))
+    kept = description["estimator"]
+    parameters = {name: from_config(value) for name, value in kept["parameters"].items()}
+    classifier = find("estimator", kept["type"])(**parameters)
+    classifier.model_, classifier.classes_, classifier.notes_ = model.eval(), classes, description["notes"]
+    for name in LEARNED:
+        setattr(classifier, name, kept[name])
+    if kept["feature_names"] is not None:
+        classifier.feature_names_in_ = np.array(kept["feature_names"], dtype=object)
+    return classifier
+
+
+def _read_description(folder: Path) -> dict[str, Any]:
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"There is no model folder {folder}. Train one with: pursuit train TASK_OR_CSV --out {folder}"
+        )
+    try:
+        description = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"{folder} is not a model: {DESCRIPTION} is missing. Was its training interrupted? Go on with --resume."
+        ) from None
+    except (ValueError, OSError):
+        raise DamagedFile(
+            f"{folder / DESCRIPTION} is damaged: it is not JSON. Copy the whole folder again, or train again."
+        ) from None
+    version = description.get("format") if isinstance(description, dict) else None
+    if not isinstance(version, int):
+        raise DamagedFile(
+            f"{folder / DESCRIPTION} is damaged: it does not say its format. Copy the whole folder again, or train "
+            "again."
+        )
+    if version != FORMAT:
+        raise DamagedFile(
+            f"{folder} was written by another pursuit ({description.get('pursuit')}, format {version}; this one reads "
+            f"format {FORMAT}). Update with: pip install --upgrade pursuit"
+        )
+    if description.get("description_sha256") != _checksum(description):
+        raise DamagedFile(
+            f"{folder / DESCRIPTION} is damaged: its checksum does not match. Copy the whole folder again, or train "
+            "again."
+        )
+    return description
+
+
+def _checksum(description: dict[str, Any]) -> str:
+    """Of everything in the description except the checksum itself."""
+    rest = {key: value for key, value in description.items() if key != "description_sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def remove(folder: Path) -> None:
+    """Remove the model in `folder`, if there is one; other files stay."""
+    for name in (DESCRIPTION, WEIGHTS):
+        (folder / name).unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Experiments: runs of a recipe, comparisons of methods, the demonstration, and how their results are written down."""

@@ -1,0 +1,112 @@
+"""Compare methods: train and measure every method of a trial, and write down what came out after each of them.
+
+A results folder holds `results.json`, `table.md` and `curve.png`; in METHOD/seed-K are the model and its result, or
+`error.txt` if the method failed. The same trial goes on where it stopped.
+"""
+
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pursuit.estimators import Method
+from pursuit.experiments.beside import EXACT_IP
+from pursuit.experiments.results import Failure, MethodResults, Result, Results
+from pursuit.experiments.run import Measurement, MethodRun, Progress, Say, no_progress, say_nothing
+from pursuit.experiments.table import draw_curves, in_brief, markdown_table
+from pursuit.experiments.trial import Trial
+from pursuit.files import write_whole
+from pursuit.methods import METHODS
+
+ALL, EXACT = "all", "exact"
+
+
+def compare(
+    trial: Trial,
+    folder: str | Path,
+    progress: Progress = no_progress,
+    say: Say = say_nothing,
+    methods: Mapping[str, Method] = METHODS,
+    only_collect: bool = False,
+) -> Results:
+    """Train and measure every method of the trial that is not done yet, and write the results folder.
+
+    `progress` is given a title for every training, and `say` a line for every method as soon as it is measured. A
+    method that fails is noted with its error and tried again the next time; the others go on. `only_collect` trains
+    nothing: it collects what is measured already, perhaps by several processes with different methods.
+    """
+    folder, titles, described = Path(folder), _titles(trial, methods), trial.described()
+    runs = [
+        MethodRun(
+            run={**described, "method_parameters": _as_text(methods[name]) if name in methods else {}},
+            name=name,
+            title=titles[name],
+            method=methods.get(name),
+            load=trial.load,
+            seed=seed,
+            folder=folder / name / f"seed-{seed}",
+            device=trial.device,
+            measurement=Measurement(times_steps=True),
+        )
+        for seed in trial.seeds
+        for name in titles
+    ]
+    found: dict[tuple[str, int], Result | Failure] = {}
+    for run in runs:
+        if result := run.read():
+            found[run.name, run.seed] = result
+            say(f"{run.label}: already measured, {in_brief(result)}")
+    results = _write(folder, described, titles, found)
+    for run in runs:
+        if (run.name, run.seed) not in found and not only_collect:
+            outcome = found[run.name, run.seed] = _measure(run, progress)
+            say(f"{run.label}: {in_brief(outcome)}")
+            results = _write(folder, described, titles, found)
+    return results
+
+
+def _measure(run: MethodRun, progress: Progress) -> Result | Failure:
+    """The result, or the error if the method failed: whatever a method does, the others go on."""
+    run.load(run.seed)  # data that are missing are nobody's failure, and end the comparison
+    error_file = run.folder / "error.txt"
+    error_file.unlink(missing_ok=True)
+    try:
+        return run.measure(progress)
+    except Exception as error:
+        run.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(error_file, traceback.format_exc().encode())
+        return Failure(run.seed, f"{type(error).__name__}: {error}")
+
+
+def _titles(trial: Trial, methods: Mapping[str, Method]) -> dict[str, str]:
+    """The methods to compare by name, as figures and tables have them; raises ValueError for unknown ones."""
+    names, known = list(dict.fromkeys(trial.methods)), [*methods, EXACT]
+    wanted = known if names == [ALL] else names
+    if unknown := [name for name in wanted if name not in known]:
+        raise ValueError(f"'{unknown[0]}' is not a method: choose from {', '.join(known)}, or {ALL}.")
+    if EXACT in wanted and trial.load(trial.seeds[0]).exact is None:
+        if names != [ALL]:
+            raise ValueError(f"Exact Information Pursuit is not available for {trial.name}: leave {EXACT} out.")
+        wanted = [name for name in wanted if name != EXACT]
+    return {name: methods[name].title if name in methods else EXACT_IP for name in wanted}
+
+
+def _as_text(method: Method) -> dict[str, Any]:
+    return {key: str(value) for key, value in method.parameters.items()}
+
+
+def _write(
+    folder: Path,
+    described: dict[str, Any],
+    titles: Mapping[str, str],
+    found: Mapping[tuple[str, int], Result | Failure],
+) -> Results:
+    """Everything found so far, which is also written into the folder."""
+    by_method = {name: [one for (method, _), one in found.items() if method == name] for name in titles}
+    methods = {name: MethodResults.of(titles[name], seeds) for name, seeds in by_method.items() if seeds}
+    results = Results(described, methods)
+    if found:
+        results.write(folder / "results.json")
+        write_whole(folder / "table.md", markdown_table(results).encode())
+        draw_curves(results, folder / "curve.png")
+    return results

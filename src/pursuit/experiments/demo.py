@@ -1,0 +1,58 @@
+"""The demonstration: train on the embedded tasks, compare with random order, draw what came out."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pursuit.evaluation.figures import accuracy_curve
+from pursuit.experiments.beside import RANDOM_ORDER
+from pursuit.experiments.reproduce import Reproduction
+from pursuit.experiments.results import Result
+from pursuit.experiments.run import Measurement, Progress, Say, no_progress, say_nothing
+from pursuit.tasks import EMBEDDED, find_recipe
+
+RECIPE = "fast"
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What the demonstration found on one task."""
+
+    result: Result
+    folder: Path
+    """Holds the model."""
+    figures: tuple[Path, ...]
+
+    @property
+    def task(self) -> str:
+        return str(self.result.run["task"])
+
+    def to_dict(self) -> dict[str, Any]:
+        figures = [str(path) for path in self.figures]
+        return {"task": self.task, "model": str(self.folder), "figures": figures, **self.result.to_dict()}
+
+
+def run_demo(
+    folder: Path, seed: int = 0, progress: Progress = no_progress, say: Say = say_nothing
+) -> Iterator[DemoResult]:
+    """Train, measure and draw every embedded task, into `folder`/TASK."""
+    for name in EMBEDDED:
+        reproduction = Reproduction(name, RECIPE, find_recipe(name, RECIPE))
+        measurement = Measurement(beside=(RANDOM_ORDER,), n_chains=1)
+        run = reproduction.method_run(seed, folder / name, measurement)
+        result = run.read_or_measure(progress, say)
+        curve = run.folder / "curve.png"
+        _draw_curve(result, run.title, curve)
+        yield DemoResult(result, run.folder, (curve, run.folder / "chain-0.png"))
+
+
+def _draw_curve(result: Result, title: str, path: Path) -> None:
+    evaluation, beside = result.evaluation, result.beside[RANDOM_ORDER].accuracy_by_answered
+    assert beside is not None
+    accuracy_curve(
+        {title: evaluation, RANDOM_ORDER: beside},
+        path,
+        title=f"{result.run['task']}: accuracy on {result.n_test:,} {result.run['measured_on']}",
+        all_answers=evaluation.accuracy_all_answers,
+    )

@@ -1,0 +1,250 @@
+"""One run, shared by all experiments: a method is trained on a task with a seed, measured, and its result kept.
+
+The folder of a run gets the model, its training (log and checkpoints), figures of chains if they are wanted, and
+`result.json`. A run that stopped goes on where it was; one that is done is read.
+"""
+
+import copy
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from pursuit.data.rows import Rows, StreamedRows
+from pursuit.estimators import CannotResume, Method, PursuitClassifier
+from pursuit.evaluation.curves import Evaluation, evaluate
+from pursuit.evaluation.figures import draw_chain
+from pursuit.experiments.beside import measure_beside
+from pursuit.experiments.provenance import provenance
+from pursuit.experiments.results import Beside, Result, read_result
+from pursuit.inference.pursuer import Pursuer
+from pursuit.inference.rollout import pursue, template_state
+from pursuit.inference.stopping import Budget, StoppingRule
+from pursuit.methods.vip import VIPClassifier
+from pursuit.registry import find
+from pursuit.tasks.recipe import Recipe
+from pursuit.tasks.task import Task, TaskInfo, take_rows
+from pursuit.training import Report, TrainingRun
+
+TEST_ROWS, VALIDATION_ROWS = "test rows", "held-out training rows"
+"""What accuracy is measured on."""
+VALIDATION_SEED = 1_000_003
+"""Added to the seed of tasks that draw their rows, to choose settings on other rows than those of the results."""
+TIMED_ROWS, TIMED_SECONDS = 5, 5.0
+"""How many rows are timed step by step, and for about how long at most."""
+
+Progress = Callable[[str], AbstractContextManager[Callable[[Report], None]]]
+"""Takes the title of a training and gives what its reports are passed to."""
+Say = Callable[[str], None]
+"""Takes a line about how far an experiment is."""
+
+
+@contextmanager
+def no_progress(title: str) -> Iterator[Callable[[Report], None]]:
+    """Progress that nobody watches."""
+    yield lambda report: None
+
+
+def say_nothing(text: str) -> None:
+    """For experiments that nobody watches."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is measured of a trained method besides its curve and the task's stopping rule."""
+
+    max_queries: int | None = None
+    """Where the curve ends, instead of the task's own limit."""
+    trade_off: tuple[StoppingRule, ...] = ()
+    """Further stopping rules."""
+    beside: tuple[str, ...] = ()
+    """Titles of `pursuit.experiments.beside`."""
+    times_steps: bool = False
+    n_chains: int = 0
+    """How many chains of the first test rows are drawn."""
+
+
+@dataclass(frozen=True)
+class MethodRun:
+    """One method on one task with one seed."""
+
+    run: Mapping[str, Any]
+    """What tells it from other runs, as JSON values; `task` among them. The result of another run is not read."""
+    name: str
+    title: str
+    method: Method | None
+    """None is exact Information Pursuit, which needs no training."""
+    load: Callable[[int], Task]
+    """The task for a seed, whose settings the method gets."""
+    seed: int
+    folder: Path
+    device: str = "cpu"
+    measurement: Measurement = Measurement()
+
+    @property
+    def label(self) -> str:
+        return f"{self.run['task']}, {self.title}, seed {self.seed}"
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "result.json"
+
+    def read(self) -> Result | None:
+        """The result, if this run was measured before."""
+        result = read_result(self.path)
+        if result is None or (result.run, result.method, result.seed) != (self.run, self.name, self.seed):
+            return None
+        return result
+
+    def read_or_measure(self, progress: Progress, say: Say) -> Result:
+        if result := self.read():
+            say(f"{self.label}: already measured in {self.folder}.")
+            return result
+        return self.measure(progress, say)
+
+    def measure(self, progress: Progress = no_progress, say: Say = say_nothing) -> Result:
+        """Train the method, or go on where its training stopped, measure it, and write the result."""
+        task = self.load(self.seed)
+        self.path.unlink(missing_ok=True)  # a result of other settings says nothing about the model that comes
+        started = time.monotonic()
+        classifier, resumed = self._train(task, progress)
+        training_seconds = time.monotonic() - started if classifier else 0.0
+        if classifier:
+            say(f"{self.label}: trained in {training_seconds:.0f} s, measuring on {len(task.y_test):,} rows.")
+        started = time.monotonic()
+        pursuer, rows = _pursuer_and_rows(classifier, task)
+        evaluation = self._evaluate(pursuer, rows, task)
+        longest = len(evaluation.accuracy_by_answered) - 1
+        result = Result(
+            run=dict(self.run),
+            method=self.name,
+            seed=self.seed,
+            n_train=len(task.X_train),
+            n_test=len(rows),
+            training_seconds=round(training_seconds, 1),
+            evaluation=evaluation,
+            provenance=provenance(self.device),
+            notes=dict(task.notes),
+            resumed=resumed,
+            n_histories=_n_histories(classifier, task),
+            step_milliseconds=step_milliseconds(pursuer, rows, longest) if self.measurement.times_steps else None,
+            beside=self._beside(classifier, task, rows) if classifier else {},
+        )
+        result = replace(result, measuring_seconds=round(time.monotonic() - started, 1))
+        if classifier:
+            _draw_chains(classifier, task, self.folder, self.measurement.n_chains)
+        result.write(self.path)
+        return result
+
+    def _train(self, task: Task, progress: Progress) -> tuple[PursuitClassifier | None, bool]:
+        """A trained classifier, which is saved, and whether its training went on from before."""
+        if self.method is None:
+            return None, False
+        # A copy, because a training that fails on a GPU leaves its query set there.
+        query_set = copy.deepcopy(task.query_set)
+        settings = {**task.settings, "random_state": self.seed, "device": self.device}
+        classifier = self.method.estimator(query_set, **estimator_parameters(self.method, settings))
+        with progress(self.label) as on_report:
+            resumed = _fit(classifier, task, self.folder, on_report)
+        classifier.save(self.folder, {"task": {"name": task.name, **task.notes}})
+        return classifier, resumed
+
+    def _evaluate(self, pursuer: Pursuer, rows: Rows, task: Task) -> Evaluation:
+        """By the rule of the task, so that all methods are measured by the same."""
+        stop, limit = task.settings.get("stop"), task.settings.get("max_queries")
+        rule = VIPClassifier(stop=stop, max_queries=limit).stopping_rule()
+        longest = self.measurement.max_queries or limit
+        return evaluate(pursuer, rows, rule, longest, self.device, trade_off=self.measurement.trade_off)
+
+    def _beside(self, classifier: PursuitClassifier, task: Task, rows: Rows) -> dict[str, Beside]:
+        longest = self.measurement.max_queries or task.settings.get("max_queries")
+        found = {
+            title: measure_beside(title, classifier, task, rows, longest, self.device)
+            for title in self.measurement.beside
+        }
+        return {title: beside for title, beside in found.items() if beside is not None}
+
+
+def load_split(task: str, recipe: Recipe | None, seed: int, validation: bool) -> Task:
+    """The task of this name with the settings of a recipe. For `validation` its test rows are other ones: a part of the
+    training rows, or for rows that are drawn those of another seed."""
+    info: TaskInfo = find(TaskInfo.registry_kind, task)
+    loaded = info.load(seed)
+    if validation and isinstance(loaded.X_train, StreamedRows):
+        loaded = info.load(seed + VALIDATION_SEED)
+    elif validation:
+        loaded = loaded.validation_split()
+    return loaded if recipe is None else loaded.with_recipe(recipe)
+
+
+def estimator_parameters(method: Method, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the settings that the method's estimator has, and the method's own parameters."""
+    there = method.estimator._get_param_names()
+    return {name: value for name, value in settings.items() if name in there} | dict(method.parameters)
+
+
+def _fit(classifier: PursuitClassifier, task: Task, folder: Path, on_report: Callable[[Report], None]) -> bool:
+    """Train, going on where a run with the same settings stopped in this folder; whether there was one."""
+    run = TrainingRun(folder, resume=(folder / "run.json").exists(), on_report=on_report)
+    try:
+        classifier.fit(task.X_train, task.y_train, initially_known=task.initially_known_train, run=run)
+    except CannotResume:
+        run = replace(run, resume=False)
+        classifier.fit(task.X_train, task.y_train, initially_known=task.initially_known_train, run=run)
+    return run.resume
+
+
+def _pursuer_and_rows(classifier: PursuitClassifier | None, task: Task) -> tuple[Pursuer, Rows]:
+    """What is measured, and the test rows in its answer space; without a classifier this is exact IP."""
+    if classifier:
+        return classifier.model_, classifier.rows(task.X_test, task.y_test, initially_known=task.initially_known_test)
+    assert task.exact is not None
+    pursuer = task.exact()
+    codes = pd.Index(pursuer.classes).get_indexer(pd.Index(task.y_test))
+    known = None if task.initially_known_test is None else torch.from_numpy(task.initially_known_test)
+    return pursuer, Rows(*pursuer.query_set.answers(task.X_test), torch.from_numpy(codes.astype(np.int64)), known)
+
+
+def _n_histories(classifier: PursuitClassifier | None, task: Task) -> int | None:
+    stages = getattr(classifier, "stages", None)
+    return round(sum(stage.epochs for stage in stages) * len(task.X_train)) if stages else None
+
+
+def _draw_chains(classifier: PursuitClassifier, task: Task, folder: Path, n_chains: int) -> None:
+    """The chains of the first test rows, as chain-0.png, chain-1.png …"""
+    for i in range(min(n_chains, len(task.y_test))):
+        X = take_rows(task.X_test, slice(i, i + 1))
+        known = None if task.initially_known_test is None else task.initially_known_test[i : i + 1]
+        chain = classifier.explain(X, initially_known=known)[0]
+        picture = task.picture(i) if task.picture else None
+        title = f"{task.name}, true label: {task.y_test[i]}"
+        draw_chain(classifier.model_.query_set, X, chain, folder / f"chain-{i}.png", title, picture)
+
+
+def step_milliseconds(
+    pursuer: Pursuer, rows: Rows, longest: int, clock: Callable[[], float] = time.perf_counter
+) -> float | None:
+    """The median time of a step if one row is asked at a time on the CPU, as in a session; None if nothing is asked."""
+    spent = list(_step_seconds(pursuer, rows, longest, clock))
+    return 1000 * statistics.median(spent) if spent else None
+
+
+def _step_seconds(pursuer: Pursuer, rows: Rows, longest: int, clock: Callable[[], float]) -> Iterator[float]:
+    started, template = clock(), template_state(pursuer, rows.x)
+    for i in range(min(TIMED_ROWS, len(rows))):
+        row = rows.take(slice(i, i + 1))
+        began = clock()
+        for step in pursue(pursuer, row.x, row.available, Budget(longest), row.initially_known, template):
+            now = clock()
+            if step.goes_on.any():
+                yield now - began
+            if now - started > TIMED_SECONDS:
+                return
+            began = clock()

@@ -1,0 +1,1 @@
+"""Asking and believing: histories, pursuers, stopping rules, rollouts, chains and sessions."""

@@ -1,0 +1,208 @@
+"""Stopping rules: when enough was asked. They look at one step at a time and decide for each row by itself."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import MISSING, dataclass, fields
+from numbers import Integral
+from typing import Any, ClassVar, Self, get_type_hints
+
+import torch
+from torch import Tensor
+
+from pursuit.registry import known, register
+
+
+class StoppingRule(ABC):
+    """Decides, row by row, whether to stop before the next query.
+
+    What a rule must remember of a row from step to step is its `memory` (B, memory_size), so that rows can leave a
+    batch and take their memory along. A rule of your own is a frozen dataclass of numbers with `step`, and `@register`
+    above it; it is then written `keyword=number` (`keyword=numberxnumber` for two fields) like ours.
+    """
+
+    registry_kind: ClassVar[str] = "stopping rule"
+    keyword: ClassVar[str] = ""
+    """How texts name the rule; by default the name of the class in lower case."""
+    memory_size: int | Any = 0
+
+    def start(self, n_rows: int, device: torch.device | None = None) -> Tensor:
+        """The memory of rows that have seen nothing."""
+        return torch.zeros(n_rows, self.memory_size, device=device)
+
+    @abstractmethod
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_answered: Tensor) -> tuple[Tensor, Tensor]:
+        """Whether to stop (B,) and the new memory, from the belief now and the numbers of queries asked and answered.
+
+        Shapes: `log_posterior` (B, C), `n_asked` and `n_answered` (B,).
+        """
+
+    def __or__(self, other: "StoppingRule") -> "StoppingRule":
+        return self if other == self else AnyOf((self, other))
+
+    @classmethod
+    def keyword_of(cls) -> str:
+        return cls.keyword or cls.__name__.lower()
+
+    def __str__(self) -> str:
+        numbers = [getattr(self, field.name) for field in fields(self)]  # type: ignore[arg-type]
+        defaults = [field.default for field in fields(self)]  # type: ignore[arg-type]
+        while numbers and defaults.pop() == numbers[-1]:  # fields at their default need not be written
+            numbers.pop()
+        return self.keyword_of() + ("=" + "x".join(map(str, numbers)) if numbers else "")
+
+    @classmethod
+    def parse(cls, numbers: str) -> Self:
+        """The rule from what a text has behind its keyword, such as "0.001x3"; raises ValueError if it cannot be."""
+        hints, parts = get_type_hints(cls), numbers.split("x") if numbers else []
+        wanted = fields(cls)  # type: ignore[arg-type]
+        if len(parts) > len(wanted) or any(field.default is MISSING for field in wanted[len(parts) :]):
+            raise _Unreadable
+        try:
+            values = [hints[field.name](part) for field, part in zip(wanted, parts, strict=False)]
+        except ValueError:
+            raise _Unreadable from None
+        return cls(*values)
+
+
+class _Unreadable(ValueError):
+    """The text behind a keyword is not a list of the rule's numbers."""
+
+
+@register
+@dataclass(frozen=True)
+class Budget(StoppingRule):
+    """Stop once `n` queries were asked, answered or not."""
+
+    n: int
+
+    def __post_init__(self) -> None:
+        if not _is_whole(self.n) or self.n < 0:
+            raise ValueError(f"A budget is a whole number of queries, 0 or more, not {self.n}.")
+        object.__setattr__(self, "n", int(self.n))
+
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_answered: Tensor) -> tuple[Tensor, Tensor]:
+        return n_asked >= self.n, memory
+
+
+@register
+@dataclass(frozen=True)
+class Confidence(StoppingRule):
+    """Stop once the largest posterior reaches `level`: the paper's MAP criterion, with level = 1 - epsilon."""
+
+    level: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level <= 1:
+            raise ValueError(
+                f"A confidence level is above 0 and at most 1, as in confidence=0.95, but it was {self.level}."
+            )
+
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_answered: Tensor) -> tuple[Tensor, Tensor]:
+        return log_posterior.max(dim=1).values.exp() >= self.level, memory
+
+
+@register
+@dataclass(frozen=True)
+class Stability(StoppingRule):
+    """Stop once the entropy of the posterior (in nats) changed by at most `epsilon` with each of the last `n` answers.
+
+    A query that could not be answered changes nothing, and does not count as a sign of stability.
+    """
+
+    epsilon: float
+    n: int = 1
+    memory_size = 3  # the entropy before, how many answers it had, and for how many it has been stable
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.epsilon < math.inf:
+            raise ValueError(
+                f"Stability takes an entropy change of 0 or more, as in stability=0.001, not {self.epsilon}."
+            )
+        if not _is_whole(self.n) or self.n < 1:
+            raise ValueError(f"Stability must hold for a whole number of steps, 1 or more, not {self.n}.")
+        object.__setattr__(self, "n", int(self.n))
+
+    def start(self, n_rows: int, device: torch.device | None = None) -> Tensor:
+        # Nothing is stable before the first answer: the entropy before it counts as infinitely far away.
+        return torch.tensor([[torch.inf, -1, 0]], device=device).repeat(n_rows, 1)
+
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_answered: Tensor) -> tuple[Tensor, Tensor]:
+        now = entropy(log_posterior)
+        before, n_before, run = memory.unbind(dim=1)
+        stable = (before - now).abs() <= self.epsilon
+        run = torch.where(n_answered > n_before, torch.where(stable, run + 1, 0), run)
+        return run >= self.n, torch.stack([now, n_answered.to(now.dtype), run.to(now.dtype)], dim=1)
+
+
+@register
+@dataclass(frozen=True)
+class Never(StoppingRule):
+    """Never stop: everything is asked."""
+
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_answered: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.zeros_like(n_asked, dtype=torch.bool), memory
+
+
+@register
+@dataclass(frozen=True)
+class AnyOf(StoppingRule):
+    """Stop as soon as one of several rules says so; written `rule | rule`."""
+
+    rules: tuple[StoppingRule, ...]
+
+    def __post_init__(self) -> None:
+        if not self.rules:
+            raise ValueError("AnyOf needs at least one stopping rule.")
+
+    @property
+    def memory_size(self) -> int:  # type: ignore[override]
+        return sum(rule.memory_size for rule in self.rules)
+
+    def start(self, n_rows: int, device: torch.device | None = None) -> Tensor:
+        return torch.cat([rule.start(n_rows, device) for rule in self.rules], dim=1)
+
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_answered: Tensor) -> tuple[Tensor, Tensor]:
+        stops, memories = [], []
+        for rule, part in zip(self.rules, memory.split([rule.memory_size for rule in self.rules], dim=1), strict=True):
+            stop, part = rule.step(part, log_posterior, n_asked, n_answered)
+            stops.append(stop)
+            memories.append(part)
+        return torch.stack(stops).any(dim=0), torch.cat(memories, dim=1)
+
+    def __or__(self, other: StoppingRule) -> "StoppingRule":
+        return self if other in self.rules else AnyOf((*self.rules, other))
+
+    def __str__(self) -> str:
+        return ",".join(str(rule) for rule in self.rules)
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, Integral | float) and not isinstance(number, bool) and float(number).is_integer()
+
+
+def entropy(log_posterior: Tensor) -> Tensor:
+    """Entropy in nats of each row of log probabilities (B, C), where 0 log 0 is 0: (B,)."""
+    return torch.special.entr(log_posterior.exp()).sum(dim=1)
+
+
+def parse_stop(text: str) -> StoppingRule:
+    """Read a rule as written on the command line: `confidence=0.99`, `budget=20`, `stability=0.001x3`, or several
+    with commas."""
+    rules = tuple(_parse_one(part.strip()) for part in text.split(","))
+    return rules[0] if len(rules) == 1 else AnyOf(rules)
+
+
+def _parse_one(text: str) -> StoppingRule:
+    keyword, _, numbers = (part.strip() for part in text.partition("="))
+    rules = {rule.keyword_of(): rule for rule in known("stopping rule").values() if rule is not AnyOf}
+    try:
+        if keyword in rules:
+            return rules[keyword].parse(numbers)
+    except _Unreadable:
+        pass
+    own = [name for name, rule in rules.items() if rule.__module__ != __name__]
+    raise ValueError(
+        f"'{text}' is not a stopping rule. Write confidence=0.99, budget=20 or stability=0.001 (stability=0.001x3 for "
+        "three answers in a row), or several with commas to stop at the first."
+        + (f" Registered besides: {', '.join(own)}." if own else "")
+    )

@@ -1,0 +1,68 @@
+"""All answers: a black box that needs every answer before it predicts anything. It shows what asking only a few costs
+in accuracy."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from pursuit.data.rows import RowSource, RowStream
+from pursuit.estimators import NetworkClassifier, method
+from pursuit.inference.history import History
+from pursuit.inference.pursuer import Pursuer
+from pursuit.queries import QuerySet
+from pursuit.registry import register
+from pursuit.training.batch import Batch
+from pursuit.training.learner import ClassifierModel
+from pursuit.training.samplers import Sampler
+from pursuit.training.schedule import Stage
+
+
+@register
+@dataclass(frozen=True)
+class FullHistories:
+    """Every query was asked, and every available answer is known."""
+
+    registry_kind: ClassVar[str] = "histories"
+
+    @property
+    def max_queries(self) -> int | None:
+        return None
+
+    def sampler(self, stream: RowStream, batch_size: int, generator: torch.Generator) -> Sampler:
+        return _FullSampler(stream, batch_size, None, generator)
+
+
+class _FullSampler(Sampler):
+    def draw(self, pursuer: Pursuer) -> Batch:
+        rows = self.stream.take(self.rows_a_step)
+        return Batch.of(rows, History(rows.x, rows.available, torch.ones_like(rows.available)))
+
+
+@register
+class AllAnswers(ClassifierModel):
+    """Asks in the order of the query set. Its posterior is the prior until every query was asked, answered or not, and
+    then that of its classifier network."""
+
+    def scores(self, history: History) -> Tensor:
+        n_queries = history.asked.shape[1]
+        return -torch.arange(float(n_queries), device=history.asked.device).expand(history.asked.shape)
+
+    def log_posterior(self, history: History) -> Tensor:
+        with_answers = super().log_posterior(history)
+        return torch.where(history.asked.all(dim=1, keepdim=True), with_answers, self.log_prior)
+
+
+@method("all-answers", "all answers")
+@dataclass(kw_only=True, eq=False, repr=False)
+class AllAnswersClassifier(NetworkClassifier):
+    """A classifier network trained on all answers. With `max_queries` below the number of queries it never gets beyond
+    the prior."""
+
+    def build_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> AllAnswers:
+        return AllAnswers.build(query_set, self.classes_, self.network, **options)
+
+    def plan(self, stages: Sequence[Stage]) -> list[Stage]:
+        return [replace(stage, histories=FullHistories()) for stage in stages]

@@ -1,0 +1,241 @@
+"""A decision tree: it asks what the nodes on a row's path from the root test, and that path is the whole chain.
+
+scikit-learn grows the tree on all answers. Splits that save too few bits are pruned; by default cross-validation
+chooses how few. A query without an answer sends a row where missing answers went in training.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from sklearn.model_selection import KFold, ShuffleSplit, cross_val_score
+from sklearn.tree import DecisionTreeClassifier
+from torch import Tensor, nn
+
+from pursuit.data.rows import Rows, RowSource, rows_in_memory
+from pursuit.estimators import MethodClassifier, method
+from pursuit.exact import TINY
+from pursuit.inference.history import History
+from pursuit.inference.pursuer import Labels
+from pursuit.queries import QuerySet
+from pursuit.registry import register
+from pursuit.training import TrainingRun
+
+GROWING_ROWS = 200_000
+"""The most rows a tree is grown on where they are not in memory."""
+PRUNINGS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+"""Bits that a split must save to stay, of which cross-validation chooses."""
+FOLDED_ROWS, FOLDS = 10_000, 5
+"""Up to this many rows are cross-validated in folds; of more, a fifth is held out once."""
+
+
+@register
+@dataclass(frozen=True)
+class TreeSettings:
+    pruning: float | None = None
+    """How many bits of the training labels a split must save to stay. By default chosen by cross-validation."""
+
+    def __post_init__(self) -> None:
+        if self.pruning is not None and not self.pruning >= 0:
+            raise ValueError(f"pruning is the number of bits that a split must save, at least 0, not {self.pruning}.")
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """A tree as arrays, parents before their children; a leaf is its own child."""
+
+    left: np.ndarray  # (n,)
+    right: np.ndarray
+    missing: np.ndarray  # the child of rows without an answer
+    feature: np.ndarray
+    threshold: np.ndarray  # up to it a row goes left
+    n_rows: np.ndarray
+    posterior: np.ndarray  # (n, C)
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+    @property
+    def is_leaf(self) -> np.ndarray:
+        return self.left == np.arange(len(self))
+
+
+def grow(X: np.ndarray, y: np.ndarray, n_classes: int, pruning: float, seed: int) -> _Nodes:
+    """A tree without the splits that save fewer than `pruning` bits of the labels; NaN is a missing answer."""
+    fitted = _untrained(pruning, len(y), seed).fit(X, y)
+    tree, own = fitted.tree_, np.arange(fitted.tree_.node_count)
+    is_leaf = tree.children_left < 0
+    left, right = (np.where(is_leaf, own, child) for child in (tree.children_left, tree.children_right))
+    n_rows = tree.weighted_n_node_samples
+    counts = np.zeros((len(own), n_classes))
+    counts[:, fitted.classes_] = np.rint(tree.value[:, 0] * n_rows[:, None])
+    posterior = (counts + 1) / (n_rows[:, None] + n_classes)
+    for node in np.flatnonzero(~is_leaf):  # one row more, spread as in the parent
+        for child in (left[node], right[node]):
+            posterior[child] = (counts[child] + posterior[node]) / (n_rows[child] + 1)
+    missing = np.where(tree.missing_go_to_left, left, right)
+    feature = np.where(is_leaf, 0, tree.feature)
+    return _Nodes(left, right, missing, feature, tree.threshold, n_rows, posterior)
+
+
+def _untrained(pruning: float, n_rows: int, seed: int) -> DecisionTreeClassifier:
+    return DecisionTreeClassifier(criterion="entropy", ccp_alpha=pruning / n_rows, random_state=seed)
+
+
+def choose_pruning(X: np.ndarray, y: np.ndarray, seed: int) -> float:
+    """The pruning whose trees are most accurate on held-out rows; the strongest of equals."""
+    if len(y) <= FOLDED_ROWS:
+        folds, share = KFold(min(FOLDS, len(y)), shuffle=True, random_state=seed), 1 - 1 / FOLDS
+    else:
+        folds, share = ShuffleSplit(1, test_size=0.2, random_state=seed), 0.8
+    accuracies = [
+        cross_val_score(_untrained(bits, round(share * len(y)), seed), X, y, cv=folds).mean() for bits in PRUNINGS
+    ]
+    return max(zip(accuracies, PRUNINGS, strict=True))[1]
+
+
+@register
+class DecisionTree(nn.Module):
+    """Asks what the node that a row has come to tests, and nothing more at a leaf.
+
+    A node tests a feature and can go on once its unit is known: a column, or a pixel, which any patch on it shows.
+    """
+
+    registry_kind: ClassVar[str] = "pursuer"
+    branches: Tensor
+    missing: Tensor
+    feature: Tensor
+    threshold: Tensor
+    query: Tensor
+    log_posteriors: Tensor
+
+    def __init__(self, query_set: QuerySet, classes: Labels, n_nodes: int, depth: int, pruning: float):
+        super().__init__()
+        self.query_set, self.classes, self.n_nodes = query_set, classes, n_nodes
+        self.depth, self.pruning = depth, pruning
+        for name in ("missing", "feature", "query"):
+            self.register_buffer(name, torch.zeros(n_nodes, dtype=torch.long))
+        self.register_buffer("branches", torch.zeros(n_nodes, 2, dtype=torch.long))
+        self.register_buffer("threshold", torch.zeros(n_nodes, dtype=torch.double))
+        self.register_buffer("log_posteriors", torch.zeros(n_nodes, len(classes)))  # in every node
+
+    @classmethod
+    def of_nodes(cls, query_set: QuerySet, classes: Labels, nodes: _Nodes, pruning: float) -> Self:
+        depth = np.zeros(len(nodes), dtype=int)
+        for node in np.flatnonzero(~nodes.is_leaf):
+            depth[[nodes.left[node], nodes.right[node]]] = depth[node] + 1
+        tree = cls(query_set, classes, len(nodes), int(depth.max()), pruning)
+        tree.branches.copy_(torch.from_numpy(np.stack([nodes.left, nodes.right], axis=1)))
+        tree.missing.copy_(torch.from_numpy(nodes.missing))
+        tree.feature.copy_(torch.from_numpy(nodes.feature))
+        tree.threshold.copy_(torch.from_numpy(nodes.threshold))
+        tree.log_posteriors.copy_(torch.from_numpy(np.log(nodes.posterior.clip(min=TINY))))
+        unit = _unit_of_feature(query_set)[tree.feature]
+        tree.query.copy_(unit if query_set.has_own_units else _queries(query_set, nodes, unit.numpy()))
+        return tree
+
+    def walk(self, history: History) -> Tensor:
+        """The node (B,) that each row comes to by its known answers, and by queries that got no answer."""
+        x, units = history.x.flatten(1).float(), _unit_of_feature(self.query_set)[self.feature]
+        known, asked = (self.query_set.known_units(queries) for queries in (history.known, history.asked))
+        node = torch.zeros(len(history), dtype=torch.long, device=x.device)
+        for _ in range(self.depth):
+            feature, unit = self.feature[node][:, None], units[node][:, None]
+            is_right = x.gather(1, feature)[:, 0] > self.threshold[node]
+            child = self.branches[node].gather(1, is_right.long()[:, None])[:, 0]
+            further = torch.where(known.gather(1, unit)[:, 0], child, self.missing[node])
+            node = torch.where(asked.gather(1, unit)[:, 0], further, node)
+        return node
+
+    def scores(self, history: History) -> Tensor:
+        node = self.walk(history)
+        scores = torch.full(history.asked.shape, -torch.inf, device=node.device)
+        own_score = torch.where(self.branches[node, 0] == node, -torch.inf, 1.0)  # a leaf asks nothing
+        return scores.scatter_(1, self.query[node][:, None], own_score[:, None])
+
+    def log_posterior(self, history: History) -> Tensor:
+        return self.log_posteriors[self.walk(history)]
+
+    def to_config(self) -> dict[str, Any]:
+        return {"n_nodes": self.n_nodes, "depth": self.depth, "pruning": self.pruning}
+
+    @classmethod
+    def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
+        return cls(query_set, classes, **config)
+
+
+def _unit_of_feature(query_set: QuerySet) -> Tensor:
+    """(F,)"""
+    return query_set.need_units("A decision tree")[0]
+
+
+def _queries(query_set: QuerySet, nodes: _Nodes, unit: np.ndarray) -> Tensor:
+    """The query (n,) that each node asks to see its `unit` (n,).
+
+    Of those that show it, the one that also shows most of what the nodes below test, counted by the rows that come to
+    them; the most central patch of equals.
+    """
+    shown = query_set.known_units(torch.eye(len(query_set), dtype=torch.bool)).numpy()  # (Q, U)
+    inner = np.flatnonzero(~nodes.is_leaf)
+    wanted = np.zeros((len(nodes), query_set.n_units), dtype=np.float32)  # rows that will need to know each unit
+    for node in inner[::-1]:
+        wanted[node] = wanted[nodes.left[node]] + wanted[nodes.right[node]]
+        wanted[node, unit[node]] += nodes.n_rows[node]
+    seen = np.zeros(wanted.shape, dtype=bool)
+    query = np.zeros(len(nodes), dtype=np.int64)
+    for node in inner:
+        here = np.flatnonzero(shown[:, unit[node]])
+        further = shown[here] @ (wanted[node] * ~seen[node])
+        best = np.lexsort((_distances(query_set, here, int(nodes.feature[node])), -further))[0]
+        query[node] = here[best]
+        asks = not seen[node, unit[node]]
+        seen[[nodes.left[node], nodes.right[node]]] = seen[node] | (shown[here[best]] & asks)
+    return torch.from_numpy(query)
+
+
+def _distances(query_set: QuerySet, queries: np.ndarray, feature: int) -> np.ndarray:
+    """How far the centres of these patches are from the pixel of a feature, squared; zero if they are not patches."""
+    patches = query_set.patches
+    if patches is None:
+        return np.zeros(len(queries))
+    _, height, width = patches.image_shape
+    centres = np.array([patches.corner(int(query)) for query in queries]) + (patches.size - 1) / 2
+    return ((centres - np.divmod(feature % (height * width), width)) ** 2).sum(axis=1)
+
+
+def _table(query_set: QuerySet, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """The features (N, f) that some query shows, NaN where there is no answer, and their numbers (f,)."""
+    unit_of_feature = _unit_of_feature(query_set)
+    can_be_asked = query_set.known_units(torch.ones(1, len(query_set), dtype=torch.bool))[0]
+    features = can_be_asked[unit_of_feature].nonzero()[:, 0]
+    there = query_set.known_units(rows.available)[:, unit_of_feature[features]]
+    x = rows.x.flatten(1)[:, features].float()
+    return x.masked_fill_(~there, torch.nan).numpy(), features.numpy()
+
+
+@method("tree", "decision tree")
+@dataclass(kw_only=True, eq=False, repr=False)
+class TreeClassifier(MethodClassifier):
+    """A decision tree that asks its way down.
+
+    Parameters
+    ----------
+    query_set, stop, max_queries, random_state, device
+        As for every estimator (`PursuitClassifier`). At a leaf nothing more is asked, whatever the stopping rule.
+    settings : TreeSettings, optional
+        How the tree is pruned. By default as cross-validation chooses.
+    """
+
+    Settings = TreeSettings
+    settings: TreeSettings | None = None
+
+    def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> DecisionTree:
+        rows, n_classes = rows_in_memory(rows, GROWING_ROWS, seed), len(self.classes_)
+        self._warn_if_nothing_will_be_asked(rows.prior(n_classes))
+        X, features = _table(query_set, rows)
+        y, pruning = rows.y.numpy(), self.settings_for(query_set).pruning
+        pruning = choose_pruning(X, y, seed) if pruning is None else float(pruning)
+        nodes = grow(X, y, n_classes, pruning, seed)
+        nodes = replace(nodes, feature=features[nodes.feature])
+        return DecisionTree.of_nodes(query_set, self.classes_, nodes, pruning)

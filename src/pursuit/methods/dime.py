@@ -1,0 +1,199 @@
+"""DIME (Gadgil, Covert and Lee, ICLR 2024): a value network regresses the information of each query.
+
+The loss that an answer removes, -log f(Y | S) + log f(Y | {q, q(X)} u S), is on average the mutual information of q and
+the label given the history S, if the posterior f is right. After f was trained alone on random histories, both networks
+learn together:
+
+    v(S)_q = sigmoid(g(S)_q) H(f(S))       no answer has more information than is missing
+    min over g of  E (v(S)_q - loss removed by q)^2,     min over f of  E [-log f(Y | S)]
+
+with q the best in v / cost, or any with probability epsilon, which falls. The history goes on with q. Scores are
+estimates of the information in nats, per unit of cost.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pursuit.data.rows import RowSource
+from pursuit.estimators import MethodClassifier, NetworkClassifier, method
+from pursuit.inference.history import History
+from pursuit.inference.incremental import HistoryState, network_state
+from pursuit.inference.pursuer import Labels, choose
+from pursuit.inference.stopping import entropy
+from pursuit.methods.shared.pretrained import PretrainedModel, check_pretraining, pretrained_plan
+from pursuit.queries import QuerySet
+from pursuit.registry import register
+from pursuit.training.batch import Batch, Outcome
+from pursuit.training.schedule import Stage
+
+
+@register
+@dataclass(frozen=True)
+class DIMESettings:
+    """How DIME is trained, what its queries cost, and when it has enough."""
+
+    costs: tuple[float, ...] | None = None
+    """Of every query; by default those that the query set gives."""
+    penalty: float | None = None
+    """The nats per unit of cost that a query must promise to be asked at all; where none does, the chain ends."""
+    epsilon: tuple[float, float] = (0.2, 0.02)
+    """The probability of a random query, at the beginning and at the end."""
+    candidates: int = 4
+    """Queries of each history whose loss removed is regressed: the one asked, and others at random."""
+    pretraining: float = 0.15
+    """Share of all histories on which the classifier learns alone, before anything else."""
+
+    def __post_init__(self) -> None:
+        if self.costs is not None:
+            object.__setattr__(self, "costs", tuple(float(cost) for cost in self.costs))  # arrays are welcome
+            if not all(0 < cost < math.inf for cost in self.costs):
+                raise ValueError("costs are numbers above 0, one for each query.")
+        if not all(0 < epsilon <= 1 for epsilon in self.epsilon):
+            raise ValueError(f"epsilon is a probability above 0 and at most 1, at either end, not {self.epsilon}.")
+        if self.candidates < 1:
+            raise ValueError(f"candidates are at least 1, the query asked, not {self.candidates}.")
+        check_pretraining(self.pretraining)
+
+
+@register
+class DIME(PretrainedModel):
+    """A value network as querier, whose scores are information per unit of cost, and a classifier."""
+
+    Settings = DIMESettings
+    settings: DIMESettings
+    costs: Tensor
+
+    def __init__(
+        self,
+        query_set: QuerySet,
+        classes: Labels,
+        querier: nn.Module,
+        classifier: nn.Module,
+        prior: Tensor | None = None,
+        standardised: bool = False,
+        settings: DIMESettings | None = None,
+    ):
+        super().__init__(query_set, classes, querier, classifier, prior, standardised, settings)
+        given = self.settings.costs
+        costs = [query.cost for query in query_set.queries] if given is None else list(given)
+        if len(costs) != len(query_set) or min(costs) <= 0:
+            raise ValueError(
+                f"DIME needs a cost above 0 for each of the {len(query_set)} queries; there are {len(costs)}, and the "
+                f"least is {min(costs)}."
+            )
+        self.register_buffer("costs", torch.tensor(costs, dtype=torch.float), persistent=False)  # (Q,)
+
+    def forward_jointly(self, batch: Batch) -> Outcome:
+        """Squared error of the values and cross-entropy of the classifier, and the queries asked (B,)."""
+        encoded = self.network_input(batch.x, batch.known)
+        logits = self.classifier(encoded).float()
+        log_posterior = self.log_probabilities(logits.detach(), batch.known.any(dim=1))
+        values = self.values(self.querier(encoded), log_posterior)  # (B, Q)
+        # (B, K) each; the first is asked
+        queries, is_left = self._candidates(values.detach(), batch.asked, batch.exploration)
+        error = (values.gather(1, queries) - self._loss_removed(batch, log_posterior, queries)) ** 2 * is_left
+        # The classifier learns from the answer asked for now when the chain has come there.
+        loss = F.cross_entropy(logits, batch.y, label_smoothing=batch.label_smoothing)
+        return Outcome(loss + error.sum() / is_left.sum().clamp(min=1), queries[:, 0])
+
+    @torch.no_grad()
+    def _loss_removed(self, batch: Batch, log_posterior: Tensor, queries: Tensor) -> Tensor:
+        """How much lower than with `log_posterior` (B, C) the loss is with the answer to each of `queries` (B, K)."""
+        n_candidates = queries.shape[1]
+        answered = F.one_hot(queries, batch.known.shape[1]).bool() & batch.available[:, None]  # (B, K, Q)
+        after = (batch.known[:, None] | answered).flatten(0, 1)
+        logits = self.classifier(self.network_input(batch.x.repeat_interleave(n_candidates, dim=0), after)).float()
+        loss = F.cross_entropy(logits, batch.y.repeat_interleave(n_candidates), reduction="none").view_as(queries)
+        # A query without an answer changes nothing, whatever dropout makes of that.
+        removed = F.nll_loss(log_posterior, batch.y, reduction="none")[:, None] - loss
+        return removed * batch.available.gather(1, queries)
+
+    def _candidates(self, values: Tensor, asked: Tensor, epsilon: Tensor | float) -> tuple[Tensor, Tensor]:
+        """K queries of each row, first the one to ask, which is the best or a random one, then others at random; and
+        which of them were left to ask, because that may be fewer than K: (B, K) each."""
+        lots = torch.rand_like(values).masked_fill(asked, -1)
+        explores = torch.rand_like(values[:, 0]) < epsilon
+        query = torch.where(explores, lots.argmax(dim=1), choose(values / self.costs, asked))[:, None]
+        n_others = min(self.settings.candidates, values.shape[1]) - 1
+        lot, others = lots.scatter(1, query, -1).topk(n_others, dim=1)
+        return torch.cat([query, others], dim=1), torch.cat([~asked.gather(1, query), lot >= 0], dim=1)
+
+    def values(self, raw: Tensor, log_posterior: Tensor) -> Tensor:
+        """Estimates of the information of every query (B, Q) in nats, from the querier's output and the log posterior
+        (B, C)."""
+        return raw.float().sigmoid() * entropy(log_posterior.float())[:, None]
+
+    def worth(self, raw: Tensor, log_posterior: Tensor) -> Tensor:
+        """Nats per unit of cost (B, Q); minus infinity where they are below the penalty."""
+        worth, penalty = self.values(raw, log_posterior) / self.costs, self.settings.penalty
+        return worth if penalty is None else worth.masked_fill(worth < penalty, -torch.inf)
+
+    def scores(self, history: History) -> Tensor:
+        encoded = self.network_input(history.x, history.known)
+        log_posterior = self.log_probabilities(self.classifier(encoded), history.known.any(dim=1))
+        return self.worth(self.querier(encoded), log_posterior)
+
+    def history_state(self, history: History) -> HistoryState:
+        return _ValueState(self, network_state(self, history))
+
+
+class _ValueState(HistoryState):
+    """The state of both networks, and scores made of their outputs."""
+
+    def __init__(self, dime: DIME, networks: HistoryState):
+        self._dime, self._networks = dime, networks
+        self._log_posterior: Tensor | None = None
+
+    @property
+    def asked(self) -> Tensor:
+        return self._networks.asked
+
+    def log_posterior(self) -> Tensor:
+        if self._log_posterior is None:
+            self._log_posterior = self._networks.log_posterior()
+        return self._log_posterior
+
+    def scores(self) -> Tensor:
+        return self._dime.worth(self._networks.scores(), self.log_posterior())
+
+    def ask(self, query: Tensor, answered: Tensor) -> None:
+        self._networks.ask(query, answered)
+        self._log_posterior = None
+
+    def ask_one(self, query: int, answered: bool) -> None:
+        self._networks.ask_one(query, answered)
+        self._log_posterior = None
+
+    def restart(self, history: History) -> HistoryState:
+        other = self._networks.restart(history)
+        return other if isinstance(other, _ValueState) else _ValueState(self._dime, other)
+
+    def keep(self, rows: Tensor) -> None:
+        self._networks.keep(rows)
+        self._log_posterior = None if self._log_posterior is None else self._log_posterior[rows]
+
+
+@method("dime", "DIME")
+@dataclass(kw_only=True, eq=False, repr=False)
+class DIMEClassifier(MethodClassifier, NetworkClassifier):
+    """DIME: a value network that estimates the information of each query, and a classifier."""
+
+    Settings = DIMESettings
+    settings: DIMESettings | None = None
+    """Costs, the penalty that ends chains, and how it is trained."""
+    shared: bool = False
+    """Whether querier and classifier share a trunk."""
+
+    def build_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> DIME:
+        settings = self.settings_for(query_set)
+        return DIME.build(query_set, self.classes_, self.network, settings=settings, shared=self.shared, **options)
+
+    def plan(self, stages: Sequence[Stage]) -> list[Stage]:
+        settings: DIMESettings = self.settings_for(None)
+        return pretrained_plan(stages, settings.pretraining, self.max_queries, exploration=settings.epsilon)

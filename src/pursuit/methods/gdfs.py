@@ -1,0 +1,95 @@
+"""Greedy dynamic feature selection (GDFS; Covert et al., ICML 2023): the choice of a query is relaxed.
+
+The classifier f is first trained alone on random histories. Then the querier g learns with it, while the temperature
+tau falls:
+
+    min over f, g of   E_{X, S, G} [ -log f(Y | S u soft) ],   soft = softmax((g(S) + G) / tau)
+
+where G is Gumbel noise, so that soft is a Concrete sample: of every answer not known yet, the classifier sees the share
+that soft gives it. The history goes on with the whole answer to the query with the largest share.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pursuit.data.rows import RowSource
+from pursuit.estimators import MethodClassifier, NetworkClassifier, method
+from pursuit.inference.history import History
+from pursuit.inference.incremental import HistoryState, network_state
+from pursuit.inference.pursuer import choose
+from pursuit.methods.shared.pretrained import PretrainedModel, check_pretraining, pretrained_plan
+from pursuit.queries import QuerySet
+from pursuit.registry import register
+from pursuit.training.batch import Batch, Outcome
+from pursuit.training.schedule import Stage
+from pursuit.vip import ASKED
+
+LEAST_NOISE = 1e-20
+"""Under the logarithm of Gumbel noise, which must stay finite."""
+
+
+@register
+@dataclass(frozen=True)
+class GDFSSettings:
+    """How GDFS is trained."""
+
+    temperature: tuple[float, float] = (2.0, 0.1)
+    """Of the Concrete samples, at the beginning and at the end. Published runs train at five temperatures one after the
+    other; with one budget for all, a steady fall under one schedule of the learning rate asks better."""
+    pretraining: float = 0.15
+    """Share of all histories on which the classifier learns alone, before anything else."""
+
+    def __post_init__(self) -> None:
+        if min(self.temperature) <= 0:
+            raise ValueError(f"temperature is above 0 throughout, not {self.temperature}.")
+        check_pretraining(self.pretraining)
+
+
+@register
+class GDFS(PretrainedModel):
+    """A querier that learns by Concrete samples of its choice, and a classifier that learns with it."""
+
+    Settings = GDFSSettings
+    settings: GDFSSettings
+
+    def forward_jointly(self, batch: Batch) -> Outcome:
+        """Cross-entropy with a Concrete sample of the next query revealed, and the query it reveals most of (B,)."""
+        known = batch.known.to(batch.x.dtype)
+        scores = self.querier(self.network_input(batch.x, known)).float()
+        noisy = scores - torch.empty_like(scores).exponential_().clamp(min=LEAST_NOISE).log()
+        soft = (noisy.masked_fill(batch.asked, ASKED) / batch.tau).softmax(dim=1) * ~batch.asked  # (B, Q)
+        logits = self.classifier(self.partial_input(batch.x, known, soft * batch.available)).float()
+        loss = F.cross_entropy(logits, batch.y, label_smoothing=batch.label_smoothing)
+        return Outcome(loss, choose(noisy.detach(), batch.asked))
+
+    def partial_input(self, x: Tensor, known: Tensor, shares: Tensor) -> Tensor:
+        """Network input for answers `x`: all of what is `known`, and `shares` of the others, (B, Q) each."""
+        return self.query_set.encode_partly(self.standardise_features(x, slice(None)), known, shares)
+
+    def history_state(self, history: History) -> HistoryState:
+        return network_state(self, history)
+
+
+@method("gdfs", "GDFS")
+@dataclass(kw_only=True, eq=False, repr=False)
+class GDFSClassifier(MethodClassifier, NetworkClassifier):
+    """Greedy dynamic feature selection: the networks of V-IP, whose querier learns by Concrete samples."""
+
+    Settings = GDFSSettings
+    settings: GDFSSettings | None = None
+    """The temperature, and how long the classifier learns alone."""
+    shared: bool = False
+    """Whether querier and classifier share a trunk."""
+
+    def build_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> GDFS:
+        settings = self.settings_for(query_set)
+        return GDFS.build(query_set, self.classes_, self.network, settings=settings, shared=self.shared, **options)
+
+    def plan(self, stages: Sequence[Stage]) -> list[Stage]:
+        settings: GDFSSettings = self.settings_for(None)
+        return pretrained_plan(stages, settings.pretraining, self.max_queries, tau=settings.temperature)

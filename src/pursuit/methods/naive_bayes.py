@@ -1,0 +1,305 @@
+"""Naive Bayes: Information Pursuit in closed form, with probabilities counted from rows.
+
+Answers are made of units, taken to be independent given the label: a column is a unit of its own, while a patch shows
+one for every pixel, and a pixel that was seen before tells nothing new. A unit has one of a list of values; numbers are
+put into intervals.
+
+    P(y | S) ~ P(y) prod over known units of P(value | y),      I(q; Y | S) = H(q | S) - H(q | Y, S)
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pursuit.data.rows import Rows, RowSource, rows_in_memory
+from pursuit.estimators import MethodClassifier, method
+from pursuit.inference.history import History
+from pursuit.inference.incremental import HistoryState
+from pursuit.inference.pursuer import Labels
+from pursuit.queries import QuerySet
+from pursuit.registry import from_config, register, to_config
+from pursuit.training import TrainingRun
+
+COUNTED_ROWS = 500_000
+"""The most rows that are counted where they are not in memory."""
+MOST_OUTCOMES = 512
+"""The most answers to one query that are summed over: 3x3 pixels of two values, or 2x2 of four."""
+CHUNK_BYTES = 2**28
+"""About how much memory the probabilities of outcomes may take at a time."""
+WHO = "Naive Bayes"
+
+
+@register
+@dataclass(frozen=True)
+class NaiveBayesSettings:
+    smoothing: float = 1.0
+    """Added to the count of every answer under every label."""
+    n_bins: int = 8
+    """How many intervals numbers are put into: columns with equally many rows in each; shades of pixels of equal width,
+    and fewer of them where the answers to a patch would be too many to sum over."""
+
+    def __post_init__(self) -> None:
+        if not self.smoothing > 0:
+            raise ValueError(f"smoothing is added to counts so that none is zero: above 0, not {self.smoothing}.")
+        if self.n_bins < 2:
+            raise ValueError(f"n_bins is a number of intervals, at least 2, not {self.n_bins}.")
+
+
+@register
+class NaiveBayesIP(nn.Module):
+    """Asks the query with the most information about the label, if units are independent given the label.
+
+    Unit u has `n_values[u]` values, V in all.
+    """
+
+    registry_kind: ClassVar[str] = "pursuer"
+    log_prior: Tensor
+    log_likelihood: Tensor
+    above: Tensor
+    up_to: Tensor
+    unit_of_value: Tensor
+    feature_of_value: Tensor
+    units_of_query: Tensor
+    values_of_unit: Tensor
+
+    def __init__(
+        self, query_set: QuerySet, classes: Labels, n_values: list[int], settings: NaiveBayesSettings | None = None
+    ):
+        super().__init__()
+        self.query_set, self.classes, self.n_values = query_set, classes, n_values
+        self.settings = settings or NaiveBayesSettings()
+        features = query_set.features_of_units(WHO)
+        n = torch.tensor(n_values)
+        first = n.cumsum(dim=0) - n
+        further = torch.arange(int(n.max()))
+        # A choice has a feature for every value, and anything else a feature for all of them.
+        feature_of_value = [
+            own[i] if len(own) > 1 else own[0] for own, k in zip(features, n_values, strict=True) for i in range(k)
+        ]
+        constants = {
+            "unit_of_value": torch.arange(len(n)).repeat_interleave(n),  # (V,)
+            "feature_of_value": torch.tensor(feature_of_value),  # (V,)
+            "units_of_query": query_set.need_units(WHO)[1].clone(),  # (Q, S)
+            "values_of_unit": torch.where(further < n[:, None], first[:, None] + further, -1),  # (U, K), -1 beyond
+        }
+        for name, tensor in constants.items():
+            self.register_buffer(name, tensor, persistent=False)
+        # A value holds where its feature is above the one and up to the other: (V,) each
+        self.register_buffer("above", torch.zeros(len(feature_of_value)))
+        self.register_buffer("up_to", torch.zeros(len(feature_of_value)))
+        self.register_buffer("log_prior", torch.zeros(len(classes), dtype=torch.double))
+        likelihood = torch.zeros(len(feature_of_value), len(classes), dtype=torch.double)
+        self.register_buffer("log_likelihood", likelihood)  # (V, C)
+
+    @classmethod
+    def count(
+        cls, query_set: QuerySet, classes: Labels, rows: Rows, settings: NaiveBayesSettings | None = None
+    ) -> Self:
+        """From frequencies in rows."""
+        settings = settings or NaiveBayesSettings()
+        intervals = _intervals(query_set, rows, settings.n_bins)
+        model = cls(query_set, classes, [len(own.above) for own in intervals], settings)
+        model.above.copy_(torch.tensor([edge for own in intervals for edge in own.above]))
+        model.up_to.copy_(torch.tensor([edge for own in intervals for edge in own.up_to]))
+        counts = torch.zeros_like(model.log_likelihood)
+        at_once = max(1, CHUNK_BYTES // (16 * len(counts)))
+        for start in range(0, len(rows), at_once):
+            part = rows.take(slice(start, start + at_once))
+            members = F.one_hot(part.y, len(classes)).double()
+            counts += model.holds(part.x, query_set.known_units(part.available)).T @ members
+        counts += settings.smoothing
+        model.log_likelihood.copy_((counts / model._by_unit(counts.T).T[model.unit_of_value]).log())
+        model.log_prior.copy_(rows.prior(len(classes)).log())
+        return model
+
+    def holds(self, x: Tensor, seen: Tensor) -> Tensor:
+        """1 for every value that a unit which is `seen` (B, U) has in `x`: (B, V), as double."""
+        features = x.flatten(1)[:, self.feature_of_value]
+        return ((features > self.above) & (features <= self.up_to) & seen[:, self.unit_of_value]).double()
+
+    def evidence(self, history: History) -> Tensor:
+        """The log probability of every label together with what is known: (B, C)."""
+        return self.holds(history.x, self.query_set.known_units(history.known)) @ self.log_likelihood + self.log_prior
+
+    def log_posterior(self, history: History) -> Tensor:
+        return self.evidence(history).log_softmax(dim=1)
+
+    def scores(self, history: History) -> Tensor:
+        return self.information(self.log_posterior(history), self.query_set.known_units(history.known))
+
+    def _by_unit(self, values: Tensor) -> Tensor:
+        """Sum (B, V) over the values of each unit: (B, U)."""
+        total = torch.zeros(len(values), len(self.n_values), dtype=values.dtype, device=values.device)
+        return total.index_add(1, self.unit_of_value, values)
+
+    def information(self, log_posterior: Tensor, seen: Tensor, outcomes: Tensor | None = None) -> Tensor:
+        """The mutual information of the label and what each query shows (B, Q), in nats, at a log posterior (B, C).
+
+        `seen` (B, U) are the units that are known; `outcomes()`, if given, need not be computed again.
+        """
+        posterior, likelihood = log_posterior.exp(), self.log_likelihood.exp().T
+        noise = posterior @ self._by_unit(torch.special.entr(likelihood))  # (B, U): entropy if the label were known
+        noise = (noise * ~seen)[:, self.units_of_query].sum(dim=2)
+        if not self._shows_several:
+            entropy = self._by_unit(torch.special.entr(posterior @ likelihood)) * ~seen
+            return entropy[:, self.units_of_query[:, 0]] - noise
+        outcomes = self.outcomes() if outcomes is None else outcomes
+        at_once = max(1, CHUNK_BYTES // (8 * outcomes.shape[1]))
+        parts = zip(posterior.split(at_once), seen[:, self.units_of_query].split(at_once), strict=True)
+        return torch.cat([self._entropy(one @ outcomes, there) for one, there in parts]) - noise
+
+    @property
+    def _shows_several(self) -> bool:
+        """Whether queries show several units each."""
+        return self.units_of_query.shape[1] > 1
+
+    def outcomes(self) -> Tensor:
+        """P(answer | label) of all answers to all queries, (C, Q * K**S): S units of up to K values, the first
+        slowest."""
+        likelihood = self.log_likelihood.exp().T[:, self.values_of_unit]  # (C, U, K)
+        likelihood = (likelihood * (self.values_of_unit >= 0))[:, self.units_of_query]  # (C, Q, S, K)
+        joint = torch.ones_like(likelihood[:, :, 0, :1])
+        for i in range(likelihood.shape[2]):
+            joint = (joint[..., None] * likelihood[:, :, i, None]).flatten(2)
+        return joint.flatten(1)
+
+    def _entropy(self, answer: Tensor, seen: Tensor) -> Tensor:
+        """The entropy (B, Q) of what queries show besides units already `seen` (B, Q, S), from P(answer | history)
+        (B, Q * K**S), which is overwritten."""
+        n_rows, n_queries, n_units = seen.shape
+        n_values, answer = self.values_of_unit.shape[1], answer.view(n_rows, n_queries, -1)
+        for i in range(n_units):
+            values = answer.view(n_rows, n_queries, n_values**i, n_values, -1)
+            # What is seen is summed out: given the label, units are independent.
+            is_seen = seen[:, :, i, None, None].double()
+            values[:, :, :, 0] += is_seen * values[:, :, :, 1:].sum(dim=3)
+            values[:, :, :, 1:] *= 1 - is_seen[..., None]
+        return torch.special.entr(answer).sum(dim=2)
+
+    def history_state(self, history: History) -> HistoryState:
+        return _EvidenceState(self, history, self.outcomes() if self._shows_several else None)
+
+    def to_config(self) -> dict[str, Any]:
+        return {"n_values": self.n_values, "settings": to_config(self.settings)}
+
+    @classmethod
+    def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
+        return cls(query_set, classes, config["n_values"], from_config(config["settings"]))
+
+
+class _EvidenceState(HistoryState):
+    """Each unit that is seen for the first time adds its own evidence."""
+
+    def __init__(self, model: NaiveBayesIP, history: History, outcomes: Tensor | None):
+        self._model, self._x, self._outcomes = model, history.x.flatten(1), outcomes
+        self._rows = torch.arange(len(history), device=history.x.device)
+        self._asked = history.asked.clone()  # (B, Q)
+        self._seen = model.query_set.known_units(history.known).clone()  # (B, U)
+        self._evidence = model.evidence(history)  # (B, C)
+
+    @property
+    def asked(self) -> Tensor:
+        return self._asked
+
+    def log_posterior(self) -> Tensor:
+        return self._evidence.log_softmax(dim=1)
+
+    def scores(self) -> Tensor:
+        return self._model.information(self.log_posterior(), self._seen, self._outcomes)
+
+    def ask(self, query: Tensor, answered: Tensor) -> None:
+        self._asked.scatter_(1, query[:, None], True)
+        units = self._model.units_of_query[query]  # (B, S)
+        values = self._model.values_of_unit[units].flatten(1)  # (B, S * K)
+        there, values = values >= 0, values.clamp(min=0)
+        features = self._x[self._rows[:, None], self._model.feature_of_value[values]]
+        holds = (features > self._model.above[values]) & (features <= self._model.up_to[values])
+        is_new = answered[:, None] & ~self._seen.gather(1, self._model.unit_of_value[values])
+        weights = (holds & there & is_new).double()
+        self._evidence += F.embedding_bag(values, self._model.log_likelihood, per_sample_weights=weights, mode="sum")
+        self._seen.scatter_(1, units, self._seen.gather(1, units) | answered[:, None])
+
+    def restart(self, history: History) -> HistoryState:
+        return _EvidenceState(self._model, history, self._outcomes)
+
+    def keep(self, rows: Tensor) -> None:
+        self._rows, self._asked, self._seen = self._rows[rows], self._asked[rows], self._seen[rows]
+        self._evidence = self._evidence[rows]
+
+
+class _Intervals(NamedTuple):
+    """Above what and up to what the feature of each value of a unit lies."""
+
+    above: list[float]
+    up_to: list[float]
+
+
+def _intervals(query_set: QuerySet, rows: Rows, n_bins: int) -> list[_Intervals]:
+    """Those of every unit."""
+    features, (_, units_of_query, types) = query_set.features_of_units(WHO), query_set.need_units(WHO)
+    n_choices = max((len(own) for own in features if types[own[0]] == "choice"), default=2)
+    n_bins = _n_bins(n_bins, max(n_choices, 2), units_of_query.shape[1])
+    there = query_set.known_units(rows.available) if "number" in types else torch.empty(0)  # (N, U)
+    intervals = []
+    for unit, own in enumerate(features):
+        match types[own[0]]:
+            case "choice":  # each has a feature of its own, of 0 or 1
+                intervals.append(_Intervals([0.0] * len(own), [np.inf] * len(own)))
+            case "yes_no":
+                intervals.append(_between(np.zeros(1)))
+            case "share":
+                intervals.append(_between(np.linspace(-1, 1, n_bins + 1)[1:-1]))
+            case "number":
+                answers = rows.x.flatten(1)[there[:, unit], own[0]].float().numpy()
+                intervals.append(_between(_quantiles(answers, n_bins)))
+    return intervals
+
+
+def _n_bins(n_bins: int, n_choices: int, n_units: int) -> int:
+    """How many intervals there may be, so that all answers to a query of `n_units` can be summed over."""
+    if n_units == 1:
+        return n_bins
+    if n_choices**n_units > MOST_OUTCOMES:
+        raise ValueError(
+            f"A query that shows {n_units} units of {n_choices} or more values has more than {MOST_OUTCOMES} answers, "
+            "too many to sum over: use queries that show less, such as patches of up to 3x3 pixels in one channel."
+        )
+    return max(n for n in range(2, n_bins + 1) if n**n_units <= MOST_OUTCOMES)
+
+
+def _quantiles(answers: np.ndarray, n_bins: int) -> np.ndarray:
+    """What divides the answers into `n_bins` intervals with equally many each, or fewer where many are equal."""
+    if not len(answers):
+        return np.empty(0)
+    edges = np.quantile(answers, np.arange(1, n_bins) / n_bins, method="lower")
+    return np.unique(edges[edges < answers.max()])
+
+
+def _between(edges: np.ndarray) -> _Intervals:
+    return _Intervals([-np.inf, *edges.tolist()], [*edges.tolist(), np.inf])
+
+
+@method("naive-bayes", "naive-Bayes IP")
+@dataclass(kw_only=True, eq=False, repr=False)
+class NaiveBayesIPClassifier(MethodClassifier):
+    """Information Pursuit as if answers were independent given the label.
+
+    Parameters
+    ----------
+    query_set, stop, max_queries, random_state, device
+        As for every estimator (`PursuitClassifier`). Of rows in memory all are counted, and nothing is random.
+    settings : NaiveBayesSettings, optional
+        How answers are counted.
+    """
+
+    Settings = NaiveBayesSettings
+    settings: NaiveBayesSettings | None = None
+
+    def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> NaiveBayesIP:
+        counted = rows_in_memory(rows, COUNTED_ROWS, seed)
+        self._warn_if_nothing_will_be_asked(counted.prior(len(self.classes_)))
+        return NaiveBayesIP.count(query_set, self.classes_, counted, self.settings_for(query_set))

@@ -1,0 +1,317 @@
+"""The partial VAE: Information Pursuit by an autoencoder of whatever is known.
+
+An encoder gives a normal distribution q(z | S) of a latent variable for any answers S, and q(z | S, y) where the label
+y is known too; a decoder gives the answers and the label, independent given z. Both are trained on the bound
+
+    E_{X, S} [ E_{z ~ q(z | S)} [ -log p(answers in S | z) - weight log p(y | z) ] + KL(q(z | S) || N(0, 1)) ]
+
+with y given to the encoder every other time. By imagined answers a to query i, the next query is the one that tells
+most, under the model, about the label, or about what in the latent variable has to do with it:
+
+    "label"   I(a_i; y | S)
+    "eddi"    E_a KL(q(z | S, a) || q(z | S)) - E_{a, y} KL(q(z | S, a, y) || q(z | S, y))
+
+The second is the reward of EDDI (Ma et al., ICML 2019), whose model it is; with the first, tables are asked as by BSODA
+(He et al., AAAI 2022) and images as by probabilistic hard attention (Rangrej and Clark, BMVC 2021).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.special import entr
+
+from pursuit.data.rows import RowSource
+from pursuit.estimators import MethodClassifier, NetworkClassifier, method
+from pursuit.inference.history import History
+from pursuit.inference.pursuer import Labels, choose
+from pursuit.methods.shared.answer_likelihood import AnswerLikelihood
+from pursuit.methods.shared.imagined_answers import (
+    ImaginedAnswers,
+    Samples,
+    can_be_listed,
+    drawn_answers,
+    listed_answers,
+    mixture_information,
+)
+from pursuit.methods.shared.memory import n_at_once
+from pursuit.networks import NetworkSettings, default_network
+from pursuit.networks.dense import dense_layers
+from pursuit.queries import QuerySet
+from pursuit.registry import from_config, register, to_config
+from pursuit.training import Batch, CarriedHistories, ClassifierModel, Outcome, RandomHistories, Stage
+
+LARGEST = 8.0
+"""Log variances lie between this and its negative."""
+LEAST_LABEL_WEIGHT = 16.0
+"""Where answers are few: with less, the model gains nothing by letting the latent variable tell the label."""
+
+
+@register
+@dataclass(frozen=True)
+class PartialVAESettings:
+    """The sizes of the autoencoder, and by what it asks."""
+
+    latent: int = 16
+    width: int = 128
+    """Of what the network reads from the answers, and of the hidden layers around the latent variable."""
+    label_weight: float | None = None
+    """How many times as much the label weighs in training as an answer. By default half as much as all answers
+    together, and at least `LEAST_LABEL_WEIGHT`."""
+    reward: Literal["eddi", "label"] = "eddi"
+    samples: int = 8
+    """How many samples of the latent variable stand for its distribution: an even number, since they come in opposite
+    pairs."""
+    candidates: int | None = 16
+    """How many queries are looked at closely: those whose answers, unit by unit, have most to do with the label in the
+    samples. None: all."""
+    labels: int = 16
+    """With reward "eddi", the most labels that are looked at; where there are more, these stand for all."""
+
+    def __post_init__(self) -> None:
+        if self.reward not in ("label", "eddi"):
+            raise ValueError(f"reward is 'label' or 'eddi', not {self.reward!r}.")
+        if self.samples < 2 or self.samples % 2:
+            raise ValueError(f"samples come in pairs: their number is even and at least 2, not {self.samples}.")
+        if min(self.latent, self.width, self.labels, 1 if self.candidates is None else self.candidates) < 1:
+            raise ValueError(f"latent, width, labels and candidates are at least 1, in {self}.")
+        if self.label_weight is not None and not self.label_weight > 0:
+            raise ValueError(f"label_weight is above 0, not {self.label_weight}: without it no label is learnt.")
+
+
+class Gaussian(NamedTuple):
+    """Independent normal variables, the last dimension of both."""
+
+    mean: Tensor
+    log_variance: Tensor
+
+    def at(self, index: Any) -> "Gaussian":
+        return Gaussian(self.mean[index], self.log_variance[index])
+
+    def sample(self, noise: Tensor) -> Tensor:
+        return self.mean + (0.5 * self.log_variance).exp() * noise
+
+    def divergence(self, other: "Gaussian") -> Tensor:
+        """KL from this to the other."""
+        wider = self.log_variance - other.log_variance
+        apart = (self.mean - other.mean) ** 2 * (-other.log_variance).exp()
+        return 0.5 * (wider.exp() + apart - 1 - wider).sum(dim=-1)
+
+
+@register
+class PartialVAE(ClassifierModel):
+    """An autoencoder of answers and label, and the pursuit of information by it.
+
+    Its `classifier` reads the answers; its reading and the label, if given, are added up before the latent variable.
+    Randomness is a fixed `noise`, the same for all rows: scores and posteriors are functions of the history.
+    """
+
+    noise: Tensor
+    answer_noise: Tensor
+
+    def __init__(
+        self,
+        query_set: QuerySet,
+        classes: Labels,
+        classifier: nn.Module,
+        settings: PartialVAESettings,
+        prior: Tensor | None = None,
+        standardised: bool = False,
+    ):
+        super().__init__(query_set, classes, classifier, prior, standardised)
+        self.settings, self.likelihood = settings, AnswerLikelihood(query_set)
+        weight, width, latent = settings.label_weight, settings.width, settings.latent
+        self.label_weight = max(self.likelihood.n_units / 2, LEAST_LABEL_WEIGHT) if weight is None else weight
+        self.label = nn.Linear(len(classes), width, bias=False)
+        hidden = dense_layers(width, (width,), 0.0)
+        self.encoder = nn.Sequential(nn.LayerNorm(width), nn.ReLU(), *hidden, nn.Linear(width, 2 * latent))
+        self.decoder = _decoder(latent, width, self.likelihood.n_outputs)
+        self.label_decoder = _decoder(latent, width, len(classes))
+        generator = torch.Generator().manual_seed(0)
+        half = torch.randn(settings.samples // 2, latent, generator=generator)
+        self.register_buffer("noise", torch.cat([half, -half]))  # (K, latent)
+        if not can_be_listed(self.likelihood):
+            noise = torch.rand(settings.samples, self.likelihood.n_outputs, generator=generator)
+            self.register_buffer("answer_noise", noise)  # (K, F)
+
+    @classmethod
+    def build(
+        cls,
+        query_set: QuerySet,
+        classes: Labels,
+        network: NetworkSettings | None = None,
+        *,
+        settings: PartialVAESettings | None = None,
+        prior: Tensor | None = None,
+        standardised: bool = False,
+    ) -> Self:
+        """With fresh networks, whose settings are saved with the model; `network` is the one that reads the answers."""
+        network, settings = network or default_network(query_set), settings or PartialVAESettings()
+        _, classifier = network.build(query_set, settings.width, shared=False)
+        model = cls(query_set, classes, classifier, settings, prior, standardised)
+        model.network_settings = network
+        return model
+
+    def forward(self, batch: Batch) -> Outcome:
+        """The bound on a batch of histories, and random queries (B,), by which carried histories go on."""
+        x, y = batch.x, batch.y
+        is_given = torch.rand(len(y), 1, device=y.device) < 0.5
+        label = F.one_hot(y, len(self.classes)) * is_given
+        reading = self.classifier(self.network_input(x, batch.known.to(x.dtype)))
+        latent = self.latent(reading + self.label(label.to(x.dtype)))
+        z = latent.sample(torch.randn_like(latent.mean))
+        is_known = self.query_set.known_units(batch.known)  # (B, U)
+        of_answers = self.likelihood.log_prob(self.decoder(z), x.flatten(1)) * is_known
+        standard = Gaussian(torch.zeros_like(latent.mean), torch.zeros_like(latent.mean))
+        bound = (latent.divergence(standard) - of_answers.sum(dim=1)).mean()
+        of_label = F.cross_entropy(self.label_decoder(z).float(), y, label_smoothing=batch.label_smoothing)
+        query = choose(torch.rand(batch.asked.shape, device=y.device), batch.asked)
+        return Outcome(of_label + bound / self.label_weight, query)
+
+    def latent(self, reading: Tensor) -> Gaussian:
+        """The distribution of the latent variable given the reading of the answers, with the label's part, if added."""
+        mean, log_variance = self.encoder(reading).float().chunk(2, dim=-1)
+        return Gaussian(mean, log_variance.clamp(-LARGEST, LARGEST))
+
+    def labels(self, z: Tensor) -> Tensor:
+        """The probabilities of the labels (..., C) given the latent variable."""
+        return self.label_decoder(z).float().softmax(dim=-1)
+
+    def mean_labels(self, latent: Gaussian) -> Tensor:
+        """The probabilities of the labels (B, C) over the samples of each distribution."""
+        return self.labels(latent.at((slice(None), None)).sample(self.noise)).mean(dim=1)
+
+    def log_posterior(self, history: History) -> Tensor:
+        with torch.autocast(history.x.device.type, enabled=False):
+            reading = self.classifier(self.network_input(history.x, history.known))
+            posterior = self.mean_labels(self.latent(reading))
+        least = torch.finfo(posterior.dtype).tiny
+        return self.log_probabilities(posterior.clamp(min=least).log(), history.known.any(dim=1))
+
+    @torch.no_grad()
+    def scores(self, history: History) -> Tensor:
+        n_outcomes, device = len(self.likelihood.unit_of_outcome), history.x.device
+        n_rows = n_at_once(device, n_outcomes * max(len(self.noise), len(self.classes)))
+        with torch.autocast(device.type, enabled=False):  # information differs little from query to query
+            parts = torch.arange(len(history), device=device).split(n_rows)
+            return torch.cat([self._scores(history.rows(part)) for part in parts])
+
+    def _scores(self, history: History) -> Tensor:
+        encoded = self.network_input(history.x, history.known)
+        reading = self.classifier(encoded)
+        latent = self.latent(reading)
+        z = latent.at((slice(None), None)).sample(self.noise)  # (B, K, latent)
+        samples = Samples(self.decoder(z).float(), self.labels(z))
+        rough = mixture_information(self.likelihood, history.known, samples)
+        wanted = ~history.asked
+        if self.settings.candidates is not None and self.settings.candidates < wanted.shape[1]:
+            best = rough.masked_fill(history.asked, -torch.inf).topk(self.settings.candidates, dim=1).indices
+            wanted = wanted & torch.zeros_like(wanted).scatter(1, best, True)
+        if self.settings.reward == "label":
+            reward = self._label_reward(self._imagined(history, encoded, samples, wanted), wanted)
+        else:
+            chosen, share = some_labels(samples.labels.mean(dim=1), self.settings.labels)
+            by_sample = samples.labels.gather(2, chosen[:, None].expand(-1, len(self.noise), -1)) * share[:, None]
+            imagined = self._imagined(history, encoded, Samples(samples.outputs, by_sample), wanted)
+            reward = self._eddi_reward(imagined, wanted, reading, latent, chosen)
+        # What is not looked at closely comes after, in the order of the rough information.
+        least = reward.masked_fill(~wanted, torch.inf).amin(dim=1, keepdim=True).clamp(max=0)
+        return torch.where(wanted, reward, least - 1 + rough - rough.amax(dim=1, keepdim=True))
+
+    def _imagined(
+        self, history: History, encoded: Tensor, samples: Samples, wanted: Tensor
+    ) -> Iterator[ImaginedAnswers]:
+        """Answers to the queries `wanted` (B, Q)."""
+        n_labels, width = samples.labels.shape[2], self.settings.width
+        widest = max(len(self.noise) * max(width, n_labels), n_labels * width)
+        model = self.likelihood, self.classifier, self.network_input
+        if can_be_listed(self.likelihood):
+            return listed_answers(*model, encoded, samples, wanted, widest)
+        return drawn_answers(*model, history, encoded, samples, wanted, widest, self.answer_noise)
+
+    def _label_reward(self, imagined: Iterator[ImaginedAnswers], wanted: Tensor) -> Tensor:
+        """The mutual information (B, Q) of the label and each of the queries `wanted` (B, Q)."""
+        uncertainty = torch.zeros(wanted.numel(), device=wanted.device)
+        marginal = torch.zeros(wanted.numel(), len(self.classes), device=wanted.device)
+        for answer in imagined:
+            place = answer.row * wanted.shape[1] + answer.query
+            posterior = self.mean_labels(self.latent(answer.reading))
+            uncertainty.index_add_(0, place, answer.weight * entr(posterior).sum(dim=1))
+            marginal.index_add_(0, place, answer.weight[:, None] * posterior)
+        return (entr(marginal).sum(dim=1) - uncertainty).view(wanted.shape)
+
+    def _eddi_reward(
+        self, imagined: Iterator[ImaginedAnswers], wanted: Tensor, reading: Tensor, latent: Gaussian, chosen: Tensor
+    ) -> Tensor:
+        """The same for EDDI's reward, over the labels `chosen` (B, L)."""
+        reward = torch.zeros(wanted.numel(), device=wanted.device)
+        of_label = self.label.weight.T[chosen]  # (B, L, W)
+        latent_by_label = self.latent(reading[:, None] + of_label)
+        for row, query, weight, label_weight, further in imagined:
+            gained = weight * self.latent(further).divergence(latent.at(row))
+            by_label = self.latent(further[:, None] + of_label[row]).divergence(latent_by_label.at(row))  # (P, L)
+            reward.index_add_(0, row * wanted.shape[1] + query, gained - (label_weight * by_label).sum(dim=1))
+        return reward.view(wanted.shape)
+
+    def extra_repr(self) -> str:
+        return repr(self.settings)
+
+    def to_config(self) -> dict[str, Any]:
+        return {**super().to_config(), "settings": to_config(self.settings)}
+
+    @classmethod
+    def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
+        network, settings = from_config(config["network"]), from_config(config["settings"])
+        return cls.build(query_set, classes, network, settings=settings, standardised=config["standardised"])
+
+
+def _decoder(latent: int, width: int, n_outputs: int) -> nn.Sequential:
+    return nn.Sequential(*dense_layers(latent, (width,), 0.0), nn.Linear(width, n_outputs))
+
+
+def some_labels(posterior: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """Labels (B, L) that stand for all C, and how many times each counts: every label once, or `most` of them, those at
+    equal steps of the cumulative `posterior` (B, C), each by its share."""
+    n_classes = posterior.shape[1]
+    if n_classes <= most:
+        every = torch.arange(n_classes, device=posterior.device).expand(posterior.shape)
+        return every, torch.ones_like(posterior)
+    steps = (torch.arange(most, device=posterior.device) + 0.5) / most
+    chosen = torch.searchsorted(posterior.cumsum(dim=1), steps.repeat(len(posterior), 1)).clamp(max=n_classes - 1)
+    return chosen, 1 / (most * posterior.gather(1, chosen).clamp(min=torch.finfo(posterior.dtype).tiny))
+
+
+@method("partial-vae", "Partial VAE")
+@dataclass(kw_only=True, eq=False, repr=False)
+class PartialVAEClassifier(MethodClassifier, NetworkClassifier):
+    """Asks by the information that a partial VAE expects of each query: EDDI and BSODA on tables, probabilistic hard
+    attention on images.
+
+    Parameters
+    ----------
+    query_set, stop, max_queries, standardise, stages, held_out, random_state, device, devices
+        As for every estimator with networks (`NetworkClassifier`).
+    network : NetworkSettings, optional
+        The network that reads the answers. By default one that suits the query set; EDDI's own is a `SetNetwork`.
+    settings : PartialVAESettings, optional
+        The sizes of the autoencoder, and by what it asks.
+    """
+
+    Settings = PartialVAESettings
+    settings: PartialVAESettings | None = None
+
+    def build_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> PartialVAE:
+        settings = self.settings_for(query_set)
+        return PartialVAE.build(query_set, self.classes_, self.network, settings=settings, **options)
+
+    def plan(self, stages: Sequence[Stage]) -> list[Stage]:
+        """Histories as long as V-IP's, of random queries."""
+        return [
+            stage
+            if isinstance(stage.histories, CarriedHistories)
+            else replace(stage, histories=RandomHistories(stage.histories.max_queries))
+            for stage in stages
+        ]

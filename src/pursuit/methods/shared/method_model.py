@@ -1,0 +1,60 @@
+"""Models of a querier and a classifier network whose method has settings of its own."""
+
+from typing import Any, ClassVar, Self
+
+from torch import Tensor, nn
+
+from pursuit.inference.pursuer import Labels
+from pursuit.networks import NetworkSettings, default_network
+from pursuit.queries import QuerySet
+from pursuit.registry import from_config, to_config
+from pursuit.training.learner import QuerierClassifier
+
+
+class MethodModel(QuerierClassifier):
+    """A querier and a classifier network, with the settings of their method, which are saved with them."""
+
+    Settings: ClassVar[type[Any]]
+    settings: Any
+
+    def __init__(
+        self,
+        query_set: QuerySet,
+        classes: Labels,
+        querier: nn.Module,
+        classifier: nn.Module,
+        prior: Tensor | None = None,
+        standardised: bool = False,
+        settings: Any = None,
+    ):
+        super().__init__(query_set, classes, querier, classifier, prior, standardised)
+        self.settings = self.Settings() if settings is None else settings
+
+    @classmethod
+    def build(
+        cls,
+        query_set: QuerySet,
+        classes: Labels,
+        network: NetworkSettings | None = None,
+        *,
+        settings: Any = None,
+        shared: bool = False,
+        prior: Tensor | None = None,
+        standardised: bool = False,
+    ) -> Self:
+        """With fresh networks; all settings are saved with the model, and `shared` puts both networks on one trunk."""
+        network = network or default_network(query_set)
+        networks = network.build(query_set, len(classes), shared)
+        model = cls(query_set, classes, *networks, prior, standardised, settings)
+        model.network_settings, model.shared = network, shared
+        return model
+
+    def extra_repr(self) -> str:
+        return repr(self.settings)
+
+    def to_config(self) -> dict[str, Any]:
+        return {**super().to_config(), "settings": to_config(self.settings)}
+
+    @classmethod
+    def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
+        return cls.build(query_set, classes, **from_config(config))  # which has the names of `build`

@@ -1,0 +1,98 @@
+"""One column of a table as a query, answered by one of a list or by a number; and how a person's answer is read."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pursuit.queries.query_set import Query
+from pursuit.registry import register
+
+NO_AND_YES = [
+    ("no", "yes"),
+    ("n", "y"),
+    ("false", "true"),
+    ("f", "t"),
+    ("0", "1"),
+    ("absent", "present"),
+    ("negative", "positive"),
+]
+
+
+@register
+@dataclass(frozen=True)
+class Choice(Query):
+    """A query answered by one of a list; with two choices it is a yes/no question, the second being yes."""
+
+    values: tuple[str | int | float | bool, ...] = ()
+    """The choices as they stand in the data, in the order of `choices`."""
+
+    def __post_init__(self) -> None:
+        if len(self.values) != len(self.choices):
+            object.__setattr__(self, "values", self.choices)
+
+
+@register
+@dataclass(frozen=True)
+class Number(Query):
+    """A query answered by a number, which networks see as (number - centre) / spread."""
+
+    centre: float = 0.0
+    spread: float = 1.0
+
+
+def yes_no(name: str, text: str = "", cost: float = 1.0) -> Choice:
+    """A yes/no question about a column of 0 and 1 (or False and True)."""
+    return Choice(name, text or wording(name, "{}?"), ("no", "yes"), cost, values=(0, 1))
+
+
+def wording(name: str, pattern: str) -> str:
+    """A question made from a column's name, unless the name is a question already."""
+    words = name.strip().replace("_", " ")
+    return words if words.endswith("?") else pattern.format(words)
+
+
+def parse_number(query: Number, answer: Any) -> float:
+    try:
+        number = float(answer)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"The answer to '{query.text}' is a number, not {answer!r}.")
+    return number
+
+
+def parse_choice(query: Choice, answer: Any) -> int:
+    """The place of a person's answer in the list: the value itself, its words in any case, or a unique beginning of
+    them."""
+    for options in (query.values, query.choices):
+        if answer in options:
+            return options.index(answer)
+    word = str(answer).strip().lower()
+    words = [choice.strip().lower() for choice in query.choices]
+    if word in words:
+        return words.index(word)
+    if tuple(words) in NO_AND_YES:
+        for pair in NO_AND_YES:
+            if word in pair:
+                return pair.index(word)
+    begins = [i for i, choice in enumerate(words) if word and choice.startswith(word)]
+    if len(begins) != 1:
+        raise ValueError(f"The answer to '{query.text}' is one of {listed(list(query.choices), 12)}, not {answer!r}.")
+    return begins[0]
+
+
+def format_number(number: float) -> str:
+    """A number to the six digits that single precision keeps, without an exponent unless it is very small or large."""
+    rounded = float(f"{number:.6g}")
+    return (
+        np.format_float_positional(rounded, trim="-") if 1e-4 <= abs(rounded) < 1e12 or not rounded else f"{rounded:g}"
+    )
+
+
+def listed(items: Sequence[Any], most: int = 6) -> str:
+    """A list for a message, cut where it would get long."""
+    shown = ", ".join(str(item) for item in items[:most])
+    return shown + (f" and {len(items) - most} more" if len(items) > most else "")

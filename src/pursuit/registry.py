@@ -1,0 +1,155 @@
+"""One registry of everything that a model folder or the command line names.
+
+`@register` above a class makes it known by its name: from then on it can be saved, loaded and written on the command
+line like one of ours. Methods and tasks are objects with a `name` and are registered the same way. Loading never
+imports what a file names: a class of your own is known once you have imported the module that defines it, named that
+module with `pursuit --plugin`, or installed a package that lists it under the entry point group `pursuit`.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import Any, TypeVar, overload
+
+ENTRY_POINTS = "pursuit"
+"""The group in which an installed package lists the modules that register its classes."""
+SETTINGS = "settings"
+"""The kind of classes that do not say theirs by `registry_kind`."""
+
+T = TypeVar("T")
+
+_known: dict[str, dict[str, Any]] = {}  # kind -> name -> class or object
+
+
+class UnknownName(ValueError):
+    """A file or a command names something that is not registered."""
+
+
+@overload
+def register(value: T) -> T: ...
+@overload
+def register(*, name: str) -> Callable[[T], T]: ...
+def register(value: Any = None, *, name: str | None = None) -> Any:
+    """Make a class known by its name (or by `name`), or an object by its attribute `name`.
+
+    Classes say what they are by `registry_kind`, which a subclass inherits: "stopping rule", "network", "query set",
+    "histories", "pursuer", "estimator", "method" or "task"; any other is "settings".
+    """
+    if value is None:
+        return lambda later: _add(later, name)
+    return _add(value, None)
+
+
+def _add(value: T, name: str | None) -> T:
+    kind = getattr(value, "registry_kind", SETTINGS)
+    is_class = isinstance(value, type)
+    known_as = name or getattr(value, "__name__" if is_class else "name", None)
+    if not isinstance(known_as, str) or not known_as:
+        raise ValueError(f"{value!r} has no name to be registered by: give it an attribute `name`.")
+    # A file names a class without its kind, so class names are unique over all kinds.
+    rivals = [kind] if not is_class else [other for other in _known if other == kind or known_as in _classes(other)]
+    for other in rivals:
+        before = _known.get(other, {}).get(known_as)
+        if before is not None and _origin(before) != _origin(value):
+            raise ValueError(f"There is a {other} named '{known_as}' already, from {_origin(before)}: rename yours.")
+    _known.setdefault(kind, {})[known_as] = value
+    return value
+
+
+def _classes(kind: str) -> dict[str, type]:
+    return {name: value for name, value in _known.get(kind, {}).items() if isinstance(value, type)}
+
+
+def _origin(value: Any) -> str:
+    """Where a value is defined: the same again when a notebook cell or a module is run twice."""
+    owner = value if isinstance(value, type) else type(value)
+    return f"{owner.__module__}.{owner.__qualname__}"
+
+
+def known(kind: str) -> Mapping[str, Any]:
+    """Everything registered of a kind, by name, in the order of registration."""
+    _load_entry_points()
+    return MappingProxyType(_known.setdefault(kind, {}))
+
+
+def find(kind: str, name: str) -> Any:
+    """What is registered under this name; raises UnknownName with what to do."""
+    there = known(kind)
+    if name not in there:
+        close = difflib.get_close_matches(str(name), there, n=3, cutoff=0.6)
+        hint = f"Did you mean {' or '.join(close)}?" if close else f"Known are: {', '.join(there)}."
+        raise UnknownName(f"'{name}' is not a known {kind}. {hint} {_how_to_make_known(name)}")
+    return there[name]
+
+
+def find_class(name: str) -> type[Any]:
+    """The class that a file names; raises UnknownName with how to make it known."""
+    _load_entry_points()
+    for kind in _known:
+        if name in (classes := _classes(kind)):
+            return classes[name]
+    raise UnknownName(f"It names the class '{name}', which is not known here. {_how_to_make_known(name)}")
+
+
+def _how_to_make_known(name: str) -> str:
+    return (
+        f"If '{name}' is your own, import the module that registers it first (@pursuit.register), or name that module: "
+        "pursuit --plugin MODULE_OR_FILE.py …"
+    )
+
+
+@cache
+def _load_entry_points() -> None:
+    """Import the modules that installed packages list, once and only when a name is looked up."""
+    for entry in entry_points(group=ENTRY_POINTS):
+        entry.load()
+
+
+def name_of(cls: type[Any]) -> str:
+    """The name a class is registered by; raises ValueError if it is not."""
+    for kind in _known:
+        for name, other in _known[kind].items():
+            if other is cls:
+                return name
+    raise ValueError(
+        f"{cls.__name__} cannot be saved, because nothing could load it again: put @pursuit.register above the class."
+    )
+
+
+def to_config(value: Any) -> Any:
+    """A value as JSON: registered dataclasses by their fields, other registered objects by their own `to_config`."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [to_config(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): to_config(item) for key, item in value.items()}
+    if hasattr(value, "to_config"):
+        return {"type": name_of(type(value)), **value.to_config()}
+    if is_dataclass(value):
+        parts = {field.name: to_config(getattr(value, field.name)) for field in fields(value) if field.init}
+        return {"type": name_of(type(value)), **parts}
+    if hasattr(value, "item"):  # a number of numpy's
+        return value.item()
+    raise ValueError(f"{value!r} cannot be saved: it is neither a plain value nor an object of a registered class.")
+
+
+def from_config(config: Any) -> Any:
+    """The value that `to_config` wrote; inside a dataclass sequences are tuples, elsewhere lists."""
+    if isinstance(config, list):
+        return [from_config(item) for item in config]
+    if not isinstance(config, dict):
+        return config
+    if "type" not in config:
+        return {key: from_config(item) for key, item in config.items()}
+    cls, rest = find_class(config["type"]), {key: item for key, item in config.items() if key != "type"}
+    if hasattr(cls, "from_config"):
+        return cls.from_config(rest)
+    return cls(**{key: _as_tuple(from_config(item)) for key, item in rest.items()})
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(_as_tuple(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,215 @@
+"""Data files of the tasks: where they are looked for, what they must be, and how they get there.
+
+A file is looked for below `$PURSUIT_DATA`, then below the cache folder (`$PURSUIT_CACHE`, or the user's own). If it is
+in neither, it is fetched into the cache from the site that publishes it.
+"""
+
+import gzip
+import os
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from lzma import LZMAError
+from pathlib import Path
+from shutil import rmtree
+from typing import NamedTuple
+
+from pursuit.tasks.files.download import DownloadFailed, OnProgress, download, locked, wrong_checksum
+
+
+class MissingData(FileNotFoundError):
+    """A data file is not on the machine and cannot be fetched."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file a task reads, as it is published; or a folder, if an archive holds one."""
+
+    path: str
+    """Below the data folder, as in "mnist/train-images-idx3-ubyte.gz"."""
+    md5: str = ""
+    sha256: str = ""
+    url: str = ""
+    size: int = 0
+    """In bytes, if known."""
+    archive: "DataFile | None" = None
+    """The tar file it is published in, which is unpacked into the folder that holds the tar file."""
+    alternatives: tuple["DataFile", ...] = ()
+    """Files of other layouts that serve as well: one that is on the machine is used before anything is fetched."""
+    origin: str = ""
+    """A sentence that says where to get a file that has no public address."""
+
+
+class Found(NamedTuple):
+    """A file that is on the machine: the one wanted, or one of its alternatives."""
+
+    file: DataFile
+    path: Path
+
+
+def cache_folder() -> Path:
+    """The folder that files are fetched into."""
+    if named := os.environ.get("PURSUIT_CACHE"):
+        return Path(named).expanduser().absolute()
+    from platformdirs import user_cache_dir
+
+    return Path(user_cache_dir("pursuit", appauthor=False))
+
+
+def folders() -> dict[str, Path]:
+    """The folders that files are looked for in, in order, by the variable that names them."""
+    own = os.environ.get("PURSUIT_DATA")
+    cache = "$PURSUIT_CACHE" if os.environ.get("PURSUIT_CACHE") else "cache"
+    return ({"$PURSUIT_DATA": Path(own).expanduser().absolute()} if own else {}) | {cache: cache_folder()}
+
+
+def locate(file: DataFile) -> Found | None:
+    """The file, or else an alternative, if it is on the machine; nothing is fetched or checked."""
+    for choice in (file, *file.alternatives):
+        for folder in folders().values():
+            if (folder / choice.path).exists():
+                return Found(choice, folder / choice.path)
+    return None
+
+
+def find(file: DataFile, task: str = "TASK", on_progress: OnProgress | None = None) -> Path:
+    """The path of a file, or of an alternative that is on the machine; the file is fetched if neither is.
+
+    A fetched file is checked; one that was there is used as it is (`damage` checks it). Raises MissingData, with advice
+    that names `task`.
+    """
+    if found := locate(file):
+        return found.path
+    failures = []
+    for choice in (file, *file.alternatives):
+        if _is_available(choice):
+            try:
+                return _fetch(choice, on_progress)
+            except DownloadFailed as error:
+                failures.append(str(error))
+    raise MissingData(_missing(file, task, failures))
+
+
+def get(file: DataFile, task: str = "TASK", on_progress: OnProgress | None = None) -> Path:
+    """As `find`, but a file that is there is checked too, and fetched again if the copy in the cache is damaged."""
+    found = locate(file)
+    if found and (wrong := damage(*found)):
+        if not _is_available(found.file):
+            origin = found.file.origin or file.origin
+            raise ValueError(f"{found.path} is damaged: {wrong}. Replace it. {origin}".rstrip())
+        if not found.path.is_relative_to(cache_folder()):
+            raise ValueError(f"{found.path} is damaged: {wrong}. Replace it, or remove it so that it is fetched.")
+        found.path.rmdir() if found.path.is_dir() else found.path.unlink()
+    return find(file, task, on_progress)
+
+
+def damage(file: DataFile, path: Path) -> str:
+    """What is wrong with a file, or "" if nothing is. A folder is only checked not to be empty."""
+    if path.is_dir():
+        return "" if any(path.iterdir()) else "it is empty"
+    size = path.stat().st_size
+    if size == 0:
+        return "it is empty"
+    if file.size and size != file.size:
+        return f"it has {size} bytes, not {file.size}"
+    return wrong_checksum(path, file.md5, file.sha256)
+
+
+def unpack(archive: Path, into: Path) -> None:
+    """Unpack the files and folders of a tar file into a folder; each file is then there whole or not at all.
+
+    Only one process at a time may unpack into a folder.
+    """
+    with _temporary_folder(into) as temporary:
+        try:
+            with tarfile.open(archive) as tar:
+                tar.extractall(temporary, filter=_files_and_folders)
+        except tarfile.FilterError as error:
+            raise ValueError(f"{archive} cannot be trusted: {error}.") from error
+        except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, LZMAError) as error:
+            raise ValueError(f"{archive} is damaged: {error}.") from error
+        _move_content(temporary, into)
+
+
+def _files_and_folders(member: tarfile.TarInfo, into: str) -> tarfile.TarInfo | None:
+    # Links are left out, unlike by Python's filter: data sets need none, and links have been a way round that filter.
+    return tarfile.data_filter(member, into) if member.isreg() or member.isdir() else None
+
+
+def _is_available(file: DataFile) -> bool:
+    """Whether there is something to fetch or to unpack."""
+    return bool(file.url or (file.archive and (file.archive.url or locate(file.archive))))
+
+
+def _fetch(file: DataFile, on_progress: OnProgress | None) -> Path:
+    to = cache_folder() / file.path
+    if file.archive is None:
+        download(file.url, to, file.md5, file.sha256, on_progress)
+        return to
+    with locked(_folder_of(file.archive) / "unpacking"):
+        if not to.exists():  # another process may have been quicker
+            _unpack_published(file.archive, on_progress)
+        if not to.exists():
+            raise DownloadFailed(f"{file.archive.path} does not contain {file.path}.")
+    return to
+
+
+def _folder_of(archive: DataFile) -> Path:
+    return (cache_folder() / archive.path).parent
+
+
+def _unpack_published(archive: DataFile, on_progress: OnProgress | None) -> None:
+    """Unpack an archive into the cache; it is fetched if there is no good copy of it on the machine."""
+    found = locate(archive)
+    wrong = damage(*found) if found else "it is not there"
+    if wrong and not archive.url:
+        raise DownloadFailed(f"{archive.path} cannot be unpacked: {wrong}.")
+    path = found.path if found and not wrong else _fetch(archive, on_progress)
+    in_cache = path.is_relative_to(cache_folder())
+    try:
+        unpack(path, _folder_of(archive))
+    except ValueError as error:
+        if in_cache:
+            path.unlink()
+        raise DownloadFailed(str(error)) from error
+    except OSError as error:
+        raise DownloadFailed(f"{path} cannot be unpacked: {error.strerror or error}.") from error
+    if in_cache:
+        path.unlink()  # all of its content is beside it now
+
+
+@contextmanager
+def _temporary_folder(parent: Path) -> Iterator[Path]:
+    """A folder inside `parent`, and so on the same disk: files can be renamed from one into the other."""
+    parent.mkdir(parents=True, exist_ok=True)
+    for abandoned in parent.glob(".unpacking-*"):  # by a process that was killed
+        rmtree(abandoned, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=parent))
+    try:
+        yield folder
+    finally:
+        rmtree(folder, ignore_errors=True)
+
+
+def _move_content(source: Path, target: Path) -> None:
+    """Move what is in `source` to `target`; folders that are there already are merged."""
+    for entry in sorted(source.iterdir()):
+        place = target / entry.name
+        if entry.is_dir() and place.is_dir():
+            _move_content(entry, place)
+        else:
+            entry.replace(place)
+
+
+def _missing(file: DataFile, task: str, failures: list[str]) -> str:
+    looked_in = " or ".join(str(folder) for folder in folders().values())
+    names = " or ".join(choice.path for choice in (file, *file.alternatives))
+    command = f"`pursuit data get {task}`"
+    if failures:
+        advice = f"{' '.join(failures)} To try again: {command}."
+    else:
+        advice = f"It cannot be fetched from anywhere: put it there yourself, and check it with {command}."
+    return f"There is no {names} below {looked_in}. {advice} {file.origin}".rstrip()

@@ -1,0 +1,28 @@
+"""Training: learners, the histories they learn from, schedules, and the one loop."""
+
+from pursuit.training.batch import Batch, Outcome
+from pursuit.training.held_out import EarlyStopping
+from pursuit.training.learner import ClassifierModel, Learner, QuerierClassifier
+from pursuit.training.loop import Report
+from pursuit.training.run import TrainingRun, train
+from pursuit.training.samplers import CarriedHistories, RandomHistories, RolledOutHistories
+from pursuit.training.schedule import SGD, Adam, AdamW, Stage
+
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Batch",
+    "CarriedHistories",
+    "ClassifierModel",
+    "EarlyStopping",
+    "Learner",
+    "Outcome",
+    "QuerierClassifier",
+    "RandomHistories",
+    "Report",
+    "RolledOutHistories",
+    "Stage",
+    "TrainingRun",
+    "train",
+]

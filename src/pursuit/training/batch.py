@@ -1,0 +1,51 @@
+"""What passes between samplers, the training step and learners."""
+
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from pursuit.data.rows import Rows
+from pursuit.inference.history import History
+
+
+class Batch(NamedTuple):
+    """The histories of B rows to learn from.
+
+    Samplers fill in the rows, the training step the rest. A tuple of tensors, so that Fabric and torch.compile can look
+    inside.
+    """
+
+    x: Tensor  # (B, *answer_shape)
+    known: Tensor  # (B, Q) bool
+    asked: Tensor  # (B, Q) bool
+    available: Tensor  # (B, Q) bool, False where a row has no answer to a query
+    y: Tensor  # (B,) class index
+    extra: Any = None
+    """What the sampler adds for its learner, such as the rewards of what was asked: (B, ...) each."""
+    tau: Tensor | float = 1.0
+    """The temperature of a relaxed choice of queries, as the stage schedules it."""
+    exploration: Tensor | float = 0.0
+    """The probability of a random query in place of the chosen one, as the stage schedules it."""
+    label_smoothing: float = 0.0
+    phase: str = ""
+    """The phase that the stage names, for learners that learn one thing after the other."""
+
+    @classmethod
+    def of(cls, rows: Rows, history: History, extra: Any = None) -> "Batch":
+        return cls(history.x, history.known, history.asked, rows.available, rows.y, extra)
+
+    @property
+    def history(self) -> History:
+        return History(self.x, self.known, self.asked)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.y)
+
+
+class Outcome(NamedTuple):
+    """What a learner makes of a batch."""
+
+    loss: Tensor
+    query: Tensor | None = None
+    """(B,) what it would ask next in each history; None where it does not choose queries."""

@@ -1,0 +1,103 @@
+"""Where to compute: devices by name, their precision and kernels, and the processes that train one model together."""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+logger = logging.getLogger(__name__)
+
+DEVICES = ("cpu", "cuda", "mps", "auto")
+
+
+def find_device(device: str) -> torch.device:
+    """The device of this name, where `auto` is an NVIDIA GPU if there is one; raises ValueError if there is none."""
+    if device not in DEVICES:
+        raise ValueError(f"The device is one of {', '.join(DEVICES)}, not '{device}'.")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            "The device cuda needs an NVIDIA GPU and a torch built for it, and neither was found: use cpu or auto."
+        )
+    if device == "mps" and not torch.backends.mps.is_available():
+        raise ValueError("The device mps needs an Apple GPU and a torch built for it: use cpu or auto.")
+    return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+
+
+def process_number() -> int:
+    """The rank of this process among those that train together, from 0.
+
+    Fabric's own helper reads the same variables, but importing Fabric takes seconds, and every command asks this.
+    """
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")))
+
+
+def is_first() -> bool:
+    """Whether this process is the one that reports and writes files."""
+    return process_number() == 0
+
+
+def started_by_torchrun() -> tuple[int, int] | None:
+    """The number of processes on this machine and of machines, if torchrun has started them."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return None
+    local = int(os.environ["LOCAL_WORLD_SIZE"])
+    return local, int(os.environ["WORLD_SIZE"]) // local
+
+
+def n_processes(devices: int) -> int:
+    """How many processes train together on this many devices; where torchrun has started them, as many as it did."""
+    if devices < 1:
+        raise ValueError(f"Training needs at least one device, not {devices}.")
+    n_here, n_machines = started_by_torchrun() or (devices, 1)
+    return n_here * n_machines
+
+
+def launched(device: str, devices: int, precision: Any) -> "Fabric":
+    """Fabric on a device, with all its processes running."""
+    from lightning_fabric import Fabric  # takes seconds to import, and only training needs it
+
+    accelerator = find_device(device).type
+    if precision is None:
+        precision = "bf16-mixed" if accelerator == "cuda" else "32-true"
+        if accelerator == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
+            logger.warning("This GPU does not know bf16: training with full precision.")
+            precision = "32-true"
+    n_here, n_machines = started_by_torchrun() or (devices, 1)
+    strategy = "ddp" if n_here * n_machines > 1 else "auto"
+    fabric = Fabric(
+        accelerator=accelerator, strategy=strategy, devices=n_here, num_nodes=n_machines, precision=precision
+    )
+    fabric.launch()
+    return fabric
+
+
+@contextmanager
+def own_randomness(seed: int, device: torch.device) -> Iterator[None]:
+    """Seeded global randomness (dropout draws from it) that leaves the caller's untouched."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.default_generator.manual_seed(seed)
+        if device.type == "cuda":
+            torch.cuda.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def fast_convolutions(model: nn.Module, device: torch.device) -> Iterator[None]:
+    """On a GPU: pixels side by side with their channels, and the fastest kernels for the shapes at hand."""
+    if device.type != "cuda":
+        yield
+        return
+    before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+        model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]

@@ -1,0 +1,193 @@
+"""Learners: pursuers that the one training loop can train, and the two that are made of networks.
+
+A learner is a module: called on a `Batch`, it gives its loss and what it would ask next. `VIP` is one, and so are most
+of its rivals; what differs between them is `forward`.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from pursuit.inference.history import History
+from pursuit.inference.pursuer import Labels
+from pursuit.networks import NetworkSettings, default_network
+from pursuit.queries import QuerySet
+from pursuit.registry import from_config, to_config
+from pursuit.training.batch import Batch, Outcome
+from pursuit.training.schedule import Stage
+
+LEAST_SPREAD = 0.3
+"""Rare answers are not scaled up beyond those with this deviation, so that a handful of rows cannot drown the rest."""
+
+
+class Learner(nn.Module, ABC):
+    """A pursuer that the training loop can train."""
+
+    registry_kind: ClassVar[str] = "pursuer"
+    log_prior: Tensor
+
+    def __init__(self, query_set: QuerySet, classes: Labels, prior: Tensor | None = None):
+        super().__init__()
+        self.query_set, self.classes = query_set, classes
+        prior = torch.full((len(classes),), 1 / len(classes)) if prior is None else prior
+        self.register_buffer("log_prior", prior.log())  # (C,) the posterior when nothing is known
+
+    @abstractmethod
+    def forward(self, batch: Batch) -> Outcome:
+        """The loss on a batch, and the queries it would ask next, if it chooses any."""
+
+    @abstractmethod
+    def scores(self, history: History) -> Tensor: ...
+
+    @abstractmethod
+    def log_posterior(self, history: History) -> Tensor: ...
+
+    def begin(self, stage: Stage) -> None:
+        """Prepare for a stage, before its first step. `batch.phase` says in each step which phase it is."""
+        return
+
+    @abstractmethod
+    def to_config(self) -> dict[str, Any]:
+        """How to build it, as JSON values; weights and other tensors are saved beside them."""
+
+    @classmethod
+    @abstractmethod
+    def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
+        """What `to_config` described, with tensors of the right shapes for those saved."""
+
+
+class ClassifierModel(Learner):
+    """A classifier network over a query set, which learns a posterior. It does not choose queries."""
+
+    centre: Tensor
+    scale: Tensor
+
+    def __init__(
+        self,
+        query_set: QuerySet,
+        classes: Labels,
+        classifier: nn.Module,
+        prior: Tensor | None = None,
+        standardised: bool = False,
+    ):
+        super().__init__(query_set, classes, prior)
+        self.classifier, self.standardised = classifier, standardised
+        self.network_settings: NetworkSettings | None = None
+        self.shared = False
+        if standardised:
+            self.register_buffer("centre", torch.zeros(query_set.answer_shape))
+            self.register_buffer("scale", torch.ones(query_set.answer_shape))
+
+    @classmethod
+    def build(
+        cls,
+        query_set: QuerySet,
+        classes: Labels,
+        network: NetworkSettings | None = None,
+        *,
+        prior: Tensor | None = None,
+        standardised: bool = False,
+    ) -> Self:
+        """With a fresh network, whose settings are saved with the model."""
+        network = network or default_network(query_set)
+        _, classifier = network.build(query_set, len(classes), shared=False)
+        model = cls(query_set, classes, classifier, prior, standardised)
+        model.network_settings = network
+        return model
+
+    def forward(self, batch: Batch) -> Outcome:
+        """Cross-entropy on the histories as they are."""
+        logits = self.classifier(self.network_input(batch.x, batch.known.to(batch.x.dtype))).float()
+        return Outcome(nn.functional.cross_entropy(logits, batch.y, label_smoothing=batch.label_smoothing))
+
+    def network_input(self, x: Tensor, known: Tensor) -> Tensor:
+        """The input of the networks for answers `x` of which `known` may be read."""
+        return self.query_set.encode((x - self.centre) * self.scale if self.standardised else x, known)
+
+    def standardise_features(self, values: Tensor, features: Tensor | slice) -> Tensor:
+        """The same for the known `values` of some `features` alone."""
+        return (values - self.centre[features]) * self.scale[features] if self.standardised else values
+
+    def standardise(self, x: Tensor, available: Tensor) -> None:
+        """Measure the mean and spread of answers on these rows: where nearly all say no, a yes then weighs more."""
+        if not self.standardised or not self.query_set.has_own_units:
+            raise ValueError(
+                "Only models of columns, words or concepts made with standardised=True can be standardised."
+            )
+        unit_of_feature, _, _ = self.query_set.need_units("Standardising")
+        there = available[:, unit_of_feature.to(available.device)]  # (N, F)
+        n = there.sum(dim=0).clamp(min=1)
+        self.centre.copy_((x * there).sum(dim=0) / n)
+        spread = (((x - self.centre) ** 2 * there).sum(dim=0) / n).sqrt()
+        self.scale.copy_(1 / spread.clamp(min=LEAST_SPREAD))
+
+    def scores(self, history: History) -> Tensor:
+        """All equal: queries are asked in their order."""
+        return torch.zeros(history.asked.shape, device=history.asked.device)
+
+    def log_posterior(self, history: History) -> Tensor:
+        logits = self.classifier(self.network_input(history.x, history.known))
+        return self.log_probabilities(logits, history.known.any(dim=1))
+
+    def log_probabilities(self, logits: Tensor, knows_any: Tensor) -> Tensor:
+        """Log probabilities (B, C) from the classifier's logits, and whether a row knows any answer (B,)."""
+        # Training hardly ever shows the classifier an empty history, and there the label frequencies are the answer.
+        return torch.where(knows_any[:, None], logits.float().log_softmax(dim=1), self.log_prior)
+
+    def to_config(self) -> dict[str, Any]:
+        if self.network_settings is None:
+            raise ValueError(
+                f"Only models made by {type(self).__name__}.build can be saved: the file must say how to build the "
+                "networks."
+            )
+        return {"network": to_config(self.network_settings), "standardised": self.standardised}
+
+    @classmethod
+    def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
+        return cls.build(query_set, classes, from_config(config["network"]), standardised=config["standardised"])
+
+
+class QuerierClassifier(ClassifierModel):
+    """A querier and a classifier network over one query set."""
+
+    def __init__(
+        self,
+        query_set: QuerySet,
+        classes: Labels,
+        querier: nn.Module,
+        classifier: nn.Module,
+        prior: Tensor | None = None,
+        standardised: bool = False,
+    ):
+        super().__init__(query_set, classes, classifier, prior, standardised)
+        self.querier = querier
+
+    @classmethod
+    def build(
+        cls,
+        query_set: QuerySet,
+        classes: Labels,
+        network: NetworkSettings | None = None,
+        *,
+        shared: bool = False,
+        prior: Tensor | None = None,
+        standardised: bool = False,
+    ) -> Self:
+        """With fresh networks, whose settings are saved with the model; `shared` puts both on one trunk."""
+        network = network or default_network(query_set)
+        model = cls(query_set, classes, *network.build(query_set, len(classes), shared), prior, standardised)
+        model.network_settings, model.shared = network, shared
+        return model
+
+    def scores(self, history: History) -> Tensor:
+        return self.querier(self.network_input(history.x, history.known)).float()
+
+    def to_config(self) -> dict[str, Any]:
+        return {**super().to_config(), "shared": self.shared}
+
+    @classmethod
+    def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
+        network, standardised = from_config(config["network"]), config["standardised"]
+        return cls.build(query_set, classes, network, shared=config["shared"], standardised=standardised)

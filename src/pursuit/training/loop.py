@@ -1,0 +1,153 @@
+"""The training loop: stage after stage, step after step, with reports on the way."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from pursuit.data.augmentation import AugmentedRows
+from pursuit.data.rows import RowSource
+from pursuit.training.averaging import REFRESH_STEPS, WeightAverage, refresh_batch_norm
+from pursuit.training.batch import Batch
+from pursuit.training.held_out import EarlyStopping, HeldOut
+from pursuit.training.learner import Learner
+from pursuit.training.schedule import Stage
+from pursuit.training.step import TrainingStep
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+REPORTS_PER_STAGE = 100
+"""How often a stage reports: each time it logs, looks at the held-out rows and may save a checkpoint."""
+SEED_STRIDE = 1_000_003
+"""Between the seeds of processes that train together."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """How training stands."""
+
+    stage: int
+    step: int
+    n_steps: int
+    loss: float
+    lr: float
+    tau: float
+    held_out_loss: float | None
+    histories_per_second: float
+    seconds_left: float
+
+
+class Trainer:
+    """The state of training and how it moves on; `state` saves and restores it."""
+
+    def __init__(
+        self,
+        fabric: "Fabric",
+        model: Learner,
+        rows: RowSource,
+        stages: Sequence[Stage],
+        seed: int,
+        early_stopping: EarlyStopping | None,
+        compiled: bool | None,
+    ):
+        self.fabric, self.rows, self.stages, self.seed, self.compiled = fabric, rows, stages, seed, compiled
+        self.generator = torch.Generator(fabric.device)
+        self.module = fabric.setup_module(model)
+        self.model = model
+        self.reseed(0)
+        shard = rows.shard(fabric.global_rank, fabric.world_size).to(fabric.device)
+        self.stream = shard.stream(self.generator)
+        self.held_out = HeldOut(fabric, early_stopping, self._mean) if early_stopping else None
+        self.n_reports = 0
+        self.begin(0)
+
+    def reseed(self, n_resumed: int) -> None:
+        """Each process has randomness of its own."""
+        rank = self.fabric.global_rank + self.fabric.world_size * n_resumed
+        self.generator.manual_seed(self.seed + SEED_STRIDE * rank)
+
+    def begin(self, number: int) -> None:
+        """Prepare for the first step of a stage."""
+        self.stage, self.step = number, 0
+        stage = self.stages[number]
+        self.model.begin(stage)
+        stream = AugmentedRows(self.stream, stage.augment, self.generator) if stage.augment else self.stream
+        sampler = stage.histories.sampler(stream, stage.batch_size // self.fabric.world_size, self.generator)
+        parameters: list[Tensor] = [p for p in self.model.parameters() if p.requires_grad]
+        optimizer = self.fabric.setup_optimizers(stage.optimizer.build(parameters))
+        self.average = WeightAverage(self.model, stage.average)
+        self.training_step = TrainingStep(
+            self.fabric, self.model, self.module, stage, sampler, optimizer, self.average, self.compiled
+        )
+        if self.held_out:
+            self.held_out.start()
+
+    def run(self) -> Iterator[Report]:
+        """Train to the end, reporting on the way; the state may be saved whenever a report is out."""
+        while True:
+            yield from self._run_stage(self.stages[self.stage])
+            self._end()
+            if self.stage + 1 == len(self.stages):
+                return
+            self.begin(self.stage + 1)
+
+    def _run_stage(self, stage: Stage) -> Iterator[Report]:
+        n_steps = stage.n_steps(len(self.rows))
+        every = max(1, n_steps // REPORTS_PER_STAGE)
+        loss_sum, n_summed = self.training_step.loss_sum.zero_(), 0
+        started, first_step = time.monotonic(), self.step
+        while self.step < n_steps and not (self.held_out and self.held_out.has_stopped):
+            self.training_step.run(self.step, n_steps)
+            n_summed += 1
+            self.step += 1
+            if self.step % every == 0 or self.step == n_steps:
+                loss = self._mean(loss_sum / n_summed)
+                held_out_loss = self.held_out.look(self.model, stage, self.average) if self.held_out else None
+                self.n_reports += 1
+                pace = (time.monotonic() - started) / (self.step - first_step)
+                yield Report(
+                    self.stage + 1,
+                    self.step,
+                    n_steps,
+                    loss=float(loss),
+                    lr=stage.lr_at(self.step - 1, n_steps),
+                    tau=stage.tau_at(self.step - 1, n_steps),
+                    held_out_loss=held_out_loss,
+                    histories_per_second=stage.batch_size / pace,
+                    seconds_left=pace * (n_steps - self.step) + pace * self._steps_of_later_stages(),
+                )
+                loss_sum.zero_()
+                n_summed = 0
+
+    def _mean(self, value: Tensor) -> Tensor:
+        """Over all processes."""
+        mean: Any = self.fabric.all_reduce(value, reduce_op="mean") if self.fabric.world_size > 1 else value
+        return mean
+
+    def _steps_of_later_stages(self) -> int:
+        return sum(stage.n_steps(len(self.rows)) for stage in self.stages[self.stage + 1 :])
+
+    def _end(self) -> None:
+        """Keep the best weights where rows are held out for that, otherwise the averaged ones."""
+        kept = (self.held_out.best if self.held_out else []) or self.average.averaged
+        if not kept:
+            return
+        self.average.use(kept)
+        n_batches = min(REFRESH_STEPS, max(10, self.step))  # a short stage needs a short refresh
+        for statistic in refresh_batch_norm(self.model, self._batches(n_batches), self._show):
+            statistic.copy_(self._mean(statistic))
+
+    def _batches(self, n: int) -> Iterator[Batch]:
+        for _ in range(n):
+            self.training_step.sampler.prepare()
+            yield self.training_step.draw()._replace(tau=1.0, label_smoothing=0.0)
+
+    def _show(self, batch: Batch) -> None:
+        """Let the model see a batch, without learning from it."""
+        with self.fabric.autocast():
+            outcome = self.model(batch)
+        self.training_step.sampler.advance(outcome.query)

@@ -1,0 +1,260 @@
+"""The distributions of histories to train on: random, or biased by the current querier.
+
+A sampler draws one `Batch` a training step and is then given the queries that the learner chose in it. All randomness
+comes from its generator, and its whole state can be saved, so that training goes on after a crash as if nothing had
+happened. Where it `is_static`, every step does the same operations on the same memory, and a GPU can replay them.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from pursuit.data.rows import Rows, RowStream
+from pursuit.inference.history import History
+from pursuit.inference.incremental import history_state
+from pursuit.inference.pursuer import Pursuer, choose
+from pursuit.registry import register
+from pursuit.training.batch import Batch
+
+
+class Sampler(ABC):
+    """Draws batches of histories, and goes on from the queries that the learner chose in them."""
+
+    asks_querier = False
+    """Whether `draw` runs the querier."""
+    is_static = True
+    """Whether every step does the same operations on the same memory."""
+
+    def __init__(self, stream: RowStream, batch_size: int, max_queries: int | None, generator: torch.Generator):
+        self.stream, self.batch_size, self.generator = stream, batch_size, generator
+        n_queries = stream.n_queries
+        self.max_queries = n_queries if max_queries is None else min(max_queries, n_queries)
+        self.rows_a_step = batch_size
+        """How many rows a step takes from the stream."""
+
+    def prepare(self) -> None:
+        """The host's part of the next step, before `draw`."""
+        self.stream.prepare(self.rows_a_step)
+
+    @abstractmethod
+    def draw(self, pursuer: Pursuer) -> Batch:
+        """The histories of the next training step."""
+
+    def advance(self, query: Tensor | None) -> None:
+        """Go on from the queries (B,) chosen for the histories drawn last; None if the learner chooses none."""
+        return
+
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        return None
+
+    def _lengths(self, n: int, at_most: int, skew: float = 1.0) -> Tensor:
+        """Lengths from 0 to `at_most` (n,): uniform, or with more short ones where `skew` is above 1."""
+        share = torch.rand(n, generator=self.generator, device=self.generator.device) ** skew
+        return (share * (at_most + 1)).long().clamp(max=at_most)
+
+
+@register
+@dataclass(frozen=True)
+class RandomHistories:
+    """k uniform on 0..max_queries (all queries by default), then k queries uniformly: the paper's initial random
+    sampling."""
+
+    registry_kind: ClassVar[str] = "histories"
+    max_queries: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_length(self.max_queries, 0)
+
+    def sampler(self, stream: RowStream, batch_size: int, generator: torch.Generator) -> Sampler:
+        return _RandomSampler(stream, batch_size, self.max_queries, generator)
+
+
+@register
+@dataclass(frozen=True)
+class RolledOutHistories:
+    """k uniform on 0..max_queries, then the first k queries of the current querier: the paper's subsequent biased
+    sampling."""
+
+    registry_kind: ClassVar[str] = "histories"
+    max_queries: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_length(self.max_queries, 0)
+
+    def sampler(self, stream: RowStream, batch_size: int, generator: torch.Generator) -> Sampler:
+        return _RolledOutSampler(stream, batch_size, self.max_queries, generator)
+
+
+@register
+@dataclass(frozen=True)
+class CarriedHistories:
+    """Biased histories for the price of one forward pass: every row carries its own chain on from step to step.
+
+    A chain starts again with a fresh row after `max_queries` steps, so that its length is uniform on
+    0..max_queries - 1; one with nothing left to ask waits until then. The share `random_share` of each batch has random
+    histories instead, which keep the classifier usable off the querier's path. Queries are those chosen while training,
+    dropout included, by weights a few steps older than the next.
+    """
+
+    registry_kind: ClassVar[str] = "histories"
+    max_queries: int | None = None
+    random_share: float = 0.25
+    random_skew: float = 1.0
+    """Random histories have the length u**random_skew times the number of queries, u uniform: above 1, short ones are
+    more frequent."""
+
+    def __post_init__(self) -> None:
+        _check_length(self.max_queries, 1)
+        if not self.random_skew > 0:
+            raise ValueError(f"random_skew is the power of a share, above 0, not {self.random_skew}.")
+        if not 0 <= self.random_share < 1:
+            raise ValueError(f"random_share is a share of the batch, at least 0 and below 1, not {self.random_share}.")
+
+    def sampler(self, stream: RowStream, batch_size: int, generator: torch.Generator) -> Sampler:
+        return _CarriedSampler(stream, batch_size, self, generator)
+
+
+def _check_length(max_queries: int | None, least: int) -> None:
+    if max_queries is not None and max_queries < least:
+        raise ValueError(f"max_queries is the greatest length of a history, at least {least}, not {max_queries}.")
+
+
+class HistorySettings(Protocol):
+    """A distribution of histories, as frozen settings: those above, or a method's own."""
+
+    @property
+    def max_queries(self) -> int | None:
+        """The greatest length of a history; None: all queries."""
+
+    def sampler(self, stream: RowStream, batch_size: int, generator: torch.Generator) -> Sampler: ...
+
+
+def random_histories(rows: Rows, k: Tensor, generator: torch.Generator) -> History:
+    """Histories in which k (B,) queries, chosen uniformly, were asked on top of what is initially known."""
+    given = rows.start().asked
+    # What is initially known comes last in the order, so that k queries come on top of it.
+    order = (torch.rand(given.shape, generator=generator, device=generator.device) + given).argsort(dim=1)
+    first_k = torch.arange(order.shape[1], device=order.device) < k[:, None]
+    asked = torch.zeros_like(given).scatter(1, order, first_k) | given
+    return History(rows.x, asked & rows.available, asked)
+
+
+@torch.no_grad()
+def rolled_out_histories(rows: Rows, k: Tensor, pursuer: Pursuer) -> History:
+    """Histories of the first k (B,) queries the pursuer asks each row; rows that have theirs are not computed
+    further."""
+    # Longest first, so that the rows still going are always the first ones; how many is known before the first step.
+    k, order = k.sort(descending=True)
+    n_going = (k.cpu()[:, None] > torch.arange(int(k[0]) if len(k) else 0)).sum(dim=0)
+    some = rows.take(order)
+    start = some.start()
+    known, asked = start.known.clone(), start.asked.clone()
+    state, n_in_state = history_state(pursuer, start), len(rows)
+    for n in n_going.tolist():
+        if n < n_in_state:
+            state.keep(torch.arange(n, device=order.device))
+            n_in_state = n
+        query = choose(state.scores(), asked[:n])
+        answered = some.available[:n].gather(1, query[:, None])
+        known[:n].scatter_(1, query[:, None], answered | known[:n].gather(1, query[:, None]))
+        asked[:n].scatter_(1, query[:, None], True)
+        state.ask(query, answered[:, 0])
+    back = order.argsort()
+    return History(rows.x, known[back], asked[back])
+
+
+class _RandomSampler(Sampler):
+    def draw(self, pursuer: Pursuer) -> Batch:
+        rows = self.stream.take(self.rows_a_step)
+        return Batch.of(rows, random_histories(rows, self._lengths(len(rows), self.max_queries), self.generator))
+
+
+class _RolledOutSampler(Sampler):
+    asks_querier = True
+    is_static = False
+
+    def draw(self, pursuer: Pursuer) -> Batch:
+        rows = self.stream.take(self.rows_a_step)
+        # After all queries nothing is left to choose, so that a rolled-out history stops one short.
+        k = self._lengths(len(rows), min(self.max_queries, rows.n_queries - 1))
+        return Batch.of(rows, rolled_out_histories(rows, k, pursuer))
+
+
+class _CarriedSampler(Sampler):
+    """The first rows of a batch carry chains, the last ones have random histories; all stay where they are in memory.
+
+    Row i of the n that carry chains starts again in every step s with s mod K = floor(i K / n), K being the length of
+    chains: which rows those are follows from s alone, and their number differs by at most one from step to step.
+    """
+
+    def __init__(self, stream: RowStream, batch_size: int, settings: CarriedHistories, generator: torch.Generator):
+        super().__init__(stream, batch_size, settings.max_queries, generator)
+        self.n_random, self.random_skew = round(batch_size * settings.random_share), settings.random_skew
+        self.n_carried = batch_size - self.n_random
+        self.n_ending = math.ceil(self.n_carried / self.max_queries)  # at most, in a step
+        self.rows_a_step = self.n_random + self.n_ending
+        first = stream.next(batch_size)
+        start = first.start()
+        self.rows = Rows(first.x.clone(), first.available.clone(), first.y.clone())
+        self.history = History(self.rows.x, start.known.clone(), start.asked.clone())
+        self.step = torch.zeros((), dtype=torch.long, device=first.y.device)
+
+    def draw(self, pursuer: Pursuer) -> Batch:
+        rows = self.stream.take(self.rows_a_step)
+        drawn, self._fresh = rows.take(slice(self.n_random)), rows.take(slice(self.n_random, None))
+        k = self._lengths(self.n_random, rows.n_queries, self.random_skew)
+        history = random_histories(drawn, k, self.generator)
+        for place, new in zip(
+            self._batch(), (drawn.x, drawn.available, drawn.y, history.known, history.asked), strict=True
+        ):
+            place[self.n_carried :] = new
+        return Batch.of(self.rows, self.history)
+
+    def _batch(self) -> tuple[Tensor, ...]:
+        return self.rows.x, self.rows.available, self.rows.y, self.history.known, self.history.asked
+
+    def advance(self, query: Tensor | None) -> None:
+        if query is None:
+            raise ValueError(
+                "CarriedHistories go on by the learner's queries, but it chooses none: use RandomHistories."
+            )
+        _, available, _, known, asked = self._carried()
+        column = query[: self.n_carried, None]
+        asked.scatter_(1, column, True)
+        known.scatter_(1, column, known.gather(1, column) | available.gather(1, column))
+        self._start_again()
+        self.step += 1
+
+    def _carried(self) -> tuple[Tensor, ...]:
+        return tuple(tensor[: self.n_carried] for tensor in self._batch())
+
+    def _start_again(self) -> None:
+        """Put fresh rows where chains end in this step."""
+        n, turn = self.n_carried, self.step % self.max_queries
+        first, beyond = (-((-edge * n) // self.max_queries) for edge in (turn, turn + 1))  # rounded up
+        place = first + torch.arange(self.n_ending, device=first.device)
+        ends = place < beyond  # the last may be one too many, and is put back
+        place = place % n
+        start = self._fresh.start()
+        fresh = (self._fresh.x, self._fresh.available, self._fresh.y, start.known, start.asked)
+        for old, new in zip(self._carried(), fresh, strict=True):
+            old[place] = torch.where(ends.view(-1, *[1] * (old.dim() - 1)), new, old[place])
+
+    def state(self) -> dict[str, Tensor]:
+        now = zip(_STATE, self._carried(), strict=True)
+        return {"step": self.step.clone(), **{name: tensor.clone() for name, tensor in now}}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        self.step.copy_(state["step"])
+        for name, tensor in zip(_STATE, self._carried(), strict=True):
+            tensor.copy_(state[name])
+
+
+_STATE = ("x", "available", "y", "known", "asked")

@@ -1,0 +1,18 @@
+"""The progress bar."""
+
+import io
+
+from rich.console import Console
+
+from pursuit.cli.progress import training_bar
+from pursuit.training.loop import Report
+
+
+def test_bar_shows_loss_and_time_left() -> None:
+    screen = io.StringIO()
+    with training_bar("digits", Console(file=screen, force_terminal=True, width=120)) as on_report:
+        on_report(Report(1, 50, 100, 0.123, 1e-3, 0.5, 0.456, 1000.0, 75.0))
+    text = screen.getvalue()
+    assert "digits, stage 1" in text
+    assert "loss 0.123, held out 0.456, 1:15 left" in text
+    assert "50%" in text

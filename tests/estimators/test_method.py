@@ -1,0 +1,51 @@
+"""Methods by name, and estimators that take the settings of their method and no others."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from sklearn.base import clone
+
+from pursuit.data.rows import RowSource
+from pursuit.estimators import Method, MethodClassifier, NetworkClassifier, method
+from pursuit.queries import QuerySet
+from pursuit.registry import find
+
+
+@dataclass(frozen=True)
+class Sharpness:
+    power: float = 2.0
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _SharpClassifier(MethodClassifier, NetworkClassifier):
+    Settings = Sharpness
+    settings: Sharpness | None = None
+
+    def build_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_settings_are_the_methods_own_or_its_defaults() -> None:
+    assert _SharpClassifier().settings_for(None) == Sharpness(2.0)
+    assert _SharpClassifier(settings=Sharpness(3.0)).settings_for(None) == Sharpness(3.0)
+
+
+def test_scikit_learn_knows_them() -> None:
+    assert clone(_SharpClassifier(settings=Sharpness(5.0), max_queries=3)).get_params()["settings"] == Sharpness(5.0)
+
+
+def test_other_settings_are_refused_before_training() -> None:
+    wrong: Any = "sharp"
+    with pytest.raises(TypeError, match=r"settings of _SharpClassifier are Sharpness\(...\), not 'sharp'"):
+        _SharpClassifier(settings=wrong).fit([[0], [1]], [0, 1])
+
+
+def test_one_estimator_may_be_several_methods() -> None:
+    for name, power in (("sharp", 3.0), ("sharper", 9.0)):
+        assert method(name, name.title(), settings=Sharpness(power))(_SharpClassifier) is _SharpClassifier
+    found: Method = find("method", "sharper")
+    assert (found.title, found.estimator) == ("Sharper", _SharpClassifier)
+    assert found.estimator(**found.parameters).get_params()["settings"] == Sharpness(9.0)
+    assert find("method", "sharp").parameters == {"settings": Sharpness(3.0)}
+    assert find("estimator", "_SharpClassifier") is _SharpClassifier

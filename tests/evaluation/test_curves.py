@@ -1,0 +1,336 @@
+"""Figures of an evaluation, against the chains they sum up."""
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from pursuit.data.rows import Rows
+from pursuit.evaluation.curves import Evaluation, evaluate, placed, wilson_interval
+from pursuit.inference.chain import Chains, explain
+from pursuit.inference.history import History
+from pursuit.inference.pursuer import Pursuer
+from pursuit.inference.stopping import Budget, Confidence, Stability, StoppingRule
+from pursuit.queries import ColumnQueries, yes_no
+
+KINDS = st.lists(st.sampled_from(["yes_no", "choice", "number"]), min_size=1, max_size=5)
+SEEDS = st.integers(0, 10_000)
+SHARES = st.sampled_from([0.0, 0.4])
+RULES = st.sampled_from([Budget(0), Budget(2), Confidence(0.6), Stability(0.1), Stability(0.3, 2) | Confidence(0.9)])
+
+
+def everything(pursuer: Pursuer, rows: Rows, stop: StoppingRule | None = None) -> Chains:
+    return explain(pursuer, rows.x, rows.available, stop, rows.initially_known)
+
+
+def slow_accuracy(pursuer: Pursuer, rows: Rows, longest: int) -> list[float]:
+    """The share of rows that are right after 0..longest answers, row by row; where answers end, the belief stays."""
+    right = torch.zeros(longest + 1, dtype=torch.double)
+    for chain, y in zip(everything(pursuer, rows), rows.y.tolist(), strict=True):
+        beliefs = [chain.prior, *(step.posterior for step in chain.steps if step.answer is not None)]
+        for k in range(longest + 1):
+            right[k] += int(beliefs[min(k, len(beliefs) - 1)].argmax()) == y
+    return (right / len(rows)).tolist()
+
+
+@given(kinds=KINDS, seed=SEEDS, missing=SHARES, opened=SHARES, cut=st.sampled_from([None, 0, 1, 3]))
+def test_accuracy_is_that_of_the_chains(
+    make_columns: Any,
+    make_rows: Any,
+    make_vip: Any,
+    kinds: list[str],
+    seed: int,
+    missing: float,
+    opened: float,
+    cut: int | None,
+) -> None:
+    query_set = make_columns(kinds)
+    rows, model = make_rows(query_set, 20, seed, missing, opened), make_vip(query_set, seed=seed)
+    result = evaluate(model, rows, max_queries=cut)
+    longest = len(kinds) if cut is None else min(cut, len(kinds))
+    assert result.n_rows == 20
+    assert result.n_queries == len(kinds)
+    assert result.accuracy_by_answered == pytest.approx(slow_accuracy(model, rows, longest))
+    assert result.stop is None
+    if longest:
+        assert result.area == pytest.approx(sum(result.accuracy_by_answered[1:]) / longest)
+    if opened == 0:
+        prior = (model.log_prior.argmax() == rows.y).double().mean().item()
+        assert result.accuracy_by_answered[0] == pytest.approx(prior)
+    with torch.no_grad():
+        believed = model.log_posterior(History(rows.x, rows.available, rows.available)).argmax(dim=1)
+    assert result.accuracy_all_answers == pytest.approx((believed == rows.y).double().mean().item())
+    if missing == 0 and cut is None:
+        assert result.accuracy_by_answered[-1] == pytest.approx(result.accuracy_all_answers)
+
+
+def slow_calibration_error(confidences: list[float], right: list[bool]) -> float:
+    error = 0.0
+    for bin in range(10):
+        inside = [i for i, confidence in enumerate(confidences) if min(int(confidence * 10), 9) == bin]
+        error += abs(sum(confidences[i] - right[i] for i in inside))
+    return error / len(right)
+
+
+@given(kinds=KINDS, seed=SEEDS, missing=SHARES, opened=SHARES, rule=RULES, cut=st.sampled_from([None, 2]))
+def test_figures_at_the_stop_are_those_of_the_chains(
+    make_columns: Any,
+    make_rows: Any,
+    make_vip: Any,
+    kinds: list[str],
+    seed: int,
+    missing: float,
+    opened: float,
+    rule: StoppingRule,
+    cut: int | None,
+) -> None:
+    query_set = make_columns(kinds)
+    rows, model = make_rows(query_set, 20, seed, missing, opened), make_vip(query_set, seed=seed)
+    stop = evaluate(model, rows, rule, cut).stop
+    chains = everything(model, rows, rule if cut is None else rule | Budget(cut))
+    right = [int(c.posterior.argmax()) == y for c, y in zip(chains, rows.y.tolist(), strict=True)]
+    confidences = [c.posterior.max().item() for c in chains]
+    assert stop is not None
+    assert stop.rule == str(rule)
+    assert stop.mean_answered == pytest.approx(sum(c.n_queries for c in chains) / 20)
+    assert stop.mean_asked == pytest.approx(sum(len(c) for c in chains) / 20)
+    assert stop.accuracy == pytest.approx(sum(right) / 20)
+    assert stop.accuracy_interval == wilson_interval(stop.accuracy, 20)
+    assert stop.mean_confidence == pytest.approx(sum(confidences) / 20, abs=1e-6)
+    assert stop.calibration_error == pytest.approx(slow_calibration_error(confidences, right), abs=1e-6)
+
+
+class LastAnswer:
+    """Asks from first to last, and believes that the label is whether the last known answer was yes."""
+
+    def __init__(self, n_queries: int):
+        self.query_set = ColumnQueries([yes_no(f"q{i}") for i in range(n_queries)])
+        self.classes = ["no", "yes"]
+
+    def scores(self, history: History) -> Tensor:
+        return -torch.arange(len(self.query_set), dtype=torch.float).expand(history.known.shape)
+
+    def log_posterior(self, history: History) -> Tensor:
+        last = (history.known * torch.arange(1, len(self.query_set) + 1)).argmax(dim=1)
+        answer = torch.where(history.known.any(dim=1), history.x.gather(1, last[:, None])[:, 0], -1)
+        return torch.stack([answer < 0, answer > 0], dim=1).double().clamp(min=0.1, max=0.9).log()
+
+
+def test_missing_answers_do_not_count() -> None:
+    # Both rows are of class yes. The first lacks its first answer, so that its first answer revealed is the second.
+    x = torch.tensor([[9.0, 1.0, -1.0], [-1.0, 1.0, 1.0]])
+    available = torch.tensor([[False, True, True], [True, True, True]])
+    result = evaluate(LastAnswer(3), Rows(x, available, torch.tensor([1, 1])), Budget(2))
+    # After 0 answers both say no; after 1 yes and no; after 2 no and yes; after 3 the first row has no more.
+    assert result.accuracy_by_answered == [0, 0.5, 0.5, 0.5]
+    assert result.area == 0.5
+    assert result.accuracy_all_answers == 0.5
+    assert result.stop is not None
+    assert (result.stop.mean_answered, result.stop.mean_asked, result.stop.accuracy) == (1.5, 2, 1)
+    assert result.stop.mean_confidence == pytest.approx(0.9)
+    assert result.stop.calibration_error == pytest.approx(0.1)
+
+
+def test_rows_without_any_answer_keep_the_prior() -> None:
+    x, nothing = torch.ones(2, 2), torch.zeros(2, 2, dtype=torch.bool)
+    result = evaluate(LastAnswer(2), Rows(x, nothing, torch.tensor([0, 1])), Confidence(0.95))
+    assert result.accuracy_by_answered == [0.5, 0.5, 0.5]
+    assert result.accuracy_all_answers == 0.5
+    assert result.stop is not None
+    assert (result.stop.mean_answered, result.stop.mean_asked) == (0, 2)
+
+
+def test_the_opening_does_not_count() -> None:
+    x = torch.tensor([[1.0, -1.0, 1.0], [1.0, -1.0, -1.0]])
+    initially_known = torch.tensor([[False, True, False], [True, False, False]])
+    rows = Rows(x, torch.ones(2, 3, dtype=torch.bool), torch.tensor([1, 1]), initially_known)
+    result = evaluate(LastAnswer(3), rows, Budget(1))
+    # The first row begins with no, is told q0 (the last known stays no), then q2: yes. The second: yes, no, no.
+    assert result.accuracy_by_answered == [0.5, 0, 0.5, 0.5]
+    assert result.stop is not None
+    assert (result.stop.mean_answered, result.stop.mean_asked, result.stop.accuracy) == (1, 1, 0)
+
+
+def test_an_opening_without_an_answer_does_not_count() -> None:
+    x, available = torch.tensor([[1.0, 1.0], [1.0, -1.0]]), torch.tensor([[False, True], [True, True]])
+    rows = Rows(x, available, torch.tensor([1, 1]), torch.tensor([[True, False], [True, False]]))
+    result = evaluate(LastAnswer(2), rows, Budget(2))
+    # The first row begins with nothing, and after its one answer says yes; the second begins with yes, then says no.
+    assert result.accuracy_by_answered == [0.5, 0.5, 0.5]
+    assert result.stop is not None
+    assert result.stop.mean_answered == 1
+
+
+def test_no_rows_are_refused(world: Any) -> None:
+    with pytest.raises(ValueError, match="There are no rows to measure on"):
+        evaluate(world.pursuer, world.rows.take(torch.arange(0)))
+
+
+def test_accuracies_are_exact_shares() -> None:
+    x, available = torch.tensor([[1.0], [1.0], [1.0], [-1.0], [-1.0]]), torch.ones(5, 1, dtype=torch.bool)
+    result = evaluate(LastAnswer(1), Rows(x, available, torch.ones(5, dtype=torch.long)))
+    assert result.accuracy_all_answers == 0.6
+    assert result.accuracy_by_answered == [0, 0.6]
+    assert result.area == 0.6
+
+
+@pytest.mark.parametrize("batch_rows", [1, 7, 24, 1000])
+def test_batches_do_not_matter(make_columns: Any, make_rows: Any, make_vip: Any, batch_rows: int) -> None:
+    query_set = make_columns(["yes_no", "choice", "number", "number"])
+    rows, model = make_rows(query_set, 24, 3, missing=0.3, opened=0.2), make_vip(query_set)
+    whole, parts = (evaluate(model, rows, Confidence(0.7), batch_rows=n).to_dict() for n in (24, batch_rows))
+    stop, stop_of_parts = whole.pop("stop"), parts.pop("stop")
+    assert parts == whole
+    interval, interval_of_parts = stop.pop("accuracy_interval"), stop_of_parts.pop("accuracy_interval")
+    assert interval_of_parts == pytest.approx(interval)
+    assert stop_of_parts == pytest.approx(stop)
+
+
+def test_exact_pursuit_gets_better_with_answers(world: Any) -> None:
+    result = evaluate(world.pursuer, world.rows, Confidence(0.8))
+    assert isinstance(result, Evaluation)
+    assert result.accuracy_by_answered[0] == pytest.approx((world.rows.y == 1).double().mean().item())
+    assert result.accuracy_by_answered[-1] == pytest.approx(19 / 24)  # all but the five with an unlikely label
+    assert result.stop is not None
+    assert 1 < result.stop.mean_answered < 4
+
+
+@pytest.mark.parametrize(
+    ("share", "n", "low", "high"),
+    [
+        (0.5, 100, 0.40383, 0.59617),
+        (0.9, 10, 0.59585, 0.98212),
+        (0.0, 10, 0.0, 0.27753),
+        (1.0, 10, 0.72247, 1.0),
+        (0.85, 1000, 0.82654, 0.87080),
+    ],
+)
+def test_wilson_intervals_are_the_known_ones(share: float, n: int, low: float, high: float) -> None:
+    assert wilson_interval(share, n) == pytest.approx((low, high), abs=1e-4)
+
+
+@given(share=st.floats(0, 1), n=st.integers(1, 10**6))
+def test_wilson_intervals_lie_around_the_share(share: float, n: int) -> None:
+    low, high = wilson_interval(share, n)
+    assert 0 <= low <= share + 1e-12
+    assert share - 1e-12 <= high <= 1
+    assert high - low <= 2 * 1.96 * 0.5 / n**0.5
+
+
+@pytest.mark.parametrize("device", ["cpu", "auto"])
+def test_the_device_changes_no_figure(make_columns: Any, make_rows: Any, make_vip: Any, device: str) -> None:
+    query_set = make_columns(["yes_no", "choice", "number"])
+    model, rows = make_vip(query_set), make_rows(query_set, 40, missing=0.2, opened=0.2)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    if device == "auto" and torch.cuda.is_available():
+        pytest.skip("a GPU computes with less precision")
+    assert evaluate(model, rows, Confidence(0.7), device=device) == evaluate(model, rows, Confidence(0.7))
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert not model.training
+
+
+class Moved(nn.Module):
+    """Notes where it is sent, and goes nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[str] = []
+
+    def to(self, *places: Any, **options: Any) -> "Moved":  # type: ignore[override]
+        self.sent += [str(place) for place in (*places, *options.values())]
+        return self
+
+
+@pytest.fixture
+def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where evaluation is concerned: torch itself knows better."""
+    monkeypatch.setattr("pursuit.evaluation.curves.find_device", torch.device)
+
+
+@pytest.mark.filterwarnings("ignore:.*CUDA is not available")
+@pytest.mark.usefixtures("with_gpu")
+def test_a_module_goes_to_its_device_and_back_whatever_happens() -> None:
+    moved: Any = Moved()
+    with placed(moved, "cuda") as place:
+        assert place.type == "cuda"
+        assert moved.sent == ["cuda", "torch.channels_last"]
+    assert moved.sent[2:] == ["cpu", "torch.contiguous_format"]
+    moved.sent.clear()
+    with pytest.raises(ZeroDivisionError), placed(moved, "cuda"):
+        _ = 1 / 0
+    assert moved.sent[2:] == ["cpu", "torch.contiguous_format"]
+
+
+@pytest.mark.usefixtures("with_gpu")
+def test_what_is_no_module_stays_where_it_is(world: Any, in_order: Any) -> None:
+    with placed(in_order(world.query_set), "cuda") as place:
+        assert place.type == "cpu"
+    moved: Any = Moved()
+    with placed(moved, "cpu") as place:
+        assert place.type == "cpu"
+    assert not moved.sent
+
+
+@given(seed=SEEDS, missing=SHARES, opened=SHARES, cut=st.sampled_from([None, 1, 3]))
+def test_rules_of_a_trade_off_are_measured_as_if_alone(
+    make_columns: Any, make_rows: Any, make_vip: Any, seed: int, missing: float, opened: float, cut: int | None
+) -> None:
+    query_set = make_columns(["yes_no", "choice", "number", "yes_no"])
+    model, rows = make_vip(query_set, seed=seed), make_rows(query_set, 12, seed, missing, opened)
+    rules = [Confidence(0.6), Budget(2), Stability(0.1), Confidence(0.6)]
+    together = evaluate(model, rows, Budget(1), cut, trade_off=rules)
+    alone = [evaluate(model, rows, rule, cut) for rule in (Budget(1), *rules)]
+    assert [together.stop, *together.trade_off] == [one.stop for one in alone]
+    assert together.accuracy_by_answered == alone[0].accuracy_by_answered
+    without = evaluate(model, rows, None, cut, trade_off=rules)
+    assert without.stop is None
+    assert without.trade_off == together.trade_off
+
+
+def test_rows_that_the_curve_cuts_short_are_counted() -> None:
+    pursuer = LastAnswer(5)
+    rows = Rows(torch.ones(4, 5), torch.ones(4, 5, dtype=torch.bool), torch.ones(4, dtype=torch.long))
+
+    def cut_short(rule: StoppingRule, most: int | None) -> float:
+        stop = evaluate(pursuer, rows, rule, most).stop
+        assert stop is not None
+        return stop.cut_short
+
+    assert cut_short(Budget(4), 3) == 1
+    assert cut_short(Budget(3), 3) == cut_short(Budget(2), 3) == 0
+    assert cut_short(Budget(9), None) == cut_short(Budget(9), 5) == 0  # there is nothing more to ask
+    never = Stability(0.0, 99)
+    assert cut_short(never, 4) == 1
+    assert cut_short(never | Budget(4), 4) == 0
+
+
+def test_memory_bounds_the_rows_of_a_batch_and_changes_no_figure(
+    make_columns: Any, make_rows: Any, make_vip: Any, counting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query_set = make_columns(["yes_no", "choice", "number"])
+    model, rows = make_vip(query_set), make_rows(query_set, 40, missing=0.2, opened=0.2)
+    whole = evaluate(model, rows, Confidence(0.7))
+    monkeypatch.setattr("pursuit.evaluation.curves.BATCH_BYTES", 2000)
+    counted = counting(model)
+    parts = evaluate(counted, rows, Confidence(0.7))
+    assert parts.accuracy_by_answered == whole.accuracy_by_answered
+    assert parts.stop is not None
+    assert whole.stop is not None
+    assert parts.stop.mean_answered == whole.stop.mean_answered
+    rows_of_a_call = counted.rows["log_posterior"] / counted.calls["log_posterior"]
+    assert 1 <= rows_of_a_call < 10
+
+
+def test_a_belief_may_change_where_no_answer_comes() -> None:
+    class CountsWhatWasAsked(LastAnswer):
+        def log_posterior(self, history: History) -> Tensor:
+            is_odd = history.asked.sum(dim=1) % 2 == 1
+            return torch.stack([~is_odd, is_odd], dim=1).double().clamp(min=0.1, max=0.9).log()
+
+    available = torch.tensor([[False, True, False], [True, True, True]])
+    rows = Rows(torch.ones(2, 3), available, torch.tensor([1, 1]))
+    # Row 0 is asked what it cannot answer and believes yes; then it is answered: no; then yes. Row 1: no, yes, no, yes.
+    assert evaluate(CountsWhatWasAsked(3), rows).accuracy_by_answered == [0.5, 1.0, 0.5, 1.0]

@@ -1,0 +1,390 @@
+"""Figures are written whole, show what they should, and lose nothing at the edges."""
+
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgba
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from pursuit.evaluation.curves import AtStop, Evaluation
+from pursuit.evaluation.figures import (
+    BLUE,
+    NO_COLOUR,
+    OTHER_COLOUR,
+    UNKNOWN_COLOUR,
+    YES_COLOUR,
+    accuracy_curve,
+    answer_chain,
+    image_chain,
+)
+from pursuit.inference.chain import Chain, Step
+from pursuit.queries import PatchQueries
+
+BEGINNINGS = {".png": b"\x89PNG\r\n", ".svg": b"<?xml", ".pdf": b"%PDF"}
+LONG_NAMES = tuple(f"the rather long name of class {i} and its subspecies" for i in range(200))
+LONG_QUESTION = "Is this a question that goes on and on, " * 5 + "or is it not?"
+
+
+def make_chain(
+    n_steps: int,
+    classes: tuple[str, ...] = ("cat", "dog", "owl"),
+    answers: tuple[str | None, ...] = ("yes", "no"),
+    text: str = "Does it have feathers?",
+    n_given: int = 0,
+) -> Chain:
+    """A chain of queries 0, 1, 2, …; after step i the class i (modulo C) has probability 0.9."""
+    n_classes = len(classes)
+
+    def belief(favourite: int) -> torch.Tensor:
+        posterior = torch.full((n_classes,), 0.1 / (n_classes - 1))
+        posterior[favourite % n_classes] = 0.9
+        return posterior
+
+    steps = tuple(Step(i, f"q{i}", text, answers[i % len(answers)], belief(i + 1)) for i in range(n_steps))
+    prior = torch.full((n_classes,), 1 / n_classes)
+    given = tuple(Step(n_steps + i, f"g{i}", "Was it given?", "yes", prior) for i in range(n_given))
+    return Chain(classes, prior, steps, given)
+
+
+def make_evaluation(accuracy: list[float], stop: bool = True) -> Evaluation:
+    at_stop = AtStop("confidence=0.9", 1.5, 1.5, 0.7, (0.6, 0.8), 0.9, 0.1) if stop else None
+    return Evaluation(100, len(accuracy) - 1, accuracy, 0.7, 0.95, at_stop)
+
+
+def assert_nothing_cut_off(figure: Figure) -> None:
+    figure.draw_without_rendering()
+    box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+    assert box.x0 >= -0.01
+    assert box.y0 >= -0.01
+    assert box.x1 <= width + 0.01
+    assert box.y1 <= height + 0.01
+
+
+def titles(figure: Figure) -> list[str]:
+    return [axes.get_title() for axes in figure.axes if axes.get_title()]
+
+
+def bars(axes: Axes) -> list[Rectangle]:
+    return [patch for container in axes.containers for patch in container]
+
+
+def legend_texts(figure: Figure) -> list[str]:
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def outlines(axes: Axes) -> list[Rectangle]:
+    return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+
+
+# --- all figures ---
+
+
+def test_matplotlib_is_imported_only_to_draw_and_pyplot_never() -> None:
+    code = """if True:
+        import sys
+        from pursuit.evaluation.figures import accuracy_curve
+        assert "matplotlib" not in sys.modules
+        accuracy_curve({"V-IP": [0.1, 0.9]})
+        assert "matplotlib" in sys.modules
+        assert "matplotlib.pyplot" not in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("suffix", BEGINNINGS)
+def test_files_are_written_with_their_folders(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / "some" / "where" / f"figure{suffix}"
+    figure = answer_chain(make_chain(2), path, title="A chain")
+    assert isinstance(figure, Figure)
+    assert path.read_bytes().startswith(BEGINNINGS[suffix])
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("name", ["figure.xyz", "figure", "figure.txt"])
+def test_an_unknown_ending_is_told_and_leaves_nothing(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="png, svg, pdf"):
+        accuracy_curve({"V-IP": [0.1, 0.9]}, tmp_path / "folder" / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_while_drawing_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "curve.png"
+    path.write_bytes(b"old")
+
+    def fail(self: Figure, file: object, **options: object) -> None:
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr(Figure, "savefig", fail)
+    with pytest.raises(RuntimeError, match="no ink"):
+        accuracy_curve({"V-IP": [0.1, 0.9]}, path)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_dollar_signs_are_no_formulas(tmp_path: Path) -> None:
+    chain = make_chain(2, ("$\\frac$", "costs $5"), text="More than $3 or $4?", answers=("$\\nonsense$",))
+    answer_chain(chain, tmp_path / "chain.svg", title="In $ and $")
+    assert (tmp_path / "chain.svg").exists()
+
+
+# --- accuracy_curve ---
+
+
+def test_a_curve_starts_at_zero_queries() -> None:
+    figure = accuracy_curve({"V-IP": [0.1, 0.5, 0.9], "random": [0.1, 0.3]}, title="Digits")
+    first, second = figure.axes[0].get_lines()
+    assert list(np.asarray(first.get_xdata())) == [0, 1, 2]
+    assert list(np.asarray(first.get_ydata())) == [0.1, 0.5, 0.9]
+    assert first.get_color() != second.get_color()
+    assert legend_texts(figure) == ["V-IP", "random"]
+    assert_nothing_cut_off(figure)
+
+
+def test_seeds_are_a_mean_within_a_deviation() -> None:
+    figure = accuracy_curve({"V-IP": [[0.1, 0.5], [0.3, 0.7]]})
+    axes = figure.axes[0]
+    assert np.allclose(np.asarray(axes.get_lines()[0].get_ydata()), [0.2, 0.6])
+    (band,) = axes.collections
+    heights = np.asarray(band.get_paths()[0].vertices)[:, 1]
+    assert heights.min() == pytest.approx(0.1)
+    assert heights.max() == pytest.approx(0.7)
+
+
+def test_stops_and_all_answers_are_marked() -> None:
+    figure = accuracy_curve({"V-IP": [0.1, 0.5, 0.9]}, stops={"V-IP": (1.4, 0.75)}, all_answers=0.97)
+    _, stop, line = figure.axes[0].get_lines()
+    assert (list(np.asarray(stop.get_xdata())), list(np.asarray(stop.get_ydata()))) == ([1.4], [0.75])
+    assert line.get_linestyle() == "--"
+    assert set(np.asarray(line.get_ydata())) == {0.97}
+    assert any("97.0%" in text for text in legend_texts(figure))
+
+
+def test_an_evaluation_brings_its_stop_and_all_answers() -> None:
+    texts = legend_texts(accuracy_curve({"V-IP": make_evaluation([0.1, 0.5, 0.9])}))
+    assert len(texts) == 3
+    assert "1.5 queries" in texts[1]
+    assert "95.0%" in texts[2]
+    both = {"a": make_evaluation([0.1, 0.5]), "b": make_evaluation([0.1, 0.4], stop=False)}
+    assert len(legend_texts(accuracy_curve(both))) == 3  # two lines and one stop
+
+
+def test_many_methods_with_long_names_fit() -> None:
+    curves = {name: [0.1, 0.5] for name in LONG_NAMES[:9]}
+    assert_nothing_cut_off(accuracy_curve(curves, stops=dict.fromkeys(curves, (1.0, 0.5)), all_answers=0.9))
+
+
+def test_many_curves_differ_in_more_than_colour_and_share_the_entry_of_their_stops() -> None:
+    curves = {f"method {i}": [[0.1, 0.5, 0.6], [0.2, 0.4, 0.7]] for i in range(14)}
+    figure = accuracy_curve(curves, stops=dict.fromkeys(curves, (1.0, 0.5)), all_answers=0.9)
+    lines = [line for line in figure.axes[0].get_lines() if str(line.get_label()).startswith("method")]
+    assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == 14  # apart even without colour
+    assert legend_texts(figure) == [*curves, "where its rule stops", "all answers:\n90.0% right"]
+    assert sum(line.get_marker() == "*" for line in figure.axes[0].get_lines()) == 15
+    assert_nothing_cut_off(figure)
+
+
+def test_curves_that_cannot_be_drawn_are_told() -> None:
+    with pytest.raises(ValueError, match="no curves"):
+        accuracy_curve({})
+    with pytest.raises(ValueError, match="no curve for"):
+        accuracy_curve({"a": [0.1]}, stops={"b": (1, 0.5)})
+    for wrong in ([], [[0.1, 0.2], [0.3]], [[[0.1]]]):
+        with pytest.raises(ValueError, match="'a' is to be a list"):
+            accuracy_curve({"a": wrong})  # type: ignore[dict-item]
+
+
+# --- image_chain ---
+
+
+def test_a_column_a_step_and_the_image_first() -> None:
+    query_set = PatchQueries((1, 4, 4), 2, 2)
+    x = torch.linspace(-1, 1, 16).view(1, 4, 4)
+    figure = image_chain(make_chain(3), query_set, x, title="A digit")
+    assert titles(figure) == ["start", "step 1", "step 2", "step 3"]
+    above, below = figure.axes[:4], figure.axes[4:]
+    # How many of the 16 pixels are seen: all in the first column, then a patch more each step.
+    seen = [int((np.asarray(axes.images[0].get_array())[:, :, 3] == 1).sum()) for axes in above]
+    assert seen == [16, 4, 8, 12]
+    assert [len(outlines(axes)) for axes in above] == [0, 1, 1, 1]
+    assert outlines(above[2])[0].get_xy() == (1.5, -0.5)
+    assert [len(bars(axes)) for axes in below] == [3, 3, 3, 3]
+    highlighted = [[to_hex(bar.get_facecolor()) == BLUE.lower() for bar in bars(axes)].index(True) for axes in below]
+    assert highlighted == [0, 1, 2, 0]
+    assert [label.get_text() for label in below[0].get_yticklabels()] == ["cat", "dog", "owl"]
+    assert_nothing_cut_off(figure)
+
+
+def test_unseen_pixels_are_no_grey() -> None:
+    figure = image_chain(make_chain(1), PatchQueries((1, 4, 4), 2), torch.zeros(1, 4, 4))
+    red, _, blue, _ = to_rgba(figure.axes[1].patch.get_facecolor())
+    assert blue - red > 0.2
+    assert figure.axes[1].patch.get_hatch()
+
+
+def test_an_unknown_patch_stays_unseen_and_a_given_one_is_seen() -> None:
+    query_set = PatchQueries((1, 4, 4), 2, 2)
+    figure = image_chain(make_chain(2, answers=("seen", None), n_given=1), query_set, torch.zeros(1, 4, 4))
+    seen = [int((np.asarray(axes.images[0].get_array())[:, :, 3] == 1).sum()) for axes in figure.axes[:3]]
+    assert seen == [16, 8, 8]
+    assert outlines(figure.axes[1])[0].get_linestyle() in ("-", "solid")
+    assert outlines(figure.axes[2])[0].get_linestyle() in (":", "dotted")
+
+
+def test_long_chains_are_thinned_evenly_between_first_and_last() -> None:
+    query_set = PatchQueries((1, 28, 28), 3)
+    chain = make_chain(45, tuple("0123456789"))
+    figure = image_chain(chain, query_set, torch.zeros(1, 28, 28))
+    numbers = [int(title.removeprefix("step ")) for title in titles(figure)[1:]]
+    assert len(numbers) == 12
+    assert (numbers[0], numbers[-1]) == (1, 45)
+    assert set(np.diff(numbers)) == {4}
+    assert titles(image_chain(chain, query_set, torch.zeros(1, 28, 28), max_steps=1)) == ["start", "step 45"]
+    assert titles(image_chain(chain, query_set, torch.zeros(1, 28, 28), max_steps=2)) == ["start", "step 1", "step 45"]
+
+
+@pytest.mark.parametrize("n_steps", [0, 1])
+def test_short_image_chains_with_two_classes(n_steps: int, tmp_path: Path) -> None:
+    chain = make_chain(n_steps, ("cat", "dog"))
+    title = "A title that is much longer than so small a figure is wide"
+    figure = image_chain(chain, PatchQueries((1, 28, 28), 3), torch.zeros(1, 28, 28), tmp_path / "chain.png", title)
+    assert len(figure.axes) == 2 * (n_steps + 1)
+    assert_nothing_cut_off(figure)
+
+
+def test_colour_images_and_many_classes() -> None:
+    x = torch.stack([torch.full((8, 12), value) for value in (-1.0, 0.0, 1.0)])
+    figure = image_chain(make_chain(4, LONG_NAMES), PatchQueries((3, 8, 12), 4, 4), x)
+    assert np.allclose(np.asarray(figure.axes[0].images[0].get_array())[0, 0], [0, 0.5, 1, 1])
+    below = figure.axes[5:]
+    assert [len(bars(axes)) for axes in below] == [10] * 5
+    # The favourites of all steps are among the ten, the last one first.
+    assert to_hex(bars(below[4])[0].get_facecolor()) == BLUE.lower()
+    assert all(any(to_hex(bar.get_facecolor()) == BLUE.lower() for bar in bars(axes)) for axes in below[1:])
+    assert_nothing_cut_off(figure)
+
+
+def test_wrong_images_and_step_numbers_are_told() -> None:
+    with pytest.raises(ValueError, match="One image of shape"):
+        image_chain(make_chain(1), PatchQueries((1, 4, 4), 2), torch.zeros(1, 1, 4, 4))
+    with pytest.raises(ValueError, match="At least one step"):
+        image_chain(make_chain(1), PatchQueries((1, 4, 4), 2), torch.zeros(1, 4, 4), max_steps=0)
+
+
+# --- answer_chain ---
+
+
+def test_questions_are_coloured_by_their_answer() -> None:
+    answers = ("yes", "no", None, "3.5", "Yes", "false", "red", "1")
+    figure = answer_chain(make_chain(8, answers=answers))
+    labels = figure.axes[0].get_yticklabels()
+    assert [label.get_text() for label in labels[:4]] == [
+        "start",
+        "1. Does it have feathers?  yes",
+        "2. Does it have feathers?  no",
+        "3. Does it have feathers?  unknown",
+    ]
+    yes, no, unknown, other = YES_COLOUR, NO_COLOUR, UNKNOWN_COLOUR, OTHER_COLOUR
+    assert [label.get_color() for label in labels[1:]] == [yes, no, unknown, other, yes, no, other, other]
+    assert_nothing_cut_off(figure)
+
+
+def test_columns_are_ordered_by_the_final_posterior() -> None:
+    figure = answer_chain(make_chain(4, ("ant", "bee", "cat", "dog", "eel", "fox")), top=4)
+    axes = figure.axes[0]
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    assert names[0] == "eel"  # the favourite of the fourth and last step
+    assert sorted(names) == ["bee", "cat", "dog", "eel"]
+    assert np.asarray(axes.images[0].get_array()).shape == (5, 4)
+
+
+def test_the_prediction_has_a_column_even_if_others_were_once_more_probable() -> None:
+    certain, doubtful = torch.tensor([0.0, 0.1, 0.9]), torch.tensor([0.4, 0.3, 0.3])
+    steps = (Step(0, "a", "a?", "yes", certain), Step(1, "b", "b?", "yes", doubtful))
+    figure = answer_chain(Chain(("cat", "dog", "owl"), certain, steps), top=1)
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["cat"]
+
+
+def test_cells_are_numbered_where_there_is_something_to_say() -> None:
+    beliefs = torch.tensor([[0.5, 0.496, 0.004], [0.9999, 0.0001, 0.0], [1.0, 0.0, 0.0]])
+    steps = tuple(Step(i, "q", "q?", "yes", belief) for i, belief in enumerate(beliefs[1:]))
+    figure = answer_chain(Chain(("cat", "dog", "owl"), beliefs[0], steps))
+    texts = {text.get_position(): text.get_text() for text in figure.axes[0].texts}
+    assert texts == {(0, 0): "0.50", (1, 0): "0.50", (0, 1): ">0.99", (0, 2): "1.00"}
+
+
+def test_given_answers_are_listed_above_the_start() -> None:
+    figure = answer_chain(make_chain(2, n_given=2))
+    axes = figure.axes[0]
+    texts = [label.get_text() for label in axes.get_yticklabels()]
+    assert texts[:3] == ["given: Was it given?  yes", "given: Was it given?  yes", "start"]
+    assert list(axes.get_yticks()) == [-2, -1, 0, 1, 2]
+    assert axes.get_ylim() == (2.5, -2.5)
+    assert np.asarray(axes.images[0].get_array()).shape == (3, 3)
+    assert_nothing_cut_off(figure)
+
+
+@pytest.mark.parametrize("n_steps", [0, 1, 45])
+@pytest.mark.parametrize("classes", [("cat", "dog"), LONG_NAMES], ids=["two", "many"])
+def test_nothing_is_cut_off(n_steps: int, classes: tuple[str, ...]) -> None:
+    answers = ("yes", None, "one of several possible answers, all of them long")
+    chain = make_chain(n_steps, classes, answers, LONG_QUESTION)
+    figure = answer_chain(chain, title="A title that is much longer than so small a figure is wide")
+    axes = figure.axes[0]
+    assert np.asarray(axes.images[0].get_array()).shape == (min(n_steps, 40) + 1, min(10, len(classes)))
+    assert_nothing_cut_off(figure)
+    boxes = [label.get_window_extent() for label in axes.get_yticklabels()]  # from the first row down
+    assert all(lower.y1 <= upper.y0 for upper, lower in pairwise(boxes))
+
+
+def test_at_least_one_class_is_shown() -> None:
+    with pytest.raises(ValueError, match="At least one class"):
+        answer_chain(make_chain(1), top=0)
+    with pytest.raises(ValueError, match="At least one class and one step"):
+        answer_chain(make_chain(1), max_steps=0)
+
+
+@pytest.mark.parametrize(
+    ("n_steps", "max_steps", "numbers"), [(9, 4, 4), (9, 9, 9), (9, 1, 1), (100, 40, 40), (0, 5, 0)]
+)
+def test_long_answer_chains_are_thinned_and_keep_their_numbers(n_steps: int, max_steps: int, numbers: int) -> None:
+    chain = make_chain(n_steps, n_given=1)
+    figure = answer_chain(chain, max_steps=max_steps)
+    axes = figure.axes[0]
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels[:2] == ["given: Was it given?  yes", "start"]
+    shown = [int(label.split(".")[0]) for label in labels[2:]]
+    assert len(shown) == numbers
+    assert shown == sorted(set(shown))
+    if numbers:
+        assert shown[-1] == n_steps
+    if numbers > 1:
+        assert shown[0] == 1
+    cells = np.asarray(axes.images[0].get_array())
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    order = [chain.classes.index(name) for name in names]
+    beliefs = [chain.prior, *(chain.steps[n - 1].posterior for n in shown)]
+    np.testing.assert_allclose(cells, np.stack([belief.numpy()[order] for belief in beliefs]), rtol=1e-6)
+    assert_nothing_cut_off(figure)
+
+
+@pytest.mark.parametrize("n_steps", [0, 2, 30])
+def test_a_picture_stands_beside_the_chain(n_steps: int, tmp_path: Path) -> None:
+    picture = np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8)
+    figure = answer_chain(make_chain(n_steps), tmp_path / "bird.png", title="a bird", picture=picture)
+    photo, axes = figure.axes
+    np.testing.assert_array_equal(np.asarray(photo.images[0].get_array()), picture)
+    assert len(axes.get_yticklabels()) == n_steps + 1
+    alone = answer_chain(make_chain(n_steps), title="a bird")
+    assert figure.get_size_inches()[0] > alone.get_size_inches()[0]
+    assert photo.get_position().x1 <= axes.get_position().x0
+    assert (tmp_path / "bird.png").exists()
+    assert_nothing_cut_off(figure)

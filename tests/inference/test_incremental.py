@@ -1,0 +1,259 @@
+"""Followers: every way of following a pursuer gives what its two functions give, with less work."""
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from pursuit.data.rows import Rows
+from pursuit.exact import IndependentIP, TableIP
+from pursuit.inference.chain import explain
+from pursuit.inference.history import History
+from pursuit.inference.incremental import FirstLayerState, HistoryState, SharedInputState, history_state, network_state
+from pursuit.inference.stopping import Confidence
+from pursuit.methods import RandomOrder
+from pursuit.networks import MLP, Conv, NetworkSettings, SetNetwork
+from pursuit.networks.first_layer import split_first_layer
+from pursuit.queries import Choice, ColumnQueries, PatchQueries, QuerySet, WordQueries, yes_no
+from pursuit.queries.words import word_query
+from pursuit.vip import VIP
+
+SEEDS = st.integers(0, 10_000)
+DENSE: list[NetworkSettings] = [
+    MLP((8, 6), dropout=0.5),
+    MLP(()),
+    MLP((8,), direct=True),
+    SetNetwork(5, "sum", 7, (8,)),
+    SetNetwork(5, "max", 7, (8, 6), norm="batch"),
+]
+MANY = ColumnQueries([yes_no(f"q{i}") for i in range(40)])
+
+
+def build(
+    query_set: QuerySet, settings: NetworkSettings, shared: bool, standardised: bool = False, seed: int = 0
+) -> VIP:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = VIP.build(query_set, list("abc"), settings, shared, torch.tensor([0.5, 0.3, 0.2]), standardised)
+        if standardised:
+            model.centre.uniform_(-1, 1)
+            model.scale.uniform_(0.5, 3)
+    return model.double().eval()
+
+
+def answer_follower(model: VIP, history: History) -> FirstLayerState:
+    """By single answers, however few queries there are."""
+    networks = split_first_layer(model.querier, model.classifier, *model.query_set.input_shape)
+    assert networks is not None
+    return FirstLayerState(model, networks, history)
+
+
+@torch.no_grad()
+def assert_follows(state: HistoryState, plain: HistoryState, rows: Rows, seed: int) -> None:
+    """Both are asked the same to the end, while rows leave on the way."""
+    generator = torch.Generator().manual_seed(seed)
+    index = torch.arange(len(rows))
+    for step in range(rows.n_queries):
+        torch.testing.assert_close(state.log_posterior(), plain.log_posterior(), rtol=1e-5, atol=1e-6)
+        if step % 3 == 1 and len(index) > 1:
+            kept = torch.randperm(len(index), generator=generator)[:-1].sort().values
+            state.keep(kept)
+            plain.keep(kept)
+            index = index[kept]
+        torch.testing.assert_close(state.scores(), plain.scores(), rtol=1e-5, atol=1e-6)
+        assert torch.equal(state.asked, plain.asked)
+        left = torch.rand(plain.asked.shape, generator=generator).masked_fill(plain.asked, -1)
+        index, going = index[~plain.asked.all(dim=1)], (~plain.asked.all(dim=1)).nonzero()[:, 0]
+        if not len(going):
+            return
+        state.keep(going)
+        plain.keep(going)
+        query = left[going].argmax(dim=1)
+        for one in (state, plain):
+            one.ask(query, rows.available[index, query])
+
+
+@pytest.mark.parametrize("settings", DENSE, ids=str)
+@given(
+    kinds=st.lists(st.sampled_from(["yes_no", "choice", "single", "number"]), min_size=1, max_size=6),
+    n_rows=st.integers(1, 5),
+    shared=st.booleans(),
+    standardised=st.booleans(),
+    missing=st.sampled_from([0.0, 0.4]),
+    opened=st.sampled_from([0.0, 0.3]),
+    seed=SEEDS,
+)
+def test_answer_by_answer_is_the_same_as_anew(
+    make_columns: Any,
+    make_rows: Any,
+    settings: NetworkSettings,
+    kinds: list[str],
+    n_rows: int,
+    shared: bool,
+    standardised: bool,
+    missing: float,
+    opened: float,
+    seed: int,
+) -> None:
+    query_set = make_columns(kinds)
+    model, rows = (
+        build(query_set, settings, shared, standardised, seed),
+        make_rows(query_set, n_rows, seed, missing, opened),
+    )
+    history = rows.start()
+    assert_follows(answer_follower(model, history), HistoryState(model, history), rows, seed)
+    assert_follows(SharedInputState(model, history), HistoryState(model, history), rows, seed)
+
+
+@pytest.mark.parametrize("n_rows", [1, 4])
+@pytest.mark.parametrize("standardised", [False, True])
+def test_so_it_is_without_a_mask(make_rows: Any, n_rows: int, standardised: bool) -> None:
+    query_set = WordQueries([word_query(f"word{i}") for i in range(9)])
+    model = build(query_set, MLP((8,), direct=True), False, standardised)
+    rows = Rows(make_rows(MANY, n_rows).x[:, :9], torch.ones(n_rows, 9, dtype=torch.bool), torch.zeros(n_rows))
+    assert_follows(answer_follower(model, rows.start()), HistoryState(model, rows.start()), rows, 0)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("settings", [Conv((4, 6, 8), hidden=16), MLP((8,))], ids=str)
+def test_patches_are_followed_too(make_rows: Any, settings: NetworkSettings, shared: bool) -> None:
+    query_set = PatchQueries((1, 5, 6), size=2, stride=2)
+    model, rows = build(query_set, settings, shared), make_rows(query_set, 4, missing=0.3, opened=0.2)
+    state = history_state(model, rows.start())
+    assert isinstance(state, SharedInputState)
+    assert_follows(state, HistoryState(model, rows.start()), rows, 0)
+
+
+def test_a_shared_trunk_is_computed_once_a_step(make_rows: Any) -> None:
+    query_set = PatchQueries((1, 5, 6), size=2, stride=2)
+    model, rows = build(query_set, Conv((4,), hidden=8), shared=True), make_rows(query_set, 3)
+    runs = []
+    model.querier[0].register_forward_hook(lambda *_: runs.append(1))  # type: ignore[index, operator]
+    chains = explain(model, rows.x, rows.available)
+    assert len(runs) == len(chains[0]) + 1
+
+
+def test_the_path_goes_by_what_it_costs(make_columns: Any) -> None:
+    def path(query_set: QuerySet, settings: NetworkSettings | None = None, shared: bool = False) -> type[HistoryState]:
+        model = build(query_set, settings or MLP((8,)), shared)
+        return type(history_state(model, History.start(query_set.blank(2).double(), len(query_set))))
+
+    assert path(MANY) is path(MANY, SetNetwork(5, "max", 7, (8,)), shared=True) is FirstLayerState
+    few = make_columns(["yes_no"] * 3)
+    assert path(few) is path(few, shared=True) is SharedInputState
+    # One query of very many choices makes every lookup long.
+    wide = Choice("wide", "Which?", tuple(f"choice {i}" for i in range(40)))
+    assert path(ColumnQueries([*MANY.queries, wide])) is SharedInputState
+    assert path(PatchQueries((1, 8, 8), 2), Conv((4,), hidden=8)) is SharedInputState
+
+
+def test_rolling_out_takes_the_same_chains_on_both_paths(make_rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, rows = build(MANY, MLP((16,)), False), make_rows(MANY, 30, missing=0.2, opened=0.1)
+    with torch.no_grad():
+        model.classifier[-1].weight.mul_(8)  # type: ignore[index, union-attr, operator]
+    chains = []
+    for cost in (1, 10**9):
+        monkeypatch.setattr("pursuit.inference.incremental.LOOKUP_COST", cost)
+        assert isinstance(network_state(model, rows.start()), FirstLayerState) == (cost == 1)
+        chains.append(explain(model, rows.x, rows.available, Confidence(0.9), rows.initially_known))
+    for chain, other in zip(*chains, strict=True):
+        assert [(step.query, step.answer) for step in chain.steps] == [(s.query, s.answer) for s in other.steps]
+        torch.testing.assert_close(chain.posterior, other.posterior, rtol=1e-5, atol=1e-6)
+    assert len({len(chain) for chain in chains[0]}) >= 3
+
+
+class Opinionated(VIP):
+    """Whose scores are its own."""
+
+    def scores(self, history: History) -> Tensor:
+        return -super().scores(history)
+
+
+def test_scores_of_a_subclass_are_not_passed_over(make_rows: Any) -> None:
+    rows = make_rows(MANY, 3)
+    plain = build(MANY, MLP((8,)), False)
+    own = Opinionated(MANY, plain.classes, plain.querier, plain.classifier)
+    assert torch.equal(history_state(own, rows.start()).scores(), -plain.scores(rows.start()))
+
+
+@pytest.mark.parametrize("make", [HistoryState, SharedInputState, answer_follower])
+def test_answers_may_be_written_until_they_are_asked_for(make: Any) -> None:
+    model, x = build(MANY, MLP((8,)), shared=True), MANY.blank().double()
+    state = make(model, History.start(x, len(MANY)))
+    x[0, 7] = 1.0
+    state.ask(torch.tensor([7]), torch.tensor([True]))
+    known = torch.zeros(1, len(MANY), dtype=torch.bool)
+    known[0, 7] = True
+    torch.testing.assert_close(state.log_posterior(), model.log_posterior(History(x, known, known)))
+
+
+@pytest.mark.parametrize("make", [HistoryState, SharedInputState, answer_follower])
+def test_the_histories_one_starts_from_stay_as_they_were(make_rows: Any, make: Any) -> None:
+    rows = make_rows(MANY, 2, opened=0.2)
+    history = rows.start()
+    x, known, asked = history.x.clone(), history.known.clone(), history.asked.clone()
+    state = make(build(MANY, MLP((8,)), shared=True), history)
+    query = (~asked).float().argmax(dim=1)
+    state.ask(query, torch.tensor([True, False]))
+    state.keep(torch.tensor([1]))
+    state.ask((~state.asked).float().argmax(dim=1), torch.tensor([True]))
+    assert torch.equal(history.x, x)
+    assert torch.equal(history.known, known)
+    assert torch.equal(history.asked, asked)
+
+
+@pytest.mark.parametrize("settings", [MLP((8,)), MLP((8,), direct=True), SetNetwork(5, "max", 7, (8,))], ids=str)
+@pytest.mark.parametrize("opened", [0.0, 0.2])
+def test_sums_are_kept_exact_where_products_are_coarse(
+    make_rows: Any, settings: NetworkSettings, opened: float
+) -> None:
+    rows, model = make_rows(MANY, 3, opened=opened), build(MANY, settings, shared=True).float()
+    history = History(rows.x.float(), rows.start().known, rows.start().asked)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        state = history_state(model, history)
+        assert isinstance(state, FirstLayerState)
+        state.ask((~state.asked).float().argmax(dim=1), torch.ones(3, dtype=torch.bool))
+        coarse = state.log_posterior()
+        assert state._state.dtype == state._networks.weight.dtype == coarse.dtype == torch.float
+    with torch.no_grad():
+        exact = HistoryState(model, history)
+        exact.ask((~exact.asked).float().argmax(dim=1), torch.ones(3, dtype=torch.bool))
+        torch.testing.assert_close(coarse, exact.log_posterior(), rtol=0.05, atol=0.05)
+
+
+def test_batches_are_like_a_follower_of_none_and_open_the_networks_once(
+    make_rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, model, opened = make_rows(MANY, 7, opened=0.2), build(MANY, MLP((8,)), shared=False), []
+    whole = explain(model, rows.x, rows.available, initially_known=rows.initially_known, batch_rows=7)
+
+    def counted(*arguments: Any) -> Any:
+        opened.append(1)
+        return split_first_layer(*arguments)
+
+    monkeypatch.setattr("pursuit.inference.incremental.split_first_layer", counted)
+    parts = explain(model, rows.x, rows.available, initially_known=rows.initially_known, batch_rows=2)
+    assert len(opened) == 1
+    assert [[step.query for step in chain.steps] for chain in parts] == [
+        [step.query for step in chain.steps] for chain in whole
+    ]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["exact", "random order", "plain"])
+def test_any_follower_can_be_begun_again(make_rows: Any, kind: str) -> None:
+    model = build(MANY, MLP((8,)), shared=False)
+    yes = torch.rand(3, 40, generator=torch.Generator().manual_seed(0))
+    pursuer: Any = {
+        "exact": IndependentIP.from_yes(MANY, list("abc"), torch.full((3,), 1 / 3), yes),
+        "random order": RandomOrder(model, seed=0),
+        "plain": TableIP(MANY, list("ab"), MANY.blank(2).double(), torch.eye(2).double()),
+    }[kind]
+    rows = make_rows(MANY, 3, opened=0.2)
+    none = history_state(pursuer, History.start(rows.x[:0], len(MANY)))
+    again = none.restart(rows.start())
+    assert torch.equal(again.asked, rows.start().asked)
+    torch.testing.assert_close(again.log_posterior(), pursuer.log_posterior(rows.start()))

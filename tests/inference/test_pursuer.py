@@ -1,0 +1,38 @@
+"""The choice of the next query, and what counts as a pursuer."""
+
+from typing import Any
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pursuit.inference.pursuer import Pursuer, choose
+from pursuit.methods import RandomOrder
+
+
+@given(seed=st.integers(0, 10_000), n_queries=st.integers(1, 8))
+def test_the_best_query_not_asked_is_chosen(seed: int, n_queries: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(6, n_queries, generator=generator) * 1e3
+    asked = torch.rand(6, n_queries, generator=generator) < 0.7
+    asked[torch.arange(6), torch.randint(n_queries, (6,), generator=generator)] = False
+    for row, chosen in enumerate(choose(scores, asked).tolist()):
+        left = [query for query in range(n_queries) if not asked[row, query]]
+        assert chosen == max(left, key=lambda query: scores[row, query].item())
+
+
+def test_very_low_scores_still_beat_what_was_asked() -> None:
+    scores = torch.tensor([[1.0, torch.finfo(torch.float).min], [torch.inf, -1e30]])
+    assert choose(scores, torch.tensor([[True, False], [True, False]])).tolist() == [1, 1]
+
+
+def test_a_score_of_minus_infinity_still_beats_what_was_asked() -> None:
+    assert choose(torch.tensor([[1.0, -torch.inf]]), torch.tensor([[True, False]])).tolist() == [1]
+
+
+def test_pursuers_are_known_by_what_they_do(world: Any, make_vip: Any, in_order: Any, counting: Any) -> None:
+    for pursuer in (world.pursuer, make_vip(world.query_set), in_order(world.query_set), RandomOrder(world.pursuer)):
+        assert isinstance(pursuer, Pursuer)
+        assert isinstance(counting(pursuer), Pursuer)
+    assert not isinstance(world.query_set, Pursuer)
+    assert not isinstance(object(), Pursuer)

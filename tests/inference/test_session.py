@@ -1,0 +1,445 @@
+"""Sessions: a person may answer, skip, take back, correct, volunteer and come back later."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pursuit.inference.chain import Chain, explain
+from pursuit.inference.history import History
+from pursuit.inference.pursuer import choose
+from pursuit.inference.session import Session
+from pursuit.inference.stopping import Budget, Confidence, Stability, StoppingRule
+from pursuit.methods import RandomOrder
+from pursuit.networks import MLP, NetworkSettings, SetNetwork
+from pursuit.queries import ColumnQueries, Number, PatchQueries, yes_no
+from pursuit.vip import VIP
+
+RULES: list[StoppingRule | None] = [
+    None,
+    Budget(0),
+    Budget(2),
+    Confidence(0.8),
+    Confidence(0.4),
+    Stability(0.2),
+    Stability(0.3, 2),
+    Confidence(0.95) | Stability(0.05),
+]
+
+
+def assert_same(chain: Chain, other: Chain, tolerance: float = 1e-6) -> None:
+    assert [(s.query, s.name, s.text, s.answer) for s in chain.steps] == [
+        (s.query, s.name, s.text, s.answer) for s in other.steps
+    ]
+    assert chain.classes == other.classes
+    for one, same in zip(
+        [chain.prior, *(s.posterior for s in chain.steps)],
+        [other.prior, *(s.posterior for s in other.steps)],
+        strict=True,
+    ):
+        torch.testing.assert_close(one, same, rtol=tolerance, atol=tolerance)
+
+
+@given(row=st.integers(0, 23), lacks=st.sets(st.integers(0, 3), max_size=2), rule=st.sampled_from(RULES))
+def test_a_session_of_a_row_is_its_chain(world: Any, row: int, lacks: set[int], rule: StoppingRule | None) -> None:
+    x, available = world.rows.x[row : row + 1], torch.ones(1, 4, dtype=torch.bool)
+    available[0, list(lacks)] = False
+    (chain,) = explain(world.pursuer, x, available, rule)
+    session = Session(world.pursuer, rule)
+    while not session.done:
+        query = session.ask().query
+        if available[0, query]:
+            session.tell(world.query_set.describe(query, x[0]))
+        else:
+            session.skip()
+    assert_same(session.chain, chain)
+    assert session.prediction == chain.prediction
+
+
+def test_a_session_over_patches_is_the_chain_of_its_image(make_rows: Any, make_vip: Any) -> None:
+    query_set = PatchQueries((1, 4, 4), size=2, low=0, high=8)
+    model = make_vip(query_set, dtype=torch.float)
+    image = np.random.default_rng(0).integers(0, 9, (1, 4, 4))
+    x, available = query_set.answers(image)
+    (chain,) = explain(model, x, available, Confidence(0.9) | Budget(5))
+    session = Session(model, Confidence(0.9) | Budget(5))
+    while not session.done:
+        top, left = query_set.corner(session.ask().query)
+        session.tell(image[0, top : top + 2, left : left + 2].tolist())
+    assert_same(session.chain, chain, 1e-4)
+
+
+def test_a_session_over_columns_is_the_chain_of_its_row(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+    query_set = make_columns(["yes_no", "choice", "number", "choice", "single"])
+    model, x = make_vip(query_set, dtype=torch.float), make_rows(query_set, 1).x.float()
+    (chain,) = explain(model, x, torch.ones(1, 5, dtype=torch.bool))
+    session = Session(model)
+    while not session.done:
+        session.tell(query_set.describe(session.ask().query, x[0]))
+    assert_same(session.chain, chain, 1e-4)
+
+
+def test_fractions_are_kept(in_order: Any) -> None:
+    session = Session(in_order(ColumnQueries([Number("weight", "How heavy?", centre=70.0, spread=10.0)])))
+    session.tell(73.7)
+    assert session.chain.steps[0].answer == "73.7"
+
+
+def test_a_question_says_what_and_why(world: Any) -> None:
+    question = Session(world.pursuer).ask()
+    scores = world.pursuer.scores(History.start(world.rows.x[:1], 4))[0]
+    shares = scores.softmax(dim=0)
+    order = scores.argsort(descending=True).tolist()
+    query = world.query_set.queries[order[0]]
+    assert question.number == 1
+    assert question.query == order[0]
+    assert (question.name, question.text, question.choices) == (query.name, query.text, query.choices)
+    assert question.share == pytest.approx(shares[order[0]].item())
+    assert [text for text, _ in question.runners_up] == [world.query_set.queries[i].text for i in order[1:]]
+    assert [share for _, share in question.runners_up] == pytest.approx([shares[i].item() for i in order[1:]])
+
+
+def test_runners_up_leave_out_what_was_asked(world: Any) -> None:
+    session = Session(world.pursuer)
+    for left in (3, 2, 1, 0):
+        question = session.ask()
+        told = {step.text for step in session.chain.steps}
+        texts = [text for text, _ in question.runners_up]
+        assert len(texts) == left
+        assert not told & {question.text, *texts}
+        assert question.share + sum(share for _, share in question.runners_up) == pytest.approx(1)
+        assert question.number == 4 - left
+        session.skip()
+
+
+def test_asking_again_asks_the_same(world: Any) -> None:
+    session = Session(world.pursuer)
+    session.tell("yes")
+    before = session.to_json()
+    assert session.ask() == session.ask()
+    assert session.to_json() == before
+
+
+def test_asking_again_asks_the_same_in_random_order(world: Any) -> None:
+    session = Session(RandomOrder(world.pursuer, seed=1))
+    for _ in range(3):
+        asked = {session.ask().name for _ in range(8)}
+        session.skip()
+        assert asked == {session.chain.steps[-1].name}
+
+
+def test_skipping_tells_nothing_and_is_final(world: Any) -> None:
+    session = Session(world.pursuer)
+    before, first = session.posterior, session.ask()
+    session.skip()
+    assert session.posterior == before
+    assert session.ask().query != first.query
+    assert session.chain.steps[0].answer is None
+    assert session.chain.n_queries == 0
+    with pytest.raises(ValueError, match="was told already: use change"):
+        session.tell("yes", first.name)
+
+
+@given(
+    moves=st.lists(st.sampled_from(["yes", "no", "spring", "winter", "skip", "volunteer"]), max_size=4),
+    n=st.integers(1, 3),
+)
+def test_undo_goes_back_to_where_it_was(world: Any, moves: list[str], n: int) -> None:
+    session = Session(world.pursuer)
+    states: list[tuple[str, dict[Any, float], bool]] = []
+    for move in moves:
+        before = session.to_json(), session.posterior, session.done
+        left = [q for q in world.query_set.queries if q.name not in {step.name for step in session.chain.steps}]
+        try:
+            if move == "skip":
+                session.skip()
+            elif move == "volunteer":
+                session.tell(left[-1].choices[0], left[-1].name)
+            else:
+                session.tell(move)
+        except ValueError:
+            assert (session.to_json(), session.posterior, session.done) == before
+        else:
+            states.append(before)
+    for _ in range(min(n, len(states))):
+        session.undo()
+        assert (session.to_json(), session.posterior, session.done) == states.pop()
+
+
+def test_nothing_to_undo_is_refused(world: Any) -> None:
+    with pytest.raises(ValueError, match="There is nothing to take back yet"):
+        Session(world.pursuer).undo()
+
+
+def told(world: Any, answers: list[tuple[str, Any]]) -> Session:
+    session = Session(world.pursuer)
+    for name, answer in answers:
+        session.tell(answer, name)
+    return session
+
+
+def test_a_change_is_as_if_told_so_at_once(world: Any) -> None:
+    session = told(world, [("season", "winter"), ("fever", "no"), ("itching", "yes")])
+    session.change("fever", "yes")
+    assert_same(session.chain, told(world, [("season", "winter"), ("fever", "yes"), ("itching", "yes")]).chain)
+    session.change("season", "spring")
+    assert_same(session.chain, told(world, [("season", "spring"), ("fever", "yes"), ("itching", "yes")]).chain)
+
+
+def test_an_answer_may_be_unknown_after_all(world: Any) -> None:
+    session = told(world, [("season", "winter"), ("fever", "no")])
+    session.change("season", None)
+    assert [step.answer for step in session.chain.steps] == [None, "no"]
+    assert list(session.posterior.values()) == pytest.approx(
+        list(told(world, [("fever", "no")]).posterior.values()), rel=1e-12
+    )
+    session.change("season", "winter")
+    assert_same(session.chain, told(world, [("season", "winter"), ("fever", "no")]).chain)
+
+
+def test_a_skip_may_be_answered_after_all(world: Any) -> None:
+    session = Session(world.pursuer)
+    name = session.ask().name
+    session.skip()
+    session.change(name, world.query_set.queries[session.chain.steps[0].query].choices[0])
+    assert session.chain.n_queries == 1
+
+
+def test_what_is_volunteered_is_not_counted_as_asked(world: Any) -> None:
+    session = Session(world.pursuer, Budget(1))
+    session.tell("winter", "season")
+    session.tell("no", "itching")
+    assert not session.done
+    assert session.ask().number == 1
+    assert session.ask().name in ("fever", "sneezing")
+    session.tell("yes")
+    assert session.done
+    session.tell("no", session_left(session)[0])  # one may say more than is asked for
+    assert session.done
+    assert session.chain.n_queries == 4
+
+
+def session_left(session: Session) -> list[str]:
+    names = {step.name for step in session.chain.steps}
+    return [query.name for query in session.pursuer.query_set.queries if query.name not in names]
+
+
+def test_the_posterior_is_that_of_what_was_told(world: Any) -> None:
+    session = told(world, [("season", "winter"), ("fever", "yes")])
+    x, known = world.query_set.answers(world.frame).x[-1:], torch.tensor([[True, False, False, True]])
+    belief = world.pursuer.log_posterior(History(x, known, known))[0].exp().tolist()
+    assert session.posterior == pytest.approx(dict(zip(["allergy", "cold", "flu"], belief, strict=True)))
+    assert list(session.posterior.values()) == pytest.approx(sorted(belief, reverse=True), rel=1e-12)
+    assert session.prediction == next(iter(session.posterior)) == "flu"
+
+
+@pytest.mark.parametrize("classes", [[1, 2, 3], np.array([1, 2, 3]), np.array(["a", "b", "c"])])
+def test_labels_are_plain_values(world: Any, in_order: Any, classes: Any) -> None:
+    session = Session(in_order(world.query_set, classes))
+    assert type(session.prediction) in (int, str)
+    assert [type(label) for label in session.posterior] == [type(session.prediction)] * 3
+    json.dumps(session.posterior)
+
+
+@given(moves=st.lists(st.sampled_from(["first", "last", "skip", "volunteer"]), max_size=4))
+def test_a_session_goes_on_after_json(world: Any, moves: list[str]) -> None:
+    rule = Budget(3)
+    session = Session(world.pursuer, rule)
+    for move in moves:
+        if session.done:
+            break
+        question = session.ask()
+        if move == "skip":
+            session.skip()
+        elif move == "volunteer":
+            name = session_left(session)[-1]
+            session.tell(next(q for q in world.query_set.queries if q.name == name).choices[0], name)
+        else:
+            session.tell(question.choices[0 if move == "first" else -1])
+    again = Session.from_json(session.to_json(), world.pursuer, rule)
+    assert again.to_json() == session.to_json()
+    assert again.done == session.done
+    assert again.posterior == session.posterior
+    if not session.done:
+        assert again.ask() == session.ask()
+    assert_same(again.chain, session.chain, 0)
+
+
+@pytest.mark.parametrize("answer", [np.int64(1), np.bool_(True), np.zeros((2, 2))], ids=["int", "bool", "pixels"])
+def test_every_answer_taken_goes_through_json(in_order: Any, answer: Any) -> None:
+    query_set = PatchQueries((1, 2, 2), size=2) if isinstance(answer, np.ndarray) else ColumnQueries([yes_no("a")])
+    session = Session(in_order(query_set))
+    session.tell(answer)
+    again = Session.from_json(session.to_json(), session.pursuer)
+    assert again.chain.steps[0].answer == session.chain.steps[0].answer
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "it is not JSON"),
+        ("[]", "This is no saved session"),
+        ("{}", "This is no saved session"),
+        ('{"format": 1}', "This is no saved session"),
+        ('{"format": 1, "told": 3}', "This is no saved session"),
+        ('{"format": 1, "told": [{"query": "fever"}]}', "This is no saved session"),
+        ('{"format": 2, "told": []}', "has format 2, but this version reads format 1"),
+        (
+            '{"format": 1, "told": [{"query": "age", "answer": 3, "volunteered": false}]}',
+            "There is no query named 'age'",
+        ),
+        ('{"format": 1, "told": [{"query": "fever", "answer": "x", "volunteered": false}]}', "is one of no, yes"),
+        (
+            '{"format": 1, "told": [{"query": "fever", "answer": "yes", "volunteered": false}, '
+            '{"query": "fever", "answer": "no", "volunteered": false}]}',
+            "has 'fever' twice",
+        ),
+    ],
+)
+def test_what_is_no_session_is_refused(world: Any, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Session.from_json(text, world.pursuer)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("row", [0, 10, 23])
+def test_it_is_done_when_the_rule_says_so(world: Any, rule: StoppingRule | None, row: int) -> None:
+    x, available = world.rows.x[row : row + 1], world.rows.available[row : row + 1]
+    (chain,) = explain(world.pursuer, x, available, rule)
+    session = Session(world.pursuer, rule)
+    for step in chain.steps:
+        assert not session.done
+        assert session.ask().query == step.query
+        session.tell(step.answer)
+    assert session.done
+    before = session.to_json()
+    for move in (session.ask, session.skip, lambda: session.tell("yes")):
+        with pytest.raises(ValueError, match=f"The session is finished: the prediction is {chain.prediction}"):
+            move()
+    assert session.to_json() == before
+    if chain.steps:
+        session.undo()
+        assert session.ask().query == chain.steps[-1].query
+
+
+@pytest.mark.parametrize("answer", ["maybe", "", 7, None, ["yes"]])
+def test_bad_answers_leave_the_session_as_it_was(world: Any, answer: Any) -> None:
+    session = told(world, [("season", "winter")])
+    before, belief, question = session.to_json(), session.posterior, session.ask()
+    with pytest.raises(ValueError, match="is one of"):
+        session.tell(answer)
+    with pytest.raises(ValueError, match="is one of"):
+        session.tell(answer, "fever")
+    if answer is not None:
+        with pytest.raises(ValueError, match="is one of"):
+            session.change("season", answer)
+    with pytest.raises(ValueError, match="'season' was told already"):
+        session.tell("spring", "season")
+    with pytest.raises(ValueError, match="There is no query named 'age'"):
+        session.tell(30, "age")
+    with pytest.raises(ValueError, match="There is no query named 'age'"):
+        session.change("age", 30)
+    with pytest.raises(ValueError, match="'fever' was not answered yet"):
+        session.change("fever", "yes")
+    assert (session.to_json(), session.posterior, session.ask()) == (before, belief, question)
+
+
+class CountingBudget(Budget):
+    """A budget that counts its steps."""
+
+    steps = 0
+
+    def step(self, *state: Any) -> Any:
+        type(self).steps += 1
+        return super().step(*state)
+
+
+def test_an_answer_costs_one_step_however_long_the_session(
+    world: Any, counting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query_set = ColumnQueries([yes_no(f"q{i}") for i in range(200)])
+    yes = torch.rand(3, 200, generator=torch.Generator().manual_seed(0))
+    pursuer = counting(type(world.pursuer).from_yes(query_set, list("abc"), torch.ones(3) / 3, yes))
+    told: list[int] = []
+    tell = ColumnQueries.tell
+    monkeypatch.setattr(ColumnQueries, "tell", lambda self, x, q, a: (told.append(q), tell(self, x, q, a)))
+    CountingBudget.steps = 0
+    session = Session(pursuer, CountingBudget(200))
+    for i in range(200):
+        assert not session.done
+        question = session.ask()
+        session.tell("yes", question.name) if i % 5 == 0 else session.tell("no")
+        _ = session.posterior, session.prediction
+    assert session.done
+    assert len(told) == 200
+    assert pursuer.calls["log_posterior"] == CountingBudget.steps == 201
+    assert pursuer.calls["scores"] == 200
+    for _ in range(100):
+        session.undo()
+    assert len(told) == 200
+    session.ask()
+    assert len(told) == 300  # what is left is told once more
+    assert pursuer.calls["log_posterior"] == 201
+
+
+@pytest.mark.parametrize("settings", [MLP((8,)), MLP((8,), direct=True), SetNetwork(5, "max", 7, (8,))], ids=str)
+@given(moves=st.lists(st.sampled_from(["yes", "no", "skip", "undo", "change", "volunteer"]), max_size=12))
+def test_whatever_happens_the_belief_is_that_of_what_was_told(settings: NetworkSettings, moves: list[str]) -> None:
+    query_set = ColumnQueries([yes_no(f"q{i}") for i in range(30)])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = VIP.build(query_set, list("abc"), settings, shared=True).eval()
+    session = Session(model)
+    for move in moves:
+        entries = session.to_dict()["told"]
+        if move == "skip":
+            session.skip()
+        elif move == "volunteer":
+            session.tell("yes", session_left(session)[-1])
+        elif move in ("undo", "change") and entries:
+            session.undo() if move == "undo" else session.change(entries[len(entries) // 2]["query"], "yes")
+        elif move in ("yes", "no"):
+            session.tell(move)
+    history = History.start(query_set.blank(), 30)
+    with torch.no_grad():
+        for entry in session.to_dict()["told"]:
+            query, is_answered = query_set.index_of[entry["query"]], entry["answer"] is not None
+            if is_answered:
+                query_set.tell(history.x[0], query, entry["answer"])
+            history = history.record(torch.tensor([query]), torch.tensor([is_answered]))
+        expected = model.log_posterior(history)[0].exp()
+        assert session.ask().query == int(choose(model.scores(history), history.asked))
+    torch.testing.assert_close(session.chain.posterior, expected, rtol=1e-4, atol=1e-6)
+    again = Session.from_json(session.to_json(), model)
+    assert again.posterior == session.posterior  # to the last bit
+
+
+def test_a_name_is_no_number(world: Any) -> None:
+    text = '{"format": 1, "told": [{"query": 3, "answer": "yes", "volunteered": false}]}'
+    with pytest.raises(ValueError, match="There is no query named '3'"):
+        Session.from_json(text, world.pursuer)
+
+
+class _Content(VIP):
+    """Would ask only the first query."""
+
+    def scores(self, history: History) -> torch.Tensor:
+        return super().scores(history).masked_fill(torch.arange(len(self.query_set)) > 0, -torch.inf)
+
+
+def test_a_session_ends_where_the_pursuer_would_ask_nothing_more() -> None:
+    torch.manual_seed(0)
+    query_set = ColumnQueries([yes_no(name) for name in "abc"])
+    session = Session(_Content.build(query_set, ["x", "y"], MLP((4,))).eval())
+    assert session.ask().name == "a"
+    session.tell("yes")
+    assert session.done
+    with pytest.raises(ValueError, match="finished"):
+        session.ask()
+    session.undo()
+    assert not session.done
+    assert session.ask().runners_up[0][1] == 0

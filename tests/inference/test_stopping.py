@@ -1,0 +1,225 @@
+"""Stopping rules, against a slow reading of their definitions row by row."""
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from pursuit.inference.stopping import AnyOf, Budget, Confidence, Stability, StoppingRule, entropy, parse_stop
+
+LEVELS = st.floats(0, 1, exclude_min=True)
+SIMPLE = st.one_of(
+    st.builds(Budget, st.integers(0, 8)),
+    st.builds(Confidence, st.floats(0.2, 1)),
+    st.builds(Stability, st.floats(0, 0.5), st.integers(1, 3)),
+)
+RULES = st.one_of(SIMPLE, st.builds(AnyOf, st.lists(SIMPLE, min_size=1, max_size=3).map(tuple)))
+
+
+def slow_entropy(posterior: list[float]) -> float:
+    return -sum(p * math.log(p) for p in posterior if p > 0)
+
+
+def slow_stop(rule: StoppingRule, beliefs: list[list[float]], answered: list[bool]) -> bool:
+    """Whether to stop after the last of the beliefs, one a query asked and the first before any."""
+    if isinstance(rule, AnyOf):
+        return any(slow_stop(part, beliefs, answered) for part in rule.rules)
+    if isinstance(rule, Budget):
+        return len(beliefs) - 1 >= rule.n
+    if isinstance(rule, Confidence):
+        return max(beliefs[-1]) >= rule.level
+    assert isinstance(rule, Stability)
+    entropies = [slow_entropy(belief) for belief in beliefs]
+    changes = [
+        abs(after - before) for (before, after), told in zip(pairwise(entropies), answered[1:], strict=True) if told
+    ]
+    return len(changes) >= rule.n and all(change <= rule.epsilon for change in changes[-rule.n :])
+
+
+def random_beliefs(n_steps: int, n_rows: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Posteriors (T, B, C) of all kinds: some spread, some sure, some the same as the step before; and which steps were
+    answered (T, B), for without an answer a posterior stays."""
+    generator = torch.Generator().manual_seed(seed)
+    sharpness = 10 * torch.rand(n_steps, n_rows, 1, generator=generator, dtype=torch.double)
+    logits = torch.randn(n_steps, n_rows, 3, generator=generator, dtype=torch.double) * sharpness
+    logits[torch.rand(n_steps, n_rows, 3, generator=generator) < 0.1] = -1e4  # a probability of exactly zero
+    beliefs = logits.softmax(dim=2)
+    repeated = torch.rand(n_steps, n_rows, generator=generator) < 0.4
+    for step in range(1, n_steps):
+        beliefs[step, repeated[step]] = beliefs[step - 1, repeated[step]]
+    answered = ~repeated | (torch.rand(n_steps, n_rows, generator=generator) < 0.5)
+    answered[0] = False  # nothing is asked before the first belief
+    return beliefs, answered
+
+
+@given(rule=RULES, seed=st.integers(0, 10_000))
+def test_rules_do_what_they_say_while_rows_leave(rule: StoppingRule, seed: int) -> None:
+    beliefs, answered = random_beliefs(7, 5, seed)
+    generator = torch.Generator().manual_seed(seed)
+    rows, memory = torch.arange(5), rule.start(5)
+    assert memory.shape == (5, rule.memory_size)
+    for step in range(7):
+        stop, memory = rule.step(
+            memory, beliefs[step, rows].log(), torch.full_like(rows, step), answered[: step + 1, rows].sum(dim=0)
+        )
+        assert stop.dtype == torch.bool
+        assert stop.tolist() == [
+            slow_stop(rule, beliefs[: step + 1, row].tolist(), answered[: step + 1, row].tolist())
+            for row in rows.tolist()
+        ]
+        assert memory.shape == (len(rows), rule.memory_size)
+        stays = torch.rand(len(rows), generator=generator) < 0.85
+        rows, memory = rows[stays], memory[stays]
+
+
+def test_a_budget_counts_for_every_row_by_itself() -> None:
+    stop, _ = Budget(2).step(torch.zeros(4, 0), torch.zeros(4, 3), torch.tensor([0, 1, 2, 3]), torch.zeros(4))
+    assert stop.tolist() == [False, False, True, True]
+
+
+def test_full_confidence_needs_certainty() -> None:
+    log_posterior = torch.tensor([[1.0, 0.0], [1 - 1e-6, 1e-6]]).log()
+    assert Confidence(1).step(torch.zeros(2, 0), log_posterior, torch.zeros(2), torch.zeros(2))[0].tolist() == [
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 10.0])
+def test_nothing_is_stable_before_the_first_query(epsilon: float) -> None:
+    rule = Stability(epsilon)
+    assert not rule.step(rule.start(1), torch.tensor([[0.5, 0.5]]).log(), torch.zeros(1), torch.zeros(1))[0]
+
+
+def test_stability_of_several_steps_begins_anew_after_a_change() -> None:
+    rule, stops = Stability(0.01, 2), []
+    memory = rule.start(1)
+    for n, probability in enumerate((0.5, 0.5, 0.9, 0.9, 0.9, 0.9)):
+        log_posterior = torch.tensor([[probability, 1 - probability]]).log()
+        stop, memory = rule.step(memory, log_posterior, torch.tensor([n]), torch.tensor([n]))
+        stops.append(bool(stop))
+    assert stops == [False, False, False, False, True, True]
+
+
+def test_an_unanswered_query_is_no_sign_of_stability() -> None:
+    rule, stops = Stability(0.01), []
+    memory, log_posterior = rule.start(1), torch.tensor([[0.5, 0.5]]).log()
+    for n_asked, n_queries in enumerate((0, 0, 0, 1)):
+        stop, memory = rule.step(memory, log_posterior, torch.tensor([n_asked]), torch.tensor([n_queries]))
+        stops.append(bool(stop))
+    assert stops == [False, False, False, True]
+
+
+@pytest.mark.parametrize("dtype", [torch.float, torch.double])
+def test_impossible_labels_have_no_entropy(dtype: torch.dtype) -> None:
+    posterior = torch.tensor([[1, 0, 0], [0.5, 0.5, 0], [1 / 3, 1 / 3, 1 / 3]], dtype=dtype)
+    torch.testing.assert_close(entropy(posterior.log()), torch.tensor([0, math.log(2), math.log(3)], dtype=dtype))
+
+
+def test_rules_join_into_one() -> None:
+    rule = Budget(5) | Confidence(0.9) | Stability(0.1, 2)
+    assert rule == AnyOf((Budget(5), Confidence(0.9), Stability(0.1, 2)))
+    assert rule.memory_size == Stability(0.1).memory_size > 0
+    assert str(rule) == "budget=5,confidence=0.9,stability=0.1x2"
+
+
+@pytest.mark.parametrize("rule", [Budget(5), Confidence(0.9), Stability(0.1, 2)])
+def test_the_same_rule_again_changes_nothing(rule: StoppingRule) -> None:
+    assert rule | rule is rule
+    joined = rule | Budget(7)
+    assert joined | rule is joined
+    assert joined | Budget(7) is joined
+    assert str(joined | Budget(7)) == f"{rule},budget=7"
+    assert rule | type(rule)(1) == AnyOf((rule, type(rule)(1)))  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "sentence"),
+    [
+        (Budget, (-1,), "A budget is a whole number of queries, 0 or more, not -1."),
+        (Budget, (2.5,), "A budget is a whole number of queries, 0 or more, not 2.5."),
+        (Budget, (True,), "A budget is a whole number of queries, 0 or more, not True."),
+        (Confidence, (0,), "as in confidence=0.95, not at 0."),
+        (Confidence, (-0.5,), "as in confidence=0.95, not at -0.5."),
+        (Confidence, (1.01,), "as in confidence=0.95, not at 1.01."),
+        (Confidence, (math.nan,), "as in confidence=0.95, not at nan."),
+        (Stability, (-0.001,), "as in stability=0.001, not -0.001."),
+        (Stability, (math.nan,), "as in stability=0.001, not nan."),
+        (Stability, (0.1, 0), "a whole number of steps, 1 or more, not 0."),
+        (Stability, (0.1, -2), "a whole number of steps, 1 or more, not -2."),
+        (Stability, (0.1, 1.5), "a whole number of steps, 1 or more, not 1.5."),
+        (Stability, (0.1, True), "a whole number of steps, 1 or more, not True."),
+    ],
+)
+def test_values_out_of_range_are_refused(kind: Any, values: tuple[Any, ...], sentence: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011 (the message is looked at below)
+        kind(*values)
+    assert str(error.value).endswith(sentence)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, None])
+def test_no_number_of_queries_is_refused_with_a_sentence(value: Any) -> None:
+    with pytest.raises(ValueError, match="A budget is a whole number of queries"):
+        Budget(value)
+    with pytest.raises(ValueError, match="Stability must hold for a whole number of steps"):
+        Stability(0.1, value)
+
+
+@given(
+    rule=st.one_of(
+        st.builds(Budget, st.integers(0, 10**9)),
+        st.builds(Confidence, LEVELS),
+        st.builds(Stability, st.floats(0, 1e300), st.integers(1, 1000)),
+        st.builds(AnyOf, st.lists(SIMPLE, min_size=2, max_size=4).map(tuple)),
+    )
+)
+def test_a_rule_is_read_as_it_is_written(rule: StoppingRule) -> None:
+    assert parse_stop(str(rule)) == rule
+
+
+@pytest.mark.parametrize("rule", [Budget(2.0), Stability(0.1, 2.0)])  # type: ignore[arg-type]
+def test_a_whole_float_is_read_as_it_is_written(rule: StoppingRule) -> None:
+    assert parse_stop(str(rule)) == rule
+
+
+def test_blanks_around_commas_do_not_matter() -> None:
+    assert parse_stop(" budget=3 , confidence=.9 ") == Budget(3) | Confidence(0.9)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        ",",
+        "budget=3,",
+        "budget",
+        "budget=",
+        "budget=three",
+        "budget=2.5",
+        "budget=3x2",
+        "budget 3",
+        "confidence=0.9.9",
+        "confidence=-",
+        "confidence=high",
+        "stability=0.1x",
+        "stability=0.1x-1",
+        "stability=x2",
+        "certainty=0.9",
+        "confidence=0.9;budget=3",
+        "confidence=nan",
+    ],
+)
+def test_what_is_no_rule_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no stopping rule\. Write confidence=0\.99, budget=20 or "):
+        parse_stop(text)
+
+
+@pytest.mark.parametrize("text", ["budget=-1", "confidence=2", "confidence=0", "stability=-1", "stability=1x0"])
+def test_rules_out_of_range_are_refused_when_read(text: str) -> None:
+    with pytest.raises(ValueError, match=r", not "):
+        parse_stop(text)

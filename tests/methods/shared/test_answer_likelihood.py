@@ -1,0 +1,69 @@
+"""Probabilities of answers given a decoder's numbers: they sum to one, and samples come as often as they say."""
+
+import math
+
+import pytest
+import torch
+
+from pursuit.methods.shared.answer_likelihood import AnswerLikelihood
+from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, QuerySet, yes_no
+
+TABLE = ColumnQueries(
+    [yes_no("fever"), Choice("colour", "Which?", ("red", "blue", "green")), Number("n", "How many?"), yes_no("cough")]
+)
+IMAGES = PatchQueries((1, 4, 4), size=2, threshold=0.5)
+OUTPUTS = torch.tensor([0.5, 1.0, -1.0, 0.3, 0.7, -2.0])  # fever, three colours, a number, cough
+
+
+def test_log_probabilities_are_those_of_each_kind() -> None:
+    x = torch.tensor([1.0, 0, 1, 0, 1.2, -1.0])
+    fever, colour, number, cough = AnswerLikelihood(TABLE).log_prob(OUTPUTS, x).tolist()
+    assert fever == pytest.approx(math.log(1 / (1 + math.exp(-0.5))))
+    assert colour == pytest.approx(OUTPUTS[1:4].log_softmax(dim=0)[1].item(), abs=1e-5)
+    assert number == pytest.approx(torch.distributions.Normal(0.7, 1.0).log_prob(torch.tensor(1.2)).item(), abs=1e-5)
+    assert cough == pytest.approx(math.log(1 / (1 + math.exp(-2.0))), abs=1e-5)
+
+
+@pytest.mark.parametrize("query_set", [TABLE, IMAGES, ColumnQueries([yes_no("a"), yes_no("b")])])
+def test_outcomes_of_every_unit_sum_to_one(query_set: QuerySet) -> None:
+    model = AnswerLikelihood(query_set)
+    outputs = torch.randn(2, 5, model.n_outputs, generator=torch.Generator().manual_seed(0)) * 3
+    outcomes = model.outcomes(outputs)
+    assert outcomes.shape == (2, 5, len(model.query_of))
+    total = torch.zeros(2, 5, model.n_units).index_add(-1, model.query_of, outcomes)
+    torch.testing.assert_close(total, torch.ones_like(total))
+
+
+def test_samples_come_as_often_as_they_are_probable() -> None:
+    model, n = AnswerLikelihood(TABLE), 20_000
+    x = model.sample(OUTPUTS.expand(n, -1), torch.Generator().manual_seed(0))
+    assert set(x[:, 0].tolist()) == {-1.0, 1.0}
+    assert (x[:, 0] > 0).float().mean().item() == pytest.approx(OUTPUTS[0].sigmoid().item(), abs=0.015)
+    torch.testing.assert_close(x[:, 1:4].mean(dim=0), OUTPUTS[1:4].softmax(dim=0), atol=0.015, rtol=0)
+    assert torch.equal(x[:, 1:4].sum(dim=1), torch.ones(n))
+    assert x[:, 4].mean().item() == pytest.approx(0.7, abs=0.03)
+    assert x[:, 4].std().item() == pytest.approx(1.0, abs=0.03)
+
+
+def test_a_grey_pixel_counts_as_both_by_its_share() -> None:
+    model = AnswerLikelihood(PatchQueries((1, 2, 2), size=1))
+    outputs = torch.full((4,), 0.8)
+    dark, bright, grey = (model.log_prob(outputs, torch.full((4,), value))[0] for value in (-1.0, 1.0, 0.5))
+    assert grey.item() == pytest.approx((0.25 * dark + 0.75 * bright).item(), abs=1e-6)
+
+
+def test_known_units_are_queries_or_the_pixels_that_patches_show() -> None:
+    known = torch.zeros(1, len(IMAGES), dtype=torch.bool)
+    known[0, 0] = True
+    shown = AnswerLikelihood(IMAGES).known_units(known).view(4, 4)
+    assert torch.equal(shown[:2, :2], torch.ones(2, 2))
+    assert shown.sum() == 4
+    asked = torch.tensor([[True, False, True, False]])
+    assert torch.equal(AnswerLikelihood(TABLE).known_units(asked), asked.float())
+
+
+def test_the_deviation_of_numbers_is_learnt() -> None:
+    model = AnswerLikelihood(TABLE)
+    (-model.log_prob(OUTPUTS, torch.tensor([1.0, 0, 1, 0, 0.7, -1.0])).sum()).backward()
+    assert model.log_deviation.grad is not None
+    assert model.log_deviation.grad.item() > 0  # a guess that hit wants a smaller deviation

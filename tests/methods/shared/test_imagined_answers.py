@@ -1,0 +1,165 @@
+"""Guessed answers: all outcomes of a table with their probabilities, patches as samples show them, and what a network
+makes of a history with one answer more."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pursuit.exact import IndependentIP
+from pursuit.inference.history import History
+from pursuit.methods.shared import guesses
+from pursuit.methods.shared.answer_likelihood import AnswerLikelihood
+from pursuit.methods.shared.imagined_answers import Samples, all_outcomes, drawn_patches, mixture_information
+from pursuit.networks import MLP, NetworkSettings, SetNetwork
+from pursuit.queries import ColumnQueries, PatchQueries, yes_no
+from pursuit.training.learner import ClassifierModel
+
+N_ROWS, N_SAMPLES, N_LABELS = 3, 4, 3
+NETWORKS: list[NetworkSettings] = [
+    MLP((8, 6)),
+    MLP((8,), direct=True),
+    SetNetwork(embedding=5, width=7, hidden=(6,)),
+    SetNetwork(embedding=5, width=7, hidden=(6,), aggregate="max"),
+]
+
+
+class Unopened(nn.Module):
+    """A network that nothing is known of."""
+
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        self.network = network
+
+    def forward(self, encoded: Tensor) -> Tensor:
+        return self.network(encoded)
+
+
+def random_samples(n_rows: int, n_outputs: int) -> Samples:
+    generator = torch.Generator().manual_seed(1)
+    labels = torch.rand(n_rows, N_SAMPLES, N_LABELS, generator=generator)
+    outputs = torch.randn(n_rows, N_SAMPLES, n_outputs, generator=generator)
+    return Samples(outputs, labels / labels.sum(dim=2, keepdim=True))
+
+
+def table(make_columns: Any, make_rows: Any) -> tuple[ColumnQueries, AnswerLikelihood, History]:
+    query_set = make_columns(["yes_no", "choice", "number", "yes_no"])
+    rows = make_rows(query_set, N_ROWS)
+    known = torch.rand(rows.available.shape, generator=torch.Generator().manual_seed(0)) < 0.4
+    return query_set, AnswerLikelihood(query_set), History(rows.x.float(), known, known)
+
+
+@pytest.mark.parametrize("wrap", [lambda network: network, Unopened], ids=["opened", "unopened"])
+@pytest.mark.parametrize("network", NETWORKS, ids=str)
+@pytest.mark.parametrize("standardised", [False, True])
+def test_a_network_reads_the_history_with_one_answer_more(
+    make_columns: Any, make_rows: Any, network: NetworkSettings, wrap: Callable[[Any], nn.Module], standardised: bool
+) -> None:
+    query_set, answers, history = table(make_columns, make_rows)
+    torch.manual_seed(0)
+    model = ClassifierModel.build(query_set, range(N_LABELS), network, standardised=standardised).eval()
+    if standardised:
+        model.standardise(history.x, torch.ones_like(history.known))
+    encoded, samples = model.network_input(history.x, history.known), random_samples(N_ROWS, answers.n_outputs)
+    found = all_outcomes(answers, wrap(model.classifier), model.see, encoded, samples, ~history.asked, 1)
+    values = {0: [1.0, -1.0], 3: [1.0, -1.0], 1: list(torch.eye(3)), 2: torch.linspace(-3.25, 3.25, 14).tolist()}
+    for guess in found:
+        for row, query, reading in zip(guess.row.tolist(), guess.query.tolist(), guess.reading, strict=True):
+            possible = []
+            for value in values[query]:
+                x, known = history.x[row : row + 1].clone(), history.known[row : row + 1].clone()
+                x[0, query_set.features(query)], known[0, query] = torch.as_tensor(value), True
+                possible.append(model.classifier(model.network_input(x, known))[0])
+            assert min((reading - other).abs().max().item() for other in possible) < 1e-5
+
+
+def test_the_answers_to_a_query_have_probability_one_together(make_columns: Any, make_rows: Any) -> None:
+    query_set, answers, history = table(make_columns, make_rows)
+    model = ClassifierModel.build(query_set, range(N_LABELS), MLP((4,))).eval()
+    samples, wanted = random_samples(N_ROWS, answers.n_outputs), ~history.asked
+    encoded = model.network_input(history.x, history.known)
+    (found,) = all_outcomes(answers, model.classifier, model.see, encoded, samples, wanted, 1)
+    total = torch.zeros(wanted.shape).index_put((found.row, found.query), found.weight, accumulate=True)
+    torch.testing.assert_close(total, wanted.float())
+    torch.testing.assert_close(found.label_weight.sum(dim=1), found.weight)
+    by_label = torch.zeros(*wanted.shape, N_LABELS)
+    by_label.index_put_((found.row, found.query), found.label_weight, accumulate=True)
+    torch.testing.assert_close(by_label, samples.labels.mean(dim=1)[:, None] * wanted[:, :, None])
+
+
+@pytest.mark.parametrize("threshold", [None, 0.5])
+def test_patches_show_what_samples_show_and_what_is_seen_already(threshold: float | None) -> None:
+    query_set = PatchQueries((2, 4, 4), size=2, stride=1, threshold=threshold)
+    answers, generator = AnswerLikelihood(query_set), torch.Generator().manual_seed(0)
+    x = 2.0 * torch.randint(2, (3, 2, 4, 4), generator=generator) - 1
+    known = torch.rand(3, 9, generator=generator) < 0.3
+    history, samples = History(x, known, known), random_samples(3, 32)
+    noise = torch.rand(N_SAMPLES, 32, generator=generator)
+    encoded = query_set.encode(x, known)
+    bright = samples.outputs.sigmoid()
+    images = (bright if threshold is None else (noise < bright).float()) * 2 - 1
+    (found,) = drawn_patches(answers, nn.Flatten(), history, encoded, samples, ~known, 1, noise)
+    assert len(found.row) == (~known).sum() * N_SAMPLES
+    for i, (row, query) in enumerate(zip(found.row.tolist(), found.query.tolist(), strict=True)):
+        image = images[row, i % N_SAMPLES].view(2, 4, 4)
+        seen = query_set.pixels(known[row : row + 1].float())
+        more = known[row : row + 1].clone()
+        more[0, query] = True
+        expected = query_set.encode(x[row] * seen + image * (1 - seen), more)
+        torch.testing.assert_close(found.reading[i], expected.flatten())
+        torch.testing.assert_close(found.label_weight[i], samples.labels[row, i % N_SAMPLES] / N_SAMPLES)
+
+
+def test_parts_are_the_same_as_all_at_once(monkeypatch: pytest.MonkeyPatch, make_columns: Any, make_rows: Any) -> None:
+    query_set, answers, history = table(make_columns, make_rows)
+    model = ClassifierModel.build(query_set, range(N_LABELS), MLP((4,))).double().eval()
+    samples, encoded = random_samples(N_ROWS, answers.n_outputs), model.network_input(history.x.double(), history.known)
+
+    def read() -> list[Any]:
+        return list(
+            all_outcomes(
+                answers,
+                model.classifier,
+                lambda x, known: model.network_input(x.double(), known),
+                encoded,
+                samples,
+                ~history.asked,
+                4,
+            )
+        )
+
+    (whole,) = read()
+    monkeypatch.setattr(guesses, "AT_ONCE", 12)
+    parts = read()
+    assert max(len(part.row) for part in parts) == 3
+    for at_once, by_part in zip(whole, zip(*parts, strict=True), strict=True):
+        torch.testing.assert_close(at_once, torch.cat(by_part))
+
+
+def test_the_information_in_a_mixture_of_labels_is_that_of_exact_pursuit() -> None:
+    yes = torch.rand(N_LABELS, 5, generator=torch.Generator().manual_seed(0))
+    query_set = ColumnQueries([yes_no(f"q{i}") for i in range(5)])
+    exact = IndependentIP.from_yes(query_set, range(N_LABELS), torch.full((N_LABELS,), 1 / N_LABELS), yes)
+    samples = Samples(yes.logit()[None], torch.eye(N_LABELS)[None])  # each sample is sure of one label
+    history = History.start(torch.zeros(1, 5), 5)
+    found = mixture_information(AnswerLikelihood(query_set), history.known, samples)
+    torch.testing.assert_close(found, exact.scores(history).float(), atol=1e-5, rtol=1e-4)
+
+
+def test_the_information_of_a_patch_is_that_of_its_pixels_not_seen() -> None:
+    query_set = PatchQueries((1, 3, 3), size=2)
+    answers, samples = AnswerLikelihood(query_set), random_samples(1, 9)
+    nothing = torch.zeros(1, 4, dtype=torch.bool)
+    by_pixel = mixture_information(AnswerLikelihood(PatchQueries((1, 3, 3), size=1)), torch.zeros(1, 9), samples).view(
+        3, 3
+    )
+    corners = mixture_information(answers, nothing, samples)[0]
+    torch.testing.assert_close(corners[0], by_pixel[:2, :2].sum())
+    torch.testing.assert_close(corners[3], by_pixel[1:, 1:].sum())
+    first = nothing.clone()
+    first[0, 0] = True
+    corners = mixture_information(answers, first, samples)[0]
+    assert corners[0] == 0
+    torch.testing.assert_close(corners[3], by_pixel[1:, 1:].sum() - by_pixel[1, 1])

@@ -1,0 +1,55 @@
+"""Models with settings of their method: they are built with them, and saved and loaded with them."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pursuit.methods.dime import DIME, DIMESettings
+from pursuit.methods.gdfs import GDFS, GDFSSettings
+from pursuit.methods.ram import RAM, RAMSettings
+from pursuit.methods.refuel import REFUEL, REFUELSettings
+from pursuit.methods.shared.method_model import MethodModel
+from pursuit.networks import MLP
+from pursuit.training.batch import Batch, Outcome
+
+KINDS = ["yes_no", "choice", "number"]
+MODELS: list[tuple[type[MethodModel], Any]] = [
+    (GDFS, GDFSSettings((1.0, 0.3), pretraining=0.4)),
+    (DIME, DIMESettings(costs=(1.0, 2.0, 3.0), penalty=0.1, candidates=2)),
+    (RAM, RAMSettings("sum", lr=1e-2)),
+    (REFUEL, REFUELSettings(positive=2.0, trace=0.1)),
+]
+
+
+@dataclass(frozen=True)
+class Sharpness:
+    power: float = 2.0
+
+
+class Sharp(MethodModel):
+    Settings = Sharpness
+
+    def forward(self, batch: Batch) -> Outcome:
+        raise NotImplementedError
+
+
+def test_settings_are_given_or_the_defaults_and_say_what_is_trained(make_columns: Any) -> None:
+    query_set = make_columns(KINDS)
+    assert Sharp.build(query_set, ["a", "b"]).settings == Sharpness(2.0)
+    model = Sharp.build(query_set, ["a", "b"], settings=Sharpness(3.0))
+    assert model.settings == Sharpness(3.0)
+    assert "Sharpness(power=3.0)" in repr(model)  # by which a run is told from one with other settings
+
+
+@pytest.mark.parametrize(("cls", "settings"), MODELS)
+def test_loading_restores_the_very_same_settings(cls: type[MethodModel], settings: Any, make_columns: Any) -> None:
+    query_set = make_columns(KINDS)
+    model = cls.build(query_set, ["a", "b"], MLP((8,)), settings=settings, standardised=True)
+    config = json.loads(json.dumps(model.to_config()))
+    again = cls.from_config(query_set, ["a", "b"], config)
+    assert again.settings == settings
+    assert (again.network_settings, again.standardised, again.shared) == (MLP((8,)), True, model.shared)
+    assert again.to_config() == model.to_config()
+    again.load_state_dict(model.state_dict())

@@ -1,0 +1,166 @@
+"""A decision tree as a pursuer: scikit-learn's own walk and pruning, asked query by query."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from sklearn.tree import DecisionTreeClassifier
+
+from pursuit.inference.history import History
+from pursuit.inference.pursuer import choose, wants_more
+from pursuit.methods import decision_tree
+from pursuit.methods.decision_tree import TreeClassifier, choose_pruning, grow
+from pursuit.queries import ColumnQueries, PatchQueries, yes_no
+
+
+def table(n_rows: int = 300, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    """Yes/no, words and numbers with gaps; a cough tells enough, and without one the others are needed."""
+    randomness = np.random.default_rng(seed)
+    heat, where = randomness.normal(size=n_rows), randomness.choice(["head", "chest", "belly"], n_rows)
+    cough = randomness.random(n_rows) < 0.5
+    y = np.where(cough, "cold", np.where(where == "head", "migraine", np.where(np.abs(heat) > 1, "flu", "none")))
+    y = np.where(randomness.random(n_rows) < 0.1, "flu", y)
+    X = pd.DataFrame({"heat": heat, "where": where, "cough": cough.astype(float)})
+    X.loc[randomness.random(n_rows) < 0.15, "where"] = None
+    X.loc[randomness.random(n_rows) < 0.15, "heat"] = np.nan
+    return X, y
+
+
+def as_features(query_set: ColumnQueries, X: Any) -> np.ndarray:
+    x, available = query_set.answers(X)
+    return x.masked_fill(~available[:, query_set.unit_of_feature], torch.nan).numpy()
+
+
+@pytest.mark.parametrize("pruning", [0.0, 6.0])
+def test_with_all_answers_it_walks_as_scikit_learn_does(pruning: float) -> None:
+    X, y = table()
+    model = TreeClassifier(pruning=pruning, random_state=0).fit(X, y)
+    query_set, codes = model.model_.query_set, np.unique(y, return_inverse=True)[1]
+    features = as_features(query_set, X)
+    seed = int(np.random.RandomState(0).randint(2**31))
+    other = DecisionTreeClassifier(criterion="entropy", random_state=seed, ccp_alpha=pruning / len(y)).fit(
+        features, codes
+    )
+    assert model.model_.n_nodes == other.tree_.node_count
+    fresh, _ = table(200, seed=1)
+    x, available = query_set.answers(fresh)
+    node = model.model_.walk(History(x, available, torch.ones_like(available)))
+    assert np.array_equal(node.numpy(), other.apply(as_features(query_set, fresh)))
+
+
+def test_beliefs_are_frequencies_and_one_row_of_the_parents() -> None:
+    X, y = np.array([[0.0], [0], [0], [1], [1]]), np.array([0, 0, 1, 2, 2])
+    model = TreeClassifier(ColumnQueries([yes_no("q")]), pruning=0).fit(X, y)
+    root = np.array([3, 2, 3]) / 8
+    found = model.model_.log_belief.exp().numpy()
+    assert found[0] == pytest.approx(root)
+    assert found[1] == pytest.approx((np.array([2, 1, 0]) + root) / 4)
+    assert found[2] == pytest.approx((np.array([0, 0, 2]) + root) / 3)
+
+
+def test_the_chain_is_the_way_to_a_leaf() -> None:
+    X, y = table()
+    model = TreeClassifier(stop="confidence=1", pruning=8.0, random_state=0).fit(X, y)
+    tree = model.model_
+    rows = model.rows(X, y)
+    history = rows.start()
+    for _ in range(len(tree.query_set)):
+        scores = tree.scores(history)
+        assert ((scores > -torch.inf).sum(dim=1) <= 1).all()
+        going = wants_more(scores, history.asked)
+        assert torch.equal(going, scores.max(dim=1).values > -torch.inf)  # what it wants was never asked before
+        kept = going.nonzero()[:, 0]
+        rows, history = rows.take(kept), history.rows(kept)
+        history = history.ask(choose(scores[kept], history.asked), rows.available)
+    assert not wants_more(tree.scores(history), history.asked).any()
+    chains = model.explain(X)
+    assert {step.name for chain in chains for step in chain.steps} == {"heat", "where", "cough"}
+    assert len({len(chain) for chain in chains}) > 1
+
+
+def test_nothing_is_asked_that_is_not_worth_it() -> None:
+    randomness = np.random.default_rng(0)
+    X, y = randomness.normal(size=(60, 4)), randomness.integers(2, size=60)
+    model = TreeClassifier(pruning=64.0).fit(X, y)
+    assert model.model_.n_nodes == 1
+    assert all(len(chain) == 0 for chain in model.explain(X[:5]))
+    assert (model.predict(X) == np.bincount(y).argmax()).all()
+
+
+def test_pruning_is_chosen_by_rows_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    randomness = np.random.default_rng(0)
+    X = (randomness.random((400, 6)) < 0.5).astype(np.float32)
+    y = np.where(randomness.random(400) < 0.25, 1 - X[:, 0], X[:, 0]).astype(int)
+    assert choose_pruning(X, y, seed=0) >= 8
+    assert len(grow(X, y, 2, pruning=16.0, seed=0)) == 3
+    exact = (X[:, 0] + 2 * X[:, 1]).astype(int)
+    monkeypatch.setattr(decision_tree, "FOLDED_ROWS", 100)
+    assert len(grow(X, exact, 4, choose_pruning(X, exact, seed=0), seed=0)) == 7
+
+
+def digits(n_rows: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    images, y = load_digits(return_X_y=True)
+    return images[:n_rows].reshape(-1, 1, 8, 8), y[:n_rows]
+
+
+@pytest.mark.parametrize(("size", "stride"), [(2, 1), (3, 2), (2, 3)])
+def test_a_patch_is_asked_that_shows_the_pixel_wanted(size: int, stride: int) -> None:
+    X, y = digits()
+    query_set = PatchQueries((1, 8, 8), size, stride, low=0, high=16)
+    model = TreeClassifier(query_set, pruning=1.0, stop="confidence=1").fit(X, y)
+    tree = model.model_
+    x, available = query_set.answers(X)
+    history = History.start(x, len(query_set))
+    everything = tree.walk(History(x, available, available))
+    while len(history):
+        scores = tree.scores(history)
+        going = wants_more(scores, history.asked)
+        assert torch.equal(tree.walk(history)[~going], everything[~going])  # at its leaf
+        history, scores, everything = history.rows(going), scores[going], everything[going]
+        node, query = tree.walk(history), choose(scores, history.asked)
+        wanted = torch.zeros(len(node), 64).scatter(1, tree.feature[node][:, None], 1.0).view(-1, 8, 8)
+        for shown, number in zip(wanted, query.tolist(), strict=True):
+            assert query_set._patch(number, shown[None]).sum() == 1
+        history = history.ask(query)
+    assert model.score(X, y) > 0.8
+
+
+def test_among_patches_the_one_is_asked_that_shows_more_of_what_comes() -> None:
+    images = np.array([[[a, b, 0]] for a in (0, 1) for b in (0, 1)] * 5, dtype=float)[:, None]
+    images = np.concatenate([images, np.zeros_like(images)], axis=2)  # 2 x 3 pixels
+    y = (images[:, 0, 0, 0] + 2 * images[:, 0, 0, 1]).astype(int)
+    model = TreeClassifier(PatchQueries((1, 2, 3), 2), pruning=0.0, stop="confidence=1").fit(images, y)
+    chains = model.explain(images)
+    assert all([step.query for step in chain.steps] == [0] for chain in chains)
+    assert model.score(images, y) == 1
+
+
+def test_what_was_asked_in_vain_goes_where_missing_answers_went() -> None:
+    X, y = table()
+    model = TreeClassifier(stop="confidence=1", pruning=2.0, random_state=0).fit(X, y)
+    session = model.session()
+    while not session.done:
+        session.skip()
+    blank = X.iloc[:1].copy().astype(object)
+    blank.iloc[:] = None
+    assert session.prediction == model.predict(blank)[0]
+
+
+def test_saved_and_loaded_it_asks_the_same(tmp_path: Path) -> None:
+    X, y = table()
+    model = TreeClassifier(random_state=0).fit(X, y)
+    model.save(tmp_path / "model")
+    again = TreeClassifier.load(tmp_path / "model")
+    assert again.pruning == model.model_.pruning
+    assert again.explain(X[:20]).to_dict() == model.explain(X[:20]).to_dict()
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert np.array_equal(TreeClassifier(random_state=0).fit(X, y).predict_proba(X), model.predict_proba(X))
+
+
+def test_a_wrong_pruning_is_told() -> None:
+    with pytest.raises(ValueError, match="bits"):
+        TreeClassifier(pruning=-1.0).fit([[0], [1]], [0, 1])

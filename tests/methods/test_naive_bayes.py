@@ -1,0 +1,200 @@
+"""Naive Bayes: counted probabilities give the posterior and the information of the definition, cell by cell."""
+
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor
+
+from pursuit.data.rows import Rows
+from pursuit.exact import IndependentIP
+from pursuit.inference.history import History
+from pursuit.inference.incremental import history_state
+from pursuit.inference.pursuer import choose
+from pursuit.methods import naive_bayes
+from pursuit.methods.naive_bayes import NaiveBayesIP, NaiveBayesIPClassifier
+from pursuit.queries import ColumnQueries, Number, PatchQueries, QuerySet, yes_no
+from pursuit.training.samplers import random_histories
+
+LETTERS = ["a", "b", "c"]
+
+
+def test_many_rows_of_a_known_world_give_exact_pursuit() -> None:
+    generator = torch.Generator().manual_seed(0)
+    queries, prior = ColumnQueries([yes_no(f"q{i}") for i in range(8)]), torch.tensor([0.5, 0.3, 0.2])
+    yes = torch.rand(3, 8, generator=generator)
+    y = torch.multinomial(prior, 40_000, replacement=True, generator=generator)
+    x = 2 * (torch.rand(len(y), 8, generator=generator) < yes[y]).float() - 1
+    rows = Rows(x, torch.rand(x.shape, generator=generator) < 0.8, y)
+    exact, counted = IndependentIP.from_yes(queries, LETTERS, prior, yes), NaiveBayesIP.count(queries, LETTERS, rows)
+    some = rows.take(slice(200))
+    for k in range(4):
+        history = random_histories(some, torch.full((200,), k), generator)
+        torch.testing.assert_close(
+            counted.log_posterior(history).exp(), exact.log_posterior(history).exp(), atol=0.05, rtol=0
+        )
+        expected = exact.scores(history).masked_fill(history.asked, 0)
+        found = counted.scores(history).masked_fill(history.asked, 0)
+        torch.testing.assert_close(found, expected, atol=0.02, rtol=0)
+        same = choose(found, history.asked) == choose(expected, history.asked)
+        assert same.float().mean() > 0.9
+
+
+def test_answers_are_counted_where_they_exist() -> None:
+    queries = ColumnQueries([yes_no("p"), yes_no("q")])
+    x, available = queries.answers([[1, 0], [1, np.nan], [0, 1], [np.nan, 1], [0, 0]])
+    model = NaiveBayesIP.count(queries, ["a", "b"], Rows(x, available, torch.tensor([0, 0, 0, 1, 1])), smoothing=0.5)
+    likelihood = model.log_likelihood.exp().T  # labels by (p no, p yes, q no, q yes)
+    expected = torch.tensor([[1.5 / 4, 2.5 / 4, 0.5, 0.5], [0.75, 0.25, 0.5, 0.5]], dtype=torch.double)
+    torch.testing.assert_close(likelihood, expected)
+
+
+def brute_force(model: NaiveBayesIP, known_cells: Tensor, x: Tensor, cells: list[int]) -> tuple[Tensor, float]:
+    """Posterior and information about the label in the unknown ones of `cells`, summed over all their values."""
+    likelihood = model.log_likelihood.exp()  # (V, C)
+    joint = model.log_prior.exp().clone()
+    holds = model.holds(x[None], known_cells[None])[0]
+    for value in holds.nonzero()[:, 0]:
+        joint *= likelihood[value]
+    posterior = joint / joint.sum()
+    unknown = [cell for cell in cells if not known_cells[cell]]
+    values = [(model.cell_of == cell).nonzero()[:, 0].tolist() for cell in unknown]
+    information = 0.0
+    for outcome in itertools.product(*values):
+        with_label = posterior * likelihood[list(outcome)].prod(dim=0)
+        answer = with_label.sum()
+        information += float((with_label * (with_label / answer / posterior).log()).sum())
+    return posterior, information
+
+
+def images(query_set: PatchQueries, n_rows: int) -> Rows:
+    """Labels that are seen in the brightness of some pixels."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(3, (n_rows,), generator=generator)
+    bright = torch.rand(3, *query_set.image_shape, generator=generator)
+    pixels = (torch.rand(n_rows, *query_set.image_shape, generator=generator) + bright[y]) / 2
+    return Rows(*query_set.answers(pixels.numpy()), y)
+
+
+PATCHES = {
+    "binary": PatchQueries((1, 4, 4), 2, threshold=0.5),
+    "four shades": PatchQueries((1, 3, 4), 2),
+    "apart": PatchQueries((1, 5, 5), 2, stride=3, threshold=0.5),
+    "channels": PatchQueries((2, 2, 3), 1, threshold=0.5),
+    "pixels": PatchQueries((1, 3, 3), 1),
+}
+
+
+@pytest.mark.parametrize("kind", PATCHES)
+@pytest.mark.parametrize("chunk_bytes", [1, 2**28])
+def test_information_of_patches_is_that_of_pixels_not_seen_yet(
+    kind: str, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(naive_bayes, "CHUNK_BYTES", chunk_bytes)
+    query_set = PATCHES[kind]
+    rows = images(query_set, 60)
+    model = NaiveBayesIP.count(query_set, LETTERS, rows)
+    some = rows.take(slice(4))
+    history = random_histories(some, torch.tensor([0, 1, 2, 3]), torch.Generator().manual_seed(1))
+    posterior, scores = model.log_posterior(history).exp(), model.scores(history)
+    for row in range(4):
+        seen = torch.zeros(query_set.image_shape, dtype=torch.bool)
+        for query in history.known[row].nonzero()[:, 0].tolist():
+            top, left = query_set.corner(query)
+            seen[:, top : top + query_set.size, left : left + query_set.size] = True
+        for query in range(len(query_set)):
+            expected, information = brute_force(model, seen.flatten(), some.x[row], model.cells[query].tolist())
+            torch.testing.assert_close(posterior[row], expected)
+            assert float(scores[row, query]) == pytest.approx(information, abs=1e-9)
+
+
+def mixed(make_columns: Any) -> ColumnQueries:
+    return make_columns(["yes_no", "number", "choice", "single", "number"])
+
+
+@pytest.mark.parametrize("kind", ["columns", *PATCHES])
+def test_following_adds_the_same_evidence(kind: str, make_columns: Any, make_rows: Any) -> None:
+    query_set: QuerySet = mixed(make_columns) if kind == "columns" else PATCHES[kind]
+    rows: Rows = make_rows(query_set, 30, missing=0.3, opened=0.2)
+    model = NaiveBayesIP.count(query_set, LETTERS, rows)
+    history = rows.start()
+    state = history_state(model, History.start(rows.x[:0], len(query_set))).restart(history)
+    for step in range(3):
+        torch.testing.assert_close(state.scores(), model.scores(history))
+        query = choose(torch.rand(history.asked.shape, generator=torch.Generator().manual_seed(step)), history.asked)
+        answered = rows.available.gather(1, query[:, None])[:, 0] & ~history.asked.gather(1, query[:, None])[:, 0]
+        state.ask(query, answered)
+        history = history.record(query, answered)
+        torch.testing.assert_close(state.log_posterior(), model.log_posterior(history))
+        kept = torch.arange(len(history) - 5)
+        state.keep(kept)
+        history, rows = history.rows(kept), rows.take(kept)
+        assert torch.equal(state.asked, history.asked)
+
+
+def test_numbers_are_told_apart_by_quantiles() -> None:
+    queries = ColumnQueries([Number("n", "How many?"), Number("same", "Always?"), Number("none", "Never?")])
+    numbers = np.stack([np.arange(100.0) / 50 - 1, np.ones(100), np.full(100, np.nan)], axis=1)
+    x, available = queries.answers(numbers)
+    model = NaiveBayesIP.count(queries, ["low", "high"], Rows(x, available, (torch.arange(100) >= 50).long()), n_bins=4)
+    assert model.n_values == [4, 1, 1]
+    counts = model.holds(x, available).sum(dim=0)
+    assert (counts[:4] - 25).abs().max() <= 1
+    scores = model.scores(History.start(x[:1], 3))[0]
+    assert float(scores[0]) > 0.5 * math.log(2)
+    assert scores[1:].tolist() == pytest.approx([0, 0], abs=1e-12)
+
+
+def test_what_is_not_known_is_never_read(make_columns: Any, make_rows: Any) -> None:
+    for query_set in (mixed(make_columns), PATCHES["binary"]):
+        rows = make_rows(query_set, 20, missing=0.5)
+        model = NaiveBayesIP.count(query_set, LETTERS, rows)
+        known = torch.zeros_like(rows.available)
+        known[:, 0] = True
+        other = make_rows(query_set, 20, seed=1).x.flatten(1)
+        cells = model.seen(known)[:, _cell_of_feature(query_set)]
+        other[cells] = rows.x.flatten(1)[cells]
+        one, two = History(rows.x, known, known), History(other.view_as(rows.x), known, known)
+        assert torch.equal(model.log_posterior(one), model.log_posterior(two))
+        assert torch.equal(model.scores(one), model.scores(two))
+
+
+def _cell_of_feature(query_set: QuerySet) -> Tensor:
+    if isinstance(query_set, ColumnQueries):
+        return query_set.unit_of_feature
+    return torch.arange(math.prod(query_set.answer_shape))
+
+
+def test_the_estimator_learns_saves_and_loads(tmp_path: Path) -> None:
+    randomness = np.random.default_rng(0)
+    y = randomness.choice(["flu", "cold"], 150)
+    heat = np.where(y == "flu", 39.0, 37.0) + randomness.normal(0, 0.5, 150)
+    place = np.where(y == "flu", "home", randomness.choice(["home", "work", "bus"], 150))
+    X = pd.DataFrame({"noise": randomness.random(150) < 0.5, "place": place, "heat": heat})
+    X.loc[::7, "heat"] = np.nan
+    model = NaiveBayesIPClassifier(smoothing=0.5, n_bins=5).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert model.explain(X)[1].steps[0].name == "heat"
+    model.save(tmp_path / "model")
+    again = NaiveBayesIPClassifier.load(tmp_path / "model")
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert (again.smoothing, again.n_bins) == (0.5, 5)
+    session = again.session()
+    assert session.ask().name == "heat"
+    session.tell(39.5)
+    assert session.prediction == "flu"
+
+
+def test_what_it_cannot_do_is_told() -> None:
+    images = np.zeros((4, 1, 8, 8))
+    with pytest.raises(ValueError, match="3x3"):
+        NaiveBayesIPClassifier(PatchQueries((1, 8, 8), 4)).fit(images, [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="smoothing"):
+        NaiveBayesIPClassifier(smoothing=0).fit([[0], [1]], [0, 1])
+    with pytest.raises(ValueError, match="n_bins"):
+        NaiveBayesIPClassifier(n_bins=1).fit([[0], [1]], [0, 1])

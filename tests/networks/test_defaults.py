@@ -1,0 +1,222 @@
+"""What holds for every kind of network, and which kind is taken where the user does not say."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import pursuit.networks
+from pursuit.estimators.saving import load, save
+from pursuit.inference.history import History
+from pursuit.networks import (
+    DLA,
+    MLP,
+    NETWORKS,
+    Conv,
+    DenseNet,
+    NetworkSettings,
+    PaperConv,
+    Residual,
+    SetNetwork,
+    TrunkAndHeads,
+    default_network,
+)
+from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, QuerySet, yes_no
+from pursuit.vip import VIP
+
+N_CLASSES = 4
+MIXED = ColumnQueries([yes_no("p"), Choice("c", "Which c?", ("r", "g", "b")), Number("n", "How many?")])
+PLAIN = ColumnQueries([yes_no("p"), yes_no("q"), yes_no("r")], mask=False)
+DIGITS = PatchQueries((1, 12, 10), size=3, stride=2)
+MNIST = PatchQueries((1, 28, 28), size=3, mask=False)
+PHOTOS = PatchQueries((3, 32, 32), size=8, stride=4)
+SMALL_PHOTOS = PatchQueries((3, 16, 24), size=8, stride=4, mask=False)
+CASES: list[tuple[NetworkSettings, QuerySet]] = [
+    (MLP((8, 6), dropout=0.5), MIXED),
+    (MLP((8,)), PLAIN),
+    (MLP((8,)), DIGITS),
+    (SetNetwork(5, "sum", 7, (8,)), MIXED),
+    (SetNetwork(5, "max", 7, (8, 6), norm="batch"), MIXED),
+    (Conv((4, 6, 8, 10), hidden=16), DIGITS),
+    (Conv((4, 6, 8), hidden=16, dropout=0.1), PatchQueries((3, 9, 9), size=2, mask=False)),
+    (Conv((4,), hidden=16), DIGITS),
+    (PaperConv(), MNIST),
+    (Residual(0.0625, 0.0625), PHOTOS),
+    (Residual(0.0625, 0.03125), SMALL_PHOTOS),
+    (DLA((4, 4, 6, 8, 10, 16)), PHOTOS),
+    (DLA((4, 4, 6, 8), (1, 3)), SMALL_PHOTOS),
+    (DLA((4, 4, 6, 8, 10, 16), decode=True), PHOTOS),
+    (DenseNet(4, (1, 2, 2, 2)), PHOTOS),
+    (DenseNet(3, (2, 1), reduction=0.7), SMALL_PHOTOS),
+]
+every_case = pytest.mark.parametrize(
+    ("settings", "query_set"),
+    CASES,
+    ids=[f"{type(settings).__name__}-{i}" for i, (settings, _) in enumerate(CASES)],
+)
+
+
+def history_input(query_set: QuerySet, n_rows: int = 5) -> Tensor:
+    known = torch.rand(n_rows, len(query_set)) < 0.5
+    return query_set.encode(torch.randn(n_rows, *query_set.answer_shape), known)
+
+
+def can_share(settings: NetworkSettings) -> bool:
+    return not isinstance(settings, Residual) or settings.classifier_width == settings.querier_width
+
+
+def channels_last(x: Tensor) -> Tensor:
+    return x.to(memory_format=torch.channels_last) if x.dim() == 4 else x
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(0)
+
+
+@every_case
+@pytest.mark.parametrize("shared", [False, True])
+def test_shapes_and_sharing(settings: NetworkSettings, query_set: QuerySet, shared: bool) -> None:
+    if shared and not can_share(settings):
+        pytest.skip("widths differ")
+    querier, classifier = settings.build(query_set, N_CLASSES, shared)
+    encoded = history_input(query_set)
+    assert querier(encoded).shape == (5, len(query_set))
+    assert classifier(encoded).shape == (5, N_CLASSES)
+    common = {id(p) for p in querier.parameters()} & {id(p) for p in classifier.parameters()}
+    assert bool(common) == shared
+
+
+@every_case
+def test_every_parameter_gets_a_gradient(settings: NetworkSettings, query_set: QuerySet) -> None:
+    encoded = history_input(query_set, 8)
+    for network in settings.build(query_set, N_CLASSES, False):
+        outcome = network(encoded)
+        (outcome * torch.randn_like(outcome)).sum().backward()
+        for name, parameter in network.named_parameters():
+            assert parameter.grad is not None, name
+            assert parameter.grad.isfinite().all(), name
+            assert parameter.grad.abs().sum() > 0, name
+
+
+@every_case
+def test_rows_do_not_see_each_other_once_trained(settings: NetworkSettings, query_set: QuerySet) -> None:
+    encoded = history_input(query_set)
+    others = torch.cat([encoded[:2], 10 * torch.randn_like(encoded)])
+    for network in settings.build(query_set, N_CLASSES, False):
+        network(encoded)  # BatchNorm has something to remember
+        network.eval()
+        with torch.no_grad():
+            whole = network(encoded)
+            torch.testing.assert_close(network(others)[:2], whole[:2], rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(network(encoded[3:4]), whole[3:4], rtol=1e-4, atol=1e-5)
+
+
+@every_case
+def test_the_memory_format_does_not_matter(settings: NetworkSettings, query_set: QuerySet) -> None:
+    encoded = history_input(query_set)
+    for network in settings.build(query_set, N_CLASSES, False):
+        network.eval()
+        with torch.no_grad():
+            expected = network(encoded)
+            got = network.to(memory_format=torch.channels_last)(channels_last(encoded))  # type: ignore[call-overload]
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "query_set"),
+    # Processors without bfloat16 take half a minute for the one network that cannot be made narrow.
+    [pytest.param(*case, marks=pytest.mark.slow if isinstance(case[0], PaperConv) else ()) for case in CASES],
+)
+def test_training_in_bfloat16_is_finite(settings: NetworkSettings, query_set: QuerySet) -> None:
+    model = VIP.build(query_set, list("abcd"), settings).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    x = channels_last(torch.randn(3, *query_set.answer_shape))
+    known = torch.rand(3, len(query_set)) < 0.3
+    with torch.autocast("cpu", torch.bfloat16):
+        loss, _ = model(x, known, known, torch.ones_like(known), torch.arange(3), 1.0)
+    loss.backward()
+    assert loss.isfinite()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize("settings", [MLP((8,)), SetNetwork(5, "sum", 7, (8,)), SetNetwork(5, "max", 7, (8,))])
+def test_answers_in_bfloat16_give_about_the_same(settings: NetworkSettings) -> None:
+    encoded = history_input(MIXED)
+    for network in settings.build(MIXED, N_CLASSES, False):
+        with torch.no_grad():
+            expected = network(encoded)
+            with torch.autocast("cpu", torch.bfloat16):
+                got = network(encoded.bfloat16()).float()
+        torch.testing.assert_close(got, expected, rtol=0.1, atol=0.1)
+
+
+@every_case
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_saved_model_is_loaded(tmp_path: Path, settings: NetworkSettings, query_set: QuerySet, shared: bool) -> None:
+    if shared and not can_share(settings):
+        pytest.skip("widths differ")
+    model = VIP.build(query_set, list("abcd"), settings, shared)
+    model.querier(history_input(query_set))  # so that BatchNorm differs from a fresh one
+    save(tmp_path / "model", model.eval())
+    loaded, _ = load(tmp_path / "model")
+    assert loaded.settings == (settings, shared)
+    known = torch.rand(5, len(query_set)) < 0.5
+    history = History(torch.randn(5, *query_set.answer_shape), known, known)
+    with torch.no_grad():
+        assert torch.equal(loaded.scores(history), model.scores(history))
+        assert torch.equal(loaded.log_posterior(history), model.log_posterior(history))
+
+
+def test_every_kind_can_be_saved_and_is_tested_here() -> None:
+    kinds = {
+        kind
+        for kind in vars(pursuit.networks).values()
+        if isinstance(kind, type) and issubclass(kind, NetworkSettings) and kind not in (NetworkSettings, TrunkAndHeads)
+    }
+    assert set(NETWORKS.values()) == kinds == {type(settings) for settings, _ in CASES}
+    assert all(NETWORKS[kind.__name__] is kind for kind in kinds)
+
+
+def test_the_names_of_weights_in_saved_models_stay() -> None:
+    """A model saved by an older version must find its weights."""
+
+    def names(network: nn.Module) -> set[str]:
+        return {name.rsplit(".", 1)[0] for name, _ in network.named_parameters()}
+
+    querier, classifier = MLP((8,)).build(MIXED, 2, False)
+    assert names(querier) == names(classifier) == {"0.1", "0.2", "1"}
+    querier, _ = SetNetwork(5, "sum", 7, (8,)).build(MIXED, 2, False)
+    assert {name for name, _ in querier.named_parameters() if name.startswith("0.0")} == {
+        *("0.0.embedding", "0.0.bias", "0.0.linear.weight", "0.0.linear.bias")
+    }
+    assert names(querier) - {"0.0", "0.0.linear"} == {"0.1", "0.2", "1"}
+    querier, classifier = Conv((4, 6, 8), 16).build(DIGITS, 2, False)
+    encoder = {f"0.blocks.{block}.{layer}.{part}" for block, layer in ((0, 0), (0, 1), (1, 0)) for part in (0, 1)}
+    overall = {f"1.overall.{i}" for i in (1, 2, 4)}
+    assert names(querier) == encoder | overall | {f"1.{part}.0.{i}" for part in ("narrow", "join") for i in (0, 1)} | {
+        "1.local"
+    }
+    assert names(classifier) == encoder | {f"1.head.{i}" for i in (1, 2, 4)}
+
+
+@pytest.mark.parametrize(
+    ("query_set", "expected"),
+    [
+        (PatchQueries((1, 28, 28), 3), Conv()),
+        (PatchQueries((1, 32, 32), 8, 4), Conv()),
+        (PatchQueries((3, 32, 32), 8, 4), Residual()),
+        (PatchQueries((3, 24, 40), 4, 4, mask=False), Residual()),
+        (PatchQueries((3, 32, 32), 8, 3), Conv()),  # a grid that Residual cannot score
+        (PatchQueries((3, 20, 32), 8, 4), Conv()),
+        (PatchQueries((1, 8, 8), 2), MLP((128, 128), 0.3)),
+        (PatchQueries((1, 8, 8), 1), MLP((256, 256), 0.3)),
+        (ColumnQueries([Number("n", "How many?")]), MLP((128, 128), 0.3)),
+    ],
+)
+def test_defaults_suit_the_query_set(query_set: QuerySet, expected: NetworkSettings) -> None:
+    assert default_network(query_set) == expected
+    with torch.device("meta"):
+        expected.build(query_set, 2, False)

@@ -1,0 +1,291 @@
+"""Tables as users give them: what every column is taken for, what is refused and how."""
+
+import datetime
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pursuit.queries import MAX_CHOICES, Choice, ColumnQueries, Number, yes_no
+
+
+def column(values: Any, **settings: Any) -> pd.DataFrame:
+    return pd.DataFrame({"a": pd.Series(values, **settings)})
+
+
+def read(frame: pd.DataFrame) -> tuple[Choice | Number, list[Any]]:
+    """What a table of one column is taken for, and its answers, None where there is none."""
+    query_set = ColumnQueries.from_data(frame)
+    x, available = query_set.answers(frame)
+    answers = [query_set.describe(0, row) if there else None for row, there in zip(x, available[:, 0], strict=True)]
+    return query_set.queries[0], answers
+
+
+@pytest.mark.parametrize(
+    ("values", "settings", "answers"),
+    [
+        ([True, False, True], {}, ["yes", "no", "yes"]),
+        ([1, 0, 1], {}, ["yes", "no", "yes"]),
+        ([1.0, np.nan, 0.0], {}, ["yes", None, "no"]),
+        ([1, None, 0], {"dtype": "Int64"}, ["yes", None, "no"]),
+        ([1.0, None, 0.0], {"dtype": "Float64"}, ["yes", None, "no"]),
+        ([True, None, False], {"dtype": "boolean"}, ["yes", None, "no"]),
+        ([True, None, False], {"dtype": object}, ["yes", None, "no"]),
+        ([np.bool_(True), None, np.bool_(False)], {"dtype": object}, ["yes", None, "no"]),
+        ([0, 0, 0], {}, ["no", "no", "no"]),
+        ([1, 1, None], {}, ["yes", "yes", None]),
+        ([True, True], {}, ["yes", "yes"]),
+    ],
+)
+def test_zero_and_one_are_no_and_yes(values: list[Any], settings: dict[str, Any], answers: list[Any]) -> None:
+    query, read_answers = read(column(values, **settings))
+    assert isinstance(query, Choice)
+    assert query == yes_no("a")
+    assert read_answers == answers
+
+
+@pytest.mark.parametrize("dtype", [object, "str", "string", "category"])
+@pytest.mark.parametrize(
+    ("no", "yes"), [("no", "yes"), ("N", "Y"), ("False", "True"), ("absent", "present"), ("0", "1")]
+)
+def test_pairs_of_words_are_yes_no_questions(dtype: Any, no: str, yes: str) -> None:
+    query, answers = read(column([yes, None, no], dtype=dtype))
+    assert query.choices == (no, yes)
+    assert query.text == "a?"
+    assert answers == [yes, None, no]
+
+
+def test_yes_comes_second_even_if_listed_first() -> None:
+    frame = column(["yes", "no"], dtype=pd.CategoricalDtype(["yes", "no"]))
+    query_set = ColumnQueries.from_data(frame)
+    assert query_set.queries[0].choices == ("no", "yes")
+    assert query_set.answers(frame).x.tolist() == [[1], [-1]]
+
+
+@pytest.mark.parametrize("dtype", [object, "str", "string", "category"])
+def test_texts_are_choices(dtype: Any) -> None:
+    frame = column(["red", "blue", None, "green", "blue"], dtype=dtype)
+    query_set = ColumnQueries.from_data(frame)
+    assert query_set.queries[0] == Choice("a", "Which a?", ("blue", "green", "red"))
+    x, available = query_set.answers(frame)
+    assert x.tolist() == [[0, 0, 1], [1, 0, 0], [0, 0, 0], [0, 1, 0], [1, 0, 0]]
+    assert available[:, 0].tolist() == [True, True, False, True, True]
+
+
+def test_two_other_texts_are_one_feature() -> None:
+    query, answers = read(column(["left", "right", None]))
+    assert query.text == "Which a?"
+    assert answers == ["left", "right", None]
+
+
+def test_categories_keep_their_order_and_the_unused() -> None:
+    query, _ = read(column(["low", "high"], dtype=pd.CategoricalDtype(["low", "middle", "high"], ordered=True)))
+    assert query.choices == ("low", "middle", "high")
+
+
+def test_categories_may_be_numbers() -> None:
+    query, answers = read(column([3, 1, 2], dtype="category"))
+    assert query == Choice("a", "Which a?", ("1", "2", "3"), values=(1, 2, 3))
+    assert answers == ["3", "1", "2"]
+
+
+def test_categories_may_be_booleans() -> None:
+    _, answers = read(column([True, False, None], dtype="category"))
+    assert answers == ["True", "False", None]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "Float64", "int64", "Int64", "int8", "uint8"])
+def test_numbers_are_standardised_by_their_quartiles(dtype: str) -> None:
+    frame = column([10, 20, 30, 40, 50], dtype=dtype)
+    query_set = ColumnQueries.from_data(frame)
+    query = query_set.queries[0]
+    assert isinstance(query, Number)
+    assert query.text == "What is a?"
+    assert query.centre == 30
+    assert query.spread == pytest.approx(20 / 1.349)
+    x = query_set.answers(frame).x[:, 0]
+    assert x.tolist() == pytest.approx([-1.349, -0.6745, 0, 0.6745, 1.349], rel=1e-5)
+
+
+def test_missing_numbers_are_not_answers() -> None:
+    query, answers = read(column([1.5, None, 2.5], dtype="Float64"))
+    assert isinstance(query, Number)
+    assert answers == ["1.5", None, "2.5"]
+
+
+def test_a_constant_number_has_spread_one() -> None:
+    query, answers = read(column([7.0, 7.0, 7.0]))
+    assert isinstance(query, Number)
+    assert (query.centre, query.spread) == (7, 1)
+    assert answers == ["7", "7", "7"]
+
+
+def test_a_mostly_constant_number_is_spread_by_its_deviation() -> None:
+    query, _ = read(column([7.0] * 9 + [17.0]))
+    assert isinstance(query, Number)
+    assert query.spread == pytest.approx(3.0)
+
+
+def test_a_constant_text_has_one_choice() -> None:
+    query, answers = read(column(["here", None, "here"]))
+    assert query.choices == ("here",)
+    assert answers == ["here", None, "here"]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "Int64", "boolean", object, "str", "category"])
+def test_a_column_without_values_is_never_available(dtype: Any) -> None:
+    frame = pd.DataFrame({"a": pd.Series([None, None], dtype=dtype), "b": [1, 0]})
+    query_set = ColumnQueries.from_data(frame)
+    x, available = query_set.answers(frame)
+    assert available.tolist() == [[False, True], [False, True]]
+    assert x[:, query_set.unit_of_feature == 0].eq(0).all()
+    assert query_set.encode(x, available).shape == (2, *query_set.input_shape)
+
+
+def test_outliers_are_compressed() -> None:
+    frame = column([*np.linspace(-1, 1, 99), 1e12])
+    x = ColumnQueries.from_data(frame).answers(frame).x
+    assert x.isfinite().all()
+    assert 3 < x[-1, 0] < 40
+    assert x[:-1].abs().max() < 3
+
+
+def test_numbers_can_be_rescaled() -> None:
+    query_set = ColumnQueries.from_data(pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0, 1, 1], "c": [5.0, 6.0, 7.0]}))
+    rescaled = query_set.rescaled(pd.DataFrame({"b": [0, 1, 1], "c": [None] * 3, "a": [10.0, 20.0, 30.0]}))
+    a, b, c = rescaled.queries
+    assert isinstance(a, Number)
+    assert isinstance(c, Number)
+    assert (a.centre, a.spread) == (20, pytest.approx(10 / 1.349))
+    assert b == query_set.queries[1]
+    assert (c.centre, c.spread) == (0, 1)
+    assert query_set.queries[0] != a
+
+
+def test_arrays_name_their_columns() -> None:
+    query_set = ColumnQueries.from_data(np.array([[1.5, 0], [2.5, 1], [3.5, np.nan]]))
+    assert [query.name for query in query_set.queries] == ["x0", "x1"]
+    assert [type(query) for query in query_set.queries] == [Number, Choice]
+    assert query_set.answers(np.array([[2.5, np.nan]])).available.tolist() == [[True, False]]
+
+
+def test_object_arrays_hold_mixed_columns() -> None:
+    query_set = ColumnQueries.from_data(np.array([["red", True], ["blue", None], ["green", False]], dtype=object))
+    assert query_set.queries[0].choices == ("blue", "green", "red")
+    assert query_set.queries[1].choices == ("no", "yes")
+    answers = query_set.answers(np.array([[None, True], ["red", None]], dtype=object))
+    assert answers.available.tolist() == [[False, True], [True, False]]
+    assert answers.x.tolist() == [[0, 0, 0, 1], [0, 0, 1, 0]]
+
+
+def test_object_columns_of_numbers_are_numbers() -> None:
+    array = np.array([[float(i)] for i in range(MAX_CHOICES + 10)], dtype=object)
+    assert isinstance(ColumnQueries.from_data(array).queries[0], Number)
+
+
+def test_wording_and_cost_can_be_given() -> None:
+    frame = pd.DataFrame({"a_b": [1, 0], "Is it late?": [1, 0], "c": [1.5, 2.5]})
+    query_set = ColumnQueries.from_data(frame, texts={"c": "How much?"}, costs={"a_b": 3})
+    assert [query.text for query in query_set.queries] == ["a b?", "Is it late?", "How much?"]
+    assert [query.cost for query in query_set.queries] == [3, 1, 1]
+    with pytest.raises(ValueError, match=r"does not have: d, e\."):
+        ColumnQueries.from_data(frame, texts={"d": "D?"}, costs={"e": 1})
+
+
+# Tables that cannot be asked for
+
+
+@pytest.mark.parametrize("data", [np.zeros((3, 0)), pd.DataFrame(index=range(3))])
+def test_a_table_without_columns_is_refused(data: Any) -> None:
+    with pytest.raises(ValueError, match="The table has no columns"):
+        ColumnQueries.from_data(data)
+
+
+def test_names_that_occur_twice_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"these occur more than once: a, b\."):
+        ColumnQueries.from_data(pd.DataFrame([[1, 0, 1, 0, 1]], columns=["b", "a", "c", "a", "b"]))
+    with pytest.raises(ValueError, match=r"these occur more than once: 1\."):
+        ColumnQueries.from_data(pd.DataFrame([[1, 0]], columns=[1, "1"]))
+
+
+def test_too_many_texts_are_refused_all_at_once() -> None:
+    texts = [f"text {i}" for i in range(MAX_CHOICES + 1)]
+    with pytest.raises(ValueError, match="at most 50 answers") as error:
+        ColumnQueries.from_data(pd.DataFrame({"a": texts, "b": range(len(texts)), "c": texts}))
+    assert "'a' (51 different texts, such as 'text 0')" in str(error.value)
+    assert "'c' (51 different texts" in str(error.value)
+    assert "'b'" not in str(error.value)
+
+
+def test_as_many_texts_as_allowed_are_choices() -> None:
+    query, _ = read(column([f"text {i}" for i in range(MAX_CHOICES)]))
+    assert len(query.choices) == MAX_CHOICES
+
+
+def test_stray_text_among_numbers_is_named() -> None:
+    with pytest.raises(ValueError, match=r"'a' \(numbers but for \?, n/a: mark those as missing\)"):
+        ColumnQueries.from_data(column(["?", "n/a", *(str(i) for i in range(60))]))
+
+
+def test_numbers_as_text_are_not_refused_for_stray_text() -> None:
+    with pytest.raises(ValueError, match="numbers") as error:
+        ColumnQueries.from_data(column([str(i) for i in range(60)]))
+    assert "but for :" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "values", [pd.to_datetime(["2020-01-01", None]), pd.to_datetime(["2020-01-01"], utc=True), pd.to_timedelta(["1D"])]
+)
+def test_dates_and_times_are_refused(values: Any) -> None:
+    with pytest.raises(ValueError, match="Column 'a' holds dates or times"):
+        ColumnQueries.from_data(column(values))
+
+
+def columns_of(values: st.SearchStrategy[Any], **settings: Any) -> st.SearchStrategy[pd.DataFrame]:
+    """Columns of such values, some of them missing."""
+    some = st.lists(st.one_of(values, st.none()), min_size=1, max_size=12)
+    return some.map(lambda chosen: column(chosen, **settings))
+
+
+WORDS = st.text(max_size=5)
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=32)
+DATES = st.dates(datetime.date(1990, 1, 1), datetime.date(2030, 1, 1))
+INTERVALS = st.integers(0, 5).map(lambda left: pd.Interval(left, left + 1))
+ASKABLE = st.one_of(
+    columns_of(NUMBERS, dtype="float64"),
+    columns_of(st.integers(-1000, 1000), dtype="Int64"),
+    columns_of(st.booleans(), dtype="boolean"),
+    columns_of(st.booleans(), dtype=object),
+    columns_of(WORDS, dtype=object),
+    columns_of(WORDS, dtype="string"),
+    columns_of(st.one_of(WORDS, st.integers(2, 9)), dtype=object),
+    columns_of(st.sampled_from(["no", "yes", "perhaps"]), dtype="category"),
+    columns_of(st.integers(0, 9), dtype="category"),
+    columns_of(INTERVALS, dtype="category"),
+    columns_of(DATES, dtype=object),
+    columns_of(st.binary(max_size=3), dtype=object),
+)
+
+
+@given(frame=ASKABLE)
+def test_every_column_that_can_be_asked_for_goes_through_json(frame: pd.DataFrame) -> None:
+    query_set = ColumnQueries.from_data(frame)
+    x, available = query_set.answers(frame)
+    assert available[:, 0].tolist() == frame["a"].notna().tolist()
+    again = ColumnQueries.from_config(json.loads(json.dumps(query_set.to_config())))
+    assert again.queries == query_set.queries
+    for one, other in zip(again.answers(frame), (x, available), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "values", [[[1], [2]], [{"k": 1}], [{1}, None], [np.zeros(2), np.ones(2)]], ids=["lists", "dicts", "sets", "arrays"]
+)
+def test_lists_and_other_objects_are_refused(values: Any) -> None:
+    with pytest.raises(ValueError, match="Column 'a' holds lists or other objects: only words, numbers, yes/no"):
+        ColumnQueries.from_data(column(values, dtype=object))

@@ -1,0 +1,18 @@
+"""What the tests of tasks share."""
+
+from collections.abc import Callable
+
+import pytest
+
+from pursuit import registry
+from pursuit.tasks import TaskInfo
+
+
+@pytest.fixture
+def register_task(monkeypatch: pytest.MonkeyPatch) -> Callable[[TaskInfo], None]:
+    """Makes a task known for the length of a test."""
+
+    def add(info: TaskInfo) -> None:
+        monkeypatch.setitem(registry._known[TaskInfo.registry_kind], info.name, info)
+
+    return add

@@ -1,0 +1,88 @@
+"""How modules may depend on each other, what importing the package costs, and that docs/design.md says so."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pursuit.version import __version__
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "pursuit"
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import structure  # noqa: E402
+
+ENTRANCES = {"__init__", "__main__"}
+"""They gather what others define, and are imported by nothing."""
+
+
+def order() -> list[str]:
+    """The rooms in the order of the table in docs/design.md: the only place that says it."""
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    table = page.split("## The house", 1)[1].split("\n## ", 1)[0]
+    return [name.removesuffix("/").removesuffix(".py") for name in re.findall(r"^\| `([\w./]+)` \|", table, re.M)]
+
+
+def test_the_design_page_has_every_room_once() -> None:
+    rooms = set(structure.rooms(structure.imports(SOURCE))) - ENTRANCES
+    assert sorted(order()) == sorted(rooms)
+    assert len(rooms) <= 22
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_go_up_the_table_only(path: Path) -> None:
+    module = structure.module_of(path, SOURCE)
+    room, rooms = module.split(".")[0], order()
+    imported = {name.split(".")[0] for name in structure.imports(SOURCE)[module]} - {room}
+    if room in ENTRANCES:
+        return
+    assert imported <= set(rooms[: rooms.index(room)]), f"{module} imports what comes below it in docs/design.md"
+
+
+def test_no_modules_import_each_other() -> None:
+    assert structure.cycles(structure.imports(SOURCE)) == []
+
+
+def test_cycles_and_type_tests_are_seen_where_there_are_any(tmp_path: Path) -> None:
+    package = tmp_path / "pursuit"
+    package.mkdir()
+    (package / "a.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from pursuit.b import B\n")
+    (package / "b.py").write_text("def f():\n    from pursuit import a\n    return isinstance(a.query_set, int)\n")
+    assert structure.cycles(structure.imports(package)) == [["a", "b"]]
+    assert structure.type_tests(package) == ["b.py:3"]
+
+
+def test_files_stay_short_enough_to_be_about_one_thing() -> None:
+    assert structure.long_files(SOURCE) == {}
+
+
+def test_nothing_outside_queries_asks_for_the_type_of_a_query_set() -> None:
+    assert structure.type_tests(SOURCE) == []
+
+
+def test_importing_the_package_brings_nothing_heavy_and_changes_nothing() -> None:
+    code = """
+import sys, torch
+state, threads = torch.get_rng_state(), torch.get_num_threads()
+import pursuit
+heavy = [name for name in ("lightning_fabric", "matplotlib", "typer", "tensorboard", "pyarrow") if name in sys.modules]
+assert not heavy, heavy
+assert torch.equal(state, torch.get_rng_state()) and threads == torch.get_num_threads()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_the_package_promises_can_be_imported() -> None:
+    import pursuit
+
+    assert [name for name in pursuit.__all__ if not hasattr(pursuit, name)] == []
+    assert {"evaluate", "Chain", "History", "Pursuer", "WordQueries", "load", "CarriedHistories"} <= set(
+        pursuit.__all__
+    )
+
+
+def test_the_package_is_the_program() -> None:
+    done = subprocess.run([sys.executable, "-m", "pursuit", "--version"], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == __version__

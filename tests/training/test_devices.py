@@ -1,0 +1,223 @@
+"""Devices by name, and several processes that train one model together (on a CPU, by gloo)."""
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from small_training import fresh, rows, same
+from torch import Tensor, nn
+from train_together import SEED, STAGES
+
+from pursuit.data.rows import RowStream
+from pursuit.inference.pursuer import Pursuer
+from pursuit.networks import MLP
+from pursuit.training import Batch, TrainingRun, train
+from pursuit.training.checkpoints import load_checkpoint
+from pursuit.training.devices import (
+    fast_convolutions,
+    find_device,
+    is_first,
+    launched,
+    n_processes,
+    own_randomness,
+    process_number,
+    started_by_torchrun,
+)
+from pursuit.training.loop import SEED_STRIDE
+from pursuit.training.samplers import HistorySettings, Sampler
+
+PROGRAM = Path(__file__).parent / "train_together.py"
+together = pytest.mark.xdist_group("train together")
+"""Tests that share what two processes have trained."""
+
+
+def start(folder: Path, devices: int, *options: str, launcher: tuple[str, ...] = ()) -> int:
+    folder.mkdir(exist_ok=True)
+    command = [sys.executable, *launcher, str(PROGRAM), str(folder), str(devices), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode in (0, 9), done.stderr[-3000:]
+    return done.returncode
+
+
+def trained(folder: Path, number: int = 0) -> dict[str, Tensor]:
+    return safetensors.torch.load_file(folder / f"weights-{number}")
+
+
+def losses(folder: Path) -> list[float]:
+    return json.loads((folder / "losses.json").read_text())
+
+
+class Joined(Sampler):
+    """What several processes draw, in one batch."""
+
+    def __init__(self, samplers: list[Sampler]):
+        self.samplers, self.generator = samplers, samplers[0].generator
+
+    def prepare(self) -> None:
+        for sampler in self.samplers:
+            sampler.prepare()
+
+    def draw(self, pursuer: Pursuer) -> Batch:
+        batches = [sampler.draw(pursuer) for sampler in self.samplers]
+        names = ("x", "known", "asked", "available", "y")
+        return Batch(*(torch.cat([getattr(batch, name) for batch in batches]) for name in names))
+
+    def advance(self, query: Tensor | None) -> None:
+        assert query is not None
+        for sampler, part in zip(self.samplers, query.chunk(len(self.samplers)), strict=True):
+            sampler.advance(part)
+
+
+@dataclass(frozen=True)
+class AsInProcesses:
+    """Histories as `n` processes draw them, each from its part of the rows and by randomness of its own."""
+
+    histories: HistorySettings
+    streams: list[RowStream]
+    max_queries = None
+
+    def sampler(self, stream: RowStream, batch_size: int, generator: torch.Generator) -> Sampler:
+        share = batch_size // len(self.streams)
+        return Joined([self.histories.sampler(own, share, own.generator) for own in self.streams])  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where two processes have trained from beginning to end."""
+    folder = tmp_path_factory.mktemp("together") / "whole"
+    start(folder, 2)
+    return folder
+
+
+@together
+def test_two_processes_learn_as_one_with_the_same_batch(whole: Path) -> None:
+    generators = [torch.Generator().manual_seed(SEED + SEED_STRIDE * number) for number in (0, 1)]
+    streams: list[Any] = [rows(200).shard(i, 2).stream(generator) for i, generator in enumerate(generators)]
+    stages: list[Any] = [replace(stage, histories=AsInProcesses(stage.histories, streams)) for stage in STAGES]
+    model, alone = fresh(network=MLP((16,))), []
+    run = TrainingRun(on_report=lambda report: alone.append(report.loss))
+    train(model, rows(200), stages, seed=SEED, run=run)
+    torch.testing.assert_close(torch.tensor(losses(whole)), torch.tensor(alone), rtol=1e-4, atol=1e-5)
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(trained(whole)[name], tensor, rtol=1e-3, atol=1e-4)
+    # And all processes end with the same model.
+    assert same(trained(whole), trained(whole, 1))
+
+
+@together
+def test_torchrun_is_the_same(whole: Path, tmp_path: Path) -> None:
+    start(tmp_path, 1, launcher=("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"))
+    assert losses(tmp_path) == losses(whole)
+
+
+@together
+def test_a_checkpoint_goes_on_with_as_many_processes_or_others(whole: Path, tmp_path: Path) -> None:
+    assert start(tmp_path / "killed", 2, "--reports", "60") == 9
+    saved = load_checkpoint(tmp_path / "killed" / "run" / "checkpoints")
+    assert saved
+    assert saved[1]["n_processes"] == 2
+    for devices in (2, 1):
+        folder = tmp_path / f"on {devices}"
+        shutil.copytree(tmp_path / "killed", folder)
+        start(folder, devices, "--resume")
+        lines = (folder / "run" / "log.csv").read_text().splitlines()
+        assert len(lines) == len(losses(whole)) + 1  # with its header; written by one process alone
+        late, wanted = losses(folder), losses(whole)[-len(losses(folder)) :]
+        assert len(late) < len(losses(whole))
+        if devices == 2:
+            assert late == wanted
+            assert same(trained(folder), trained(whole))
+        else:  # other rows and histories, but no new beginning
+            assert late[0] < (wanted[0] + losses(whole)[0]) / 2
+            assert late[-1] == pytest.approx(wanted[-1], abs=0.2)
+
+
+def test_batch_norm_and_held_out_rows_are_the_same_in_all_processes(tmp_path: Path) -> None:
+    start(tmp_path, 2, "--network", "conv", "--held-out")
+    assert any("running_mean" in name for name in trained(tmp_path))
+    assert same(trained(tmp_path), trained(tmp_path, 1))
+    header, *lines = (tmp_path / "run" / "log.csv").read_text().splitlines()
+    assert all(float(line.split(",")[header.split(",").index("held_out_loss")]) > 0 for line in lines)
+
+
+# Devices and processes by themselves
+
+
+NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID")
+
+
+@pytest.mark.parametrize(
+    ("environment", "number", "torchrun"),
+    [
+        ({}, 0, None),
+        ({"LOCAL_RANK": "1", "WORLD_SIZE": "2"}, 1, None),  # as Fabric starts them
+        (
+            {"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "x"},
+            5,
+            (4, 2),
+        ),
+    ],
+)
+def test_a_process_knows_its_number(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], number: int, torchrun: tuple[int, int] | None
+) -> None:
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert process_number() == number
+    assert is_first() == (number == 0)
+    assert started_by_torchrun() == torchrun
+
+
+def test_torchrun_knows_the_number_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert n_processes(3) == 3
+    for name, value in (("TORCHELASTIC_RUN_ID", "x"), ("LOCAL_WORLD_SIZE", "2"), ("WORLD_SIZE", "4")):
+        monkeypatch.setenv(name, value)
+    assert n_processes(1) == 4
+
+
+def test_devices_are_found_by_name_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for has_gpu in (False, True):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda has_gpu=has_gpu: has_gpu)
+        assert find_device("auto").type == ("cuda" if has_gpu else "cpu")
+    assert find_device("cuda").type == "cuda"
+    assert find_device("cpu").type == "cpu"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    for name, message in (("cuda", "NVIDIA"), ("mps", "Apple"), ("tpu", "one of")):
+        with pytest.raises(ValueError, match=message):
+            find_device(name)
+
+
+def test_one_process_on_a_cpu_computes_with_full_precision() -> None:
+    fabric = launched("cpu", 1, None)
+    assert (fabric.world_size, fabric.global_rank, fabric.device.type) == (1, 0, "cpu")
+    assert fabric._precision.precision == "32-true"
+    assert launched("cpu", 1, "bf16-mixed")._precision.precision == "bf16-mixed"
+
+
+def test_randomness_is_seeded_inside_and_untouched_outside() -> None:
+    torch.manual_seed(4)
+    expected = torch.rand(2)
+    torch.manual_seed(4)
+    drawn = []
+    for _ in range(2):
+        with own_randomness(9, torch.device("cpu")):
+            drawn.append(torch.rand(3))
+    assert torch.equal(*drawn)
+    assert torch.equal(torch.rand(2), expected)
+
+
+def test_convolutions_stay_as_they_are_on_a_cpu() -> None:
+    model, before = nn.Conv2d(2, 2, 3), torch.backends.cudnn.benchmark
+    with fast_convolutions(model, torch.device("cpu")):
+        assert torch.backends.cudnn.benchmark == before
+        assert model.weight.is_contiguous()
