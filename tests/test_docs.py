@@ -1,50 +1,67 @@
-"""Documentation runs: the code of README and docs does what they say, and their links lead somewhere."""
+"""Documentation runs: the code of README and docs does what they say, its commands parse, its names and links exist."""
 
 import contextlib
+import functools
 import importlib
 import io
 import json
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from typer.main import get_command
+from typer.testing import CliRunner
 
+from pursuit import ColumnQueries, History, yes_no
 from pursuit.cli import app
 from pursuit.exact import TableIP
-from pursuit.inference.history import History
-from pursuit.queries import ColumnQueries, yes_no
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCS = ROOT / "docs"
+CHANGELOG = ROOT / "CHANGELOG.md"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", CHANGELOG, *sorted(DOCS.rglob("*.md"))]
+TESTED_ELSEWHERE = DOCS / "extending.md"  # by test_extending.py, as whole files
 
 
 def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.M | re.S)
 
 
-def printed_by(code: str, folder: Path) -> str:
+def inline_code(page: Path) -> list[str]:
+    text = re.sub(r"^( *)```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", text)]
+
+
+# ---- code
+
+
+def examples() -> Iterator[Any]:
+    for page in PAGES:
+        if page != TESTED_ELSEWHERE:
+            for number, code in enumerate(blocks(page, "python"), start=1):
+                yield pytest.param(page, code, id=f"{page.name}-{number}")
+
+
+@pytest.mark.parametrize(("page", "code"), list(examples()))
+def test_examples_run(page: Path, code: str, tmp_path: Path) -> None:
     printed = io.StringIO()
-    with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
-        exec(compile(code, "docs", "exec"), {"__name__": "docs"})
-    return printed.getvalue()
-
-
-def test_readme_example(tmp_path: Path) -> None:
-    (code,) = blocks(ROOT / "README.md", "python")
-    text = printed_by(code, tmp_path)
-    assert float(text.splitlines()[0]) > 0.85
-    assert "Prediction:" in text
-    assert (tmp_path / "wine-model" / "model.json").exists()
-
-
-def test_worked_example_prints_what_the_page_shows(tmp_path: Path) -> None:
-    page = ROOT / "docs" / "algorithm.md"
-    assert printed_by(blocks(page, "python")[0], tmp_path).rstrip() == blocks(page, "text")[0].rstrip()
+    with contextlib.chdir(tmp_path), contextlib.redirect_stdout(printed):
+        exec(compile(code, page.name, "exec"), {"__name__": "docs"})
+    text = printed.getvalue()
+    if page.name == "README.md":
+        assert float(text.splitlines()[0]) > 0.85
+        assert "Prediction:" in text
+        assert (tmp_path / "wine-model" / "model.json").exists()
+    if page.name == "algorithm.md":
+        assert text.rstrip() == blocks(page, "text")[0].rstrip()
 
 
 def test_greedy_example() -> None:
-    """Section 8 of the page: the label says whether a and b agree, and a hint gives it rightly in 6 of 10 rows."""
+    """Section 8 of algorithm.md: the label says whether a and b agree, and a hint is right in 6 of 10 rows."""
     queries = ColumnQueries([yes_no("a"), yes_no("b"), yes_no("hint")])
     worlds = torch.cartesian_prod(*[torch.tensor([0, 1])] * 3)
     same = (worlds[:, 0] == worlds[:, 1]).long()
@@ -58,36 +75,141 @@ def test_greedy_example() -> None:
     assert float(exact.scores(after_hint.ask(torch.tensor([0])))[0, 1]) == pytest.approx(0.6730, abs=5e-5)
 
 
+# ---- commands
+
+
+def shell_commands() -> Iterator[Any]:
+    for page in PAGES:
+        for line in "\n".join(blocks(page, "sh")).splitlines():
+            if found := re.match(r"(?:torchrun .* -m )?pursuit (.*)", line):
+                words = shlex.split(found[1], comments=True)
+                yield pytest.param(words, id=f"{page.name}: {' '.join(words)}")
+
+
+@pytest.mark.parametrize("words", list(shell_commands()))
+def test_commands_parse(words: list[str]) -> None:
+    command: Any = get_command(app)
+    name = "pursuit"
+    while hasattr(command, "commands"):
+        place = next((i for i, word in enumerate(words) if word in command.commands), None)
+        assert place is not None, f"there is no such command: {name} {' '.join(words)}"
+        command.make_context(name, words[: place + 1])  # raises for options that are not there
+        name, command, words = words[place], command.commands[words[place]], words[place + 1 :]
+    command.make_context(name, words)
+
+
+def options_of(command: Any) -> set[str]:
+    return {option for parameter in command.params for option in parameter.opts}
+
+
+def all_options(command: Any) -> set[str]:
+    further = getattr(command, "commands", {}).values()
+    return options_of(command).union(*(all_options(other) for other in further))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_and_options_named_in_a_sentence_exist(page: Path) -> None:
+    program: Any = get_command(app)
+    for code in inline_code(page):
+        if code.startswith("pursuit "):
+            command = program
+            for word in code.split()[1:]:
+                if word in getattr(command, "commands", {}):
+                    command = command.commands[word]
+                elif word.startswith("--"):
+                    assert word in options_of(command), f"{page.name}: `{code}`"
+            assert command is not program or "--plugin" in code, f"{page.name}: `{code}` names no command"
+        elif re.match(r"--\w", code):
+            assert code.split()[0] in all_options(program), f"{page.name}: `{code}`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_make_targets_exist(page: Path) -> None:
+    targets = set(re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(), flags=re.M))
+    used = {code.split()[1] for code in inline_code(page) if re.match(r"make \w", code)}
+    used |= set(re.findall(r"^ *make (\w[\w-]*)", page.read_text(encoding="utf-8"), flags=re.M))
+    assert used <= targets
+
+
+def test_the_program_says_what_the_page_of_the_tasks_shows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("PURSUIT_DATA", raising=False)
+    monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path))
+    done = CliRunner().invoke(app, ["data", "get", "huffpost"])
+    assert done.exit_code == 1
+    (shown,) = [block for block in blocks(DOCS / "tasks.md", "text") if block.startswith("huffpost:")]
+    assert done.output.replace(str(tmp_path), "/home/ada/.cache/pursuit").strip() == shown.strip()
+
+
+# ---- names and links
+
+
+@functools.cache
+def named(dotted: str) -> Any:
+    """The module, class or function of this name; raises ImportError or AttributeError if there is none."""
+    module, rest = dotted, []
+    while True:
+        try:
+            found = importlib.import_module(module)
+            break
+        except ModuleNotFoundError:
+            if "." not in module:
+                raise
+            module, _, last = module.rpartition(".")
+            rest.insert(0, last)
+    return functools.reduce(getattr, rest, found)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != CHANGELOG], ids=lambda page: page.name)
+def test_modules_and_files_named_in_a_sentence_exist(page: Path) -> None:
+    """Not in the changelog, which has names that are no more."""
+    places = (ROOT, ROOT / "src" / "pursuit", page.parent)
+    for code in inline_code(page):
+        if re.fullmatch(r"pursuit(\.\w+)+(\(.*\))?", code):
+            named(code.split("(")[0])
+        if re.fullmatch(r"[\w./]+/([\w.]+\.(py|md|json))?", code) and not code.startswith("."):
+            first = code.split("/")[0]
+            if any((place / first).exists() for place in places):
+                assert any((place / code).exists() for place in places), f"{page.name} names {code}"
+
+
+def test_every_name_beside_an_equation_exists() -> None:
+    module, n_names = "", 0
+    for code in re.findall(r"`([^`]+)`", (DOCS / "algorithm.md").read_text(encoding="utf-8").split("## 9.")[1]):
+        if code.startswith("pursuit"):
+            module = code
+        else:
+            named(f"{module}.{code}")
+            n_names += 1
+    assert n_names > 25
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
-        assert link.startswith("http") or (page.parent / link).exists(), f"{page.name} links to {link}"
+    for link in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+        if link.startswith("http"):
+            continue
+        target, _, anchor = link.partition("#")
+        path = page.parent / target if target else page
+        assert path.exists(), f"{page.name} links to {link}"
+        if anchor:
+            headings = re.findall(r"^#+ (.*)", path.read_text(encoding="utf-8"), flags=re.M)
+            slugs = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert anchor in slugs, f"{page.name} links to {link}"
+
+
+# ---- figures
 
 
 def test_readme_shows_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     core = importlib.import_module("core")
-    measured = json.loads((ROOT / "docs" / "results" / "core.json").read_text())
+    measured = json.loads((DOCS / "results" / "core.json").read_text())
     assert core.readme_section(measured) in (ROOT / "README.md").read_text(encoding="utf-8")
-    assert core.page(measured) == (ROOT / "docs" / "results" / "core.md").read_text(encoding="utf-8")
-
-
-def test_examples_of_the_tasks_page_run(tmp_path: Path) -> None:
-    for code in blocks(ROOT / "docs" / "tasks.md", "python"):
-        printed_by(code, tmp_path)
+    assert core.page(measured) == (DOCS / "results" / "core.md").read_text(encoding="utf-8")
 
 
 def test_the_page_of_the_tasks_shows_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     tasks = importlib.import_module("tasks")
-    assert tasks.page() == (ROOT / "docs" / "results" / "tasks.md").read_text(encoding="utf-8")
+    assert tasks.page() == (DOCS / "results" / "tasks.md").read_text(encoding="utf-8")
     assert tasks.readme_section() in (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def test_commands_in_the_readme_exist() -> None:
-    known = {command.callback.__name__ for command in app.registered_commands if command.callback}
-    known |= {str(group.name) for group in app.registered_groups}
-    text = "\n".join(blocks(ROOT / "README.md", "sh"))
-    assert set(re.findall(r"^pursuit (\w+)", text, flags=re.M)) <= known
-    targets = set(re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(), flags=re.M))
-    assert set(re.findall(r"^make (\w+)", text, flags=re.M)) <= targets

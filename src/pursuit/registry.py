@@ -7,11 +7,10 @@ module with `pursuit --plugin`, or installed a package that lists it under the e
 """
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import entry_points
-from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
 ENTRY_POINTS = "pursuit"
@@ -64,15 +63,40 @@ def _classes(kind: str) -> dict[str, type]:
 
 
 def _origin(value: Any) -> str:
-    """Where a value is defined: the same again when a notebook cell or a module is run twice."""
-    owner = value if isinstance(value, type) else type(value)
+    """Where a value is defined: the same again when a notebook cell or a module is run twice.
+
+    Objects say it by `registry_origin`, a class or function of the file that registers them.
+    """
+    owner = value if isinstance(value, type) else getattr(value, "registry_origin", type(value))
     return f"{owner.__module__}.{owner.__qualname__}"
 
 
-def known(kind: str) -> Mapping[str, Any]:
-    """Everything registered of a kind, by name, in the order of registration."""
-    _load_entry_points()
-    return MappingProxyType(_known.setdefault(kind, {}))
+class Known(Mapping[str, Any]):
+    """Everything registered of a kind, by name, in the order of registration: what is registered later shows too."""
+
+    def __init__(self, kind: str):
+        self._kind = kind
+
+    def _values(self) -> dict[str, Any]:
+        _load_entry_points()  # not before something is looked up: importing pursuit imports no plugins
+        return _known.get(self._kind, {})
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._values()))
+
+    def __len__(self) -> int:
+        return len(self._values())
+
+    def __repr__(self) -> str:
+        return f"Known({self._kind!r}: {', '.join(self)})"
+
+
+def known(kind: str) -> Known:
+    """Everything registered of a kind, by name."""
+    return Known(kind)
 
 
 def find(kind: str, name: str) -> Any:

@@ -11,8 +11,6 @@ after an answer is lowest, on average, for the most informative one (docs/algori
 import torch.nn.functional as F
 from torch import Tensor
 
-from pursuit.inference.history import History
-from pursuit.inference.incremental import HistoryState, network_state
 from pursuit.inference.pursuer import choose
 from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
@@ -36,10 +34,6 @@ class VIP(QuerierClassifier):
         logits = self.classifier(self.network_input(batch.x, answered)).float()
         loss = F.cross_entropy(logits, batch.y, label_smoothing=batch.label_smoothing)
         return Outcome(loss, query.detach().argmax(dim=1))
-
-    def history_state(self, history: History) -> HistoryState:
-        """Both networks answer by answer. A subclass with other scores or posteriors must override this too."""
-        return network_state(self, history)
 
 
 def choose_straight_through(scores: Tensor, asked: Tensor, tau: Tensor | float) -> Tensor:

@@ -1,6 +1,5 @@
 """`pursuit compare` as it is met on the command line."""
 
-import importlib
 import json
 import subprocess
 from pathlib import Path
@@ -12,23 +11,26 @@ import pytest
 
 import program
 from program import json_of
-from pursuit.cli.compare import _named
-from pursuit.experiments import comparing
-from pursuit.methods import METHODS, Method, RandomOrderClassifier
+from pursuit import registry
+from pursuit.cli import compare as command
+from pursuit.estimators import Method
+from pursuit.experiments import compare as experiment
+from pursuit.methods import METHODS
+from pursuit.methods.random_order import RandomOrderClassifier
 
 SHORT = ("--methods", "vip,random", "--effort", "0.005", "--device", "cpu")
 
 
 class Failing(RandomOrderClassifier):
-    def _build(self, *_: Any) -> Any:
+    def build(self, *_: Any) -> Any:
         raise ValueError("Not for [these] queries.")
 
 
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """They take longer than the little training here."""
-    monkeypatch.setattr(comparing, "draw_curves", lambda results, path: None)
-    monkeypatch.setitem(METHODS, "bad", Method("bad", "bad luck", Failing))
+    monkeypatch.setattr(experiment, "draw_curves", lambda results, path: None)
+    monkeypatch.setitem(registry._known["method"], "bad", Method("bad", "bad luck", Failing))
 
 
 @pytest.fixture
@@ -48,11 +50,11 @@ FILE = ("table.csv", "--target", "label", "--drop", "note", *SHORT)
 
 
 def test_a_file_from_beginning_to_end(folder: Path) -> None:
-    told = json_of(run(folder, *FILE, "--seeds", "2", "--test-share", "0.3", "--json"))
+    results = json_of(run(folder, *FILE, "--seeds", "2", "--test-share", "0.3", "--json"))
     place = folder / "results" / "compare-table-effort-0.005"
-    assert json.loads((place / "results.json").read_text()) == told
-    assert list(told["methods"]) == ["vip", "random"]
-    for method in told["methods"].values():
+    assert json.loads((place / "results.json").read_text()) == results
+    assert list(results["methods"]) == ["vip", "random"]
+    for method in results["methods"].values():
         assert [(seed["seed"], seed["n_train"], seed["n_test"]) for seed in method["seeds"]] == [
             (0, 70, 30),
             (1, 70, 30),
@@ -63,17 +65,17 @@ def test_a_file_from_beginning_to_end(folder: Path) -> None:
     assert again.stderr.count("already measured") == 4
     assert "random order" in again.stdout
     assert f"Written into {place.relative_to(folder)}" in again.stdout
-    assert f"{told['methods']['vip']['summary']['area']['mean']:.3f}" in again.stdout
+    assert f"{results['methods']['vip']['summary']['area']['mean']:.3f}" in again.stdout
 
 
 def test_a_task_with_every_option(tmp_path: Path) -> None:
     options = ("--max-queries", "6", "--stop", "budget=3", "--rows", "50", "--first-seed", "7", "--validation")
-    told = json_of(run(tmp_path, "digits", *SHORT, *options, "--recipe", "fast", "--out", "here", "--json"))
-    assert (told["task"], told["recipe"], told["max_rows"]) == ("digits", "fast", 50)
-    (one,) = told["methods"]["vip"]["seeds"]
+    results = json_of(run(tmp_path, "digits", *SHORT, *options, "--recipe", "fast", "--out", "here", "--json"))
+    assert (results["run"]["task"], results["run"]["recipe"], results["run"]["max_rows"]) == ("digits", "fast", 50)
+    (one,) = results["methods"]["vip"]["seeds"]
     assert (one["seed"], one["n_train"], one["n_test"]) == (7, 1293, 50)
     assert len(one["evaluation"]["accuracy_by_answered"]) == 7
-    assert one["evaluation"]["stop"]["mean_answered"] == 3
+    assert one["evaluation"]["at_stop"]["mean_answered"] == 3
     assert (tmp_path / "here" / "random" / "seed-7" / "model.json").exists()
 
 
@@ -93,17 +95,20 @@ def test_one_that_fails_does_not_lose_the_others(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["digits", "--methods", "vip,magic"], "'magic' is no method: choose of vip, random"),
+        (["digits", "--methods", "vip,magic"], "'magic' is not a method: choose from vip, all-answers"),
         (["digits", "--methods", ","], "At least one method"),
         (["digits", "--recipe", "paper"], "digits has no recipe 'paper', only fast"),
         (["digits", "--target", "label"], "a task with its own labels"),
         (["digits", "--device", "tpu"], "The device is one of cpu, cuda, mps, auto, not 'tpu'"),
         (["digits", "--stop", "soon"], "soon"),
-        (["digits", "--methods", "exact"], "Exact pursuit is not to be had for digits"),
+        (["digits", "--methods", "exact"], "Exact Information Pursuit is not available for digits"),
         (["digitss"], "'digitss' is neither a task"),
         (["table.csv"], "Name it with --target: a, b, c, label, note"),
         (["table.csv", "--target", "label", "--recipe", "fast"], "'table' has no recipes"),
-        (["table.csv", "--target", "label", "--drop", "note", "--test-share", "0"], "no rows of table kept apart"),
+        (
+            ["table.csv", "--target", "label", "--drop", "note", "--test-share", "0"],
+            "table has no held-out rows to measure on",
+        ),
     ],
 )
 def test_mistakes_get_one_sentence(folder: Path, arguments: list[str], message: str) -> None:
@@ -123,8 +128,8 @@ def test_numbers_out_of_range_are_refused(tmp_path: Path, wrong: tuple[str, str]
 
 
 def test_methods_by_default_are_some_that_there_are() -> None:
-    assert {"vip", "random"} <= set(_named(None)) <= set(METHODS)
-    assert _named(" vip, tree ,") == ("vip", "tree")
+    assert {"vip", "random"} <= set(command._method_names(None)) <= set(METHODS)
+    assert command._method_names(" vip, tree ,") == ("vip", "tree")
 
 
 def test_collecting_trains_nothing(folder: Path) -> None:
@@ -138,7 +143,7 @@ def test_stopping_tells_how_to_go_on(folder: Path, monkeypatch: pytest.MonkeyPat
     def stopped(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(importlib.import_module("pursuit.cli.compare"), "run_trial", stopped)
+    monkeypatch.setattr(command, "run_trial", stopped)
     done = run(folder, *FILE)
     assert done.returncode == 130
     assert "The same command goes on." in done.stderr

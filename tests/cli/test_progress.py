@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from pursuit.cli.progress import training_bar
-from pursuit.training.loop import Report
+from pursuit.training import Report
 
 
 def test_bar_shows_loss_and_time_left() -> None:

@@ -1,6 +1,5 @@
 """`pursuit reproduce` as it is met on the command line."""
 
-import importlib
 import json
 import subprocess
 from pathlib import Path
@@ -11,13 +10,12 @@ import torch
 
 import program
 from program import json_of
-from pursuit import reproduce as module
-from pursuit.cli.app import tell_of_recipe
-from pursuit.cli.reproduce import _changed
+from pursuit import CarriedHistories, RandomHistories, SetNetwork
+from pursuit.cli import reproduce as command
+from pursuit.cli.console import remark_on_recipe
+from pursuit.experiments import reproduce as experiment
 from pursuit.experiments.reproduce import HEADER
-from pursuit.networks import SetNetwork
-from pursuit.tasks.recipes import find_recipe
-from pursuit.training.samplers import CarriedHistories, RandomHistories
+from pursuit.tasks import find_recipe
 
 SHORT = ("--effort", "0.01", "--device", "cpu")
 
@@ -25,20 +23,25 @@ SHORT = ("--effort", "0.01", "--device", "cpu")
 @pytest.fixture(autouse=True)
 def one_chain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures take longer than the little training here."""
-    monkeypatch.setattr(module, "N_CHAINS", 1)
+    monkeypatch.setattr(experiment, "N_CHAINS", 1)
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return program.run(folder, "reproduce", *arguments)
 
 
+def seeds_of(results: dict[str, Any]) -> list[dict[str, Any]]:
+    seeds: list[dict[str, Any]] = results["methods"]["vip"]["seeds"]
+    return seeds
+
+
 def test_digits_from_beginning_to_end(tmp_path: Path) -> None:
-    told = json_of(run(tmp_path, "digits", *SHORT, "--curve", "8", "--seeds", "2", "--json"))
+    results = json_of(run(tmp_path, "digits", *SHORT, "--curve", "8", "--seeds", "2", "--json"))
     folder = tmp_path / "results" / "digits-fast-effort-0.01"
-    assert json.loads((folder / "results.json").read_text()) == told
-    assert [seed["seed"] for seed in told["seeds"]] == [0, 1]
-    assert all(len(seed["vip"]["accuracy_by_answered"]) == 9 for seed in told["seeds"])
-    assert told["options"] == ["effort 0.01"]
+    assert json.loads((folder / "results.json").read_text()) == results
+    assert [seed["seed"] for seed in seeds_of(results)] == [0, 1]
+    assert all(len(seed["evaluation"]["accuracy_by_answered"]) == 9 for seed in seeds_of(results))
+    assert results["run"]["options"] == ["effort 0.01"]
     again = run(tmp_path, "digits", *SHORT, "--curve", "8", "--seeds", "2")
     assert again.returncode == 0
     assert again.stderr.count("already measured") == 2
@@ -51,20 +54,20 @@ def test_digits_from_beginning_to_end(tmp_path: Path) -> None:
 
 def test_first_seed_validation_and_folder(tmp_path: Path) -> None:
     arguments = ("digits", *SHORT, "--curve", "4", "--validation", "--json")
-    told = json_of(run(tmp_path, *arguments, "--first-seed", "7"))
-    assert [seed["seed"] for seed in told["seeds"]] == [7]
-    assert told["measured_on"] != "test rows"
-    assert (told["seeds"][0]["n_train"], told["seeds"][0]["n_test"]) == (1293, 144)
+    results = json_of(run(tmp_path, *arguments, "--first-seed", "7"))
+    assert [seed["seed"] for seed in seeds_of(results)] == [7]
+    assert results["run"]["measured_on"] == "held-out training rows"
+    assert (seeds_of(results)[0]["n_train"], seeds_of(results)[0]["n_test"]) == (1293, 144)
     assert (tmp_path / "results" / "digits-fast-effort-0.01-validation" / "seed-7" / "result.json").exists()
     named = json_of(run(tmp_path, *arguments, "--out", "elsewhere"))
     assert (tmp_path / "elsewhere" / "results.json").exists()
-    assert named["seeds"][0]["seed"] == 0
+    assert seeds_of(named)[0]["seed"] == 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["mnistt"], "'mnistt' is no task: choose one of animals, digits, mnist"),
+        (["mnistt"], "'mnistt' is not a known task. Did you mean mnist"),
         (["digits", "--recipe", "paper"], "digits has no recipe 'paper', only fast"),
         (["digits", "--sampling", "random"], "--sampling is one of irs, sbs, irs+sbs, not 'random'"),
         (["muzhi", "--network", "conv"], "--network is one of set, masked, not 'conv'"),
@@ -91,7 +94,7 @@ def test_numbers_out_of_range_are_refused(tmp_path: Path, wrong: tuple[str, str]
     assert not list(tmp_path.iterdir())
 
 
-def test_missing_data_are_told_before_anything_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_data_are_reported_before_anything_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PURSUIT_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path / "cache"))
     done = run(tmp_path, "muzhi", *SHORT)
@@ -102,8 +105,8 @@ def test_missing_data_are_told_before_anything_is_trained(tmp_path: Path, monkey
 
 def test_options_are_put_into_words() -> None:
     recipe = find_recipe("muzhi")
-    assert _changed(recipe, 1.0, None, None, None) == (recipe, [])
-    changed, options = _changed(recipe, 0.5, "irs+sbs", "set", "0.9:0.1")
+    assert command._changed(recipe, 1.0, None, None, None) == (recipe, [])
+    changed, options = command._changed(recipe, 0.5, "irs+sbs", "set", "0.9:0.1")
     assert options == ["irs+sbs", "set network", "tau 0.9 to 0.1", "effort 0.5"]
     assert isinstance(changed.network, SetNetwork)
     assert [type(stage.histories) for stage in changed.stages] == [RandomHistories, CarriedHistories]
@@ -116,8 +119,7 @@ def test_stopping_tells_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def stopped(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    command = importlib.import_module("pursuit.cli.reproduce")
-    monkeypatch.setattr(command, "run_recipe", stopped)
+    monkeypatch.setattr(command, "run_reproduction", stopped)
     done = run(tmp_path, "digits", *SHORT)
     assert done.returncode == 130
     assert "The same command goes on." in done.stderr
@@ -128,5 +130,5 @@ def test_stopping_tells_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_recipe_for_a_gpu_says_so_elsewhere(has_gpu: bool, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.cuda, "is_available", lambda: has_gpu)
-        tell_of_recipe(find_recipe("mnist"), "auto")
+        remark_on_recipe(find_recipe("mnist"), "auto")
     assert ("This recipe is made for a GPU" in capsys.readouterr().err) != has_gpu

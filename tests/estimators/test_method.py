@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from sklearn.base import clone
 
+from pursuit import registry
 from pursuit.data.rows import RowSource
 from pursuit.estimators import Method, MethodClassifier, NetworkClassifier, method
 from pursuit.queries import QuerySet
@@ -41,7 +42,9 @@ def test_other_settings_are_refused_before_training() -> None:
         _SharpClassifier(settings=wrong).fit([[0], [1]], [0, 1])
 
 
-def test_one_estimator_may_be_several_methods() -> None:
+def test_one_estimator_may_be_several_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = {kind: dict(there) for kind, there in registry._known.items()}
+    monkeypatch.setattr(registry, "_known", copied)  # so that other tests do not find these methods
     for name, power in (("sharp", 3.0), ("sharper", 9.0)):
         assert method(name, name.title(), settings=Sharpness(power))(_SharpClassifier) is _SharpClassifier
     found: Method = find("method", "sharper")

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from pursuit import provenance as module
+from pursuit.experiments import provenance as module
 from pursuit.experiments.provenance import COMMIT_VARIABLE, provenance
 from pursuit.version import __version__
+
+FILE = "experiments/provenance.py"
 
 
 @pytest.fixture
@@ -20,8 +22,8 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv(COMMIT_VARIABLE, raising=False)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     folder = tmp_path / "source"
-    folder.mkdir()
-    monkeypatch.setattr(module, "__file__", str(folder / "provenance.py"))
+    (folder / "experiments").mkdir(parents=True)
+    monkeypatch.setattr(module, "__file__", str(folder / FILE))
     return folder
 
 
@@ -30,25 +32,25 @@ def git(folder: Path, *words: str) -> str:
     return subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def test_everything_is_told_as_json_values() -> None:
-    told = provenance()
-    assert json.loads(json.dumps(told)) == told
-    assert told["pursuit"] == __version__
-    assert told["torch"] == torch.__version__
-    assert told["device"] == "CPU"
-    assert f"{torch.get_num_threads()} CPU threads" in told["machine"]
-    assert {"commit", "python", "numpy", "scikit-learn"} <= told.keys()
+def test_everything_is_a_json_value() -> None:
+    found = provenance()
+    assert json.loads(json.dumps(found)) == found
+    assert found["pursuit"] == __version__
+    assert found["torch"] == torch.__version__
+    assert found["device"] == "CPU"
+    assert f"{torch.get_num_threads()} CPU threads" in found["machine"]
+    assert {"commit", "python", "numpy", "scikit-learn"} <= found.keys()
 
 
 def test_the_commit_is_marked_where_files_differ(source: Path) -> None:
-    (source / "provenance.py").write_text("first")
+    (source / FILE).write_text("first")
     git(source, "init")
     git(source, "add", ".")
     git(source, "commit", "-m", "first")
     commit = git(source, "rev-parse", "--short", "HEAD")
     assert re.fullmatch("[0-9a-f]+", commit)
     assert provenance()["commit"] == commit
-    (source / "provenance.py").write_text("second")
+    (source / "another.py").write_text("second")  # anywhere in the package
     assert provenance()["commit"] == f"{commit} with changes"
 
 
@@ -68,23 +70,23 @@ def test_without_git_there_is_no_commit(source: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("device", "has_gpu", "told"),
+    ("device", "has_gpu", "name"),
     [("cpu", True, "CPU"), ("auto", False, "CPU"), ("auto", True, "a GPU"), ("cuda", True, "a GPU")],
 )
 def test_the_device_is_the_one_computed_on(
-    device: str, has_gpu: bool, told: str, monkeypatch: pytest.MonkeyPatch
+    device: str, has_gpu: bool, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def name(*_: Any) -> str:
+    def gpu_name(*_: Any) -> str:
         return "a GPU"
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
-    monkeypatch.setattr(torch.cuda, "get_device_name", name)
-    assert provenance(device)["device"] == told
+    monkeypatch.setattr(torch.cuda, "get_device_name", gpu_name)
+    assert provenance(device)["device"] == name
 
 
-def test_the_commit_of_a_repository_that_does_not_keep_the_source_is_not_told(source: Path) -> None:
-    """As where the package is installed into an environment inside somebody's own repository."""
-    (source / "provenance.py").write_text("installed")
+def test_the_commit_of_a_repository_that_does_not_keep_the_source_is_not_given(source: Path) -> None:
+    """As where the package is installed into an environment inside a user's own repository."""
+    (source / FILE).write_text("installed")
     (source / "their_own.py").write_text("first")
     git(source, "init")
     git(source, "add", "their_own.py")

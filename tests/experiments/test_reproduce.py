@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pursuit.tasks.recipes import Recipe
 
 from pursuit import reproduce as module
 from pursuit.data.augmentation import Shifts
@@ -24,7 +25,6 @@ from pursuit.methods import RandomOrder
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
 from pursuit.tasks import TASKS, Task, TaskInfo
-from pursuit.tasks.recipes import Recipe
 from pursuit.tasks.symcat import Patients
 from pursuit.training.loop import Report, train
 from pursuit.training.schedule import Stage

@@ -1,57 +1,47 @@
 """What a comparison shows of its numbers."""
 
+from dataclasses import replace
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 import pytest
 
-from pursuit.evaluation.curves import wilson_interval
-from pursuit.experiments.table import cells, draw_curves, header, in_brief, markdown_table, remark, summarise, worked
+from pursuit.evaluation.curves import AtStop, Evaluation, accuracy_interval
+from pursuit.experiments.results import Failure, MethodResults, Result, Results
+from pursuit.experiments.table import cells, draw_curves, header, in_brief, markdown_table, remark
 
 
-def seed_of(seed: int, accuracy: float, longest: int = 12, n_test: int = 200, **changes: Any) -> dict[str, Any]:
-    evaluation = {
-        "area": accuracy / 2,
-        "accuracy_all_answers": accuracy,
-        "accuracy_by_answered": [accuracy * n / longest for n in range(longest + 1)],
-        "stop": {"rule": "confidence=0.9", "mean_answered": 10 * accuracy, "accuracy": accuracy / 4},
-    }
-    origin = {"device": "CPU", "machine": "x86_64, 2 CPU threads", "commit": "abc1234"}
-    numbers = {"n_train": 1000, "n_test": n_test, "training_seconds": 60.0, "step_milliseconds": 1.5, "resumed": False}
-    run = {"method": "vip"}
-    return {"run": run, "seed": seed, "evaluation": evaluation, **numbers, "provenance": origin, **changes}
+def seed_of(seed: int, accuracy: float, longest: int = 12, n_test: int = 200, **changes: Any) -> Result:
+    stop = AtStop("confidence=0.9", 10 * accuracy, 10 * accuracy, accuracy / 4, (0.0, 1.0), 0.9, 0.01)
+    curve = [accuracy * n / longest for n in range(longest + 1)]
+    result = Result(
+        run={"task": "made"},
+        method="vip",
+        seed=seed,
+        n_train=1000,
+        n_test=n_test,
+        training_seconds=60.0,
+        evaluation=Evaluation(n_test, longest, curve, accuracy / 2, accuracy, stop),
+        provenance={"device": "CPU", "machine": "x86_64, 2 CPU threads", "commit": "abc1234"},
+        notes={},
+        step_milliseconds=1.5,
+    )
+    return replace(result, **changes)
 
 
-def method_of(title: str, seeds: list[dict[str, Any]], *errors: str) -> dict[str, Any]:
-    failed = [{"seed": 9, "error": error} for error in errors]
-    return {"title": title, "summary": summarise(seeds) if seeds else None, "seeds": seeds, "failed": failed}
+def method_of(title: str, seeds: list[Result], *errors: str) -> MethodResults:
+    return MethodResults.of(title, [*seeds, *(Failure(9, error) for error in errors)])
 
 
-def results_of(**methods: dict[str, Any]) -> dict[str, Any]:
+def results_of(**methods: MethodResults) -> Results:
     named = {name.replace("_", "-"): method for name, method in methods.items()}
-    return {"task": "made", "measured_on": "test rows", "methods": named}
+    return Results({"task": "made", "measured_on": "test rows"}, named)
 
 
 def split(row: str) -> list[str]:
     assert row.startswith("| ")
     assert row.endswith(" |")
     return row[2:-2].split(" | ")
-
-
-def test_seeds_are_summed_up() -> None:
-    accuracies = [0.8, 0.7, 0.9]
-    summary = summarise([seed_of(i, accuracy) for i, accuracy in enumerate(accuracies)])
-    assert (summary["n_seeds"], summary["longest"]) == (3, 12)
-    assert summary["area"] == pytest.approx({"mean": mean(accuracies) / 2, "sd": stdev(accuracies) / 2})
-    assert summary["stop"]["rule"] == "confidence=0.9"
-    assert summary["stop"]["mean_answered"]["mean"] == pytest.approx(8)
-    assert summary["stop"]["accuracy"]["interval"] == pytest.approx(wilson_interval(0.2, 200))
-    assert summary["accuracy_after_10"]["mean"] == pytest.approx(0.8 * 10 / 12)
-    assert "accuracy_after_20" not in summary  # the curve ends at 12
-    assert summary["step_milliseconds"] == {"mean": 1.5, "sd": 0.0}
-    nothing_asked = summarise([seed_of(0, 0.5, step_milliseconds=None)])
-    assert nothing_asked["step_milliseconds"] is None
 
 
 def test_every_row_has_as_many_cells_as_the_header() -> None:
@@ -66,7 +56,7 @@ def test_every_row_has_as_many_cells_as_the_header() -> None:
     titles, rule, vip, random, everything, tree = (split(line) for line in lines[:6])
     assert len(titles) == len(rule) == len(vip) == len(random) == len(everything) == len(tree) == 11
     assert titles[4] == "area to 12"
-    low, high = wilson_interval(0.175, 200)
+    low, high = accuracy_interval(35, 200)
     assert vip[0:2] == ["V-IP", "0.292 ± 0.059"]
     assert vip[3] == "–"
     assert vip[5:9] == ["7.00", f"0.175 ± 0.035 ({low:.3f} to {high:.3f})", "0.700 ± 0.141", "60 s"]
@@ -76,11 +66,11 @@ def test_every_row_has_as_many_cells_as_the_header() -> None:
     assert tree[1].startswith("failed: TypeError: very very")
     assert tree[1].endswith("…; TypeError: another")
     assert tree[2:] == [*["–"] * 8, "0"]
-    assert "Behind ±" in "\n".join(lines)
-    assert list(worked(results)) == ["vip", "random", "all-answers"]
-    for method in results["methods"].items():
+    assert "After ±" in "\n".join(lines)
+    assert list(results.worked) == ["vip", "random", "all-answers"]
+    for method in results.methods.items():
         assert len(cells(*method, in_full=False)) == len(header(results, in_full=False)) == 11
-    assert cells("vip", results["methods"]["vip"], in_full=False)[6] == "0.175"
+    assert cells("vip", results.methods["vip"], in_full=False)[6] == "0.175"
 
 
 def test_many_rows_have_no_interval_and_one_seed_no_deviation() -> None:
@@ -92,11 +82,11 @@ def test_many_rows_have_no_interval_and_one_seed_no_deviation() -> None:
     assert "accuracy on 10,000 test rows, learnt from 1,000" in text
 
 
-def test_where_numbers_come_from_is_told() -> None:
+def test_the_remark_says_where_numbers_come_from() -> None:
     seed = seed_of(0, 0.8)
     here = remark(results_of(vip=method_of("V-IP", [seed]), random=method_of("random order", [seed])))
     assert here.endswith("Measured on CPU (x86_64, 2 CPU threads), commit abc1234.")
-    there = {**seed, "provenance": {**seed["provenance"], "device": "NVIDIA H200"}}
+    there = replace(seed, provenance={**seed.provenance, "device": "NVIDIA H200"})
     both = remark(results_of(vip=method_of("V-IP", [there]), random=method_of("random order", [seed])))
     assert "NVIDIA H200 (x86_64, 2 CPU threads), commit abc1234: V-IP; CPU (x86_64" in both
     assert both.endswith("abc1234: random order.")
@@ -107,9 +97,9 @@ def test_one_result_in_brief() -> None:
     assert in_brief(seed_of(0, 0.8)) == (
         "area 0.400, 0.200 right after 8.0 answers, 0.800 right with all, trained in 60 s"
     )
-    black_box = seed_of(0, 0.8, run={"method": "all-answers"})
+    black_box = seed_of(0, 0.8, method="all-answers")
     assert in_brief(black_box) == "0.800 right with all, trained in 60 s"
-    assert in_brief({"seed": 0, "error": "ValueError: on\n two lines"}) == "failed: ValueError: on two lines"
+    assert in_brief(Failure(0, "ValueError: on\n two lines")) == "failed: ValueError: on two lines"
 
 
 def test_the_curves_of_all_methods_that_have_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,3 +118,11 @@ def test_the_curves_of_all_methods_that_have_one(tmp_path: Path, monkeypatch: py
     assert len(drawn) == 1  # nothing to draw
     draw_curves(results_of(vip=vip, random=method_of("random order", [seed_of(0, 0.5)])), tmp_path / "curve.png")
     assert drawn[1][1]["all_answers"] == pytest.approx(0.7)  # of V-IP
+
+
+def test_a_method_without_a_stopping_rule_has_a_row_too() -> None:
+    seed = seed_of(0, 0.8)
+    results = results_of(vip=method_of("V-IP", [replace(seed, evaluation=replace(seed.evaluation, at_stop=None))]))
+    assert cells("vip", results.methods["vip"])[5:7] == ["–", "–"]
+    assert "answers. A step is timed" in remark(results)
+    assert in_brief(results.methods["vip"].seeds[0]).startswith("area 0.400, 0.800 right with all")

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pursuit import registry
 from pursuit.estimators import default_stages
-from pursuit.experiments.reproduce import Run
+from pursuit.experiments.reproduce import Reproduction
 from pursuit.experiments.trial import Trial
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, yes_no
-from pursuit.tasks import TASKS, Task
-from pursuit.tasks.recipes import find_recipe
+from pursuit.tasks import TASKS, Task, TaskInfo, find_recipe
 from pursuit.training.schedule import Stage, paper_stage
 
 
@@ -48,13 +48,13 @@ def test_a_task_by_name_brings_its_recipe() -> None:
     assert (trial.name, trial.options) == ("digits", ["effort 0.5"])
 
 
-def test_to_choose_by_no_test_row_is_measured() -> None:
-    trial = Trial("digits", validation_split=True)
-    chosen = Run("digits", "fast", find_recipe("digits"), validation_split=True).load(0)
+def test_for_validation_no_test_row_is_measured() -> None:
+    trial = Trial("digits", validation=True)
+    chosen = Reproduction("digits", "fast", find_recipe("digits"), validation=True).load(0)
     assert np.array_equal(trial.load(0).X_test, chosen.X_test)
     assert trial.options == ["validation"]
-    assert "held apart" in trial.described()["measured_on"]
-    assert len(Trial(made_task(), validation_split=True).load(0).y_test) == 4
+    assert trial.described()["measured_on"] == "held-out training rows"
+    assert len(Trial(made_task(), validation=True).load(0).y_test) == 4
 
 
 def test_another_recipe_changes_what_is_learnt_and_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +65,7 @@ def test_another_recipe_changes_what_is_learnt_and_asked(monkeypatch: pytest.Mon
     def load(seed: int) -> Task:
         return Task("mnist", query_set, images, np.arange(3), images, np.arange(3))
 
-    monkeypatch.setitem(TASKS, "mnist", replace(info, load=load))
+    monkeypatch.setitem(registry._known["task"], "mnist", replace(info, load=load))
     trial = Trial("mnist", recipe="paper")
     assert trial.load(0).settings["network"] == find_recipe("mnist", "paper").network
     assert trial.load(0).query_set.input_shape != Trial("mnist").load(0).query_set.input_shape  # it has no mask
@@ -90,7 +90,7 @@ def test_waves_of_the_learning_rate_are_stretched_too() -> None:
     assert [(stage.epochs, stage.period) for stage in task.settings["stages"]] == [(50, 5), (2, None)]
 
 
-def test_openings_are_shortened_with_their_rows() -> None:
+def test_initially_known_answers_are_cut_with_their_rows() -> None:
     initially_known = Trial(made_task(), max_rows=3).load(0).initially_known_test
     assert initially_known is not None
     assert initially_known.shape == (3, 4)
@@ -111,7 +111,7 @@ def test_one_task_at_a_time_is_kept() -> None:
         {"stop": "budget=3"},
         {"max_queries": 3},
         {"max_rows": 5},
-        {"validation_split": True},
+        {"validation": True},
         {"source": made_task(settings={"network": MLP((9,))})},
         {"source": made_task(notes={"from": "elsewhere"})},
     ],
@@ -147,17 +147,28 @@ def test_a_file_that_changed_is_another(table: Path) -> None:
         ({"source": "digits", "stop": "soon"}, "soon"),
         ({"source": "digits", "methods": ()}, "At least one method"),
         ({"source": "digits", "seeds": ()}, "At least one method and one seed"),
-        ({"source": "digits", "effort": 0.0}, "above 0"),
+        ({"source": "digits", "effort": 0.0}, "must be above 0"),
     ],
 )
-def test_mistakes_are_told_at_once(arguments: dict[str, Any], message: str) -> None:
+def test_mistakes_are_reported_at_once(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Trial(**arguments)
 
 
 def test_rows_to_measure_on_are_needed(table: Path) -> None:
     trial = Trial(str(table), table_options={"target": "label", "test_share": 0.0})
-    with pytest.raises(ValueError, match="no rows of table kept apart"):
+    with pytest.raises(ValueError, match="table has no held-out rows to measure on"):
         trial.load(0)
     with pytest.raises(ValueError, match="neither a task"):
         Trial("digitss").load(0)
+
+
+def test_a_task_without_recipes_is_trained_as_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    info = TaskInfo("made", "made up", lambda seed: made_task(), n_queries=4, n_classes=2, n_train=40, n_test=10)
+    monkeypatch.setitem(registry._known["task"], "made", info)
+    trial = Trial("made", stop="budget=2")
+    assert trial.find_recipe() is None
+    assert trial.load(0).settings == {"stop": "budget=2"}
+    assert trial.described()["recipe"] is None
+    with pytest.raises(ValueError, match="made has no recipes"):
+        Trial("made", recipe="fast")

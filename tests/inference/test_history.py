@@ -16,7 +16,7 @@ def test_nothing_is_asked_at_the_start() -> None:
     assert history.n_known.tolist() == [0, 0, 0]
 
 
-def test_an_opening_is_known_and_not_asked_again() -> None:
+def test_what_is_initially_known_is_not_asked_again() -> None:
     initially_known = torch.tensor([[True, False], [False, False]])
     history = History.start(torch.zeros(2, 2), 2, initially_known)
     assert torch.equal(history.known, initially_known)
@@ -47,11 +47,11 @@ def test_without_availability_every_query_is_answered() -> None:
     assert torch.equal(history.asked, history.known)
 
 
-def test_what_was_told_is_known_where_it_was_answered() -> None:
+def test_what_was_asked_is_known_where_it_was_answered() -> None:
     history = History.start(torch.zeros(3, 2), 2, torch.tensor([[False, False], [False, False], [True, False]]))
-    told = history.record(torch.tensor([1, 1, 0]), torch.tensor([True, False, False]))
-    assert told.asked.tolist() == [[False, True], [False, True], [True, False]]
-    assert told.known.tolist() == [[False, True], [False, False], [True, False]]
+    after = history.record(torch.tensor([1, 1, 0]), torch.tensor([True, False, False]))
+    assert after.asked.tolist() == [[False, True], [False, True], [True, False]]
+    assert after.known.tolist() == [[False, True], [False, False], [True, False]]
     assert history.record(torch.tensor([0, 0, 1])).known.sum().item() == 4
 
 

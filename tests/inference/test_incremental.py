@@ -1,4 +1,4 @@
-"""Followers: every way of following a pursuer gives what its two functions give, with less work."""
+"""States of growing histories: every one gives what the pursuer's two functions give, with less work."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from pursuit.inference.chain import explain
 from pursuit.inference.history import History
 from pursuit.inference.incremental import FirstLayerState, HistoryState, SharedInputState, history_state, network_state
 from pursuit.inference.stopping import Confidence
-from pursuit.methods import RandomOrder
+from pursuit.methods.random_order import RandomOrder
 from pursuit.networks import MLP, Conv, NetworkSettings, SetNetwork
 from pursuit.networks.first_layer import split_first_layer
 from pursuit.queries import Choice, ColumnQueries, PatchQueries, QuerySet, WordQueries, yes_no
@@ -37,14 +37,15 @@ def build(
 ) -> VIP:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = VIP.build(query_set, list("abc"), settings, shared, torch.tensor([0.5, 0.3, 0.2]), standardised)
+        prior = torch.tensor([0.5, 0.3, 0.2])
+        model = VIP.build(query_set, list("abc"), settings, shared=shared, prior=prior, standardised=standardised)
         if standardised:
             model.centre.uniform_(-1, 1)
             model.scale.uniform_(0.5, 3)
     return model.double().eval()
 
 
-def answer_follower(model: VIP, history: History) -> FirstLayerState:
+def first_layer_state(model: VIP, history: History) -> FirstLayerState:
     """By single answers, however few queries there are."""
     networks = split_first_layer(model.querier, model.classifier, *model.query_set.input_shape)
     assert networks is not None
@@ -52,33 +53,33 @@ def answer_follower(model: VIP, history: History) -> FirstLayerState:
 
 
 @torch.no_grad()
-def assert_follows(state: HistoryState, plain: HistoryState, rows: Rows, seed: int) -> None:
+def assert_same(state: HistoryState, simple: HistoryState, rows: Rows, seed: int) -> None:
     """Both are asked the same to the end, while rows leave on the way."""
     generator = torch.Generator().manual_seed(seed)
     index = torch.arange(len(rows))
     for step in range(rows.n_queries):
-        torch.testing.assert_close(state.log_posterior(), plain.log_posterior(), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(state.log_posterior(), simple.log_posterior(), rtol=1e-5, atol=1e-6)
         if step % 3 == 1 and len(index) > 1:
             kept = torch.randperm(len(index), generator=generator)[:-1].sort().values
             state.keep(kept)
-            plain.keep(kept)
+            simple.keep(kept)
             index = index[kept]
-        torch.testing.assert_close(state.scores(), plain.scores(), rtol=1e-5, atol=1e-6)
-        assert torch.equal(state.asked, plain.asked)
-        left = torch.rand(plain.asked.shape, generator=generator).masked_fill(plain.asked, -1)
-        index, going = index[~plain.asked.all(dim=1)], (~plain.asked.all(dim=1)).nonzero()[:, 0]
+        torch.testing.assert_close(state.scores(), simple.scores(), rtol=1e-5, atol=1e-6)
+        assert torch.equal(state.asked, simple.asked)
+        left = torch.rand(simple.asked.shape, generator=generator).masked_fill(simple.asked, -1)
+        index, going = index[~simple.asked.all(dim=1)], (~simple.asked.all(dim=1)).nonzero()[:, 0]
         if not len(going):
             return
         state.keep(going)
-        plain.keep(going)
+        simple.keep(going)
         query = left[going].argmax(dim=1)
-        for one in (state, plain):
+        for one in (state, simple):
             one.ask(query, rows.available[index, query])
 
 
 @pytest.mark.parametrize("settings", DENSE, ids=str)
 @given(
-    kinds=st.lists(st.sampled_from(["yes_no", "choice", "single", "number"]), min_size=1, max_size=6),
+    types=st.lists(st.sampled_from(["yes_no", "choice", "single", "number"]), min_size=1, max_size=6),
     n_rows=st.integers(1, 5),
     shared=st.booleans(),
     standardised=st.booleans(),
@@ -86,11 +87,11 @@ def assert_follows(state: HistoryState, plain: HistoryState, rows: Rows, seed: i
     opened=st.sampled_from([0.0, 0.3]),
     seed=SEEDS,
 )
-def test_answer_by_answer_is_the_same_as_anew(
+def test_answer_by_answer_is_the_same_as_from_scratch(
     make_columns: Any,
     make_rows: Any,
     settings: NetworkSettings,
-    kinds: list[str],
+    types: list[str],
     n_rows: int,
     shared: bool,
     standardised: bool,
@@ -98,33 +99,33 @@ def test_answer_by_answer_is_the_same_as_anew(
     opened: float,
     seed: int,
 ) -> None:
-    query_set = make_columns(kinds)
+    query_set = make_columns(types)
     model, rows = (
         build(query_set, settings, shared, standardised, seed),
         make_rows(query_set, n_rows, seed, missing, opened),
     )
     history = rows.start()
-    assert_follows(answer_follower(model, history), HistoryState(model, history), rows, seed)
-    assert_follows(SharedInputState(model, history), HistoryState(model, history), rows, seed)
+    assert_same(first_layer_state(model, history), HistoryState(model, history), rows, seed)
+    assert_same(SharedInputState(model, history), HistoryState(model, history), rows, seed)
 
 
 @pytest.mark.parametrize("n_rows", [1, 4])
 @pytest.mark.parametrize("standardised", [False, True])
-def test_so_it_is_without_a_mask(make_rows: Any, n_rows: int, standardised: bool) -> None:
+def test_it_is_the_same_without_a_mask(make_rows: Any, n_rows: int, standardised: bool) -> None:
     query_set = WordQueries([word_query(f"word{i}") for i in range(9)])
     model = build(query_set, MLP((8,), direct=True), False, standardised)
     rows = Rows(make_rows(MANY, n_rows).x[:, :9], torch.ones(n_rows, 9, dtype=torch.bool), torch.zeros(n_rows))
-    assert_follows(answer_follower(model, rows.start()), HistoryState(model, rows.start()), rows, 0)
+    assert_same(first_layer_state(model, rows.start()), HistoryState(model, rows.start()), rows, 0)
 
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("settings", [Conv((4, 6, 8), hidden=16), MLP((8,))], ids=str)
-def test_patches_are_followed_too(make_rows: Any, settings: NetworkSettings, shared: bool) -> None:
+def test_patches_have_a_state_too(make_rows: Any, settings: NetworkSettings, shared: bool) -> None:
     query_set = PatchQueries((1, 5, 6), size=2, stride=2)
     model, rows = build(query_set, settings, shared), make_rows(query_set, 4, missing=0.3, opened=0.2)
     state = history_state(model, rows.start())
     assert isinstance(state, SharedInputState)
-    assert_follows(state, HistoryState(model, rows.start()), rows, 0)
+    assert_same(state, HistoryState(model, rows.start()), rows, 0)
 
 
 def test_a_shared_trunk_is_computed_once_a_step(make_rows: Any) -> None:
@@ -136,7 +137,7 @@ def test_a_shared_trunk_is_computed_once_a_step(make_rows: Any) -> None:
     assert len(runs) == len(chains[0]) + 1
 
 
-def test_the_path_goes_by_what_it_costs(make_columns: Any) -> None:
+def test_the_state_is_chosen_by_what_it_costs(make_columns: Any) -> None:
     def path(query_set: QuerySet, settings: NetworkSettings | None = None, shared: bool = False) -> type[HistoryState]:
         model = build(query_set, settings or MLP((8,)), shared)
         return type(history_state(model, History.start(query_set.blank(2).double(), len(query_set))))
@@ -150,7 +151,7 @@ def test_the_path_goes_by_what_it_costs(make_columns: Any) -> None:
     assert path(PatchQueries((1, 8, 8), 2), Conv((4,), hidden=8)) is SharedInputState
 
 
-def test_rolling_out_takes_the_same_chains_on_both_paths(make_rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rollouts_are_the_same_with_either_state(make_rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     model, rows = build(MANY, MLP((16,)), False), make_rows(MANY, 30, missing=0.2, opened=0.1)
     with torch.no_grad():
         model.classifier[-1].weight.mul_(8)  # type: ignore[index, union-attr, operator]
@@ -165,21 +166,28 @@ def test_rolling_out_takes_the_same_chains_on_both_paths(make_rows: Any, monkeyp
     assert len({len(chain) for chain in chains[0]}) >= 3
 
 
-class Opinionated(VIP):
-    """Whose scores are its own."""
+class Contrary(VIP):
+    """A subclass with scores of its own, and with the state that goes with them."""
 
     def scores(self, history: History) -> Tensor:
         return -super().scores(history)
 
+    def history_state(self, history: History) -> HistoryState:
+        return HistoryState(self, history)
 
-def test_scores_of_a_subclass_are_not_passed_over(make_rows: Any) -> None:
+
+def test_a_pursuer_says_which_state_it_has(make_rows: Any, in_order: Any) -> None:
     rows = make_rows(MANY, 3)
-    plain = build(MANY, MLP((8,)), False)
-    own = Opinionated(MANY, plain.classes, plain.querier, plain.classifier)
-    assert torch.equal(history_state(own, rows.start()).scores(), -plain.scores(rows.start()))
+    model = build(MANY, MLP((8,)), False)
+    own = Contrary(MANY, model.classes, model.querier, model.classifier)
+    state = history_state(own, rows.start())
+    assert type(state) is HistoryState
+    assert torch.equal(state.scores(), -model.scores(rows.start()))
+    assert type(history_state(model, rows.start())) is FirstLayerState
+    assert type(history_state(in_order(MANY), rows.start())) is HistoryState  # it does not say
 
 
-@pytest.mark.parametrize("make", [HistoryState, SharedInputState, answer_follower])
+@pytest.mark.parametrize("make", [HistoryState, SharedInputState, first_layer_state])
 def test_answers_may_be_written_until_they_are_asked_for(make: Any) -> None:
     model, x = build(MANY, MLP((8,)), shared=True), MANY.blank().double()
     state = make(model, History.start(x, len(MANY)))
@@ -190,8 +198,8 @@ def test_answers_may_be_written_until_they_are_asked_for(make: Any) -> None:
     torch.testing.assert_close(state.log_posterior(), model.log_posterior(History(x, known, known)))
 
 
-@pytest.mark.parametrize("make", [HistoryState, SharedInputState, answer_follower])
-def test_the_histories_one_starts_from_stay_as_they_were(make_rows: Any, make: Any) -> None:
+@pytest.mark.parametrize("make", [HistoryState, SharedInputState, first_layer_state])
+def test_the_first_histories_stay_as_they_were(make_rows: Any, make: Any) -> None:
     rows = make_rows(MANY, 2, opened=0.2)
     history = rows.start()
     x, known, asked = history.x.clone(), history.known.clone(), history.asked.clone()
@@ -217,41 +225,39 @@ def test_sums_are_kept_exact_where_products_are_coarse(
         assert isinstance(state, FirstLayerState)
         state.ask((~state.asked).float().argmax(dim=1), torch.ones(3, dtype=torch.bool))
         coarse = state.log_posterior()
-        assert state._state.dtype == state._networks.weight.dtype == coarse.dtype == torch.float
+        assert state._hidden.dtype == state._networks.weight.dtype == coarse.dtype == torch.float
     with torch.no_grad():
         exact = HistoryState(model, history)
         exact.ask((~exact.asked).float().argmax(dim=1), torch.ones(3, dtype=torch.bool))
         torch.testing.assert_close(coarse, exact.log_posterior(), rtol=0.05, atol=0.05)
 
 
-def test_batches_are_like_a_follower_of_none_and_open_the_networks_once(
-    make_rows: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows, model, opened = make_rows(MANY, 7, opened=0.2), build(MANY, MLP((8,)), shared=False), []
+def test_batches_split_the_networks_once(make_rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, model, splits = make_rows(MANY, 7, opened=0.2), build(MANY, MLP((8,)), shared=False), []
     whole = explain(model, rows.x, rows.available, initially_known=rows.initially_known, batch_rows=7)
 
     def counted(*arguments: Any) -> Any:
-        opened.append(1)
+        splits.append(1)
         return split_first_layer(*arguments)
 
     monkeypatch.setattr("pursuit.inference.incremental.split_first_layer", counted)
     parts = explain(model, rows.x, rows.available, initially_known=rows.initially_known, batch_rows=2)
-    assert len(opened) == 1
+    assert len(splits) == 1
     assert [[step.query for step in chain.steps] for chain in parts] == [
         [step.query for step in chain.steps] for chain in whole
     ]
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("kind", ["exact", "random order", "plain"])
-def test_any_follower_can_be_begun_again(make_rows: Any, kind: str) -> None:
+@pytest.mark.parametrize("name", ["exact", "random order", "from scratch"])
+def test_any_state_can_be_restarted(make_rows: Any, name: str) -> None:
     model = build(MANY, MLP((8,)), shared=False)
     yes = torch.rand(3, 40, generator=torch.Generator().manual_seed(0))
     pursuer: Any = {
         "exact": IndependentIP.from_yes(MANY, list("abc"), torch.full((3,), 1 / 3), yes),
         "random order": RandomOrder(model, seed=0),
-        "plain": TableIP(MANY, list("ab"), MANY.blank(2).double(), torch.eye(2).double()),
-    }[kind]
+        "from scratch": TableIP(MANY, list("ab"), MANY.blank(2).double(), torch.eye(2).double()),
+    }[name]
     rows = make_rows(MANY, 3, opened=0.2)
     none = history_state(pursuer, History.start(rows.x[:0], len(MANY)))
     again = none.restart(rows.start())

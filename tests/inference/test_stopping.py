@@ -1,16 +1,21 @@
 """Stopping rules, against a slow reading of their definitions row by row."""
 
+import json
 import math
+import re
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pursuit.inference.stopping import AnyOf, Budget, Confidence, Stability, StoppingRule, entropy, parse_stop
+from pursuit import registry
+from pursuit.inference.stopping import AnyOf, Budget, Confidence, Never, Stability, StoppingRule, entropy, parse_stop
+from pursuit.registry import from_config, known, register, to_config
 
 LEVELS = st.floats(0, 1, exclude_min=True)
 SIMPLE = st.one_of(
@@ -36,14 +41,16 @@ def slow_stop(rule: StoppingRule, beliefs: list[list[float]], answered: list[boo
     assert isinstance(rule, Stability)
     entropies = [slow_entropy(belief) for belief in beliefs]
     changes = [
-        abs(after - before) for (before, after), told in zip(pairwise(entropies), answered[1:], strict=True) if told
+        abs(after - before)
+        for (before, after), was_answered in zip(pairwise(entropies), answered[1:], strict=True)
+        if was_answered
     ]
     return len(changes) >= rule.n and all(change <= rule.epsilon for change in changes[-rule.n :])
 
 
 def random_beliefs(n_steps: int, n_rows: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Posteriors (T, B, C) of all kinds: some spread, some sure, some the same as the step before; and which steps were
-    answered (T, B), for without an answer a posterior stays."""
+    """Posteriors (T, B, C), some spread, some sure, some the same as the step before; and which steps were answered
+    (T, B), because without an answer a posterior stays."""
     generator = torch.Generator().manual_seed(seed)
     sharpness = 10 * torch.rand(n_steps, n_rows, 1, generator=generator, dtype=torch.double)
     logits = torch.randn(n_steps, n_rows, 3, generator=generator, dtype=torch.double) * sharpness
@@ -96,7 +103,7 @@ def test_nothing_is_stable_before_the_first_query(epsilon: float) -> None:
     assert not rule.step(rule.start(1), torch.tensor([[0.5, 0.5]]).log(), torch.zeros(1), torch.zeros(1))[0]
 
 
-def test_stability_of_several_steps_begins_anew_after_a_change() -> None:
+def test_stability_of_several_steps_starts_again_after_a_change() -> None:
     rule, stops = Stability(0.01, 2), []
     memory = rule.start(1)
     for n, probability in enumerate((0.5, 0.5, 0.9, 0.9, 0.9, 0.9)):
@@ -106,11 +113,11 @@ def test_stability_of_several_steps_begins_anew_after_a_change() -> None:
     assert stops == [False, False, False, False, True, True]
 
 
-def test_an_unanswered_query_is_no_sign_of_stability() -> None:
+def test_an_unanswered_query_is_not_a_sign_of_stability() -> None:
     rule, stops = Stability(0.01), []
     memory, log_posterior = rule.start(1), torch.tensor([[0.5, 0.5]]).log()
-    for n_asked, n_queries in enumerate((0, 0, 0, 1)):
-        stop, memory = rule.step(memory, log_posterior, torch.tensor([n_asked]), torch.tensor([n_queries]))
+    for n_asked, n_answered in enumerate((0, 0, 0, 1)):
+        stop, memory = rule.step(memory, log_posterior, torch.tensor([n_asked]), torch.tensor([n_answered]))
         stops.append(bool(stop))
     assert stops == [False, False, False, True]
 
@@ -139,15 +146,15 @@ def test_the_same_rule_again_changes_nothing(rule: StoppingRule) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "values", "sentence"),
+    ("rule", "values", "sentence"),
     [
         (Budget, (-1,), "A budget is a whole number of queries, 0 or more, not -1."),
         (Budget, (2.5,), "A budget is a whole number of queries, 0 or more, not 2.5."),
         (Budget, (True,), "A budget is a whole number of queries, 0 or more, not True."),
-        (Confidence, (0,), "as in confidence=0.95, not at 0."),
-        (Confidence, (-0.5,), "as in confidence=0.95, not at -0.5."),
-        (Confidence, (1.01,), "as in confidence=0.95, not at 1.01."),
-        (Confidence, (math.nan,), "as in confidence=0.95, not at nan."),
+        (Confidence, (0,), "as in confidence=0.95, but it was 0."),
+        (Confidence, (-0.5,), "as in confidence=0.95, but it was -0.5."),
+        (Confidence, (1.01,), "as in confidence=0.95, but it was 1.01."),
+        (Confidence, (math.nan,), "as in confidence=0.95, but it was nan."),
         (Stability, (-0.001,), "as in stability=0.001, not -0.001."),
         (Stability, (math.nan,), "as in stability=0.001, not nan."),
         (Stability, (0.1, 0), "a whole number of steps, 1 or more, not 0."),
@@ -156,14 +163,14 @@ def test_the_same_rule_again_changes_nothing(rule: StoppingRule) -> None:
         (Stability, (0.1, True), "a whole number of steps, 1 or more, not True."),
     ],
 )
-def test_values_out_of_range_are_refused(kind: Any, values: tuple[Any, ...], sentence: str) -> None:
+def test_values_out_of_range_are_refused(rule: Any, values: tuple[Any, ...], sentence: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011 (the message is looked at below)
-        kind(*values)
+        rule(*values)
     assert str(error.value).endswith(sentence)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, None])
-def test_no_number_of_queries_is_refused_with_a_sentence(value: Any) -> None:
+def test_what_is_not_a_number_is_refused_with_a_sentence(value: Any) -> None:
     with pytest.raises(ValueError, match="A budget is a whole number of queries"):
         Budget(value)
     with pytest.raises(ValueError, match="Stability must hold for a whole number of steps"):
@@ -172,6 +179,7 @@ def test_no_number_of_queries_is_refused_with_a_sentence(value: Any) -> None:
 
 @given(
     rule=st.one_of(
+        st.just(Never()),
         st.builds(Budget, st.integers(0, 10**9)),
         st.builds(Confidence, LEVELS),
         st.builds(Stability, st.floats(0, 1e300), st.integers(1, 1000)),
@@ -180,6 +188,73 @@ def test_no_number_of_queries_is_refused_with_a_sentence(value: Any) -> None:
 )
 def test_a_rule_is_read_as_it_is_written(rule: StoppingRule) -> None:
     assert parse_stop(str(rule)) == rule
+    assert from_config(json.loads(json.dumps(to_config(rule)))) == rule
+
+
+@given(rule=SIMPLE)
+def test_a_rule_reads_the_numbers_behind_its_keyword(rule: StoppingRule) -> None:
+    keyword, _, numbers = str(rule).partition("=")
+    assert keyword == type(rule).keyword_of() == type(rule).__name__.lower()
+    assert type(rule).parse(numbers) == rule
+
+
+def test_numbers_at_their_default_are_not_written() -> None:
+    assert str(Stability(0.1)) == str(Stability(0.1, 1)) == "stability=0.1"
+    assert str(Stability(0.1, 3)) == "stability=0.1x3"
+    assert str(Never()) == "never"
+
+
+@dataclass(frozen=True)
+class Margin(StoppingRule):
+    """Stop once the two most probable labels are `gap` apart, at the earliest after `least` answers."""
+
+    keyword = "ahead"
+    gap: float
+    least: int = 0
+    factor: float = 1.0
+
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_answered: Tensor) -> tuple[Tensor, Tensor]:
+        first, second = log_posterior.exp().topk(2, dim=1).values.unbind(dim=1)
+        return (self.factor * (first - second) >= self.gap) & (n_answered >= self.least), memory
+
+
+@pytest.fixture
+def registered_margin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the rule known for one test."""
+    monkeypatch.setitem(registry._known, "stopping rule", dict(known("stopping rule")))
+    register(Margin)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rule=st.builds(Margin, st.floats(-1, 1), st.integers(-3, 9), st.floats(0, 1e9)),
+    other=SIMPLE,
+)
+def test_a_rule_of_ones_own_is_read_and_written_like_ours(registered_margin: Any, rule: Margin, other: Any) -> None:
+    assert str(rule).startswith("ahead=")
+    assert parse_stop(str(rule)) == Margin.parse(str(rule).removeprefix("ahead=")) == rule
+    assert parse_stop(str(rule | other)) == AnyOf((rule, other))
+    assert from_config(json.loads(json.dumps(to_config(rule | other)))) == AnyOf((rule, other))
+
+
+def test_a_rule_of_ones_own_stops_rows(registered_margin: Any) -> None:
+    rule = parse_stop("ahead=0.5x1,budget=9")
+    log_posterior = torch.tensor([[0.8, 0.2], [0.7, 0.3], [0.8, 0.2]]).log()
+    stop, _ = rule.step(rule.start(3), log_posterior, torch.tensor([1, 1, 0]), torch.tensor([1, 1, 0]))
+    assert stop.tolist() == [True, False, False]
+
+
+def test_rules_of_ones_own_are_named_where_a_text_is_refused(registered_margin: Any) -> None:
+    for text in ("ahead", "ahead=a", "ahead=1x2x3x4", "margin=0.5"):
+        with pytest.raises(ValueError, match=rf"'{text}' is not a stopping rule.* Registered besides: ahead\.$"):
+            parse_stop(text)
+
+
+def test_a_rule_that_nobody_registered_is_not_known() -> None:
+    with pytest.raises(ValueError, match=r"'ahead=0.5' is not a stopping rule.* to stop at the first\.$"):
+        parse_stop("ahead=0.5")
+    with pytest.raises(ValueError, match=r"put @pursuit\.register above the class"):
+        to_config(Margin(0.5))
 
 
 @pytest.mark.parametrize("rule", [Budget(2.0), Stability(0.1, 2.0)])  # type: ignore[arg-type]
@@ -207,19 +282,28 @@ def test_blanks_around_commas_do_not_matter() -> None:
         "confidence=-",
         "confidence=high",
         "stability=0.1x",
-        "stability=0.1x-1",
         "stability=x2",
         "certainty=0.9",
         "confidence=0.9;budget=3",
-        "confidence=nan",
     ],
 )
-def test_what_is_no_rule_is_refused_with_examples(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is no stopping rule\. Write confidence=0\.99, budget=20 or "):
+def test_what_is_not_a_rule_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a stopping rule\. Write confidence=0\.99, budget=20 or "):
         parse_stop(text)
 
 
-@pytest.mark.parametrize("text", ["budget=-1", "confidence=2", "confidence=0", "stability=-1", "stability=1x0"])
-def test_rules_out_of_range_are_refused_when_read(text: str) -> None:
-    with pytest.raises(ValueError, match=r", not "):
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("budget=-1", "0 or more, not -1."),
+        ("confidence=2", "at most 1, as in confidence=0.95, but it was 2.0."),
+        ("confidence=0", "but it was 0.0."),
+        ("confidence=nan", "but it was nan."),
+        ("stability=-1", "as in stability=0.001, not -1.0."),
+        ("stability=1x0", "1 or more, not 0."),
+        ("stability=0.1x-1", "1 or more, not -1."),
+    ],
+)
+def test_rules_out_of_range_are_refused_when_read(text: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=rf"{re.escape(sentence)}$"):
         parse_stop(text)

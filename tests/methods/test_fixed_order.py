@@ -28,13 +28,13 @@ STAGE = Stage(40, optimizer=AdamW(1e-2), batch_size=16)
 QUICK: dict[str, Any] = {"network": MLP((16,)), "stages": [STAGE], "random_state": 0}
 
 
-def draw(n_rows: int = 400, missing: float = 0.0, opened: float = 0.0) -> Rows:
+def draw(n_rows: int = 400, missing: float = 0.0, given: float = 0.0) -> Rows:
     generator = torch.Generator().manual_seed(1)
     y = torch.multinomial(PRIOR, n_rows, replacement=True, generator=generator)
     x = 2 * (torch.rand(n_rows, N_QUERIES, generator=generator) < YES[y]).float() - 1
     available = torch.rand(n_rows, N_QUERIES, generator=generator) >= missing
-    initially_known = torch.rand(n_rows, N_QUERIES, generator=generator) < opened
-    return Rows(x, available, y, initially_known if opened else None)
+    initially_known = torch.rand(n_rows, N_QUERIES, generator=generator) < given
+    return Rows(x, available, y, initially_known if given else None)
 
 
 def with_exact_posterior() -> FixedOrder:
@@ -56,9 +56,9 @@ def loss(rows: Rows, queries: list[int]) -> float:
     return float(nn.functional.nll_loss(log_posterior, rows.y))
 
 
-@pytest.mark.parametrize(("missing", "opened"), [(0.0, 0.0), (0.4, 0.2)])
-def test_each_query_ranked_is_the_most_informative_after_those_before(missing: float, opened: float) -> None:
-    rows, model = draw(missing=missing, opened=opened), with_exact_posterior()
+@pytest.mark.parametrize(("missing", "given"), [(0.0, 0.0), (0.4, 0.2)])
+def test_each_query_ranked_is_the_most_informative_after_those_before(missing: float, given: float) -> None:
+    rows, model = draw(missing=missing, given=given), with_exact_posterior()
     order: list[int] = model.ranked(rows).tolist()
     for place in range(N_QUERIES):
         losses = {
@@ -87,7 +87,7 @@ def test_no_more_is_measured_than_must_be(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_prefixes_come_on_top_of_what_is_initially_known() -> None:
-    rows = draw(50, missing=0.3, opened=0.3)
+    rows = draw(50, missing=0.3, given=0.3)
     order = torch.randperm(N_QUERIES, generator=torch.Generator().manual_seed(0))
     k = torch.arange(50) % (N_QUERIES + 1)
     history = prefix_histories(order, rows, k)

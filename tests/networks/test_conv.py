@@ -12,11 +12,11 @@ from pursuit.queries import PatchQueries
 MNIST = PatchQueries((1, 28, 28), size=3, mask=False)
 
 
-def outcomes(network: nn.Module, x: torch.Tensor, kinds: tuple[type[nn.Module], ...]) -> list[tuple[int, ...]]:
-    """Channels and sizes that the network's layers of these kinds give, in the order they run."""
+def outcomes(network: nn.Module, x: torch.Tensor, layers: tuple[type[nn.Module], ...]) -> list[tuple[int, ...]]:
+    """Channels and sizes that these layers of the network give, in the order they run."""
     shapes: list[tuple[int, ...]] = []
     for module in network.modules():
-        if isinstance(module, kinds):
+        if isinstance(module, layers):
             module.register_forward_hook(lambda _, __, outcome: shapes.append(tuple(outcome.shape[1:])))
     with torch.no_grad():
         network.eval()(x)

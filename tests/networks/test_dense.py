@@ -76,11 +76,11 @@ def test_a_few_rows_at_a_time_have_the_same_maximum(monkeypatch: pytest.MonkeyPa
     assert encoder(encoded[:0]).shape == (0, 50)
 
 
-@pytest.mark.parametrize(("norm", "kind"), [("layer", nn.LayerNorm), ("batch", nn.BatchNorm1d)])
-def test_hidden_layers_are_normalised_as_asked(norm: str, kind: type[nn.Module]) -> None:
+@pytest.mark.parametrize(("norm", "layer"), [("layer", nn.LayerNorm), ("batch", nn.BatchNorm1d)])
+def test_hidden_layers_are_normalised_as_asked(norm: str, layer: type[nn.Module]) -> None:
     querier, _ = SetNetwork(5, "max", 7, (8, 6), norm=norm).build(YES_NO, 3, True)  # type: ignore[arg-type]
     norms = [m for m in querier.modules() if isinstance(m, nn.LayerNorm | nn.BatchNorm1d)]
-    assert [type(m) for m in norms] == [kind, kind]
+    assert [type(m) for m in norms] == [layer, layer]
 
 
 def test_the_papers_medical_network_has_its_size() -> None:
@@ -92,8 +92,8 @@ def test_the_papers_medical_network_has_its_size() -> None:
 
 
 def test_layers_are_linear_normalised_and_cut_off() -> None:
-    kinds = [type(layer) for layer in dense_layers(3, (5, 4), dropout=0.1)]
-    assert kinds == [nn.Linear, nn.LayerNorm, nn.ReLU, nn.Dropout] * 2
+    layers = [type(layer) for layer in dense_layers(3, (5, 4), dropout=0.1)]
+    assert layers == [nn.Linear, nn.LayerNorm, nn.ReLU, nn.Dropout] * 2
     assert dense_layers(3, (), dropout=0.1) == []
 
 

@@ -1,4 +1,4 @@
-"""Networks opened at their first layer give what they gave, and know which of them cannot be opened."""
+"""Networks split after their first layer give what they gave before, and others are not split."""
 
 import pytest
 import torch
@@ -23,13 +23,13 @@ every_network = pytest.mark.parametrize("settings", DENSE, ids=str)
 shared_or_not = pytest.mark.parametrize("shared", [False, True])
 
 
-def opened(settings: NetworkSettings, shared: bool) -> tuple[nn.Module, nn.Module, SplitNetworks]:
+def split(settings: NetworkSettings, shared: bool) -> tuple[nn.Module, nn.Module, SplitNetworks]:
     torch.manual_seed(0)
     querier, classifier = (network.double() for network in settings.build(MIXED, 3, shared))
     for network in (querier, classifier):
         for parameter in network.parameters():
             nn.init.normal_(parameter, std=0.5)
-        network(torch.randn(9, *MIXED.input_shape, dtype=torch.double))  # BatchNorm has something to remember
+        network(torch.randn(9, *MIXED.input_shape, dtype=torch.double))  # so that BatchNorm differs from a fresh one
         network.eval()
     networks = split_first_layer(querier, classifier, *MIXED.input_shape)
     assert networks is not None
@@ -44,8 +44,8 @@ def same(networks: SplitNetworks, state: Tensor, querier: nn.Module, classifier:
 
 @every_network
 @shared_or_not
-def test_an_opened_network_gives_the_same(settings: NetworkSettings, shared: bool) -> None:
-    querier, classifier, networks = opened(settings, shared)
+def test_a_split_network_gives_the_same(settings: NetworkSettings, shared: bool) -> None:
+    querier, classifier, networks = split(settings, shared)
     known = torch.rand(6, 4) < 0.5
     encoded = MIXED.encode(torch.randn(6, *MIXED.answer_shape, dtype=torch.double), known)
     same(networks, networks.start(encoded), querier, classifier, encoded)
@@ -58,7 +58,7 @@ def test_an_opened_network_gives_the_same(settings: NetworkSettings, shared: boo
 @shared_or_not
 @pytest.mark.parametrize("n_rows", [1, 5])
 def test_revealing_is_starting_with_more(settings: NetworkSettings, shared: bool, n_rows: int) -> None:
-    querier, classifier, networks = opened(settings, shared)
+    querier, classifier, networks = split(settings, shared)
     x, known = torch.randn(n_rows, *MIXED.answer_shape, dtype=torch.double), torch.zeros(n_rows, 4, dtype=torch.bool)
     state = networks.bias.repeat(n_rows, 1)
     for query in torch.rand(n_rows, 4).argsort(dim=1).T:  # in another order in each row
@@ -79,7 +79,7 @@ def test_revealing_is_starting_with_more(settings: NetworkSettings, shared: bool
 
 @shared_or_not
 def test_nothing_keeps_a_gradient_and_no_weight_is_changed(shared: bool) -> None:
-    querier, classifier, networks = opened(MLP((8,)), shared)
+    querier, classifier, networks = split(MLP((8,)), shared)
     before = {
         name: tensor.clone() for name, tensor in (*querier.state_dict().items(), *classifier.state_dict().items())
     }
@@ -91,7 +91,7 @@ def test_nothing_keeps_a_gradient_and_no_weight_is_changed(shared: bool) -> None
     assert all(torch.equal(now[name], before[name]) for name in now)
 
 
-def test_networks_of_another_make_are_not_opened() -> None:
+def test_other_networks_are_not_split() -> None:
     images = PatchQueries((1, 8, 8), 2)
     assert split_first_layer(*Conv((4,), hidden=8).build(images, 3, False), 128) is None
     assert split_first_layer(nn.Linear(8, 4), nn.Linear(8, 3), 8) is None

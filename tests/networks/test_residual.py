@@ -23,7 +23,7 @@ def patches(draw: st.DrawFn) -> PatchQueries:
 
 @given(patches())
 def test_a_patch_is_scored_by_the_cells_it_lies_on_or_refused(query_set: PatchQueries) -> None:
-    window = _window(query_set)
+    window = _window(query_set.patches)
     assert Residual.suits(query_set) == (window is not None)
     if window is None:
         with pytest.raises(ValueError, match=r"Residual cannot score .* or use Conv"):
@@ -32,8 +32,8 @@ def test_a_patch_is_scored_by_the_cells_it_lies_on_or_refused(query_set: PatchQu
     kernel, stride = window
     cells = torch.zeros(1, 2, *(side // CELL for side in query_set.image_shape[1:]))
     assert _LocalAndGlobalScores(2, kernel, stride, len(query_set)).local(cells).shape[2:] == query_set.grid
-    assert CELL * stride == query_set.stride
-    assert query_set.size <= CELL * kernel < query_set.size + CELL
+    assert CELL * stride == query_set.patches.stride
+    assert query_set.patches.size <= CELL * kernel < query_set.patches.size + CELL
 
 
 @given(st.integers(1, 10), st.integers(1, 10), st.integers(1, 10), st.integers(1, 4))

@@ -256,13 +256,13 @@ def test_an_empty_table_is_refused(data: Any) -> None:
 def test_what_is_described_can_be_answered(make_columns: Any, make_rows: Any, types: list[str], seed: int) -> None:
     query_set = make_columns(types)
     x = make_rows(query_set, 1, seed).x[0]
-    given = torch.full_like(x, 9.0)  # tell must write all features of its query, and no others
+    answered = torch.full_like(x, 9.0)  # tell must write all features of its query, and no others
     for query in range(len(query_set)):
-        before = given.clone()
-        query_set.tell(given, query, query_set.describe(query, x))
+        before = answered.clone()
+        query_set.tell(answered, query, query_set.describe(query, x))
         others = query_set.unit_of_feature != query
-        assert torch.equal(given[others], before[others])
-    torch.testing.assert_close(given, x, rtol=1e-4, atol=1e-4)
+        assert torch.equal(answered[others], before[others])
+    torch.testing.assert_close(answered, x, rtol=1e-4, atol=1e-4)
 
 
 def test_answering_and_reading_agree() -> None:
@@ -279,10 +279,10 @@ def test_answering_and_reading_agree() -> None:
     query_set = ColumnQueries.from_data(frame)
     x = query_set.answers(frame).x
     for row in range(len(frame)):
-        given = torch.zeros_like(x[row])
+        answered = torch.zeros_like(x[row])
         for query, name in enumerate(frame.columns):
-            query_set.tell(given, query, frame[name].iloc[row])
-        torch.testing.assert_close(given, x[row])
+            query_set.tell(answered, query, frame[name].iloc[row])
+        torch.testing.assert_close(answered, x[row])
 
 
 # Configurations

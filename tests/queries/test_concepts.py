@@ -1,4 +1,4 @@
-"""Concepts as queries: what a network answers, what people tell, and what the network is spared."""
+"""Concepts as queries: what a network answers, what people answer, and that training leaves the network alone."""
 
 import copy
 import json
@@ -20,8 +20,7 @@ from pursuit.inference.session import Session
 from pursuit.inference.stopping import Budget
 from pursuit.networks import MLP, SetNetwork
 from pursuit.queries import ColumnQueries, ConceptQueries, Query, yes_no
-from pursuit.training.loop import train
-from pursuit.training.schedule import Stage
+from pursuit.training import Stage, train
 from pursuit.vip import VIP
 
 QUERIES = [Query("red", "Is it red?"), Query("big", "Is it big?", cost=2.0), Query("loud", "")]
@@ -151,7 +150,7 @@ def test_other_answers_are_refused(answer: object) -> None:
 
 
 @given(st.floats(0, 1))
-def test_telling_a_probability_is_answering_with_it(probability: float) -> None:
+def test_a_person_s_probability_is_read_like_one_in_data(probability: float) -> None:
     queries = ConceptQueries(QUERIES)
     x = queries.blank()[0]
     queries.tell(x, 0, probability)
@@ -225,8 +224,8 @@ def test_training_leaves_the_concept_network_alone(network: MLP | SetNetwork) ->
 def test_chains_and_sessions_speak_of_probabilities(make_vip: Callable[..., VIP]) -> None:
     model = make_vip(ConceptQueries(QUERIES), dtype=torch.float)
     chain = explain(model, *model.query_set.answers(PROBABILITIES), Budget(3))[1]
-    told = {step.name: step.answer for step in chain.steps}
-    assert told == {"red": "yes (100%)", "big": "yes (50%)", "loud": "no (0%)"}
+    answers = {step.name: step.answer for step in chain.steps}
+    assert answers == {"red": "yes (100%)", "big": "yes (50%)", "loud": "no (0%)"}
     session = Session(model)
     assert session.ask().choices == ("no", "yes")
     session.tell("70%")

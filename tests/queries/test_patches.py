@@ -28,8 +28,8 @@ def seen_pixels(query_set: PatchQueries, known: Tensor) -> Tensor:
     _, height, width = query_set.image_shape
     seen = torch.zeros(len(known), 1, height, width, dtype=torch.bool)
     for row, query in known.nonzero().tolist():
-        top, left = query_set.corner(query)
-        seen[row, :, top : top + query_set.size, left : left + query_set.size] = True
+        top, left = query_set.patches.corner(query)
+        seen[row, :, top : top + query_set.patches.size, left : left + query_set.patches.size] = True
     return seen
 
 
@@ -51,11 +51,11 @@ def test_only_known_pixels_show(make_rows: Any, query_set: PatchQueries, seed: i
 @given(query_set=patch_queries())
 def test_patches_lie_on_a_grid_within_the_image(query_set: PatchQueries) -> None:
     _, height, width = query_set.image_shape
-    corners = [query_set.corner(query) for query in range(len(query_set))]
+    corners = [query_set.patches.corner(query) for query in range(len(query_set))]
     wanted = [
         (top, left)
-        for top in range(0, height - query_set.size + 1, query_set.stride)
-        for left in range(0, width - query_set.size + 1, query_set.stride)
+        for top in range(0, height - query_set.patches.size + 1, query_set.patches.stride)
+        for left in range(0, width - query_set.patches.size + 1, query_set.patches.stride)
     ]
     assert corners == wanted
     assert [query.name for query in query_set.queries] == [f"patch {top},{left}" for top, left in wanted]
@@ -78,7 +78,9 @@ def gradients(query_set: PatchQueries, x: Tensor, known: Tensor, weights: Tensor
 def test_gradient_is_the_finite_difference_where_patches_do_not_overlap(
     make_rows: Any, query_set: PatchQueries, seed: int
 ) -> None:
-    query_set = PatchQueries(query_set.image_shape, query_set.size, query_set.size + seed % 2, mask=query_set.mask)
+    query_set = PatchQueries(
+        query_set.image_shape, query_set.patches.size, query_set.patches.size + seed % 2, mask=query_set.mask
+    )
     generator = torch.Generator().manual_seed(seed)
     x = make_rows(query_set, 2, seed).x
     known = torch.rand(2, len(query_set), generator=generator) < 0.5
@@ -175,18 +177,18 @@ def test_impossible_settings_are_refused(settings: dict[str, Any], message: str)
 
 
 @given(query_set=patch_queries(), seed=SEEDS)
-def test_telling_patch_by_patch_gives_the_image(query_set: PatchQueries, seed: int) -> None:
-    query_set = PatchQueries(query_set.image_shape, query_set.size, query_set.stride, low=-3, high=7)
+def test_answering_patch_by_patch_gives_the_image(query_set: PatchQueries, seed: int) -> None:
+    query_set = PatchQueries(query_set.image_shape, query_set.patches.size, query_set.patches.stride, low=-3, high=7)
     image = np.random.default_rng(seed).uniform(-3, 7, (1, *query_set.image_shape))
     x = query_set.answers(image).x
-    told = query_set.blank()
+    answered = query_set.blank()
     for query in range(len(query_set)):
-        top, left = query_set.corner(query)
-        patch = image[0, :, top : top + query_set.size, left : left + query_set.size]
+        top, left = query_set.patches.corner(query)
+        patch = image[0, :, top : top + query_set.patches.size, left : left + query_set.patches.size]
         answer: Any = " ".join(map(str, patch.ravel())) if query % 2 else patch
-        query_set.tell(told[0], query, answer)
+        query_set.tell(answered[0], query, answer)
     everything = torch.ones(1, len(query_set), dtype=torch.bool)
-    torch.testing.assert_close(told, x * seen_pixels(query_set, everything), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(answered, x * seen_pixels(query_set, everything), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -248,10 +250,10 @@ def test_thresholds_beyond_the_pixels_are_refused(threshold: float) -> None:
 def test_options_are_changed_one_by_one() -> None:
     query_set = PatchQueries((1, 4, 4), size=2, stride=2, low=0, high=255, threshold=100)
     config = query_set.to_config()
-    plain = query_set.with_options(mask=False)
-    assert isinstance(plain, PatchQueries)
-    assert plain.to_config() == {**config, "mask": False}
-    assert plain.input_shape == (1, 4, 4)
+    unmasked = query_set.with_options(mask=False)
+    assert isinstance(unmasked, PatchQueries)
+    assert unmasked.to_config() == {**config, "mask": False}
+    assert unmasked.input_shape == (1, 4, 4)
     assert query_set.to_config() == config
     assert query_set.with_options().to_config() == config
     assert len(query_set.with_options(size=1, stride=1)) == 16

@@ -3,7 +3,7 @@
 import json
 import lzma
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -169,11 +169,9 @@ def test_a_missing_file_is_reported_with_where_to_get_it(data_folder: Path) -> N
         huffpost.load()
 
 
-@pytest.fixture(scope="module")
-def real() -> Task:
-    if locate(huffpost.FILE) is None:
-        pytest.skip("The HuffPost articles are not on this machine: set PURSUIT_DATA to a folder that has them.")
-    return huffpost.load()
+@pytest.fixture
+def real(real_task: Callable[[str], Task]) -> Task:
+    return real_task("huffpost")
 
 
 def test_real_articles_are_those_of_the_paper(real: Task, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Learners made of networks: what all of them share, whatever their objective."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -114,8 +115,8 @@ class Contrary(QuerierClassifier):
     def forward(self, batch: Batch) -> Outcome:
         raise NotImplementedError
 
-    def scores(self, history: History) -> Tensor:
-        return -super().scores(history)
+    def scores_from(self, outputs: Tensor, log_posterior: Callable[[], Tensor]) -> Tensor:
+        return -super().scores_from(outputs, log_posterior)
 
 
 def test_a_querier_with_scores_of_its_own_is_rolled_out_by_them(make_columns: Any) -> None:

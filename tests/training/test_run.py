@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import pytest
-import safetensors.torch
 import torch
 from small_training import STAGES, KillAt, Killed, fresh, rows, same, weights
 from torch import Tensor
@@ -143,38 +142,52 @@ def test_a_plan_that_cannot_be_trained_is_refused_before_anything_is_written(tmp
     check_plan(STAGES, "cpu", "csv", n_processes=4)
 
 
+def test_a_run_may_be_killed_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the newest checkpoint is torn: the one before it is taken."""
+    monkeypatch.setattr(run_module, "CHECKPOINT_PAUSE", 0)
+    for n_reports in (8, 20, 9):
+        killed = TrainingRun(tmp_path, resume=True, on_report=KillAt(n_reports), checkpoint_seconds=0)
+        with pytest.raises(Killed):
+            train(fresh(), rows(100), STAGES, seed=3, run=killed)
+    newest = max((tmp_path / "checkpoints").iterdir())
+    newest.write_bytes(newest.read_bytes()[:1000])
+    saved, model, reports = load_checkpoint(tmp_path / "checkpoints"), fresh(), []
+    assert saved
+    train(model, rows(100), STAGES, seed=3, run=TrainingRun(tmp_path, resume=True, on_report=reports.append))
+    assert len(reports) == 3 * N_REPORTS - saved[1]["n_reports"] == 3 * N_REPORTS - (7 + 19 + 8 - 1)
+    wanted, log = trained_at_once(held_out=False)
+    assert same(weights(model), wanted)
+    assert timeless_log(tmp_path) == log
+
+
 SCRIPT = """
 import sys, time
 sys.path.insert(0, {tests!r})
-from small_training import STAGES, fresh, rows, weights
+from small_training import STAGES, fresh, rows
 from pursuit.training import TrainingRun, train
-import safetensors.torch, torch
+import torch
 torch.set_num_threads(1)
-model = fresh()
 report = lambda report: (print("report", flush=True), time.sleep(0.01))
-train(model, rows(), STAGES, seed=3, run=TrainingRun(sys.argv[1], True, on_report=report, checkpoint_seconds=0))
-safetensors.torch.save_file(weights(model), sys.argv[2])
+train(fresh(), rows(), STAGES, seed=3, run=TrainingRun(sys.argv[1], on_report=report, checkpoint_seconds=0))
 """
 
 
-def test_a_process_killed_without_warning_goes_on(tmp_path: Path) -> None:
-    """A real process, killed twice after some reports, whose newest checkpoint is then torn, until it may finish."""
-    script = SCRIPT.format(tests=str(Path(__file__).parent))
-    command = [sys.executable, "-c", script, str(tmp_path / "run"), str(tmp_path / "weights")]
-    for n_reports in (20, 17):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            for _ in range(n_reports):
-                assert process.stdout.readline() == "report\n"
-            process.send_signal(signal.SIGKILL)
-        assert process.returncode == -signal.SIGKILL
-    newest = max((tmp_path / "run" / "checkpoints").iterdir())
-    newest.write_bytes(newest.read_bytes()[:1000])  # and the machine tore the last file
-    assert load_checkpoint(tmp_path / "run" / "checkpoints") is not None
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    whole = fresh()
+def test_what_a_killed_process_leaves_is_taken_up_by_another(tmp_path: Path) -> None:
+    """A real process, killed without warning amid its work."""
+    command = [sys.executable, "-c", SCRIPT.format(tests=str(Path(__file__).parent)), str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(50):
+            assert process.stdout.readline() == "report\n"
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    saved, reports = load_checkpoint(tmp_path / "checkpoints"), []
+    assert saved
+    whole, resumed = fresh(), fresh()
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     train(whole, rows(), STAGES, seed=3)
+    train(resumed, rows(), STAGES, seed=3, run=TrainingRun(tmp_path, resume=True, on_report=reports.append))
     torch.set_num_threads(n_threads)
-    assert same(weights(whole), safetensors.torch.load_file(tmp_path / "weights"))
+    assert len(reports) == sum(stage.n_steps(200) for stage in STAGES) - saved[1]["n_reports"]
+    assert same(weights(whole), weights(resumed))

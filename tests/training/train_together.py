@@ -1,11 +1,12 @@
 """A program that trains on several devices; `test_devices.py` runs it.
 
-python train_together.py FOLDER N_DEVICES [--resume] [--network conv] [--reports N] [--held-out]
+python train_together.py FOLDER N_DEVICES [--resume] [--copy-at N] [--images]
 """
 
 import argparse
 import json
 import os
+import shutil
 from pathlib import Path
 
 import safetensors.torch
@@ -32,38 +33,46 @@ STAGES = [
 ]
 
 
+def train_columns(folder: Path, devices: int, resume: bool = False, copy_at: int | None = None) -> None:
+    """Train on columns in `folder`. With `copy_at`, the run is copied at that report, as a crash would leave it."""
+    losses: list[float] = []
+
+    def on_report(report: Report) -> None:
+        losses.append(report.loss)
+        if len(losses) == copy_at:
+            shutil.copytree(folder / "run", folder / "crashed" / "run")
+
+    model = fresh(network=MLP((16,)))
+    run = TrainingRun(folder / "run", resume, on_report=on_report, checkpoint_seconds=0)
+    train(model, rows(), STAGES, seed=SEED, devices=devices, run=run)
+    number = os.environ.get("LOCAL_RANK", "0")
+    safetensors.torch.save_file(weights(model), folder / f"weights-{number}")
+    if is_first():
+        (folder / "losses.json").write_text(json.dumps(losses))
+
+
+def train_images(folder: Path, devices: int) -> None:
+    """Train on images, with BatchNorm and held-out rows."""
+    model = fresh(PATCHES, Conv((4, 8), hidden=16))
+    held_out = EarlyStopping(rows(51, PATCHES), patience=1000)
+    run = TrainingRun(folder / "images")
+    train(model, rows(100, PATCHES), STAGES, seed=SEED, devices=devices, early_stopping=held_out, run=run)
+    number = os.environ.get("LOCAL_RANK", "0")
+    safetensors.torch.save_file(weights(model), folder / f"image-weights-{number}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("devices", type=int)
     parser.add_argument("--resume", action="store_true")
-    parser.add_argument("--network", choices=("mlp", "conv"), default="mlp")
-    parser.add_argument("--reports", type=int, help="end without warning after this many")
-    parser.add_argument("--held-out", action="store_true")
+    parser.add_argument("--copy-at", type=int)
+    parser.add_argument("--images", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    model = fresh(PATCHES, Conv((4, 8), hidden=16)) if given.network == "conv" else fresh(network=MLP((16,)))
-    losses: list[float] = []
-
-    def on_report(report: Report) -> None:
-        losses.append(report.loss)
-        if len(losses) == given.reports:
-            os._exit(9)
-
-    query_set = model.query_set
-    train(
-        model,
-        rows(200, query_set),
-        STAGES,
-        seed=SEED,
-        devices=given.devices,
-        early_stopping=EarlyStopping(rows(51, query_set), patience=1000) if given.held_out else None,
-        run=TrainingRun(given.folder / "run", given.resume, on_report=on_report, checkpoint_seconds=0),
-    )
-    number = os.environ.get("LOCAL_RANK", "0")
-    safetensors.torch.save_file(weights(model), given.folder / f"weights-{number}")
-    if is_first():
-        (given.folder / "losses.json").write_text(json.dumps(losses))
+    train_columns(given.folder, given.devices, given.resume, given.copy_at)
+    if given.images:
+        train_images(given.folder, given.devices)
 
 
 if __name__ == "__main__":

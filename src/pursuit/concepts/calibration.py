@@ -29,8 +29,8 @@ def fit_calibration(logits: Tensor, targets: Tensor, shrinkage: float = SHRINKAG
     """Platt scaling of each concept, drawn to the scale and offset that suit all concepts together.
 
     A concept seen a few times, or never, stays close to the common ones; one seen often goes its own way. The targets
-    are softened by one imagined image of yes and one of no (as Platt did), so that concepts the network never gets wrong
-    do not become infinitely certain.
+    are softened by one imagined image of yes and one of no (as Platt did), so that concepts the network never gets
+    wrong do not become infinitely certain.
     """
     logits, targets = logits.double().cpu(), targets.double().cpu()
     yes = targets.sum(dim=0)

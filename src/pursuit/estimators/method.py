@@ -24,6 +24,10 @@ class Method:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Of the estimator, where they make it this method."""
 
+    @property
+    def registry_origin(self) -> type:
+        return self.estimator
+
 
 def method(name: str, title: str, **parameters: Any) -> Callable[[E], E]:
     """Register the estimator below as the method `name`; `parameters` are those that make it this method."""

@@ -5,7 +5,7 @@ A results folder holds `results.json`, `table.md` and `curve.png`; in METHOD/see
 """
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,7 @@ def _measure(run: MethodRun, progress: Progress) -> Result | Failure:
 
 def _titles(trial: Trial, methods: Mapping[str, Method]) -> dict[str, str]:
     """The methods to compare by name, as figures and tables have them; raises ValueError for unknown ones."""
-    names, known = list(dict.fromkeys(trial.methods)), [*methods, EXACT]
+    names, known = list(dict.fromkeys(trial.methods)), [*vip_first(methods), EXACT]
     wanted = known if names == [ALL] else names
     if unknown := [name for name in wanted if name not in known]:
         raise ValueError(f"'{unknown[0]}' is not a method: choose from {', '.join(known)}, or {ALL}.")
@@ -89,6 +89,11 @@ def _titles(trial: Trial, methods: Mapping[str, Method]) -> dict[str, str]:
             raise ValueError(f"Exact Information Pursuit is not available for {trial.name}: leave {EXACT} out.")
         wanted = [name for name in wanted if name != EXACT]
     return {name: methods[name].title if name in methods else EXACT_IP for name in wanted}
+
+
+def vip_first(methods: Iterable[str]) -> list[str]:
+    """Names of methods in the order of a table: V-IP, then its rivals."""
+    return sorted(methods, key=lambda name: name != "vip")
 
 
 def _as_text(method: Method) -> dict[str, Any]:

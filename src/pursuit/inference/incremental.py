@@ -5,6 +5,7 @@ of it instead: the histories of B rows, with whatever saves work. A pursuer that
 `history_state(history)`; of any other, the two functions are called each time.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 import torch
@@ -76,6 +77,8 @@ class TwoNetworks(Protocol):
 
     def log_probabilities(self, logits: Tensor, knows_any: Tensor) -> Tensor: ...
 
+    def scores_from(self, outputs: Tensor, log_posterior: Callable[[], Tensor]) -> Tensor: ...
+
 
 def network_state(model: TwoNetworks, history: History) -> HistoryState:
     """The fastest state of the model: by single answers, or with what both networks share computed once."""
@@ -103,6 +106,7 @@ class SharedInputState(HistoryState):
         self._querier_head, self._classifier_head = querier, classifier
         self._input: Tensor | None = None  # of the networks, for the histories as they are now
         self._features: Any = None  # a tensor, or a list of them: what the trunk makes of it
+        self._log_posterior: Tensor | None = None
 
     def _read(self) -> Any:
         if self._features is None:
@@ -112,14 +116,17 @@ class SharedInputState(HistoryState):
         return self._features
 
     def log_posterior(self) -> Tensor:
-        return self._model.log_probabilities(self._classifier_head(self._read()), self._history.known.any(dim=1))
+        if self._log_posterior is None:
+            logits = self._classifier_head(self._read())
+            self._log_posterior = self._model.log_probabilities(logits, self._history.known.any(dim=1))
+        return self._log_posterior
 
     def scores(self) -> Tensor:
-        return self._querier_head(self._read()).float()
+        return self._model.scores_from(self._querier_head(self._read()), self.log_posterior)
 
     def ask(self, query: Tensor, answered: Tensor) -> None:
         super().ask(query, answered)
-        self._features = None
+        self._features = self._log_posterior = None
         if self._input is not None and self._model.query_set.reveals_in_place:
             self._model.query_set.reveal(self._input, self._history.x, query, answered)
         else:
@@ -135,6 +142,7 @@ class SharedInputState(HistoryState):
             self._features = [part[rows] for part in self._features]
         elif self._features is not None:
             self._features = self._features[rows]
+        self._log_posterior = None if self._log_posterior is None else self._log_posterior[rows]
 
 
 class FirstLayerState(HistoryState):
@@ -149,6 +157,7 @@ class FirstLayerState(HistoryState):
         else:
             self._hidden = networks.bias.repeat(len(history), 1)
         self._features: Tensor | None = None  # of a shared trunk
+        self._log_posterior: Tensor | None = None
 
     @property
     def asked(self) -> Tensor:
@@ -162,10 +171,12 @@ class FirstLayerState(HistoryState):
         return self._features
 
     def log_posterior(self) -> Tensor:
-        return self._model.log_probabilities(self._networks.logits(self._read()), self._n_known > 0)
+        if self._log_posterior is None:
+            self._log_posterior = self._model.log_probabilities(self._networks.logits(self._read()), self._n_known > 0)
+        return self._log_posterior
 
     def scores(self) -> Tensor:
-        return self._networks.scores(self._read()).float()
+        return self._model.scores_from(self._networks.scores(self._read()), self.log_posterior)
 
     def ask(self, query: Tensor, answered: Tensor) -> None:
         if len(query) == 1:
@@ -174,7 +185,7 @@ class FirstLayerState(HistoryState):
         self._asked.scatter_(1, query[:, None], True)
         self._networks.reveal(self._hidden, *self._revealed(query, answered))
         self._n_known = self._n_known + answered
-        self._features = None
+        self._features = self._log_posterior = None
 
     def _revealed(self, query: Tensor, answered: Tensor) -> tuple[Tensor, Tensor]:
         """The inputs that the answers to `query` (B,) have, and their values: (B, w) each."""
@@ -199,7 +210,7 @@ class FirstLayerState(HistoryState):
         known = self._query_set.answer_shape[0] + query if self._query_set.mask else None
         self._networks.reveal_one(self._hidden, features, values, known)
         self._n_known = self._n_known + 1
-        self._features = None
+        self._features = self._log_posterior = None
 
     def restart(self, history: History) -> HistoryState:
         return FirstLayerState(self._model, self._networks, history)
@@ -207,5 +218,5 @@ class FirstLayerState(HistoryState):
     def keep(self, rows: Tensor) -> None:
         self._rows, self._asked, self._n_known = self._rows[rows], self._asked[rows], self._n_known[rows]
         self._hidden = self._hidden[rows]
-        if self._features is not None:
-            self._features = self._features[rows]
+        self._features = None if self._features is None else self._features[rows]
+        self._log_posterior = None if self._log_posterior is None else self._log_posterior[rows]

@@ -12,7 +12,7 @@ estimates of the information in nats, per unit of cost.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +22,6 @@ from torch import Tensor, nn
 
 from pursuit.data.rows import RowSource
 from pursuit.estimators import MethodClassifier, NetworkClassifier, method
-from pursuit.inference.history import History
-from pursuit.inference.incremental import HistoryState, network_state
 from pursuit.inference.pursuer import Labels, choose
 from pursuit.inference.stopping import entropy
 from pursuit.methods.shared.pretrained import PretrainedModel, check_pretraining, pretrained_plan
@@ -129,54 +127,10 @@ class DIME(PretrainedModel):
         (B, C)."""
         return raw.float().sigmoid() * entropy(log_posterior.float())[:, None]
 
-    def worth(self, raw: Tensor, log_posterior: Tensor) -> Tensor:
+    def scores_from(self, outputs: Tensor, log_posterior: Callable[[], Tensor]) -> Tensor:
         """Nats per unit of cost (B, Q); minus infinity where they are below the penalty."""
-        worth, penalty = self.values(raw, log_posterior) / self.costs, self.settings.penalty
+        worth, penalty = self.values(outputs, log_posterior()) / self.costs, self.settings.penalty
         return worth if penalty is None else worth.masked_fill(worth < penalty, -torch.inf)
-
-    def scores(self, history: History) -> Tensor:
-        encoded = self.network_input(history.x, history.known)
-        log_posterior = self.log_probabilities(self.classifier(encoded), history.known.any(dim=1))
-        return self.worth(self.querier(encoded), log_posterior)
-
-    def history_state(self, history: History) -> HistoryState:
-        return _ValueState(self, network_state(self, history))
-
-
-class _ValueState(HistoryState):
-    """The state of both networks, and scores made of their outputs."""
-
-    def __init__(self, dime: DIME, networks: HistoryState):
-        self._dime, self._networks = dime, networks
-        self._log_posterior: Tensor | None = None
-
-    @property
-    def asked(self) -> Tensor:
-        return self._networks.asked
-
-    def log_posterior(self) -> Tensor:
-        if self._log_posterior is None:
-            self._log_posterior = self._networks.log_posterior()
-        return self._log_posterior
-
-    def scores(self) -> Tensor:
-        return self._dime.worth(self._networks.scores(), self.log_posterior())
-
-    def ask(self, query: Tensor, answered: Tensor) -> None:
-        self._networks.ask(query, answered)
-        self._log_posterior = None
-
-    def ask_one(self, query: int, answered: bool) -> None:
-        self._networks.ask_one(query, answered)
-        self._log_posterior = None
-
-    def restart(self, history: History) -> HistoryState:
-        other = self._networks.restart(history)
-        return other if isinstance(other, _ValueState) else _ValueState(self._dime, other)
-
-    def keep(self, rows: Tensor) -> None:
-        self._networks.keep(rows)
-        self._log_posterior = None if self._log_posterior is None else self._log_posterior[rows]
 
 
 @method("dime", "DIME")

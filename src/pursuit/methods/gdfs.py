@@ -19,8 +19,6 @@ from torch import Tensor
 
 from pursuit.data.rows import RowSource
 from pursuit.estimators import MethodClassifier, NetworkClassifier, method
-from pursuit.inference.history import History
-from pursuit.inference.incremental import HistoryState, network_state
 from pursuit.inference.pursuer import choose
 from pursuit.methods.shared.pretrained import PretrainedModel, check_pretraining, pretrained_plan
 from pursuit.queries import QuerySet
@@ -70,9 +68,6 @@ class GDFS(PretrainedModel):
     def partial_input(self, x: Tensor, known: Tensor, shares: Tensor) -> Tensor:
         """Network input for answers `x`: all of what is `known`, and `shares` of the others, (B, Q) each."""
         return self.query_set.encode_partly(self.standardise_features(x, slice(None)), known, shares)
-
-    def history_state(self, history: History) -> HistoryState:
-        return network_state(self, history)
 
 
 @method("gdfs", "GDFS")

@@ -137,7 +137,7 @@ class PatchQueries(QuerySet):
 
     def _cover(self, patches: Tensor) -> Tensor:
         """How many of the patches (B, Q) lie on each pixel: (B, 1, H, W)."""
-        across = patches.view(-1, *self.grid) @ self.columns_covered.to(patches.dtype)  # (B, grid height, W)
+        across = patches.view(len(patches), *self.grid) @ self.columns_covered.to(patches.dtype)  # (B, grid height, W)
         return (self.rows_covered.T.to(patches.dtype) @ across).to(patches.dtype)[:, None]
 
     def encode(self, x: Tensor, known: Tensor) -> Tensor:
@@ -154,8 +154,9 @@ class PatchQueries(QuerySet):
         return seen.expand(-1, self.image_shape[0], -1, -1).flatten(1)
 
     def sum_over_units(self, values: Tensor) -> Tensor:
-        by_pixel = values.view(-1, *self.image_shape).sum(dim=1)  # (B, H, W)
-        return (self.rows_covered @ by_pixel @ self.columns_covered.T).flatten(1)
+        by_pixel = values.view(len(values), *self.image_shape).sum(dim=1)  # (B, H, W)
+        rows, columns = self.rows_covered.to(values.dtype), self.columns_covered.to(values.dtype)
+        return (rows @ by_pixel @ columns.T).flatten(1)
 
     def reveal(self, encoded: Tensor, x: Tensor, query: Tensor, answered: Tensor) -> None:
         (_, height, width), side = self.image_shape, torch.arange(self.patches.size, device=query.device)

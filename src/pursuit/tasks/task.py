@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -90,6 +91,10 @@ class TaskInfo:
     """Ways to learn it, by name; `fast` is the default one."""
     published: Published | None = None
     """The paper's figures, if it has the task."""
+
+    @property
+    def registry_origin(self) -> Callable[..., Any]:
+        return self.load.func if isinstance(self.load, partial) else self.load
 
 
 def take_rows(X: Any, index: Any) -> Any:

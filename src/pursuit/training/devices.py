@@ -59,8 +59,11 @@ def n_processes(devices: int) -> int:
     return n_here * n_machines
 
 
-def launched(device: str, devices: int, precision: Any) -> "Fabric":
-    """Fabric on a device, with all its processes running."""
+def launched(device: str, devices: int, precision: Any, in_phases: bool = False) -> "Fabric":
+    """Fabric on a device, with all its processes running.
+
+    A learner that learns `in_phases` leaves some parameters without a gradient in each, which DDP must be prepared for.
+    """
     from lightning_fabric import Fabric  # takes seconds to import, and only training needs it
 
     accelerator = find_device(device).type
@@ -70,7 +73,8 @@ def launched(device: str, devices: int, precision: Any) -> "Fabric":
             logger.warning("This GPU does not know bf16: training with full precision.")
             precision = "32-true"
     n_here, n_machines = started_by_torchrun() or (devices, 1)
-    strategy = "ddp" if n_here * n_machines > 1 else "auto"
+    ddp = "ddp_find_unused_parameters_true" if in_phases else "ddp"
+    strategy = ddp if n_here * n_machines > 1 else "auto"
     fabric = Fabric(
         accelerator=accelerator, strategy=strategy, devices=n_here, num_nodes=n_machines, precision=precision
     )

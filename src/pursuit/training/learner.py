@@ -5,12 +5,14 @@ of its rivals; what differs between them is `forward`.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from pursuit.inference.history import History
+from pursuit.inference.incremental import HistoryState, network_state
 from pursuit.inference.pursuer import Labels
 from pursuit.networks import NetworkSettings, default_network
 from pursuit.queries import QuerySet
@@ -182,7 +184,23 @@ class QuerierClassifier(ClassifierModel):
         return model
 
     def scores(self, history: History) -> Tensor:
-        return self.querier(self.network_input(history.x, history.known)).float()
+        encoded = self.network_input(history.x, history.known)
+
+        def log_posterior() -> Tensor:
+            return self.log_probabilities(self.classifier(encoded), history.known.any(dim=1))
+
+        return self.scores_from(self.querier(encoded), log_posterior)
+
+    def scores_from(self, outputs: Tensor, log_posterior: Callable[[], Tensor]) -> Tensor:
+        """The scores (B, Q) from the querier's outputs (B, Q), and from the posterior where a method needs it.
+
+        This, not `scores`, is what a subclass with other scores overrides: states computed answer by answer use it too.
+        """
+        return outputs.float()
+
+    def history_state(self, history: History) -> HistoryState:
+        """Both networks, answer by answer."""
+        return network_state(self, history)
 
     def to_config(self) -> dict[str, Any]:
         return {**super().to_config(), "shared": self.shared}

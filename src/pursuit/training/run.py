@@ -63,7 +63,7 @@ def train(
     """
     run = run or TrainingRun()
     check_plan(stages, device, run.log, n_processes(devices))
-    fabric = launched(device, devices, precision)
+    fabric = launched(device, devices, precision, in_phases=any(stage.phase for stage in stages))
     with (
         own_randomness(seed + fabric.global_rank, fabric.device),
         fast_convolutions(model, fabric.device),

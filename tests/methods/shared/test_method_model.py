@@ -40,7 +40,7 @@ def test_settings_are_given_or_the_defaults_and_say_what_is_trained(make_columns
     assert Sharp.build(query_set, ["a", "b"]).settings == Sharpness(2.0)
     model = Sharp.build(query_set, ["a", "b"], settings=Sharpness(3.0))
     assert model.settings == Sharpness(3.0)
-    assert "Sharpness(power=3.0)" in repr(model)  # by which a run is told from one with other settings
+    assert "Sharpness(power=3.0)" in repr(model)  # a run with other settings cannot be resumed
 
 
 @pytest.mark.parametrize(("cls", "settings"), MODELS)

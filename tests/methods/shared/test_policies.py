@@ -206,7 +206,8 @@ def test_they_are_for_policies_only(make_vip: Any, make_columns: Any, make_rows:
 def test_the_plan_keeps_the_budget_and_the_length_of_chains() -> None:
     stages = [Stage(3, RandomHistories(), batch_size=32), Stage(5, CarriedHistories(7), average=0.5)]
     plan = policy_plan(stages, None, 1e-3, PolicyHistories(passes=2))
-    assert [replace(new, histories=old.histories, optimizer=old.optimizer) for new, old in zip(plan, stages)] == stages
+    for new, old in zip(plan, stages, strict=True):
+        assert replace(new, histories=old.histories, optimizer=old.optimizer) == old
     assert [stage.histories for stage in plan] == [PolicyHistories(20, passes=2), PolicyHistories(7, passes=2)]
     assert {stage.optimizer for stage in plan} == {Adam(1e-3)}
     assert [chain_length(5, stage) for stage in stages] == [5, 5]

@@ -17,7 +17,7 @@ from torch import Tensor
 from pursuit.data.rows import Rows, RowStream
 from pursuit.estimators.network import CHAIN_QUERIES
 from pursuit.inference.history import History
-from pursuit.inference.incremental import HistoryState, history_state, network_state
+from pursuit.inference.incremental import history_state
 from pursuit.inference.pursuer import Pursuer, choose
 from pursuit.methods.shared.method_model import MethodModel
 from pursuit.registry import register
@@ -83,9 +83,6 @@ class Policy(MethodModel):
         if decisions is not None:
             loss = loss + self.asking_loss(log_policy(scores, batch.asked), decisions)
         return Outcome(loss, query)
-
-    def history_state(self, history: History) -> HistoryState:
-        return network_state(self, history)
 
 
 def log_policy(scores: Tensor, asked: Tensor) -> Tensor:

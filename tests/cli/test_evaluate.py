@@ -1,0 +1,57 @@
+"""`pursuit evaluate`."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from program import json_of, run
+
+
+def test_everything_that_is_measured_is_printed(workspace: Path) -> None:
+    arguments = ("evaluate", "model", "--data", "patients.csv", "--stop", "confidence=0.9", "--json")
+    done = run(workspace, *arguments)
+    result = json_of(done)
+    assert result["task"] == "patients"
+    assert result["n_rows"] == 60
+    assert result["n_queries"] == 3
+    curve = result["accuracy_by_answered"]
+    assert len(curve) == 4
+    assert result["area"] == pytest.approx(sum(curve[1:]) / 3)
+    assert result["accuracy_all_answers"] > 0.9
+    assert result["at_stop"]["rule"] == "confidence=0.9"
+    assert {"mean_answered", "accuracy"} <= result["at_stop"].keys()
+    assert "only the 60 held-out rows are used" in " ".join(done.stderr.split())
+    shown = " ".join(run(workspace, *arguments[:-1]).stdout.split())
+    assert "patients: 60 rows, 3 queries" in shown
+    assert f"accuracy {result['at_stop']['accuracy']:.3f} (95 % interval" in shown
+
+
+def test_no_more_than_the_most_queries_are_asked(workspace: Path) -> None:
+    result = json_of(run(workspace, "evaluate", "model", "--data", "patients.csv", "--max-queries", "1", "--json"))
+    assert len(result["accuracy_by_answered"]) == 2
+    assert result["at_stop"]["rule"] == "confidence=0.99,budget=1"
+
+
+def test_rows_without_labels_cannot_be_measured(workspace: Path) -> None:
+    frame = pd.read_csv(workspace / "patients.csv").drop(columns=["label", "note"])
+    frame.head(2).to_csv(workspace / "unlabelled.csv", index=False)
+    refused = run(workspace, "evaluate", "model", "--data", "unlabelled.csv")
+    assert refused.returncode == 1
+    assert "unlabelled.csv has no labels to measure by: name their column with --target." in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere", "--data", "animals"], "no model folder nowhere"),
+        (["model", "--data", "animals"], "trained on patients and asks other queries than those of animals"),
+        (["model", "--data", "patients.csv", "--target", "nothing"], "no column 'nothing'"),
+    ],
+)
+def test_mistakes_get_one_sentence(workspace: Path, arguments: list[str], message: str) -> None:
+    result = run(workspace, "evaluate", *arguments)
+    assert result.returncode == 1
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""

@@ -1,0 +1,160 @@
+"""`pursuit train`: what it leaves behind, and how it goes on after it was killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from cli.conftest import TRAIN
+from program import json_of, run, wait_for
+from pursuit import load
+from pursuit.methods.decision_tree import TreeClassifier
+
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+PURSUIT = [sys.executable, "-c", "from pursuit.cli import main; main()"]
+
+
+def run_program(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The program in a process of its own."""
+    return subprocess.run([*PURSUIT, *arguments], cwd=folder, capture_output=True, text=True, env=ONE_THREAD)
+
+
+def test_run_folder_holds_model_log_and_settings(workspace: Path) -> None:
+    names = {path.name for path in (workspace / "model").iterdir()}
+    assert names == {"model.json", "model.safetensors", "log.csv", "run.json", "checkpoints"}
+    log = pd.read_csv(workspace / "model" / "log.csv")
+    assert {"stage", "step", "loss", "lr", "tau", "seconds_left"} <= set(log.columns)
+    assert log.loss.iloc[-1] < log.loss.iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["patients.csv"], "--target"),
+        (["patients.csv", "--target", "lable"], "Did you mean 'label'"),
+        (["patients.csv", "--target", "label"], "To leave them out: --drop note"),
+        (["patients.csv", "--target", "label", "--drop", "nothing"], "no column 'nothing'"),
+        (["nowhere.csv", "--target", "label"], "no file nowhere.csv"),
+        ([*TRAIN[1:], "--stop", "confidence=2"], "confidence level"),
+        ([*TRAIN[1:], "--stop", "soon"], "'soon' is not a stopping rule"),
+        (["patients.csv", "--target", "age", "--drop", "note", "--test-share", "1"], "below 1"),
+        ([*TRAIN[1:], "--out", "model"], "--overwrite"),
+        ([*TRAIN[1:], "--out", "patients.csv"], "is a file"),
+        ([*TRAIN[1:], "--epochs", "0"], "epochs above 0"),
+        ([*TRAIN[1:], "--out", "."], "holds other files"),
+        ([*TRAIN[1:], "--device", "tpu"], "one of cpu"),
+        ([*TRAIN[1:], "--log", "paper"], "csv or tensorb"),
+        (["mnistt"], "neither a task"),
+        ([*TRAIN[1:], "--method", "tre"], "'tre' is not a known method. Did you mean tree?"),
+        ([*TRAIN[1:], "--method", "tree", "--held-out", "0.1"], "--held-out does not apply to the method tree"),
+        ([*TRAIN[1:], "--method", "tree", "--epochs", "3"], "--epochs does not apply to the method tree"),
+        ([*TRAIN[1:], "--method", "tree", "--devices", "2"], "--devices does not apply to the method tree"),
+        ([*TRAIN[1:], "--method", "naive-bayes", "--resume"], "--resume does not apply to the method naive-bayes"),
+        ([*TRAIN[1:], "--method", "tree", "--log", "tensorboard"], "--log does not apply to the method tree"),
+    ],
+)
+def test_mistakes_get_one_sentence_and_leave_nothing(workspace: Path, arguments: list[str], message: str) -> None:
+    result = run(workspace, "train", *arguments, *([] if "--out" in arguments else ["--out", "x"]))
+    assert result.returncode == 1
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    assert not (workspace / "x").exists()
+
+
+def test_another_method_is_trained_saved_and_used(workspace: Path) -> None:
+    trained = json_of(run(workspace, *TRAIN, "--method", "tree", "--stop", "budget=2", "--json"))
+    folder = Path(trained["model"])
+    assert folder == Path("runs/patients-tree")  # beside that of V-IP
+    model = load(workspace / folder)
+    assert isinstance(model, TreeClassifier)
+    assert (model.stop, model.random_state) == ("budget=2", 0)
+    measured = json_of(run(workspace, "evaluate", str(folder), "--data", "patients.csv", "--json"))
+    assert {**trained, "model": ""} == {**measured, "model": ""}
+    assert "Prediction:" in run(workspace, "explain", str(folder), "--data", "patients.csv").stdout
+
+
+def test_a_method_trained_by_the_loop_has_its_options(workspace: Path) -> None:
+    options = ("--method", "random", "--epochs", "3", "--held-out", "0.2", "--out", "random")
+    done = run(workspace, *TRAIN, *options)
+    assert done.returncode == 0, done.stderr
+    model = load(workspace / "random")
+    assert ([stage.epochs for stage in model.stages], model.held_out) == ([3.0], 0.2)
+    assert "Try next:\n  pursuit explain random --data patients.csv" in done.stdout
+    assert "held_out_loss" in pd.read_csv(workspace / "random" / "log.csv").columns
+
+
+def test_without_test_rows_nothing_is_measured(workspace: Path) -> None:
+    arguments = (*TRAIN, "--method", "tree", "--test-share", "0", "--out", "everything", "--json")
+    assert json_of(run(workspace, *arguments)) == {"model": "everything", "task": "patients"}
+
+
+def test_killed_training_goes_on_with_resume(workspace: Path) -> None:
+    """The weights are bit for bit those of the run that was not killed."""
+    train = (*TRAIN, "--epochs", "500", "--json")
+    killed = subprocess.Popen(
+        [*PURSUIT, *train, "--out", "killed"],
+        cwd=workspace,
+        env=ONE_THREAD,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    checkpoints = workspace / "killed" / "checkpoints"
+    wait_for(lambda: checkpoints.is_dir() and any(checkpoints.glob("checkpoint-*")))
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert not (workspace / "killed" / "model.json").exists()
+    unfinished = run(workspace, "evaluate", "killed", "--data", "patients.csv")
+    assert "--resume" in unfinished.stderr
+    again = run(workspace, *train, "--out", "killed")
+    assert "holds an unfinished run: add --resume" in again.stderr
+    resumed = json_of(run_program(workspace, *train, "--out", "killed", "--resume"))
+    whole = json_of(run_program(workspace, *train, "--out", "whole"))
+    assert (workspace / "killed" / "model.safetensors").read_bytes() == (
+        workspace / "whole" / "model.safetensors"
+    ).read_bytes()
+    assert {**resumed, "model": ""} == {**whole, "model": ""}
+    other = run(workspace, *train, "--seed", "1", "--out", "killed", "--resume")
+    assert "cannot be resumed" in other.stderr
+
+
+def test_parquet_files_are_streamed(workspace: Path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.read_csv(workspace / "patients.csv").drop(columns="note")
+    (workspace / "parts").mkdir()
+    for i in range(3):
+        frame.iloc[i::3].to_parquet(workspace / "parts" / f"{i}.parquet", row_group_size=30)
+    done = run(workspace, "train", "parts", "--target", "label", "--out", "streamed", "--epochs", "60", "--json")
+    trained = json_of(done)
+    n_held_out = trained["n_rows"]
+    assert f"{300 - n_held_out} rows are streamed; {n_held_out} are held out" in " ".join(done.stderr.split())
+    assert trained["accuracy_all_answers"] > 0.85
+    measured = run(workspace, "evaluate", "streamed", "--data", "parts", "--json")
+    assert {**trained, "model": "", "task": ""} == {**json_of(measured), "model": "", "task": ""}
+    assert f"{n_held_out} of the {n_held_out} held-out rows are used" in " ".join(measured.stderr.split())
+    explained = run(workspace, "explain", "streamed", "--data", "parts/*.parquet", "--row", "2")
+    assert " of the file), true label: " in explained.stdout
+    elsewhere = run(workspace, "evaluate", "streamed", "--data", "parts/1.parquet", "--json")
+    assert json_of(elsewhere)["n_rows"] == 100
+    assert json_of(run(workspace, "evaluate", "streamed", "--data", "patients.csv", "--json"))["n_rows"] == 300
+
+
+def test_two_processes_train_and_one_speaks(workspace: Path) -> None:
+    script = workspace / "pursuit_program.py"  # Fabric runs it again for the second process
+    script.write_text("from pursuit.cli import main\nmain()\n")
+    done = subprocess.run(
+        [sys.executable, str(script), *TRAIN, "--epochs", "20", "--json", "--devices", "2", "--out", "together"],
+        cwd=workspace,
+        capture_output=True,
+        text=True,
+        env=ONE_THREAD,
+    )
+    assert json_of(done)["accuracy_all_answers"] > 0.8
+    assert done.stderr.count("Starting with 2 processes") == 1
+    steps = pd.read_csv(workspace / "together" / "log.csv")["step"]
+    assert steps.tolist() == list(range(1, len(steps) + 1))  # written by one process alone
+    assert (workspace / "together" / "model.json").exists()

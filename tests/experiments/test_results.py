@@ -1,0 +1,149 @@
+"""One schema for everything that experiments write, and one way to summarise seeds."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean, stdev
+
+import pytest
+
+from pursuit.evaluation.curves import AtStop, Evaluation, accuracy_interval
+from pursuit.experiments.results import (
+    Beside,
+    Failure,
+    Mean,
+    MethodResults,
+    Result,
+    Results,
+    mean_and_sd,
+    mean_and_spread,
+    mean_only,
+    read_result,
+    summarise,
+    three_digits,
+)
+
+KEPT = Path(__file__).parents[2] / "docs" / "results"
+
+
+def result_of(seed: int, accuracy: float, longest: int = 12, area: float | None = None) -> Result:
+    stop = AtStop("confidence=0.9", 10 * accuracy, 11 * accuracy, accuracy / 2, (0.1, 0.9), 0.95, 0.02, 0.25)
+    curve = [accuracy * n / longest for n in range(longest + 1)]
+    area = accuracy / 2 if area is None else area
+    return Result(
+        run={"task": "made", "settings": {"stop": "confidence=0.9"}},
+        method="vip",
+        seed=seed,
+        n_train=1000,
+        n_test=200,
+        training_seconds=60.0,
+        evaluation=Evaluation(200, longest, curve, area, accuracy, stop, [stop]),
+        provenance={"commit": "abc1234"},
+        notes={"seed": seed},
+        resumed=True,
+        n_histories=3000,
+        measuring_seconds=2.5,
+        step_milliseconds=1.5,
+        beside={"random order": Beside(curve, area / 2, accuracy), "black box": Beside(accuracy_all_answers=0.9)},
+    )
+
+
+def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
+    result = result_of(3, 0.8)
+    result.write(tmp_path / "new" / "result.json")
+    assert read_result(tmp_path / "new" / "result.json") == result
+    nothing_stops = replace(result, evaluation=replace(result.evaluation, at_stop=None))
+    failed = MethodResults.of("tree", [Failure(0, "ValueError: no")])
+    results = Results({"task": "made"}, {"vip": MethodResults.of("V-IP", [result, result_of(1, 0.7)]), "tree": failed})
+    results.write(tmp_path / "results.json")
+    written = json.loads((tmp_path / "results.json").read_text())
+    assert Results.from_dict(written) == results
+    assert list(results.worked) == ["vip"]
+    assert [seed["seed"] for seed in written["methods"]["vip"]["seeds"]] == [1, 3]
+    assert written["methods"]["tree"] == {
+        "title": "tree",
+        "summary": None,
+        "seeds": [],
+        "failed": [{"seed": 0, "error": "ValueError: no"}],
+    }
+    assert Result.from_dict(json.loads(json.dumps(nothing_stops.to_dict()))) == nothing_stops
+
+
+def test_the_keys_of_a_result_are_these() -> None:
+    assert list(result_of(0, 0.5).to_dict()) == [
+        "run",
+        "method",
+        "seed",
+        "n_train",
+        "n_test",
+        "training_seconds",
+        "evaluation",
+        "provenance",
+        "notes",
+        "resumed",
+        "n_histories",
+        "measuring_seconds",
+        "step_milliseconds",
+        "beside",
+    ]
+
+
+@pytest.mark.parametrize("damage", ["{bad", "[]", "", "{}", "null", '{"run": {}, "evaluation": {"at_stop": null}}'])
+def test_a_damaged_file_is_not_a_result(damage: str, tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text(damage)
+    assert read_result(tmp_path / "result.json") is None
+    assert read_result(tmp_path / "nowhere.json") is None
+
+
+@pytest.mark.parametrize("path", sorted(KEPT.glob("*/*.json")), ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_the_results_in_the_documentation_have_the_schema(path: Path) -> None:
+    values = json.loads(path.read_text(encoding="utf-8"))
+    results = Results.from_dict(values)
+    assert results.worked
+    assert Results.from_dict(json.loads(json.dumps(results.to_dict()))) == results
+    for name, (method, summary) in results.worked.items():
+        assert summary.n_seeds == len(method.seeds)
+        assert summary.area.mean == pytest.approx(mean(seed.evaluation.area for seed in method.seeds), abs=1e-3), name
+
+
+def test_seeds_are_summarised() -> None:
+    areas, accuracies = [0.5, 0.6, 0.9], [0.8, 0.7, 0.9]
+    seeds = [
+        result_of(i, accuracy, area=area) for i, (area, accuracy) in enumerate(zip(areas, accuracies, strict=True))
+    ]
+    summary = summarise(seeds)
+    assert (summary.n_seeds, summary.longest) == (3, 12)
+    assert (summary.area.mean, summary.area.sd) == pytest.approx((mean(areas), stdev(areas)))
+    beside = summary.area_beside["random order"]
+    assert (beside.mean, beside.sd) == pytest.approx((mean(areas) / 2, stdev(areas) / 2))
+    assert list(summary.area_beside) == ["random order"]  # the other one has no curve
+    everything = summary.accuracy_all_answers
+    assert (everything.mean, everything.sd) == pytest.approx((mean(accuracies), stdev(accuracies)))
+    stop = summary.at_stop
+    assert stop is not None
+    assert stop.rule == "confidence=0.9"
+    assert stop.mean_answered.mean == pytest.approx(8)
+    assert (stop.accuracy.mean, stop.accuracy.sd) == pytest.approx((0.4, stdev(accuracies) / 2))
+    assert stop.accuracy.interval == accuracy_interval(80, 200)
+    assert stop.cut_short == Mean(0.25, 0.0)
+    after = summary.accuracy_after[5]
+    assert after.mean == pytest.approx(0.8 * 5 / 12)
+    assert after.interval == accuracy_interval(67, 200)  # 66.7 of 200 rows, on average
+    assert list(summary.accuracy_after) == [5, 10]  # the curve ends at 12
+    assert summary.step_milliseconds == Mean(1.5, 0.0)
+
+
+def test_what_was_not_measured_is_none() -> None:
+    one = result_of(0, 0.8)
+    one = replace(one, evaluation=replace(one.evaluation, at_stop=None), step_milliseconds=None, beside={})
+    summary = summarise([one])
+    assert summary.area == Mean(0.4, 0.0)  # one seed has no spread
+    assert (summary.at_stop, summary.step_milliseconds, summary.area_beside) == (None, None, {})
+
+
+def test_numbers_as_people_read_them() -> None:
+    assert mean_and_spread(mean_and_sd([0.5, 0.6])) == "0.550 ± 0.071"
+    assert mean_and_spread(Mean(0.5, 0.0)) == "0.500"
+    assert mean_only(Mean(0.5, 0.1)) == "0.500"
+    assert [three_digits(Mean(value, 0)) for value in (0.01234, 12.34, 1234.5)] == ["0.0123", "12.3", "1234"]
+    assert {mean_and_spread(None), mean_only(None), three_digits(None)} == {"–"}
