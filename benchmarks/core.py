@@ -25,10 +25,9 @@ from sklearn.tree import DecisionTreeClassifier
 from pursuit import Confidence, VIPClassifier
 from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import Evaluation, evaluate
-from pursuit.methods import RandomOrder
+from pursuit.methods.random_order import RandomOrder
 from pursuit.tasks import animals, load_task
-from pursuit.training.samplers import RandomHistories
-from pursuit.training.schedule import Stage
+from pursuit.training import RandomHistories, Stage
 from report import RESULTS, into_readme, where
 
 SEEDS = (10, 11, 12, 13, 14)
@@ -62,8 +61,9 @@ def labelled(model: VIPClassifier, X: Any, y: np.ndarray) -> Rows:
 
 
 def at_stop(evaluation: Evaluation) -> dict[str, float]:
-    assert evaluation.stop
-    return {"accuracy": evaluation.stop.accuracy, "queries": evaluation.stop.mean_answered}
+    stop = evaluation.at_stop
+    assert stop
+    return {"accuracy": stop.accuracy, "mean_answered": stop.mean_answered}
 
 
 def digits(seed: int) -> dict[str, Any]:
@@ -87,14 +87,14 @@ def digits(seed: int) -> dict[str, Any]:
         "seed": seed,
         "rows": [len(task.y_train), len(task.y_test)],
         "seconds": seconds,
-        "stop": at_stop(evaluation),
+        "at_stop": at_stop(evaluation),
         "all_answers": evaluation.accuracy_all_answers,
         "black_box": black_box.score(task.X_test.reshape(-1, 64) / 16, task.y_test),
         "curve": evaluation.accuracy_by_answered,
         "random": evaluate(RandomOrder(model.model_, seed), rows).accuracy_by_answered,
         "random_own": evaluate(RandomOrder(on_random.model_, seed), rows).accuracy_by_answered,
     }
-    print("digits", seed, result["stop"], round(seconds, 1), flush=True)
+    print("digits", seed, result["at_stop"], round(seconds, 1), flush=True)
     return result
 
 
@@ -111,13 +111,13 @@ def animals_beside_exact(seed: int) -> dict[str, Any]:
         "seed": seed,
         "rows": [len(task.y_train), len(task.y_test)],
         "seconds": seconds,
-        "stop": at_stop(vip),
-        "exact_stop": at_stop(exact),
+        "at_stop": at_stop(vip),
+        "exact_at_stop": at_stop(exact),
         "curve": vip.accuracy_by_answered,
         "exact": exact.accuracy_by_answered,
         "random": random.accuracy_by_answered,
     }
-    print("animals", seed, result["stop"], result["exact_stop"], round(seconds, 1), flush=True)
+    print("animals", seed, result["at_stop"], result["exact_at_stop"], round(seconds, 1), flush=True)
     return result
 
 
@@ -130,7 +130,7 @@ def small_table(load: Any, seed: int) -> dict[str, Any]:
     seconds = timed_fit(model, X_train, y_train)
     evaluation = model.evaluate(X_test, y_test)
     regression = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(X_train, y_train)
-    asked_in_training = model.evaluate(X_train, y_train).stop
+    asked_in_training = model.evaluate(X_train, y_train).at_stop
     assert asked_in_training
     tree = best_tree(X_train, y_train, asked_in_training.mean_answered, seed)
     result = {
@@ -138,12 +138,12 @@ def small_table(load: Any, seed: int) -> dict[str, Any]:
         "rows": [len(y_train), len(y_test)],
         "columns": X.shape[1],
         "seconds": seconds,
-        "stop": at_stop(evaluation),
+        "at_stop": at_stop(evaluation),
         "all_answers": evaluation.accuracy_all_answers,
         "logistic_regression": regression.score(X_test, y_test),
         "tree": {"accuracy": tree.score(X_test, y_test), "columns": mean_columns(tree, X_test)},
     }
-    print(load.__name__, seed, result["stop"], round(seconds, 1), flush=True)
+    print(load.__name__, seed, result["at_stop"], round(seconds, 1), flush=True)
     return result
 
 
@@ -186,7 +186,7 @@ def page(measured: dict[str, Any]) -> str:
 def readme_section(measured: dict[str, Any]) -> str:
     """The main figures, as the README shows them."""
     digits, where = measured["digits"], measured["where"]
-    goal = float(np.mean([run["stop"]["accuracy"] for run in digits]))
+    goal = float(np.mean([run["at_stop"]["accuracy"] for run in digits]))
     random = first_to_reach(np.mean([run["random"] for run in digits], axis=0), goal)
     random_own = first_to_reach(np.mean([run["random_own"] for run in digits], axis=0), goal)
     lines = [
@@ -206,7 +206,7 @@ def readme_section(measured: dict[str, Any]) -> str:
     runs = measured["animals"]
     lines.append(
         f"| animals, 72 questions, 187 animals | {asked_and_right(runs)} | exact Information Pursuit: "
-        f"{mean(runs, 'exact_stop', 'accuracy'):.3f} after {mean(runs, 'exact_stop', 'queries'):.2f} |"
+        f"{mean(runs, 'exact_at_stop', 'accuracy'):.3f} after {mean(runs, 'exact_at_stop', 'mean_answered'):.2f} |"
     )
     origin = (
         f"Means and standard deviations over {len(digits)} seeds ({len(TABLE_SEEDS)} for the tables, {len(runs)} for "
@@ -224,7 +224,7 @@ def readme_section(measured: dict[str, Any]) -> str:
 
 
 def asked_and_right(runs: list[dict[str, Any]]) -> str:
-    queries, accuracy = ([run["stop"][key] for run in runs] for key in ("queries", "accuracy"))
+    queries, accuracy = ([run["at_stop"][key] for run in runs] for key in ("mean_answered", "accuracy"))
     return f"{over_seeds(queries, 2)} | {over_seeds(accuracy)}"
 
 
@@ -249,15 +249,15 @@ def digits_section(runs: list[dict[str, Any]]) -> list[str]:
         "random_own": "random order, classifier trained on it",
     }
     curves = {name: np.mean([run[key] for run in runs], axis=0) for key, name in names.items()}
-    goal = float(np.mean([run["stop"]["accuracy"] for run in runs]))
+    goal = float(np.mean([run["at_stop"]["accuracy"] for run in runs]))
     shown = (1, 2, 3, 4, 5, 6, 7, 8, 10, 14, 20, 30, 49)
     lines = [
         "## digits: {} rows to learn from, {} held out, 49 queries, {} seeds".format(*runs[0]["rows"], len(runs)),
         "",
         "| | accuracy | queries |",
         "|---|---|---|",
-        f"| V-IP, stopping at confidence 0.99 | {over_seeds([r['stop']['accuracy'] for r in runs])} "
-        f"| {over_seeds([r['stop']['queries'] for r in runs], 2)} |",
+        f"| V-IP, stopping at confidence 0.99 | {over_seeds([r['at_stop']['accuracy'] for r in runs])} "
+        f"| {over_seeds([r['at_stop']['mean_answered'] for r in runs], 2)} |",
         f"| its classifier with all answers | {over_seeds([r['all_answers'] for r in runs])} | 49 |",
         f"| a network trained on all answers only | {over_seeds([r['black_box'] for r in runs])} | 49 |",
     ]
@@ -294,8 +294,8 @@ def tables_section(measured: dict[str, Any]) -> list[str]:
             name,
             f"{runs[0]['rows'][0]} + {runs[0]['rows'][1]}",
             over_seeds([r["logistic_regression"] for r in runs]),
-            over_seeds([r["stop"]["accuracy"] for r in runs]),
-            f"{over_seeds([r['stop']['queries'] for r in runs], 2)} of {runs[0]['columns']}",
+            over_seeds([r["at_stop"]["accuracy"] for r in runs]),
+            f"{over_seeds([r['at_stop']['mean_answered'] for r in runs], 2)} of {runs[0]['columns']}",
             over_seeds([r["tree"]["accuracy"] for r in runs]),
             over_seeds([r["tree"]["columns"] for r in runs], 2),
             over_seeds([r["all_answers"] for r in runs]),
@@ -316,7 +316,7 @@ def tables_section(measured: dict[str, Any]) -> list[str]:
 
 
 def behind(runs: list[dict[str, Any]]) -> float:
-    return mean(runs, "logistic_regression") - mean(runs, "stop", "accuracy")
+    return mean(runs, "logistic_regression") - mean(runs, "at_stop", "accuracy")
 
 
 def animals_section(runs: list[dict[str, Any]]) -> list[str]:
@@ -331,14 +331,17 @@ def animals_section(runs: list[dict[str, Any]]) -> list[str]:
         "|---" * (len(shown) + 3) + "|",
     ]
     for key, stop, name in (
-        ("curve", "stop", "V-IP"),
-        ("exact", "exact_stop", "exact IP"),
+        ("curve", "at_stop", "V-IP"),
+        ("exact", "exact_at_stop", "exact IP"),
         ("random", None, "random order"),
     ):
         curve = np.mean([run[key] for run in runs], axis=0)
         stops = ["–", "–"]
         if stop:
-            stops = [over_seeds([r[stop]["accuracy"] for r in runs]), over_seeds([r[stop]["queries"] for r in runs], 2)]
+            stops = [
+                over_seeds([r[stop]["accuracy"] for r in runs]),
+                over_seeds([r[stop]["mean_answered"] for r in runs], 2),
+            ]
         lines.append("| " + " | ".join([name, *stops, *(f"{curve[n]:.3f}" for n in shown)]) + " |")
     return [*lines, "", f"Training took {over_seeds([r['seconds'] for r in runs], 0)} s."]
 

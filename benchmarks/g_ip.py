@@ -18,8 +18,8 @@ from torch import Tensor
 
 import worlds
 from pursuit.evaluation.curves import placed
-from pursuit.inference.chain import pursue
 from pursuit.inference.pursuer import Pursuer
+from pursuit.inference.rollout import pursue
 from pursuit.methods.g_ip import GIP, GIPSettings
 from pursuit.methods.shared.langevin import Langevin
 from pursuit.networks import PaperConv

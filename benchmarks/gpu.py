@@ -25,9 +25,8 @@ from pursuit.data.rows import Rows, RowSource
 from pursuit.evaluation.curves import evaluate
 from pursuit.inference.stopping import Confidence
 from pursuit.networks import NetworkSettings, PaperConv
-from pursuit.tasks.recipes import find_recipe
-from pursuit.training.samplers import CarriedHistories
-from pursuit.training.schedule import AdamW, Stage
+from pursuit.tasks import TASKS, find_recipe
+from pursuit.training import AdamW, Batch, CarriedHistories, Stage
 from pursuit.vip import VIP
 from report import RESULTS, figure, origin, save, table, where
 from timing import training_pace
@@ -38,7 +37,7 @@ LEVELS = (0.8, 0.85, 0.88, 0.9, 0.91, 0.92, 0.93, 0.94, 0.95, 0.96, 0.97, 0.98, 
 MEASURED_QUERIES = 40
 PROFILED = 10
 PRODUCTS = ("gemm", "conv", "wgrad", "dgrad", "fprop", "cutlass", "nvjet")
-"""What is in the names of kernels for matrix products and convolutions; compiled kernels (triton_) are none."""
+"""What is in the names of kernels for matrix products and convolutions; compiled kernels (triton_) are not counted."""
 WANTED = (6.5, 0.98)
 """Mean queries, and the accuracy wanted there."""
 
@@ -128,11 +127,9 @@ def operations_per_history(model: VIP, rows: Rows) -> float:
     """Multiplications and additions of the matrix products and convolutions in one training step, forward and back."""
     from torch.utils.flop_counter import FlopCounterMode
 
-    history = rows.start()
     model.train()
     with FlopCounterMode(display=False) as counter:
-        loss, _ = model(history.x, history.known, history.asked, rows.available, rows.y, 1.0)
-        loss.backward()
+        model(Batch.of(rows, rows.start())).loss.backward()
     model.zero_grad()
     return float(counter.get_total_flops()) / len(rows)
 
@@ -144,13 +141,12 @@ def profile(size: Size) -> dict[str, Any]:
     rows = worlds.mnist(size.image_batch, mask=True)
     model = rows.build(PaperConv()).to(size.device).to(memory_format=torch.channels_last)
     data = rows.rows.to(torch.device(size.device))
-    history = data.start()
+    batch = Batch.of(data, data.start())._replace(tau=torch.ones((), device=size.device))
     objective = torch.compile(model.forward, dynamic=False)
-    tau = torch.ones((), device=size.device)
 
     def step() -> None:
         with torch.autocast(size.device, torch.bfloat16):
-            loss, _ = objective(history.x, history.known, history.asked, data.available, data.y, tau, 0.0)
+            loss = objective(batch).loss
         loss.backward()
         model.zero_grad()
 
@@ -181,17 +177,15 @@ def cold(size: Size) -> dict[str, Any]:
 
 def train_and_measure(device: str, passes: float, began: float) -> dict[str, Any]:
     """What the process of `cold` does; marks are seconds since the process was started."""
-    from pursuit.estimators import VIPClassifier
-    from pursuit.tasks import TASKS
+    from pursuit import VIPClassifier
 
     marks = {"imported": time.time() - began}
     recipe = find_recipe("mnist")
-    task = TASKS["mnist"].load(0)
-    query_set = task.query_set.with_options(**recipe.query_options) if recipe.query_options else task.query_set
+    task = TASKS["mnist"].load(0).with_recipe(recipe)
     marks["loaded"] = time.time() - began
     in_full = sum(stage.epochs for stage in recipe.stages)
     recipe = recipe.scaled(passes / in_full) if passes else recipe
-    model = VIPClassifier(query_set, random_state=0, device=device, **recipe.settings())
+    model = VIPClassifier(task.query_set, random_state=0, device=device, **recipe.settings())
     model.fit(task.X_train, task.y_train)
     marks["trained"] = time.time() - began
     rules = [Confidence(level) for level in LEVELS]

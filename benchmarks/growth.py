@@ -22,8 +22,7 @@ import torch
 from pursuit.evaluation.curves import evaluate
 from pursuit.inference.session import Session
 from pursuit.inference.stopping import Budget
-from pursuit.training.samplers import CarriedHistories
-from pursuit.training.schedule import Stage
+from pursuit.training import CarriedHistories, Stage
 from pursuit.vip import VIP
 from report import RESULTS, cpu, figure, origin, save, table, where
 from timing import median_seconds, quantile, session_steps, training_pace
@@ -50,7 +49,7 @@ class Point:
     warmup: int = 5
     eval_rows: int = 512
     all_steps_rows: int = 16
-    """Rows that are asked everything; 0 where that takes too long."""
+    """Rows that are asked everything; 0 if that takes too long."""
     n_sessions: int = 6
     session_steps: int = 20
 
@@ -195,8 +194,8 @@ NOTES = """\
 ## Reading it
 
 - **|Q|**: a step scores every query and reads every answer, so its time is a constant plus one linear in |Q|. Asking a
-  row everything takes |Q| such steps, so that its time is quadratic in |Q|, whoever computes it: the table has the time
-  of one row and step. It is not measured at 32,000, where one row would be asked 32,000 times.
+  row everything takes |Q| such steps, so that its time is quadratic in |Q| in any implementation: the table has the
+  time of one row and step. It is not measured at 32,000, where one row would be asked 32,000 times.
 - **N**: rows that are generated take no memory and are not shown. For those kept in memory the peak is the rows
   themselves and two shuffled orders, and the time of a history does not depend on N: an epoch is linear in it. The
   start shuffles all rows twice, for this pass and the next, and a random order of ten million numbers no longer fits
@@ -250,7 +249,7 @@ def _axis_table(axis: str, points: list[dict[str, Any]]) -> str:
 
 
 def _steep_list(measured: dict[str, Any]) -> str:
-    """Names whatever grew faster than linearly, so that nobody has to look for it."""
+    """Names everything that grew faster than linearly."""
     found = [
         f"{cost} from {here['value']:,} to {there['value']:,} {AXES[axis]} ({power:.2f})"
         for axis, points in by_axis(measured).items()

@@ -15,9 +15,8 @@ from pursuit.inference.pursuer import Pursuer, choose
 from pursuit.inference.stopping import Confidence
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, yes_no
-from pursuit.training.loop import train
-from pursuit.training.samplers import CarriedHistories, random_histories, rolled_out_histories
-from pursuit.training.schedule import Stage
+from pursuit.training import CarriedHistories, Stage, train
+from pursuit.training.samplers import random_histories, rolled_out_histories
 from pursuit.vip import VIP
 from report import RESULTS, where
 
@@ -78,7 +77,7 @@ def trained(rows: Rows, random_share: float) -> VIP:
 def judged(name: str, pursuer: Pursuer, test: Rows) -> str:
     """A line of the table."""
     found = evaluate(pursuer, test, Confidence(0.95))
-    assert found.stop
+    assert found.at_stop
     five = torch.full((len(test),), 5)
     own = rolled_out_histories(test, five, pursuer)
     other = random_histories(test, five, torch.Generator().manual_seed(1))
@@ -86,7 +85,8 @@ def judged(name: str, pursuer: Pursuer, test: Rows) -> str:
     chosen = information.gather(1, choose(pursuer.scores(own), own.asked)[:, None])
     share = float(chosen.sum() / information.max(dim=1).values.sum())
     accuracy = " ".join(f"{found.accuracy_by_answered[n]:.3f}" for n in (5, 10, 20, 30))
-    stop = f"{found.stop.mean_answered:.2f} {found.stop.accuracy:.3f} {found.stop.mean_confidence:.3f}"
+    at = found.at_stop
+    stop = f"{at.mean_answered:.2f} {at.accuracy:.3f} {at.mean_confidence:.3f}"
     gaps = f"{divergence(pursuer, own):.3f} {divergence(pursuer, other):.3f}"
     return f"| {name} | {accuracy} | {stop} | {gaps} | {share:.3f} |"
 

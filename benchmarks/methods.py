@@ -20,31 +20,35 @@ import torch
 
 import known_world
 from pursuit.data.rows import Rows
-from pursuit.experiments import Trial, compare, markdown_table
-from pursuit.experiments.reproduce import mean_and_spread
-from pursuit.experiments.table import ALL_ANSWERS
+from pursuit.estimators import load
+from pursuit.experiments.compare import EXACT, compare, vip_first
+from pursuit.experiments.results import Results, mean_and_spread
+from pursuit.experiments.table import ALL_ANSWERS, markdown_table
+from pursuit.experiments.trial import Trial
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer, choose
-from pursuit.methods import METHODS, load
+from pursuit.methods import METHODS
 from pursuit.networks import MLP
 from pursuit.tasks import Task
-from pursuit.training.samplers import CarriedHistories, random_histories, rolled_out_histories
-from pursuit.training.schedule import Stage
-from report import RESULTS, into_readme, table
+from pursuit.training import CarriedHistories, Stage
+from pursuit.training.samplers import random_histories, rolled_out_histories
+from report import RESULTS, into_readme, rounded, table
 
 FOLDER, RUNS, PAGE = RESULTS / "comparison", Path("results"), RESULTS / "comparison.md"
 METHODS_PAGE = RESULTS.parent / "methods.md"
 SEEDS = (0, 1, 2)
 KNOWN_WORLD, KNOWN_ROWS, KNOWN_TEST, KNOWN_EPOCHS, KNOWN_LONGEST = "known-world", 3_000, 1_000, 64, 15
 JUDGED_HISTORIES, LONGEST_JUDGED = 500, 6
+JUDGED_KEY = "judged"
+"""Beside the results of the known world: what exact pursuit says of each method."""
 PLANS: dict[str, dict[str, Any]] = {
     KNOWN_WORLD: {"methods": ("all",)},
     "digits": {
-        "methods": tuple(name for name in METHODS if name != "refuel"),
+        "methods": tuple(name for name in vip_first(METHODS) if name != "refuel"),  # which needs columns
         "max_queries": 20,
-    },  # which needs columns
-    "animals": {  # where G-IP takes hours, for 187 labels
-        "methods": tuple(name for name in (*METHODS, "exact") if name != "g-ip"),
+    },
+    "animals": {
+        "methods": tuple(name for name in (*vip_first(METHODS), EXACT) if name != "g-ip"),  # hours for 187 labels
         "effort": 0.5,
     },
     "muzhi": {"methods": ("all",)},
@@ -69,8 +73,8 @@ NOTES = """\
 - There the decision tree has one seed. G-IP and Partial VAE did not get through 10,000 test images of mnist in the
   time there was, and G-IP was not run on symcat-200 and animals: it would move twelve chains for each of 200 or 187
   labels. REFUEL is for columns.
-- Since then, fixed order looks again at gains that are out of date (it could rank a query by what it told before
-  others told the same), and Partial VAE asks by EDDI's reward with more weight on the label: their rows of mnist and
+- Since then, fixed order looks again at gains that are out of date (it could rank a query by what it said before
+  others said the same), and Partial VAE asks by EDDI's reward with more weight on the label: their rows of mnist and
   symcat-200 are of the versions before.
 - Settings of RAM, REFUEL, GDFS, DIME, G-IP and Partial VAE were chosen on rows held out from the training rows of
   digits, mnist, muzhi and dxy, and on other rows of the known world than those here.
@@ -110,52 +114,47 @@ def main(arguments: list[str]) -> None:
 def take_over(folder: Path, name: str) -> None:
     """Keep what a comparison found, without what is only needed to go on with it."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    for method in results["methods"].values():
-        for seed in method["seeds"]:
-            del seed["run"]
-            seed["evaluation"].pop("trade_off", None)
+    values = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     if name == KNOWN_WORLD:
-        results["judged"] = judged(folder, results)
-    (FOLDER / f"{name}.json").write_text(json.dumps(rounded(results), indent=1) + "\n", encoding="utf-8")
+        values[JUDGED_KEY] = judged(folder, Results.from_dict(values))
+    (FOLDER / f"{name}.json").write_text(json.dumps(rounded(values), indent=1) + "\n", encoding="utf-8")
     shutil.copy(folder / "curve.png", FOLDER / f"{name}.png")
 
 
-def rounded(value: Any) -> Any:
-    """Measured numbers to four digits behind the point: the rest is noise."""
-    if isinstance(value, float):
-        return round(value, 4)
-    if isinstance(value, dict):
-        return {key: rounded(item) for key, item in value.items()}
-    return [rounded(item) for item in value] if isinstance(value, list) else value
-
-
-def kept() -> dict[str, dict[str, Any]]:
-    """What was found on every task, the known world first."""
+def _values() -> dict[str, dict[str, Any]]:
+    """The JSON of every task, the known world first."""
     paths = sorted(FOLDER.glob("*.json"), key=lambda path: (path.stem != KNOWN_WORLD, path.stem))
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in paths}
 
 
+def kept() -> dict[str, Results]:
+    """What was found on every task, the known world first."""
+    return {name: Results.from_dict(values) for name, values in _values().items()}
+
+
 def areas() -> str:
     """The area of every method on every task."""
-    found = kept()
+    found = {name: results.worked for name, results in kept().items()}
+    # In the order of the known world, which has all methods
+    titles = {name: method.title for worked in found.values() for name, (method, _) in worked.items()}
     rows = []
-    for name, title in [*((method.name, method.title) for method in METHODS.values()), ("exact", "exact IP")]:
-        summaries = [results["methods"].get(name, {}).get("summary") for results in found.values()]
+    for name, title in titles.items():
         if name != ALL_ANSWERS:
-            rows.append([title, *(mean_and_spread(summary and summary["area"]) for summary in summaries)])
-    longest = [next(iter(results["methods"].values()))["summary"]["longest"] for results in found.values()]
-    titles = [f"{name}, to {n}" for name, n in zip(found, longest, strict=True)]
-    return table(["method", *titles], rows)
+            shown = (worked[name][1].area if name in worked else None for worked in found.values())
+            rows.append([title, *map(mean_and_spread, shown)])
+    longest = [next(iter(worked.values()))[1].longest for worked in found.values()]
+    columns = [f"{name}, to {n}" for name, n in zip(found, longest, strict=True)]
+    return table(["method", *columns], rows)
 
 
 def page() -> str:
     """Everything on one page, from the JSON files."""
     parts = [ABOUT]
-    for name, results in kept().items():
+    for name, values in _values().items():
+        results = Results.from_dict(values)
         parts += [f"## {name}\n", markdown_table(results), f"![{name}](comparison/{name}.png)\n"]
-        if "judged" in results:
-            parts += [judged_table(results)]
+        if JUDGED_KEY in values:
+            parts += [judged_table(results, values[JUDGED_KEY])]
         if gap := gap_to_exact(results):
             parts += [gap]
     return "\n".join([*parts, NOTES])
@@ -183,16 +182,14 @@ def known_task() -> Task:
     )
 
 
-def judged(folder: Path, results: dict[str, Any]) -> dict[str, Any]:
+def judged(folder: Path, results: Results) -> dict[str, Any]:
     """By method: correlation with the exact information, divergence from the exact posterior, share of information."""
     rows = known_world.draw(JUDGED_HISTORIES, seed=13)
     found: dict[str, Any] = {}
-    for name, method in results["methods"].items():
-        if name == "exact" or not method["seeds"]:
-            continue
-        models = (load(folder / name / f"seed-{seed['seed']}").model_ for seed in method["seeds"])
-        each = [judge(model, rows) for model in models]
-        found[name] = {key: [one[key] for one in each] for key in each[0]}
+    for name, (method, _) in results.worked.items():
+        if name != EXACT:
+            each = [judge(load(folder / name / f"seed-{seed.seed}").model_, rows) for seed in method.seeds]
+            found[name] = {key: [one[key] for one in each] for key in each[0]}
     return found
 
 
@@ -236,34 +233,34 @@ MEANS_INFORMATION = ("naive-bayes", "g-ip", "partial-vae", "dime")
 """Methods whose scores are estimates of information."""
 
 
-def judged_table(results: dict[str, Any]) -> str:
-    def told(values: list[float]) -> str:
+def judged_table(results: Results, judged: dict[str, Any]) -> str:
+    def shown(values: list[float]) -> str:
         return f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else f"{values[0]:.3f}"
 
     rows = [
         (
-            results["methods"][name]["title"],
-            told(found["correlation"]) if name in MEANS_INFORMATION else "–",
-            told(found["divergence"]),
-            told(found["share"]),
+            results.methods[name].title,
+            shown(found["correlation"]) if name in MEANS_INFORMATION else "–",
+            shown(found["divergence"]),
+            shown(found["share"]),
         )
-        for name, found in results["judged"].items()
+        for name, found in judged.items()
     ]
     words = JUDGED.format(n_histories=JUDGED_HISTORIES, longest=LONGEST_JUDGED)
     return words + "\n" + table(("method", "correlation", "divergence (nats)", "share"), rows)
 
 
-def gap_to_exact(results: dict[str, Any]) -> str:
-    """How far V-IP is from exact IP, where that can be had."""
-    vip, exact = (results["methods"].get(name, {}).get("summary") for name in ("vip", "exact"))
-    if not vip or not exact:
+def gap_to_exact(results: Results) -> str:
+    """How far V-IP is from exact IP, if the task has it."""
+    if not {"vip", EXACT} <= results.worked.keys():
         return ""
+    vip, exact = (results.worked[name][1] for name in ("vip", EXACT))
     gaps = [
-        f"{exact[key]['mean'] - vip[key]['mean']:+.3f} after {key.removeprefix('accuracy_after_')}"
-        for key in exact
-        if key.startswith("accuracy_after_") and key in vip
+        f"{after.mean - vip.accuracy_after[n].mean:+.3f} after {n}"
+        for n, after in exact.accuracy_after.items()
+        if n in vip.accuracy_after
     ]
-    area = exact["area"]["mean"] - vip["area"]["mean"]
+    area = exact.area.mean - vip.area.mean
     return f"V-IP's gap to exact IP: {', '.join(gaps)} answers, {area:+.3f} in area.\n"
 
 

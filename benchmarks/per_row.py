@@ -1,11 +1,11 @@
 """V-IP as one would write it straight from the paper's text: what the benchmarks compare the library with.
 
 The way of working is that of the text and of the authors' released code: a loop over the rows of a batch draws each
-row's history; a biased history is had by asking all rows as often as the longest one wants and taking each row's
-history from where it is as long as that row wants; the set network embeds every answer; evaluation asks all rows
-everything and looks back for the stopping rule. Nothing is slow on purpose: rows lie in memory, gradients are off where
-none are needed, what is as easily written for the whole batch is, a shared trunk is computed once for both heads, and
-the networks are the very modules of the library with the same weights, but for its convolutions, which are torch's own.
+row's history; for biased histories all rows are asked as often as the longest one wants, and each row's history is
+taken from where it is as long as that row wants; the set network embeds every answer; evaluation asks all rows
+everything and looks back for the stopping rule. Nothing is slow on purpose: rows are in memory, gradients are off if
+not needed, what is as easily written for the whole batch is, a shared trunk is computed once for both heads, and the
+networks are the very modules of the library with the same weights, except for its convolutions, which are torch's own.
 """
 
 import copy
@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from pursuit.data.rows import Rows
 from pursuit.networks.arm import Convolution
-from pursuit.queries import ColumnQueries, PatchQueries
 from pursuit.training.schedule import SGD, Adam, AdamW
 from pursuit.vip import VIP
 
@@ -116,27 +115,27 @@ class PerRow:
         self.modules = nn.ModuleList([self.querier, self.classifier])
         self.log_prior = model.log_prior
 
-    def random_masks(self, opened: Tensor) -> Tensor:
+    def random_masks(self, known: Tensor) -> Tensor:
         """For each row k uniform, then k queries uniformly at random. All |Q| leaves nothing to choose: the released
         code leaves that length out, too."""
-        mask = opened.clone()
-        for row, k in enumerate(torch.randint(opened.shape[1], (len(opened),)).tolist()):
-            left = 1 - opened[row]
+        mask = known.clone()
+        for row, k in enumerate(torch.randint(known.shape[1], (len(known),)).tolist()):
+            left = 1 - known[row]
             k = min(k, int(left.sum()) - 1)
             if k > 0:
                 mask[row, torch.multinomial(left, k)] = 1
         return mask
 
     @torch.no_grad()
-    def biased_masks(self, x: Tensor, opened: Tensor, max_queries: int) -> Tensor:
+    def biased_masks(self, x: Tensor, known: Tensor, max_queries: int) -> Tensor:
         """For each row k uniform on 0..max_queries, then the querier's first k queries."""
-        return self.first_queries(x, opened, torch.randint(max_queries + 1, (len(x),)))
+        return self.first_queries(x, known, torch.randint(max_queries + 1, (len(x),)))
 
     @torch.no_grad()
-    def first_queries(self, x: Tensor, opened: Tensor, k: Tensor) -> Tensor:
+    def first_queries(self, x: Tensor, known: Tensor, k: Tensor) -> Tensor:
         """All rows are asked until the longest history is there; each looks back to its own length."""
         self.modules.eval()
-        mask, kept = opened.clone(), opened.clone()
+        mask, kept = known.clone(), known.clone()
         history = self.form.start(x, mask)
         for step in range(int(k.max())):
             query = one_hot(self.querier(history), mask)
@@ -154,14 +153,14 @@ class PerRow:
     def training(
         self, rows: Rows, batch_size: int, settings: Adam | AdamW | SGD, draw: Callable[[Tensor, Tensor], Tensor]
     ) -> Iterator[float]:
-        """Train for ever, a step at a time; gives the losses. `draw` makes masks of answers and openings."""
+        """Train for ever, a step at a time; gives the losses. `draw` makes masks from answers and what is known."""
         optimizer = _optimizer(settings, list(self.modules.parameters()))
         while True:
             for index in torch.randperm(len(rows)).split(batch_size):
                 if len(index) < batch_size:
                     continue
                 x, y = rows.x[index], rows.y[index]
-                mask = draw(x, opened(rows, index))
+                mask = draw(x, initially_known(rows, index))
                 self.modules.train()
                 loss = self.loss(x, y, mask, tau=0.5)
                 optimizer.zero_grad()
@@ -182,7 +181,7 @@ class PerRow:
     def _evaluate(
         self, rows: Rows, index: Tensor, max_queries: int, enough: Callable[[Tensor], Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        x, mask = rows.x[index], opened(rows, index)
+        x, mask = rows.x[index], initially_known(rows, index)
         history = self.form.start(x, mask)
         beliefs, chain = [], []
         for step in range(max_queries + 1):
@@ -208,10 +207,10 @@ class PerRow:
         return self.querier[1](seen), self.classifier[1](seen)
 
     @torch.no_grad()
-    def session(self, x: Tensor, opened: Tensor, n_steps: int) -> Iterator[tuple[int, Tensor]]:
+    def session(self, x: Tensor, known: Tensor, n_steps: int) -> Iterator[tuple[int, Tensor]]:
         """One row (1, Q) asked query by query: a query, and the belief once its answer is known."""
         self.modules.eval()
-        mask, history = opened.clone(), self.form.start(x, opened)
+        mask, history = known.clone(), self.form.start(x, known)
         scores, _ = self.both(history)
         for _ in range(n_steps):
             query = one_hot(scores, mask)
@@ -225,8 +224,8 @@ def confident(level: float) -> Callable[[Tensor], Tensor]:
     return lambda beliefs: beliefs.amax(dim=2) >= level
 
 
-def opened(rows: Rows, index: Tensor) -> Tensor:
-    """What rows open with, as a mask of 0 and 1 (B, Q)."""
+def initially_known(rows: Rows, index: Tensor) -> Tensor:
+    """What is initially known of rows, as a mask of 0 and 1 (B, Q)."""
     if rows.initially_known is None:
         return torch.zeros(len(index), rows.n_queries)
     return rows.initially_known[index].float()
@@ -246,14 +245,15 @@ def straight_through(scores: Tensor, mask: Tensor, tau: float) -> Tensor:
 def _form_of(model: VIP) -> tuple[Form, Callable[[Any], Any]]:
     """How histories of this model are written plainly, and what makes its networks read them."""
     query_set, networks = model.query_set, [cast(Any, model.querier), cast(Any, model.classifier)]
-    if isinstance(query_set, PatchQueries) and query_set.stride == 1 and not query_set.mask:
-        return MaskedImage(query_set.size, query_set.grid), lambda network: network
-    if isinstance(query_set, ColumnQueries) and query_set.has_one_feature_each:
+    patches, has_mask = query_set.patches, getattr(query_set, "mask", True)
+    if patches is not None and patches.stride == 1 and not has_mask:
+        return MaskedImage(patches.size, patches.shape), lambda network: network
+    if query_set.has_own_units and query_set.answer_shape == (len(query_set),):
         if hasattr(networks[0][0][0], "aggregate"):
-            trunks = {network[0] for network in networks}  # one, where it is shared
+            trunks = {network[0] for network in networks}  # one, if it is shared
             plain = {trunk: nn.Sequential(EmbedEveryAnswer(trunk[0]), *trunk[1:]) for trunk in trunks}
             return AnswerSet(), lambda network: nn.Sequential(plain[network[0]], network[1])
-        if not query_set.mask:
+        if not has_mask:
             return MaskedVector(), lambda network: network
     raise ValueError(
         "The plain implementation knows the paper's cases: a set network, patches at stride 1 and columns of one "

@@ -15,14 +15,12 @@ from per_row import PerRow
 from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import evaluate
 from pursuit.networks import MLP
-from pursuit.training.loop import Report, train
-from pursuit.training.samplers import CarriedHistories
-from pursuit.training.schedule import AdamW, Stage
+from pursuit.training import AdamW, CarriedHistories, Report, Stage, TrainingRun, train
 from pursuit.vip import VIP
 from worlds import World, digits_in_black_and_white
 
 N_QUERIES, GOALS = 7, (0.90, 0.93, 0.95)
-"""The qualities: accuracies on held-out digits after so many answers."""
+"""The qualities: accuracies on held-out digits after this many answers."""
 CHAIN_QUERIES, BATCH, LOOK_EVERY = 20, 128, 20
 RANDOM_STEPS = 300
 """How long the plain implementation trains on random histories before it goes on with biased ones, as in the paper."""
@@ -60,7 +58,7 @@ class Judge:
 def time_to_quality(most_steps: int = 800, goals: Sequence[float] = GOALS) -> dict[str, Any]:
     """Seconds and steps to each goal, of the library and of each plan of the plain implementation.
 
-    None where a goal was not reached; the ratio is to the quickest plan.
+    None if a goal was not reached; the ratio is to the quickest plan.
     """
     import lightning_fabric  # noqa: F401  (takes seconds to import, once a process)
 
@@ -99,7 +97,7 @@ def _library(world: World, held_out: Rows, most_steps: int, goals: Sequence[floa
                 raise _Reached
 
     with suppress(_Reached):
-        train(model, world.rows, [stage], on_report=on_report)
+        train(model, world.rows, [stage], run=TrainingRun(on_report=on_report))
     return judge.reached
 
 
@@ -119,10 +117,10 @@ def _steps(reference: PerRow, rows: Rows, plan: str) -> Iterator[float]:
     """The training steps of a plan of the paper."""
     n_steps = 0
 
-    def draw(x: torch.Tensor, opened: torch.Tensor) -> torch.Tensor:
+    def draw(x: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
         if plan == "random only" or n_steps < RANDOM_STEPS:
-            return reference.random_masks(opened)
-        return reference.biased_masks(x, opened, CHAIN_QUERIES)
+            return reference.random_masks(known)
+        return reference.biased_masks(x, known, CHAIN_QUERIES)
 
     for loss in reference.training(rows, BATCH, OPTIMIZER, draw):
         yield loss

@@ -13,7 +13,7 @@ RESULTS = Path(__file__).parent.parent / "docs" / "results"
 
 README = RESULTS.parent.parent / "README.md"
 
-__all__ = ["README", "RESULTS", "cpu", "figure", "into_readme", "origin", "save", "table", "where"]
+__all__ = ["README", "RESULTS", "cpu", "figure", "into_readme", "origin", "rounded", "save", "table", "where"]
 
 
 def table(columns: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
@@ -37,7 +37,7 @@ def figure(value: float | None) -> str:
 
 
 def cpu() -> str:
-    """The name of the processor, where the system tells it."""
+    """The name of the processor, if the system gives it."""
     try:
         lines = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout.splitlines()
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("Model name"))
@@ -48,9 +48,9 @@ def cpu() -> str:
 def save(measured: dict[str, Any], page: Callable[[dict[str, Any]], str], name: str, into: Path) -> str:
     """Write what was measured, rounded, as NAME.json and its page as NAME.md; gives the page."""
     into.mkdir(parents=True, exist_ok=True)
-    rounded = _rounded(measured)
-    text = page(rounded)  # of what the JSON says, so that the page can be written anew from it
-    for ending, content in (("json", json.dumps(rounded, indent=1) + "\n"), ("md", text)):
+    written = _significant(measured)
+    text = page(written)  # of what the JSON says, so that the page can be written again from it
+    for ending, content in (("json", json.dumps(written, indent=1) + "\n"), ("md", text)):
         unfinished = into / f".{name}.{ending}"
         unfinished.write_text(content, encoding="utf-8")
         unfinished.replace(into / f"{name}.{ending}")
@@ -66,10 +66,19 @@ def into_readme(mark: str, text: str, page: Path | None = None) -> None:
     page.write_text(f"{before}{start}{text.rstrip()}\n{end}{after}", encoding="utf-8")
 
 
-def _rounded(value: Any) -> Any:
-    """Measured numbers to five digits: the rest is noise."""
+def rounded(value: Any) -> Any:
+    """Shares and seconds to four digits after the point: the rest is noise."""
+    return _each_number(value, lambda number: round(number, 4))
+
+
+def _significant(value: Any) -> Any:
+    """Measured numbers of any size to five digits: the rest is noise."""
+    return _each_number(value, lambda number: float(f"{number:.5g}"))
+
+
+def _each_number(value: Any, change: Callable[[float], float]) -> Any:
     if isinstance(value, float):
-        return float(f"{value:.5g}")
+        return change(value)
     if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    return [_rounded(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: _each_number(item, change) for key, item in value.items()}
+    return [_each_number(item, change) for item in value] if isinstance(value, list | tuple) else value

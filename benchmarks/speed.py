@@ -18,14 +18,12 @@ import worlds
 from per_row import PerRow, confident
 from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import evaluate
-from pursuit.inference.chain import pursue_in_batches
+from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.session import Session
 from pursuit.inference.stopping import Confidence, StoppingRule
 from pursuit.networks import MLP, PaperConv
-from pursuit.tasks.recipes import find_recipe
-from pursuit.training.loop import train
-from pursuit.training.samplers import CarriedHistories
-from pursuit.training.schedule import Stage
+from pursuit.tasks import find_recipe
+from pursuit.training import CarriedHistories, Stage, train
 from pursuit.vip import VIP
 from quality import GOALS, LOOK_EVERY, PLANS, time_to_quality
 from report import RESULTS, cpu, figure, origin, save, table, where
@@ -109,7 +107,7 @@ class GivenLengths(StoppingRule):
     def start(self, n_rows: int, device: torch.device | None = None) -> Tensor:
         return self.lengths[:n_rows, None].float().to(device)
 
-    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_queries: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_answered: Tensor) -> tuple[Tensor, Tensor]:
         return n_asked >= memory[:, 0], memory
 
     def looking_back(self, beliefs: Tensor) -> Tensor:
@@ -142,13 +140,13 @@ def training(case: TrainingCase, size: Size) -> dict[str, Any]:
         stage = replace(stage, histories=CarriedHistories(limit, random_share=0.0))
     reference = PerRow(copy.deepcopy(model))
 
-    def draw(x: Tensor, opened: Tensor) -> Tensor:
-        return reference.random_masks(opened) if limit is None else reference.biased_masks(x, opened, limit)
+    def draw(x: Tensor, known: Tensor) -> Tensor:
+        return reference.random_masks(known) if limit is None else reference.biased_masks(x, known, limit)
 
     def steps(draw: Callable[[Tensor, Tensor], Tensor]) -> Iterator[float]:
         return reference.training(world.rows, stage.batch_size, stage.optimizer, draw)
 
-    next(steps(lambda _, opened: reference.random_masks(opened)))  # the plain loop's warm-up is one quick step
+    next(steps(lambda _, known: reference.random_masks(known)))  # the plain loop's warm-up is one quick step
     plain = steps(draw)
     n_steps, n_plain = (min(n, size.most_steps) for n in (case.steps, case.per_row_steps))
     compared = by_turns(
@@ -195,8 +193,8 @@ def _evaluations(
     reference, found = PerRow(model), {}
 
     def at_rule() -> None:
-        turns = pursue_in_batches(model, rows.x, rows.available, rule, rows.initially_known)
-        found["mean_answered"] = sum(int(turn.goes_on.sum()) for turn in turns) / len(rows)
+        steps = pursue_in_batches(model, rows.x, rows.available, rule, rows.initially_known)
+        found["mean_answered"] = sum(int(step.goes_on.sum()) for step in steps) / len(rows)
 
     def plain() -> float:
         return len(rows) / seconds(lambda: reference.evaluate(rows, limit, enough, batch_size=1024))

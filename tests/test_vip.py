@@ -6,13 +6,11 @@ import torch.nn.functional as F
 
 from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
-from pursuit.inference.chain import pursue
 from pursuit.inference.history import History
+from pursuit.inference.rollout import pursue
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, yes_no
-from pursuit.training.loop import train
-from pursuit.training.samplers import CarriedHistories, RandomHistories, RolledOutHistories
-from pursuit.training.schedule import Stage
+from pursuit.training import Batch, CarriedHistories, RandomHistories, RolledOutHistories, Stage, train
 from pursuit.vip import VIP, choose_straight_through
 
 N_CLASSES, N_QUERIES = 6, 8
@@ -53,13 +51,13 @@ def test_first_query_is_the_exact_first_query(trained: VIP) -> None:
 def test_queries_carry_97_percent_of_the_information_of_the_exact_ones(trained: VIP) -> None:
     world, rows = known_world(), draw(known_world(), 2_000, seed=2)
     history, chosen, best = rows.start(), 0.0, 0.0
-    for turn in pursue(trained, rows.x):
-        if int(turn.n_queries[0]) == N_QUERIES - 1:
-            break  # the last query is nobody's choice
+    for step in pursue(trained, rows.x):
+        if int(step.n_answered[0]) == N_QUERIES - 1:
+            break  # the last query is not a choice
         information = world.scores(history).masked_fill(history.asked, 0)
-        chosen += information.gather(1, turn.query[:, None]).sum().item()
+        chosen += information.gather(1, step.query[:, None]).sum().item()
         best += information.max(dim=1).values.sum().item()
-        history = history.ask(turn.query)
+        history = history.ask(step.query)
     assert chosen / best >= 0.97
 
 
@@ -72,7 +70,7 @@ def test_classifier_is_close_to_the_exact_posterior(trained: VIP) -> None:
 
 
 @pytest.mark.parametrize("histories", [RandomHistories(), RolledOutHistories(), CarriedHistories(random_share=0.0)])
-def test_every_kind_of_history_trains(histories: RandomHistories | RolledOutHistories | CarriedHistories) -> None:
+def test_all_histories_train(histories: RandomHistories | RolledOutHistories | CarriedHistories) -> None:
     world = known_world()
     torch.manual_seed(0)
     model = VIP.build(world.query_set, world.classes, MLP((32,)), shared=True)
@@ -113,12 +111,24 @@ def test_objective_is_the_loss_after_the_chosen_answer() -> None:
     known = torch.rand(50, N_QUERIES) < 0.3
     available = torch.rand(50, N_QUERIES) < 0.8
     known &= available
-    history = History(rows.x, known, known)
-    loss, query = model(rows.x, known, known, available, rows.y, 0.5)
-    after = history.ask(query, available)
+    batch = Batch(rows.x, known, known, available, rows.y, tau=0.5)
+    loss, query = model(batch)
+    after = batch.history.ask(query, available)
     logits = model.classifier(model.query_set.encode(after.x, after.known))
     torch.testing.assert_close(loss, F.cross_entropy(logits, rows.y))
     assert not known.gather(1, query[:, None]).any()
+
+
+def test_labels_are_smoothed_as_the_batch_says() -> None:
+    world = known_world()
+    model = VIP.build(world.query_set, world.classes, MLP((16,))).eval()
+    rows = draw(world, 50, seed=6)
+    batch = Batch.of(rows, rows.start())
+    query = model(batch).query
+    logits = model.classifier(model.query_set.encode(rows.x, F.one_hot(query, N_QUERIES)))
+    smoothed = model(batch._replace(label_smoothing=0.2))
+    torch.testing.assert_close(smoothed.loss, F.cross_entropy(logits, rows.y, label_smoothing=0.2))
+    assert torch.equal(smoothed.query, query)
 
 
 def test_empty_history_is_believed_by_the_prior() -> None:
@@ -150,7 +160,7 @@ def test_standardised_answers_have_mean_zero_and_one_spread() -> None:
         seen = model.network_input(rows.x[there], known)[:, query]
         assert seen.mean() == pytest.approx(0, abs=1e-4)
         assert seen.std() == pytest.approx(1, abs=1e-2)
-    assert model.scale[2] == pytest.approx(1 / 0.3)  # nobody answered it: no division by zero
+    assert model.scale[2] == pytest.approx(1 / 0.3)  # it was never answered: no division by zero
     assert model.centre[2] == 0
 
 

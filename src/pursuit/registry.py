@@ -7,6 +7,7 @@ module with `pursuit --plugin`, or installed a package that lists it under the e
 """
 
 import difflib
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -68,7 +69,7 @@ def _origin(value: Any) -> str:
     Objects say it by `registry_origin`, a class or function of the file that registers them.
     """
     owner = value if isinstance(value, type) else getattr(value, "registry_origin", type(value))
-    return f"{owner.__module__}.{owner.__qualname__}"
+    return f"{owner.__module__}.{getattr(owner, '__qualname__', type(owner).__qualname__)}"
 
 
 class Known(Mapping[str, Any]):
@@ -129,7 +130,14 @@ def _how_to_make_known(name: str) -> str:
 def _load_entry_points() -> None:
     """Import the modules that installed packages list, once and only when a name is looked up."""
     for entry in entry_points(group=ENTRY_POINTS):
-        entry.load()
+        try:
+            entry.load()
+        except Exception as error:  # one broken package must not take everything else along
+            warnings.warn(
+                f"The plugin {entry.value} of an installed package cannot be imported, so nothing it registers is "
+                f"known: {type(error).__name__}: {error}",
+                stacklevel=4,
+            )
 
 
 def name_of(cls: type[Any]) -> str:

@@ -11,9 +11,9 @@ import torch
 
 import gpu
 import worlds
+from pursuit import registry
 from pursuit.networks import MLP
-from pursuit.tasks import TASKS, digits
-from pursuit.tasks.recipes import find_recipe
+from pursuit.tasks import TASKS, digits, find_recipe
 from report import RESULTS
 
 
@@ -54,7 +54,7 @@ def test_operations_are_those_of_the_matrix_products() -> None:
 
 
 def test_the_cold_start_trains_and_measures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TASKS, "mnist", replace(TASKS["mnist"], load=digits.load))
+    monkeypatch.setitem(registry._known["task"], "mnist", replace(TASKS["mnist"], load=digits.load))
     monkeypatch.setattr(gpu, "find_recipe", lambda task: find_recipe("digits"))
     found = gpu.train_and_measure("cpu", 1.0, time.time() - 5)
     marks = list(found["marks"].values())

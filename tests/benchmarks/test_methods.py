@@ -1,11 +1,15 @@
 """The comparison of methods: pages say what the JSON files say, and the judge knows exact pursuit when it sees it."""
 
-from typing import Any
+import json
+from pathlib import Path
 
 import pytest
 
 import known_world
 import methods
+from pursuit.experiments.compare import compare
+from pursuit.experiments.results import Mean, MethodResults, Results, Summary
+from pursuit.experiments.trial import Trial
 from pursuit.methods import METHODS
 
 
@@ -15,16 +19,16 @@ def test_the_pages_say_what_the_files_say() -> None:
 
 
 def test_every_method_is_compared_somewhere() -> None:
-    compared = {name for results in methods.kept().values() for name in results["methods"]}
+    compared = {name for results in methods.kept().values() for name in results.methods}
     assert compared >= set(METHODS)
 
 
 def test_results_have_three_seeds_and_name_their_commit() -> None:
     for task, results in methods.kept().items():
-        for name, found in results["methods"].items():
-            assert found["failed"] == [], (task, name)
-            assert all(seed["provenance"]["commit"] for seed in found["seeds"])
-        assert len(results["methods"]["vip"]["seeds"]) >= 3, task
+        for name, found in results.methods.items():
+            assert found.failed == [], (task, name)
+            assert all(seed.provenance["commit"] for seed in found.seeds)
+        assert len(results.methods["vip"].seeds) >= 3, task
 
 
 def test_exact_pursuit_is_judged_exact() -> None:
@@ -41,10 +45,23 @@ def test_the_known_world_is_a_task_with_exact_pursuit() -> None:
     assert len(task.X_train) == methods.KNOWN_ROWS
 
 
-def test_the_gap_to_exact_pursuit_is_told() -> None:
-    def found(area: float, accuracy: float) -> dict[str, Any]:
-        return {"summary": {"area": {"mean": area}, "accuracy_after_5": {"mean": accuracy}}}
+def test_the_gap_to_exact_pursuit_is_given() -> None:
+    def found(area: float, accuracy: float) -> MethodResults:
+        nothing = Mean(0.0, 0.0)
+        summary = Summary(1, 9, Mean(area, 0.0), {5: Mean(accuracy, 0.0)}, nothing, nothing)
+        return MethodResults("a method", summary, [])
 
-    told = methods.gap_to_exact({"methods": {"vip": found(0.5, 0.4), "exact": found(0.55, 0.43)}})
-    assert told == "V-IP's gap to exact IP: +0.030 after 5 answers, +0.050 in area.\n"
-    assert methods.gap_to_exact({"methods": {"vip": found(0.5, 0.4)}}) == ""
+    gap = methods.gap_to_exact(Results({}, {"vip": found(0.5, 0.4), "exact": found(0.55, 0.43)}))
+    assert gap == "V-IP's gap to exact IP: +0.030 after 5 answers, +0.050 in area.\n"
+    assert methods.gap_to_exact(Results({}, {"vip": found(0.5, 0.4)})) == ""
+
+
+def test_what_a_comparison_found_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(methods, "FOLDER", tmp_path / "kept")
+    results = compare(Trial(methods.known_task(), ("naive-bayes", "exact"), max_rows=20), tmp_path / "run")
+    methods.take_over(tmp_path / "run", methods.KNOWN_WORLD)
+    values = json.loads((tmp_path / "kept" / "known-world.json").read_text())
+    assert list(values["judged"]) == ["naive-bayes"]
+    assert list(methods.kept()["known-world"].methods) == list(results.methods)
+    assert (tmp_path / "kept" / "known-world.png").exists()
+    assert "| naive-Bayes IP | " in methods.page()

@@ -15,8 +15,8 @@ from pursuit.inference.session import Session
 from pursuit.inference.stopping import Budget, Confidence
 from pursuit.networks import MLP, NetworkSettings, PaperConv, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
+from pursuit.training import SGD, Adam, AdamW, Batch
 from pursuit.training.samplers import random_histories, rolled_out_histories
-from pursuit.training.schedule import SGD, Adam, AdamW
 from pursuit.vip import VIP
 
 N_CLASSES = 4
@@ -39,20 +39,20 @@ every_case = pytest.mark.parametrize("case", list(CASES))
 def build(case: str) -> VIP:
     query_set, network, shared = CASES[case]
     torch.manual_seed(0)
-    model = VIP.build(query_set, range(N_CLASSES), network, shared, prior=torch.tensor([0.4, 0.3, 0.2, 0.1]))
+    model = VIP.build(query_set, range(N_CLASSES), network, shared=shared, prior=torch.tensor([0.4, 0.3, 0.2, 0.1]))
     with torch.no_grad():
         model.classifier[1].weight.mul_(8)  # opinions strong enough for rows to stop at different steps
     return model.double()
 
 
-def draw(query_set: QuerySet, n: int, with_opening: bool = False, seed: int = 1) -> Rows:
-    """Random rows of -1 and 1, of which some open with one answer."""
+def draw(query_set: QuerySet, n: int, with_known: bool = False, seed: int = 1) -> Rows:
+    """Random rows of -1 and 1, of which some initially know one answer."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randint(2, (n, *query_set.answer_shape), generator=generator).double() * 2 - 1
     initially_known = torch.zeros(n, len(query_set), dtype=torch.bool)
     initially_known[torch.arange(n), torch.randint(len(query_set), (n,), generator=generator)] = True
     y = torch.randint(N_CLASSES, (n,), generator=generator)
-    return Rows(x, torch.ones_like(initially_known), y, initially_known if with_opening else None)
+    return Rows(x, torch.ones_like(initially_known), y, initially_known if with_known else None)
 
 
 def assert_same(found: Tensor, expected: Tensor, what: str = "loss") -> None:
@@ -70,7 +70,7 @@ def losses(model: VIP, rows: Rows) -> tuple[Tensor, Tensor]:
     """Of the library and of the plain implementation, on the same random histories."""
     k = torch.arange(len(rows)) % len(model.query_set)
     history = random_histories(rows, k, torch.Generator().manual_seed(2))
-    loss, _ = model(history.x, history.known, history.asked, rows.available, rows.y, 0.7)
+    loss = model(Batch.of(rows, history)._replace(tau=0.7)).loss
     return loss, PerRow(model).loss(rows.x, rows.y, history.asked.double(), 0.7)
 
 
@@ -101,7 +101,7 @@ def test_where_patches_overlap_loss_and_gradients_of_the_classifier_are_the_same
 @every_case
 def test_a_history_looked_back_to_is_the_one_rolled_out(case: str) -> None:
     model = build(case).eval()
-    rows = draw(model.query_set, 20, with_opening=True)
+    rows = draw(model.query_set, 20, with_known=True)
     k = torch.arange(20) % (len(model.query_set) - 1)
     ours = rolled_out_histories(rows, k, model)
     assert rows.initially_known is not None
@@ -119,10 +119,10 @@ def middling_level(model: VIP, rows: Rows) -> float:
 
 
 @every_case
-@pytest.mark.parametrize("with_opening", [False, True])
-def test_chains_stops_and_accuracy_are_the_same(case: str, with_opening: bool) -> None:
+@pytest.mark.parametrize("with_known", [False, True])
+def test_chains_stops_and_accuracy_are_the_same(case: str, with_known: bool) -> None:
     model = build(case).eval()
-    rows, limit = draw(model.query_set, 25, with_opening), len(model.query_set) - with_opening
+    rows, limit = draw(model.query_set, 25, with_known), len(model.query_set) - with_known
     level = middling_level(model, rows)
     plain = PerRow(model).evaluate(rows, limit, confident(level), batch_size=7)
     chains = explain(model, rows.x, rows.available, Confidence(level), rows.initially_known)
@@ -131,7 +131,7 @@ def test_chains_stops_and_accuracy_are_the_same(case: str, with_opening: bool) -
     assert plain.prediction.tolist() == [chain.prediction for chain in chains]
     for chain, queries in zip(chains, plain.chain.tolist(), strict=True):
         assert queries[: len(chain)] == [step.query for step in chain.steps]
-    stop = evaluate(model, rows, Confidence(level)).stop
+    stop = evaluate(model, rows, Confidence(level)).at_stop
     assert stop is not None
     assert stop.mean_answered == pytest.approx(plain.n_queries.double().mean().item())
     assert stop.accuracy == pytest.approx((plain.prediction == rows.y).double().mean().item())
@@ -147,16 +147,15 @@ def test_a_session_asks_and_believes_the_same() -> None:
         assert list(live.posterior.values()) == pytest.approx(belief.sort(descending=True).values.tolist(), abs=1e-6)
 
 
-def test_random_histories_have_all_lengths_but_that_of_everything_and_keep_what_opens() -> None:
+def test_random_histories_have_all_lengths_but_that_of_everything_and_keep_what_is_initially_known() -> None:
     model = build("vector")
-    opened = torch.zeros(3000, 9)
-    opened[:, 4] = 1
+    known = torch.zeros(3000, 9)
+    known[:, 4] = 1
     torch.manual_seed(0)
-    masks = PerRow(model).random_masks(opened)
+    masks = PerRow(model).random_masks(known)
     assert (masks[:, 4] == 1).all()
-    asked = (
-        masks.sum(dim=1) - 1
-    )  # on top of what is initially known; 7 stands for 7 and 8, for one query is always left
+    # Besides what is initially known; 7 stands for 7 and 8, because one query is always left.
+    asked = masks.sum(dim=1) - 1
     shares = torch.bincount(asked.long(), minlength=9) / len(asked)
     assert shares.tolist() == pytest.approx([1 / 9] * 7 + [2 / 9, 0], abs=0.03)
     others = masks[:, [0, 1, 2, 3, 5, 6, 7, 8]].mean(dim=0)
@@ -169,14 +168,14 @@ def test_plain_training_learns(optimizer: Adam | AdamW | SGD, is_biased: bool) -
     """The label is which of the first two answers are yes, so that two queries tell everything."""
     model = build("vector").float()
     rows = draw(model.query_set, 256)
-    told = Rows(rows.x.float(), rows.available, ((rows.x[:, :2] > 0) * torch.tensor([2, 1])).sum(dim=1))
+    labelled = Rows(rows.x.float(), rows.available, ((rows.x[:, :2] > 0) * torch.tensor([2, 1])).sum(dim=1))
     reference = PerRow(model)
 
-    def masks(x: Tensor, opened: Tensor) -> Tensor:
-        return reference.biased_masks(x, opened, 4) if is_biased else reference.random_masks(opened)
+    def masks(x: Tensor, known: Tensor) -> Tensor:
+        return reference.biased_masks(x, known, 4) if is_biased else reference.random_masks(known)
 
     before = copy.deepcopy(model.querier.state_dict())
-    found = list(islice(reference.training(told, 64, optimizer, masks), 80))
+    found = list(islice(reference.training(labelled, 64, optimizer, masks), 80))
     assert sum(found[-20:]) < 0.6 * sum(found[:5]) * 4
     assert any(not torch.equal(before[name], now) for name, now in model.querier.state_dict().items())
 

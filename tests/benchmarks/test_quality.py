@@ -46,13 +46,13 @@ def test_the_paper_goes_from_random_to_biased_histories(monkeypatch: pytest.Monk
     called: list[str] = []
 
     class Watched(quality.PerRow):
-        def random_masks(self, opened: torch.Tensor) -> torch.Tensor:
+        def random_masks(self, known: torch.Tensor) -> torch.Tensor:
             called.append("random")
-            return opened
+            return known
 
-        def biased_masks(self, x: torch.Tensor, opened: torch.Tensor, max_queries: int) -> torch.Tensor:
+        def biased_masks(self, x: torch.Tensor, known: torch.Tensor, max_queries: int) -> torch.Tensor:
             called.append("biased")
-            return opened
+            return known
 
     for plan, expected in (("random, then biased", ["random"] * 2 + ["biased"] * 2), ("random only", ["random"] * 4)):
         called.clear()

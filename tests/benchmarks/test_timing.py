@@ -1,4 +1,4 @@
-"""How speed is measured, on clocks that say what they are told to."""
+"""How speed is measured, on clocks that say what a test wants."""
 
 import itertools
 import time
@@ -7,8 +7,7 @@ import pytest
 
 import timing
 from pursuit.inference.session import Session
-from pursuit.training.samplers import RandomHistories
-from pursuit.training.schedule import Stage
+from pursuit.training import RandomHistories, Stage
 from worlds import YesNoRows
 
 
@@ -66,7 +65,7 @@ def test_steps_and_repetitions_are_counted(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(done) == 7
 
 
-def test_session_steps_are_asked_and_told() -> None:
+def test_session_steps_are_asked_and_answered() -> None:
     rows = YesNoRows.random(2, 5, n_rows=8)
     session = Session(rows.build((4,)).eval())
     assert len(timing.session_steps(session, [1, 0, 1, 0, 1], 4)) == 4

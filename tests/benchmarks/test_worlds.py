@@ -8,9 +8,7 @@ from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.networks import MLP
 from pursuit.tasks import TASKS
-from pursuit.training.loop import train
-from pursuit.training.samplers import CarriedHistories
-from pursuit.training.schedule import Stage
+from pursuit.training import CarriedHistories, Stage, train
 
 
 @pytest.mark.parametrize(
@@ -37,7 +35,7 @@ def test_models_of_a_world_start_alike_and_leave_the_callers_randomness_alone() 
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
 
 
-def test_digits_are_black_and_white_and_kept_apart() -> None:
+def test_digits_are_black_and_white_and_held_out() -> None:
     world, held_out = worlds.digits_in_black_and_white()
     assert (len(world.rows), len(held_out)) == (1437, 360)
     assert set(world.rows.x.unique().tolist()) == {-1.0, 1.0}

@@ -31,17 +31,14 @@ def images(n: int, shape: tuple[int, int, int], seed: int) -> Tensor:
 
 @given(
     seed=SEEDS,
-    pixels=st.integers(0, 2),
-    mirror=st.booleans(),
+    move=st.tuples(st.integers(0, 2), st.booleans()).filter(any),
     edge=st.sampled_from(["dark", "reflect"]),
     shape=st.tuples(st.integers(1, 3), st.integers(3, 6), st.integers(3, 6)),
 )
 def test_every_image_is_moved_in_one_of_the_possible_ways(
-    seed: int, pixels: int, mirror: bool, edge: Literal["dark", "reflect"], shape: tuple[int, int, int]
+    seed: int, move: tuple[int, bool], edge: Literal["dark", "reflect"], shape: tuple[int, int, int]
 ) -> None:
-    if not pixels and not mirror:
-        return
-    shifts, x = Shifts(pixels, mirror, edge), images(6, shape, seed)
+    shifts, x = Shifts(*move, edge), images(6, shape, seed)
     before = x.clone()
     moved = shifts(x, torch.Generator().manual_seed(seed))
     assert moved.shape == x.shape

@@ -1,19 +1,42 @@
-"""Models as folders: what is saved is loaded, and what is damaged says so."""
+"""Models as folders: what is saved is loaded, and what is damaged or unknown says so."""
 
 import json
+import pickle
 import shutil
+import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
+from small_table import QUICKEST, patients
 
-from pursuit.estimators.saving import _checksum, kind_of, load, save
-from pursuit.inference.history import History
-from pursuit.methods import RandomOrder
-from pursuit.networks import MLP, Conv, NetworkSettings, SetNetwork
-from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, QuerySet, yes_no
+import pursuit
+from pursuit import registry
+from pursuit.data.augmentation import Shifts
+from pursuit.estimators import saving
+from pursuit.estimators.saving import DESCRIPTION, WEIGHTS
 from pursuit.files import DamagedFile
+from pursuit.inference.history import History
+from pursuit.inference.stopping import AnyOf, Budget, Confidence, Never, Stability, StoppingRule
+from pursuit.methods import TreeClassifier, VIPClassifier
+from pursuit.networks import MLP, Conv, NetworkSettings, SetNetwork
+from pursuit.queries import (
+    Choice,
+    ColumnQueries,
+    ConceptQueries,
+    Number,
+    PatchQueries,
+    Query,
+    QuerySet,
+    WordQueries,
+    yes_no,
+)
+from pursuit.registry import UnknownName, to_config
+from pursuit.training import SGD, Adam, AdamW, CarriedHistories, RandomHistories, RolledOutHistories, Stage
 from pursuit.vip import VIP
 
 COLUMNS = ColumnQueries(
@@ -22,11 +45,37 @@ COLUMNS = ColumnQueries(
 PATCHES = PatchQueries((1, 8, 8), size=2, stride=2, high=16)
 
 
+def as_fitted(model: VIP, **parameters: Any) -> VIPClassifier:
+    """An estimator that has this model, as if it had learnt it."""
+    classifier = VIPClassifier(**parameters)
+    classifier.model_, classifier.classes_, classifier.notes_ = model.eval(), np.asarray(model.classes), {}
+    classifier.n_features_in_, classifier.has_initially_known_ = len(model.query_set), False
+    return classifier
+
+
+def untrained(**parameters: Any) -> VIPClassifier:
+    torch.manual_seed(0)
+    return as_fitted(VIP.build(COLUMNS, np.array(["flu", "cold"]), MLP((8,))), **parameters)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    torch.manual_seed(0)
-    save(tmp_path / "model", VIP.build(COLUMNS, np.array(["flu", "cold"]), MLP((8,))), {"origin": "test"})
+    untrained(query_set=COLUMNS, stages=[Stage(3, RolledOutHistories(2))], stop=Budget(3)).save(tmp_path / "model")
     return tmp_path / "model"
+
+
+def rewrite(folder: Path, *place: str, value: Any) -> None:
+    """Write a value into the description, at this place, with a checksum that matches."""
+    description = json.loads((folder / DESCRIPTION).read_text())
+    part = description
+    for key in place[:-1]:
+        part = part[int(key) if isinstance(part, list) else key]
+    part[place[-1]] = value
+    description["description_sha256"] = saving._checksum(description)
+    (folder / DESCRIPTION).write_text(json.dumps(description))
+
+
+# Models
 
 
 @pytest.mark.parametrize(
@@ -42,22 +91,23 @@ def folder(tmp_path: Path) -> Path:
         (PATCHES, MLP((8,))),
     ],
 )
-def test_loaded_model_asks_and_believes_the_same(
+def test_a_loaded_model_asks_and_believes_the_same(
     tmp_path: Path, query_set: QuerySet, network: NetworkSettings, shared: bool, classes: np.ndarray
 ) -> None:
     torch.manual_seed(0)
-    model = VIP.build(query_set, classes, network, shared, prior=torch.tensor([0.2, 0.3, 0.5])).eval()
-    save(tmp_path / "m", model, {"note": [1, "two"]})
-    assert {path.name for path in (tmp_path / "m").iterdir()} == {"model.json", "model.safetensors"}
-    loaded, notes = load(tmp_path / "m")
-    assert notes == {"note": [1, "two"]}
-    assert np.asarray(loaded.classes).dtype == classes.dtype
-    assert loaded.classes.tolist() == classes.tolist()  # type: ignore[union-attr]
-    assert loaded.query_set.queries == query_set.queries
+    model = VIP.build(query_set, classes, network, shared=shared, prior=torch.tensor([0.2, 0.3, 0.5])).eval()
+    as_fitted(model).save(tmp_path / "m", {"note": [1, "two"]})
+    assert {path.name for path in (tmp_path / "m").iterdir()} == {DESCRIPTION, WEIGHTS}
+    loaded = pursuit.load(tmp_path / "m")
+    assert loaded.notes_ == {"note": [1, "two"]}
+    assert loaded.classes_.dtype == classes.dtype
+    assert loaded.classes_.tolist() == classes.tolist()
+    assert loaded.model_.classes is loaded.classes_
+    assert loaded.model_.query_set.queries == query_set.queries
     known = torch.rand(5, len(query_set)) < 0.5
     history = History(torch.randn(5, *query_set.answer_shape), known, known)
-    assert torch.equal(loaded.scores(history), model.scores(history))
-    assert torch.equal(loaded.log_posterior(history), model.log_posterior(history))
+    assert torch.equal(loaded.model_.scores(history), model.scores(history))
+    assert torch.equal(loaded.model_.log_posterior(history), model.log_posterior(history))
 
 
 def test_a_standardised_model_and_a_direct_path_are_kept(tmp_path: Path) -> None:
@@ -65,130 +115,287 @@ def test_a_standardised_model_and_a_direct_path_are_kept(tmp_path: Path) -> None
     model = VIP.build(COLUMNS, ["a", "b"], MLP((8,), direct=True), standardised=True).eval()
     x = torch.randn(30, *COLUMNS.answer_shape) * 3 + 1
     model.standardise(x, torch.ones(30, len(COLUMNS), dtype=torch.bool))
-    save(tmp_path / "m", model)
-    loaded, _ = load(tmp_path / "m")
+    as_fitted(model).save(tmp_path)
+    loaded = pursuit.load(tmp_path).model_
     known = torch.rand(30, len(COLUMNS)) < 0.5
     history = History(x, known, known)
     assert torch.equal(loaded.scores(history), model.scores(history))
     assert torch.equal(loaded.log_posterior(history), model.log_posterior(history))
 
 
-def written_before(folder: Path, version: int) -> None:
-    """Put the description into the words of an earlier format: V-IP alone, with its network apart."""
-    path = folder / "model.json"
-    description = json.loads(path.read_text())
-    pursuer = description["pursuer"]
-    description["format"], description["pursuer"] = version, "VIP"
-    description["network"] = {**pursuer["network"], "shared": pursuer["shared"]}
-    description["standardised"] = pursuer["standardised"]
-    if version == 1:  # before standardised answers and direct paths
-        del description["standardised"]
-        description["network"].pop("direct", None)
-    description["description_sha256"] = _checksum(description)
-    path.write_text(json.dumps(description))
+def test_a_fitted_estimator_predicts_the_same_when_loaded(tmp_path: Path) -> None:
+    X, y = patients()
+    fitted = VIPClassifier(random_state=0, **QUICKEST).fit(X, y)
+    fitted.save(tmp_path)
+    loaded = VIPClassifier.load(tmp_path)
+    np.testing.assert_array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
+    assert loaded.explain(X).to_dict() == fitted.explain(X).to_dict()
+    assert loaded.evaluate(X, y) == fitted.evaluate(X, y)
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(X.drop(columns="age"))
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_description_of_an_older_kind_is_read(folder: Path, version: int) -> None:
-    model, _ = load(folder)
-    written_before(folder, version)
-    older, _ = load(folder)
-    assert kind_of(folder) == "VIP"
-    assert older.settings == model.settings
-    assert not older.standardised
-    assert all(torch.equal(old, new) for old, new in zip(older.parameters(), model.parameters(), strict=True))
-
-
-def test_a_pursuer_of_another_kind_is_named(folder: Path) -> None:
-    with pytest.raises(ValueError, match="holds a VIP, not a RandomOrder"):
-        load(folder, RandomOrder)
-
-
-def test_saving_again_replaces_the_model(folder: Path) -> None:
-    save(folder, VIP.build(COLUMNS, ["a", "b", "c"], MLP((8,))))
-    assert len(load(folder)[0].classes) == 3
+def test_saving_again_replaces_the_model_and_keeps_its_notes(folder: Path) -> None:
+    loaded = pursuit.load(folder)
+    loaded.save(folder, {"origin": "test"})
+    again = pursuit.load(folder)
+    again.save(folder, {"score": 1})
+    assert pursuit.load(folder).notes_ == {"origin": "test", "score": 1}
+    as_fitted(VIP.build(COLUMNS, ["a", "b", "c"], MLP((8,)))).save(folder)
+    assert len(pursuit.load(folder).classes_) == 3
+    assert pursuit.load(folder).notes_ == {}
     assert len(list(folder.iterdir())) == 2
 
 
-@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
-def test_a_missing_file_is_named(folder: Path, name: str) -> None:
-    (folder / name).unlink()
-    with pytest.raises(FileNotFoundError, match=f"{name} is missing"):
-        load(folder)
+def test_networks_of_ones_own_cannot_be_saved(tmp_path: Path) -> None:
+    querier, classifier = MLP((4,)).build(COLUMNS, 2, False)
+    with pytest.raises(ValueError, match=r"VIP\.build"):
+        as_fitted(VIP(COLUMNS, ["a", "b"], querier, classifier)).save(tmp_path / "m")
+    assert not (tmp_path / "m").exists()
 
 
-@pytest.mark.parametrize("keep", [0, 10, 200, -1])
-@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
-def test_a_cut_file_is_called_damaged(folder: Path, name: str, keep: int) -> None:
-    (folder / name).write_bytes((folder / name).read_bytes()[:keep])
-    with pytest.raises(DamagedFile, match=f"{name} is damaged"):
-        load(folder)
+# Parameters
+
+EVERYTHING: dict[str, Any] = {
+    "query_set": COLUMNS,
+    "stop": Confidence(0.9) | Budget(7) | Stability(0.01, 2),
+    "max_queries": 5,
+    "random_state": 17,
+    "device": "auto",
+    "stages": [
+        Stage(2, RandomHistories(3), Adam(1e-4, amsgrad=True), schedule="constant", tau=(0.9, 0.3), tau_share=0.5),
+        Stage(0.5, RolledOutHistories(), SGD(0.1, 0.5), period=0.25, warmup=0.0, average=0.0, augment=Shifts(2, True)),
+        Stage(
+            1,
+            CarriedHistories(4, random_share=0.5, random_skew=2.0),
+            AdamW(1e-3, 0.2),
+            batch_size=64,
+            exploration=(0.3, 0.1),
+            label_smoothing=0.1,
+            phase="joint",
+        ),
+    ],
+    "held_out": 0.2,
+    "devices": 2,
+    "network": MLP((8, 4), 0.25, direct=True),
+    "standardise": True,
+    "shared": True,
+}
 
 
-def test_one_flipped_bit_in_the_weights_is_noticed(folder: Path) -> None:
-    path = folder / "model.safetensors"
-    data = bytearray(path.read_bytes())
-    data[-5] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(DamagedFile, match="damaged"):
-        load(folder)
+def same_parameters(one: Any, other: Any) -> bool:
+    """Query sets are compared by their config, all else as it is."""
+    a, b = one.get_params(), other.get_params()
+    a, b = ({**each, "query_set": to_config(each["query_set"])} for each in (a, b))
+    return a == b and [type(a[name]) for name in a] == [type(b[name]) for name in a]
+
+
+def test_a_loaded_estimator_has_the_parameters_of_the_saved_one(tmp_path: Path) -> None:
+    saved = untrained(**EVERYTHING)
+    defaults = VIPClassifier().get_params()
+    assert set(EVERYTHING) == set(defaults)
+    assert all(EVERYTHING[name] != default for name, default in defaults.items())
+    saved.save(tmp_path)
+    loaded = pursuit.load(tmp_path)
+    assert same_parameters(loaded, saved)
+    assert repr(clone(loaded)) == repr(saved)
+    assert not same_parameters(loaded, untrained(**{**EVERYTHING, "stages": EVERYTHING["stages"][:2]}))
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    "stop",
+    [None, "confidence=0.95,budget=4", Confidence(0.5), Never(), AnyOf((Budget(1), AnyOf((Never(), Stability(0.1)))))],
+)
+def test_a_rule_comes_back_as_it_was_given(stop: Any, tmp_path: Path) -> None:
+    untrained(stop=stop).save(tmp_path)
+    loaded = pursuit.load(tmp_path)
+    assert loaded.stop == stop
+    assert type(loaded.stop) is type(stop)
+
+
+@pytest.mark.parametrize(
+    "query_set",
     [
-        ("format", "one"),
-        ("query_set", {"kind": "Unknown"}),
-        ("pursuer", {"kind": "VIP"}),
-        ("classes", None),
-        ("query_set", 5),
+        COLUMNS,
+        PATCHES,
+        PatchQueries((1, 4, 4), 2, threshold=0.5, mask=False),
+        WordQueries.from_texts(["a vote on tax", "a tax on soup", "soup with a vote"], min_documents=1),
+        ConceptQueries([Query("red", "Is it red?"), Query("wings", "Has it wings?", cost=2.0)], hard=True),
+    ],
+    ids=lambda query_set: type(query_set).__name__,
+)
+def test_every_query_set_comes_back(query_set: QuerySet, tmp_path: Path) -> None:
+    as_fitted(VIP.build(query_set, ["a", "b"], MLP((4,))), query_set=query_set).save(tmp_path)
+    loaded = pursuit.load(tmp_path)
+    for again in (loaded.query_set, loaded.model_.query_set):
+        assert type(again) is type(query_set)
+        assert to_config(again) == to_config(query_set)
+        assert (again.answer_shape, again.input_shape) == (query_set.answer_shape, query_set.input_shape)
+
+
+def test_a_stream_of_random_numbers_is_not_saved_and_a_number_of_numpy_is(tmp_path: Path) -> None:
+    untrained(random_state=np.random.RandomState(3)).save(tmp_path)
+    assert pursuit.load(tmp_path).random_state is None
+    untrained(random_state=np.int64(3), held_out=np.float32(0.25)).save(tmp_path)
+    loaded = pursuit.load(tmp_path)
+    assert (loaded.random_state, loaded.held_out) == (3, 0.25)
+
+
+# Classes by name
+
+
+@dataclass(frozen=True)
+class Patient(StoppingRule):
+    """A rule of one's own."""
+
+    n: int
+
+    def step(self, memory: Any, log_posterior: Any, n_asked: Any, n_answered: Any) -> Any:
+        return n_answered >= self.n, memory
+
+
+def test_a_class_of_ones_own_is_saved_once_it_is_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"Patient cannot be saved.*put @pursuit\.register above the class"):
+        untrained(stop=Patient(3)).save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+    copied = {kind: dict(there) for kind, there in registry._known.items()}
+    monkeypatch.setattr(registry, "_known", copied)  # so that other tests do not find this rule
+    pursuit.register(Patient)
+    untrained(stop=Patient(3)).save(tmp_path / "model")
+    assert pursuit.load(tmp_path / "model").stop == Patient(3)
+
+
+PLACES = {
+    "pursuer": ("pursuer", "type"),
+    "estimator": ("estimator", "type"),
+    "network": ("pursuer", "network", "type"),
+    "query set": ("query_set", "type"),
+    "query": ("query_set", "columns", "0", "type"),
+    "query set of the estimator": ("estimator", "parameters", "query_set", "type"),
+    "stage": ("estimator", "parameters", "stages", "0", "type"),
+    "histories": ("estimator", "parameters", "stages", "0", "histories", "type"),
+    "optimizer": ("estimator", "parameters", "stages", "0", "optimizer", "type"),
+    "stopping rule": ("estimator", "parameters", "stop", "type"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_an_unknown_class_is_named_with_how_to_make_it_known(folder: Path, place: tuple[str, ...]) -> None:
+    rewrite(folder, *place, value="Nonesuch")
+    with pytest.raises(UnknownName, match=r"'Nonesuch'.*import the module that registers it first") as error:
+        pursuit.load(folder)
+    assert str(error.value).startswith(f"{folder} cannot be loaded.")
+    assert "@pursuit.register" in str(error.value)
+    assert "pursuit --plugin" in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["os.system", "{module}", "{module}.Thing", "{module}:Thing", "builtins.eval"])
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_nothing_is_imported_because_a_file_names_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: tuple[str, ...], name: str
+) -> None:
+    """The module is there to be imported, and would leave a trace."""
+    trace = tmp_path / "imported"
+    (tmp_path / "someones_module.py").write_text(
+        f"from pathlib import Path\nPath({str(trace)!r}).touch()\nclass Thing: pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    rewrite(folder, *place, value=name.format(module="someones_module"))
+    before = set(sys.modules)
+    with pytest.raises(UnknownName, match="import the module that registers it first"):
+        pursuit.load(folder)
+    assert "someones_module" not in sys.modules
+    assert set(sys.modules) == before
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize("place", [("pursuer", "type"), ("estimator", "type")])
+def test_a_known_class_in_the_wrong_place_is_not_used(folder: Path, place: tuple[str, ...]) -> None:
+    rewrite(folder, *place, value="Budget")
+    with pytest.raises(UnknownName, match=f"'Budget' is not a known {place[0]}"):
+        pursuit.load(folder)
+
+
+def test_the_class_of_an_estimator_loads_only_its_own(folder: Path) -> None:
+    assert isinstance(VIPClassifier.load(folder), VIPClassifier)
+    with pytest.raises(ValueError, match=r"holds a VIPClassifier, not a TreeClassifier: load it with pursuit\.load"):
+        TreeClassifier.load(folder)
+
+
+# Damage
+
+
+@pytest.mark.parametrize("name", [DESCRIPTION, WEIGHTS])
+def test_a_missing_file_is_named(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    with pytest.raises(FileNotFoundError, match=f"{name} is missing"):
+        pursuit.load(folder)
+
+
+@pytest.mark.parametrize("keep", [0, 10, 200, -1])
+@pytest.mark.parametrize("name", [DESCRIPTION, WEIGHTS])
+def test_a_cut_file_is_called_damaged(folder: Path, name: str, keep: int) -> None:
+    (folder / name).write_bytes((folder / name).read_bytes()[:keep])
+    with pytest.raises(DamagedFile, match=f"{name} is damaged"):
+        pursuit.load(folder)
+
+
+@pytest.mark.parametrize("name", [DESCRIPTION, WEIGHTS])
+def test_a_changed_file_is_called_damaged(folder: Path, name: str) -> None:
+    path = folder / name
+    data = bytearray(path.read_bytes())
+    place = data.index(b"fever") if name == DESCRIPTION else len(data) - 5
+    data[place] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DamagedFile, match="damaged"):
+        pursuit.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("format",), "one"),
+        (("query_set",), {"type": "ColumnQueries"}),
+        (("query_set",), {"columns": []}),
+        (("query_set",), 5),
+        (("query_set", "type"), ["ColumnQueries"]),
+        (("pursuer",), {"type": "VIP"}),
+        (("pursuer", "network", "hidden"), [9]),  # of another size than its weights
+        (("pursuer", "network", "colour"), "red"),
+        (("estimator", "parameters", "colour"), "red"),
+        (("estimator", "parameters", "stages", "0", "epochs"), -1),
+        (("classes",), None),
     ],
 )
-def test_a_description_that_makes_no_sense_is_called_damaged(folder: Path, key: str, value: object) -> None:
-    path = folder / "model.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+def test_a_description_that_makes_no_sense_is_called_damaged(folder: Path, place: tuple[str, ...], value: Any) -> None:
+    rewrite(folder, *place, value=value)
     with pytest.raises(DamagedFile, match="damaged"):
-        load(folder)
+        pursuit.load(folder)
 
 
-def test_a_newer_format_says_what_to_do(folder: Path) -> None:
-    path = folder / "model.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99, "pursuit": "9.9"}))
-    with pytest.raises(DamagedFile, match=r"newer pursuit \(9.9, format 99.*pip install --upgrade"):
-        load(folder)
+@pytest.mark.parametrize("version", [0, 2, 99])
+def test_another_format_says_what_to_do(folder: Path, version: int) -> None:
+    rewrite(folder, "pursuit", value="9.9")
+    rewrite(folder, "format", value=version)
+    with pytest.raises(DamagedFile, match=rf"another pursuit \(9.9, format {version}.*pip install --upgrade"):
+        pursuit.load(folder)
 
 
 def test_no_folder_and_a_file_in_its_place(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no model folder"):
-        load(tmp_path / "nowhere")
+        pursuit.load(tmp_path / "nowhere")
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="is a file"):
-        save(tmp_path / "file", load(folder)[0])
+        pursuit.load(folder).save(tmp_path / "file")
 
 
 def test_no_pickle_is_ever_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pickle
-
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a pickle was loaded")
 
     for name in ("load", "loads", "Unpickler"):
         monkeypatch.setattr(pickle, name, refuse)
     monkeypatch.setattr(torch, "load", refuse)
-    load(folder)
+    pursuit.load(folder)
     shutil.copytree(folder, folder.parent / "copy")
-    load(folder.parent / "copy")
-
-
-def test_own_networks_cannot_be_saved(tmp_path: Path) -> None:
-    querier, classifier = MLP((4,)).build(COLUMNS, 2, False)
-    with pytest.raises(ValueError, match=r"VIP\.build"):
-        save(tmp_path / "m", VIP(COLUMNS, ["a", "b"], querier, classifier))
-    assert not (tmp_path / "m").exists()
-
-
-def test_convolutions_of_the_first_format_are_told_apart_from_damage(tmp_path: Path) -> None:
-    save(tmp_path / "m", VIP.build(PATCHES, ["a", "b"], Conv((4, 6), 8)))
-    written_before(tmp_path / "m", 1)
-    with pytest.raises(DamagedFile, match="earlier pursuit"):
-        load(tmp_path / "m")
+    pursuit.load(folder.parent / "copy")

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from pursuit.data.rows import Rows
-from pursuit.evaluation.curves import Evaluation, evaluate, placed, wilson_interval
+from pursuit.evaluation.curves import Evaluation, accuracy_interval, evaluate, placed
 from pursuit.inference.chain import Chains, explain
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.stopping import Budget, Confidence, Stability, StoppingRule
 from pursuit.queries import ColumnQueries, yes_no
 
-KINDS = st.lists(st.sampled_from(["yes_no", "choice", "number"]), min_size=1, max_size=5)
+TYPES = st.lists(st.sampled_from(["yes_no", "choice", "number"]), min_size=1, max_size=5)
 SEEDS = st.integers(0, 10_000)
 SHARES = st.sampled_from([0.0, 0.4])
 RULES = st.sampled_from([Budget(0), Budget(2), Confidence(0.6), Stability(0.1), Stability(0.3, 2) | Confidence(0.9)])
@@ -36,28 +36,28 @@ def slow_accuracy(pursuer: Pursuer, rows: Rows, longest: int) -> list[float]:
     return (right / len(rows)).tolist()
 
 
-@given(kinds=KINDS, seed=SEEDS, missing=SHARES, opened=SHARES, cut=st.sampled_from([None, 0, 1, 3]))
+@given(types=TYPES, seed=SEEDS, missing=SHARES, known_share=SHARES, cut=st.sampled_from([None, 0, 1, 3]))
 def test_accuracy_is_that_of_the_chains(
     make_columns: Any,
     make_rows: Any,
     make_vip: Any,
-    kinds: list[str],
+    types: list[str],
     seed: int,
     missing: float,
-    opened: float,
+    known_share: float,
     cut: int | None,
 ) -> None:
-    query_set = make_columns(kinds)
-    rows, model = make_rows(query_set, 20, seed, missing, opened), make_vip(query_set, seed=seed)
+    query_set = make_columns(types)
+    rows, model = make_rows(query_set, 20, seed, missing, known_share), make_vip(query_set, seed=seed)
     result = evaluate(model, rows, max_queries=cut)
-    longest = len(kinds) if cut is None else min(cut, len(kinds))
+    longest = len(types) if cut is None else min(cut, len(types))
     assert result.n_rows == 20
-    assert result.n_queries == len(kinds)
+    assert result.n_queries == len(types)
     assert result.accuracy_by_answered == pytest.approx(slow_accuracy(model, rows, longest))
-    assert result.stop is None
+    assert result.at_stop is None
     if longest:
         assert result.area == pytest.approx(sum(result.accuracy_by_answered[1:]) / longest)
-    if opened == 0:
+    if known_share == 0:
         prior = (model.log_prior.argmax() == rows.y).double().mean().item()
         assert result.accuracy_by_answered[0] == pytest.approx(prior)
     with torch.no_grad():
@@ -75,30 +75,30 @@ def slow_calibration_error(confidences: list[float], right: list[bool]) -> float
     return error / len(right)
 
 
-@given(kinds=KINDS, seed=SEEDS, missing=SHARES, opened=SHARES, rule=RULES, cut=st.sampled_from([None, 2]))
+@given(types=TYPES, seed=SEEDS, missing=SHARES, known_share=SHARES, rule=RULES, cut=st.sampled_from([None, 2]))
 def test_figures_at_the_stop_are_those_of_the_chains(
     make_columns: Any,
     make_rows: Any,
     make_vip: Any,
-    kinds: list[str],
+    types: list[str],
     seed: int,
     missing: float,
-    opened: float,
+    known_share: float,
     rule: StoppingRule,
     cut: int | None,
 ) -> None:
-    query_set = make_columns(kinds)
-    rows, model = make_rows(query_set, 20, seed, missing, opened), make_vip(query_set, seed=seed)
-    stop = evaluate(model, rows, rule, cut).stop
+    query_set = make_columns(types)
+    rows, model = make_rows(query_set, 20, seed, missing, known_share), make_vip(query_set, seed=seed)
+    stop = evaluate(model, rows, rule, cut).at_stop
     chains = everything(model, rows, rule if cut is None else rule | Budget(cut))
     right = [int(c.posterior.argmax()) == y for c, y in zip(chains, rows.y.tolist(), strict=True)]
     confidences = [c.posterior.max().item() for c in chains]
     assert stop is not None
     assert stop.rule == str(rule)
-    assert stop.mean_answered == pytest.approx(sum(c.n_queries for c in chains) / 20)
+    assert stop.mean_answered == pytest.approx(sum(c.n_answered for c in chains) / 20)
     assert stop.mean_asked == pytest.approx(sum(len(c) for c in chains) / 20)
     assert stop.accuracy == pytest.approx(sum(right) / 20)
-    assert stop.accuracy_interval == wilson_interval(stop.accuracy, 20)
+    assert stop.accuracy_interval == accuracy_interval(sum(right), 20)
     assert stop.mean_confidence == pytest.approx(sum(confidences) / 20, abs=1e-6)
     assert stop.calibration_error == pytest.approx(slow_calibration_error(confidences, right), abs=1e-6)
 
@@ -128,10 +128,10 @@ def test_missing_answers_do_not_count() -> None:
     assert result.accuracy_by_answered == [0, 0.5, 0.5, 0.5]
     assert result.area == 0.5
     assert result.accuracy_all_answers == 0.5
-    assert result.stop is not None
-    assert (result.stop.mean_answered, result.stop.mean_asked, result.stop.accuracy) == (1.5, 2, 1)
-    assert result.stop.mean_confidence == pytest.approx(0.9)
-    assert result.stop.calibration_error == pytest.approx(0.1)
+    assert result.at_stop is not None
+    assert (result.at_stop.mean_answered, result.at_stop.mean_asked, result.at_stop.accuracy) == (1.5, 2, 1)
+    assert result.at_stop.mean_confidence == pytest.approx(0.9)
+    assert result.at_stop.calibration_error == pytest.approx(0.1)
 
 
 def test_rows_without_any_answer_keep_the_prior() -> None:
@@ -139,29 +139,29 @@ def test_rows_without_any_answer_keep_the_prior() -> None:
     result = evaluate(LastAnswer(2), Rows(x, nothing, torch.tensor([0, 1])), Confidence(0.95))
     assert result.accuracy_by_answered == [0.5, 0.5, 0.5]
     assert result.accuracy_all_answers == 0.5
-    assert result.stop is not None
-    assert (result.stop.mean_answered, result.stop.mean_asked) == (0, 2)
+    assert result.at_stop is not None
+    assert (result.at_stop.mean_answered, result.at_stop.mean_asked) == (0, 2)
 
 
-def test_the_opening_does_not_count() -> None:
+def test_what_is_initially_known_does_not_count() -> None:
     x = torch.tensor([[1.0, -1.0, 1.0], [1.0, -1.0, -1.0]])
     initially_known = torch.tensor([[False, True, False], [True, False, False]])
     rows = Rows(x, torch.ones(2, 3, dtype=torch.bool), torch.tensor([1, 1]), initially_known)
     result = evaluate(LastAnswer(3), rows, Budget(1))
-    # The first row begins with no, is told q0 (the last known stays no), then q2: yes. The second: yes, no, no.
+    # The first row begins with no, is asked q0 (the last known stays no), then q2: yes. The second: yes, no, no.
     assert result.accuracy_by_answered == [0.5, 0, 0.5, 0.5]
-    assert result.stop is not None
-    assert (result.stop.mean_answered, result.stop.mean_asked, result.stop.accuracy) == (1, 1, 0)
+    assert result.at_stop is not None
+    assert (result.at_stop.mean_answered, result.at_stop.mean_asked, result.at_stop.accuracy) == (1, 1, 0)
 
 
-def test_an_opening_without_an_answer_does_not_count() -> None:
+def test_what_has_no_answer_is_not_initially_known() -> None:
     x, available = torch.tensor([[1.0, 1.0], [1.0, -1.0]]), torch.tensor([[False, True], [True, True]])
     rows = Rows(x, available, torch.tensor([1, 1]), torch.tensor([[True, False], [True, False]]))
     result = evaluate(LastAnswer(2), rows, Budget(2))
     # The first row begins with nothing, and after its one answer says yes; the second begins with yes, then says no.
     assert result.accuracy_by_answered == [0.5, 0.5, 0.5]
-    assert result.stop is not None
-    assert result.stop.mean_answered == 1
+    assert result.at_stop is not None
+    assert result.at_stop.mean_answered == 1
 
 
 def test_no_rows_are_refused(world: Any) -> None:
@@ -182,7 +182,7 @@ def test_batches_do_not_matter(make_columns: Any, make_rows: Any, make_vip: Any,
     query_set = make_columns(["yes_no", "choice", "number", "number"])
     rows, model = make_rows(query_set, 24, 3, missing=0.3, opened=0.2), make_vip(query_set)
     whole, parts = (evaluate(model, rows, Confidence(0.7), batch_rows=n).to_dict() for n in (24, batch_rows))
-    stop, stop_of_parts = whole.pop("stop"), parts.pop("stop")
+    stop, stop_of_parts = whole.pop("at_stop"), parts.pop("at_stop")
     assert parts == whole
     interval, interval_of_parts = stop.pop("accuracy_interval"), stop_of_parts.pop("accuracy_interval")
     assert interval_of_parts == pytest.approx(interval)
@@ -194,29 +194,30 @@ def test_exact_pursuit_gets_better_with_answers(world: Any) -> None:
     assert isinstance(result, Evaluation)
     assert result.accuracy_by_answered[0] == pytest.approx((world.rows.y == 1).double().mean().item())
     assert result.accuracy_by_answered[-1] == pytest.approx(19 / 24)  # all but the five with an unlikely label
-    assert result.stop is not None
-    assert 1 < result.stop.mean_answered < 4
+    assert result.at_stop is not None
+    assert 1 < result.at_stop.mean_answered < 4
 
 
 @pytest.mark.parametrize(
-    ("share", "n", "low", "high"),
+    ("n_right", "n", "low", "high"),
     [
-        (0.5, 100, 0.40383, 0.59617),
-        (0.9, 10, 0.59585, 0.98212),
-        (0.0, 10, 0.0, 0.27753),
-        (1.0, 10, 0.72247, 1.0),
-        (0.85, 1000, 0.82654, 0.87080),
+        (50, 100, 0.40383, 0.59617),
+        (9, 10, 0.59585, 0.98212),
+        (0, 10, 0.0, 0.27753),
+        (10, 10, 0.72247, 1.0),
+        (850, 1000, 0.82654, 0.87080),
     ],
 )
-def test_wilson_intervals_are_the_known_ones(share: float, n: int, low: float, high: float) -> None:
-    assert wilson_interval(share, n) == pytest.approx((low, high), abs=1e-4)
+def test_intervals_are_those_of_wilson(n_right: int, n: int, low: float, high: float) -> None:
+    assert accuracy_interval(n_right, n) == pytest.approx((low, high), abs=1e-4)
 
 
 @given(share=st.floats(0, 1), n=st.integers(1, 10**6))
-def test_wilson_intervals_lie_around_the_share(share: float, n: int) -> None:
-    low, high = wilson_interval(share, n)
-    assert 0 <= low <= share + 1e-12
-    assert share - 1e-12 <= high <= 1
+def test_intervals_lie_around_the_accuracy(share: float, n: int) -> None:
+    n_right = round(share * n)
+    low, high = accuracy_interval(n_right, n)
+    assert 0 <= low <= n_right / n + 1e-12
+    assert n_right / n - 1e-12 <= high <= 1
     assert high - low <= 2 * 1.96 * 0.5 / n**0.5
 
 
@@ -246,7 +247,7 @@ class Moved(nn.Module):
 
 @pytest.fixture
 def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where evaluation is concerned: torch itself knows better."""
+    """For evaluation alone: torch itself still has none."""
     monkeypatch.setattr("pursuit.evaluation.curves.find_device", torch.device)
 
 
@@ -265,7 +266,7 @@ def test_a_module_goes_to_its_device_and_back_whatever_happens() -> None:
 
 
 @pytest.mark.usefixtures("with_gpu")
-def test_what_is_no_module_stays_where_it_is(world: Any, in_order: Any) -> None:
+def test_what_is_not_a_module_stays_where_it_is(world: Any, in_order: Any) -> None:
     with placed(in_order(world.query_set), "cuda") as place:
         assert place.type == "cpu"
     moved: Any = Moved()
@@ -274,19 +275,19 @@ def test_what_is_no_module_stays_where_it_is(world: Any, in_order: Any) -> None:
     assert not moved.sent
 
 
-@given(seed=SEEDS, missing=SHARES, opened=SHARES, cut=st.sampled_from([None, 1, 3]))
+@given(seed=SEEDS, missing=SHARES, known_share=SHARES, cut=st.sampled_from([None, 1, 3]))
 def test_rules_of_a_trade_off_are_measured_as_if_alone(
-    make_columns: Any, make_rows: Any, make_vip: Any, seed: int, missing: float, opened: float, cut: int | None
+    make_columns: Any, make_rows: Any, make_vip: Any, seed: int, missing: float, known_share: float, cut: int | None
 ) -> None:
     query_set = make_columns(["yes_no", "choice", "number", "yes_no"])
-    model, rows = make_vip(query_set, seed=seed), make_rows(query_set, 12, seed, missing, opened)
+    model, rows = make_vip(query_set, seed=seed), make_rows(query_set, 12, seed, missing, known_share)
     rules = [Confidence(0.6), Budget(2), Stability(0.1), Confidence(0.6)]
     together = evaluate(model, rows, Budget(1), cut, trade_off=rules)
     alone = [evaluate(model, rows, rule, cut) for rule in (Budget(1), *rules)]
-    assert [together.stop, *together.trade_off] == [one.stop for one in alone]
+    assert [together.at_stop, *together.trade_off] == [one.at_stop for one in alone]
     assert together.accuracy_by_answered == alone[0].accuracy_by_answered
     without = evaluate(model, rows, None, cut, trade_off=rules)
-    assert without.stop is None
+    assert without.at_stop is None
     assert without.trade_off == together.trade_off
 
 
@@ -295,7 +296,7 @@ def test_rows_that_the_curve_cuts_short_are_counted() -> None:
     rows = Rows(torch.ones(4, 5), torch.ones(4, 5, dtype=torch.bool), torch.ones(4, dtype=torch.long))
 
     def cut_short(rule: StoppingRule, most: int | None) -> float:
-        stop = evaluate(pursuer, rows, rule, most).stop
+        stop = evaluate(pursuer, rows, rule, most).at_stop
         assert stop is not None
         return stop.cut_short
 
@@ -317,9 +318,9 @@ def test_memory_bounds_the_rows_of_a_batch_and_changes_no_figure(
     counted = counting(model)
     parts = evaluate(counted, rows, Confidence(0.7))
     assert parts.accuracy_by_answered == whole.accuracy_by_answered
-    assert parts.stop is not None
-    assert whole.stop is not None
-    assert parts.stop.mean_answered == whole.stop.mean_answered
+    assert parts.at_stop is not None
+    assert whole.at_stop is not None
+    assert parts.at_stop.mean_answered == whole.at_stop.mean_answered
     rows_of_a_call = counted.rows["log_posterior"] / counted.calls["log_posterior"]
     assert 1 <= rows_of_a_call < 10
 

@@ -24,8 +24,8 @@ from pursuit.evaluation.figures import (
     answer_chain,
     image_chain,
 )
-from pursuit.inference.chain import Chain, Step
-from pursuit.queries import PatchQueries
+from pursuit.inference.chain import Chain, ChainStep
+from pursuit.queries import ColumnQueries, PatchQueries, yes_no
 
 BEGINNINGS = {".png": b"\x89PNG\r\n", ".svg": b"<?xml", ".pdf": b"%PDF"}
 LONG_NAMES = tuple(f"the rather long name of class {i} and its subspecies" for i in range(200))
@@ -47,9 +47,9 @@ def make_chain(
         posterior[favourite % n_classes] = 0.9
         return posterior
 
-    steps = tuple(Step(i, f"q{i}", text, answers[i % len(answers)], belief(i + 1)) for i in range(n_steps))
+    steps = tuple(ChainStep(i, f"q{i}", text, answers[i % len(answers)], belief(i + 1)) for i in range(n_steps))
     prior = torch.full((n_classes,), 1 / n_classes)
-    given = tuple(Step(n_steps + i, f"g{i}", "Was it given?", "yes", prior) for i in range(n_given))
+    given = tuple(ChainStep(n_steps + i, f"g{i}", "Was it given?", "yes", prior) for i in range(n_given))
     return Chain(classes, prior, steps, given)
 
 
@@ -110,7 +110,7 @@ def test_files_are_written_with_their_folders(tmp_path: Path, suffix: str) -> No
 
 
 @pytest.mark.parametrize("name", ["figure.xyz", "figure", "figure.txt"])
-def test_an_unknown_ending_is_told_and_leaves_nothing(tmp_path: Path, name: str) -> None:
+def test_an_unknown_ending_is_refused_and_leaves_nothing(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="png, svg, pdf"):
         accuracy_curve({"V-IP": [0.1, 0.9]}, tmp_path / "folder" / name)
     assert list(tmp_path.iterdir()) == []
@@ -130,7 +130,7 @@ def test_an_error_while_drawing_keeps_the_old_file(tmp_path: Path, monkeypatch: 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_dollar_signs_are_no_formulas(tmp_path: Path) -> None:
+def test_dollar_signs_are_not_formulas(tmp_path: Path) -> None:
     chain = make_chain(2, ("$\\frac$", "costs $5"), text="More than $3 or $4?", answers=("$\\nonsense$",))
     answer_chain(chain, tmp_path / "chain.svg", title="In $ and $")
     assert (tmp_path / "chain.svg").exists()
@@ -192,7 +192,7 @@ def test_many_curves_differ_in_more_than_colour_and_share_the_entry_of_their_sto
     assert_nothing_cut_off(figure)
 
 
-def test_curves_that_cannot_be_drawn_are_told() -> None:
+def test_curves_that_cannot_be_drawn_are_refused() -> None:
     with pytest.raises(ValueError, match="no curves"):
         accuracy_curve({})
     with pytest.raises(ValueError, match="no curve for"):
@@ -223,7 +223,7 @@ def test_a_column_a_step_and_the_image_first() -> None:
     assert_nothing_cut_off(figure)
 
 
-def test_unseen_pixels_are_no_grey() -> None:
+def test_unseen_pixels_are_not_grey() -> None:
     figure = image_chain(make_chain(1), PatchQueries((1, 4, 4), 2), torch.zeros(1, 4, 4))
     red, _, blue, _ = to_rgba(figure.axes[1].patch.get_facecolor())
     assert blue - red > 0.2
@@ -272,7 +272,12 @@ def test_colour_images_and_many_classes() -> None:
     assert_nothing_cut_off(figure)
 
 
-def test_wrong_images_and_step_numbers_are_told() -> None:
+def test_only_patches_are_drawn_on_an_image() -> None:
+    with pytest.raises(ValueError, match=r"Only queries about patches .*, not ColumnQueries\(1 queries\)"):
+        image_chain(make_chain(1), ColumnQueries([yes_no("a")]), torch.zeros(1, 4, 4))
+
+
+def test_wrong_images_and_step_numbers_are_refused() -> None:
     with pytest.raises(ValueError, match="One image of shape"):
         image_chain(make_chain(1), PatchQueries((1, 4, 4), 2), torch.zeros(1, 1, 4, 4))
     with pytest.raises(ValueError, match="At least one step"):
@@ -308,14 +313,14 @@ def test_columns_are_ordered_by_the_final_posterior() -> None:
 
 def test_the_prediction_has_a_column_even_if_others_were_once_more_probable() -> None:
     certain, doubtful = torch.tensor([0.0, 0.1, 0.9]), torch.tensor([0.4, 0.3, 0.3])
-    steps = (Step(0, "a", "a?", "yes", certain), Step(1, "b", "b?", "yes", doubtful))
+    steps = (ChainStep(0, "a", "a?", "yes", certain), ChainStep(1, "b", "b?", "yes", doubtful))
     figure = answer_chain(Chain(("cat", "dog", "owl"), certain, steps), top=1)
     assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["cat"]
 
 
 def test_cells_are_numbered_where_there_is_something_to_say() -> None:
     beliefs = torch.tensor([[0.5, 0.496, 0.004], [0.9999, 0.0001, 0.0], [1.0, 0.0, 0.0]])
-    steps = tuple(Step(i, "q", "q?", "yes", belief) for i, belief in enumerate(beliefs[1:]))
+    steps = tuple(ChainStep(i, "q", "q?", "yes", belief) for i, belief in enumerate(beliefs[1:]))
     figure = answer_chain(Chain(("cat", "dog", "owl"), beliefs[0], steps))
     texts = {text.get_position(): text.get_text() for text in figure.axes[0].texts}
     assert texts == {(0, 0): "0.50", (1, 0): "0.50", (0, 1): ">0.99", (0, 2): "1.00"}

@@ -1,5 +1,6 @@
 """States of growing histories: every one gives what the pursuer's two functions give, with less work."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from pursuit.inference.chain import explain
 from pursuit.inference.history import History
 from pursuit.inference.incremental import FirstLayerState, HistoryState, SharedInputState, history_state, network_state
 from pursuit.inference.stopping import Confidence
-from pursuit.methods.random_order import RandomOrder
+from pursuit.methods import RandomOrder
 from pursuit.networks import MLP, Conv, NetworkSettings, SetNetwork
 from pursuit.networks.first_layer import split_first_layer
 from pursuit.queries import Choice, ColumnQueries, PatchQueries, QuerySet, WordQueries, yes_no
@@ -166,25 +167,28 @@ def test_rollouts_are_the_same_with_either_state(make_rows: Any, monkeypatch: py
     assert len({len(chain) for chain in chains[0]}) >= 3
 
 
-class Contrary(VIP):
-    """A subclass with scores of its own, and with the state that goes with them."""
+class Doubtful(VIP):
+    """Whose scores are the querier's times the doubt that is left."""
 
-    def scores(self, history: History) -> Tensor:
-        return -super().scores(history)
-
-    def history_state(self, history: History) -> HistoryState:
-        return HistoryState(self, history)
+    def scores_from(self, outputs: Tensor, log_posterior: Callable[[], Tensor]) -> Tensor:
+        return outputs * (1 - log_posterior().exp().max(dim=1, keepdim=True).values)
 
 
-def test_a_pursuer_says_which_state_it_has(make_rows: Any, in_order: Any) -> None:
-    rows = make_rows(MANY, 3)
-    model = build(MANY, MLP((8,)), False)
-    own = Contrary(MANY, model.classes, model.querier, model.classifier)
-    state = history_state(own, rows.start())
-    assert type(state) is HistoryState
-    assert torch.equal(state.scores(), -model.scores(rows.start()))
-    assert type(history_state(model, rows.start())) is FirstLayerState
-    assert type(history_state(in_order(MANY), rows.start())) is HistoryState  # it does not say
+@pytest.mark.parametrize("make", [SharedInputState, first_layer_state])
+@pytest.mark.parametrize("shared", [False, True])
+def test_scores_of_a_subclass_are_those_of_every_state(make_rows: Any, make: Any, shared: bool) -> None:
+    rows, model = make_rows(MANY, 3, missing=0.2, opened=0.1), build(MANY, MLP((8,)), shared)
+    own = Doubtful(MANY, model.classes, model.querier, model.classifier, model.log_prior.exp())
+    with torch.no_grad():
+        doubt = 1 - model.log_posterior(rows.start()).exp().max(dim=1, keepdim=True).values
+        torch.testing.assert_close(own.scores(rows.start()), doubt * model.scores(rows.start()))
+    assert_same(make(own, rows.start()), HistoryState(own, rows.start()), rows, 0)
+
+
+def test_a_pursuer_that_saves_no_work_is_called_each_time(make_rows: Any, in_order: Any) -> None:
+    start = make_rows(MANY, 3).start()
+    assert type(history_state(in_order(MANY), start)) is HistoryState
+    assert type(history_state(build(MANY, MLP((8,)), False), start)) is FirstLayerState
 
 
 @pytest.mark.parametrize("make", [HistoryState, SharedInputState, first_layer_state])

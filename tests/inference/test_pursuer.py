@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pursuit.inference.pursuer import Pursuer, choose
-from pursuit.methods.random_order import RandomOrder
+from pursuit.methods import RandomOrder
 
 
 @given(seed=st.integers(0, 10_000), n_queries=st.integers(1, 8))

@@ -1,6 +1,7 @@
 """Sessions: a person may answer, skip, take back, correct and volunteer."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,14 +9,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from pursuit.inference.chain import Chain, explain
 from pursuit.inference.history import History
-from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import choose
 from pursuit.inference.session import Session
 from pursuit.inference.stopping import Budget, Confidence, Stability, StoppingRule
-from pursuit.methods.random_order import RandomOrder
+from pursuit.methods import RandomOrder
 from pursuit.networks import MLP, NetworkSettings, SetNetwork
 from pursuit.queries import ColumnQueries, Number, PatchQueries, yes_no
 from pursuit.vip import VIP
@@ -362,11 +363,8 @@ def test_whatever_happens_the_belief_is_that_of_the_answers_given(settings: Netw
 class AsksOne(VIP):
     """Would ask only the first query."""
 
-    def scores(self, history: History) -> torch.Tensor:
-        return super().scores(history).masked_fill(torch.arange(len(self.query_set)) > 0, -torch.inf)
-
-    def history_state(self, history: History) -> HistoryState:
-        return HistoryState(self, history)
+    def scores_from(self, outputs: Tensor, log_posterior: Callable[[], Tensor]) -> Tensor:
+        return outputs.masked_fill(torch.arange(len(self.query_set)) > 0, -torch.inf)
 
 
 def test_a_session_ends_where_the_pursuer_would_ask_nothing_more() -> None:

@@ -1,4 +1,4 @@
-"""A decision tree as a pursuer: scikit-learn's own walk and pruning, asked query by query."""
+"""A decision tree as a pursuer: it walks and prunes as scikit-learn does, query by query."""
 
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ from sklearn.tree import DecisionTreeClassifier
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import choose, wants_more
 from pursuit.methods import decision_tree
-from pursuit.methods.decision_tree import TreeClassifier, choose_pruning, grow
+from pursuit.methods.decision_tree import TreeClassifier, TreeSettings, choose_pruning, grow
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
 
 
 def table(n_rows: int = 300, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
-    """Yes/no, words and numbers with gaps; a cough tells enough, and without one the others are needed."""
+    """Yes/no, choices and numbers with missing answers; a cough says enough, and without one the others are needed."""
     randomness = np.random.default_rng(seed)
     heat, where = randomness.normal(size=n_rows), randomness.choice(["head", "chest", "belly"], n_rows)
     cough = randomness.random(n_rows) < 0.5
@@ -38,7 +38,7 @@ def as_features(query_set: ColumnQueries, X: Any) -> np.ndarray:
 @pytest.mark.parametrize("pruning", [0.0, 6.0])
 def test_with_all_answers_it_walks_as_scikit_learn_does(pruning: float) -> None:
     X, y = table()
-    model = TreeClassifier(pruning=pruning, random_state=0).fit(X, y)
+    model = TreeClassifier(settings=TreeSettings(pruning), random_state=0).fit(X, y)
     query_set, codes = model.model_.query_set, np.unique(y, return_inverse=True)[1]
     features = as_features(query_set, X)
     seed = int(np.random.RandomState(0).randint(2**31))
@@ -52,19 +52,19 @@ def test_with_all_answers_it_walks_as_scikit_learn_does(pruning: float) -> None:
     assert np.array_equal(node.numpy(), other.apply(as_features(query_set, fresh)))
 
 
-def test_beliefs_are_frequencies_and_one_row_of_the_parents() -> None:
+def test_posteriors_are_frequencies_and_one_row_of_the_parents() -> None:
     X, y = np.array([[0.0], [0], [0], [1], [1]]), np.array([0, 0, 1, 2, 2])
-    model = TreeClassifier(ColumnQueries([yes_no("q")]), pruning=0).fit(X, y)
+    model = TreeClassifier(ColumnQueries([yes_no("q")]), settings=TreeSettings(0)).fit(X, y)
     root = np.array([3, 2, 3]) / 8
-    found = model.model_.log_belief.exp().numpy()
+    found = model.model_.log_posteriors.exp().numpy()
     assert found[0] == pytest.approx(root)
     assert found[1] == pytest.approx((np.array([2, 1, 0]) + root) / 4)
     assert found[2] == pytest.approx((np.array([0, 0, 2]) + root) / 3)
 
 
-def test_the_chain_is_the_way_to_a_leaf() -> None:
+def test_the_chain_is_the_path_to_a_leaf() -> None:
     X, y = table()
-    model = TreeClassifier(stop="confidence=1", pruning=8.0, random_state=0).fit(X, y)
+    model = TreeClassifier(stop="confidence=1", settings=TreeSettings(8.0), random_state=0).fit(X, y)
     tree = model.model_
     rows = model.rows(X, y)
     history = rows.start()
@@ -85,13 +85,13 @@ def test_the_chain_is_the_way_to_a_leaf() -> None:
 def test_nothing_is_asked_that_is_not_worth_it() -> None:
     randomness = np.random.default_rng(0)
     X, y = randomness.normal(size=(60, 4)), randomness.integers(2, size=60)
-    model = TreeClassifier(pruning=64.0).fit(X, y)
+    model = TreeClassifier(settings=TreeSettings(64.0)).fit(X, y)
     assert model.model_.n_nodes == 1
     assert all(len(chain) == 0 for chain in model.explain(X[:5]))
     assert (model.predict(X) == np.bincount(y).argmax()).all()
 
 
-def test_pruning_is_chosen_by_rows_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pruning_is_chosen_by_held_out_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     randomness = np.random.default_rng(0)
     X = (randomness.random((400, 6)) < 0.5).astype(np.float32)
     y = np.where(randomness.random(400) < 0.25, 1 - X[:, 0], X[:, 0]).astype(int)
@@ -111,7 +111,7 @@ def digits(n_rows: int = 400) -> tuple[np.ndarray, np.ndarray]:
 def test_a_patch_is_asked_that_shows_the_pixel_wanted(size: int, stride: int) -> None:
     X, y = digits()
     query_set = PatchQueries((1, 8, 8), size, stride, low=0, high=16)
-    model = TreeClassifier(query_set, pruning=1.0, stop="confidence=1").fit(X, y)
+    model = TreeClassifier(query_set, settings=TreeSettings(1.0), stop="confidence=1").fit(X, y)
     tree = model.model_
     x, available = query_set.answers(X)
     history = History.start(x, len(query_set))
@@ -133,15 +133,15 @@ def test_among_patches_the_one_is_asked_that_shows_more_of_what_comes() -> None:
     images = np.array([[[a, b, 0]] for a in (0, 1) for b in (0, 1)] * 5, dtype=float)[:, None]
     images = np.concatenate([images, np.zeros_like(images)], axis=2)  # 2 x 3 pixels
     y = (images[:, 0, 0, 0] + 2 * images[:, 0, 0, 1]).astype(int)
-    model = TreeClassifier(PatchQueries((1, 2, 3), 2), pruning=0.0, stop="confidence=1").fit(images, y)
+    model = TreeClassifier(PatchQueries((1, 2, 3), 2), settings=TreeSettings(0.0), stop="confidence=1").fit(images, y)
     chains = model.explain(images)
     assert all([step.query for step in chain.steps] == [0] for chain in chains)
     assert model.score(images, y) == 1
 
 
-def test_what_was_asked_in_vain_goes_where_missing_answers_went() -> None:
+def test_a_query_without_an_answer_goes_where_missing_answers_went() -> None:
     X, y = table()
-    model = TreeClassifier(stop="confidence=1", pruning=2.0, random_state=0).fit(X, y)
+    model = TreeClassifier(stop="confidence=1", settings=TreeSettings(2.0), random_state=0).fit(X, y)
     session = model.session()
     while not session.done:
         session.skip()
@@ -155,12 +155,39 @@ def test_saved_and_loaded_it_asks_the_same(tmp_path: Path) -> None:
     model = TreeClassifier(random_state=0).fit(X, y)
     model.save(tmp_path / "model")
     again = TreeClassifier.load(tmp_path / "model")
-    assert again.pruning == model.model_.pruning
+    assert again.settings is None
+    assert again.model_.pruning == model.model_.pruning
     assert again.explain(X[:20]).to_dict() == model.explain(X[:20]).to_dict()
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
     assert np.array_equal(TreeClassifier(random_state=0).fit(X, y).predict_proba(X), model.predict_proba(X))
 
 
-def test_a_wrong_pruning_is_told() -> None:
+def test_queries_of_ones_own_are_asked_for_the_units_they_show(
+    pairs: Any, pair_data: tuple[np.ndarray, np.ndarray], tmp_path: Path
+) -> None:
+    X, y = pair_data
+    model = TreeClassifier(pairs, settings=TreeSettings(4.0), stop="confidence=1").fit(X, y)
+    tree, rows = model.model_, model.rows(X, y)
+    rows = rows.take(rows.available.all(dim=1))
+    history = rows.start()
+    everything = tree.walk(History(rows.x, rows.available, rows.available))
+    for _ in range(len(pairs)):
+        scores, node = tree.scores(history), tree.walk(history)
+        going = wants_more(scores, history.asked)
+        assert torch.equal(node[~going], everything[~going])  # at its leaf
+        history, everything, node = history.rows(going), everything[going], node[going]
+        query = choose(scores[going], history.asked)
+        unit = tree.unit_of_feature[tree.feature[node]]
+        assert (pairs.units_of_query[query] == unit[:, None]).any(dim=1).all()
+        history = history.ask(query)
+    assert not len(history)
+    assert model.score(X, y) > 0.85
+    model.save(tmp_path)
+    assert np.array_equal(TreeClassifier.load(tmp_path).predict_proba(X), model.predict_proba(X))
+
+
+def test_wrong_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="bits"):
-        TreeClassifier(pruning=-1.0).fit([[0], [1]], [0, 1])
+        TreeSettings(-1.0)
+    with pytest.raises(TypeError, match="TreeSettings"):
+        TreeClassifier(settings=2.0).fit([[0], [1]], [0, 1])  # type: ignore[arg-type]

@@ -1,6 +1,5 @@
-"""G-IP: its samples, beliefs and information are those of its model, and its model those of a world that is known."""
+"""G-IP: its chains, posteriors and information are those of its model, and its model that of a known world."""
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,11 @@ from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.methods import RandomOrder, g_ip
 from pursuit.methods.g_ip import GIP, GIPClassifier, GIPSettings
+from pursuit.methods.shared import label_information, memory
 from pursuit.methods.shared.langevin import Langevin
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
-from pursuit.training.loop import train
-from pursuit.training.samplers import RandomHistories, random_histories
-from pursuit.training.schedule import Stage
+from pursuit.training import Batch, RandomHistories, Stage, train
+from pursuit.training.samplers import random_histories
 
 SMALL = GIPSettings(latent=2, hidden=(16,), langevin=Langevin(n_chains=8, burn_in=5))
 IMAGES = PatchQueries((1, 3, 4), size=2, threshold=0.5)
@@ -61,7 +60,7 @@ def trained() -> GIP:
     return model
 
 
-def test_information_and_beliefs_are_those_of_a_known_world(trained: GIP) -> None:
+def test_information_and_posteriors_are_those_of_a_known_world(trained: GIP) -> None:
     rows, generator = draw(150, seed=5), torch.Generator().manual_seed(0)
     history = random_histories(rows, torch.randint(7, (150,), generator=generator), generator)
     left, exact = ~history.asked, EXACT.scores(history)
@@ -85,7 +84,7 @@ def grid() -> Tensor:
     return torch.linspace(-6, 6, 2001)[:, None]
 
 
-def test_chains_and_beliefs_are_those_of_an_integral_over_z(grid: Tensor) -> None:
+def test_chains_and_posteriors_are_those_of_an_integral_over_z(grid: Tensor) -> None:
     """A single z can be integrated over: p(z | y, S) and p(S | y) are then known."""
     settings = GIPSettings(latent=1, hidden=(8,), langevin=Langevin(n_chains=500, burn_in=40, step=0.1))
     model = untrained(QUERIES, settings)
@@ -93,7 +92,7 @@ def test_chains_and_beliefs_are_those_of_an_integral_over_z(grid: Tensor) -> Non
     state: Any = model.history_state(history)
     with torch.no_grad():
         z = grid.expand(4, 3, -1, -1)
-        log_joint = model.log_prob(z, model.shown(history.x, history.known.float()), history.known.float())
+        log_joint = model.log_prob(z, model.shown(history.x, history.known), history.known)
         log_joint += -(z**2).sum(dim=3) / 2  # (B, C, grid)
         density = log_joint.softmax(dim=2)
     mean = density @ grid[:, 0]
@@ -105,56 +104,8 @@ def test_chains_and_beliefs_are_those_of_an_integral_over_z(grid: Tensor) -> Non
     assert (posterior.max(dim=1).values - 1 / 3).min() > 0.05  # the answers did tell something
 
 
-def information_by_hand(model: GIP, z: Tensor, seen: Tensor, belief: Tensor) -> Tensor:
-    """Of every patch of one row (Q,), from all pictures its unseen pixels may be."""
-    bright = model.decoded(z)[0].sigmoid()  # (C, M, F)
-    found = []
-    for places in model.patches:
-        open_ = [place for place in places.tolist() if not seen[0, place]]
-        total = 0.0
-        for picture in itertools.product((False, True), repeat=len(open_)):
-            chance = torch.ones(bright.shape[:2])
-            for place, is_bright in zip(open_, picture, strict=True):
-                chance = chance * (bright[..., place] if is_bright else 1 - bright[..., place])
-            by_label = chance.mean(dim=1)  # (C,)
-            total += float((belief * by_label * (by_label / (belief @ by_label)).log()).sum())
-        found.append(total)
-    return torch.tensor(found)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize(("size", "channels"), [(1, 1), (2, 1), (2, 2)])
-def test_the_information_of_patches_is_that_of_all_they_may_show(size: int, channels: int) -> None:
-    images = PatchQueries((channels, 3, 4), size, threshold=0.5)
-    model = untrained(images)
-    z = torch.randn(1, 3, 8, 2, generator=torch.Generator().manual_seed(0))
-    known = torch.zeros(1, len(images), dtype=torch.bool)
-    known[0, 0] = True
-    seen, belief = model.answers.known_units(known), torch.tensor([0.2, 0.5, 0.3])
-    found = model.information(z, seen, belief.log()[None], torch.empty(0))
-    assert found.shape == (1, len(images))
-    torch.testing.assert_close(found[0], information_by_hand(model, z, seen, belief), atol=1e-5, rtol=0)
-    assert found[0, 0].abs() < 1e-6
-    assert found[0, 1:].min() > 0
-
-
-@torch.no_grad()
-def test_patches_that_are_drawn_tell_about_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = untrained(IMAGES, GIPSettings(latent=2, hidden=(16,), langevin=Langevin(n_chains=400)), size=2.0)
-    z = torch.randn(400, 2, generator=torch.Generator().manual_seed(0)).repeat(1, 3, 1, 1)
-    seen, log_belief = torch.zeros(1, 12), torch.tensor([[0.2, 0.5, 0.3]]).log()
-    seen[0, [0, 1, 4, 5, 6]] = 1
-    noise = torch.rand(400, 12, generator=torch.Generator().manual_seed(1))
-    listed = model.information(z, seen, log_belief, noise)
-    monkeypatch.setattr(g_ip, "LISTED_PIXELS", 3)
-    drawn = model.information(z, seen, log_belief, noise)
-    torch.testing.assert_close(drawn, listed, atol=0.1, rtol=0)
-    assert drawn[0, 0].abs() < 1e-5
-    assert listed.max() > 0.2
-
-
 @pytest.mark.parametrize("kinds", [["yes_no"] * 5, ["yes_no", "number", "choice", "number"]])
-def test_labels_that_decode_alike_have_nothing_to_tell(make_columns: Any, make_rows: Any, kinds: list[str]) -> None:
+def test_labels_that_decode_alike_leave_nothing_to_ask(make_columns: Any, make_rows: Any, kinds: list[str]) -> None:
     query_set: ColumnQueries = make_columns(kinds)
     model, rows = untrained(query_set), make_rows(query_set, 6)
     history = some_history(query_set, rows)
@@ -166,22 +117,22 @@ def test_labels_that_decode_alike_have_nothing_to_tell(make_columns: Any, make_r
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_a_row_is_asked_alike_whatever_is_beside_it(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(g_ip, "LISTED_PIXELS", 4)  # those of nine pixels are drawn
+def test_a_row_is_asked_the_same_whatever_rows_are_beside_it(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(label_information, "LISTED_UNITS", 4)  # those of nine pixels are drawn
     query_set = PatchQueries((1, 4, 4), size=size)
     x = torch.rand(7, 1, 4, 4, generator=torch.Generator().manual_seed(0)) * 2 - 1
     rows = Rows(x, torch.ones(7, len(query_set), dtype=torch.bool), torch.zeros(7, dtype=torch.long))
     model, history = untrained(query_set), some_history(query_set, rows)
-    scores, belief = model.scores(history), model.log_posterior(history)
+    scores, log_posterior = model.scores(history), model.log_posterior(history)
     order = torch.tensor([3, 1, 6])
     torch.testing.assert_close(model.scores(history.rows(order)), scores[order])
     one, all_ = model.history_state(history.rows(order)), model.history_state(history)
     for state, n_rows in ((one, 3), (all_, 7)):
         state.ask(torch.zeros(n_rows, dtype=torch.long), torch.ones(n_rows, dtype=torch.bool))
     torch.testing.assert_close(one.scores(), all_.scores()[order])
-    monkeypatch.setattr(g_ip, "AT_ONCE", 1)  # one row after the other, patch by patch
+    monkeypatch.setattr(memory, "AT_ONCE", 1)  # one row after the other, patch by patch
     torch.testing.assert_close(model.scores(history), scores)
-    torch.testing.assert_close(model.log_posterior(history), belief)
+    torch.testing.assert_close(model.log_posterior(history), log_posterior)
 
 
 def test_what_is_not_known_is_not_read(make_columns: Any, make_rows: Any) -> None:
@@ -196,20 +147,22 @@ def test_what_is_not_known_is_not_read(make_columns: Any, make_rows: Any) -> Non
     torch.testing.assert_close(model.log_posterior(nothing), model.log_prior.expand(6, -1))
 
 
-def test_answers_a_row_has_not_are_not_learnt_from(make_columns: Any, make_rows: Any) -> None:
+def test_missing_answers_are_not_learnt_from(make_columns: Any, make_rows: Any) -> None:
     query_set: ColumnQueries = make_columns(["yes_no", "number", "choice"])
     model, rows = untrained(query_set), make_rows(query_set, 6)
     available = torch.rand(6, 3, generator=torch.Generator().manual_seed(1)) < 0.5
     losses = []
     for x in (rows.x, rows.x.masked_fill(~available[:, query_set.unit_of_feature], 7.0)):
         torch.manual_seed(0)
-        losses.append(model(x, available, available, available, rows.y, 1.0)[0])
+        loss, query = model(Batch(x, available, available, available, rows.y))
+        assert query is None
+        losses.append(loss)
     assert losses[0] == losses[1]
     losses[0].backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
-def test_a_follower_believes_about_what_the_history_says() -> None:
+def test_answer_by_answer_the_posterior_is_about_that_of_the_history() -> None:
     settings = GIPSettings(latent=2, hidden=(16,), langevin=Langevin(n_chains=100, burn_in=10))
     model, rows = untrained(QUERIES, settings, size=1.5), draw(5, seed=3)
     state, history = model.history_state(rows.start()), rows.start()
@@ -247,7 +200,7 @@ def fitted(**more: Any) -> GIPClassifier:
     return GIPClassifier(QUERIES, **settings).fit(*table(), initially_known=np.eye(60, N_QUERIES, dtype=bool))
 
 
-def test_the_estimator_learns_alike_by_the_same_seed_and_is_saved_whole(tmp_path: Path) -> None:
+def test_the_estimator_learns_the_same_by_the_same_seed_and_is_saved_whole(tmp_path: Path) -> None:
     one, other = fitted(), fitted()
     X, y = table()
     assert np.array_equal(one.predict_proba(X), other.predict_proba(X))
@@ -260,21 +213,39 @@ def test_the_estimator_learns_alike_by_the_same_seed_and_is_saved_whole(tmp_path
     assert loaded.explain(X[:5])[4].to_json() == one.explain(X[:5])[4].to_json()
 
 
-def test_as_many_rows_are_seen_as_v_ip_has_histories() -> None:
+def test_as_many_rows_are_learnt_from_as_v_ip_has_histories() -> None:
     stages = [Stage(4, batch_size=32), Stage(2, batch_size=8)]
-    plan = GIPClassifier()._plan(stages)
+    plan = GIPClassifier().plan(stages)
     assert [(stage.epochs, stage.batch_size) for stage in plan] == [(4, 32), (2, 8)]
+    assert {stage.histories for stage in plan} == {RandomHistories(0)}
 
 
-def test_settings_of_another_kind_are_refused() -> None:
+def test_queries_of_ones_own_are_asked_better_than_by_chance(
+    pairs: Any, pair_data: tuple[np.ndarray, np.ndarray], pair_rows: Rows, tmp_path: Path
+) -> None:
+    settings = GIPSettings(latent=2, hidden=(16,), langevin=Langevin(n_chains=8))
+    classifier = GIPClassifier(pairs, settings=settings, stages=[Stage(30, batch_size=32)], random_state=0)
+    model = classifier.fit(*pair_data).model_
+    assert classifier.score(*pair_data) > 0.8
+    history = pair_rows.start()
+    assert model.scores(history).isfinite().all()
+    area, by_chance = (evaluate(one, pair_rows, max_queries=2).area for one in (model, RandomOrder(model)))
+    assert area > by_chance + 0.05
+    classifier.save(tmp_path)
+    assert torch.equal(GIPClassifier.load(tmp_path).model_.scores(history), model.scores(history))
+
+
+def test_wrong_settings_are_refused() -> None:
     with pytest.raises(TypeError, match="GIPSettings"):
         GIPClassifier(settings=Langevin()).fit(*table())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="hidden layers"):
         GIPSettings(hidden=())
-    assert "network" not in GIPClassifier().get_params()
+    assert not {"network", "standardise", "shared"} & set(GIPClassifier().get_params())
 
 
 def test_settings_suit_the_query_set() -> None:
     assert GIP(QUERIES, range(2)).settings == GIPSettings()
-    assert GIP(PatchQueries((1, 16, 16), size=8), range(2)).settings.hidden == (512, 512)
+    large = PatchQueries((1, 16, 16), size=8)
+    assert GIP(large, range(2)).settings.hidden == GIPClassifier().settings_for(large).hidden == (512, 512)
+    assert GIPClassifier(settings=SMALL).settings_for(large) == SMALL
     assert GIP(IMAGES, range(2)).settings.hidden == GIPSettings().hidden

@@ -1,4 +1,4 @@
-"""Naive Bayes: counted probabilities give the posterior and the information of the definition, cell by cell."""
+"""Naive Bayes: counted probabilities give the posterior and the information of the definition, unit by unit."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ from pursuit.inference.history import History
 from pursuit.inference.incremental import history_state
 from pursuit.inference.pursuer import choose
 from pursuit.methods import naive_bayes
-from pursuit.methods.naive_bayes import NaiveBayesIP, NaiveBayesIPClassifier
+from pursuit.methods.naive_bayes import NaiveBayesIP, NaiveBayesIPClassifier, NaiveBayesSettings
 from pursuit.queries import ColumnQueries, Number, PatchQueries, QuerySet, yes_no
 from pursuit.training.samplers import random_histories
 
@@ -48,22 +48,23 @@ def test_many_rows_of_a_known_world_give_exact_pursuit() -> None:
 def test_answers_are_counted_where_they_exist() -> None:
     queries = ColumnQueries([yes_no("p"), yes_no("q")])
     x, available = queries.answers([[1, 0], [1, np.nan], [0, 1], [np.nan, 1], [0, 0]])
-    model = NaiveBayesIP.count(queries, ["a", "b"], Rows(x, available, torch.tensor([0, 0, 0, 1, 1])), smoothing=0.5)
+    rows = Rows(x, available, torch.tensor([0, 0, 0, 1, 1]))
+    model = NaiveBayesIP.count(queries, ["a", "b"], rows, NaiveBayesSettings(smoothing=0.5))
     likelihood = model.log_likelihood.exp().T  # labels by (p no, p yes, q no, q yes)
     expected = torch.tensor([[1.5 / 4, 2.5 / 4, 0.5, 0.5], [0.75, 0.25, 0.5, 0.5]], dtype=torch.double)
     torch.testing.assert_close(likelihood, expected)
 
 
-def brute_force(model: NaiveBayesIP, known_cells: Tensor, x: Tensor, cells: list[int]) -> tuple[Tensor, float]:
-    """Posterior and information about the label in the unknown ones of `cells`, summed over all their values."""
+def brute_force(model: NaiveBayesIP, known_units: Tensor, x: Tensor, units: list[int]) -> tuple[Tensor, float]:
+    """Posterior and information about the label in the unknown ones of `units`, summed over all their values."""
     likelihood = model.log_likelihood.exp()  # (V, C)
     joint = model.log_prior.exp().clone()
-    holds = model.holds(x[None], known_cells[None])[0]
+    holds = model.holds(x[None], known_units[None])[0]
     for value in holds.nonzero()[:, 0]:
         joint *= likelihood[value]
     posterior = joint / joint.sum()
-    unknown = [cell for cell in cells if not known_cells[cell]]
-    values = [(model.cell_of == cell).nonzero()[:, 0].tolist() for cell in unknown]
+    unknown = [unit for unit in units if not known_units[unit]]
+    values = [(model.unit_of_value == unit).nonzero()[:, 0].tolist() for unit in unknown]
     information = 0.0
     for outcome in itertools.product(*values):
         with_label = posterior * likelihood[list(outcome)].prod(dim=0)
@@ -105,10 +106,26 @@ def test_information_of_patches_is_that_of_pixels_not_seen_yet(
     for row in range(4):
         seen = torch.zeros(query_set.image_shape, dtype=torch.bool)
         for query in history.known[row].nonzero()[:, 0].tolist():
-            top, left = query_set.corner(query)
-            seen[:, top : top + query_set.size, left : left + query_set.size] = True
+            top, left = query_set.patches.corner(query)
+            seen[:, top : top + query_set.patches.size, left : left + query_set.patches.size] = True
         for query in range(len(query_set)):
-            expected, information = brute_force(model, seen.flatten(), some.x[row], model.cells[query].tolist())
+            units = model.units_of_query[query].tolist()
+            expected, information = brute_force(model, seen.flatten(), some.x[row], units)
+            torch.testing.assert_close(posterior[row], expected)
+            assert float(scores[row, query]) == pytest.approx(information, abs=1e-9)
+
+
+def test_information_of_queries_of_ones_own_is_that_of_units_not_seen_yet(pairs: Any, pair_rows: Rows) -> None:
+    model = NaiveBayesIP.count(pairs, LETTERS, pair_rows)
+    assert model.n_values == [2, 3, 8, 8, 2]
+    some = pair_rows.take(slice(12))
+    history = random_histories(some, torch.arange(12) % 4, torch.Generator().manual_seed(1))
+    posterior, scores = model.log_posterior(history).exp(), model.scores(history)
+    for row in range(12):
+        seen = torch.zeros(5, dtype=torch.bool)
+        seen[pairs.units_of_query[history.known[row]].flatten()] = True
+        for query, units in enumerate(pairs.units_of_query.tolist()):
+            expected, information = brute_force(model, seen, some.x[row], units)
             torch.testing.assert_close(posterior[row], expected)
             assert float(scores[row, query]) == pytest.approx(information, abs=1e-9)
 
@@ -117,10 +134,12 @@ def mixed(make_columns: Any) -> ColumnQueries:
     return make_columns(["yes_no", "number", "choice", "single", "number"])
 
 
-@pytest.mark.parametrize("kind", ["columns", *PATCHES])
-def test_following_adds_the_same_evidence(kind: str, make_columns: Any, make_rows: Any) -> None:
-    query_set: QuerySet = mixed(make_columns) if kind == "columns" else PATCHES[kind]
-    rows: Rows = make_rows(query_set, 30, missing=0.3, opened=0.2)
+@pytest.mark.parametrize("name", ["columns", "pairs", *PATCHES])
+def test_answer_by_answer_the_same_evidence_is_added(
+    name: str, make_columns: Any, make_rows: Any, pairs: Any, pair_rows: Rows
+) -> None:
+    query_set: QuerySet = {"columns": mixed(make_columns), "pairs": pairs, **PATCHES}[name]
+    rows = pair_rows.take(slice(30)) if name == "pairs" else make_rows(query_set, 30, missing=0.3, opened=0.2)
     model = NaiveBayesIP.count(query_set, LETTERS, rows)
     history = rows.start()
     state = history_state(model, History.start(rows.x[:0], len(query_set))).restart(history)
@@ -137,11 +156,12 @@ def test_following_adds_the_same_evidence(kind: str, make_columns: Any, make_row
         assert torch.equal(state.asked, history.asked)
 
 
-def test_numbers_are_told_apart_by_quantiles() -> None:
+def test_numbers_are_put_between_quantiles() -> None:
     queries = ColumnQueries([Number("n", "How many?"), Number("same", "Always?"), Number("none", "Never?")])
     numbers = np.stack([np.arange(100.0) / 50 - 1, np.ones(100), np.full(100, np.nan)], axis=1)
     x, available = queries.answers(numbers)
-    model = NaiveBayesIP.count(queries, ["low", "high"], Rows(x, available, (torch.arange(100) >= 50).long()), n_bins=4)
+    rows = Rows(x, available, (torch.arange(100) >= 50).long())
+    model = NaiveBayesIP.count(queries, ["low", "high"], rows, NaiveBayesSettings(n_bins=4))
     assert model.n_values == [4, 1, 1]
     counts = model.holds(x, available).sum(dim=0)
     assert (counts[:4] - 25).abs().max() <= 1
@@ -157,17 +177,11 @@ def test_what_is_not_known_is_never_read(make_columns: Any, make_rows: Any) -> N
         known = torch.zeros_like(rows.available)
         known[:, 0] = True
         other = make_rows(query_set, 20, seed=1).x.flatten(1)
-        cells = model.seen(known)[:, _cell_of_feature(query_set)]
-        other[cells] = rows.x.flatten(1)[cells]
+        is_known = query_set.known_units(known)[:, query_set.unit_of_feature]
+        other[is_known] = rows.x.flatten(1)[is_known]
         one, two = History(rows.x, known, known), History(other.view_as(rows.x), known, known)
         assert torch.equal(model.log_posterior(one), model.log_posterior(two))
         assert torch.equal(model.scores(one), model.scores(two))
-
-
-def _cell_of_feature(query_set: QuerySet) -> Tensor:
-    if isinstance(query_set, ColumnQueries):
-        return query_set.unit_of_feature
-    return torch.arange(math.prod(query_set.answer_shape))
 
 
 def test_the_estimator_learns_saves_and_loads(tmp_path: Path) -> None:
@@ -177,24 +191,30 @@ def test_the_estimator_learns_saves_and_loads(tmp_path: Path) -> None:
     place = np.where(y == "flu", "home", randomness.choice(["home", "work", "bus"], 150))
     X = pd.DataFrame({"noise": randomness.random(150) < 0.5, "place": place, "heat": heat})
     X.loc[::7, "heat"] = np.nan
-    model = NaiveBayesIPClassifier(smoothing=0.5, n_bins=5).fit(X, y)
+    settings = NaiveBayesSettings(smoothing=0.5, n_bins=5)
+    model = NaiveBayesIPClassifier(settings=settings).fit(X, y)
     assert model.score(X, y) > 0.9
     assert model.explain(X)[1].steps[0].name == "heat"
     model.save(tmp_path / "model")
     again = NaiveBayesIPClassifier.load(tmp_path / "model")
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
-    assert (again.smoothing, again.n_bins) == (0.5, 5)
+    assert again.settings == again.model_.settings == settings
     session = again.session()
     assert session.ask().name == "heat"
     session.tell(39.5)
     assert session.prediction == "flu"
 
 
-def test_what_it_cannot_do_is_told() -> None:
+def test_what_it_cannot_do_is_refused(pairs: Any, pair_rows: Rows) -> None:
     images = np.zeros((4, 1, 8, 8))
     with pytest.raises(ValueError, match="3x3"):
         NaiveBayesIPClassifier(PatchQueries((1, 8, 8), 4)).fit(images, [0, 1, 0, 1])
     with pytest.raises(ValueError, match="smoothing"):
-        NaiveBayesIPClassifier(smoothing=0).fit([[0], [1]], [0, 1])
+        NaiveBayesSettings(smoothing=0)
     with pytest.raises(ValueError, match="n_bins"):
-        NaiveBayesIPClassifier(n_bins=1).fit([[0], [1]], [0, 1])
+        NaiveBayesSettings(n_bins=1)
+    for units, wrong in (([2, 1, 1, 1, 3, 3, 0], "unit 3 .* share, yes_no"), ([2, 1, 1, 1, 3, 5, 0], "unit 4 .* none")):
+        query_set = type(pairs)()
+        query_set.set_units(torch.tensor(units), pairs.units_of_query)
+        with pytest.raises(ValueError, match=f"Naive Bayes needs units of one feature.*{wrong}"):
+            NaiveBayesIP.count(query_set, LETTERS, pair_rows)

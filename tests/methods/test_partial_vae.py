@@ -1,4 +1,4 @@
-"""The partial VAE: what it believes and asks follows from what is known alone, and it asks better than chance."""
+"""The partial VAE: its scores and posteriors follow from what is known alone, and it asks better than chance."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,29 +17,23 @@ from pursuit.evaluation.curves import evaluate
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.methods import RandomOrder
-from pursuit.methods.partial_vae import (
-    Gaussian,
-    PartialVAE,
-    PartialVAEClassifier,
-    PartialVAESettings,
-    some_labels,
-)
-from pursuit.methods.shared import guesses
+from pursuit.methods.partial_vae import Gaussian, PartialVAE, PartialVAEClassifier, PartialVAESettings, some_labels
+from pursuit.methods.shared import memory
 from pursuit.networks import MLP, Conv, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
-from pursuit.training.loop import train
-from pursuit.training.samplers import CarriedHistories, RandomHistories, RolledOutHistories, random_histories
-from pursuit.training.schedule import Stage
+from pursuit.training import Batch, CarriedHistories, RandomHistories, RolledOutHistories, Stage, train
+from pursuit.training.samplers import random_histories
 
 Reward = Literal["eddi", "label"]
 REWARDS: list[Reward] = ["eddi", "label"]
 SMALL = PartialVAESettings(latent=4, width=12, samples=4, candidates=None)
 
 
-def untrained(query_set: QuerySet, own: PartialVAESettings = SMALL, n_classes: int = 3, **more: Any) -> PartialVAE:
+def untrained(query_set: QuerySet, settings: PartialVAESettings = SMALL, n_classes: int = 3) -> PartialVAE:
     torch.manual_seed(0)
     prior = torch.arange(1.0, n_classes + 1)
-    model = PartialVAE.build(query_set, range(n_classes), MLP((10,)), own, prior / prior.sum(), **more).eval()
+    prior /= prior.sum()
+    model = PartialVAE.build(query_set, range(n_classes), MLP((10,)), settings=settings, prior=prior).eval()
     with torch.no_grad():
         for layer in (model.encoder[-1], model.decoder[-1], model.label_decoder[-1]):
             layer.weight.mul_(4)
@@ -89,9 +83,8 @@ def test_unknown_answers_never_matter(query_set: QuerySet, make_rows: Any, rewar
     model, rows = untrained(query_set, replace(SMALL, reward=reward)), make_rows(query_set, 6, missing=0.3)
     history = some_history(rows)
     other = make_rows(query_set, 6, seed=5).x.float()
-    shown = model.answers.known_units(history.known)
-    shown = shown if isinstance(query_set, PatchQueries) else shown[:, model.answers.owner]
-    changed = History(torch.where(shown.view(other.shape) > 0, history.x, other), history.known, history.asked)
+    shown = query_set.known_units(history.known)[:, query_set.unit_of_feature].view(other.shape)
+    changed = History(torch.where(shown, history.x, other), history.known, history.asked)
     torch.testing.assert_close(model.scores(history), model.scores(changed))
     torch.testing.assert_close(model.log_posterior(history), model.log_posterior(changed))
 
@@ -102,18 +95,18 @@ def test_rows_do_not_depend_on_each_other(
 ) -> None:
     model = untrained(query_set, replace(SMALL, reward=reward, candidates=2))
     history = some_history(make_rows(query_set, 6))
-    scores, belief = model.scores(history), model.log_posterior(history)
+    scores, log_posterior = model.scores(history), model.log_posterior(history)
     assert scores.shape == history.asked.shape
     assert scores.isfinite().all()
-    torch.testing.assert_close(belief.exp().sum(dim=1), torch.ones(6))
+    torch.testing.assert_close(log_posterior.exp().sum(dim=1), torch.ones(6))
     order = torch.tensor([3, 1, 5, 0, 2, 4])
     torch.testing.assert_close(model.scores(history.rows(order)), scores[order], atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(model.log_posterior(history.rows(order)), belief[order], atol=1e-5, rtol=1e-4)
-    monkeypatch.setattr(guesses, "AT_ONCE", 64)  # a few rows and guesses at a time
+    torch.testing.assert_close(model.log_posterior(history.rows(order)), log_posterior[order], atol=1e-5, rtol=1e-4)
+    monkeypatch.setattr(memory, "AT_ONCE", 64)  # a few rows and answers at a time
     torch.testing.assert_close(model.scores(history), scores, atol=1e-4, rtol=1e-4)
 
 
-def test_chance_is_its_own(query_set: QuerySet, make_rows: Any) -> None:
+def test_randomness_is_its_own(query_set: QuerySet, make_rows: Any) -> None:
     model, history = untrained(query_set), some_history(make_rows(query_set, 4))
     state = torch.get_rng_state()
     first = model.scores(history)
@@ -121,10 +114,10 @@ def test_chance_is_its_own(query_set: QuerySet, make_rows: Any) -> None:
     assert torch.equal(model.scores(history), first)
 
 
-def test_an_empty_history_is_believed_by_the_frequencies(query_set: QuerySet, make_rows: Any) -> None:
+def test_the_posterior_of_an_empty_history_is_the_label_frequencies(query_set: QuerySet, make_rows: Any) -> None:
     model = untrained(query_set)
-    belief = model.log_posterior(replace_x(make_rows(query_set, 2)).start())
-    torch.testing.assert_close(belief.exp(), torch.tensor([1, 2, 3]).div(6).expand(2, 3))
+    log_posterior = model.log_posterior(replace_x(make_rows(query_set, 2)).start())
+    torch.testing.assert_close(log_posterior.exp(), torch.tensor([1, 2, 3]).div(6).expand(2, 3))
 
 
 def replace_x(rows: Rows) -> Rows:
@@ -139,10 +132,10 @@ def test_information_about_the_label_is_never_negative(query_set: QuerySet, make
 
 
 @pytest.mark.parametrize("reward", REWARDS)
-def test_what_is_no_candidate_comes_last(query_set: QuerySet, make_rows: Any, reward: Reward) -> None:
-    own, history = replace(SMALL, reward=reward), some_history(make_rows(query_set, 8))
-    of_all = untrained(query_set, own).scores(history)
-    of_two = untrained(query_set, replace(own, candidates=2)).scores(history)
+def test_what_is_not_a_candidate_comes_last(query_set: QuerySet, make_rows: Any, reward: Reward) -> None:
+    settings, history = replace(SMALL, reward=reward), some_history(make_rows(query_set, 8))
+    of_all = untrained(query_set, settings).scores(history)
+    of_two = untrained(query_set, replace(settings, candidates=2)).scores(history)
     left = (~history.asked).sum(dim=1).clamp(max=2)
     close = (of_two - of_all).abs() < 1e-5
     for row, n in enumerate(left.tolist()):
@@ -166,15 +159,15 @@ def draw(n: int, seed: int) -> Rows:
 @pytest.fixture(scope="module")
 def trained() -> PartialVAE:
     torch.manual_seed(0)
-    own = PartialVAESettings(latent=8, width=48)
-    model = PartialVAE.build(TABLE, range(N_LABELS), MLP((48,)), own, torch.full((N_LABELS,), 1 / N_LABELS))
+    settings, prior = PartialVAESettings(latent=8, width=48), torch.full((N_LABELS,), 1 / N_LABELS)
+    model = PartialVAE.build(TABLE, range(N_LABELS), MLP((48,)), settings=settings, prior=prior)
     train(model, draw(2000, 1), [Stage(25, RandomHistories(), batch_size=128)])
     return model
 
 
 @pytest.mark.parametrize("reward", REWARDS)
 def test_it_asks_nearly_what_exact_pursuit_asks(trained: PartialVAE, reward: Reward) -> None:
-    trained.own, test = replace(trained.own, reward=reward), draw(400, 2)
+    trained.settings, test = replace(trained.settings, reward=reward), draw(400, 2)
     history = random_histories(test, torch.full((400,), 2), torch.Generator().manual_seed(0))
     scores, information = trained.scores(history), EXACT.scores(history).float()
     left = ~history.asked
@@ -190,7 +183,7 @@ def test_it_asks_nearly_what_exact_pursuit_asks(trained: PartialVAE, reward: Rew
     assert own > chance + 0.5 * (best - chance)
 
 
-def test_it_believes_nearly_what_is_exact(trained: PartialVAE) -> None:
+def test_its_posterior_is_nearly_the_exact_one(trained: PartialVAE) -> None:
     test = draw(400, 3)
     history = random_histories(test, torch.full((400,), 4), torch.Generator().manual_seed(0))
     exact, own = EXACT.log_posterior(history), trained.log_posterior(history)
@@ -201,22 +194,22 @@ def test_it_believes_nearly_what_is_exact(trained: PartialVAE) -> None:
 def test_it_asks_for_patches_better_than_chance() -> None:
     images, labels = load_digits(n_class=4, return_X_y=True)
     images = images.reshape(-1, 1, 8, 8)
-    own = PartialVAESettings(latent=8, width=48, samples=4, candidates=6)
+    settings = PartialVAESettings(latent=8, width=48, samples=4, candidates=6)
     query_set = PatchQueries((1, 8, 8), size=2, stride=2, low=0, high=16)
     stages = [Stage(30, CarriedHistories(8))]
     classifier = PartialVAEClassifier(
-        query_set, network=MLP((48,)), stages=stages, settings=own, max_queries=6, random_state=0
+        query_set, network=MLP((48,)), stages=stages, settings=settings, max_queries=6, random_state=0
     )
     model = classifier.fit(images[:600], labels[:600]).model_
     rows = classifier.rows(images[600:], labels[600:])
     chance = evaluate(RandomOrder(model), rows, max_queries=6).area
     for reward in REWARDS:
-        model.own = replace(own, reward=reward)
+        model.settings = replace(settings, reward=reward)
         assert evaluate(model, rows, max_queries=6).area > chance + 0.05
 
 
 def people() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    """Rows with missing answers, labels that are words, and an answer each that is given unasked."""
+    """Rows with missing answers, labels that are words, and ages that are known initially for half of them."""
     generator = np.random.default_rng(0)
     label = generator.integers(3, size=240)
     frame = pd.DataFrame(
@@ -234,20 +227,20 @@ def people() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("network", [MLP((16,)), SetNetwork(embedding=4, width=8, hidden=(16,))], ids=["mlp", "set"])
-def test_a_table_with_gaps_and_openings(tmp_path: Path, network: Any) -> None:
+def test_a_table_with_missing_and_initially_known_answers(tmp_path: Path, network: Any) -> None:
     frame, y, initially_known = people()
-    own = PartialVAESettings(latent=4, width=16, samples=4, labels=2)
-
+    settings = PartialVAESettings(latent=4, width=16, samples=4, labels=2)
     classifier = PartialVAEClassifier(
-        network=network, stages=[Stage(100, RandomHistories())], settings=own, standardise=True, random_state=3
+        network=network, stages=[Stage(100, RandomHistories())], settings=settings, standardise=True, random_state=3
     )
     classifier.fit(frame, y, initially_known=initially_known)
     proba = classifier.predict_proba(frame, initially_known=initially_known)
     assert (classifier.classes_[proba.argmax(axis=1)] == y).mean() > 0.6
     classifier.save(tmp_path)
     loaded = PartialVAEClassifier.load(tmp_path)
-    assert loaded.settings == own
+    assert loaded.settings == loaded.model_.settings == settings
     assert loaded.network == network
+    assert "shared" not in loaded.get_params()
     assert np.array_equal(proba, loaded.predict_proba(frame, initially_known=initially_known))
     history = classifier.rows(frame, y, initially_known=initially_known).start()
     assert torch.equal(loaded.model_.scores(history), classifier.model_.scores(history))
@@ -257,11 +250,11 @@ def test_convolutions_read_images(tmp_path: Path) -> None:
     images, labels = load_digits(n_class=3, return_X_y=True)
     images = images.reshape(-1, 1, 8, 8)
     query_set = PatchQueries((1, 8, 8), size=4, stride=4, low=0, high=16, threshold=8)
-    network, own = Conv(channels=(4, 4), hidden=8), PartialVAESettings(latent=4, width=8, samples=2)
+    network, settings = Conv(channels=(4, 4), hidden=8), PartialVAESettings(latent=4, width=8, samples=2)
 
     def fitted() -> PartialVAEClassifier:
         stages = [Stage(1, CarriedHistories(3))]
-        classifier = PartialVAEClassifier(query_set, network=network, stages=stages, settings=own, random_state=0)
+        classifier = PartialVAEClassifier(query_set, network=network, stages=stages, settings=settings, random_state=0)
         return classifier.fit(images[:256], labels[:256])
 
     classifier = fitted()
@@ -273,16 +266,32 @@ def test_convolutions_read_images(tmp_path: Path) -> None:
 
 def test_histories_are_as_long_as_those_of_the_plan() -> None:
     plan = [Stage(3, CarriedHistories(7)), Stage(2, RolledOutHistories(5), batch_size=32)]
-    carried, random = PartialVAEClassifier()._plan(plan)
+    carried, random = PartialVAEClassifier().plan(plan)
     assert carried == plan[0]
     assert random == replace(plan[1], histories=RandomHistories(5))
 
 
-def test_queries_of_training_come_by_chance_and_once(make_rows: Any) -> None:
+@pytest.mark.parametrize("reward", REWARDS)
+def test_queries_of_ones_own_are_asked_better_than_by_chance(
+    reward: Reward, pairs: Any, pair_data: tuple[np.ndarray, np.ndarray], pair_rows: Rows, tmp_path: Path
+) -> None:
+    settings = PartialVAESettings(latent=4, width=24, samples=4, reward=reward, candidates=3)
+    stages = [Stage(60, CarriedHistories(3), batch_size=32)]
+    classifier = PartialVAEClassifier(pairs, network=MLP((24,)), settings=settings, stages=stages, random_state=0)
+    model = classifier.fit(*pair_data).model_
+    area, by_chance = (evaluate(one, pair_rows, max_queries=2).area for one in (model, RandomOrder(model)))
+    assert area > by_chance + 0.05
+    classifier.save(tmp_path)
+    history = pair_rows.start()
+    assert torch.equal(PartialVAEClassifier.load(tmp_path).model_.scores(history), model.scores(history))
+
+
+def test_queries_in_training_are_random_and_new(make_rows: Any) -> None:
     model, rows = untrained(TABLE), replace_x(make_rows(TABLE, 200))
     asked: Tensor = torch.zeros(200, N_QUERIES, dtype=torch.bool)
     asked[:, :8] = True
-    _, query = model(rows.x, asked, asked, rows.available, rows.y, 1.0)
+    query = model(Batch(rows.x, asked, asked, rows.available, rows.y)).query
+    assert query is not None
     assert set(query.tolist()) == {8, 9, 10, 11}
 
 
@@ -290,6 +299,6 @@ def test_queries_of_training_come_by_chance_and_once(make_rows: Any) -> None:
     "wrong",
     [{"reward": "entropy"}, {"samples": 3}, {"samples": 0}, {"candidates": 0}, {"latent": 0}, {"label_weight": 0}],
 )
-def test_wrong_settings_are_told(wrong: dict[str, Any]) -> None:
+def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         PartialVAESettings(**wrong)

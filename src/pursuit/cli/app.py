@@ -39,6 +39,12 @@ Stop = Annotated[
         help="When to stop asking: confidence=0.99, budget=20, stability=0.001; with commas: at the first of several."
     ),
 ]
+Network = Annotated[
+    str | None, typer.Option(help="A network by name, with its usual sizes: MLP, SetNetwork, Conv, or your own.")
+]
+Queries = Annotated[
+    str | None, typer.Option(help="A query set by name to read a CSV file with; by default every column is a query.")
+]
 MaxQueries = Annotated[int | None, typer.Option(help="The most queries to ask of a row.", min=1)]
 Seed = Annotated[int, typer.Option(help="The seed of everything random.", min=0, max=2**32 - 1)]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, mps or auto.")]

@@ -5,7 +5,20 @@ from typing import Annotated
 
 import typer
 
-from pursuit.cli.app import AsJson, Device, Drop, MaxQueries, Missing, Seed, Source, Stop, Target, TestShare
+from pursuit.cli.app import (
+    AsJson,
+    Device,
+    Drop,
+    MaxQueries,
+    Missing,
+    Network,
+    Queries,
+    Seed,
+    Source,
+    Stop,
+    Target,
+    TestShare,
+)
 from pursuit.cli.console import out, print_comparison, print_json, remark_on_recipe, remark_on_task, say, stoppable
 from pursuit.cli.progress import training_bar
 from pursuit.experiments.compare import compare as run_trial
@@ -28,9 +41,10 @@ def compare(
         str | None, typer.Option(help="A recipe of the task (see `pursuit tasks`); by default fast.")
     ] = None,
     effort: Annotated[float, typer.Option(help="How long to train, as a multiple of what is planned.", min=1e-6)] = 1.0,
+    network: Network = None,
     stop: Stop = None,
     max_queries: MaxQueries = None,
-    rows: Annotated[int | None, typer.Option(help="Measure only on the first so many test rows.", min=1)] = None,
+    rows: Annotated[int | None, typer.Option(help="The most test rows to measure on, the first ones.", min=1)] = None,
     validation: Annotated[
         bool, typer.Option("--validation", help="Measure on held-out training rows, to choose settings by.")
     ] = False,
@@ -40,6 +54,7 @@ def compare(
     target: Target = None,
     drop: Drop = None,
     missing: Missing = None,
+    queries: Queries = None,
     test_share: TestShare = 0.2,
     as_json: AsJson = False,
 ) -> None:
@@ -55,11 +70,18 @@ def compare(
         device=device,
         recipe=recipe,
         effort=effort,
+        network=network,
         stop=stop,
         max_queries=max_queries,
         max_rows=rows,
         validation=validation,
-        table_options={"target": target, "drop": drop or (), "missing": missing or (), "test_share": test_share},
+        table_options={
+            "target": target,
+            "drop": drop or (),
+            "missing": missing or (),
+            "queries": queries,
+            "test_share": test_share,
+        },
     )
     folder = to or Path("results") / "-".join(["compare", trial.name, *trial.options]).replace(" ", "-")
     if trial.is_named:

@@ -23,11 +23,12 @@ def unseen_rows(
 ) -> UnseenRows:
     """The rows of a task or a file that the model was not trained on; a file may have no labels."""
     trained = classifier.notes_.get("task", {})
-    names = [query.name for query in classifier.model_.query_set.queries]
+    queries = [query.name for query in classifier.model_.query_set.queries]
     if data in TASKS:
-        return _rows_of_task(data, names, trained)
+        return _rows_of_task(data, queries, trained)
+    columns = list(getattr(classifier, "feature_names_in_", queries))  # a query set may ask several things of a column
     table = big_tables if big_tables.is_big_table(data) else tables
-    X, y, remark = table.unseen_rows(data, names, trained, target, missing or ())
+    X, y, remark = table.unseen_rows(data, columns, trained, target, missing or ())
     if remark:
         say(remark)
     if y is not None and classifier.classes_.dtype.kind in "OU":

@@ -7,7 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from pursuit.cli.app import AsJson, Device, Drop, MaxQueries, Missing, Seed, Source, Stop, Target, TestShare
+from pursuit.cli.app import (
+    AsJson,
+    Device,
+    Drop,
+    MaxQueries,
+    Missing,
+    Network,
+    Queries,
+    Seed,
+    Source,
+    Stop,
+    Target,
+    TestShare,
+)
 from pursuit.cli.console import (
     print_evaluation,
     print_json,
@@ -19,6 +32,7 @@ from pursuit.cli.console import (
 from pursuit.cli.progress import training_bar
 from pursuit.estimators import Method, default_stages
 from pursuit.experiments.run import estimator_parameters
+from pursuit.networks import NetworkSettings
 from pursuit.registry import find
 from pursuit.tasks import TASKS, Task, load_task
 from pursuit.training import TrainingRun
@@ -27,6 +41,7 @@ from pursuit.training.logs import check_log
 
 VIP = "vip"
 PARAMETER_OF_OPTION = {
+    "--network": "network",
     "--epochs": "stages",
     "--held-out": "held_out",
     "--devices": "devices",
@@ -42,6 +57,8 @@ def train(
     target: Target = None,
     drop: Drop = None,
     missing: Missing = None,
+    queries: Queries = None,
+    network: Network = None,
     stop: Stop = None,
     max_queries: MaxQueries = None,
     epochs: Annotated[
@@ -62,6 +79,7 @@ def train(
     """Train on a task, a CSV file or Parquet files, measure on held-out rows, and save the model."""
     chosen: Method = find(Method.registry_kind, method)
     given = {
+        "--network": network is not None,
         "--epochs": epochs is not None,
         "--held-out": held_out != 0,
         "--devices": devices != 1,
@@ -69,11 +87,12 @@ def train(
         "--resume": resume,
     }
     _check_options(chosen, [option for option, is_given in given.items() if is_given])
-    task = load_task(source, seed, target, drop=drop or (), missing=missing or (), test_share=test_share)
+    table_options = {"drop": drop or (), "missing": missing or (), "test_share": test_share}
+    task = load_task(source, seed, target, queries=queries, **table_options)
     folder = to or Path("runs") / (task.name if method == VIP else f"{task.name}-{method}")
     if is_first():
         _check_free(folder, resume, overwrite)
-    settings = _settings(task, stop, max_queries, epochs)
+    settings = _settings(task, stop, max_queries, epochs, network)
     settings |= {"random_state": seed, "device": device, "devices": devices, "held_out": held_out}
     model = chosen.estimator(task.query_set, **estimator_parameters(chosen, settings))
     check_log(log)
@@ -107,9 +126,15 @@ def _check_options(method: Method, options: list[str]) -> None:
             raise ValueError(f"{option} does not apply to the method {method.name} ({method.title}): leave it out.")
 
 
-def _settings(task: Task, stop: str | None, max_queries: int | None, epochs: float | None) -> dict[str, Any]:
+def _settings(
+    task: Task, stop: str | None, max_queries: int | None, epochs: float | None, network: str | None
+) -> dict[str, Any]:
     """The task's settings with the changes asked for."""
-    changes: Mapping[str, Any] = {"stop": stop, "max_queries": max_queries}
+    changes: Mapping[str, Any] = {
+        "stop": stop,
+        "max_queries": max_queries,
+        "network": network and find(NetworkSettings.registry_kind, network)(),
+    }
     settings = {**task.settings, **{name: value for name, value in changes.items() if value is not None}}
     if epochs is not None:
         plan = settings.get("stages") or default_stages(len(task.X_train), len(task.query_set), max_queries)

@@ -215,7 +215,7 @@ def _draw_curve(
             "markersize": 5.5,
             "markevery": (place * every // 7 % every, every),
         }
-    label = _plain("\n".join(textwrap.wrap(name, CLASS_WIDTH)))
+    label = _escape("\n".join(textwrap.wrap(name, CLASS_WIDTH)))
     axes.plot(n, mean, line, color=colour, label=label, linewidth=1.8 if are_few else 1.5, **style)
     if len(seeds) > 1:
         alpha = 0.18 if are_few else 0.12
@@ -306,7 +306,7 @@ def _query_and_answer(number: str, step: ChainStep) -> str:
     """A query and its answer, on at most two lines."""
     question = textwrap.wrap(f"{number} {step.text}", QUESTION_WIDTH, max_lines=2, placeholder=" …")
     answer = "unknown" if step.answer is None else _short(step.answer, ANSWER_WIDTH)
-    return _plain("\n".join(question)) + "  " + answer
+    return _escape("\n".join(question)) + "  " + answer
 
 
 def _colour(step: ChainStep) -> str:
@@ -324,10 +324,12 @@ def _number(probability: float) -> str:
 def _short(text: str, width: int) -> str:
     """The text on one line, cut in the middle where it is too long: names often differ at their end."""
     text = " ".join(text.split())
-    return _plain(text if len(text) <= width else f"{text[: width // 2 - 1].rstrip()}…{text[-(width // 2) :].lstrip()}")
+    return _escape(
+        text if len(text) <= width else f"{text[: width // 2 - 1].rstrip()}…{text[-(width // 2) :].lstrip()}"
+    )
 
 
-def _plain(text: str) -> str:
+def _escape(text: str) -> str:
     # Between dollar signs matplotlib would read a formula.
     return text.replace("$", r"\$")
 
@@ -340,7 +342,7 @@ def _figure(width: float, height: float, title: str) -> "Figure":
     lines = textwrap.wrap(title, int(9 * width))
     figure = Figure((width, height + 0.25 * len(lines)), dpi=DPI, layout="constrained")
     if lines:
-        figure.suptitle(_plain("\n".join(lines)), fontsize=12)
+        figure.suptitle(_escape("\n".join(lines)), fontsize=12)
     return figure
 
 

@@ -10,11 +10,12 @@ from typing import Any
 from pursuit.estimators import default_stages
 from pursuit.experiments.run import TEST_ROWS, VALIDATION_ROWS, load_split
 from pursuit.inference.stopping import parse_stop
+from pursuit.networks import NetworkSettings
+from pursuit.registry import find
 from pursuit.tasks import TASKS, Task, find_recipe, load_task
 from pursuit.tasks.big_tables import name_of
 from pursuit.tasks.recipe import Recipe
 from pursuit.tasks.task import take_rows
-from pursuit.training import Stage
 from pursuit.training.devices import find_device
 
 DEFAULT_METHODS = ("vip", "random", "fixed", "tree", "naive-bayes", "all-answers")
@@ -36,6 +37,8 @@ class Trial:
     """The recipe of a named task whose network, training plan and stopping rule all methods get; `fast` by default."""
     effort: float = 1.0
     """How much longer to train than planned."""
+    network: str | None = None
+    """A network by name, with its usual sizes, instead of the task's own."""
     stop: str | None = None
     """The stopping rule that lengths are compared at, instead of the task's own."""
     max_queries: int | None = None
@@ -45,20 +48,22 @@ class Trial:
     validation: bool = False
     """Measure on held-out training rows instead of the test rows, to choose settings by."""
     table_options: Mapping[str, Any] = field(default_factory=dict)
-    """How to read a file: `target`, `drop`, `missing` and `test_share` of `load_task`."""
+    """How to read a file: `target`, `queries`, `drop`, `missing` and `test_share` of `load_task`."""
     _loaded: dict[int, Task] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         find_device(self.device)
         if self.stop is not None:
             parse_stop(self.stop)
+        if self.network is not None:
+            find(NetworkSettings.registry_kind, self.network)
         if not self.seeds or not self.methods:
             raise ValueError("At least one method and one seed are needed for a comparison.")
         if not self.effort > 0:
             raise ValueError(f"The effort must be above 0, not {self.effort}.")
         if self.is_named:
             self.find_recipe()
-            if any(self.table_options.get(name) for name in ("target", "drop", "missing")):
+            if any(self.table_options.get(name) for name in ("target", "queries", "drop", "missing")):
                 load_task(str(self.source), **self.table_options)  # which says why not
         elif self.recipe is not None:
             raise ValueError(f"'{self.name}' has no recipes: --recipe is for the tasks {', '.join(TASKS)}.")
@@ -83,6 +88,7 @@ class Trial:
         """What differs from the task's own plan, in words that may stand in the name of a folder."""
         return [
             *([self.recipe_name] if self.recipe_name != DEFAULT_RECIPE else []),
+            *([self.network] if self.network else []),
             *([f"effort {self.effort:g}"] if self.effort != 1 else []),
             *(["validation"] if self.validation else []),
         ]
@@ -107,6 +113,7 @@ class Trial:
             "task": self.name,
             "recipe": self.recipe_name if recipe else None,
             "effort": self.effort,
+            "network": self.network,
             "stop": self.stop,
             "max_queries": self.max_queries,
             "max_rows": self.max_rows,
@@ -147,15 +154,11 @@ class Trial:
     def _settings(self, task: Task) -> dict[str, Any]:
         """The parameters of estimators that the task suggests, as this trial changes them."""
         settings = dict(task.settings)
-        changes = (("stop", self.stop), ("max_queries", self.max_queries))
+        network = self.network and find(NetworkSettings.registry_kind, self.network)()
+        changes = (("network", network), ("stop", self.stop), ("max_queries", self.max_queries))
         settings |= {name: value for name, value in changes if value is not None}
         if self.effort != 1:
             n_rows, n_queries = len(task.X_train), len(task.query_set)
             stages = settings.get("stages") or default_stages(n_rows, n_queries, settings.get("max_queries"))
-            settings["stages"] = [_scaled(stage, self.effort) for stage in stages]
+            settings["stages"] = [stage.scaled(self.effort) for stage in stages]
         return settings
-
-
-def _scaled(stage: Stage, effort: float) -> Stage:
-    period = None if stage.period is None else stage.period * effort
-    return replace(stage, epochs=stage.epochs * effort, period=period)

@@ -28,6 +28,7 @@ PRUNINGS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 """Bits that a split must save to stay, of which cross-validation chooses."""
 FOLDED_ROWS, FOLDS = 10_000, 5
 """Up to this many rows are cross-validated in folds; of more, a fifth is held out once."""
+WHO = "A decision tree"
 
 
 @register
@@ -109,6 +110,7 @@ class DecisionTree(nn.Module):
     threshold: Tensor
     query: Tensor
     log_posteriors: Tensor
+    unit_of_feature: Tensor
 
     def __init__(self, query_set: QuerySet, classes: Labels, n_nodes: int, depth: int, pruning: float):
         super().__init__()
@@ -119,6 +121,8 @@ class DecisionTree(nn.Module):
         self.register_buffer("branches", torch.zeros(n_nodes, 2, dtype=torch.long))
         self.register_buffer("threshold", torch.zeros(n_nodes, dtype=torch.double))
         self.register_buffer("log_posteriors", torch.zeros(n_nodes, len(classes)))  # in every node
+        unit_of_feature, _, _ = query_set.need_units(WHO)
+        self.register_buffer("unit_of_feature", unit_of_feature.clone(), persistent=False)  # (F,)
 
     @classmethod
     def of_nodes(cls, query_set: QuerySet, classes: Labels, nodes: _Nodes, pruning: float) -> Self:
@@ -131,13 +135,13 @@ class DecisionTree(nn.Module):
         tree.feature.copy_(torch.from_numpy(nodes.feature))
         tree.threshold.copy_(torch.from_numpy(nodes.threshold))
         tree.log_posteriors.copy_(torch.from_numpy(np.log(nodes.posterior.clip(min=TINY))))
-        unit = _unit_of_feature(query_set)[tree.feature]
+        unit = tree.unit_of_feature[tree.feature]
         tree.query.copy_(unit if query_set.has_own_units else _queries(query_set, nodes, unit.numpy()))
         return tree
 
     def walk(self, history: History) -> Tensor:
         """The node (B,) that each row comes to by its known answers, and by queries that got no answer."""
-        x, units = history.x.flatten(1).float(), _unit_of_feature(self.query_set)[self.feature]
+        x, units = history.x.flatten(1).float(), self.unit_of_feature[self.feature]
         known, asked = (self.query_set.known_units(queries) for queries in (history.known, history.asked))
         node = torch.zeros(len(history), dtype=torch.long, device=x.device)
         for _ in range(self.depth):
@@ -163,11 +167,6 @@ class DecisionTree(nn.Module):
     @classmethod
     def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
         return cls(query_set, classes, **config)
-
-
-def _unit_of_feature(query_set: QuerySet) -> Tensor:
-    """(F,)"""
-    return query_set.need_units("A decision tree")[0]
 
 
 def _queries(query_set: QuerySet, nodes: _Nodes, unit: np.ndarray) -> Tensor:
@@ -206,7 +205,7 @@ def _distances(query_set: QuerySet, queries: np.ndarray, feature: int) -> np.nda
 
 def _table(query_set: QuerySet, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """The features (N, f) that some query shows, NaN where there is no answer, and their numbers (f,)."""
-    unit_of_feature = _unit_of_feature(query_set)
+    unit_of_feature, _, _ = query_set.need_units(WHO)
     can_be_asked = query_set.known_units(torch.ones(1, len(query_set), dtype=torch.bool))[0]
     features = can_be_asked[unit_of_feature].nonzero()[:, 0]
     there = query_set.known_units(rows.available)[:, unit_of_feature[features]]

@@ -4,9 +4,11 @@ is a task too."""
 import importlib
 import pkgutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pursuit.queries import QuerySet
 from pursuit.registry import find, known
 from pursuit.tasks import big_tables, tables
 from pursuit.tasks.recipe import Recipe
@@ -15,27 +17,50 @@ from pursuit.tasks.task import Task, TaskInfo
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")  # registers the tasks it has
 
+TASKS: Mapping[str, TaskInfo] = known(TaskInfo.registry_kind)
+"""All tasks by name, those registered later included."""
+EMBEDDED = ("animals", "digits")
+"""Tasks that need no files."""
 
-def load_task(source: str | Path, seed: int = 0, target: str | None = None, **table_options: Any) -> Task:
+
+def load_task(
+    source: str | Path, seed: int = 0, target: str | None = None, *, queries: str | None = None, **table_options: Any
+) -> Task:
     """The task named `source`, with the settings of its fast recipe if it has one, or the CSV file (`tables.load`) or
-    Parquet files (`big_tables.load`) at that path."""
+    Parquet files (`big_tables.load`) at that path.
+
+    `queries` names a registered query set to read the rows of a CSV file with, by its `from_data`; by default every
+    column is a query.
+    """
     if str(source) in TASKS:
-        if target is not None or any(table_options.get(name) for name in ("drop", "missing")):
+        if target is not None or queries or any(table_options.get(name) for name in ("drop", "missing")):
             raise ValueError(
-                f"'{source}' is a task with its own labels: --target, --drop and --missing are for CSV files and "
-                "Parquet files."
+                f"'{source}' is a task with its own queries and labels: --target, --queries, --drop and --missing are "
+                "for CSV files and Parquet files."
             )
         info = TASKS[str(source)]
         task = info.load(seed)
         return task.with_recipe(info.recipes["fast"]) if "fast" in info.recipes else task
     if big_tables.is_big_table(source):
+        if queries:
+            raise ValueError("--queries is for CSV files: the rows of Parquet files are streamed, a query a column.")
         return big_tables.load(source, target, seed=seed, **table_options)
     if not Path(source).exists() and not str(source).lower().endswith((".csv", ".tsv", ".txt")):
         raise ValueError(
             f"'{source}' is neither a task ({', '.join(TASKS)}) nor a CSV or Parquet file that exists. If it is a task "
             "of your own, import the module that registers it first, or name that module: pursuit --plugin MODULE …"
         )
-    return tables.load(source, target, seed=seed, **table_options)
+    task = tables.load(source, target, seed=seed, **table_options)
+    return replace(task, query_set=_from_data(queries, task.X_train)) if queries else task
+
+
+def _from_data(name: str, data: Any) -> QuerySet:
+    """The query set of this name made from training rows."""
+    make = getattr(find(QuerySet.registry_kind, name), "from_data", None)
+    if make is None:
+        raise ValueError(f"{name} cannot be made from a table: it has no from_data.")
+    query_set: QuerySet = make(data)
+    return query_set
 
 
 def find_recipe(task: str, name: str = "fast") -> Recipe:
@@ -49,12 +74,5 @@ def find_recipe(task: str, name: str = "fast") -> Recipe:
         )
     return recipes[name]
 
-
-# Below all definitions, because this loads the modules that installed packages register tasks in, which may use them.
-TASKS: Mapping[str, TaskInfo] = known(TaskInfo.registry_kind)
-EMBEDDED = tuple(
-    name for name, info in TASKS.items() if not info.files and info.load.__module__.startswith(f"{__name__}.")
-)
-"""Tasks of our own that need no files."""
 
 __all__ = ["EMBEDDED", "TASKS", "Task", "TaskInfo", "find_recipe", "load_task"]

@@ -44,11 +44,7 @@ class Recipe:
 
     def scaled(self, effort: float) -> "Recipe":
         """The same recipe with every stage `effort` times as long."""
-        stages = tuple(
-            replace(stage, epochs=stage.epochs * effort, period=None if stage.period is None else stage.period * effort)
-            for stage in self.stages
-        )
-        return replace(self, stages=stages)
+        return replace(self, stages=tuple(stage.scaled(effort) for stage in self.stages))
 
     def sampled(self, sampling: Sampling) -> "Recipe":
         """The same amount of training on random histories, on biased ones, or on random and then on biased ones."""

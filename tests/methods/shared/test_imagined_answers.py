@@ -1,5 +1,5 @@
-"""Guessed answers: all outcomes of a table with their probabilities, patches as samples show them, and what a network
-makes of a history with one answer more."""
+"""Imagined answers: all outcomes of a table with their probabilities, patches as samples show them, and what a network
+reads from a history with one answer more."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,11 +8,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
-from pursuit.methods.shared import guesses
+from pursuit.methods.shared import memory
 from pursuit.methods.shared.answer_likelihood import AnswerLikelihood
-from pursuit.methods.shared.imagined_answers import Samples, all_outcomes, drawn_patches, mixture_information
+from pursuit.methods.shared.imagined_answers import (
+    Samples,
+    can_be_listed,
+    drawn_answers,
+    listed_answers,
+    mixture_information,
+)
 from pursuit.networks import MLP, NetworkSettings, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
 from pursuit.training.learner import ClassifierModel
@@ -26,8 +33,8 @@ NETWORKS: list[NetworkSettings] = [
 ]
 
 
-class Unopened(nn.Module):
-    """A network that nothing is known of."""
+class Opaque(nn.Module):
+    """A network that cannot be split after its first layer."""
 
     def __init__(self, network: nn.Module):
         super().__init__()
@@ -51,22 +58,24 @@ def table(make_columns: Any, make_rows: Any) -> tuple[ColumnQueries, AnswerLikel
     return query_set, AnswerLikelihood(query_set), History(rows.x.float(), known, known)
 
 
-@pytest.mark.parametrize("wrap", [lambda network: network, Unopened], ids=["opened", "unopened"])
+@pytest.mark.parametrize("wrap", [lambda network: network, Opaque], ids=["split", "opaque"])
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
 @pytest.mark.parametrize("standardised", [False, True])
 def test_a_network_reads_the_history_with_one_answer_more(
     make_columns: Any, make_rows: Any, network: NetworkSettings, wrap: Callable[[Any], nn.Module], standardised: bool
 ) -> None:
-    query_set, answers, history = table(make_columns, make_rows)
+    query_set, likelihood, history = table(make_columns, make_rows)
     torch.manual_seed(0)
     model = ClassifierModel.build(query_set, range(N_LABELS), network, standardised=standardised).eval()
     if standardised:
         model.standardise(history.x, torch.ones_like(history.known))
-    encoded, samples = model.network_input(history.x, history.known), random_samples(N_ROWS, answers.n_outputs)
-    found = all_outcomes(answers, wrap(model.classifier), model.see, encoded, samples, ~history.asked, 1)
+    encoded, samples = model.network_input(history.x, history.known), random_samples(N_ROWS, likelihood.n_outputs)
+    assert can_be_listed(likelihood)
+    network_input = model.network_input
+    found = listed_answers(likelihood, wrap(model.classifier), network_input, encoded, samples, ~history.asked, 1)
     values = {0: [1.0, -1.0], 3: [1.0, -1.0], 1: list(torch.eye(3)), 2: torch.linspace(-3.25, 3.25, 14).tolist()}
-    for guess in found:
-        for row, query, reading in zip(guess.row.tolist(), guess.query.tolist(), guess.reading, strict=True):
+    for answers in found:
+        for row, query, reading in zip(answers.row.tolist(), answers.query.tolist(), answers.reading, strict=True):
             possible = []
             for value in values[query]:
                 x, known = history.x[row : row + 1].clone(), history.known[row : row + 1].clone()
@@ -76,11 +85,11 @@ def test_a_network_reads_the_history_with_one_answer_more(
 
 
 def test_the_answers_to_a_query_have_probability_one_together(make_columns: Any, make_rows: Any) -> None:
-    query_set, answers, history = table(make_columns, make_rows)
+    query_set, likelihood, history = table(make_columns, make_rows)
     model = ClassifierModel.build(query_set, range(N_LABELS), MLP((4,))).eval()
-    samples, wanted = random_samples(N_ROWS, answers.n_outputs), ~history.asked
+    samples, wanted = random_samples(N_ROWS, likelihood.n_outputs), ~history.asked
     encoded = model.network_input(history.x, history.known)
-    (found,) = all_outcomes(answers, model.classifier, model.see, encoded, samples, wanted, 1)
+    (found,) = listed_answers(likelihood, model.classifier, model.network_input, encoded, samples, wanted, 1)
     total = torch.zeros(wanted.shape).index_put((found.row, found.query), found.weight, accumulate=True)
     torch.testing.assert_close(total, wanted.float())
     torch.testing.assert_close(found.label_weight.sum(dim=1), found.weight)
@@ -89,10 +98,14 @@ def test_the_answers_to_a_query_have_probability_one_together(make_columns: Any,
     torch.testing.assert_close(by_label, samples.labels.mean(dim=1)[:, None] * wanted[:, :, None])
 
 
+@pytest.mark.parametrize("reveals_in_place", [True, False])
 @pytest.mark.parametrize("threshold", [None, 0.5])
-def test_patches_show_what_samples_show_and_what_is_seen_already(threshold: float | None) -> None:
+def test_patches_show_what_samples_show_and_what_is_seen_already(
+    threshold: float | None, reveals_in_place: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     query_set = PatchQueries((2, 4, 4), size=2, stride=1, threshold=threshold)
-    answers, generator = AnswerLikelihood(query_set), torch.Generator().manual_seed(0)
+    likelihood, generator = AnswerLikelihood(query_set), torch.Generator().manual_seed(0)
+    assert not can_be_listed(likelihood)
     x = 2.0 * torch.randint(2, (3, 2, 4, 4), generator=generator) - 1
     known = torch.rand(3, 9, generator=generator) < 0.3
     history, samples = History(x, known, known), random_samples(3, 32)
@@ -100,7 +113,14 @@ def test_patches_show_what_samples_show_and_what_is_seen_already(threshold: floa
     encoded = query_set.encode(x, known)
     bright = samples.outputs.sigmoid()
     images = (bright if threshold is None else (noise < bright).float()) * 2 - 1
-    (found,) = drawn_patches(answers, nn.Flatten(), history, encoded, samples, ~known, 1, noise)
+    encode = query_set.encode
+    (found,) = drawn_answers(likelihood, nn.Flatten(), encode, history, encoded, samples, ~known, 1, noise)
+    if not reveals_in_place:
+        monkeypatch.setattr(PatchQueries, "reveals_in_place", False)
+        (again,) = drawn_answers(likelihood, nn.Flatten(), encode, history, encoded, samples, ~known, 1, noise)
+        for one, other in zip(found, again, strict=True):
+            torch.testing.assert_close(other, one)
+        found = again
     assert len(found.row) == (~known).sum() * N_SAMPLES
     for i, (row, query) in enumerate(zip(found.row.tolist(), found.query.tolist(), strict=True)):
         image = images[row, i % N_SAMPLES].view(2, 4, 4)
@@ -113,14 +133,17 @@ def test_patches_show_what_samples_show_and_what_is_seen_already(threshold: floa
 
 
 def test_parts_are_the_same_as_all_at_once(monkeypatch: pytest.MonkeyPatch, make_columns: Any, make_rows: Any) -> None:
-    query_set, answers, history = table(make_columns, make_rows)
+    query_set, likelihood, history = table(make_columns, make_rows)
     model = ClassifierModel.build(query_set, range(N_LABELS), MLP((4,))).double().eval()
-    samples, encoded = random_samples(N_ROWS, answers.n_outputs), model.network_input(history.x.double(), history.known)
+    samples, encoded = (
+        random_samples(N_ROWS, likelihood.n_outputs),
+        model.network_input(history.x.double(), history.known),
+    )
 
     def read() -> list[Any]:
         return list(
-            all_outcomes(
-                answers,
+            listed_answers(
+                likelihood,
                 model.classifier,
                 lambda x, known: model.network_input(x.double(), known),
                 encoded,
@@ -131,7 +154,7 @@ def test_parts_are_the_same_as_all_at_once(monkeypatch: pytest.MonkeyPatch, make
         )
 
     (whole,) = read()
-    monkeypatch.setattr(guesses, "AT_ONCE", 12)
+    monkeypatch.setattr(memory, "AT_ONCE", 12)
     parts = read()
     assert max(len(part.row) for part in parts) == 3
     for at_once, by_part in zip(whole, zip(*parts, strict=True), strict=True):
@@ -148,18 +171,36 @@ def test_the_information_in_a_mixture_of_labels_is_that_of_exact_pursuit() -> No
     torch.testing.assert_close(found, exact.scores(history).float(), atol=1e-5, rtol=1e-4)
 
 
+def test_samples_of_queries_of_ones_own_answer_what_is_not_known(pairs: Any, pair_rows: Rows) -> None:
+    likelihood, rows = AnswerLikelihood(pairs), pair_rows.take(slice(3))
+    known = rows.available & torch.eye(3, 5, dtype=torch.bool)
+    history, samples = History(rows.x, known, known), random_samples(3, 7)
+    noise = torch.rand(N_SAMPLES, 7, generator=torch.Generator().manual_seed(0))
+    x = likelihood.sample(samples.outputs, noise)
+    x[..., 4] = 2 * samples.outputs[..., 4].sigmoid() - 1  # the share, as expected
+    encoded = pairs.encode(rows.x, known)
+    assert not can_be_listed(likelihood)
+    (found,) = drawn_answers(likelihood, nn.Identity(), pairs.encode, history, encoded, samples, ~known, 1, noise)
+    assert len(found.row) == (~known).sum() * N_SAMPLES
+    for i, (row, query) in enumerate(zip(found.row.tolist(), found.query.tolist(), strict=True)):
+        is_known = pairs.known_units(known[row : row + 1])[0, pairs.unit_of_feature]
+        answers = torch.where(is_known, rows.x[row], x[row, i % N_SAMPLES])
+        more = known[row : row + 1].clone()
+        more[0, query] = True
+        torch.testing.assert_close(found.reading[i], pairs.encode(answers[None], more)[0])
+
+
 def test_the_information_of_a_patch_is_that_of_its_pixels_not_seen() -> None:
     query_set = PatchQueries((1, 3, 3), size=2)
-    answers, samples = AnswerLikelihood(query_set), random_samples(1, 9)
+    likelihood, samples = AnswerLikelihood(query_set), random_samples(1, 9)
     nothing = torch.zeros(1, 4, dtype=torch.bool)
-    by_pixel = mixture_information(AnswerLikelihood(PatchQueries((1, 3, 3), size=1)), torch.zeros(1, 9), samples).view(
-        3, 3
-    )
-    corners = mixture_information(answers, nothing, samples)[0]
+    pixels = AnswerLikelihood(PatchQueries((1, 3, 3), size=1))
+    by_pixel = mixture_information(pixels, torch.zeros(1, 9), samples).view(3, 3)
+    corners = mixture_information(likelihood, nothing, samples)[0]
     torch.testing.assert_close(corners[0], by_pixel[:2, :2].sum())
     torch.testing.assert_close(corners[3], by_pixel[1:, 1:].sum())
     first = nothing.clone()
     first[0, 0] = True
-    corners = mixture_information(answers, first, samples)[0]
+    corners = mixture_information(likelihood, first, samples)[0]
     assert corners[0] == 0
     torch.testing.assert_close(corners[3], by_pixel[1:, 1:].sum() - by_pixel[1, 1])

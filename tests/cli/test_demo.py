@@ -1,0 +1,27 @@
+"""`pursuit demo`."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from program import json_of, run
+from pursuit import registry
+from pursuit.experiments import demo as experiment
+from pursuit.tasks import TASKS
+
+
+def test_a_table_and_figures_of_each_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digits = TASKS["digits"]
+    short = replace(digits, recipes={"fast": digits.recipes["fast"].scaled(0.01)})
+    monkeypatch.setitem(registry._known["task"], "digits", short)
+    monkeypatch.setattr(experiment, "EMBEDDED", ("digits",))
+    done = run(tmp_path, "demo", "--out", "here")
+    assert done.returncode == 0, done.stderr
+    words = " ".join(done.stdout.split())
+    assert "digits: 360 held-out rows, 49 queries" in words
+    assert "Model and figures: here/digits, here/digits/curve.png, here/digits/chain-0.png" in words
+    assert "pursuit ask here/digits" in words
+    (shown,) = json_of(run(tmp_path, "demo", "--out", "here", "--json"))["tasks"]
+    assert (shown["task"], shown["model"], shown["method"], shown["n_test"]) == ("digits", "here/digits", "vip", 360)
+    assert f"{shown['beside']['random order']['accuracy_by_answered'][3]:.3f}" in words

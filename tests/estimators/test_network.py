@@ -1,0 +1,195 @@
+"""Estimators whose pursuer is trained by the one loop: plans, held-out rows, runs that are kept and resumed, and rows
+that are drawn while training."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_table import (
+    DISEASES,
+    PATIENTS,
+    QUICK,
+    QUICKEST,
+    SYMPTOMS,
+    drawn_patients,
+    patients,
+    reporting_patients,
+    symptom_classifier,
+)
+
+from pursuit import Budget, CarriedHistories, ColumnQueries, RandomHistories, Stage, TrainingRun, VIPClassifier, yes_no
+from pursuit.estimators import CannotResume, default_stages
+from pursuit.networks import MLP
+from pursuit.tasks.symcat import Patients
+
+
+def test_the_default_plan_grows_with_the_rows() -> None:
+    (small,), (large,) = default_stages(150, 10), default_stages(1_000_000, 10)
+    assert small.n_steps(150) == 1000
+    assert large.epochs == 20
+    assert large.batch_size > small.batch_size
+    lengths = [default_stages(150, *size)[0].histories.max_queries for size in ((10, None), (10, 3), (500, None))]
+    assert lengths == [10, 3, 20]
+
+
+def test_the_plan_of_the_user_is_trained_as_it_is() -> None:
+    X, y = patients()
+    reports: list[Any] = []
+    stages = [Stage(1, RandomHistories(), batch_size=30), Stage(2, CarriedHistories(2), batch_size=60)]
+    VIPClassifier(network=MLP((4,)), stages=stages).fit(X, y, run=TrainingRun(on_report=reports.append))
+    assert [(report.stage, report.n_steps) for report in reports] == [(1, 4)] * 4 + [(2, 4)] * 4
+    with pytest.raises(ValueError, match="no stages to train"):
+        VIPClassifier(stages=[]).fit(X, y)
+
+
+def test_held_out_rows_stop_training_early() -> None:
+    X, y = patients()
+    reports: list[Any] = []
+    plan = {"network": MLP((32,)), "stages": [Stage(500, batch_size=32)]}
+    run = TrainingRun(on_report=reports.append)
+    VIPClassifier(held_out=0.25, random_state=0, **plan).fit(X, y, run=run)
+    assert reports[-1].step < reports[-1].n_steps
+    assert reports[0].n_steps == Stage(500, batch_size=32).n_steps(90)  # the others are not trained on
+    assert all(report.held_out_loss is not None for report in reports)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1, 1.5, float("nan")])
+def test_impossible_shares_of_held_out_rows_are_refused(share: float) -> None:
+    X, y = patients()
+    with pytest.raises(ValueError, match="held_out is a share of the rows, at least 0 and below 1"):
+        VIPClassifier(held_out=share, **QUICK).fit(X, y)
+
+
+def test_answers_are_standardised_by_the_rows_that_are_trained_on() -> None:
+    X, y = patients()
+    model = VIPClassifier(standardise=True, random_state=0, **QUICKEST).fit(X, y).model_
+    age = model.query_set.index_of["age"]
+    feature = int((model.query_set.unit_of_feature == age).int().argmax())
+    x, available = model.query_set.answers(X)
+    assert float(model.centre[feature]) == pytest.approx(float(x[available[:, age], feature].mean()), abs=1e-5)
+
+
+# Runs that are kept
+
+
+def test_a_failed_fit_writes_nothing(tmp_path: Path) -> None:
+    X, y = patients()
+    with pytest.raises(ValueError, match="Infinite"):
+        VIPClassifier(**QUICK).fit(X.assign(age=np.inf), y, run=TrainingRun(tmp_path / "run"))
+    with pytest.raises(ValueError, match="The log is csv or tensorboard"):
+        VIPClassifier(**QUICK).fit(X, y, run=TrainingRun(tmp_path / "run", log="paper"))  # type: ignore[arg-type]
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_says_what_is_trained_and_removes_an_older_model(tmp_path: Path) -> None:
+    X, y = patients()
+    model = VIPClassifier(random_state=0, **QUICKEST).fit(X, y, run=TrainingRun(tmp_path))
+    model.save(tmp_path)
+    assert {"run.json", "log.csv", "checkpoints", "model.json"} <= {path.name for path in tmp_path.iterdir()}
+    assert set(json.loads((tmp_path / "run.json").read_text())) == {"model", "stages", "seed", "rows"}
+    VIPClassifier(random_state=0, **QUICKEST).fit(X, y, run=TrainingRun(tmp_path, resume=True))
+    assert (tmp_path / "model.json").exists()  # it is of this run
+    VIPClassifier(random_state=1, **QUICKEST).fit(X, y, run=TrainingRun(tmp_path))
+    assert not (tmp_path / "model.json").exists()
+
+
+def test_resuming_refuses_other_data_and_settings(tmp_path: Path) -> None:
+    X, y = patients()
+    resumed = TrainingRun(tmp_path, resume=True)
+    VIPClassifier(random_state=0, **QUICKEST).fit(X, y, run=TrainingRun(tmp_path))
+    with pytest.raises(CannotResume, match="other rows"):
+        VIPClassifier(random_state=0, **QUICKEST).fit(X.iloc[:-1], y[:-1], run=resumed)
+    with pytest.raises(CannotResume, match="other seed"):
+        VIPClassifier(random_state=1, **QUICKEST).fit(X, y, run=resumed)
+    with pytest.raises(CannotResume, match="other model"):
+        VIPClassifier(random_state=0, **{**QUICKEST, "network": MLP((5,))}).fit(X, y, run=resumed)
+    with pytest.raises(CannotResume, match="other stages"):
+        VIPClassifier(random_state=0, **{**QUICKEST, "stages": [Stage(0.2)]}).fit(X, y, run=resumed)
+    VIPClassifier(random_state=0, **QUICKEST).fit(X, y, run=resumed)
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(CannotResume, match=r"run\.json is damaged"):
+        VIPClassifier(random_state=0, **QUICKEST).fit(X, y, run=resumed)
+
+
+def test_training_starts_from_what_is_initially_known(tmp_path: Path) -> None:
+    """The label is in two columns. Where they are given, only the others are asked."""
+    X, y, _ = reporting_patients()
+    initially_known = np.zeros(X.shape, dtype=bool)
+    initially_known[:, :2] = True
+    plan = {"network": MLP((16,)), "stages": [Stage(60, batch_size=32)]}
+    run = TrainingRun(tmp_path)
+    model = VIPClassifier(random_state=0, **plan).fit(X, y, initially_known=initially_known, run=run)
+    assert model.score(X, y, initially_known=initially_known) > 0.9
+    chains = model.explain(X, Budget(2), initially_known=initially_known)
+    asked = {step.query for chain in chains for step in chain.steps}
+    assert asked <= {1, 2, 3}  # and where the second column is missing, it may be asked in vain
+    again, resumed = VIPClassifier(random_state=0, **plan), TrainingRun(tmp_path, resume=True)
+    with pytest.raises(CannotResume, match="other rows"):
+        again.fit(X, y, run=resumed)  # what is initially known is part of the rows
+    again.fit(X, y, initially_known=initially_known, run=resumed)
+    np.testing.assert_array_equal(
+        again.predict_proba(X, initially_known=initially_known), model.predict_proba(X, initially_known=initially_known)
+    )
+
+
+# Rows that are drawn while training
+
+
+def test_patients_drawn_while_training_are_learnt_from() -> None:
+    X, y, initially_known = drawn_patients()
+    model = symptom_classifier().fit(PATIENTS)
+    assert model.classes_.tolist() == ["flu", "measles", "eczema"]
+    assert model.n_features_in_ == 4
+    assert model.score(X, y, initially_known=initially_known) > 0.75
+    torch.testing.assert_close(model.model_.log_prior.exp(), PATIENTS.prior(3))
+    again = symptom_classifier().fit(PATIENTS)
+    np.testing.assert_array_equal(
+        again.predict_proba(X, initially_known=initially_known), model.predict_proba(X, initially_known=initially_known)
+    )
+
+
+def test_drawn_patients_are_held_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pursuit.estimators.network.HELD_OUT_MOST", 300)
+    reports: list[Any] = []
+    run = TrainingRun(on_report=reports.append)
+    held = symptom_classifier(held_out=0.1, stages=[Stage(2, batch_size=32)]).fit(PATIENTS, run=run)
+    assert all(report.held_out_loss is not None for report in reports)
+    X, y, initially_known = drawn_patients()
+    assert held.score(X, y, initially_known=initially_known) > 0.5
+
+
+def test_training_on_drawn_patients_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def kill(report: Any) -> None:
+        if report.step == 60:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("pursuit.training.run.CHECKPOINT_PAUSE", 0)  # a checkpoint with every report
+    whole = symptom_classifier().fit(PATIENTS)
+    with pytest.raises(KeyboardInterrupt):
+        symptom_classifier().fit(PATIENTS, run=TrainingRun(tmp_path, on_report=kill, checkpoint_seconds=0))
+    reports: list[Any] = []
+    resumed = TrainingRun(tmp_path, resume=True, on_report=reports.append)
+    again = symptom_classifier().fit(PATIENTS, run=resumed)
+    assert reports[0].step == 60
+    for name, tensor in whole.model_.state_dict().items():
+        assert torch.equal(again.model_.state_dict()[name], tensor)
+    others = Patients(PATIENTS.classes, DISEASES.flip(0), n_rows=400)
+    with pytest.raises(CannotResume, match="cannot be resumed"):
+        symptom_classifier().fit(others, run=resumed)
+
+
+def test_drawn_rows_bring_everything_along() -> None:
+    _, y, initially_known = drawn_patients(400)
+    message = "bring labels and initially known answers along, and need the query_set"
+    with pytest.raises(ValueError, match=message):
+        symptom_classifier().fit(PATIENTS, y)
+    with pytest.raises(ValueError, match=message):
+        symptom_classifier().fit(PATIENTS, initially_known=initially_known)
+    with pytest.raises(ValueError, match=message):
+        VIPClassifier(**QUICK).fit(PATIENTS)
+    with pytest.raises(ValueError, match="The rows answer 4 queries, but the query_set has 1"):
+        VIPClassifier(ColumnQueries([yes_no("fever")]), **QUICK).fit(PATIENTS)
+    assert len(SYMPTOMS) == 4
