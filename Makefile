@@ -33,9 +33,9 @@ setup: $(VENV)/installed
 demo: setup
 	OMP_NUM_THREADS=1 $(BIN)/pursuit demo
 
-# One thread a process, for the tests run in two.
+# Two processes of one thread each; tests of a group run in one of them and share what they train.
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow"
 
 test-slow: setup
 	$(BIN)/python -m pytest -q -m slow

@@ -71,7 +71,7 @@ NOTES = """\
   trained on one H200 by `pursuit concepts cub --epochs 12 --folds 3` at commit b31b669, seed 0. Test photos: 97.2 % of
   the attributes right, balanced accuracy 0.825, calibration error 0.005. Training photos, answered by networks that did
   not see them: 96.7 %, 0.769, 0.004. The paper's photos are larger and its concept network is another, so that its
-  figures cannot judge the pursuit; logistic regression on the same answers, further down, is.
+  figures cannot judge the pursuit; logistic regression on the same answers, further down, can.
 - **huffpost**: the vocabulary is chosen on the training articles alone. Eight passes on a CPU: with all answers the
   classifier is near the paper's, but the querier is not yet (0.616 after 195 queries, paper 0.672).
 - **symcat-200 by `fast`** took 6 min 40 s in all on one thread of a quiet machine, measuring included.

@@ -2,11 +2,8 @@
 
 import numpy as np
 import pytest
-import torch
 
-from pursuit import VIPClassifier
-from pursuit.data.rows import Rows
-from pursuit.evaluation.curves import evaluate
+from pursuit import VIPClassifier, evaluate
 from pursuit.methods import RandomOrder
 from pursuit.tasks import load_task
 
@@ -19,9 +16,9 @@ def test_digits_are_read_in_seven_queries_where_random_order_needs_twice_as_many
         task = load_task("digits", seed)
         model = VIPClassifier(task.query_set, random_state=seed, **task.settings).fit(task.X_train, task.y_train)
         found = model.evaluate(task.X_test, task.y_test)
-        assert found.stop
-        stops.append((found.stop.accuracy, found.stop.mean_answered, found.accuracy_all_answers))
-        rows = Rows(*task.query_set.answers(task.X_test), torch.from_numpy(task.y_test))
+        assert found.at_stop
+        stops.append((found.at_stop.accuracy, found.at_stop.mean_answered, found.accuracy_all_answers))
+        rows = model.rows(task.X_test, task.y_test)
         random_curves.append(evaluate(RandomOrder(model.model_, seed), rows).accuracy_by_answered)
     accuracy, queries, all_answers = np.mean(stops, axis=0)
     assert queries <= 7

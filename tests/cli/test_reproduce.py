@@ -21,9 +21,9 @@ SHORT = ("--effort", "0.01", "--device", "cpu")
 
 
 @pytest.fixture(autouse=True)
-def one_chain(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures take longer than the little training here."""
-    monkeypatch.setattr(experiment, "N_CHAINS", 1)
+    monkeypatch.setattr(experiment, "N_CHAINS", 0)
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

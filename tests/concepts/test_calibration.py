@@ -50,7 +50,7 @@ def test_rare_concepts_stay_close_to_the_common_calibration() -> None:
     assert torch.allclose(tied.scale, tied.scale[:1].expand(6), atol=1e-3)
 
 
-def test_a_concept_told_the_wrong_way_round_counts_for_nothing() -> None:
+def test_a_concept_that_is_mostly_answered_wrongly_counts_for_nothing() -> None:
     logits, targets = made(4000, torch.tensor([1.0, 1.0, -1.0]), torch.zeros(3))
     found = fit_calibration(logits, targets)
     assert found.scale[2] == 0

@@ -71,7 +71,7 @@ def test_a_saved_network_answers_as_before(build: Callable[[], ConceptNetwork], 
     assert {path.name for path in (tmp_path / "new" / "folder").iterdir()} == {DESCRIPTION, WEIGHTS}
 
 
-def test_what_cannot_be_loaded_is_told(build: Callable[[], ConceptNetwork], tmp_path: Path) -> None:
+def test_what_cannot_be_loaded_says_why(build: Callable[[], ConceptNetwork], tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"holds no concept network: concepts\.json is missing"):
         load(tmp_path)
     save(tmp_path, build())

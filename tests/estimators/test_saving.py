@@ -373,11 +373,11 @@ def test_a_description_that_makes_no_sense_is_called_damaged(folder: Path, place
         pursuit.load(folder)
 
 
-@pytest.mark.parametrize("version", [0, 2, 99])
-def test_another_format_says_what_to_do(folder: Path, version: int) -> None:
+@pytest.mark.parametrize(("version", "advice"), [(3, "Train the model again"), (99, "pip install --upgrade")])
+def test_another_format_says_what_to_do(folder: Path, version: int, advice: str) -> None:
     rewrite(folder, "pursuit", value="9.9")
     rewrite(folder, "format", value=version)
-    with pytest.raises(DamagedFile, match=rf"another pursuit \(9.9, format {version}.*pip install --upgrade"):
+    with pytest.raises(DamagedFile, match=rf"pursuit 9.9 in format {version}.*{advice}"):
         pursuit.load(folder)
 
 

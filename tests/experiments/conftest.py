@@ -1,4 +1,4 @@
-"""Small tasks that are known by name while a test runs, and somebody who watches experiments."""
+"""Small tasks that are known by name while a test runs, and a watcher of experiments."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

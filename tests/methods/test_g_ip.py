@@ -12,8 +12,9 @@ from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import evaluate
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
-from pursuit.methods import RandomOrder, g_ip
+from pursuit.methods import g_ip
 from pursuit.methods.g_ip import GIP, GIPClassifier, GIPSettings
+from pursuit.methods.random_order import RandomOrder
 from pursuit.methods.shared import label_information, memory
 from pursuit.methods.shared.langevin import Langevin
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no

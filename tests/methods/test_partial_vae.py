@@ -16,8 +16,8 @@ from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import evaluate
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
-from pursuit.methods import RandomOrder
 from pursuit.methods.partial_vae import Gaussian, PartialVAE, PartialVAEClassifier, PartialVAESettings, some_labels
+from pursuit.methods.random_order import RandomOrder
 from pursuit.methods.shared import memory
 from pursuit.networks import MLP, Conv, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no

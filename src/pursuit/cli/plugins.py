@@ -30,11 +30,7 @@ def load_plugin(name: str) -> None:
         else:
             importlib.import_module(name)
     except Exception as error:
-        if (
-            isinstance(error, ModuleNotFoundError)
-            and error.name
-            and name.split(".")[: error.name.count(".") + 1] == (error.name.split("."))
-        ):
+        if isinstance(error, ModuleNotFoundError) and not is_file and f"{name}.".startswith(f"{error.name}."):
             raise ValueError(
                 f"There is no module '{name}' to import as a plugin: install its package, or give the path of its file."
             ) from None

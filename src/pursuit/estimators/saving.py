@@ -17,7 +17,7 @@ from pursuit.queries import QuerySet
 from pursuit.registry import UnknownName, find, from_config, name_of, to_config
 from pursuit.version import __version__
 
-FORMAT = 1
+FORMAT = 4
 DESCRIPTION, WEIGHTS = "model.json", "model.safetensors"
 LEARNED = ("n_features_in_", "has_initially_known_")
 """What an estimator learned besides its pursuer, its classes and the names of columns."""
@@ -138,10 +138,9 @@ def _read_description(folder: Path) -> dict[str, Any]:
             "again."
         )
     if version != FORMAT:
-        raise DamagedFile(
-            f"{folder} was written by another pursuit ({description.get('pursuit')}, format {version}; this one reads "
-            f"format {FORMAT}). Update with: pip install --upgrade pursuit"
-        )
+        written = f"{folder} was written by pursuit {description.get('pursuit')} in format {version}, but this version"
+        advice = "Update with: pip install --upgrade pursuit" if version > FORMAT else "Train the model again."
+        raise DamagedFile(f"{written} reads format {FORMAT}. {advice}")
     if description.get("description_sha256") != _checksum(description):
         raise DamagedFile(
             f"{folder / DESCRIPTION} is damaged: its checksum does not match. Copy the whole folder again, or train "

@@ -67,7 +67,7 @@ def compare(
 
 def _measure(run: MethodRun, progress: Progress) -> Result | Failure:
     """The result, or the error if the method failed: whatever a method does, the others go on."""
-    run.load(run.seed)  # data that are missing are nobody's failure, and end the comparison
+    run.load(run.seed)  # missing data are not a failure of the method: they end the comparison
     error_file = run.folder / "error.txt"
     error_file.unlink(missing_ok=True)
     try:

@@ -48,12 +48,12 @@ Say = Callable[[str], None]
 
 @contextmanager
 def no_progress(title: str) -> Iterator[Callable[[Report], None]]:
-    """Progress that nobody watches."""
+    """Progress that is not watched."""
     yield lambda report: None
 
 
 def say_nothing(text: str) -> None:
-    """For experiments that nobody watches."""
+    """Lines that are not shown."""
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from pursuit.data.rows import RowSource
 from pursuit.estimators import MethodClassifier, NetworkClassifier, method
-from pursuit.inference.pursuer import Labels, choose
+from pursuit.inference.pursuer import choose
 from pursuit.inference.stopping import entropy
 from pursuit.methods.shared.pretrained import PretrainedModel, check_pretraining, pretrained_plan
 from pursuit.queries import QuerySet
@@ -67,22 +67,12 @@ class DIME(PretrainedModel):
     settings: DIMESettings
     costs: Tensor
 
-    def __init__(
-        self,
-        query_set: QuerySet,
-        classes: Labels,
-        querier: nn.Module,
-        classifier: nn.Module,
-        prior: Tensor | None = None,
-        standardised: bool = False,
-        settings: DIMESettings | None = None,
-    ):
-        super().__init__(query_set, classes, querier, classifier, prior, standardised, settings)
-        given = self.settings.costs
-        costs = [query.cost for query in query_set.queries] if given is None else list(given)
-        if len(costs) != len(query_set) or min(costs) <= 0:
+    def prepare(self) -> None:
+        given, queries = self.settings.costs, self.query_set.queries
+        costs = [query.cost for query in queries] if given is None else list(given)
+        if len(costs) != len(queries) or min(costs) <= 0:
             raise ValueError(
-                f"DIME needs a cost above 0 for each of the {len(query_set)} queries; there are {len(costs)}, and the "
+                f"DIME needs a cost above 0 for each of the {len(queries)} queries; there are {len(costs)}, and the "
                 f"least is {min(costs)}."
             )
         self.register_buffer("costs", torch.tensor(costs, dtype=torch.float), persistent=False)  # (Q,)

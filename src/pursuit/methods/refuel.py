@@ -77,19 +77,9 @@ class REFUEL(Policy):
     is_indicator: Tensor
     is_number: Tensor
 
-    def __init__(
-        self,
-        query_set: QuerySet,
-        classes: Labels,
-        querier: nn.Module,
-        classifier: nn.Module,
-        prior: Tensor | None = None,
-        standardised: bool = False,
-        settings: REFUELSettings | None = None,
-    ):
-        super().__init__(query_set, classes, querier, classifier, prior, standardised, settings)
+    def prepare(self) -> None:
         self.rebuilder: nn.Module = nn.Identity()
-        for name, mask in zip(("is_positive", "is_indicator", "is_number"), _masks(query_set), strict=True):
+        for name, mask in zip(("is_positive", "is_indicator", "is_number"), _masks(self.query_set), strict=True):
             self.register_buffer(name, mask, persistent=False)  # (F,) bool each
 
     @classmethod

@@ -135,10 +135,8 @@ def test_patches_show_what_samples_show_and_what_is_seen_already(
 def test_parts_are_the_same_as_all_at_once(monkeypatch: pytest.MonkeyPatch, make_columns: Any, make_rows: Any) -> None:
     query_set, likelihood, history = table(make_columns, make_rows)
     model = ClassifierModel.build(query_set, range(N_LABELS), MLP((4,))).double().eval()
-    samples, encoded = (
-        random_samples(N_ROWS, likelihood.n_outputs),
-        model.network_input(history.x.double(), history.known),
-    )
+    samples = random_samples(N_ROWS, likelihood.n_outputs)
+    encoded = model.network_input(history.x.double(), history.known)
 
     def read() -> list[Any]:
         return list(

@@ -29,6 +29,11 @@ class MethodModel(QuerierClassifier):
     ):
         super().__init__(query_set, classes, querier, classifier, prior, standardised)
         self.settings = self.Settings() if settings is None else settings
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Register what the method needs besides networks and settings, which are in place."""
+        return
 
     @classmethod
     def build(
