@@ -2,9 +2,9 @@
 
     python benchmarks/alternate.py OTHER_SOURCE [--rounds 5] [--json FILE]
 
-OTHER_SOURCE is the `src` folder of another checkout, such as the commit before a refactoring. Every round trains V-IP on
-the two embedded tasks, evaluates it and runs sessions, once with each version in a process of its own. What counts is
-the median of the rounds' ratios, because cores may be taken away for moments. The weights and the posteriors of all
+OTHER_SOURCE is the `src` folder of another checkout, such as the commit before a refactoring. Every round trains V-IP
+on the two embedded tasks, evaluates it and runs sessions, once with each version in a process of its own. What counts
+is the median of the rounds' ratios, because cores may be taken away for moments. The weights and the posteriors of all
 test rows are compared by their checksums.
 """
 

@@ -98,7 +98,7 @@ def test_one_that_fails_does_not_lose_the_others(folder: Path) -> None:
         (["digits", "--methods", "vip,magic"], "'magic' is not a method: choose from vip, all-answers"),
         (["digits", "--methods", ","], "At least one method"),
         (["digits", "--recipe", "paper"], "digits has no recipe 'paper', only fast"),
-        (["digits", "--target", "label"], "a task with its own labels"),
+        (["digits", "--target", "label"], "a task with its own queries and labels"),
         (["digits", "--device", "tpu"], "The device is one of cpu, cuda, mps, auto, not 'tpu'"),
         (["digits", "--stop", "soon"], "soon"),
         (["digits", "--methods", "exact"], "Exact Information Pursuit is not available for digits"),

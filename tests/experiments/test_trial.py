@@ -141,7 +141,7 @@ def test_a_file_that_changed_is_another(table: Path) -> None:
     ("arguments", "message"),
     [
         ({"source": "digits", "recipe": "paper"}, "digits has no recipe 'paper', only fast"),
-        ({"source": "digits", "table_options": {"target": "label"}}, "a task with its own labels"),
+        ({"source": "digits", "table_options": {"target": "label"}}, "a task with its own queries and labels"),
         ({"source": "some.csv", "recipe": "fast"}, "'some' has no recipes: --recipe is for the tasks animals"),
         ({"source": "digits", "device": "tpu"}, "The device is one of"),
         ({"source": "digits", "stop": "soon"}, "soon"),
