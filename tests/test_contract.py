@@ -115,11 +115,11 @@ def test_every_file_of_methods_is_a_method() -> None:
         if found.ispkg:  # what several methods share
             continue
         module = importlib.import_module(f"pursuit.methods.{found.name}")
-        own = [kind for _, kind in inspect.getmembers(module, inspect.isclass) if kind.__module__ == module.__name__]
-        there = {kind for kind in own if issubclass(kind, PursuitClassifier)}
+        classes = {cls for _, cls in inspect.getmembers(module, inspect.isclass) if cls.__module__ == module.__name__}
+        there = {cls for cls in classes if issubclass(cls, PursuitClassifier)}
         assert there, f"methods/{found.name}.py has no estimator"
         assert there <= estimators, f"{there - estimators} of methods/{found.name}.py is not registered by @method"
-        assert all(getattr(methods, kind.__name__) is kind for kind in there)
+        assert all(getattr(methods, cls.__name__) is cls for cls in there)
 
 
 @pytest.mark.parametrize(("method", "world"), sorted(UNSUITED))

@@ -92,6 +92,16 @@ def test_before_the_first_look_at_held_out_rows_there_is_no_best_loss() -> None:
     assert trainer.held_out.best == []
 
 
+def test_the_patience_of_early_stopping_is_part_of_the_state() -> None:
+    trainer, other = make_trainer(STAGES), make_trainer(STAGES)
+    assert trainer.held_out is not None
+    assert other.held_out is not None
+    next(trainer.run())
+    trainer.held_out.reports_since_best = 999
+    load_state(other, *state_of(trainer))
+    assert (other.held_out.reports_since_best, other.held_out.best_loss) == (999, trainer.held_out.best_loss)
+
+
 def test_with_another_number_of_processes_rows_and_randomness_start_again() -> None:
     """Weights, averages and the optimizer go on; the rows are divided differently, so that chains cannot."""
     trainer = make_trainer([STAGES[1]])

@@ -93,7 +93,7 @@ class Silent(VIP):
 
 
 def test_a_learner_without_queries_trains_on_random_histories() -> None:
-    silent, vip = (kind.build(QUERIES, list("abcd"), MLP((8,))) for kind in (Silent, VIP))
+    silent, vip = (cls.build(QUERIES, list("abcd"), MLP((8,))) for cls in (Silent, VIP))
     silent.load_state_dict(vip.state_dict())
     for model in (silent, vip):
         train(model, rows(), [Stage(3, RandomHistories(), batch_size=16)], seed=1)

@@ -1,6 +1,8 @@
 """A program that trains on several devices; `test_devices.py` runs it.
 
-python train_together.py FOLDER N_DEVICES [--resume] [--copy-at N] [--images]
+python train_together.py FOLDER N_DEVICES [--copy-at N] [--resume-in FOLDER] [--images]
+
+Starting processes takes most of the time, so that those of torchrun train several times.
 """
 
 import argparse
@@ -65,12 +67,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("devices", type=int)
-    parser.add_argument("--resume", action="store_true")
     parser.add_argument("--copy-at", type=int)
-    parser.add_argument("--images", action="store_true")
+    parser.add_argument("--resume-in", type=Path, help="also go on with the run in this folder")
+    parser.add_argument("--images", action="store_true", help="also train on images")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    train_columns(given.folder, given.devices, given.resume, given.copy_at)
+    train_columns(given.folder, given.devices, copy_at=given.copy_at)
+    if given.resume_in:
+        train_columns(given.resume_in, given.devices, resume=True)
     if given.images:
         train_images(given.folder, given.devices)
 

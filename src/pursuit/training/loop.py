@@ -99,7 +99,7 @@ class Trainer:
         n_steps = stage.n_steps(len(self.rows))
         every = max(1, n_steps // REPORTS_PER_STAGE)
         loss_sum, n_summed = self.training_step.loss_sum.zero_(), 0
-        started, first_step = time.monotonic(), self.step
+        started, first_step = time.perf_counter(), self.step  # monotonic() is too coarse on some systems
         while self.step < n_steps and not (self.held_out and self.held_out.has_stopped):
             self.training_step.run(self.step, n_steps)
             n_summed += 1
@@ -108,7 +108,7 @@ class Trainer:
                 loss = self._mean(loss_sum / n_summed)
                 held_out_loss = self.held_out.look(self.model, stage, self.average) if self.held_out else None
                 self.n_reports += 1
-                pace = (time.monotonic() - started) / (self.step - first_step)
+                pace = (time.perf_counter() - started) / (self.step - first_step)
                 yield Report(
                     self.stage + 1,
                     self.step,
