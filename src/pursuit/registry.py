@@ -158,6 +158,8 @@ def to_config(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [to_config(item) for item in value]
     if isinstance(value, Mapping):
+        if "type" in value:
+            raise ValueError("A mapping with a key 'type' cannot be saved: it would be read as an object.")
         return {str(key): to_config(item) for key, item in value.items()}
     if hasattr(value, "to_config"):
         return {"type": name_of(type(value)), **value.to_config()}

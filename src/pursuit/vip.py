@@ -11,14 +11,10 @@ after an answer is lowest, on average, for the most informative one (docs/algori
 import torch.nn.functional as F
 from torch import Tensor
 
-from pursuit.inference.pursuer import choose
+from pursuit.inference.pursuer import ASKED, choose
 from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
 from pursuit.training.learner import QuerierClassifier
-
-ASKED = -1e9
-"""The score of a query that was asked already: low enough to get no share of a softmax, and finite if all were
-asked."""
 
 
 @register

@@ -22,7 +22,7 @@ SHORT = ("--methods", "vip,random", "--effort", "0.005", "--device", "cpu")
 
 
 class Failing(RandomOrderClassifier):
-    def build(self, *_: Any) -> Any:
+    def make_learner(self, *_: Any) -> Any:
         raise ValueError("Not for [these] queries.")
 
 

@@ -271,9 +271,7 @@ def test_known_answers_are_never_asked(fitted: VIPClassifier) -> None:
 
 def test_a_score_counts_what_is_initially_known_as_predictions_do() -> None:
     X, y, initially_known = drawn_patients()
-    model = symptom_classifier(stop=Budget(0), stages=[Stage(30, batch_size=32)])
-    with pytest.warns(UserWarning, match="before the first question"):
-        model.fit(PATIENTS)
+    model = symptom_classifier(stop=Budget(0), stages=[Stage(30, batch_size=32)]).fit(PATIENTS)
     predicted = model.predict(X, initially_known=initially_known)
     score = model.score(X, y, initially_known=initially_known)
     assert score == np.mean(predicted == y)

@@ -23,7 +23,7 @@ class _SharpClassifier(MethodClassifier, NetworkClassifier):
     Settings = Sharpness
     settings: Sharpness | None = None
 
-    def build_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> Any:
+    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> Any:
         raise NotImplementedError
 
 

@@ -89,7 +89,7 @@ def test_a_run_says_what_is_trained_and_removes_an_older_model(tmp_path: Path) -
     model = VIPClassifier(random_state=0, **QUICKEST).fit(X, y, run=TrainingRun(tmp_path))
     model.save(tmp_path)
     assert {"run.json", "log.csv", "checkpoints", "model.json"} <= {path.name for path in tmp_path.iterdir()}
-    assert set(json.loads((tmp_path / "run.json").read_text())) == {"model", "stages", "seed", "rows"}
+    assert set(json.loads((tmp_path / "run.json").read_text())) == {"model", "query_set", "stages", "seed", "rows"}
     VIPClassifier(random_state=0, **QUICKEST).fit(X, y, run=TrainingRun(tmp_path, resume=True))
     assert (tmp_path / "model.json").exists()  # it is of this run
     VIPClassifier(random_state=1, **QUICKEST).fit(X, y, run=TrainingRun(tmp_path))
@@ -100,12 +100,17 @@ def test_resuming_refuses_other_data_and_settings(tmp_path: Path) -> None:
     X, y = patients()
     resumed = TrainingRun(tmp_path, resume=True)
     VIPClassifier(random_state=0, **QUICKEST).fit(X, y, run=TrainingRun(tmp_path))
-    with pytest.raises(CannotResume, match="other rows"):
+    with pytest.raises(CannotResume, match="other query_set and rows"):  # the spread of numbers differs too
         VIPClassifier(random_state=0, **QUICKEST).fit(X.iloc[:-1], y[:-1], run=resumed)
     with pytest.raises(CannotResume, match="other seed"):
         VIPClassifier(random_state=1, **QUICKEST).fit(X, y, run=resumed)
     with pytest.raises(CannotResume, match="other model"):
         VIPClassifier(random_state=0, **{**QUICKEST, "network": MLP((5,))}).fit(X, y, run=resumed)
+    for changed in ({"shared": True}, {"standardise": True}):  # which a description of the layers would not show
+        with pytest.raises(CannotResume, match="other model"):
+            VIPClassifier(random_state=0, **QUICKEST, **changed).fit(X, y, run=resumed)
+    with pytest.raises(CannotResume, match="other query_set"):
+        VIPClassifier(random_state=0, **QUICKEST).fit(X.rename(columns=str.upper), y, run=resumed)
     with pytest.raises(CannotResume, match="other stages"):
         VIPClassifier(random_state=0, **{**QUICKEST, "stages": [Stage(0.2)]}).fit(X, y, run=resumed)
     VIPClassifier(random_state=0, **QUICKEST).fit(X, y, run=resumed)
@@ -127,7 +132,7 @@ def test_training_starts_from_what_is_initially_known(tmp_path: Path) -> None:
     asked = {step.query for chain in chains for step in chain.steps}
     assert asked <= {1, 2, 3}  # and where the second column is missing, it may be asked in vain
     again, resumed = VIPClassifier(random_state=0, **plan), TrainingRun(tmp_path, resume=True)
-    with pytest.raises(CannotResume, match="other rows"):
+    with pytest.raises(CannotResume, match="rows, so it cannot"):
         again.fit(X, y, run=resumed)  # what is initially known is part of the rows
     again.fit(X, y, initially_known=initially_known, run=resumed)
     np.testing.assert_array_equal(

@@ -36,10 +36,10 @@ class Failing(RandomOrderClassifier):
 
     is_broken = True
 
-    def build(self, *given: Any) -> Any:
+    def make_learner(self, *given: Any) -> Any:
         if Failing.is_broken:
             raise RuntimeError("out of memory\n| alas |")
-        return super().build(*given)
+        return super().make_learner(*given)
 
 
 KNOWN = {name: METHODS[name] for name in ("vip", "random")} | {"bad": Method("bad", "bad luck", Failing)}
@@ -196,7 +196,7 @@ def test_a_method_that_fails_is_noted_and_tried_again(tmp_path: Path, monkeypatc
     assert (bad.summary, bad.seeds, random.failed) == (None, [], [])
     assert results.worked["random"][1].n_seeds == 2
     assert watcher.said[0] == "made, bad luck, seed 0: failed: RuntimeError: out of memory | alas |"
-    assert "in build" in (tmp_path / "bad" / "seed-0" / "error.txt").read_text()
+    assert "in make_learner" in (tmp_path / "bad" / "seed-0" / "error.txt").read_text()
     assert Results.from_dict(json.loads((tmp_path / "results.json").read_text())) == results
     monkeypatch.setattr(Failing, "is_broken", False)
     again, watcher = run(trial, tmp_path)

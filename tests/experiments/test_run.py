@@ -25,7 +25,6 @@ from pursuit.experiments.results import Result
 from pursuit.experiments.run import (
     Measurement,
     MethodRun,
-    estimator_parameters,
     load_split,
     no_progress,
     say_nothing,
@@ -252,14 +251,17 @@ def test_a_method_gets_the_settings_that_its_estimator_has() -> None:
 
     settings = {**RECIPE.settings(), "random_state": 7, "device": "cpu"}
     simple = Method("simple", "simple", Simple, {"share": 0.1})
-    assert estimator_parameters(simple, settings) == {
+    assert simple.build(**settings).get_params() == {
+        "query_set": None,
         "stop": "budget=2",
         "max_queries": 6,
         "random_state": 7,
         "device": "cpu",
         "share": 0.1,
     }
-    assert estimator_parameters(METHODS["vip"], settings) == settings
+    assert METHODS["vip"].build(**settings).get_params().items() >= settings.items()
+    assert simple.accepts("share")
+    assert not simple.accepts("stages")
 
 
 def test_nobody_need_watch(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_with_another_number_of_processes_rows_and_randomness_start_again() -> N
         return {name: tensor for name, tensor in state.items() if not name.startswith("process")}
 
     assert same(common(now), common(tensors))
-    assert other.step == 6
+    assert other.step_index == 6
     assert not torch.equal(now["process 0.generator"], tensors["process 0.generator"])
     wanted = torch.Generator().manual_seed(3 + SEED_STRIDE * values["n_reports"])
     assert torch.equal(other.generator.get_state(), wanted.get_state())

@@ -1,7 +1,6 @@
 """`pursuit train`: learn from a task or a file, measure on held-out rows, and save the model."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,7 +30,8 @@ from pursuit.cli.console import (
 )
 from pursuit.cli.progress import training_bar
 from pursuit.estimators import Method, default_stages
-from pursuit.experiments.run import estimator_parameters
+from pursuit.estimators.network import RUN
+from pursuit.estimators.saving import DESCRIPTION
 from pursuit.networks import NetworkSettings
 from pursuit.registry import find
 from pursuit.tasks import TASKS, Task, load_task
@@ -94,12 +94,12 @@ def train(
         _check_free(folder, resume, overwrite)
     settings = _settings(task, stop, max_queries, epochs, network)
     settings |= {"random_state": seed, "device": device, "devices": devices, "held_out": held_out}
-    model = chosen.estimator(task.query_set, **estimator_parameters(chosen, settings))
+    model = chosen.build(task.query_set, **settings)
     check_log(log)
     remark_on_task(task)
     if source in TASKS and epochs is None:
         remark_on_recipe(TASKS[source].recipes.get("fast"), device)
-    is_resumable = PARAMETER_OF_OPTION["--resume"] in chosen.estimator._get_param_names()
+    is_resumable = chosen.accepts(PARAMETER_OF_OPTION["--resume"])
     advice = "The same command with --resume goes on." if is_resumable else "The same command starts again."
     with stoppable(advice), training_bar(task.name) as on_report:
         run = TrainingRun(folder, resume=resume, log=log, on_report=on_report)  # type: ignore[arg-type]
@@ -120,9 +120,8 @@ def train(
 
 def _check_options(method: Method, options: list[str]) -> None:
     """Raise ValueError for the first of the options that the method's estimator has no parameter for."""
-    there = method.estimator._get_param_names()
     for option in options:
-        if PARAMETER_OF_OPTION[option] not in there:
+        if not method.accepts(PARAMETER_OF_OPTION[option]):
             raise ValueError(f"{option} does not apply to the method {method.name} ({method.title}): leave it out.")
 
 
@@ -137,8 +136,10 @@ def _settings(
     }
     settings = {**task.settings, **{name: value for name, value in changes.items() if value is not None}}
     if epochs is not None:
-        plan = settings.get("stages") or default_stages(len(task.X_train), len(task.query_set), max_queries)
-        settings["stages"] = [replace(stage, epochs=epochs) for stage in plan]
+        n_rows, n_queries = len(task.X_train), len(task.query_set)
+        plan = settings.get("stages") or default_stages(n_rows, n_queries, settings.get("max_queries"))
+        effort = epochs / sum(stage.epochs for stage in plan)
+        settings["stages"] = [stage.scaled(effort) for stage in plan]
     return settings
 
 
@@ -146,10 +147,11 @@ def _check_free(folder: Path, resume: bool, overwrite: bool) -> None:
     """Raise ValueError if training into `folder` would destroy or mix up what is there."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, but a folder is needed: choose another --out.")
-    if resume or overwrite or not folder.exists() or not any(folder.iterdir()):
+    has_run = (folder / RUN).exists()
+    if overwrite or (resume and has_run) or not folder.exists() or not any(folder.iterdir()):
         return
-    if (folder / "model.json").exists():
+    if (folder / DESCRIPTION).exists():
         raise ValueError(f"{folder} holds a model already: choose another --out, or add --overwrite to replace it.")
-    if (folder / "run.json").exists():
+    if has_run:
         raise ValueError(f"{folder} holds an unfinished run: add --resume to go on, or --overwrite to start again.")
     raise ValueError(f"{folder} holds other files: choose another --out, or add --overwrite to write beside them.")

@@ -20,13 +20,13 @@ from pursuit.data.rows import Rows, RowSource, StreamedRows
 from pursuit.estimators import saving
 from pursuit.evaluation import Evaluation, evaluate
 from pursuit.inference.chain import Chains, explain
+from pursuit.inference.pursuer import label_codes
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.session import Session
-from pursuit.inference.stopping import Budget, Confidence, StoppingRule, parse_stop
+from pursuit.inference.stopping import StoppingRule, stopping_rule
 from pursuit.queries import Answers, ColumnQueries, QuerySet
 from pursuit.training import TrainingRun
-
-DEFAULT_STOP = Confidence(0.99)
+from pursuit.training.devices import find_device
 
 
 @dataclass(eq=False, repr=False)
@@ -56,7 +56,7 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
     random_state: Any = None
     """Seed; the same number gives the same model on the same machine."""
     device: str = "cpu"
-    """Where to train and evaluate: "cpu", "cuda" or "auto"."""
+    """Where to train and to run `evaluate`: "cpu", "cuda", "mps" or "auto". Predictions are made on the CPU."""
 
     def fit(self, X: Any, y: Any = None, *, initially_known: Any = None, run: TrainingRun | None = None) -> Self:
         """Learn what to ask and what to believe from rows X with labels y, or from an X that brings both along: rows
@@ -65,9 +65,6 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         `initially_known` (N, Q) says which answers are given before anything is asked, such as what a patient complains
         of. A `run` says where training is logged and checkpointed, whether it resumes, and who watches it.
         """
-        self.stopping_rule()  # a wrong rule is better reported before training than after
-        if self.max_queries is not None and self.max_queries < 1:
-            raise ValueError(f"max_queries is the most queries asked of a row, at least 1, not {self.max_queries}.")
         self._check_parameters()
         query_set, rows = self._training_rows(X, y, initially_known)
         if len(self.classes_) < 2:
@@ -75,6 +72,7 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
                 f"The labels have only one class ('{self.classes_[0]}'), so there is nothing to predict: at least two "
                 "are needed."
             )
+        self._warn_if_nothing_will_be_asked(rows)
         self.notes_: dict[str, Any] = {}
         seed = int(check_random_state(self.random_state).randint(2**31))
         with torch.random.fork_rng(devices=[]):  # for whatever is drawn without a generator
@@ -83,8 +81,11 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         return self
 
     def _check_parameters(self) -> None:
-        """Raise ValueError for parameters that are wrong whatever the data."""
-        return
+        """Raise ValueError for parameters that are wrong whatever the data, before anything is trained."""
+        if self.max_queries is not None and self.max_queries < 1:
+            raise ValueError(f"max_queries is the most queries asked of a row, at least 1, not {self.max_queries}.")
+        self.stopping_rule()
+        find_device(self.device)
 
     @abstractmethod
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> Any:
@@ -125,15 +126,9 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
     def rows(self, X: Any, y: Any, *, initially_known: Any = None) -> Rows:
         """Rows with labels, as the functions beneath the estimator take them."""
         answers = self._answers(X)
-        y = column_or_1d(y)
+        y = column_or_1d(_without_nullable_booleans(y))
         check_consistent_length(answers.x, y)
-        codes = pd.Index(self.classes_).get_indexer(pd.Index(y))
-        if (codes < 0).any():
-            raise ValueError(
-                f"The label '{y[codes < 0][0]}' did not occur in training, so it cannot be predicted: leave such rows "
-                "out."
-            )
-        return Rows(*answers, torch.from_numpy(codes.astype(np.int64)), self._initially_known(initially_known, len(y)))
+        return Rows(*answers, label_codes(self.classes_, y), self._initially_known(initially_known, len(y)))
 
     def session(self, stop: StoppingRule | str | None = None) -> Session:
         """A session with a person, who is asked one query after the other."""
@@ -165,9 +160,7 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def stopping_rule(self, stop: StoppingRule | str | None = None) -> StoppingRule:
         """The rule that rows are asked by: `stop`, or else the classifier's own, and never more than max_queries."""
-        chosen = stop if stop is not None else self.stop
-        rule = DEFAULT_STOP if chosen is None else _as_rule(chosen)
-        return rule if self.max_queries is None else rule | Budget(self.max_queries)
+        return stopping_rule(stop if stop is not None else self.stop, self.max_queries)
 
     def _validated(self, X: Any, query_set: QuerySet | None, reset: bool) -> Any:
         """X as a DataFrame or an array of the right number of columns; texts are a single column."""
@@ -194,16 +187,17 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give a label for every row."
             )
-        if isinstance(y, pd.Series) and isinstance(y.dtype, pd.BooleanDtype) and not y.hasnans:
-            y = y.to_numpy(dtype=bool)  # which scikit-learn would turn into numbers
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(_without_nullable_booleans(y), warn=True)
         check_consistent_length(X, y)
         if pd.isna(y).any():
             raise ValueError("Some labels y are missing (NaN): fill them in, or leave these rows out.")
         check_classification_targets(y)
         return y
 
-    def _warn_if_nothing_will_be_asked(self, prior: Tensor) -> None:
+    def _warn_if_nothing_will_be_asked(self, rows: RowSource) -> None:
+        if self.has_initially_known_:  # the belief before the first question then differs from row to row
+            return
+        prior = rows.prior(len(self.classes_))
         rule, nothing = self.stopping_rule(), torch.zeros(1)
         stops, _ = rule.step(rule.start(1), prior.log()[None], nothing, nothing)
         if stops:
@@ -211,7 +205,7 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
             warnings.warn(
                 f"The stopping rule {rule} would stop before the first question: '{self.classes_[int(most)]}' makes up "
                 f"{share:.1%} of the labels. Choose a higher confidence, or a rule such as stability=0.001.",
-                stacklevel=4,
+                stacklevel=3,
             )
 
     def _answers(self, X: Any) -> Answers:
@@ -242,6 +236,7 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
             raise ValueError(f"The rows answer {X.n_queries} queries, but the query_set has {len(query_set)}.")
         self.classes_, self.n_features_in_ = np.asarray(X.classes), X.n_queries
         self.has_initially_known_ = X.has_initially_known
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if X.feature_names:
             self.feature_names_in_ = np.array(X.feature_names, dtype=object)
             self.n_features_in_ = len(X.feature_names)
@@ -251,13 +246,10 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         return _as_known(initially_known, (n_rows, len(self.model_.query_set)))
 
 
-def _as_rule(stop: StoppingRule | str) -> StoppingRule:
-    rule = parse_stop(stop) if isinstance(stop, str) else stop
-    if not isinstance(rule, StoppingRule):
-        raise TypeError(
-            f"stop is a stopping rule such as Confidence(0.95), or its text 'confidence=0.95', not {stop!r}."
-        )
-    return rule
+def _without_nullable_booleans(y: Any) -> Any:
+    """Labels with pandas' booleans as numpy's: scikit-learn would turn them into numbers."""
+    is_nullable = isinstance(y, pd.Series) and isinstance(y.dtype, pd.BooleanDtype) and not y.hasnans
+    return y.to_numpy(dtype=bool) if is_nullable else y
 
 
 def _as_known(initially_known: Any, shape: tuple[int, int]) -> Tensor | None:

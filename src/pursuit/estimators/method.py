@@ -1,10 +1,11 @@
 """Methods: estimators by the names they have in the program, in tables and in figures."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
 from pursuit.estimators.classifier import PursuitClassifier
+from pursuit.queries import QuerySet
 from pursuit.registry import register
 
 E = TypeVar("E", bound=type[PursuitClassifier])
@@ -23,6 +24,15 @@ class Method:
     estimator: type[PursuitClassifier]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Of the estimator, where they make it this method."""
+
+    def accepts(self, parameter: str) -> bool:
+        """Whether the estimator has this parameter."""
+        return parameter in {field.name for field in fields(self.estimator)}
+
+    def build(self, query_set: QuerySet | None = None, **settings: Any) -> PursuitClassifier:
+        """The estimator with those of the settings that it has, and with the method's own parameters."""
+        accepted = {name: value for name, value in settings.items() if self.accepts(name)}
+        return self.estimator(query_set, **{**accepted, **self.parameters})
 
     @property
     def registry_origin(self) -> type:

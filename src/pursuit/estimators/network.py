@@ -1,4 +1,4 @@
-"""Estimators whose pursuer is trained by the one loop."""
+"""Estimators whose pursuer is trained by the training loop."""
 
 import json
 from abc import abstractmethod
@@ -31,6 +31,10 @@ CHAIN_QUERIES = 20
 """How far chains are carried in training by default; random histories cover what lies beyond."""
 
 
+RUN = "run.json"
+"""Says in a folder what is trained there."""
+
+
 class CannotResume(ValueError):
     """A folder holds a run with other settings or data, or what it holds is damaged."""
 
@@ -49,7 +53,7 @@ class LearnerClassifier(PursuitClassifier):
     A program started by torchrun has as many as torchrun started."""
 
     @abstractmethod
-    def build(self, query_set: QuerySet, rows: RowSource, prior: Tensor) -> Learner:
+    def make_learner(self, query_set: QuerySet, rows: RowSource, prior: Tensor) -> Learner:
         """A fresh learner for these rows, whose classes have the frequencies `prior` (C,)."""
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
@@ -69,11 +73,16 @@ class LearnerClassifier(PursuitClassifier):
         kept, early_stopping = self._split(rows, seed)
         stages = self.stages if self.stages is not None else default_stages(len(kept), len(query_set), self.max_queries)
         plan, prior = self.plan(stages), kept.prior(len(self.classes_))
-        learner = self.build(query_set, kept, prior)
+        learner = self.make_learner(query_set, kept, prior)
         check_plan(plan, self.device, run.log, n_processes(self.devices))
-        self._warn_if_nothing_will_be_asked(prior)
         if run.path is not None and is_first():
-            described = {"model": repr(learner), "stages": repr(plan), "seed": seed, "rows": kept.fingerprint()}
+            described = {
+                "model": {"type": type(learner).__name__, **learner.to_config()},
+                "query_set": query_set.to_config(),
+                "stages": repr(plan),
+                "seed": seed,
+                "rows": kept.fingerprint(),
+            }
             _claim(run.path, described, run.resume)
         train(
             learner,
@@ -92,6 +101,7 @@ class LearnerClassifier(PursuitClassifier):
         if not self.held_out:
             return rows, None
         if isinstance(rows, StreamedRows):
+            # Another seed, because rows may be drawn, and those of `seed` are trained on
             others, held_out = rows.hold_out(self.held_out, HELD_OUT_MOST, seed + 1)
             return others, EarlyStopping(held_out)
         kept, held_out = train_test_split(np.arange(len(rows)), test_size=self.held_out, random_state=seed)
@@ -109,11 +119,11 @@ class NetworkClassifier(LearnerClassifier):
     with words. For columns, words and concepts only."""
 
     @abstractmethod
-    def build_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> ClassifierModel:
+    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> ClassifierModel:
         """A fresh model for these rows; `options` (prior, standardised) go to its `build`."""
 
-    def build(self, query_set: QuerySet, rows: RowSource, prior: Tensor) -> ClassifierModel:
-        model = self.build_model(query_set, rows, prior=prior, standardised=self.standardise)
+    def make_learner(self, query_set: QuerySet, rows: RowSource, prior: Tensor) -> ClassifierModel:
+        model = self.make_model(query_set, rows, prior=prior, standardised=self.standardise)
         if self.standardise:
             sample = rows_in_memory(rows, STANDARD_ROWS)
             model.standardise(sample.x, sample.available)
@@ -131,7 +141,7 @@ def default_stages(n_rows: int, n_queries: int, max_queries: int | None = None) 
 
 def _claim(folder: Path, run: dict[str, Any], resume: bool) -> None:
     """Write down what is trained in `folder`, or, to resume, make sure that it is the same."""
-    path = folder / "run.json"
+    path, run = folder / RUN, json.loads(json.dumps(run))
     if resume and path.exists():
         try:
             before = json.loads(path.read_text())

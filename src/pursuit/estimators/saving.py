@@ -95,8 +95,9 @@ def load(folder: str | Path) -> Any:
         raise UnknownName(f"{folder} cannot be loaded. {error}") from None
     except (KeyError, TypeError, AttributeError, ValueError, RuntimeError, SafetensorError) as error:
         raise DamagedFile(
-            f"{folder / DESCRIPTION} is damaged: {error}. Copy the whole folder again, or train again."
-        ) from None
+            f"{folder / DESCRIPTION} does not fit the code installed here ({type(error).__name__}: {error}). Has a "
+            "class of your own changed? Otherwise the file is damaged: copy the whole folder again, or train again."
+        ) from error
 
 
 def _build(description: dict[str, Any], weights: bytes) -> Any:

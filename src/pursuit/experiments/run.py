@@ -13,21 +13,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
 
 from pursuit.data.rows import Rows, StreamedRows
 from pursuit.estimators import CannotResume, Method, PursuitClassifier
+from pursuit.estimators.network import RUN
 from pursuit.evaluation.curves import Evaluation, evaluate
 from pursuit.evaluation.figures import draw_chain
 from pursuit.experiments.beside import measure_beside
 from pursuit.experiments.provenance import provenance
 from pursuit.experiments.results import Beside, Result, read_result
-from pursuit.inference.pursuer import Pursuer
+from pursuit.inference.pursuer import Pursuer, label_codes
 from pursuit.inference.rollout import pursue, template_state
-from pursuit.inference.stopping import Budget, StoppingRule
-from pursuit.methods.vip import VIPClassifier
+from pursuit.inference.stopping import Budget, StoppingRule, stopping_rule
 from pursuit.registry import find
 from pursuit.tasks.recipe import Recipe
 from pursuit.tasks.task import Task, TaskInfo, take_rows
@@ -65,7 +63,7 @@ class Measurement:
     trade_off: tuple[StoppingRule, ...] = ()
     """Further stopping rules."""
     beside: tuple[str, ...] = ()
-    """Titles of `pursuit.experiments.beside`."""
+    """What to measure on the same rows as well: titles of `pursuit.experiments.beside`."""
     times_steps: bool = False
     n_chains: int = 0
     """How many chains of the first test rows are drawn."""
@@ -150,7 +148,7 @@ class MethodRun:
         # A copy, because a training that fails on a GPU leaves its query set there.
         query_set = copy.deepcopy(task.query_set)
         settings = {**task.settings, "random_state": self.seed, "device": self.device}
-        classifier = self.method.estimator(query_set, **estimator_parameters(self.method, settings))
+        classifier = self.method.build(query_set, **settings)
         with progress(self.label) as on_report:
             resumed = _fit(classifier, task, self.folder, on_report)
         classifier.save(self.folder, {"task": {"name": task.name, **task.notes}})
@@ -159,7 +157,7 @@ class MethodRun:
     def _evaluate(self, pursuer: Pursuer, rows: Rows, task: Task) -> Evaluation:
         """By the rule of the task, so that all methods are measured by the same."""
         stop, limit = task.settings.get("stop"), task.settings.get("max_queries")
-        rule = VIPClassifier(stop=stop, max_queries=limit).stopping_rule()
+        rule = stopping_rule(stop, limit)
         longest = self.measurement.max_queries or limit
         return evaluate(pursuer, rows, rule, longest, self.device, trade_off=self.measurement.trade_off)
 
@@ -184,15 +182,9 @@ def load_split(task: str, recipe: Recipe | None, seed: int, validation: bool) ->
     return loaded if recipe is None else loaded.with_recipe(recipe)
 
 
-def estimator_parameters(method: Method, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the settings that the method's estimator has, and the method's own parameters."""
-    there = method.estimator._get_param_names()
-    return {name: value for name, value in settings.items() if name in there} | dict(method.parameters)
-
-
 def _fit(classifier: PursuitClassifier, task: Task, folder: Path, on_report: Callable[[Report], None]) -> bool:
     """Train, going on where a run with the same settings stopped in this folder; whether there was one."""
-    run = TrainingRun(folder, resume=(folder / "run.json").exists(), on_report=on_report)
+    run = TrainingRun(folder, resume=(folder / RUN).exists(), on_report=on_report)
     try:
         classifier.fit(task.X_train, task.y_train, initially_known=task.initially_known_train, run=run)
     except CannotResume:
@@ -205,11 +197,11 @@ def _pursuer_and_rows(classifier: PursuitClassifier | None, task: Task) -> tuple
     """What is measured, and the test rows in its answer space; without a classifier this is exact IP."""
     if classifier:
         return classifier.model_, classifier.rows(task.X_test, task.y_test, initially_known=task.initially_known_test)
-    assert task.exact is not None
+    if task.exact is None:
+        raise ValueError(f"Exact Information Pursuit is not available for {task.name}.")
     pursuer = task.exact()
-    codes = pd.Index(pursuer.classes).get_indexer(pd.Index(task.y_test))
     known = None if task.initially_known_test is None else torch.from_numpy(task.initially_known_test)
-    return pursuer, Rows(*pursuer.query_set.answers(task.X_test), torch.from_numpy(codes.astype(np.int64)), known)
+    return pursuer, Rows(*pursuer.query_set.answers(task.X_test), label_codes(pursuer.classes, task.y_test), known)
 
 
 def _n_histories(classifier: PursuitClassifier | None, task: Task) -> int | None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -11,6 +12,9 @@ from pursuit.inference.history import History
 from pursuit.queries import QuerySet
 
 Labels = Sequence[Any] | np.ndarray
+ASKED = -1e9
+"""In a softmax over queries, the score of one that was asked already: low enough to get no share, and finite if all
+were asked."""
 
 
 @runtime_checkable
@@ -31,6 +35,17 @@ class Pursuer(Protocol):
 
     def log_posterior(self, history: History) -> Tensor:
         """The belief about the label now: log probabilities (B, C)."""
+
+
+def label_codes(classes: Labels, y: Any) -> Tensor:
+    """The class indices (N,) of labels; raises ValueError for one that is not among the classes."""
+    codes = pd.Index(classes).get_indexer(pd.Index(y))
+    if (codes < 0).any():
+        raise ValueError(
+            f"The label '{np.asarray(y)[codes < 0][0]}' did not occur in training, so it cannot be predicted: leave "
+            "such rows out."
+        )
+    return torch.from_numpy(codes.astype(np.int64))
 
 
 def label_list(classes: Labels) -> list[Any]:

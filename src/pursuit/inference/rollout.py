@@ -51,13 +51,12 @@ def pursue(
     history = History.start(x, n_queries, None if initially_known is None else initially_known & available)
     state = history_state(pursuer, history) if template is None else template.restart(history)
     active = _ActiveRows(history, stop or Never())
-    with_products = has_only_dense_layers(pursuer)
+    is_dense = has_only_dense_layers(pursuer)
     while len(active.rows):
-        with fast_products(with_products):
+        with fast_products(is_dense):
             log_posterior = state.log_posterior()  # believe
         goes_on = active.should_go_on(log_posterior)  # stop
-        scores = _scores(state, goes_on, with_products)
-        going = goes_on.nonzero()[:, 0]
+        going, scores = _score_rows_that_go_on(state, goes_on, is_dense)
         query, answered = torch.full_like(active.rows, -1), torch.zeros_like(goes_on)
         if len(going):
             query[going] = choose(scores, state.asked)  # ask
@@ -88,24 +87,24 @@ class _ActiveRows:
         self.n_answered, self.n_asked = self.n_answered[going] + answered[going], self.n_asked[going] + 1
 
 
-def _scores(state: HistoryState, goes_on: Tensor, with_products: bool) -> Tensor:
-    """The scores of the rows that go on, which are all that `state` keeps.
+def _score_rows_that_go_on(state: HistoryState, goes_on: Tensor, is_dense: bool) -> tuple[Tensor, Tensor]:
+    """The rows that go on (g,) and their scores (g, Q); `state` keeps these alone.
 
-    A pursuer that would not ask a row anything more clears its entry in `goes_on` (b,), in place.
+    Where the pursuer would ask nothing more, `goes_on` (b,) is cleared in place.
     """
     going = goes_on.nonzero()[:, 0]
     if len(going) < len(goes_on):
         state.keep(going)
     if not len(going):
-        return torch.empty(0, device=goes_on.device)
-    with fast_products(with_products):
+        return going, torch.empty(0, device=goes_on.device)
+    with fast_products(is_dense):
         scores = state.scores()
     asks = wants_more(scores, state.asked)
     if not asks.all():
         state.keep(asks.nonzero()[:, 0])
         goes_on[going[~asks]] = False
-        scores = scores[asks]
-    return scores
+        going, scores = going[asks], scores[asks]
+    return going, scores
 
 
 def rows_at_once(pursuer: Pursuer, most: int = BATCH_ROWS, n_bytes: int = BATCH_BYTES) -> int:

@@ -185,6 +185,19 @@ def entropy(log_posterior: Tensor) -> Tensor:
     return torch.special.entr(log_posterior.exp()).sum(dim=1)
 
 
+DEFAULT_STOP = Confidence(0.99)
+
+
+def stopping_rule(stop: StoppingRule | str | None = None, max_queries: int | None = None) -> StoppingRule:
+    """The rule that a user gives, as an object or as text, or `DEFAULT_STOP`; and never more than `max_queries`."""
+    rule = DEFAULT_STOP if stop is None else parse_stop(stop) if isinstance(stop, str) else stop
+    if not isinstance(rule, StoppingRule):
+        raise TypeError(
+            f"stop is a stopping rule such as Confidence(0.95), or its text 'confidence=0.95', not {stop!r}."
+        )
+    return rule if max_queries is None else rule | Budget(max_queries)
+
+
 def parse_stop(text: str) -> StoppingRule:
     """Read a rule as written on the command line: `confidence=0.99`, `budget=20`, `stability=0.001x3`, or several
     with commas."""

@@ -1,19 +1,68 @@
 """Methods: one file each, with a pursuer, at most one frozen settings class, and one estimator.
 
-A file dropped into this package is a method once its estimator has the decorator `@method`, and its public classes can
-be imported from here; a method of your own may live in any file of yours. What several methods share is in `shared`.
+The smallest is `all_answers.py`. A method that is trained writes a learner with `forward` (V-IP's is `pursuit.vip.VIP`)
+and an estimator with `make_model` and the decorator `@method`; one that is not writes `learn`, as `decision_tree.py`
+does. A file dropped into this package is a method by being here, and one of your own may live in any file of yours
+(docs/extending.md). What several methods share is in `shared`.
 """
 
 import importlib
 import pkgutil
 
+from pursuit.estimators import Method
+from pursuit.methods.all_answers import AllAnswers, AllAnswersClassifier
+from pursuit.methods.decision_tree import DecisionTree, TreeClassifier, TreeSettings
+from pursuit.methods.dime import DIME, DIMEClassifier, DIMESettings
+from pursuit.methods.fixed_order import FixedOrder, FixedOrderClassifier
+from pursuit.methods.g_ip import GIP, GIPClassifier, GIPSettings
+from pursuit.methods.gdfs import GDFS, GDFSClassifier, GDFSSettings
+from pursuit.methods.naive_bayes import NaiveBayesIP, NaiveBayesIPClassifier, NaiveBayesSettings
+from pursuit.methods.partial_vae import PartialVAE, PartialVAEClassifier, PartialVAESettings
+from pursuit.methods.ram import RAM, RAMClassifier, RAMSettings
+from pursuit.methods.random_order import RandomOrder, RandomOrderClassifier
+from pursuit.methods.refuel import REFUEL, REFUELClassifier, REFUELSettings
+from pursuit.methods.shared.langevin import Langevin
+from pursuit.methods.vip import VIPClassifier
 from pursuit.registry import known
 
-for _found in pkgutil.iter_modules(__path__):
-    _module = importlib.import_module(f"{__name__}.{_found.name}")
-    for _name, _value in vars(_module).items():
-        if isinstance(_value, type) and _value.__module__ == _module.__name__ and not _name.startswith("_"):
-            globals()[_name] = _value
+for _module in pkgutil.iter_modules(__path__):  # whatever else was dropped in
+    importlib.import_module(f"{__name__}.{_module.name}")
 
-METHODS = known("method")
+METHODS = known(Method.registry_kind)
 """All methods by name, those registered later included."""
+
+__all__ = [
+    "DIME",
+    "GDFS",
+    "GIP",
+    "METHODS",
+    "RAM",
+    "REFUEL",
+    "AllAnswers",
+    "AllAnswersClassifier",
+    "DIMEClassifier",
+    "DIMESettings",
+    "DecisionTree",
+    "FixedOrder",
+    "FixedOrderClassifier",
+    "GDFSClassifier",
+    "GDFSSettings",
+    "GIPClassifier",
+    "GIPSettings",
+    "Langevin",
+    "NaiveBayesIP",
+    "NaiveBayesIPClassifier",
+    "NaiveBayesSettings",
+    "PartialVAE",
+    "PartialVAEClassifier",
+    "PartialVAESettings",
+    "RAMClassifier",
+    "RAMSettings",
+    "REFUELClassifier",
+    "REFUELSettings",
+    "RandomOrder",
+    "RandomOrderClassifier",
+    "TreeClassifier",
+    "TreeSettings",
+    "VIPClassifier",
+]

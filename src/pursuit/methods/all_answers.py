@@ -46,10 +46,6 @@ class AllAnswers(ClassifierModel):
     """Asks in the order of the query set. Its posterior is the prior until every query was asked, answered or not, and
     then that of its classifier network."""
 
-    def scores(self, history: History) -> Tensor:
-        n_queries = history.asked.shape[1]
-        return -torch.arange(float(n_queries), device=history.asked.device).expand(history.asked.shape)
-
     def log_posterior(self, history: History) -> Tensor:
         with_answers = super().log_posterior(history)
         return torch.where(history.asked.all(dim=1, keepdim=True), with_answers, self.log_prior)
@@ -61,7 +57,7 @@ class AllAnswersClassifier(NetworkClassifier):
     """A classifier network trained on all answers. With `max_queries` below the number of queries it never gets beyond
     the prior."""
 
-    def build_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> AllAnswers:
+    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> AllAnswers:
         return AllAnswers.build(query_set, self.classes_, self.network, **options)
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:

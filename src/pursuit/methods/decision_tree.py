@@ -231,7 +231,6 @@ class TreeClassifier(MethodClassifier):
 
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> DecisionTree:
         rows, n_classes = rows_in_memory(rows, GROWING_ROWS, seed), len(self.classes_)
-        self._warn_if_nothing_will_be_asked(rows.prior(n_classes))
         X, features = _table(query_set, rows)
         y, pruning = rows.y.numpy(), self.settings_for(query_set).pruning
         pruning = choose_pruning(X, y, seed) if pruning is None else float(pruning)

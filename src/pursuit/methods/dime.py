@@ -134,7 +134,7 @@ class DIMEClassifier(MethodClassifier, NetworkClassifier):
     shared: bool = False
     """Whether querier and classifier share a trunk."""
 
-    def build_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> DIME:
+    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> DIME:
         settings = self.settings_for(query_set)
         return DIME.build(query_set, self.classes_, self.network, settings=settings, shared=self.shared, **options)
 

@@ -141,7 +141,7 @@ def _with(known: Tensor, query: int, rows: Rows) -> Tensor:
 class FixedOrderClassifier(NetworkClassifier):
     """A classifier network that asks the same queries in the same order of every row, the most informative first."""
 
-    def build_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> FixedOrder:
+    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> FixedOrder:
         model = FixedOrder.build(query_set, self.classes_, self.network, **options)
         # Training rows will do: of the 2^Q histories of a row, a random one hardly ever comes twice, so that the
         # classifier cannot have learnt them by heart until nearly all is known, where the order hardly matters.

@@ -260,7 +260,7 @@ class GIPClassifier(MethodClassifier, LearnerClassifier):
     def default_settings(self, query_set: QuerySet) -> GIPSettings:
         return GIPSettings.suiting(query_set)
 
-    def build(self, query_set: QuerySet, rows: RowSource, prior: Tensor) -> GIP:
+    def make_learner(self, query_set: QuerySet, rows: RowSource, prior: Tensor) -> GIP:
         return GIP(query_set, self.classes_, self.settings_for(query_set), prior)
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:

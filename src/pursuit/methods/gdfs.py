@@ -19,13 +19,12 @@ from torch import Tensor
 
 from pursuit.data.rows import RowSource
 from pursuit.estimators import MethodClassifier, NetworkClassifier, method
-from pursuit.inference.pursuer import choose
+from pursuit.inference.pursuer import ASKED, choose
 from pursuit.methods.shared.pretrained import PretrainedModel, check_pretraining, pretrained_plan
 from pursuit.queries import QuerySet
 from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
 from pursuit.training.schedule import Stage
-from pursuit.vip import ASKED
 
 LEAST_NOISE = 1e-20
 """Under the logarithm of Gumbel noise, which must stay finite."""
@@ -81,7 +80,7 @@ class GDFSClassifier(MethodClassifier, NetworkClassifier):
     shared: bool = False
     """Whether querier and classifier share a trunk."""
 
-    def build_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> GDFS:
+    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> GDFS:
         settings = self.settings_for(query_set)
         return GDFS.build(query_set, self.classes_, self.network, settings=settings, shared=self.shared, **options)
 

@@ -303,7 +303,7 @@ class PartialVAEClassifier(MethodClassifier, NetworkClassifier):
     Settings = PartialVAESettings
     settings: PartialVAESettings | None = None
 
-    def build_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> PartialVAE:
+    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> PartialVAE:
         settings = self.settings_for(query_set)
         return PartialVAE.build(query_set, self.classes_, self.network, settings=settings, **options)
 

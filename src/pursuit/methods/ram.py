@@ -111,7 +111,7 @@ class RAMClassifier(MethodClassifier, NetworkClassifier):
     shared: bool = False
     """Whether querier and classifier share a trunk."""
 
-    def build_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> RAM:
+    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> RAM:
         settings = self.settings_for(query_set)
         return RAM.build(query_set, self.classes_, self.network, settings=settings, shared=self.shared, **options)
 

@@ -91,7 +91,7 @@ class _RandomOrderState(HistoryState):
 class RandomOrderClassifier(NetworkClassifier):
     """A classifier network trained on random histories, which asks in a random order."""
 
-    def build_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> ClassifierModel:
+    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> ClassifierModel:
         return ClassifierModel.build(query_set, self.classes_, self.network, **options)
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:

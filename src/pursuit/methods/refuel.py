@@ -177,7 +177,7 @@ class REFUELClassifier(MethodClassifier, NetworkClassifier):
     settings: REFUELSettings | None = None
     """What a yes is worth, and how the policy learns."""
 
-    def build_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> REFUEL:
+    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> REFUEL:
         settings = self.settings_for(query_set)
         return REFUEL.build(query_set, self.classes_, self.network, settings=settings, **options)
 

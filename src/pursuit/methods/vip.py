@@ -43,5 +43,5 @@ class VIPClassifier(NetworkClassifier):
     shared: bool = False
     """Whether querier and classifier share a trunk."""
 
-    def build_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> VIP:
+    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> VIP:
         return VIP.build(query_set, self.classes_, self.network, shared=self.shared, **options)

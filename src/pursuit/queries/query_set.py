@@ -1,8 +1,8 @@
 """What every query set offers: its queries, the answers of data rows, and network input for a history.
 
 Answers live in the *answer space* of their query set: `x` has shape (B, *answer_shape) and holds the answers to all
-queries of B rows, ready for the networks. Which of them may be read is said by `known` (B, Q), and `encode` is the
-only way from the two to a network.
+queries of B rows, ready for the networks. Which of them may be read is said by `known` (B, Q). `encode` makes network
+input of the two; the shortcuts beside it (`encode_partly`, `reveal`, `place`) must give the same.
 
 Whatever training, inference, methods and figures want to know of a query set beyond that is an attribute or a method
 of `QuerySet`, with a default that is right for any: nothing outside this package asks for the type of a query set.
@@ -209,7 +209,7 @@ class QuerySet(nn.Module, ABC):
 
     def features_of_units(self, who: str) -> list[list[int]]:
         """The features of every unit: a single one, or one for each of several choices; raises ValueError, in the name
-        of `who`, for a query set whose units are others."""
+        of `who`, for a query set with units that mix feature types."""
         unit_of_feature, _, types = self.need_units(who)
         features: list[list[int]] = [[] for _ in range(self.n_units)]
         for feature, unit in enumerate(unit_of_feature.tolist()):

@@ -27,12 +27,14 @@ class CudaGraph:
     def warm_up(self, work: Callable[[], None]) -> None:
         """Run work as it is, on the stream that a recording will be made on."""
         self.stream.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(self.stream):
-            work()
-        torch.cuda.current_stream(self.device).wait_stream(self.stream)
+        try:
+            with torch.cuda.stream(self.stream):
+                work()
+        finally:
+            torch.cuda.current_stream(self.device).wait_stream(self.stream)
 
     def run(self, work: Callable[[], None]) -> bool:
-        """Run work, recorded if possible; whether it was."""
+        """Run work recorded, and say so; or say that it cannot be recorded, and leave it undone."""
         if self._graph is None:
             generators = [*self.generators, torch.cuda.default_generators[self.device.index or 0]]
             states = [generator.get_state() for generator in generators]
@@ -43,7 +45,6 @@ class CudaGraph:
                 torch.cuda.synchronize(self.device)
                 for generator, state in zip(generators, states, strict=True):  # they still believe they are recorded
                     generator.graphsafe_set_state(torch.Generator(self.device).set_state(state))
-                work()
                 return False
             torch.cuda.synchronize(self.device)
             self._started = time.monotonic()

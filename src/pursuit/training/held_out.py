@@ -12,6 +12,7 @@ from pursuit.data.rows import Rows
 from pursuit.inference.rollout import BATCH_ROWS
 from pursuit.training.averaging import WeightAverage
 from pursuit.training.batch import Batch
+from pursuit.training.devices import own_randomness
 from pursuit.training.learner import Learner
 from pursuit.training.samplers import rolled_out_histories
 from pursuit.training.schedule import Stage
@@ -72,7 +73,8 @@ class HeldOut:
         for part in torch.arange(len(self.rows), device=k.device).split(BATCH_ROWS):
             rows = self.rows.take(part)
             batch = Batch.of(rows, rolled_out_histories(rows, k[part], model))
-            with self.fabric.autocast():
+            # A learner that draws noise draws the same every time, and none of what training will draw.
+            with own_randomness(HELD_OUT_SEED, self.fabric.device), self.fabric.autocast():
                 loss = model(batch._replace(tau=stage.tau[1], phase=stage.phase)).loss
             total += torch.stack([loss * len(part), torch.full_like(loss, len(part))])
         loss_sum, n_rows = self._mean(total).tolist()

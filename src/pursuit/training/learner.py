@@ -1,4 +1,4 @@
-"""Learners: pursuers that the one training loop can train, and the two that are made of networks.
+"""Learners: pursuers that the training loop can train, and the two that are made of networks.
 
 A learner is a module: called on a `Batch`, it gives its loss and what it would ask next. `VIP` is one, and so are most
 of its rivals; what differs between them is `forward`.
@@ -126,8 +126,9 @@ class ClassifierModel(Learner):
         self.scale.copy_(1 / spread.clamp(min=LEAST_SPREAD))
 
     def scores(self, history: History) -> Tensor:
-        """All equal: queries are asked in their order."""
-        return torch.zeros(history.asked.shape, device=history.asked.device)
+        """Queries are asked in their order."""
+        n_queries = history.asked.shape[1]
+        return -torch.arange(float(n_queries), device=history.asked.device).expand(history.asked.shape)
 
     def log_posterior(self, history: History) -> Tensor:
         logits = self.classifier(self.network_input(history.x, history.known))
@@ -176,10 +177,14 @@ class QuerierClassifier(ClassifierModel):
         shared: bool = False,
         prior: Tensor | None = None,
         standardised: bool = False,
+        **more: Any,
     ) -> Self:
-        """With fresh networks, whose settings are saved with the model; `shared` puts both on one trunk."""
+        """With fresh networks, whose settings are saved with the model; `shared` puts both on one trunk.
+
+        What a subclass needs more goes to its constructor.
+        """
         network = network or default_network(query_set)
-        model = cls(query_set, classes, *network.build(query_set, len(classes), shared), prior, standardised)
+        model = cls(query_set, classes, *network.build(query_set, len(classes), shared), prior, standardised, **more)
         model.network_settings, model.shared = network, shared
         return model
 

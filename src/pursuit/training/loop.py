@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 REPORTS_PER_STAGE = 100
-"""How often a stage reports: each time it logs, looks at the held-out rows and may save a checkpoint."""
+"""At least this often a stage reports: each time it logs, looks at the held-out rows and may save a checkpoint."""
 SEED_STRIDE = 1_000_003
 """Between the seeds of processes that train together."""
 
@@ -56,7 +56,7 @@ class Trainer:
     ):
         self.fabric, self.rows, self.stages, self.seed, self.compiled = fabric, rows, stages, seed, compiled
         self.generator = torch.Generator(fabric.device)
-        self.module = fabric.setup_module(model)
+        self.wrapped_model = fabric.setup_module(model)
         self.model = model
         self.reseed(0)
         shard = rows.shard(fabric.global_rank, fabric.world_size).to(fabric.device)
@@ -65,15 +65,15 @@ class Trainer:
         self.n_reports = 0
         self.begin(0)
 
-    def reseed(self, n_resumed: int) -> None:
-        """Each process has randomness of its own."""
-        rank = self.fabric.global_rank + self.fabric.world_size * n_resumed
+    def reseed(self, offset: int) -> None:
+        """Give each process random numbers of its own; `offset` differs between runs that resume one another."""
+        rank = self.fabric.global_rank + self.fabric.world_size * offset
         self.generator.manual_seed(self.seed + SEED_STRIDE * rank)
 
-    def begin(self, number: int) -> None:
+    def begin(self, index: int) -> None:
         """Prepare for the first step of a stage."""
-        self.stage, self.step = number, 0
-        stage = self.stages[number]
+        self.stage_index, self.step_index = index, 0
+        stage = self.stages[index]
         self.model.begin(stage)
         stream = AugmentedRows(self.stream, stage.augment, self.generator) if stage.augment else self.stream
         sampler = stage.histories.sampler(stream, stage.batch_size // self.fabric.world_size, self.generator)
@@ -81,7 +81,7 @@ class Trainer:
         optimizer = self.fabric.setup_optimizers(stage.optimizer.build(parameters))
         self.average = WeightAverage(self.model, stage.average)
         self.training_step = TrainingStep(
-            self.fabric, self.model, self.module, stage, sampler, optimizer, self.average, self.compiled
+            self.fabric, self.model, self.wrapped_model, stage, sampler, optimizer, self.average, self.compiled
         )
         if self.held_out:
             self.held_out.start()
@@ -89,36 +89,36 @@ class Trainer:
     def run(self) -> Iterator[Report]:
         """Train to the end, reporting on the way; the state may be saved whenever a report is out."""
         while True:
-            yield from self._run_stage(self.stages[self.stage])
+            yield from self._run_stage(self.stages[self.stage_index])
             self._end()
-            if self.stage + 1 == len(self.stages):
+            if self.stage_index + 1 == len(self.stages):
                 return
-            self.begin(self.stage + 1)
+            self.begin(self.stage_index + 1)
 
     def _run_stage(self, stage: Stage) -> Iterator[Report]:
         n_steps = stage.n_steps(len(self.rows))
         every = max(1, n_steps // REPORTS_PER_STAGE)
         loss_sum, n_summed = self.training_step.loss_sum.zero_(), 0
-        started, first_step = time.perf_counter(), self.step  # monotonic() is too coarse on some systems
-        while self.step < n_steps and not (self.held_out and self.held_out.has_stopped):
-            self.training_step.run(self.step, n_steps)
+        started, first_step = time.perf_counter(), self.step_index  # monotonic() is too coarse on some systems
+        while self.step_index < n_steps and not (self.held_out and self.held_out.has_stopped):
+            self.training_step.run(self.step_index, n_steps)
             n_summed += 1
-            self.step += 1
-            if self.step % every == 0 or self.step == n_steps:
+            self.step_index += 1
+            if self.step_index % every == 0 or self.step_index == n_steps:
                 loss = self._mean(loss_sum / n_summed)
                 held_out_loss = self.held_out.look(self.model, stage, self.average) if self.held_out else None
                 self.n_reports += 1
-                pace = (time.perf_counter() - started) / (self.step - first_step)
+                pace = (time.perf_counter() - started) / (self.step_index - first_step)
                 yield Report(
-                    self.stage + 1,
-                    self.step,
+                    self.stage_index + 1,
+                    self.step_index,
                     n_steps,
                     loss=float(loss),
-                    lr=stage.lr_at(self.step - 1, n_steps),
-                    tau=stage.tau_at(self.step - 1, n_steps),
+                    lr=stage.lr_at(self.step_index - 1, n_steps),
+                    tau=stage.tau_at(self.step_index - 1, n_steps),
                     held_out_loss=held_out_loss,
                     histories_per_second=stage.batch_size / pace,
-                    seconds_left=pace * (n_steps - self.step) + pace * self._steps_of_later_stages(),
+                    seconds_left=pace * (n_steps - self.step_index) + pace * self._steps_of_later_stages(),
                 )
                 loss_sum.zero_()
                 n_summed = 0
@@ -129,7 +129,7 @@ class Trainer:
         return mean
 
     def _steps_of_later_stages(self) -> int:
-        return sum(stage.n_steps(len(self.rows)) for stage in self.stages[self.stage + 1 :])
+        return sum(stage.n_steps(len(self.rows)) for stage in self.stages[self.stage_index + 1 :])
 
     def _end(self) -> None:
         """Keep the best weights where rows are held out for that, otherwise the averaged ones."""
@@ -137,7 +137,7 @@ class Trainer:
         if not kept:
             return
         self.average.use(kept)
-        n_batches = min(REFRESH_STEPS, max(10, self.step))  # a short stage needs a short refresh
+        n_batches = min(REFRESH_STEPS, max(10, self.step_index))  # a short stage needs a short refresh
         for statistic in refresh_batch_norm(self.model, self._batches(n_batches), self._show):
             statistic.copy_(self._mean(statistic))
 

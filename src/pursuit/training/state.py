@@ -20,8 +20,8 @@ def state_of(trainer: Trainer) -> tuple[dict[str, Tensor], dict[str, Any]]:
     for number, own in enumerate(_gathered(trainer, _own_state(trainer))):
         tensors |= {f"process {number}.{name}": tensor for name, tensor in own.items()}
     values = {
-        "stage": trainer.stage,
-        "step": trainer.step,
+        "stage": trainer.stage_index,
+        "step": trainer.step_index,
         "n_reports": trainer.n_reports,
         "n_processes": trainer.fabric.world_size,
         "best_loss": held_out.best_loss if held_out and not math.isinf(held_out.best_loss) else None,
@@ -61,7 +61,7 @@ def load_state(trainer: Trainer, tensors: dict[str, Tensor], values: dict[str, A
         index, key = name.split(".", 1)
         optimizer["state"].setdefault(int(index), {})[key] = value.to(device)
     trainer.training_step.optimizer.load_state_dict(optimizer)
-    trainer.step, trainer.n_reports = values["step"], values["n_reports"]
+    trainer.step_index, trainer.n_reports = values["step"], values["n_reports"]
     if held_out := trainer.held_out:
         held_out.best = [tensor.to(device) for tensor in _in_order(_part(tensors, "best"))]
         held_out.best_loss = math.inf if values["best_loss"] is None else values["best_loss"]

@@ -1,9 +1,9 @@
 """One step of training: draw histories, learn from them, average the weights.
 
 On an NVIDIA GPU the whole step is recorded once as a CUDA graph and then replayed; where training is long enough for
-that to pay, the objective is compiled first. Recorded or not, it is the same code: what differs from step to step lies
-in tensors that stay where they are. What cannot be recorded or compiled is run as it is, and a line in the log says
-why.
+that to pay, the objective is compiled first. Recorded or not, it is the same code: values that change between steps are
+kept in fixed tensors and updated in place. What cannot be recorded or compiled is run as it is, and a line in the log
+says why.
 """
 
 import logging
@@ -30,12 +30,12 @@ WARM_UP = 3
 TIMED = 20
 """Recorded steps after which the pace is known."""
 COMPILING_PAYS = 60.0
-"""Seconds of training left from which on it is compiled: that takes some 20 s for convolutions, and makes steps
-1.6 to 1.8 times as fast (docs/results/gpu.md)."""
+"""Compile if at least this many seconds of training remain: it takes some 20 s for convolutions, and makes steps 1.6 to
+1.8 times as fast (docs/results/gpu.md)."""
 
 
 class TrainingStep:
-    """What a stage does again and again."""
+    """One optimisation step of a stage."""
 
     def __init__(
         self,
@@ -78,9 +78,16 @@ class TrainingStep:
             self._compile(self._graph)
         elif self._n_done < WARM_UP:
             self._graph.warm_up(self._work)
-        elif not self._graph.run(self._work):
-            self._graph = None
+        else:
+            self._run_recorded(self._graph)
         self._n_done += 1
+
+    def _run_recorded(self, graph: CudaGraph) -> None:
+        """Replay the step, recorded if that was not done yet; or run it as it is, from now on, where it cannot be."""
+        if not graph.run(self._work):
+            self._graph = None
+            self.optimizer.zero_grad()  # a broken recording may have left gradients that were never computed
+            self._work()
 
     def _schedule(self, step: int, n_steps: int) -> None:
         lr = self.stage.lr_at(step, n_steps)
@@ -138,6 +145,6 @@ class TrainingStep:
             self.objective = plain
             self.optimizer.zero_grad()
             self.sampler.prepare()  # what was drawn for this attempt is gone
-            graph.run(self._work)
+            self._run_recorded(graph)
         else:
             graph.forget()

@@ -5,7 +5,6 @@ from typing import Any, ClassVar, Self
 from torch import Tensor, nn
 
 from pursuit.inference.pursuer import Labels
-from pursuit.networks import NetworkSettings, default_network
 from pursuit.queries import QuerySet
 from pursuit.registry import from_config, to_config
 from pursuit.training.learner import QuerierClassifier
@@ -34,25 +33,6 @@ class MethodModel(QuerierClassifier):
     def prepare(self) -> None:
         """Register what the method needs besides networks and settings, which are in place."""
         return
-
-    @classmethod
-    def build(
-        cls,
-        query_set: QuerySet,
-        classes: Labels,
-        network: NetworkSettings | None = None,
-        *,
-        settings: Any = None,
-        shared: bool = False,
-        prior: Tensor | None = None,
-        standardised: bool = False,
-    ) -> Self:
-        """With fresh networks; all settings are saved with the model, and `shared` puts both networks on one trunk."""
-        network = network or default_network(query_set)
-        networks = network.build(query_set, len(classes), shared)
-        model = cls(query_set, classes, *networks, prior, standardised, settings)
-        model.network_settings, model.shared = network, shared
-        return model
 
     def extra_repr(self) -> str:
         return repr(self.settings)

@@ -18,13 +18,12 @@ from pursuit.data.rows import Rows, RowStream
 from pursuit.estimators.network import CHAIN_QUERIES
 from pursuit.inference.history import History
 from pursuit.inference.incremental import history_state
-from pursuit.inference.pursuer import Pursuer, choose
+from pursuit.inference.pursuer import ASKED, Pursuer, choose
 from pursuit.methods.shared.method_model import MethodModel
 from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
 from pursuit.training.samplers import Sampler, random_histories
 from pursuit.training.schedule import Adam, Stage
-from pursuit.vip import ASKED
 
 
 class Decisions(NamedTuple):
