@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -39,19 +38,6 @@ os.environ.setdefault("PURSUIT_CACHE", str(OWN_CACHE))
 
 settings.register_profile("pursuit", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("pursuit")
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let `--dist loadgroup` see the groups of tests: xdist 3.8 writes them where pytest 9.2 does not look for them
-    (pytest-xdist issue 1386)."""
-    if not getattr(config.option, "loadgroup", False):  # which xdist sets in its worker processes
-        return
-    for item in items:
-        group = item.get_closest_marker("xdist_group")
-        node_id: Any = getattr(item, "_id", None)
-        if group is not None and node_id is not None:
-            item._id = type(node_id).parse(f"{item.nodeid}@{group.args[0]}")  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session")

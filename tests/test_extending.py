@@ -15,14 +15,14 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FILES = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", (ROOT / "docs/extending.md").read_text(), re.M | re.S))
 QUICK = ["--epochs", "3"]
-SHORT = ["--effort", "0.02"]
+SHORT = ["--effort", "0.02", "--rows", "30"]
 TABLE = ["visits.csv", "--target", "diagnosis"]
 EXTENSIONS = {
     "margin.py": ([*TABLE, "--stop", "margin=0.8", *QUICK], [*TABLE, "--stop", "margin=0.8", "--methods", "vip,tree"]),
     "highway.py": ([*TABLE, "--network", "Highway", *QUICK], [*TABLE, "--network", "Highway", "--methods", "vip,tree"]),
     "thresholds.py": (
         [*TABLE, "--queries", "ThresholdQueries", *QUICK],
-        [*TABLE, "--queries", "ThresholdQueries", "--methods", "vip,naive-bayes,tree,g-ip"],
+        [*TABLE, "--queries", "ThresholdQueries", "--methods", "vip,naive-bayes,tree"],
     ),
     "neighbours.py": ([*TABLE, "--method", "neighbours"], [*TABLE, "--methods", "neighbours,tree"]),
     "tumours.py": (["tumours", "--epochs", "8"], ["tumours", "--methods", "vip,naive-bayes"]),

@@ -13,6 +13,8 @@ from pursuit.queries import ColumnQueries, yes_no
 from pursuit.training import Batch, CarriedHistories, RandomHistories, RolledOutHistories, Stage, train
 from pursuit.vip import VIP, choose_straight_through
 
+pytestmark = pytest.mark.xdist_group("vip trained")  # they share what is loaded or trained
+
 N_CLASSES, N_QUERIES = 6, 8
 
 

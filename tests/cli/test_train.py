@@ -158,3 +158,14 @@ def test_two_processes_train_and_one_speaks(workspace: Path) -> None:
     steps = pd.read_csv(workspace / "together" / "log.csv")["step"]
     assert steps.tolist() == list(range(1, len(steps) + 1))  # written by one process alone
     assert (workspace / "together" / "model.json").exists()
+
+
+def test_resuming_does_not_replace_a_model_that_no_run_made(workspace: Path, tmp_path: Path) -> None:
+    """As one of a method that is not trained by the loop, or one copied there."""
+    for name in ("model.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((workspace / "model" / name).read_bytes())
+    before = (tmp_path / "model.json").read_bytes()
+    done = run(workspace, *TRAIN, "--out", str(tmp_path), "--resume")
+    assert done.returncode == 1
+    assert "holds a model already" in done.stderr.replace("\n", " ")
+    assert (tmp_path / "model.json").read_bytes() == before

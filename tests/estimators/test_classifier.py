@@ -24,6 +24,7 @@ from small_table import (
 )
 
 from pursuit import (
+    METHODS,
     Budget,
     ColumnQueries,
     Confidence,
@@ -36,6 +37,8 @@ from pursuit import (
     yes_no,
 )
 from pursuit.networks import MLP
+
+pytestmark = pytest.mark.xdist_group("classifier")  # they share what is loaded or trained
 
 
 @pytest.fixture(scope="module")
@@ -315,3 +318,41 @@ def test_known_answers_of_another_shape_are_refused(fitted: VIPClassifier, shape
     ):
         with pytest.raises(ValueError, match=message):
             refused()
+
+
+def test_pandas_booleans_are_labels_in_training_and_in_measuring() -> None:
+    X, y = patients()
+    labels = pd.Series(y == y[0], dtype="boolean")
+    model = VIPClassifier(**QUICKEST, random_state=0).fit(X, labels)
+    assert model.classes_.dtype == bool
+    assert model.evaluate(X, labels).n_rows == len(y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"max_queries": -1}, "max_queries is the most queries asked of a row, at least 1, not -1"),
+        ({"device": "tpu"}, "one of cpu"),
+        ({"stop": "soon"}, "'soon' is not a stopping rule"),
+    ],
+)
+@pytest.mark.parametrize("name", ["vip", "naive-bayes", "tree"])
+def test_wrong_parameters_are_refused_by_every_method(name: str, parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        METHODS[name].build(**parameters).fit(*patients())
+
+
+def test_streamed_rows_without_names_forget_the_columns_of_an_earlier_fit() -> None:
+    model = VIPClassifier(**QUICKEST, random_state=0).fit(patients()[0], patients()[1])
+    assert len(model.feature_names_in_) == 4
+    model.set_params(query_set=SYMPTOMS).fit(PATIENTS)
+    assert not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == len(SYMPTOMS)
+
+
+def test_nobody_is_warned_of_a_prior_that_no_row_starts_with(recwarn: pytest.WarningsRecorder) -> None:
+    X, y, initially_known = reporting_patients()
+    VIPClassifier(**QUICKEST, stop="confidence=0.3").fit(X, y, initially_known=initially_known)
+    assert not [warning for warning in recwarn if "before the first question" in str(warning.message)]
+    with pytest.warns(UserWarning, match="would stop before the first question"):
+        VIPClassifier(**QUICKEST, stop="confidence=0.3").fit(X, y)

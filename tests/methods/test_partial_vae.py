@@ -24,6 +24,8 @@ from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training import Batch, CarriedHistories, RandomHistories, RolledOutHistories, Stage, train
 from pursuit.training.samplers import random_histories
 
+pytestmark = pytest.mark.xdist_group("partial_vae")  # they share what is loaded or trained
+
 Reward = Literal["eddi", "label"]
 REWARDS: list[Reward] = ["eddi", "label"]
 SMALL = PartialVAESettings(latent=4, width=12, samples=4, candidates=None)

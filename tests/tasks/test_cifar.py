@@ -12,6 +12,8 @@ from pursuit.tasks import Task, cifar
 from pursuit.tasks.cifar import CIFAR10, CIFAR100, Photos
 from pursuit.tasks.files import damage, locate
 
+pytestmark = pytest.mark.xdist_group("real data")  # they share what is loaded or trained
+
 N_PART = 4
 """Photos in every made file."""
 

@@ -15,6 +15,8 @@ from pursuit.tasks import Task, dialogues
 from pursuit.tasks.dialogues import CANNOT_SAY
 from pursuit.tasks.files import MissingData, locate, read_json
 
+pytestmark = pytest.mark.xdist_group("real data")  # they share what is loaded or trained
+
 CONVERSATIONS = {
     "symptoms": ["ke", "re", "tu"],
     "symptoms_en_unofficial": ["cough", "fever", "vomiting"],

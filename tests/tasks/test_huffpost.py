@@ -15,6 +15,8 @@ from pursuit.queries import WordQueries
 from pursuit.tasks import TASKS, Task, huffpost
 from pursuit.tasks.files import MissingData, damage, locate
 
+pytestmark = pytest.mark.xdist_group("real data")  # they share what is loaded or trained
+
 COUNTS = {
     "POLITICS": 32_739,
     "WELLNESS": 17_827,

@@ -13,6 +13,8 @@ from pursuit.tasks import Task, mnist
 from pursuit.tasks.files import DataFile, damage, locate
 from pursuit.tasks.mnist import FASHION, KMNIST, MNIST, Family
 
+pytestmark = pytest.mark.xdist_group("real data")  # they share what is loaded or trained
+
 FAMILIES = [MNIST, FASHION, KMNIST]
 N_TRAIN, N_TEST = 12, 6
 

@@ -22,6 +22,8 @@ from pursuit.tasks.files import locate, read_json
 from pursuit.tasks.recipe import Recipe
 from pursuit.training import Stage, TrainingRun
 
+pytestmark = pytest.mark.xdist_group("real data")  # they share what is loaded or trained
+
 COMMON_ROWS = {"huffpost": 37, "muzhi": 15, "dxy": 13}
 """How many test rows equal a training row in the published files: articles that were printed twice, and children with
 the same few known symptoms. Images have none."""

@@ -19,6 +19,8 @@ from pursuit.tasks import Task, symcat
 from pursuit.tasks.files import MissingData
 from pursuit.tasks.symcat import Patients
 
+pytestmark = pytest.mark.xdist_group("real data")  # they share what is loaded or trained
+
 PROBABILITIES = st.sampled_from([0.0, 0.01, 0.2, 0.5, 0.9, 1.0])
 TABLES = [
     [[0.1, 0.5, 0.3, 0.8], [0.9, 0.05, 0.2, 0.4], [0.3, 0.3, 0.3, 0.3]],

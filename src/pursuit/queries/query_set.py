@@ -79,43 +79,11 @@ class QuerySet(nn.Module, ABC):
     answer_shape: tuple[int, ...]
     input_shape: tuple[int, ...]
 
-    mask: bool = False
-    """Whether the network input also tells which queries are known."""
-    reads_texts: bool = False
-    """Whether a row of data is a text."""
-    reads_columns: bool = False
-    """Whether each query is a column of a table, found by the query's name."""
-    patches: PatchGrid | None = None
-    """Where the queries are patches of an image, which image networks and figures need to know."""
-
-    # Units are the smallest parts that answers are made of: columns of a table, pixels of an image. A unit is a single
-    # feature, or has one for each of several choices. Methods that model answers one by one need to know units; a query
-    # set that leaves them None can be used with all other methods.
-    unit_of_feature: Tensor | None
-    """(F,) the unit that each feature of a flattened answer belongs to."""
-    units_of_query: Tensor | None
-    """(Q, S) the units that each query shows."""
-    has_own_units: bool = False
-    """Whether unit q is what query q shows, and no other query shows it: S is 1, and there are Q units."""
-    feature_types: tuple[FeatureType, ...] | None = None
-    """(F,) what each feature of a flattened answer is."""
-
-    reveals_in_place: bool = False
-    """Whether `reveal` can change network input answer by answer."""
-    inputs_per_answer: int | None = None
-    """How many inputs of the network an answer has, at most, if these are its own: then `place` and `features` say
-    which. None where one input may belong to several answers."""
-
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("_on_device", torch.empty(0), persistent=False)  # says where the query set is
         self.register_buffer("unit_of_feature", None, persistent=False)
         self.register_buffer("units_of_query", None, persistent=False)
-
-    def set_units(self, unit_of_feature: Tensor, units_of_query: Tensor) -> None:
-        """Say which units answers are made of: (F,) and (Q, S)."""
-        self.register_buffer("unit_of_feature", unit_of_feature, persistent=False)
-        self.register_buffer("units_of_query", units_of_query, persistent=False)
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -138,10 +106,6 @@ class QuerySet(nn.Module, ABC):
 
         Differentiable in `known`; an answer that is not known never shows in the result.
         """
-
-    def encode_partly(self, x: Tensor, known: Tensor, shares: Tensor) -> Tensor:
-        """The same where `shares` (B, Q), from 0 to 1, of further answers are seen; differentiable in `shares`."""
-        return self.encode(x, known + shares)
 
     @abstractmethod
     def describe(self, query: int, x: Tensor) -> str:
@@ -175,11 +139,44 @@ class QuerySet(nn.Module, ABC):
         on_device: Any = self._on_device
         return torch.zeros(n_rows, *self.answer_shape, device=on_device.device)
 
+    # ------------------------------------------------------------------------------------------------------------------
+    # What follows has defaults that are right for any query set; one that can do more overrides them.
+
+    mask: bool = False
+    """Whether the network input also tells which queries are known."""
+    reads_texts: bool = False
+    """Whether a row of data is a text."""
+    reads_columns: bool = False
+    """Whether each query is a column of a table, found by the query's name."""
+    patches: PatchGrid | None = None
+    """Where the queries are patches of an image, which image networks and figures need to know."""
+
+    def encode_partly(self, x: Tensor, known: Tensor, shares: Tensor) -> Tensor:
+        """Network input in which `shares` (B, Q), from 0 to 1, of further answers are seen; differentiable in `shares`."""
+        return self.encode(x, known + shares)
+
+    # Units are the smallest parts that answers are made of: columns of a table, pixels of an image. A unit is a single
+    # feature, or has one for each of several choices. Methods that model answers one by one need to know units; a query
+    # set that leaves them None can be used with all other methods.
+    unit_of_feature: Tensor | None
+    """(F,) the unit that each feature of a flattened answer belongs to."""
+    units_of_query: Tensor | None
+    """(Q, S) the units that each query shows."""
+    has_own_units: bool = False
+    """Whether unit q is what query q shows, and no other query shows it: S is 1, and there are Q units."""
+    feature_types: tuple[FeatureType, ...] | None = None
+    """(F,) what each feature of a flattened answer is."""
+
+    def set_units(self, unit_of_feature: Tensor, units_of_query: Tensor) -> None:
+        """Say which units answers are made of: (F,) and (Q, S)."""
+        self.register_buffer("unit_of_feature", unit_of_feature, persistent=False)
+        self.register_buffer("units_of_query", units_of_query, persistent=False)
+
     def known_units(self, known: Tensor) -> Tensor:
         """Which units are known once the queries `known` (B, Q) are: (B, U) bool."""
         if self.has_own_units:
             return known.bool()
-        _, units_of_query, _ = self.need_units("This")
+        _, units_of_query, _ = self.need_units("Counting units")
         shown = units_of_query.flatten().expand(len(known), -1)
         is_known = known.bool().int().repeat_interleave(units_of_query.shape[1], dim=1)
         times_shown = torch.zeros(len(known), self.n_units, dtype=torch.int, device=known.device)
@@ -189,12 +186,12 @@ class QuerySet(nn.Module, ABC):
         """The sum of the `values` (B, U) of the units that each query shows: (B, Q)."""
         if self.has_own_units:
             return values
-        _, units_of_query, _ = self.need_units("This")
+        _, units_of_query, _ = self.need_units("Counting units")
         return values[:, units_of_query].sum(dim=2)
 
     @cached_property
     def n_units(self) -> int:
-        unit_of_feature, _, _ = self.need_units("This")
+        unit_of_feature, _, _ = self.need_units("Counting units")
         return int(unit_of_feature.max()) + 1
 
     def need_units(self, who: str) -> tuple[Tensor, Tensor, tuple[FeatureType, ...]]:
@@ -222,6 +219,13 @@ class QuerySet(nn.Module, ABC):
                     "and each yes or no a unit of its own (set_units)."
                 )
         return features
+
+    # Network input that grows answer by answer, for rollouts and sessions.
+    reveals_in_place: bool = False
+    """Whether `reveal` can change network input answer by answer."""
+    inputs_per_answer: int | None = None
+    """How many inputs of the network an answer has, at most, if these are its own: then `place` and `features` say
+    which. None where one input may belong to several answers."""
 
     def reveal(self, encoded: Tensor, x: Tensor, query: Tensor, answered: Tensor) -> None:
         """Make `query` (B,) known in network input `encoded` of answers `x`, in place, where it was `answered` (B,)."""
