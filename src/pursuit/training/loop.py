@@ -99,7 +99,7 @@ class Trainer:
         n_steps = stage.n_steps(len(self.rows))
         every = max(1, n_steps // REPORTS_PER_STAGE)
         loss_sum, n_summed = self.training_step.loss_sum.zero_(), 0
-        started, first_step = time.perf_counter(), self.step_index  # monotonic() is too coarse on some systems
+        started, first_step = time.monotonic(), self.step_index
         while self.step_index < n_steps and not (self.held_out and self.held_out.has_stopped):
             self.training_step.run(self.step_index, n_steps)
             n_summed += 1
@@ -108,7 +108,8 @@ class Trainer:
                 loss = self._mean(loss_sum / n_summed)
                 held_out_loss = self.held_out.look(self.model, stage, self.average) if self.held_out else None
                 self.n_reports += 1
-                pace = (time.perf_counter() - started) / (self.step_index - first_step)
+                # A coarse clock may not have moved after a quick step.
+                pace = max(time.monotonic() - started, 1e-6) / (self.step_index - first_step)
                 yield Report(
                     self.stage_index + 1,
                     self.step_index,
