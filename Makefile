@@ -6,20 +6,21 @@ BIN := $(VENV)/bin
 export OMP_WAIT_POLICY := PASSIVE
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup demo test test-slow lint format types bench bench-speed bench-gpu bench-methods clean
+.PHONY: help setup demo test test-slow lint format structure bench bench-speed bench-gpu bench-methods clean
 
 help:
 	@echo "make demo       train on two built-in tasks, print accuracy against queries, draw figures into demo/"
 	@echo "make test       run the tests"
 	@echo "make test-slow  run the tests that take minutes"
 	@echo "make lint       check style and types"
+	@echo "make structure  print the modules, who imports whom, cycles and long files"
 	@echo "make bench      measure the figures of the README, and speed"
 	@echo "make bench-speed  only speed: beside a plain implementation, and how time and memory grow"
 	@echo "make bench-gpu  measure training on an NVIDIA GPU"
 	@echo "make bench-methods  compare V-IP with its rivals"
 	@echo "make setup      only make the environment in $(VENV)"
 
-# Installed anew whenever the list of dependencies changes.
+# Installed again whenever the list of dependencies changes.
 $(VENV)/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("pursuit needs Python 3.11 or newer, but $(PYTHON) is " + sys.version.split()[0] + ". Name another: make PYTHON=python3.12 ...") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
@@ -48,6 +49,9 @@ lint: setup
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+structure: setup
+	$(BIN)/python benchmarks/structure.py
 
 bench: setup bench-speed
 	$(BIN)/python benchmarks/core.py
