@@ -60,7 +60,7 @@ def test_work_is_recorded_once_and_replayed() -> None:
     assert n_run == 3
 
 
-def test_work_that_cannot_be_recorded_is_done_once_with_the_same_randomness(caplog: pytest.LogCaptureFixture) -> None:
+def test_work_that_cannot_be_recorded_is_left_undone_with_its_randomness(caplog: pytest.LogCaptureFixture) -> None:
     device = torch.device("cuda")
     generator = torch.Generator(device).manual_seed(1)
     graph, drawn = CudaGraph(device, [generator]), []
@@ -69,6 +69,8 @@ def test_work_that_cannot_be_recorded_is_done_once_with_the_same_randomness(capl
         drawn.append(float(torch.rand((), generator=generator, device=device)))  # asks the GPU
 
     assert not graph.run(work)
+    assert drawn == []
+    work()
     assert drawn == [float(torch.rand((), generator=torch.Generator(device).manual_seed(1), device=device))]
     assert "not recorded as a CUDA graph" in caplog.text
 
