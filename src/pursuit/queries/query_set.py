@@ -152,7 +152,7 @@ class QuerySet(nn.Module, ABC):
     """Where the queries are patches of an image, which image networks and figures need to know."""
 
     def encode_partly(self, x: Tensor, known: Tensor, shares: Tensor) -> Tensor:
-        """Network input in which `shares` (B, Q), from 0 to 1, of further answers are seen; differentiable in `shares`."""
+        """Network input that also shows `shares` (B, Q), from 0 to 1, of further answers; differentiable in these."""
         return self.encode(x, known + shares)
 
     # Units are the smallest parts that answers are made of: columns of a table, pixels of an image. A unit is a single
