@@ -158,18 +158,18 @@ def _random_answers(query_set: QuerySet, n_rows: int, generator: torch.Generator
 
 @pytest.fixture(scope="session")
 def make_rows() -> Callable[..., Rows]:
-    """Random rows in double precision, of which a share `missing` of the answers is missing, and a share `opened` is
+    """Random rows in double precision, of which a share `missing` of the answers is missing, and a share `reported` is
     initially known. Missing answers stay in `x`, so that reading them shows."""
 
     def make(
-        query_set: QuerySet, n_rows: int, seed: int = 0, missing: float = 0.0, opened: float = 0.0, n_classes: int = 3
+        query_set: QuerySet, n_rows: int, seed: int = 0, missing: float = 0.0, reported: float = 0.0, n_classes: int = 3
     ) -> Rows:
         generator = torch.Generator().manual_seed(seed)
         x = _random_answers(query_set, n_rows, generator)
         available = torch.rand(n_rows, len(query_set), generator=generator) >= missing
         y = torch.randint(n_classes, (n_rows,), generator=generator)
-        initially_known = available & (torch.rand(n_rows, len(query_set), generator=generator) < opened)
-        return Rows(x, available, y, initially_known if opened else None)
+        initially_known = available & (torch.rand(n_rows, len(query_set), generator=generator) < reported)
+        return Rows(x, available, y, initially_known if reported else None)
 
     return make
 

@@ -75,7 +75,7 @@ def test_a_stream_goes_on_from_its_state(n_rows: int, before: int, after: int, s
 
 
 def test_rows_take_what_is_initially_known_along(make_columns: Any, make_rows: Any) -> None:
-    rows = make_rows(make_columns(KINDS), 5, missing=0.3, opened=0.3)
+    rows = make_rows(make_columns(KINDS), 5, missing=0.3, reported=0.3)
     part = rows.take(torch.tensor([3, 1]))
     assert len(part) == 2
     for one, whole in (
@@ -111,7 +111,7 @@ def test_the_prior_is_the_share_of_every_class_with_one_row_more(labels: list[in
 
 
 def test_fingerprints_tell_rows_apart(make_columns: Any, make_rows: Any) -> None:
-    rows = make_rows(make_columns(KINDS), 5, missing=0.3, opened=0.3)
+    rows = make_rows(make_columns(KINDS), 5, missing=0.3, reported=0.3)
     same = Rows(rows.x.clone(), rows.available.clone(), rows.y.clone(), rows.initially_known.clone())
     assert same.fingerprint() == rows.fingerprint()
     index = torch.tensor([1, 0, 2, 3, 4])

@@ -180,7 +180,7 @@ def test_accuracies_are_exact_shares() -> None:
 @pytest.mark.parametrize("batch_rows", [1, 7, 24, 1000])
 def test_batches_do_not_matter(make_columns: Any, make_rows: Any, make_vip: Any, batch_rows: int) -> None:
     query_set = make_columns(["yes_no", "choice", "number", "number"])
-    rows, model = make_rows(query_set, 24, 3, missing=0.3, opened=0.2), make_vip(query_set)
+    rows, model = make_rows(query_set, 24, 3, missing=0.3, reported=0.2), make_vip(query_set)
     whole, parts = (evaluate(model, rows, Confidence(0.7), batch_rows=n).to_dict() for n in (24, batch_rows))
     stop, stop_of_parts = whole.pop("at_stop"), parts.pop("at_stop")
     assert parts == whole
@@ -224,7 +224,7 @@ def test_intervals_lie_around_the_accuracy(share: float, n: int) -> None:
 @pytest.mark.parametrize("device", ["cpu", "auto"])
 def test_the_device_changes_no_figure(make_columns: Any, make_rows: Any, make_vip: Any, device: str) -> None:
     query_set = make_columns(["yes_no", "choice", "number"])
-    model, rows = make_vip(query_set), make_rows(query_set, 40, missing=0.2, opened=0.2)
+    model, rows = make_vip(query_set), make_rows(query_set, 40, missing=0.2, reported=0.2)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     if device == "auto" and torch.cuda.is_available():
         pytest.skip("a GPU computes with less precision")
@@ -312,7 +312,7 @@ def test_memory_bounds_the_rows_of_a_batch_and_changes_no_figure(
     make_columns: Any, make_rows: Any, make_vip: Any, counting: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query_set = make_columns(["yes_no", "choice", "number"])
-    model, rows = make_vip(query_set), make_rows(query_set, 40, missing=0.2, opened=0.2)
+    model, rows = make_vip(query_set), make_rows(query_set, 40, missing=0.2, reported=0.2)
     whole = evaluate(model, rows, Confidence(0.7))
     monkeypatch.setattr("pursuit.evaluation.curves.BATCH_BYTES", 2000)
     counted = counting(model)

@@ -171,7 +171,7 @@ def test_stops_and_all_answers_are_marked() -> None:
 def test_an_evaluation_brings_its_stop_and_all_answers() -> None:
     texts = legend_texts(accuracy_curve({"V-IP": make_evaluation([0.1, 0.5, 0.9])}))
     assert len(texts) == 3
-    assert "1.5 queries" in texts[1]
+    assert "1.5 answers" in texts[1]
     assert "95.0%" in texts[2]
     both = {"a": make_evaluation([0.1, 0.5]), "b": make_evaluation([0.1, 0.4], stop=False)}
     assert len(legend_texts(accuracy_curve(both))) == 3  # two lines and one stop

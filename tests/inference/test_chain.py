@@ -116,7 +116,7 @@ def test_each_step_believes_what_its_history_says(
 @pytest.mark.parametrize("batch_rows", [1, 4, 1000])
 def test_batches_do_not_matter(make_columns: Any, make_rows: Any, make_vip: Any, batch_rows: int) -> None:
     query_set = make_columns(["yes_no", "choice", "number"])
-    rows, model = make_rows(query_set, 10, missing=0.3, opened=0.2), make_vip(query_set)
+    rows, model = make_rows(query_set, 10, missing=0.3, reported=0.2), make_vip(query_set)
     together = explain(model, rows.x, rows.available, Confidence(0.7), rows.initially_known)
     parts = explain(model, rows.x, rows.available, Confidence(0.7), rows.initially_known, batch_rows)
     assert [[s.query for s in chain.steps] for chain in parts] == [[s.query for s in chain.steps] for chain in together]

@@ -85,7 +85,7 @@ def assert_same(state: HistoryState, simple: HistoryState, rows: Rows, seed: int
     shared=st.booleans(),
     standardised=st.booleans(),
     missing=st.sampled_from([0.0, 0.4]),
-    opened=st.sampled_from([0.0, 0.3]),
+    reported=st.sampled_from([0.0, 0.3]),
     seed=SEEDS,
 )
 def test_answer_by_answer_is_the_same_as_from_scratch(
@@ -97,13 +97,13 @@ def test_answer_by_answer_is_the_same_as_from_scratch(
     shared: bool,
     standardised: bool,
     missing: float,
-    opened: float,
+    reported: float,
     seed: int,
 ) -> None:
     query_set = make_columns(types)
     model, rows = (
         build(query_set, settings, shared, standardised, seed),
-        make_rows(query_set, n_rows, seed, missing, opened),
+        make_rows(query_set, n_rows, seed, missing, reported),
     )
     history = rows.start()
     assert_same(first_layer_state(model, history), HistoryState(model, history), rows, seed)
@@ -123,7 +123,7 @@ def test_it_is_the_same_without_a_mask(make_rows: Any, n_rows: int, standardised
 @pytest.mark.parametrize("settings", [Conv((4, 6, 8), hidden=16), MLP((8,))], ids=str)
 def test_patches_have_a_state_too(make_rows: Any, settings: NetworkSettings, shared: bool) -> None:
     query_set = PatchQueries((1, 5, 6), size=2, stride=2)
-    model, rows = build(query_set, settings, shared), make_rows(query_set, 4, missing=0.3, opened=0.2)
+    model, rows = build(query_set, settings, shared), make_rows(query_set, 4, missing=0.3, reported=0.2)
     state = history_state(model, rows.start())
     assert isinstance(state, SharedInputState)
     assert_same(state, HistoryState(model, rows.start()), rows, 0)
@@ -153,7 +153,7 @@ def test_the_state_is_chosen_by_what_it_costs(make_columns: Any) -> None:
 
 
 def test_rollouts_are_the_same_with_either_state(make_rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, rows = build(MANY, MLP((16,)), False), make_rows(MANY, 30, missing=0.2, opened=0.1)
+    model, rows = build(MANY, MLP((16,)), False), make_rows(MANY, 30, missing=0.2, reported=0.1)
     with torch.no_grad():
         model.classifier[-1].weight.mul_(8)  # type: ignore[index, union-attr, operator]
     chains = []
@@ -177,7 +177,7 @@ class Doubtful(VIP):
 @pytest.mark.parametrize("make", [SharedInputState, first_layer_state])
 @pytest.mark.parametrize("shared", [False, True])
 def test_scores_of_a_subclass_are_those_of_every_state(make_rows: Any, make: Any, shared: bool) -> None:
-    rows, model = make_rows(MANY, 3, missing=0.2, opened=0.1), build(MANY, MLP((8,)), shared)
+    rows, model = make_rows(MANY, 3, missing=0.2, reported=0.1), build(MANY, MLP((8,)), shared)
     own = Doubtful(MANY, model.classes, model.querier, model.classifier, model.log_prior.exp())
     with torch.no_grad():
         doubt = 1 - model.log_posterior(rows.start()).exp().max(dim=1, keepdim=True).values
@@ -204,7 +204,7 @@ def test_answers_may_be_written_until_they_are_asked_for(make: Any) -> None:
 
 @pytest.mark.parametrize("make", [HistoryState, SharedInputState, first_layer_state])
 def test_the_first_histories_stay_as_they_were(make_rows: Any, make: Any) -> None:
-    rows = make_rows(MANY, 2, opened=0.2)
+    rows = make_rows(MANY, 2, reported=0.2)
     history = rows.start()
     x, known, asked = history.x.clone(), history.known.clone(), history.asked.clone()
     state = make(build(MANY, MLP((8,)), shared=True), history)
@@ -218,11 +218,11 @@ def test_the_first_histories_stay_as_they_were(make_rows: Any, make: Any) -> Non
 
 
 @pytest.mark.parametrize("settings", [MLP((8,)), MLP((8,), direct=True), SetNetwork(5, "max", 7, (8,))], ids=str)
-@pytest.mark.parametrize("opened", [0.0, 0.2])
+@pytest.mark.parametrize("reported", [0.0, 0.2])
 def test_sums_are_kept_exact_where_products_are_coarse(
-    make_rows: Any, settings: NetworkSettings, opened: float
+    make_rows: Any, settings: NetworkSettings, reported: float
 ) -> None:
-    rows, model = make_rows(MANY, 3, opened=opened), build(MANY, settings, shared=True).float()
+    rows, model = make_rows(MANY, 3, reported=reported), build(MANY, settings, shared=True).float()
     history = History(rows.x.float(), rows.start().known, rows.start().asked)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         state = history_state(model, history)
@@ -237,7 +237,7 @@ def test_sums_are_kept_exact_where_products_are_coarse(
 
 
 def test_batches_split_the_networks_once(make_rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, model, splits = make_rows(MANY, 7, opened=0.2), build(MANY, MLP((8,)), shared=False), []
+    rows, model, splits = make_rows(MANY, 7, reported=0.2), build(MANY, MLP((8,)), shared=False), []
     whole = explain(model, rows.x, rows.available, initially_known=rows.initially_known, batch_rows=7)
 
     def counted(*arguments: Any) -> Any:
@@ -262,7 +262,7 @@ def test_any_state_can_be_restarted(make_rows: Any, name: str) -> None:
         "random order": RandomOrder(model, seed=0),
         "from scratch": TableIP(MANY, list("ab"), MANY.blank(2).double(), torch.eye(2).double()),
     }[name]
-    rows = make_rows(MANY, 3, opened=0.2)
+    rows = make_rows(MANY, 3, reported=0.2)
     none = history_state(pursuer, History.start(rows.x[:0], len(MANY)))
     again = none.restart(rows.start())
     assert torch.equal(again.asked, rows.start().asked)

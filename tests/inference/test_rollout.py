@@ -177,7 +177,7 @@ def test_batches_number_their_rows_as_all_rows_are_numbered(
     make_columns: Any, make_rows: Any, make_vip: Any, batch_rows: int
 ) -> None:
     query_set = make_columns(["yes_no", "choice", "number"])
-    rows, model = make_rows(query_set, 10, missing=0.3, opened=0.2), make_vip(query_set)
+    rows, model = make_rows(query_set, 10, missing=0.3, reported=0.2), make_vip(query_set)
     arguments = (model, rows.x, rows.available, Confidence(0.7), rows.initially_known)
     together: dict[int, list[int]] = {row: [] for row in range(10)}
     in_batches: dict[int, list[int]] = {row: [] for row in range(10)}
@@ -192,7 +192,7 @@ def test_batches_number_their_rows_as_all_rows_are_numbered(
 
 def test_a_template_changes_nothing(make_rows: Any, make_vip: Any) -> None:
     query_set = ColumnQueries([yes_no(f"q{i}") for i in range(20)])
-    rows, model = make_rows(query_set, 6, missing=0.2, opened=0.1), make_vip(query_set)
+    rows, model = make_rows(query_set, 6, missing=0.2, reported=0.1), make_vip(query_set)
     template = template_state(model, rows.x)
     assert template.asked.shape == (0, 20)
     arguments = (model, rows.x, rows.available, Confidence(0.9), rows.initially_known)

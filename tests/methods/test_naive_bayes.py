@@ -139,7 +139,7 @@ def test_answer_by_answer_the_same_evidence_is_added(
     name: str, make_columns: Any, make_rows: Any, pairs: Any, pair_rows: Rows
 ) -> None:
     query_set: QuerySet = {"columns": mixed(make_columns), "pairs": pairs, **PATCHES}[name]
-    rows = pair_rows.take(slice(30)) if name == "pairs" else make_rows(query_set, 30, missing=0.3, opened=0.2)
+    rows = pair_rows.take(slice(30)) if name == "pairs" else make_rows(query_set, 30, missing=0.3, reported=0.2)
     model = NaiveBayesIP.count(query_set, LETTERS, rows)
     history = rows.start()
     state = history_state(model, History.start(rows.x[:0], len(query_set))).restart(history)

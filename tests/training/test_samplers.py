@@ -77,7 +77,7 @@ def test_exactly_k_queries_are_asked(make_columns: Any, make_rows: Any, seed: in
 
 @given(seed=SEEDS, missing=SHARES)
 def test_what_is_initially_known_is_kept(make_columns: Any, make_rows: Any, seed: int, missing: float) -> None:
-    rows = make_rows(make_columns(COLUMNS), 10, seed, missing, opened=0.4)
+    rows = make_rows(make_columns(COLUMNS), 10, seed, missing, reported=0.4)
     generator = torch.Generator().manual_seed(seed)
     history = random_histories(rows, torch.randint(7, (10,), generator=generator), generator)
     assert (history.asked | ~rows.initially_known).all()
@@ -87,7 +87,7 @@ def test_what_is_initially_known_is_kept(make_columns: Any, make_rows: Any, seed
 
 
 def test_k_queries_are_asked_on_top_of_what_is_initially_known(make_columns: Any, make_rows: Any) -> None:
-    rows = make_rows(make_columns(COLUMNS), 10, opened=0.4)
+    rows = make_rows(make_columns(COLUMNS), 10, reported=0.4)
     history = random_histories(rows, torch.full((10,), 2), torch.Generator().manual_seed(0))
     left = (~rows.initially_known).sum(dim=1)
     assert (history.asked & ~rows.initially_known).sum(dim=1).tolist() == left.clamp(max=2).tolist()
@@ -132,12 +132,12 @@ def first_queries(pursuer: Pursuer, rows: Rows) -> list[list[int]]:
     return queries
 
 
-@given(seed=SEEDS, missing=SHARES, opened=SHARES)
+@given(seed=SEEDS, missing=SHARES, reported=SHARES)
 def test_rolling_out_asks_the_first_k_of_a_chain(
-    make_columns: Any, make_rows: Any, make_vip: Any, counting: Any, seed: int, missing: float, opened: float
+    make_columns: Any, make_rows: Any, make_vip: Any, counting: Any, seed: int, missing: float, reported: float
 ) -> None:
     query_set = make_columns(COLUMNS)
-    rows, model = make_rows(query_set, 8, seed, missing, opened), counting(make_vip(query_set, seed=seed))
+    rows, model = make_rows(query_set, 8, seed, missing, reported), counting(make_vip(query_set, seed=seed))
     chains = first_queries(model.pursuer, rows)
     k = torch.randint(7, (8,), generator=torch.Generator().manual_seed(seed))
     k = torch.minimum(k, torch.tensor([len(chain) for chain in chains]))
@@ -153,7 +153,7 @@ def test_rolling_out_asks_the_first_k_of_a_chain(
 
 def test_rolling_out_leaves_what_is_initially_known_as_it_was(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
     query_set = make_columns(COLUMNS)
-    rows = make_rows(query_set, 8, opened=0.3)
+    rows = make_rows(query_set, 8, reported=0.3)
     before = rows.initially_known.clone()
     rolled_out_histories(rows, torch.full((8,), 2), make_vip(query_set))
     assert torch.equal(rows.initially_known, before)
@@ -183,7 +183,7 @@ def test_rolled_out_lengths_are_uniform_and_leave_one_to_choose(
 # Carried histories
 
 
-@given(seed=SEEDS, missing=SHARES, opened=SHARES, max_queries=st.integers(1, 6))
+@given(seed=SEEDS, missing=SHARES, reported=SHARES, max_queries=st.integers(1, 6))
 def test_carried_histories_are_beginnings_of_chains(
     make_columns: Any,
     make_rows: Any,
@@ -191,11 +191,11 @@ def test_carried_histories_are_beginnings_of_chains(
     counting: Any,
     seed: int,
     missing: float,
-    opened: float,
+    reported: float,
     max_queries: int,
 ) -> None:
     query_set = make_columns(COLUMNS)
-    rows, model = numbered(make_rows(query_set, 9, seed, missing, opened)), counting(make_vip(query_set, seed=seed))
+    rows, model = numbered(make_rows(query_set, 9, seed, missing, reported)), counting(make_vip(query_set, seed=seed))
     chains, initially_known = first_queries(model.pursuer, rows), rows.start().asked
     sampler = make_sampler(CarriedHistories(max_queries, random_share=0), rows, 6, seed)
     steps = 2 * max_queries + 3
@@ -215,7 +215,7 @@ def test_carried_histories_are_beginnings_of_chains(
 
 def test_a_finished_chain_starts_again_with_the_next_row(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
     query_set = make_columns(COLUMNS)
-    rows, model = numbered(make_rows(query_set, 50, opened=0.2)), make_vip(query_set)
+    rows, model = numbered(make_rows(query_set, 50, reported=0.2)), make_vip(query_set)
     sampler = make_sampler(CarriedHistories(3, random_share=0), rows, 8)
     drawn, _, asked = one_step(sampler, model)
     seen = drawn.y.tolist()
@@ -305,7 +305,7 @@ def test_carried_chains_keep_what_is_initially_known(
     make_columns: Any, make_rows: Any, make_vip: Any, seed: int
 ) -> None:
     query_set = make_columns(COLUMNS)
-    rows, model = numbered(make_rows(query_set, 9, seed, missing=0.2, opened=0.3)), make_vip(query_set)
+    rows, model = numbered(make_rows(query_set, 9, seed, missing=0.2, reported=0.3)), make_vip(query_set)
     sampler = make_sampler(CarriedHistories(3, random_share=0.5), rows, 8, seed)
     for _ in range(6):
         drawn, known, asked = one_step(sampler, model)
@@ -347,7 +347,7 @@ def test_only_carried_histories_need_to_know_what_is_asked(make_columns: Any, ma
 # State
 
 
-@given(n_before=st.integers(0, 9), seed=SEEDS, share=st.sampled_from([0.0, 0.5]), opened=SHARES)
+@given(n_before=st.integers(0, 9), seed=SEEDS, share=st.sampled_from([0.0, 0.5]), reported=SHARES)
 @pytest.mark.parametrize("histories", ["random", "rolled out", "carried"])
 def test_a_sampler_goes_on_from_its_state(
     make_columns: Any,
@@ -357,10 +357,10 @@ def test_a_sampler_goes_on_from_its_state(
     n_before: int,
     seed: int,
     share: float,
-    opened: float,
+    reported: float,
 ) -> None:
     query_set = make_columns(COLUMNS)
-    rows, model = numbered(make_rows(query_set, 11, seed, missing=0.2, opened=opened)), make_vip(query_set)
+    rows, model = numbered(make_rows(query_set, 11, seed, missing=0.2, reported=reported)), make_vip(query_set)
     settings: HistorySettings = {
         "random": RandomHistories(4),
         "rolled out": RolledOutHistories(4),

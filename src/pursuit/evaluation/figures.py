@@ -60,9 +60,9 @@ def accuracy_curve(
     stops: Mapping[str, tuple[float, float]] | None = None,
     all_answers: float | None = None,
 ) -> "Figure":
-    """Accuracy against number of queries, a line a method; several seeds are a mean within a standard deviation.
+    """Accuracy against the number of answers, a line a method; several seeds are a mean within a standard deviation.
 
-    `stops` has the (mean queries, accuracy) of a method's stopping rule, and `all_answers` the accuracy when
+    `stops` has the (mean answers, accuracy) of a method's stopping rule, and `all_answers` the accuracy when
     everything is known. An `Evaluation` brings its own stop, and the only one its accuracy with all answers. Of many
     curves each has a mark of its own besides its colour, and one entry of the legend stands for all stops.
     """
@@ -87,7 +87,7 @@ def accuracy_curve(
     if all_answers is not None:
         label = f"all answers:\n{all_answers:.1%} right"
         axes.axhline(all_answers, color=INK, linestyle="--", linewidth=1.2, label=label)
-    axes.set(xlabel="number of queries", ylabel="accuracy")
+    axes.set(xlabel="number of answers", ylabel="accuracy")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
     axes.grid(color=FAINT, linewidth=0.8)
@@ -221,7 +221,7 @@ def _draw_curve(
         alpha = 0.18 if are_few else 0.12
         axes.fill_between(n, mean - deviation, mean + deviation, color=colour, alpha=alpha, linewidth=0)
     if stop:
-        label = f"stops: {stop[0]:.1f} queries,\n{stop[1]:.1%} right" if are_few else "_"
+        label = f"stops: {stop[0]:.1f} answers,\n{stop[1]:.1%} right" if are_few else "_"
         axes.plot(*stop, "*", color=colour, mec=INK, markersize=14 if are_few else 11, zorder=5, label=label)
 
 

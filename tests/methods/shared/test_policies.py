@@ -75,7 +75,7 @@ def test_queries_are_drawn_by_the_softmax_of_the_scores(make_ram: Any, make_colu
 
 def test_a_rollout_asks_everything_once_and_knows_what_is_available(make_ram: Any, make_rows: Any) -> None:
     model = make_ram()
-    rows = in_float(make_rows(model.query_set, 40, missing=0.3, opened=0.4))
+    rows = in_float(make_rows(model.query_set, 40, missing=0.3, reported=0.4))
     found = rolled(model, rows)
     given = rows.start().known
     assert torch.equal(found.known[0], given)
@@ -174,7 +174,7 @@ def test_a_pass_deals_every_step_once_and_random_histories_have_no_decision(make
 
 def test_a_sampler_goes_on_where_it_was(make_ram: Any, make_rows: Any) -> None:
     model = make_ram()
-    rows, settings = in_float(make_rows(model.query_set, 30, missing=0.2, opened=0.2)), PolicyHistories(3, passes=2)
+    rows, settings = in_float(make_rows(model.query_set, 30, missing=0.2, reported=0.2)), PolicyHistories(3, passes=2)
     sampler, other = make_sampler(rows, settings, 8), make_sampler(rows, settings, 8)
     other.load_state(make_sampler(rows, settings, 8).state())  # before the first rollout there is no state
     for _ in range(4):
@@ -231,7 +231,7 @@ def test_training_goes_on_after_a_crash_as_if_nothing_happened(make_ram: Any, ma
                 raise Crash
 
         stage = Stage(8, PolicyHistories(3, passes=2), Adam(1e-2), batch_size=8)
-        rows = in_float(make_rows(model.query_set, 20, missing=0.2, opened=0.2))
+        rows = in_float(make_rows(model.query_set, 20, missing=0.2, reported=0.2))
         train(model, rows, [stage], run=TrainingRun(folder, resume, on_report=report, checkpoint_seconds=0))
         return model
 
