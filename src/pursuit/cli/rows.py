@@ -4,9 +4,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pursuit import tasks
 from pursuit.cli.console import say
 from pursuit.estimators import PursuitClassifier
-from pursuit.tasks import TASKS, big_tables, load_task, tables
+from pursuit.tasks import TASKS, load_task
 
 
 class UnseenRows(NamedTuple):
@@ -27,13 +28,12 @@ def unseen_rows(
     if data in TASKS:
         return _rows_of_task(data, queries, trained)
     columns = list(getattr(classifier, "feature_names_in_", queries))  # a query set may ask several things of a column
-    table = big_tables if big_tables.is_big_table(data) else tables
-    X, y, remark = table.unseen_rows(data, columns, trained, target, missing or ())
+    X, y, remark = tasks.unseen_rows(data, columns, trained, target, missing or ())
     if remark:
         say(remark)
     if y is not None and classifier.classes_.dtype.kind in "OU":
         y = y.astype(str)
-    return UnseenRows(big_tables.name_of(data), X, y)
+    return UnseenRows(tasks.name_of(data), X, y)
 
 
 def _rows_of_task(name: str, queries: list[str], trained: dict[str, Any]) -> UnseenRows:

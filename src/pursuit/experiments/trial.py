@@ -12,8 +12,7 @@ from pursuit.experiments.run import TEST_ROWS, VALIDATION_ROWS, load_split
 from pursuit.inference.stopping import parse_stop
 from pursuit.networks import NetworkSettings
 from pursuit.registry import find
-from pursuit.tasks import TASKS, Task, find_recipe, load_task
-from pursuit.tasks.big_tables import name_of
+from pursuit.tasks import TASKS, Task, find_recipe, load_task, name_of
 from pursuit.tasks.recipe import Recipe
 from pursuit.tasks.task import take_rows
 from pursuit.training.devices import find_device

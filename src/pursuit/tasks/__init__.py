@@ -3,7 +3,7 @@ is a task too."""
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from pursuit.queries import QuerySet
 from pursuit.registry import find, known
 from pursuit.tasks import big_tables, tables
+from pursuit.tasks.big_tables import name_of
 from pursuit.tasks.recipe import Recipe
 from pursuit.tasks.task import Task, TaskInfo
 
@@ -63,6 +64,21 @@ def _from_data(name: str, data: Any) -> QuerySet:
     return query_set
 
 
+def unseen_rows(
+    source: str | Path,
+    columns: Sequence[str],
+    trained: Mapping[str, Any],
+    target: str | None = None,
+    missing: Sequence[str] = (),
+) -> tuple[Any, Any, str]:
+    """The rows of a file that a model was not trained on, their labels if there are any, and a remark for the user.
+
+    `columns` are those that the model reads, and `trained` the notes of the task it was trained on.
+    """
+    table = big_tables if big_tables.is_big_table(source) else tables
+    return table.unseen_rows(source, columns, trained, target, missing)
+
+
 def find_recipe(task: str, name: str = "fast") -> Recipe:
     """The recipe of a task; raises ValueError naming those there are."""
     recipes: Mapping[str, Recipe] = find(TaskInfo.registry_kind, task).recipes
@@ -75,4 +91,4 @@ def find_recipe(task: str, name: str = "fast") -> Recipe:
     return recipes[name]
 
 
-__all__ = ["EMBEDDED", "TASKS", "Task", "TaskInfo", "find_recipe", "load_task"]
+__all__ = ["EMBEDDED", "TASKS", "Task", "TaskInfo", "find_recipe", "load_task", "name_of", "unseen_rows"]
