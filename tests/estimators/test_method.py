@@ -28,8 +28,8 @@ class _SharpClassifier(MethodClassifier, NetworkClassifier):
 
 
 def test_settings_are_the_methods_own_or_its_defaults() -> None:
-    assert _SharpClassifier().settings_for(None) == Sharpness(2.0)
-    assert _SharpClassifier(settings=Sharpness(3.0)).settings_for(None) == Sharpness(3.0)
+    assert _SharpClassifier().chosen_settings == Sharpness(2.0)
+    assert _SharpClassifier(settings=Sharpness(3.0)).chosen_settings == Sharpness(3.0)
 
 
 def test_scikit_learn_knows_them() -> None:

@@ -249,6 +249,15 @@ def test_wrong_settings_are_refused() -> None:
 def test_settings_suit_the_query_set() -> None:
     assert GIP(QUERIES, range(2)).settings == GIPSettings()
     large = PatchQueries((1, 16, 16), size=8)
-    assert GIP(large, range(2)).settings.hidden == GIPClassifier().settings_for(large).hidden == (512, 512)
-    assert GIPClassifier(settings=SMALL).settings_for(large) == SMALL
+    prior = torch.ones(2) / 2
+    for settings, hidden in ((None, (512, 512)), (SMALL, SMALL.hidden)):
+        assert GIP(large, range(2), settings).settings.hidden == hidden
+        estimator = GIPClassifier(settings=settings)
+        estimator.classes_ = np.arange(2)
+        assert (
+            estimator.make_learner(
+                large, Rows(large.blank(0), torch.ones(0, len(large)).bool(), torch.zeros(0).long()), prior
+            ).settings.hidden
+            == hidden
+        )
     assert GIP(IMAGES, range(2)).settings.hidden == GIPSettings().hidden

@@ -56,7 +56,7 @@ class MethodClassifier(PursuitClassifier):
 
     Settings: ClassVar[type[Any]]
     settings: Any = None
-    """The settings of the method, a `Settings`. By default those of `default_settings`."""
+    """The settings of the method, a `Settings`. By default `Settings()`."""
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -65,9 +65,7 @@ class MethodClassifier(PursuitClassifier):
                 f"The settings of {type(self).__name__} are {self.Settings.__name__}(...), not {self.settings!r}."
             )
 
-    def settings_for(self, query_set: Any) -> Any:
-        """The settings given, or the defaults for this query set."""
-        return self.default_settings(query_set) if self.settings is None else self.settings
-
-    def default_settings(self, query_set: Any) -> Any:
-        return self.Settings()
+    @property
+    def chosen_settings(self) -> Any:
+        """The settings given, or the defaults of the method."""
+        return self.Settings() if self.settings is None else self.settings

@@ -232,7 +232,7 @@ class TreeClassifier(MethodClassifier):
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> DecisionTree:
         rows, n_classes = rows_in_memory(rows, GROWING_ROWS, seed), len(self.classes_)
         X, features = _table(query_set, rows)
-        y, pruning = rows.y.numpy(), self.settings_for(query_set).pruning
+        y, pruning = rows.y.numpy(), self.chosen_settings.pruning
         pruning = choose_pruning(X, y, seed) if pruning is None else float(pruning)
         nodes = grow(X, y, n_classes, pruning, seed)
         nodes = replace(nodes, feature=features[nodes.feature])

@@ -135,9 +135,9 @@ class DIMEClassifier(MethodClassifier, NetworkClassifier):
     """Whether querier and classifier share a trunk."""
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> DIME:
-        settings = self.settings_for(query_set)
+        settings = self.chosen_settings
         return DIME.build(query_set, self.classes_, self.network, settings=settings, shared=self.shared, **options)
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
-        settings: DIMESettings = self.settings_for(None)
+        settings: DIMESettings = self.chosen_settings
         return pretrained_plan(stages, settings.pretraining, self.max_queries, exploration=settings.epsilon)

@@ -257,11 +257,8 @@ class GIPClassifier(MethodClassifier, LearnerClassifier):
     Settings = GIPSettings
     settings: GIPSettings | None = None
 
-    def default_settings(self, query_set: QuerySet) -> GIPSettings:
-        return GIPSettings.suiting(query_set)
-
     def make_learner(self, query_set: QuerySet, rows: RowSource, prior: Tensor) -> GIP:
-        return GIP(query_set, self.classes_, self.settings_for(query_set), prior)
+        return GIP(query_set, self.classes_, self.settings, prior)  # None: what suits the query set
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         """All answers of a row are learnt from, so that its history does not matter."""

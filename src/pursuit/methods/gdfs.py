@@ -81,9 +81,9 @@ class GDFSClassifier(MethodClassifier, NetworkClassifier):
     """Whether querier and classifier share a trunk."""
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> GDFS:
-        settings = self.settings_for(query_set)
+        settings = self.chosen_settings
         return GDFS.build(query_set, self.classes_, self.network, settings=settings, shared=self.shared, **options)
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
-        settings: GDFSSettings = self.settings_for(None)
+        settings: GDFSSettings = self.chosen_settings
         return pretrained_plan(stages, settings.pretraining, self.max_queries, tau=settings.temperature)

@@ -301,4 +301,4 @@ class NaiveBayesIPClassifier(MethodClassifier):
 
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> NaiveBayesIP:
         counted = rows_in_memory(rows, COUNTED_ROWS, seed)
-        return NaiveBayesIP.count(query_set, self.classes_, counted, self.settings_for(query_set))
+        return NaiveBayesIP.count(query_set, self.classes_, counted, self.chosen_settings)

@@ -304,7 +304,7 @@ class PartialVAEClassifier(MethodClassifier, NetworkClassifier):
     settings: PartialVAESettings | None = None
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> PartialVAE:
-        settings = self.settings_for(query_set)
+        settings = self.chosen_settings
         return PartialVAE.build(query_set, self.classes_, self.network, settings=settings, **options)
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:

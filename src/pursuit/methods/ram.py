@@ -112,10 +112,10 @@ class RAMClassifier(MethodClassifier, NetworkClassifier):
     """Whether querier and classifier share a trunk."""
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> RAM:
-        settings = self.settings_for(query_set)
+        settings = self.chosen_settings
         return RAM.build(query_set, self.classes_, self.network, settings=settings, shared=self.shared, **options)
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
-        settings: RAMSettings = self.settings_for(None)
+        settings: RAMSettings = self.chosen_settings
         histories = PolicyHistories(passes=settings.passes, trace=settings.trace, random_share=settings.random_share)
         return policy_plan(stages, self.max_queries, settings.lr, histories)

@@ -178,11 +178,11 @@ class REFUELClassifier(MethodClassifier, NetworkClassifier):
     """What a yes is worth, and how the policy learns."""
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> REFUEL:
-        settings = self.settings_for(query_set)
+        settings = self.chosen_settings
         return REFUEL.build(query_set, self.classes_, self.network, settings=settings, **options)
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
-        settings: REFUELSettings = self.settings_for(None)
+        settings: REFUELSettings = self.chosen_settings
         histories = PolicyHistories(
             discount=settings.discount, trace=settings.trace, random_share=settings.random_share
         )
