@@ -106,7 +106,7 @@ def find(kind: str, name: str) -> Any:
     if name not in there:
         close = difflib.get_close_matches(str(name), there, n=3, cutoff=0.6)
         hint = f"Did you mean {' or '.join(close)}?" if close else f"Known are: {', '.join(there)}."
-        raise UnknownName(f"'{name}' is not a known {kind}. {hint} {_how_to_make_known(name)}")
+        raise UnknownName(f"'{name}' is not a known {kind}. {hint} {how_to_make_known(name)}")
     return there[name]
 
 
@@ -116,10 +116,11 @@ def find_class(name: str) -> type[Any]:
     for kind in _known:
         if name in (classes := _classes(kind)):
             return classes[name]
-    raise UnknownName(f"It names the class '{name}', which is not known here. {_how_to_make_known(name)}")
+    raise UnknownName(f"It names the class '{name}', which is not known here. {how_to_make_known(name)}")
 
 
-def _how_to_make_known(name: str) -> str:
+def how_to_make_known(name: str) -> str:
+    """What a user can do about a name of their own."""
     return (
         f"If '{name}' is your own, import the module that registers it first (@pursuit.register), or name that module: "
         "pursuit --plugin MODULE_OR_FILE.py …"

@@ -284,6 +284,12 @@ def test_an_unknown_class_is_named_with_how_to_make_it_known(folder: Path, place
     assert "pursuit --plugin" in str(error.value)
 
 
+def test_an_unknown_stopping_rule_written_as_text_is_named_too(folder: Path) -> None:
+    rewrite(folder, "estimator", "parameters", "stop", value="nonesuch=0.8,budget=3")
+    with pytest.raises(UnknownName, match=r"cannot be loaded.*'nonesuch=0.8' is not a stopping rule.*--plugin"):
+        pursuit.load(folder)
+
+
 @pytest.mark.parametrize("name", ["os.system", "{module}", "{module}.Thing", "{module}:Thing", "builtins.eval"])
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_nothing_is_imported_because_a_file_names_it(

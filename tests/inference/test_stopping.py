@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pursuit import registry
 from pursuit.inference.stopping import AnyOf, Budget, Confidence, Never, Stability, StoppingRule, entropy, parse_stop
-from pursuit.registry import from_config, known, register, to_config
+from pursuit.registry import UnknownName, from_config, known, register, to_config
 
 LEVELS = st.floats(0, 1, exclude_min=True)
 SIMPLE = st.one_of(
@@ -245,13 +245,17 @@ def test_a_rule_of_ones_own_stops_rows(registered_margin: Any) -> None:
 
 
 def test_rules_of_ones_own_are_named_where_a_text_is_refused(registered_margin: Any) -> None:
-    for text in ("ahead", "ahead=a", "ahead=1x2x3x4", "margin=0.5"):
-        with pytest.raises(ValueError, match=rf"'{text}' is not a stopping rule.* Registered besides: ahead\.$"):
+    refused = r"'{}' is not a stopping rule.* Registered besides: ahead\."
+    for text in ("ahead", "ahead=a", "ahead=1x2x3x4"):
+        with pytest.raises(ValueError, match=refused.format(text) + "$"):
             parse_stop(text)
+    with pytest.raises(UnknownName, match=refused.format("margin=0.5") + " If 'margin' is your own, .*--plugin"):
+        parse_stop("margin=0.5")
 
 
 def test_a_rule_that_nobody_registered_is_not_known() -> None:
-    with pytest.raises(ValueError, match=r"'ahead=0.5' is not a stopping rule.* to stop at the first\.$"):
+    advice = r"'ahead=0.5' is not a stopping rule.* to stop at the first\. If 'ahead' is your own, .*--plugin"
+    with pytest.raises(UnknownName, match=advice):
         parse_stop("ahead=0.5")
     with pytest.raises(ValueError, match=r"put @pursuit\.register above the class"):
         to_config(Margin(0.5))

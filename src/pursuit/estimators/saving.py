@@ -109,6 +109,7 @@ def _build(description: dict[str, Any], weights: bytes) -> Any:
     kept = description["estimator"]
     parameters = {name: from_config(value) for name, value in kept["parameters"].items()}
     classifier = find("estimator", kept["type"])(**parameters)
+    classifier.stopping_rule()  # a rule written as text must be known as well
     classifier.model_, classifier.classes_, classifier.notes_ = model.eval(), classes, description["notes"]
     for name in LEARNED:
         setattr(classifier, name, kept[name])

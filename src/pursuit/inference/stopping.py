@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, get_type_hints
 import torch
 from torch import Tensor
 
-from pursuit.registry import known, register
+from pursuit.registry import UnknownName, how_to_make_known, known, register
 
 
 class StoppingRule(ABC):
@@ -214,8 +214,11 @@ def _parse_one(text: str) -> StoppingRule:
     except _Unreadable:
         pass
     own = [name for name, rule in rules.items() if rule.__module__ != __name__]
-    raise ValueError(
+    message = (
         f"'{text}' is not a stopping rule. Write confidence=0.99, budget=20 or stability=0.001 (stability=0.001x3 for "
         "three answers in a row), or several with commas to stop at the first."
         + (f" Registered besides: {', '.join(own)}." if own else "")
     )
+    if numbers and keyword.isidentifier() and keyword not in rules:
+        raise UnknownName(f"{message} {how_to_make_known(keyword)}")
+    raise ValueError(message)
