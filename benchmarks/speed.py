@@ -20,7 +20,7 @@ from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import evaluate
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.session import Session
-from pursuit.inference.stopping import Confidence, StoppingRule
+from pursuit.inference.stopping import Confidence, Standing, StoppingRule
 from pursuit.networks import MLP, PaperConv
 from pursuit.tasks import find_recipe
 from pursuit.training import CarriedHistories, Stage, train
@@ -107,8 +107,8 @@ class GivenLengths(StoppingRule):
     def start(self, n_rows: int, device: torch.device | None = None) -> Tensor:
         return self.lengths[:n_rows, None].float().to(device)
 
-    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_answered: Tensor) -> tuple[Tensor, Tensor]:
-        return n_asked >= memory[:, 0], memory
+    def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
+        return standing.n_asked >= memory[:, 0], memory
 
     def looking_back(self, beliefs: Tensor) -> Tensor:
         """The same of all beliefs (B, steps + 1, C): (B, steps + 1)."""

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -231,3 +231,29 @@ class InOrder:
 @pytest.fixture(scope="session")
 def in_order() -> type[InOrder]:
     return InOrder
+
+
+class KnownWorth(InOrder):
+    """A pursuer whose scores have a unit, and whose queries have costs. Every query it asks is worth half as much as
+    the one before; its belief changes with every answer."""
+
+    def __init__(self, costs: Sequence[float], unit: str | None = "bits", seed: int = 0):
+        super().__init__(ColumnQueries([yes_no(f"q{i}") for i in range(len(costs))]))
+        queries = zip(self.query_set.queries, costs, strict=True)
+        self.query_set.queries = tuple(replace(query, cost=cost) for query, cost in queries)
+        self.score_unit = unit
+        generator = torch.Generator().manual_seed(seed)
+        self.preferences = torch.rand(len(costs), generator=generator, dtype=torch.double)
+        self.weights = torch.randn(len(costs), generator=generator, dtype=torch.double)
+
+    def scores(self, history: History) -> Tensor:
+        return self.preferences * 0.5 ** history.known.sum(dim=1, keepdim=True)
+
+    def log_posterior(self, history: History) -> Tensor:
+        logit = (history.x.double() * history.known) @ self.weights
+        return torch.stack([logit, -logit], dim=1).log_softmax(dim=1)
+
+
+@pytest.fixture(scope="session")
+def known_worth() -> type[KnownWorth]:
+    return KnownWorth

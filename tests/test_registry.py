@@ -244,8 +244,8 @@ def write_module(folder: Path, name: str = "kitchen") -> None:
         "@dataclass(frozen=True)\n"
         "class Hungry(StoppingRule):\n"
         "    n: int = 1\n"
-        "    def step(self, memory, log_posterior, n_asked, n_answered):\n"
-        "        return n_answered >= self.n, memory\n"
+        "    def step(self, memory, standing):\n"
+        "        return standing.n_answered >= self.n, memory\n"
         "RULE = parse_stop('hungry=2,budget=9')  # looks a name up while it is being imported\n"
     )
 

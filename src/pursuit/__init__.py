@@ -7,7 +7,16 @@ from pursuit.inference.chain import Chain, Chains
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.session import Session
-from pursuit.inference.stopping import AnyOf, Budget, Confidence, Stability, StoppingRule
+from pursuit.inference.stopping import (
+    AnyOf,
+    Budget,
+    Confidence,
+    CostBudget,
+    NothingWorthAsking,
+    Stability,
+    Standing,
+    StoppingRule,
+)
 from pursuit.methods import METHODS
 from pursuit.methods.vip import VIPClassifier
 from pursuit.networks import DLA, MLP, Conv, DenseNet, NetworkSettings, PaperConv, Residual, SetNetwork
@@ -42,11 +51,13 @@ __all__ = [
     "ConceptQueries",
     "Confidence",
     "Conv",
+    "CostBudget",
     "DenseNet",
     "Evaluation",
     "History",
     "Method",
     "NetworkSettings",
+    "NothingWorthAsking",
     "Number",
     "PaperConv",
     "PatchQueries",
@@ -62,6 +73,7 @@ __all__ = [
     "SetNetwork",
     "Stability",
     "Stage",
+    "Standing",
     "StoppingRule",
     "TrainingRun",
     "VIPClassifier",

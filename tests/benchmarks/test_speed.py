@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import speed
+from pursuit.inference.stopping import Standing
 from report import RESULTS
 
 
@@ -46,7 +47,8 @@ def test_given_lengths_stop_rows_where_looking_back_does() -> None:
     memory = rule.start(3)
     stops = []
     for n in range(6):
-        enough, memory = rule.step(memory, torch.zeros(3, 2), torch.full((3,), n), torch.full((3,), n))
+        asked = torch.full((3,), n)
+        enough, memory = rule.step(memory, Standing(torch.zeros(3, 2), asked, asked, asked))
         stops.append(enough)
     looked_back = rule.looking_back(torch.zeros(3, 6, 2))
     assert torch.equal(torch.stack(stops, dim=1), looked_back)

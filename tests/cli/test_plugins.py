@@ -25,8 +25,8 @@ import pursuit
 class Lead(pursuit.StoppingRule):
     by: float
 
-    def step(self, memory, log_posterior, n_asked, n_answered):
-        first, second = log_posterior.exp().topk(2, dim=1).values.T
+    def step(self, memory, standing):
+        first, second = standing.log_posterior.exp().topk(2, dim=1).values.T
         return first - second >= self.by, memory
 '''
 METHOD = '''

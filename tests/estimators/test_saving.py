@@ -245,8 +245,8 @@ class Patient(StoppingRule):
 
     n: int
 
-    def step(self, memory: Any, log_posterior: Any, n_asked: Any, n_answered: Any) -> Any:
-        return n_answered >= self.n, memory
+    def step(self, memory: Any, standing: Any) -> Any:
+        return standing.n_answered >= self.n, memory
 
 
 def test_a_class_of_ones_own_is_saved_once_it_is_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

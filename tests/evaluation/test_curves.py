@@ -26,11 +26,13 @@ def everything(pursuer: Pursuer, rows: Rows, stop: StoppingRule | None = None) -
     return explain(pursuer, rows.x, rows.available, stop, rows.initially_known)
 
 
-def slow_accuracy(pursuer: Pursuer, rows: Rows, longest: int) -> list[float]:
-    """The share of rows that are right after 0..longest answers, row by row; where answers end, the belief stays."""
+def slow_accuracy(pursuer: Pursuer, rows: Rows, longest: int, of_answers: bool) -> list[float]:
+    """The share of rows that are right after 0..longest queries or answers, row by row; where these end, the belief
+    stays."""
     right = torch.zeros(longest + 1, dtype=torch.double)
     for chain, y in zip(everything(pursuer, rows), rows.y.tolist(), strict=True):
-        beliefs = [chain.prior, *(step.posterior for step in chain.steps if step.answer is not None)]
+        shown = [step for step in chain.steps if step.answer is not None or not of_answers]
+        beliefs = [chain.prior, *(step.posterior for step in shown)]
         for k in range(longest + 1):
             right[k] += int(beliefs[min(k, len(beliefs) - 1)].argmax()) == y
     return (right / len(rows)).tolist()
@@ -53,17 +55,23 @@ def test_accuracy_is_that_of_the_chains(
     longest = len(types) if cut is None else min(cut, len(types))
     assert result.n_rows == 20
     assert result.n_queries == len(types)
-    assert result.accuracy_by_answered == pytest.approx(slow_accuracy(model, rows, longest))
+    assert result.accuracy_by_asked == pytest.approx(slow_accuracy(model, rows, longest, of_answers=False))
+    assert result.accuracy_by_answered == pytest.approx(slow_accuracy(model, rows, longest, of_answers=True))
     assert result.at_stop is None
+    assert (result.accuracy_by_cost, result.area_by_cost) == ([], None)  # every query costs 1
     if longest:
-        assert result.area == pytest.approx(sum(result.accuracy_by_answered[1:]) / longest)
+        assert result.area == pytest.approx(sum(result.accuracy_by_asked[1:]) / longest)
+        assert result.area_by_answered == pytest.approx(sum(result.accuracy_by_answered[1:]) / longest)
     if known_share == 0:
         prior = (model.log_prior.argmax() == rows.y).double().mean().item()
-        assert result.accuracy_by_answered[0] == pytest.approx(prior)
+        assert result.accuracy_by_asked[0] == pytest.approx(prior)
     with torch.no_grad():
         believed = model.log_posterior(History(rows.x, rows.available, rows.available)).argmax(dim=1)
     assert result.accuracy_all_answers == pytest.approx((believed == rows.y).double().mean().item())
-    if missing == 0 and cut is None:
+    if missing == 0:
+        assert result.accuracy_by_asked == result.accuracy_by_answered
+    if cut is None:
+        assert result.accuracy_by_asked[-1] == pytest.approx(result.accuracy_all_answers)
         assert result.accuracy_by_answered[-1] == pytest.approx(result.accuracy_all_answers)
 
 
@@ -96,7 +104,7 @@ def test_figures_at_the_stop_are_those_of_the_chains(
     assert stop is not None
     assert stop.rule == str(rule)
     assert stop.mean_answered == pytest.approx(sum(c.n_answered for c in chains) / 20)
-    assert stop.mean_asked == pytest.approx(sum(len(c) for c in chains) / 20)
+    assert stop.mean_asked == stop.mean_cost == pytest.approx(sum(len(c) for c in chains) / 20)
     assert stop.accuracy == pytest.approx(sum(right) / 20)
     assert stop.accuracy_interval == accuracy_interval(sum(right), 20)
     assert stop.mean_confidence == pytest.approx(sum(confidences) / 20, abs=1e-6)
@@ -119,13 +127,16 @@ class LastAnswer:
         return torch.stack([answer < 0, answer > 0], dim=1).double().clamp(min=0.1, max=0.9).log()
 
 
-def test_missing_answers_do_not_count() -> None:
+def test_missing_answers_count_as_asked_and_not_as_answered() -> None:
     # Both rows are of class yes. The first lacks its first answer, so that its first answer revealed is the second.
     x = torch.tensor([[9.0, 1.0, -1.0], [-1.0, 1.0, 1.0]])
     available = torch.tensor([[False, True, True], [True, True, True]])
     result = evaluate(LastAnswer(3), Rows(x, available, torch.tensor([1, 1])), Budget(2))
     # After 0 answers both say no; after 1 yes and no; after 2 no and yes; after 3 the first row has no more.
     assert result.accuracy_by_answered == [0, 0.5, 0.5, 0.5]
+    assert result.area_by_answered == 0.5
+    # After 1 query both say no, for the first has no answer; after 2 both say yes; after 3 no and yes.
+    assert result.accuracy_by_asked == [0, 0, 1, 0.5]
     assert result.area == 0.5
     assert result.accuracy_all_answers == 0.5
     assert result.at_stop is not None
@@ -334,4 +345,6 @@ def test_a_belief_may_change_where_no_answer_comes() -> None:
     available = torch.tensor([[False, True, False], [True, True, True]])
     rows = Rows(torch.ones(2, 3), available, torch.tensor([1, 1]))
     # Row 0 is asked what it cannot answer and believes yes; then it is answered: no; then yes. Row 1: no, yes, no, yes.
-    assert evaluate(CountsWhatWasAsked(3), rows).accuracy_by_answered == [0.5, 1.0, 0.5, 1.0]
+    result = evaluate(CountsWhatWasAsked(3), rows)
+    assert result.accuracy_by_answered == [0.5, 1.0, 0.5, 1.0]
+    assert result.accuracy_by_asked == [0, 1, 0, 1]

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pursuit.inference.pursuer import Pursuer, choose
+from pursuit.inference.pursuer import Pursuer, choose, highest_left, information, leave_out, score_unit, wants_more
 from pursuit.methods import RandomOrder
 
 
@@ -36,3 +36,32 @@ def test_pursuers_are_known_by_what_they_do(world: Any, make_vip: Any, in_order:
         assert isinstance(counting(pursuer), Pursuer)
     assert not isinstance(world.query_set, Pursuer)
     assert not isinstance(object(), Pursuer)
+
+
+def test_scores_are_bits_where_they_have_a_unit(known_worth: Any, in_order: Any, world: Any) -> None:
+    scores, costs = torch.tensor([[0.5, 0.25, -torch.inf]]), [2.0, 4.0, 1.0]
+    for unit, wanted in (("bits", scores), ("bits per cost", torch.tensor([[1.0, 1.0, -torch.inf]]))):
+        pursuer = known_worth(costs, unit)
+        assert score_unit(pursuer) == unit
+        bits = information(pursuer, scores)
+        assert bits is not None
+        assert torch.equal(bits, wanted)
+    for pursuer in (known_worth(costs, None), in_order(world.query_set)):
+        assert score_unit(pursuer) is None
+        assert information(pursuer, scores) is None
+
+
+@given(seed=st.integers(0, 10_000), n_queries=st.integers(1, 8), share=st.sampled_from([0.0, 0.5, 1.0]))
+def test_what_is_not_allowed_is_never_chosen(seed: int, n_queries: int, share: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(6, n_queries, generator=generator)
+    asked, allowed = (torch.rand(6, n_queries, generator=generator) < part for part in (0.3, share))
+    left = leave_out(scores, allowed)
+    assert torch.equal(leave_out(scores, None), scores)
+    open_ = allowed & ~asked
+    assert torch.equal(wants_more(left, asked), open_.any(dim=1))
+    for row in range(6):
+        best = max((float(scores[row, query]) for query in range(n_queries) if open_[row, query]), default=-torch.inf)
+        assert float(highest_left(left, asked)[row]) == best
+        if open_[row].any():
+            assert float(scores[row, choose(left, asked)[row]]) == best

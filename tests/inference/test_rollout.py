@@ -10,8 +10,25 @@ from torch import Tensor, nn
 
 from pursuit.inference.chain import Chain, Chains, explain
 from pursuit.inference.history import History
-from pursuit.inference.rollout import BATCH_BYTES, BATCH_ROWS, pursue, pursue_in_batches, rows_at_once, template_state
-from pursuit.inference.stopping import AnyOf, Budget, Confidence, Stability, StoppingRule
+from pursuit.inference.rollout import (
+    BATCH_BYTES,
+    BATCH_ROWS,
+    RolloutStep,
+    pursue,
+    pursue_in_batches,
+    rows_at_once,
+    template_state,
+)
+from pursuit.inference.stopping import (
+    AnyOf,
+    Budget,
+    Confidence,
+    CostBudget,
+    NothingWorthAsking,
+    Stability,
+    Standing,
+    StoppingRule,
+)
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
 
 TYPES = st.lists(st.sampled_from(["yes_no", "choice", "number"]), min_size=1, max_size=6)
@@ -62,7 +79,8 @@ def look_back(rule: StoppingRule, chain: Chain) -> int:
     beliefs = [chain.prior, *(step.posterior for step in chain.steps)]
     for n_asked, belief in enumerate(beliefs):
         n_answered = sum(step.answer is not None for step in chain.steps[:n_asked])
-        stop, memory = rule.step(memory, belief[None].log(), torch.tensor([n_asked]), torch.tensor([n_answered]))
+        counts = torch.tensor([[n_asked], [n_answered], [n_asked]])  # every query costs 1
+        stop, memory = rule.step(memory, Standing(belief[None].log(), *counts))
         if stop:
             return n_asked
     return len(chain)
@@ -190,6 +208,10 @@ def test_batches_number_their_rows_as_all_rows_are_numbered(
     assert all(asked[-1] == -1 for asked in together.values())
 
 
+def tensors(step: RolloutStep) -> list[Tensor]:
+    return [part for part in (step.rows, *step.standing, step.goes_on, step.query, step.answered) if part is not None]
+
+
 def test_a_template_changes_nothing(make_rows: Any, make_vip: Any) -> None:
     query_set = ColumnQueries([yes_no(f"q{i}") for i in range(20)])
     rows, model = make_rows(query_set, 6, missing=0.2, reported=0.1), make_vip(query_set)
@@ -197,7 +219,7 @@ def test_a_template_changes_nothing(make_rows: Any, make_vip: Any) -> None:
     assert template.asked.shape == (0, 20)
     arguments = (model, rows.x, rows.available, Confidence(0.9), rows.initially_known)
     for step, same in zip(pursue(*arguments), pursue(*arguments, template), strict=True):
-        assert all(torch.equal(one, other) for one, other in zip(vars(step).values(), vars(same).values(), strict=True))
+        assert all(torch.equal(one, other) for one, other in zip(tensors(step), tensors(same), strict=True))
 
 
 class Sized(nn.Module):
@@ -235,9 +257,9 @@ def test_steps_stay_as_they_were_given(make_rows: Any, make_vip: Any) -> None:
     steps, copies = [], []
     for step in pursue(model, rows.x, rows.available, Confidence(0.95)):
         steps.append(step)
-        copies.append([tensor.clone() for tensor in vars(step).values()])
+        copies.append([tensor.clone() for tensor in tensors(step)])
     for step, copy in zip(steps, copies, strict=True):
-        assert all(torch.equal(tensor, same) for tensor, same in zip(vars(step).values(), copy, strict=True))
+        assert all(torch.equal(tensor, same) for tensor, same in zip(tensors(step), copy, strict=True))
     assert len(steps) > 3
 
 
@@ -268,3 +290,75 @@ def test_a_chain_ends_where_the_pursuer_would_ask_nothing_more() -> None:
     initially_known = torch.tensor([[True, False, False]] * 3)
     informed = explain(AsksLittle(query_set), x, torch.ones_like(available), initially_known=initially_known)
     assert [[step.query for step in chain.steps] for chain in informed] == [[2], [], [2]]
+
+
+COSTS = st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0, 7.25]), min_size=1, max_size=6)
+UNITS = st.sampled_from([None, "bits", "bits per cost"])
+
+
+@given(costs=COSTS, unit=UNITS, seed=SEEDS, missing=SHARES, rule=RULES)
+def test_costs_and_bits_are_those_of_what_is_asked(
+    make_rows: Any, known_worth: Any, costs: list[float], unit: str | None, seed: int, missing: float, rule: Any
+) -> None:
+    pursuer = known_worth(costs, unit, seed)
+    rows = make_rows(pursuer.query_set, 6, seed, missing, n_classes=2)
+    spent, n_known = [0.0] * 6, [0] * 6
+    for n_asked, step in enumerate(pursue(pursuer, rows.x, rows.available, rule)):
+        assert step.n_asked.tolist() == [n_asked] * len(step.rows)
+        assert step.standing.worth is None  # no rule needs it
+        assert step.cost.tolist() == pytest.approx([spent[row] for row in step.rows.tolist()])
+        assert (step.bits is None) == (unit is None)
+        for i, (row, query) in enumerate(zip(step.rows.tolist(), step.query.tolist(), strict=True)):
+            if step.bits is not None and query < 0:
+                assert step.bits[i].isnan()
+            if query >= 0:
+                score = float(pursuer.preferences[query]) * 0.5 ** n_known[row]
+                if step.bits is not None:
+                    assert float(step.bits[i]) == pytest.approx(score * (costs[query] if unit != "bits" else 1))
+                spent[row] += costs[query]
+                n_known[row] += int(rows.available[row, query])
+
+
+@given(costs=COSTS, seed=SEEDS, units=st.floats(0, 12), rule=RULES)
+def test_a_cost_budget_is_never_exceeded_and_leaves_nothing_affordable(
+    make_rows: Any, known_worth: Any, costs: list[float], seed: int, units: float, rule: StoppingRule
+) -> None:
+    pursuer = known_worth(costs, seed=seed)
+    rows = make_rows(pursuer.query_set, 5, seed, missing=0.3, n_classes=2)
+    by_preference = sorted(range(len(costs)), key=lambda query: -float(pursuer.preferences[query]))
+    for chain in explain(pursuer, rows.x, rows.available, CostBudget(units)):
+        wanted, spent = [], 0.0
+        for query in by_preference:  # what is too dear is passed over, and what comes after it is not
+            if spent + costs[query] <= units + 1e-9:
+                wanted.append(query)
+                spent += costs[query]
+        assert [step.query for step in chain.steps] == wanted
+    for chain in explain(pursuer, rows.x, rows.available, rule | CostBudget(units)):
+        assert sum(costs[step.query] for step in chain.steps) <= units + 1e-6
+
+
+@given(costs=COSTS, seed=SEEDS, bits=st.floats(0, 0.6), units=st.sampled_from([None, 0.0, 3.0, 8.0]))
+def test_rows_stop_where_nothing_left_is_worth_asking(
+    make_rows: Any, known_worth: Any, costs: list[float], seed: int, bits: float, units: float | None
+) -> None:
+    pursuer = known_worth(costs, seed=seed)
+    rows = make_rows(pursuer.query_set, 5, seed, missing=0.3, n_classes=2)
+    limit, rule = None if units is None else CostBudget(units), NothingWorthAsking(bits)
+    longer = explain(pursuer, rows.x, rows.available, limit)
+    for whole, chain in zip(
+        longer, explain(pursuer, rows.x, rows.available, rule if limit is None else rule | limit), strict=True
+    ):
+        n_known, wanted = 0, 0
+        for step in whole.steps:
+            if float(pursuer.preferences[step.query]) * 0.5**n_known <= bits:
+                break
+            wanted += 1
+            n_known += step.answer is not None
+        assert len(chain) == wanted
+
+
+def test_a_preference_is_not_worth_a_number_of_bits(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+    query_set = make_columns(["yes_no", "choice"])
+    rows = make_rows(query_set, 2)
+    with pytest.raises(ValueError, match="mere preferences"):
+        list(pursue(make_vip(query_set), rows.x, stop=NothingWorthAsking(0.1)))

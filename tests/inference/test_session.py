@@ -295,9 +295,9 @@ class CountingBudget(Budget):
 
     steps = 0
 
-    def step(self, *state: Any) -> Any:
+    def step(self, memory: Any, standing: Any) -> Any:
         type(self).steps += 1
-        return super().step(*state)
+        return super().step(memory, standing)
 
 
 def test_an_answer_costs_one_step_however_long_the_session(

@@ -14,7 +14,19 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pursuit import registry
-from pursuit.inference.stopping import AnyOf, Budget, Confidence, Never, Stability, StoppingRule, entropy, parse_stop
+from pursuit.inference.stopping import (
+    AnyOf,
+    Budget,
+    Confidence,
+    CostBudget,
+    Never,
+    NothingWorthAsking,
+    Stability,
+    Standing,
+    StoppingRule,
+    entropy,
+    parse_stop,
+)
 from pursuit.registry import UnknownName, from_config, known, register, to_config
 
 LEVELS = st.floats(0, 1, exclude_min=True)
@@ -22,6 +34,8 @@ SIMPLE = st.one_of(
     st.builds(Budget, st.integers(0, 8)),
     st.builds(Confidence, st.floats(0.2, 1)),
     st.builds(Stability, st.floats(0, 0.5), st.integers(1, 3)),
+    st.builds(NothingWorthAsking, st.floats(0, 1)),
+    st.builds(CostBudget, st.floats(0, 20)),
 )
 RULES = st.one_of(SIMPLE, st.builds(AnyOf, st.lists(SIMPLE, min_size=1, max_size=3).map(tuple)))
 
@@ -30,10 +44,21 @@ def slow_entropy(posterior: list[float]) -> float:
     return -sum(p * math.log(p) for p in posterior if p > 0)
 
 
-def slow_stop(rule: StoppingRule, beliefs: list[list[float]], answered: list[bool]) -> bool:
+def standing(log_posterior: Tensor, n_asked: Any, n_answered: Any = None, worth: Tensor | None = None) -> Standing:
+    """Where every query costs 1 and, if nothing else is said, has an answer."""
+    n_asked = torch.as_tensor(n_asked).expand(len(log_posterior))
+    n_answered = n_asked if n_answered is None else torch.as_tensor(n_answered).expand(len(log_posterior))
+    return Standing(log_posterior, n_asked, n_answered, n_asked.float(), worth)
+
+
+def slow_stop(rule: StoppingRule, beliefs: list[list[float]], answered: list[bool], worth: float) -> bool:
     """Whether to stop after the last of the beliefs, one a query asked and the first before any."""
     if isinstance(rule, AnyOf):
-        return any(slow_stop(part, beliefs, answered) for part in rule.rules)
+        return any(slow_stop(part, beliefs, answered, worth) for part in rule.rules)
+    if isinstance(rule, NothingWorthAsking):
+        return worth <= rule.bits
+    if isinstance(rule, CostBudget):
+        return False  # it says what is affordable instead
     if isinstance(rule, Budget):
         return len(beliefs) - 1 >= rule.n
     if isinstance(rule, Confidence):
@@ -69,14 +94,16 @@ def test_rules_do_what_they_say_while_rows_leave(rule: StoppingRule, seed: int) 
     beliefs, answered = random_beliefs(7, 5, seed)
     generator = torch.Generator().manual_seed(seed)
     rows, memory = torch.arange(5), rule.start(5)
+    worth = torch.rand(7, 5, generator=generator)
     assert memory.shape == (5, rule.memory_size)
     for step in range(7):
-        stop, memory = rule.step(
-            memory, beliefs[step, rows].log(), torch.full_like(rows, step), answered[: step + 1, rows].sum(dim=0)
-        )
+        n_answered = answered[: step + 1, rows].sum(dim=0)
+        stop, memory = rule.step(memory, standing(beliefs[step, rows].log(), step, n_answered, worth[step, rows]))
         assert stop.dtype == torch.bool
         assert stop.tolist() == [
-            slow_stop(rule, beliefs[: step + 1, row].tolist(), answered[: step + 1, row].tolist())
+            slow_stop(
+                rule, beliefs[: step + 1, row].tolist(), answered[: step + 1, row].tolist(), float(worth[step, row])
+            )
             for row in rows.tolist()
         ]
         assert memory.shape == (len(rows), rule.memory_size)
@@ -85,22 +112,19 @@ def test_rules_do_what_they_say_while_rows_leave(rule: StoppingRule, seed: int) 
 
 
 def test_a_budget_counts_for_every_row_by_itself() -> None:
-    stop, _ = Budget(2).step(torch.zeros(4, 0), torch.zeros(4, 3), torch.tensor([0, 1, 2, 3]), torch.zeros(4))
+    stop, _ = Budget(2).step(torch.zeros(4, 0), standing(torch.zeros(4, 3), [0, 1, 2, 3], 0))
     assert stop.tolist() == [False, False, True, True]
 
 
 def test_full_confidence_needs_certainty() -> None:
     log_posterior = torch.tensor([[1.0, 0.0], [1 - 1e-6, 1e-6]]).log()
-    assert Confidence(1).step(torch.zeros(2, 0), log_posterior, torch.zeros(2), torch.zeros(2))[0].tolist() == [
-        True,
-        False,
-    ]
+    assert Confidence(1).step(torch.zeros(2, 0), standing(log_posterior, 0))[0].tolist() == [True, False]
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 10.0])
 def test_nothing_is_stable_before_the_first_query(epsilon: float) -> None:
     rule = Stability(epsilon)
-    assert not rule.step(rule.start(1), torch.tensor([[0.5, 0.5]]).log(), torch.zeros(1), torch.zeros(1))[0]
+    assert not rule.step(rule.start(1), standing(torch.tensor([[0.5, 0.5]]).log(), 0))[0]
 
 
 def test_stability_of_several_steps_starts_again_after_a_change() -> None:
@@ -108,7 +132,7 @@ def test_stability_of_several_steps_starts_again_after_a_change() -> None:
     memory = rule.start(1)
     for n, probability in enumerate((0.5, 0.5, 0.9, 0.9, 0.9, 0.9)):
         log_posterior = torch.tensor([[probability, 1 - probability]]).log()
-        stop, memory = rule.step(memory, log_posterior, torch.tensor([n]), torch.tensor([n]))
+        stop, memory = rule.step(memory, standing(log_posterior, n))
         stops.append(bool(stop))
     assert stops == [False, False, False, False, True, True]
 
@@ -117,9 +141,61 @@ def test_an_unanswered_query_is_not_a_sign_of_stability() -> None:
     rule, stops = Stability(0.01), []
     memory, log_posterior = rule.start(1), torch.tensor([[0.5, 0.5]]).log()
     for n_asked, n_answered in enumerate((0, 0, 0, 1)):
-        stop, memory = rule.step(memory, log_posterior, torch.tensor([n_asked]), torch.tensor([n_answered]))
+        stop, memory = rule.step(memory, standing(log_posterior, n_asked, n_answered))
         stops.append(bool(stop))
     assert stops == [False, False, False, True]
+
+
+def test_what_is_worth_asking_is_more_than_the_bits_named() -> None:
+    worth = torch.tensor([0.2, 0.1, 0.05, -torch.inf])  # minus infinity where nothing is left
+    stop, _ = NothingWorthAsking(0.1).step(torch.zeros(4, 0), standing(torch.zeros(4, 2), 1, worth=worth))
+    assert stop.tolist() == [False, True, True, True]
+
+
+@pytest.mark.parametrize("rule", [NothingWorthAsking(0.1), Budget(5) | NothingWorthAsking(0.1)])
+def test_scores_without_a_unit_are_worth_nothing_that_could_be_named(rule: StoppingRule) -> None:
+    assert rule.needs_worth
+    with pytest.raises(ValueError, match=r'bits=0\.1 needs scores in bits.*querier="information".*stability=0\.001'):
+        rule.step(rule.start(1), standing(torch.zeros(1, 2), 0))
+
+
+def test_only_rules_that_look_at_worth_need_it() -> None:
+    assert not any(rule.needs_worth for rule in (Budget(1), Confidence(0.5), Stability(0.1), CostBudget(1), Never()))
+    assert not (Budget(1) | Confidence(0.5)).needs_worth
+
+
+COSTS = st.lists(st.floats(0, 10), min_size=1, max_size=5)
+
+
+@given(units=st.floats(0, 20), more=st.floats(0, 20), spent=COSTS, costs=COSTS)
+def test_a_cost_budget_affords_what_it_can_pay(
+    units: float, more: float, spent: list[float], costs: list[float]
+) -> None:
+    arguments = torch.tensor(spent, dtype=torch.double), torch.tensor(costs, dtype=torch.double)
+    affordable = CostBudget(units).affordable(*arguments)
+    assert affordable.shape == (len(spent), len(costs))
+    for i, paid in enumerate(spent):
+        for j, cost in enumerate(costs):
+            if abs(paid + cost - units) > 1e-3:
+                assert bool(affordable[i, j]) == (paid + cost <= units)
+    for joined in (CostBudget(units) | CostBudget(more), Budget(1) | CostBudget(min(units, more)) | Confidence(0.9)):
+        both = joined.affordable(*arguments)
+        assert both is not None
+        assert torch.equal(both, affordable & CostBudget(more).affordable(*arguments))
+
+
+def test_rounding_does_not_make_the_last_query_too_dear() -> None:
+    costs = torch.full((10,), 0.1)
+    spent = torch.zeros(1)
+    for _ in range(9):
+        spent = spent + costs[0]
+    assert CostBudget(1).affordable(spent, costs).all()
+    assert not CostBudget(1).affordable(spent + costs[0], costs).any()
+
+
+def test_rules_without_a_limit_afford_everything() -> None:
+    for rule in (Budget(1), Confidence(0.9), Budget(1) | Confidence(0.9), NothingWorthAsking(0.1)):
+        assert rule.affordable(torch.zeros(2), torch.ones(3)) is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float, torch.double])
@@ -161,6 +237,10 @@ def test_the_same_rule_again_changes_nothing(rule: StoppingRule) -> None:
         (Stability, (0.1, -2), "a whole number of steps, 1 or more, not -2."),
         (Stability, (0.1, 1.5), "a whole number of steps, 1 or more, not 1.5."),
         (Stability, (0.1, True), "a whole number of steps, 1 or more, not True."),
+        (NothingWorthAsking, (-0.1,), "a number of bits, 0 or more, as in bits=0.01, not -0.1."),
+        (NothingWorthAsking, (math.nan,), "as in bits=0.01, not nan."),
+        (CostBudget, (-1,), "A cost budget is a number, 0 or more, as in cost=20, not -1."),
+        (CostBudget, (math.inf,), "as in cost=20, not inf."),
     ],
 )
 def test_values_out_of_range_are_refused(rule: Any, values: tuple[Any, ...], sentence: str) -> None:
@@ -183,6 +263,8 @@ def test_what_is_not_a_number_is_refused_with_a_sentence(value: Any) -> None:
         st.builds(Budget, st.integers(0, 10**9)),
         st.builds(Confidence, LEVELS),
         st.builds(Stability, st.floats(0, 1e300), st.integers(1, 1000)),
+        st.builds(NothingWorthAsking, st.floats(0, 1e300)),
+        st.builds(CostBudget, st.floats(0, 1e300)),
         st.builds(AnyOf, st.lists(SIMPLE, min_size=2, max_size=4).map(tuple)),
     )
 )
@@ -194,7 +276,8 @@ def test_a_rule_is_read_as_it_is_written(rule: StoppingRule) -> None:
 @given(rule=SIMPLE)
 def test_a_rule_reads_the_numbers_behind_its_keyword(rule: StoppingRule) -> None:
     keyword, _, numbers = str(rule).partition("=")
-    assert keyword == type(rule).keyword_of() == type(rule).__name__.lower()
+    names = {NothingWorthAsking: "bits", CostBudget: "cost"}
+    assert keyword == type(rule).keyword_of() == names.get(type(rule), type(rule).__name__.lower())
     assert type(rule).parse(numbers) == rule
 
 
@@ -213,9 +296,9 @@ class Margin(StoppingRule):
     least: int = 0
     factor: float = 1.0
 
-    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_answered: Tensor) -> tuple[Tensor, Tensor]:
-        first, second = log_posterior.exp().topk(2, dim=1).values.unbind(dim=1)
-        return (self.factor * (first - second) >= self.gap) & (n_answered >= self.least), memory
+    def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
+        first, second = standing.log_posterior.exp().topk(2, dim=1).values.unbind(dim=1)
+        return (self.factor * (first - second) >= self.gap) & (standing.n_answered >= self.least), memory
 
 
 @pytest.fixture
@@ -240,7 +323,7 @@ def test_a_rule_of_ones_own_is_read_and_written_like_ours(registered_margin: Any
 def test_a_rule_of_ones_own_stops_rows(registered_margin: Any) -> None:
     rule = parse_stop("ahead=0.5x1,budget=9")
     log_posterior = torch.tensor([[0.8, 0.2], [0.7, 0.3], [0.8, 0.2]]).log()
-    stop, _ = rule.step(rule.start(3), log_posterior, torch.tensor([1, 1, 0]), torch.tensor([1, 1, 0]))
+    stop, _ = rule.step(rule.start(3), standing(log_posterior, [1, 1, 0]))
     assert stop.tolist() == [True, False, False]
 
 
@@ -287,12 +370,15 @@ def test_blanks_around_commas_do_not_matter() -> None:
         "confidence=high",
         "stability=0.1x",
         "stability=x2",
+        "bits",
+        "bits=few",
+        "cost=1x2",
         "certainty=0.9",
         "confidence=0.9;budget=3",
     ],
 )
 def test_what_is_not_a_rule_is_refused_with_examples(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a stopping rule\. Write confidence=0\.99, budget=20 or "):
+    with pytest.raises(ValueError, match=r"is not a stopping rule\. Write confidence=0\.99, budget=20, "):
         parse_stop(text)
 
 

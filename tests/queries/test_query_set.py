@@ -1,6 +1,8 @@
 """What every query set offers: the grid of patches, units, and defaults that suit a query set of one's own."""
 
+import copy
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -157,3 +159,16 @@ def test_our_query_sets_are_registered_and_come_back_by_name(make_columns: Any) 
         assert again.queries == query_set.queries
         assert again.to_config() == query_set.to_config()
     assert isinstance(examples[0], ColumnQueries)
+
+
+def test_costs_are_those_of_the_queries_wherever_the_query_set_is(make_columns: Any) -> None:
+    query_set = make_columns(["yes_no", "choice", "number"])
+    query_set.queries = tuple(
+        replace(query, cost=cost) for query, cost in zip(query_set.queries, (1, 2, 0.5), strict=True)
+    )
+    assert query_set.costs.tolist() == [1, 2, 0.5]
+    assert query_set.costs.dtype == torch.float
+    assert query_set.costs is query_set.costs  # read at every step
+    assert not any("cost" in name for name in query_set.state_dict())
+    assert copy.deepcopy(query_set).costs.tolist() == [1, 2, 0.5]
+    assert query_set.to("meta").costs.device.type == "meta"

@@ -23,7 +23,7 @@ from pursuit.inference.chain import Chains, explain
 from pursuit.inference.pursuer import label_codes
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.session import Session
-from pursuit.inference.stopping import StoppingRule, stopping_rule
+from pursuit.inference.stopping import Standing, StoppingRule, stopping_rule
 from pursuit.queries import Answers, ColumnQueries, QuerySet
 from pursuit.training import TrainingRun
 from pursuit.training.devices import find_device
@@ -199,7 +199,9 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
             return
         prior = rows.prior(len(self.classes_))
         rule, nothing = self.stopping_rule(), torch.zeros(1)
-        stops, _ = rule.step(rule.start(1), prior.log()[None], nothing, nothing)
+        # What queries are worth shows once there is a model: until then they are worth asking.
+        standing = Standing(prior.log()[None], nothing, nothing, nothing, worth=torch.full((1,), torch.inf))
+        stops, _ = rule.step(rule.start(1), standing)
         if stops:
             share, most = prior.max(dim=0)
             warnings.warn(

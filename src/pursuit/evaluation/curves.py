@@ -1,4 +1,5 @@
-"""How good a pursuer is: accuracy against the number of answers, its area, and what happens at a stopping rule."""
+"""How good a pursuer is: accuracy against queries asked, answers and cost, its area, and what happens at a stopping
+rule."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,11 +13,13 @@ from pursuit.data.rows import Rows
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import Pursuer
-from pursuit.inference.rollout import BATCH_BYTES, BATCH_ROWS, pursue, rows_at_once, template_state
-from pursuit.inference.stopping import StoppingRule
+from pursuit.inference.rollout import BATCH_BYTES, BATCH_ROWS, RolloutStep, pursue, rows_at_once, template_state
+from pursuit.inference.stopping import ROUNDING, Standing, StoppingRule
 from pursuit.training.devices import find_device
 
 CALIBRATION_BINS = 10
+COST_POINTS = 50
+"""At how many costs accuracy is measured, with 0."""
 GPU_BATCH_ROWS, GPU_BATCH_BYTES = 5000, 2**32
 
 
@@ -25,10 +28,12 @@ class AtStop:
     """What a stopping rule gives."""
 
     rule: str
-    mean_answered: float
-    """Answers revealed, on average."""
     mean_asked: float
-    """Queries asked, on average; more than `mean_answered` where some could not be answered."""
+    """Queries asked, on average."""
+    mean_answered: float
+    """Answers revealed, on average; fewer than `mean_asked` where some queries could not be answered."""
+    mean_cost: float
+    """What the queries asked cost, on average."""
     accuracy: float
     accuracy_interval: tuple[float, float]
     """Where the accuracy on fresh rows lies with 95 % confidence (Wilson)."""
@@ -41,18 +46,28 @@ class AtStop:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Measured on rows with labels. Accuracy lists are indexed by the number of answers revealed, from 0."""
+    """Measured on rows with labels. A row that is asked nothing more keeps its last belief."""
 
     n_rows: int
     n_queries: int
-    accuracy_by_answered: list[float]
+    accuracy_by_asked: list[float]
+    """Indexed by the number of queries asked, from 0: those that could not be answered count."""
     area: float
+    """Mean accuracy over 1 to the last number of queries asked."""
+    accuracy_by_answered: list[float]
+    """Indexed by the number of answers revealed, from 0: what could not be answered is asked for nothing."""
+    area_by_answered: float
     """Mean accuracy over 1 to the last number of answers."""
     accuracy_all_answers: float
     at_stop: AtStop | None
     """What the stopping rule gives."""
     trade_off: list[AtStop] = field(default_factory=list)
-    """What further stopping rules give on the same chains: length against accuracy."""
+    """What further stopping rules give on the same rows: length against accuracy."""
+    accuracy_by_cost: list[tuple[float, float]] = field(default_factory=list)
+    """(cost, accuracy) of what is believed before more than that cost is spent, at equal steps from 0 to the most that
+    the queries of `accuracy_by_asked` can cost. Empty where every query costs 1: cost is then the number asked."""
+    area_by_cost: float | None = None
+    """Mean accuracy over these costs, without 0; None where there are none."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -70,33 +85,54 @@ def evaluate(
 ) -> Evaluation:
     """Ask every row until everything (or `max_queries`) is answered, and look back for the stopping rules.
 
-    Rows go a bounded batch at a time. At a stopping rule, `max_queries` bounds what is asked, answered or not. A
-    pursuer that is a module computes on `device` and is back where it was afterwards.
+    `max_queries` bounds what is asked, answered or not, in all but the curve by answers. Rules that restrict what is
+    asked, such as a cost budget, have chains of their own. Rows go a bounded batch at a time. A pursuer that is a
+    module computes on `device` and is back where it was afterwards.
     """
     if len(rows) == 0:
         raise ValueError("There are no rows to measure on: at least one is needed.")
     n_queries = len(pursuer.query_set)
     longest = n_queries if max_queries is None else min(max_queries, n_queries)
     stops = [rule for rule in (stop, *trade_off) if rule is not None]
-    changes, right_with_all = torch.zeros(longest + 1, dtype=torch.double), 0.0
-    stopped: list[Tensor] = []
+    costs, right_with_all = cost_grid(pursuer.query_set.costs, longest), 0.0
+    changes, stopped = torch.zeros(3, max(longest + 1, len(costs)), dtype=torch.double), []
     with placed(pursuer, device) as place:
         bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (BATCH_ROWS, BATCH_BYTES)
         batch_rows = batch_rows or rows_at_once(pursuer, *bounds)
         template = template_state(pursuer, rows.x[:0].to(place))
         for start in range(0, len(rows), batch_rows):
             part = rows.take(torch.arange(start, min(start + batch_rows, len(rows)))).to(place)
-            change, at_stop = _evaluate_batch(pursuer, part, stops, longest, template)
-            changes += change
+            curves = _Curves(changes.shape[1], longest, costs.to(place, torch.float))
+            stopped.append(_Chains(pursuer, part, longest, template).at_stops(stops, curves))
+            changes += curves.changes.cpu()
             everything = torch.ones_like(part.available)  # was asked, answered or not
             all_answers = pursuer.log_posterior(History(part.x, part.available, everything))
             right_with_all += _right(all_answers, part.y).sum().item()
-            stopped.append(at_stop)
-    accuracy = (changes.cumsum(dim=0) / len(rows)).tolist()
-    area = sum(accuracy[1:]) / max(1, len(accuracy) - 1)
     found = [_summary(rule, at_stop) for rule, at_stop in zip(stops, torch.cat(stopped, dim=1), strict=True)]
-    first, others = (None, found) if stop is None else (found[0], found[1:])
-    return Evaluation(len(rows), n_queries, accuracy, area, right_with_all / len(rows), first, others)
+    accuracy = (changes.cumsum(dim=1) / len(rows)).tolist()
+    by_asked, by_answered, by_cost = accuracy[0][: longest + 1], accuracy[1][: longest + 1], accuracy[2][: len(costs)]
+    return Evaluation(
+        n_rows=len(rows),
+        n_queries=n_queries,
+        accuracy_by_asked=by_asked,
+        area=_area(by_asked),
+        accuracy_by_answered=by_answered,
+        area_by_answered=_area(by_answered),
+        accuracy_all_answers=right_with_all / len(rows),
+        at_stop=found[0] if stop is not None else None,
+        trade_off=found if stop is None else found[1:],
+        accuracy_by_cost=list(zip(costs.tolist(), by_cost, strict=True)),
+        area_by_cost=_area(by_cost) if by_cost else None,
+    )
+
+
+def cost_grid(costs: Tensor, longest: int) -> Tensor:
+    """Where accuracy against cost is measured (n,): from 0 to the most that `longest` queries can cost, so that it is
+    the same for all pursuers. Empty where every query costs 1, or nothing."""
+    most = costs.double().topk(longest).values.sum().cpu()
+    if (costs == 1).all() or not most:
+        return torch.empty(0, dtype=torch.double)
+    return torch.linspace(0, float(most), COST_POINTS, dtype=torch.double)
 
 
 @contextmanager
@@ -114,46 +150,111 @@ def placed(pursuer: Pursuer, device: str) -> Iterator[torch.device]:
         pursuer.to("cpu").to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
 
 
-def _evaluate_batch(
-    pursuer: Pursuer, rows: Rows, rules: Sequence[StoppingRule], longest: int, template: HistoryState
-) -> tuple[Tensor, Tensor]:
-    """By how much the number of rows that are right grows with the k-th answer (longest + 1,), and (queries, asked,
-    right, confidence, whether it was cut short) where each of the rules stops (rules, B, 5)."""
-    n_rows, device = len(rows), rows.x.device
-    # A row without further answers keeps its last belief: it changes no more.
-    changes, was_right = torch.zeros(longest + 1, device=device), torch.zeros(n_rows, device=device)
-    at_stop = torch.zeros(len(rules), n_rows, 5, device=device)
-    has_stopped = torch.zeros(len(rules), n_rows, dtype=torch.bool, device=device)
-    memories = [rule.start(n_rows, device) for rule in rules]
-    steps = pursue(pursuer, rows.x, rows.available, _Revealed(longest), rows.initially_known, template)
-    for n_asked, step in enumerate(steps):
-        r, known = step.rows, step.n_answered
-        is_right = _right(step.log_posterior, rows.y[r]).float()
-        changes.index_add_(0, known, is_right - was_right[r])
-        was_right[r] = is_right
-        asked = torch.full_like(r, n_asked)
-        confidence = step.log_posterior.max(dim=1).values.exp().float()
-        stayed = step.goes_on.nonzero()[:, 0]
-        at_limit = asked >= longest
-        for i, rule in enumerate(rules):
-            enough, memory = rule.step(memories[i], step.log_posterior, asked, known)
-            now = (enough | at_limit | ~step.goes_on) & ~has_stopped[i, r]
-            is_cut = at_limit & ~enough & (longest < rows.n_queries)
-            seen = torch.stack([known.float(), asked.float(), is_right, confidence, is_cut.float()], dim=1)
-            at_stop[i, r] = torch.where(now[:, None], seen, at_stop[i, r])
-            has_stopped[i, r] |= now
-            memories[i] = memory[stayed]
-    return changes.cpu(), at_stop.cpu()
+class _Curves:
+    """By how much the number of rows that are right changes with each query, each answer, and each step of cost."""
+
+    def __init__(self, n_points: int, longest: int, costs: Tensor):
+        self.longest, self.costs = longest, costs
+        self.changes = torch.zeros(3, n_points, device=costs.device)
+
+    def add(self, n_asked: int, standing: Standing, change: Tensor) -> None:
+        """What changed (b,) with the last query of rows that stand here."""
+        by_asked, by_answered, by_cost = self.changes
+        by_answered.index_add_(0, standing.n_answered, change)
+        if n_asked > self.longest:
+            return
+        by_asked[n_asked] += change.sum()
+        if len(self.costs):
+            # The first cost that is enough, however the sum of what was spent is rounded.
+            enough = torch.searchsorted(self.costs, standing.cost * (1 - ROUNDING))
+            by_cost.index_add_(0, enough.clamp(max=len(self.costs) - 1), change)
+
+
+@dataclass(frozen=True)
+class _Chains:
+    """How the rows of a batch are asked, and by how many queries at most they are judged."""
+
+    pursuer: Pursuer
+    rows: Rows
+    longest: int
+    template: HistoryState
+
+    def at_stops(self, rules: Sequence[StoppingRule], curves: _Curves) -> Tensor:
+        """Where each of the rules stops (rules, B, 6): queries asked, answers, cost, whether the belief is right, its
+        confidence, and whether it was cut short. The rows that are right on the way are added to the curves."""
+        costs = self.pursuer.query_set.costs
+        restricts = [rule.affordable(torch.zeros(1, device=costs.device), costs) is not None for rule in rules]
+        free = [rule for rule, is_restricted in zip(rules, restricts, strict=True) if not is_restricted]
+        in_common = iter(self._look_back(free, _Revealed(self.longest, free), curves))
+        found = [
+            self._look_back([rule], _Within(self.longest, rule))[0] if is_restricted else next(in_common)
+            for rule, is_restricted in zip(rules, restricts, strict=True)
+        ]
+        return torch.stack(found).cpu() if found else torch.empty(0, len(self.rows), 6)
+
+    def _look_back(
+        self, rules: Sequence[StoppingRule], until: "_Revealed | _Within", curves: _Curves | None = None
+    ) -> Tensor:
+        """The same (rules, B, 6) for rules on the chains that end with `until`."""
+        rows, n_rows, device = self.rows, len(self.rows), self.rows.x.device
+        was_right = torch.zeros(n_rows, device=device)
+        at_stop = torch.zeros(len(rules), n_rows, 6, device=device)
+        has_stopped = torch.zeros(len(rules), n_rows, dtype=torch.bool, device=device)
+        memories = [rule.start(n_rows, device) for rule in rules]
+        steps = pursue(self.pursuer, rows.x, rows.available, until, rows.initially_known, self.template)
+        for n_asked, step in enumerate(steps):
+            r, standing = step.rows, step.standing
+            is_right = _right(step.log_posterior, rows.y[r]).float()
+            if curves is not None:
+                curves.add(n_asked, standing, is_right - was_right[r])
+                was_right[r] = is_right
+            confidence = step.log_posterior.max(dim=1).values.exp()
+            stayed = step.goes_on.nonzero()[:, 0]
+            at_limit = n_asked >= self.longest
+            for i, rule in enumerate(rules):
+                enough, memory = rule.step(memories[i], standing)
+                now = (enough | ~step.goes_on | at_limit) & ~has_stopped[i, r]
+                is_cut = until.would_ask_more(step) & ~enough & (at_limit and self.longest < rows.n_queries)
+                counts = standing.n_asked, standing.n_answered, standing.cost
+                seen = torch.stack([part.float() for part in (*counts, is_right, confidence, is_cut)], dim=1)
+                at_stop[i, r] = torch.where(now[:, None], seen, at_stop[i, r])
+                has_stopped[i, r] |= now
+                memories[i] = memory[stayed]
+        return at_stop
 
 
 class _Revealed(StoppingRule):
-    """Goes on until `n` answers are revealed, however many queries that takes."""
+    """Goes on until `n` answers are revealed, however many queries that takes, for `rules` to look back."""
 
-    def __init__(self, n: int):
-        self.n = n
+    def __init__(self, n: int, rules: Sequence[StoppingRule]):
+        self.n, self.needs_worth = n, any(rule.needs_worth for rule in rules)
 
-    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_answered: Tensor) -> tuple[Tensor, Tensor]:
-        return n_answered >= self.n, memory
+    def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
+        return standing.n_answered >= self.n, memory
+
+    def would_ask_more(self, step: RolloutStep) -> Tensor:
+        return torch.ones_like(step.goes_on)
+
+
+class _Within(StoppingRule):
+    """Goes on within what a `rule` affords, and one query beyond `n`, to see whether more would be asked there."""
+
+    def __init__(self, n: int, rule: StoppingRule):
+        self.n, self.rule, self.needs_worth = n, rule, rule.needs_worth
+
+    def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
+        return standing.n_asked > self.n, memory
+
+    def affordable(self, spent: Tensor, costs: Tensor) -> Tensor | None:
+        return self.rule.affordable(spent, costs)
+
+    def would_ask_more(self, step: RolloutStep) -> Tensor:
+        return step.goes_on
+
+
+def _area(accuracy: Sequence[float]) -> float:
+    """The mean of a curve without its first point, where nothing was asked."""
+    return sum(accuracy[1:]) / max(1, len(accuracy) - 1)
 
 
 def _right(log_posterior: Tensor, y: Tensor) -> Tensor:
@@ -161,14 +262,15 @@ def _right(log_posterior: Tensor, y: Tensor) -> Tensor:
 
 
 def _summary(stop: StoppingRule, at_stop: Tensor) -> AtStop:
-    queries, asked, right, confidence, is_cut = at_stop.double().unbind(dim=1)
+    asked, answered, cost, right, confidence, is_cut = at_stop.double().unbind(dim=1)
     bins = (confidence * CALIBRATION_BINS).long().clamp(max=CALIBRATION_BINS - 1)
     gaps = torch.zeros(CALIBRATION_BINS, dtype=torch.double).index_add(0, bins, confidence - right)
     accuracy = right.mean().item()
     return AtStop(
         str(stop),
-        queries.mean().item(),
         asked.mean().item(),
+        answered.mean().item(),
+        cost.mean().item(),
         accuracy,
         accuracy_interval(int(right.sum()), len(right)),
         confidence.mean().item(),

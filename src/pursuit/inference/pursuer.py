@@ -1,7 +1,8 @@
 """The one interface everything meets: a pursuer asks and believes."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from torch import Tensor
 from pursuit.inference.history import History
 from pursuit.queries import QuerySet
 
+ScoreUnit = Literal["bits", "bits per cost"]
 Labels = Sequence[Any] | np.ndarray
 ASKED = -1e9
 """In a softmax over queries, the score of one that was asked already: low enough to get no share, and finite if all
@@ -19,7 +21,13 @@ were asked."""
 
 @runtime_checkable
 class Pursuer(Protocol):
-    """Two functions of a history: what to ask next and what to believe now."""
+    """Two functions of a history: what to ask next and what to believe now.
+
+    A pursuer may know more. With an attribute `score_unit`, its scores are the information about the label that each
+    query is expected to give, in bits or in bits per unit of cost; without it, or where it is None, they are a mere
+    preference. `possible_answers(history, query)`, for a history of one row, gives a tuple of `PossibleAnswer`: what
+    may be answered and what would then be believed.
+    """
 
     @property
     def query_set(self) -> QuerySet: ...
@@ -35,6 +43,30 @@ class Pursuer(Protocol):
 
     def log_posterior(self, history: History) -> Tensor:
         """The belief about the label now: log probabilities (B, C)."""
+
+
+@dataclass(frozen=True)
+class PossibleAnswer:
+    """An answer that a query may get, and what it would change. That there is no answer may be one of them, and changes
+    nothing."""
+
+    text: str
+    probability: float
+    posterior: Tensor  # (C,) the belief after it
+
+
+def score_unit(pursuer: Pursuer) -> ScoreUnit | None:
+    """What the scores of a pursuer mean; None for a mere preference."""
+    return getattr(pursuer, "score_unit", None)
+
+
+def information(pursuer: Pursuer, scores: Tensor) -> Tensor | None:
+    """The information in bits that each query is expected to give (B, Q), from the pursuer's scores; None where these
+    are a mere preference."""
+    unit = score_unit(pursuer)
+    if unit == "bits per cost":
+        return scores * pursuer.query_set.costs.to(scores.device)
+    return scores if unit == "bits" else None
 
 
 def label_codes(classes: Labels, y: Any) -> Tensor:
@@ -53,9 +85,19 @@ def label_list(classes: Labels) -> list[Any]:
     return classes.tolist() if isinstance(classes, np.ndarray) else list(classes)
 
 
+def leave_out(scores: Tensor, allowed: Tensor | None) -> Tensor:
+    """The scores (B, Q) with minus infinity for what is not `allowed` (B, Q); None allows everything."""
+    return scores if allowed is None else scores.masked_fill(~allowed, -torch.inf)
+
+
 def wants_more(scores: Tensor, asked: Tensor) -> Tensor:
     """Whether a query is left in each row that the pursuer would ask (B,)."""
     return ((scores > -torch.inf) & ~asked).any(dim=1)
+
+
+def highest_left(scores: Tensor, asked: Tensor) -> Tensor:
+    """The highest score among the queries that were not asked yet (B,); minus infinity where none is left."""
+    return scores.masked_fill(asked, -torch.inf).max(dim=1).values
 
 
 def choose(scores: Tensor, asked: Tensor) -> Tensor:

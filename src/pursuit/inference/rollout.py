@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState, history_state
-from pursuit.inference.pursuer import Pursuer, choose, wants_more
-from pursuit.inference.stopping import Never, StoppingRule
+from pursuit.inference.pursuer import Pursuer, choose, highest_left, information, leave_out, score_unit, wants_more
+from pursuit.inference.stopping import Never, Standing, StoppingRule
 from pursuit.networks.arm import fast_products, has_only_dense_layers
 
 BATCH_ROWS = 1024
@@ -24,11 +24,29 @@ class RolloutStep:
     """One step of the rows that have not stopped before it."""
 
     rows: Tensor  # (b,) which rows these are
-    log_posterior: Tensor  # (b, C) the belief before asking
-    n_answered: Tensor  # (b,) answers revealed before asking, without those initially known
+    standing: Standing  # where they stand before asking; what is initially known does not count as asked or answered
     goes_on: Tensor  # (b,) bool, False in the rows that stop here
     query: Tensor  # (b,) what is asked next, -1 in the rows that stop here
     answered: Tensor  # (b,) bool, whether that query has an answer
+    bits: Tensor | None  # (b,) the information expected of it, nan where nothing is asked; None without a score unit
+
+    @property
+    def log_posterior(self) -> Tensor:
+        """The belief before asking (b, C)."""
+        return self.standing.log_posterior
+
+    @property
+    def n_asked(self) -> Tensor:
+        return self.standing.n_asked
+
+    @property
+    def n_answered(self) -> Tensor:
+        return self.standing.n_answered
+
+    @property
+    def cost(self) -> Tensor:
+        """What was spent before asking (b,)."""
+        return self.standing.cost
 
 
 @torch.no_grad()
@@ -50,61 +68,87 @@ def pursue(
         available = torch.ones(1, n_queries, dtype=torch.bool, device=x.device).expand(len(x), -1)
     history = History.start(x, n_queries, None if initially_known is None else initially_known & available)
     state = history_state(pursuer, history) if template is None else template.restart(history)
-    active = _ActiveRows(history, stop or Never())
-    is_dense = has_only_dense_layers(pursuer)
+    stop = stop or Never()
+    active = _ActiveRows(history, stop, pursuer.query_set.costs.to(x.device))
+    is_dense, has_unit = has_only_dense_layers(pursuer), score_unit(pursuer) is not None
     while len(active.rows):
+        affordable = stop.affordable(active.cost, active.costs)
         with fast_products(is_dense):
             log_posterior = state.log_posterior()  # believe
-        goes_on = active.should_go_on(log_posterior)  # stop
-        going, scores = _score_rows_that_go_on(state, goes_on, is_dense)
+            scores = leave_out(state.scores(), affordable) if stop.needs_worth else None
+        worth = highest_left(scores, state.asked) if scores is not None and has_unit else None
+        standing = active.standing(log_posterior, worth)
+        goes_on = active.should_go_on(standing)  # stop
+        going, scores = _score_rows_that_go_on(state, goes_on, scores, affordable, is_dense)
         query, answered = torch.full_like(active.rows, -1), torch.zeros_like(goes_on)
+        bits = torch.full_like(active.cost, torch.nan) if has_unit else None
         if len(going):
-            query[going] = choose(scores, state.asked)  # ask
-            answered[going] = available[active.rows[going], query[going]]  # answer
-            state.ask(query[going], answered[going])
-        yield RolloutStep(active.rows, log_posterior, active.n_answered, goes_on, query, answered)
-        active.advance(going, answered)
+            query[going] = chosen = choose(scores, state.asked)  # ask
+            if bits is not None:
+                bits[going] = _bits_of(pursuer, scores, chosen)
+            answered[going] = available[active.rows[going], chosen]  # answer
+            state.ask(chosen, answered[going])
+        yield RolloutStep(active.rows, standing, goes_on, query, answered, bits)
+        active.advance(going, query, answered)
 
 
 class _ActiveRows:
-    """The rows that have not stopped, with what the stopping rule remembers of them."""
+    """The rows that have not stopped, with what the stopping rule looks at and remembers of them."""
 
-    def __init__(self, history: History, stop: StoppingRule):
+    def __init__(self, history: History, stop: StoppingRule, costs: Tensor):
         n_rows, device = len(history), history.x.device
-        self.stop, self.memory = stop, stop.start(n_rows, device)
+        self.stop, self.memory, self.costs = stop, stop.start(n_rows, device), costs  # costs: (Q,)
         self.rows = torch.arange(n_rows, device=device)
         self.n_left = history.asked.shape[1] - history.n_known  # (b,) queries that were not known initially
         self.n_asked, self.n_answered = torch.zeros_like(self.rows), torch.zeros_like(self.rows)  # (b,) each
+        self.cost = torch.zeros(n_rows, device=device)  # (b,)
 
-    def should_go_on(self, log_posterior: Tensor) -> Tensor:
+    def standing(self, log_posterior: Tensor, worth: Tensor | None) -> Standing:
+        return Standing(log_posterior, self.n_asked, self.n_answered, self.cost, worth)
+
+    def should_go_on(self, standing: Standing) -> Tensor:
         """Where a query is left and the rule is not satisfied: (b,) bool."""
-        enough, self.memory = self.stop.step(self.memory, log_posterior, self.n_asked, self.n_answered)
+        enough, self.memory = self.stop.step(self.memory, standing)
         return (self.n_left > self.n_asked) & ~enough
 
-    def advance(self, going: Tensor, answered: Tensor) -> None:
-        """Drop the rows that stopped, and count what was asked and answered in the others."""
+    def advance(self, going: Tensor, query: Tensor, answered: Tensor) -> None:
+        """Drop the rows that stopped, and count what was asked, answered and spent in the others."""
         self.rows, self.n_left, self.memory = self.rows[going], self.n_left[going], self.memory[going]
         self.n_answered, self.n_asked = self.n_answered[going] + answered[going], self.n_asked[going] + 1
+        self.cost = self.cost[going] + self.costs[query[going]]
 
 
-def _score_rows_that_go_on(state: HistoryState, goes_on: Tensor, is_dense: bool) -> tuple[Tensor, Tensor]:
-    """The rows that go on (g,) and their scores (g, Q); `state` keeps these alone.
+def _score_rows_that_go_on(
+    state: HistoryState, goes_on: Tensor, scores: Tensor | None, affordable: Tensor | None, is_dense: bool
+) -> tuple[Tensor, Tensor]:
+    """The rows that go on (g,) and their scores (g, Q), computed unless all rows have `scores` (b, Q); `state` keeps
+    these rows alone.
 
-    Where the pursuer would ask nothing more, `goes_on` (b,) is cleared in place.
+    Where the pursuer would ask nothing more that is `affordable` (b, Q), `goes_on` (b,) is cleared in place.
     """
     going = goes_on.nonzero()[:, 0]
     if len(going) < len(goes_on):
         state.keep(going)
     if not len(going):
         return going, torch.empty(0, device=goes_on.device)
-    with fast_products(is_dense):
-        scores = state.scores()
+    if scores is None:
+        with fast_products(is_dense):
+            scores = leave_out(state.scores(), None if affordable is None else affordable[going])
+    else:
+        scores = scores[going]
     asks = wants_more(scores, state.asked)
     if not asks.all():
         state.keep(asks.nonzero()[:, 0])
         goes_on[going[~asks]] = False
         going, scores = going[asks], scores[asks]
     return going, scores
+
+
+def _bits_of(pursuer: Pursuer, scores: Tensor, query: Tensor) -> Tensor:
+    """The information expected of one query a row (g,), from the scores (g, Q) of all."""
+    bits = information(pursuer, scores)
+    assert bits is not None
+    return bits.gather(1, query[:, None])[:, 0].float()
 
 
 def rows_at_once(pursuer: Pursuer, most: int = BATCH_ROWS, n_bytes: int = BATCH_BYTES) -> int:

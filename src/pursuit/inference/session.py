@@ -11,8 +11,8 @@ from torch import Tensor
 from pursuit.inference.chain import Chain, chain_step
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState, history_state
-from pursuit.inference.pursuer import Pursuer, choose, label_list, wants_more
-from pursuit.inference.stopping import StoppingRule
+from pursuit.inference.pursuer import Pursuer, choose, highest_left, label_list, score_unit, wants_more
+from pursuit.inference.stopping import Standing, StoppingRule
 
 
 @dataclass(frozen=True)
@@ -238,6 +238,18 @@ class Session:
             self.pursuer.query_set.tell(self._x[0], entry.query, entry.answer)
         state.ask_one(entry.query, entry.answer is not None)
 
+    def _cost(self) -> Tensor:
+        """Of all that was asked, which does not include what was volunteered: (1,)."""
+        costs = self.pursuer.query_set.costs
+        asked = [entry.query for entry in self._entries.values() if not entry.volunteered]
+        return costs[asked].sum(dim=0, keepdim=True)
+
+    def _worth(self) -> Tensor | None:
+        """The highest score left (1,), where scores have a unit and the rule looks at it."""
+        if self.stop is None or not self.stop.needs_worth or score_unit(self.pursuer) is None:
+            return None
+        return highest_left(self._next_scores(), self._current().asked)
+
     @torch.no_grad()
     def _stand(self, entry: _Entry | None) -> None:
         """Note where the session stands after the last entry, or before the first."""
@@ -247,9 +259,11 @@ class Session:
         memory, enough = None, False
         if self.stop is not None:
             device = log_posterior.device
-            counts = torch.tensor([[n_asked], [n_answered]], device=device)
+            asked, answered = torch.tensor([[n_asked], [n_answered]], device=device)
             before = self.stop.start(1, device) if last is None or last.memory is None else last.memory
-            satisfied, memory = self.stop.step(before, log_posterior, *counts)
+            satisfied, memory = self.stop.step(
+                before, Standing(log_posterior, asked, answered, self._cost(), self._worth())
+            )
             enough = bool(satisfied)
         self._standings.append(_Standing(log_posterior, n_asked, n_answered, memory, enough))
 

@@ -4,12 +4,25 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, fields
 from numbers import Integral
-from typing import Any, ClassVar, Self, get_type_hints
+from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
 
 import torch
 from torch import Tensor
 
 from pursuit.registry import UnknownName, how_to_make_known, known, register
+
+ROUNDING = 1e-5
+"""By what share a sum of costs may be off."""
+
+
+class Standing(NamedTuple):
+    """Where B chains stand before their next query."""
+
+    log_posterior: Tensor  # (B, C) the belief now
+    n_asked: Tensor  # (B,) queries asked, answered or not
+    n_answered: Tensor  # (B,) those of them with an answer
+    cost: Tensor  # (B,) of what was asked
+    worth: Tensor | None = None  # (B,) the highest score among the queries left; None where scores have no unit
 
 
 class StoppingRule(ABC):
@@ -24,17 +37,21 @@ class StoppingRule(ABC):
     keyword: ClassVar[str] = ""
     """How texts name the rule; by default the name of the class in lower case."""
     memory_size: int | Any = 0
+    needs_worth: bool | Any = False
+    """Whether `step` looks at what the queries left are worth, so that they must be scored before it."""
 
     def start(self, n_rows: int, device: torch.device | None = None) -> Tensor:
         """The memory of rows that have seen nothing."""
         return torch.zeros(n_rows, self.memory_size, device=device)
 
     @abstractmethod
-    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_answered: Tensor) -> tuple[Tensor, Tensor]:
-        """Whether to stop (B,) and the new memory, from the belief now and the numbers of queries asked and answered.
+    def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
+        """Whether to stop (B,), and the new memory."""
 
-        Shapes: `log_posterior` (B, C), `n_asked` and `n_answered` (B,).
-        """
+    def affordable(self, spent: Tensor, costs: Tensor) -> Tensor | None:
+        """Which queries may still be asked (B, Q) by rows that have `spent` (B,), where queries cost `costs` (Q,); None
+        if the rule leaves all of them open. A chain ends where nothing affordable is left."""
+        return None
 
     def __or__(self, other: "StoppingRule") -> "StoppingRule":
         return self if other == self else AnyOf((self, other))
@@ -80,8 +97,8 @@ class Budget(StoppingRule):
             raise ValueError(f"A budget is a whole number of queries, 0 or more, not {self.n}.")
         object.__setattr__(self, "n", int(self.n))
 
-    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_answered: Tensor) -> tuple[Tensor, Tensor]:
-        return n_asked >= self.n, memory
+    def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
+        return standing.n_asked >= self.n, memory
 
 
 @register
@@ -97,8 +114,8 @@ class Confidence(StoppingRule):
                 f"A confidence level is above 0 and at most 1, as in confidence=0.95, but it was {self.level}."
             )
 
-    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_answered: Tensor) -> tuple[Tensor, Tensor]:
-        return log_posterior.max(dim=1).values.exp() >= self.level, memory
+    def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
+        return standing.log_posterior.max(dim=1).values.exp() >= self.level, memory
 
 
 @register
@@ -126,8 +143,8 @@ class Stability(StoppingRule):
         # Nothing is stable before the first answer: the entropy before it counts as infinitely far away.
         return torch.tensor([[torch.inf, -1, 0]], device=device).repeat(n_rows, 1)
 
-    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_answered: Tensor) -> tuple[Tensor, Tensor]:
-        now = entropy(log_posterior)
+    def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
+        now, n_answered = entropy(standing.log_posterior), standing.n_answered
         before, n_before, run = memory.unbind(dim=1)
         stable = (before - now).abs() <= self.epsilon
         run = torch.where(n_answered > n_before, torch.where(stable, run + 1, 0), run)
@@ -136,11 +153,54 @@ class Stability(StoppingRule):
 
 @register
 @dataclass(frozen=True)
+class NothingWorthAsking(StoppingRule):
+    """Stop once no query left promises more than `bits` of information about the label; per unit of cost where the
+    pursuer weighs information against cost."""
+
+    keyword = "bits"
+    bits: float
+    needs_worth = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.bits < math.inf:
+            raise ValueError(f"What is worth asking is a number of bits, 0 or more, as in bits=0.01, not {self.bits}.")
+
+    def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
+        if standing.worth is None:
+            raise ValueError(
+                f"{self} needs scores in bits, and those of this model are mere preferences: train with "
+                'querier="information", or stop by another rule, such as stability=0.001.'
+            )
+        return standing.worth <= self.bits, memory
+
+
+@register
+@dataclass(frozen=True)
+class CostBudget(StoppingRule):
+    """Never spend more than `units`: what costs more than is left is not asked, and what costs less still is."""
+
+    keyword = "cost"
+    units: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.units < math.inf:
+            raise ValueError(f"A cost budget is a number, 0 or more, as in cost=20, not {self.units}.")
+
+    def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
+        return torch.zeros_like(standing.n_asked, dtype=torch.bool), memory  # free queries remain to the end
+
+    def affordable(self, spent: Tensor, costs: Tensor) -> Tensor:
+        # Ten queries at 0.1 cost 1, however their sum is rounded.
+        return spent[:, None] + costs <= self.units * (1 + ROUNDING)
+
+
+@register
+@dataclass(frozen=True)
 class Never(StoppingRule):
     """Never stop: everything is asked."""
 
-    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_answered: Tensor) -> tuple[Tensor, Tensor]:
-        return torch.zeros_like(n_asked, dtype=torch.bool), memory
+    def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
+        return torch.zeros_like(standing.n_asked, dtype=torch.bool), memory
 
 
 @register
@@ -158,16 +218,24 @@ class AnyOf(StoppingRule):
     def memory_size(self) -> int:  # type: ignore[override]
         return sum(rule.memory_size for rule in self.rules)
 
+    @property
+    def needs_worth(self) -> bool:  # type: ignore[override]
+        return any(rule.needs_worth for rule in self.rules)
+
     def start(self, n_rows: int, device: torch.device | None = None) -> Tensor:
         return torch.cat([rule.start(n_rows, device) for rule in self.rules], dim=1)
 
-    def step(self, memory: Tensor, log_posterior: Tensor, n_asked: Tensor, n_answered: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
         stops, memories = [], []
         for rule, part in zip(self.rules, memory.split([rule.memory_size for rule in self.rules], dim=1), strict=True):
-            stop, part = rule.step(part, log_posterior, n_asked, n_answered)
+            stop, part = rule.step(part, standing)
             stops.append(stop)
             memories.append(part)
         return torch.stack(stops).any(dim=0), torch.cat(memories, dim=1)
+
+    def affordable(self, spent: Tensor, costs: Tensor) -> Tensor | None:
+        limits = [limit for rule in self.rules if (limit := rule.affordable(spent, costs)) is not None]
+        return torch.stack(limits).all(dim=0) if limits else None
 
     def __or__(self, other: StoppingRule) -> "StoppingRule":
         return self if other in self.rules else AnyOf((*self.rules, other))
@@ -199,8 +267,8 @@ def stopping_rule(stop: StoppingRule | str | None = None, max_queries: int | Non
 
 
 def parse_stop(text: str) -> StoppingRule:
-    """Read a rule as written on the command line: `confidence=0.99`, `budget=20`, `stability=0.001x3`, or several
-    with commas."""
+    """Read a rule as written on the command line: `confidence=0.99`, `budget=20`, `stability=0.001x3`, `bits=0.01`,
+    `cost=20`, or several with commas."""
     rules = tuple(_parse_one(part.strip()) for part in text.split(","))
     return rules[0] if len(rules) == 1 else AnyOf(rules)
 
@@ -215,8 +283,8 @@ def _parse_one(text: str) -> StoppingRule:
         pass
     own = [name for name, rule in rules.items() if rule.__module__ != __name__]
     message = (
-        f"'{text}' is not a stopping rule. Write confidence=0.99, budget=20 or stability=0.001 (stability=0.001x3 for "
-        "three answers in a row), or several with commas to stop at the first."
+        f"'{text}' is not a stopping rule. Write confidence=0.99, budget=20, stability=0.001 (stability=0.001x3 for "
+        "three answers in a row), bits=0.01 or cost=20, or several with commas to stop at the first."
         + (f" Registered besides: {', '.join(own)}." if own else "")
     )
     if numbers and keyword.isidentifier() and keyword not in rules:

@@ -76,12 +76,14 @@ class QuerySet(nn.Module, ABC):
 
     registry_kind: ClassVar[str] = "query set"
     queries: tuple[Query, ...]
+    _costs: Tensor | None
     answer_shape: tuple[int, ...]
     input_shape: tuple[int, ...]
 
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("_on_device", torch.empty(0), persistent=False)  # says where the query set is
+        self.register_buffer("_costs", None, persistent=False)  # made when it is asked for: queries come later
         self.register_buffer("unit_of_feature", None, persistent=False)
         self.register_buffer("units_of_query", None, persistent=False)
 
@@ -92,6 +94,15 @@ class QuerySet(nn.Module, ABC):
     def index_of(self) -> dict[str, int]:
         """The number of every query by its name."""
         return {query.name: i for i, query in enumerate(self.queries)}
+
+    @property
+    def costs(self) -> Tensor:
+        """(Q,) what each query costs, where the query set is."""
+        if self._costs is None:
+            on_device: Any = self._on_device
+            costs = [query.cost for query in self.queries]
+            self._costs = torch.tensor(costs, dtype=torch.float, device=on_device.device)
+        return self._costs
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} queries)"
