@@ -63,7 +63,7 @@ def labelled(model: VIPClassifier, X: Any, y: np.ndarray) -> Rows:
 def at_stop(evaluation: Evaluation) -> dict[str, float]:
     stop = evaluation.at_stop
     assert stop
-    return {"accuracy": stop.accuracy, "mean_answered": stop.mean_answered}
+    return {"accuracy": stop.accuracy, "mean_asked": stop.mean_asked, "mean_answered": stop.mean_answered}
 
 
 def digits(seed: int) -> dict[str, Any]:
@@ -90,9 +90,9 @@ def digits(seed: int) -> dict[str, Any]:
         "at_stop": at_stop(evaluation),
         "all_answers": evaluation.accuracy_all_answers,
         "black_box": black_box.score(task.X_test.reshape(-1, 64) / 16, task.y_test),
-        "curve": evaluation.accuracy_by_answered,
-        "random": evaluate(RandomOrder(model.model_, seed), rows).accuracy_by_answered,
-        "random_own": evaluate(RandomOrder(on_random.model_, seed), rows).accuracy_by_answered,
+        "curve": evaluation.accuracy_by_asked,
+        "random": evaluate(RandomOrder(model.model_, seed), rows).accuracy_by_asked,
+        "random_own": evaluate(RandomOrder(on_random.model_, seed), rows).accuracy_by_asked,
     }
     print("digits", seed, result["at_stop"], round(seconds, 1), flush=True)
     return result
@@ -113,9 +113,9 @@ def animals_beside_exact(seed: int) -> dict[str, Any]:
         "seconds": seconds,
         "at_stop": at_stop(vip),
         "exact_at_stop": at_stop(exact),
-        "curve": vip.accuracy_by_answered,
-        "exact": exact.accuracy_by_answered,
-        "random": random.accuracy_by_answered,
+        "curve": vip.accuracy_by_asked,
+        "exact": exact.accuracy_by_asked,
+        "random": random.accuracy_by_asked,
     }
     print("animals", seed, result["at_stop"], result["exact_at_stop"], round(seconds, 1), flush=True)
     return result
@@ -132,7 +132,7 @@ def small_table(load: Any, seed: int) -> dict[str, Any]:
     regression = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(X_train, y_train)
     asked_in_training = model.evaluate(X_train, y_train).at_stop
     assert asked_in_training
-    tree = best_tree(X_train, y_train, asked_in_training.mean_answered, seed)
+    tree = best_tree(X_train, y_train, asked_in_training.mean_asked, seed)
     result = {
         "seed": seed,
         "rows": [len(y_train), len(y_test)],
@@ -206,7 +206,7 @@ def readme_section(measured: dict[str, Any]) -> str:
     runs = measured["animals"]
     lines.append(
         f"| animals, 72 questions, 187 animals | {asked_and_right(runs)} | exact Information Pursuit: "
-        f"{mean(runs, 'exact_at_stop', 'accuracy'):.3f} after {mean(runs, 'exact_at_stop', 'mean_answered'):.2f} |"
+        f"{mean(runs, 'exact_at_stop', 'accuracy'):.3f} after {mean(runs, 'exact_at_stop', 'mean_asked'):.2f} |"
     )
     origin = (
         f"Means and standard deviations over {len(digits)} seeds ({len(TABLE_SEEDS)} for the tables, {len(runs)} for "
@@ -224,7 +224,7 @@ def readme_section(measured: dict[str, Any]) -> str:
 
 
 def asked_and_right(runs: list[dict[str, Any]]) -> str:
-    queries, accuracy = ([run["at_stop"][key] for run in runs] for key in ("mean_answered", "accuracy"))
+    queries, accuracy = ([run["at_stop"][key] for run in runs] for key in ("mean_asked", "accuracy"))
     return f"{over_seeds(queries, 2)} | {over_seeds(accuracy)}"
 
 
@@ -257,7 +257,7 @@ def digits_section(runs: list[dict[str, Any]]) -> list[str]:
         "| | accuracy | queries |",
         "|---|---|---|",
         f"| V-IP, stopping at confidence 0.99 | {over_seeds([r['at_stop']['accuracy'] for r in runs])} "
-        f"| {over_seeds([r['at_stop']['mean_answered'] for r in runs], 2)} |",
+        f"| {over_seeds([r['at_stop']['mean_asked'] for r in runs], 2)} |",
         f"| its classifier with all answers | {over_seeds([r['all_answers'] for r in runs])} | 49 |",
         f"| a network trained on all answers only | {over_seeds([r['black_box'] for r in runs])} | 49 |",
     ]
@@ -295,7 +295,7 @@ def tables_section(measured: dict[str, Any]) -> list[str]:
             f"{runs[0]['rows'][0]} + {runs[0]['rows'][1]}",
             over_seeds([r["logistic_regression"] for r in runs]),
             over_seeds([r["at_stop"]["accuracy"] for r in runs]),
-            f"{over_seeds([r['at_stop']['mean_answered'] for r in runs], 2)} of {runs[0]['columns']}",
+            f"{over_seeds([r['at_stop']['mean_asked'] for r in runs], 2)} of {runs[0]['columns']}",
             over_seeds([r["tree"]["accuracy"] for r in runs]),
             over_seeds([r["tree"]["columns"] for r in runs], 2),
             over_seeds([r["all_answers"] for r in runs]),
@@ -324,11 +324,11 @@ def animals_section(runs: list[dict[str, Any]]) -> list[str]:
     lines = [
         "## animals: {} players to learn from, {} fresh ones, {} seeds".format(*runs[0]["rows"], len(runs)),
         "",
-        "Exact IP knows how players answer but takes a missing answer for no news; V-IP has learnt which animals leave",
-        "which questions open, and so can be ahead of it on few answers.",
+        "Accuracy is after a number of questions asked; one in ten is left open. Exact IP knows how players answer but",
+        "takes a missing answer for no news; V-IP has learnt which animals leave which questions open.",
         "",
-        "| | at confidence 0.9: accuracy | answers | " + " | ".join(f"after {n}" for n in shown) + " |",
-        "|---" * (len(shown) + 3) + "|",
+        "| | at confidence 0.9: accuracy | asked | answered | " + " | ".join(f"after {n}" for n in shown) + " |",
+        "|---" * (len(shown) + 4) + "|",
     ]
     for key, stop, name in (
         ("curve", "at_stop", "V-IP"),
@@ -336,10 +336,11 @@ def animals_section(runs: list[dict[str, Any]]) -> list[str]:
         ("random", None, "random order"),
     ):
         curve = np.mean([run[key] for run in runs], axis=0)
-        stops = ["–", "–"]
+        stops = ["–", "–", "–"]
         if stop:
             stops = [
                 over_seeds([r[stop]["accuracy"] for r in runs]),
+                over_seeds([r[stop]["mean_asked"] for r in runs], 2),
                 over_seeds([r[stop]["mean_answered"] for r in runs], 2),
             ]
         lines.append("| " + " | ".join([name, *stops, *(f"{curve[n]:.3f}" for n in shown)]) + " |")

@@ -192,8 +192,8 @@ def train_and_measure(device: str, passes: float, began: float) -> dict[str, Any
     rows = model.rows(task.X_test, task.y_test)
     found = evaluate(model.model_, rows, None, MEASURED_QUERIES, device, trade_off=rules)
     marks["measured"] = time.time() - began
-    trade_off = [[stop.rule, stop.mean_answered, stop.accuracy] for stop in found.trade_off]
-    as_short = [stop.accuracy for stop in found.trade_off if stop.mean_answered <= WANTED[0]]
+    trade_off = [[stop.rule, stop.mean_asked, stop.accuracy] for stop in found.trade_off]
+    as_short = [stop.accuracy for stop in found.trade_off if stop.mean_asked <= WANTED[0]]
     return {
         "network": str(recipe.network),
         "passes": passes or in_full,

@@ -37,7 +37,7 @@ def main() -> None:
         "",
         *(f"- {key}: {value}" for key, value in where().items()),
         "",
-        "| pursuer | accuracy after 5, 10, 20, 30 answers | `Confidence(0.95)`: answers, accuracy, mean confidence "
+        "| pursuer | accuracy after 5, 10, 20, 30 queries | `Confidence(0.95)`: queries, accuracy, mean confidence "
         "| KL own, random | share |",
         "|---|---|---|---|---|",
         judged("exact IP", EXACT, test),
@@ -84,9 +84,9 @@ def judged(name: str, pursuer: Pursuer, test: Rows) -> str:
     information = EXACT.scores(own).masked_fill(own.asked, 0)
     chosen = information.gather(1, choose(pursuer.scores(own), own.asked)[:, None])
     share = float(chosen.sum() / information.max(dim=1).values.sum())
-    accuracy = " ".join(f"{found.accuracy_by_answered[n]:.3f}" for n in (5, 10, 20, 30))
+    accuracy = " ".join(f"{found.accuracy_by_asked[n]:.3f}" for n in (5, 10, 20, 30))
     at = found.at_stop
-    stop = f"{at.mean_answered:.2f} {at.accuracy:.3f} {at.mean_confidence:.3f}"
+    stop = f"{at.mean_asked:.2f} {at.accuracy:.3f} {at.mean_confidence:.3f}"
     gaps = f"{divergence(pursuer, own):.3f} {divergence(pursuer, other):.3f}"
     return f"| {name} | {accuracy} | {stop} | {gaps} | {share:.3f} |"
 

@@ -78,9 +78,8 @@ NOTES = """\
   symcat-200 are of the versions before.
 - Settings of RAM, REFUEL, GDFS, DIME, G-IP and Partial VAE were chosen on rows held out from the training rows of
   digits, mnist, muzhi and dxy, and on other rows of the known world than those here.
-- **animals**: curves count answers, and a question that an animal leaves open costs none. Learnt pursuers find out
-  which animals answer which questions, and exact IP, which takes such answers for a toss, does not: hence a gap below
-  zero.
+- **animals** leaves every tenth question open. Curves and areas count what is asked, open questions included; the
+  area by answers counts those with an answer alone.
 - Other tasks were measured on one thread each of a shared 2-core aarch64 machine.
 """
 JUDGED = """\
@@ -118,7 +117,8 @@ def take_over(folder: Path, name: str) -> None:
     if name == KNOWN_WORLD:
         values[JUDGED_KEY] = judged(folder, Results.from_dict(values))
     (FOLDER / f"{name}.json").write_text(json.dumps(rounded(values), indent=1) + "\n", encoding="utf-8")
-    shutil.copy(folder / "curve.png", FOLDER / f"{name}.png")
+    for figure in folder.glob("curve*.png"):  # against queries, and against cost where costs differ
+        shutil.copy(figure, FOLDER / f"{name}{figure.name.removeprefix('curve')}")
 
 
 def _values() -> dict[str, dict[str, Any]]:
@@ -153,6 +153,8 @@ def page() -> str:
     for name, values in _values().items():
         results = Results.from_dict(values)
         parts += [f"## {name}\n", markdown_table(results), f"![{name}](comparison/{name}.png)\n"]
+        if (FOLDER / f"{name}-by-cost.png").exists():
+            parts += [f"![{name}, by cost](comparison/{name}-by-cost.png)\n"]
         if JUDGED_KEY in values:
             parts += [judged_table(results, values[JUDGED_KEY])]
         if gap := gap_to_exact(results):
@@ -261,7 +263,7 @@ def gap_to_exact(results: Results) -> str:
         if n in vip.accuracy_after
     ]
     area = exact.area.mean - vip.area.mean
-    return f"V-IP's gap to exact IP: {', '.join(gaps)} answers, {area:+.3f} in area.\n"
+    return f"V-IP's gap to exact IP: {', '.join(gaps)} queries, {area:+.3f} in area.\n"
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ class Judge:
         """Whether the model has been as good as the highest of the goals by now."""
         self.seconds += time.perf_counter() - self._since
         self.model.eval()
-        measured = evaluate(self.model, self.held_out, max_queries=N_QUERIES).accuracy_by_answered[N_QUERIES]
+        measured = evaluate(self.model, self.held_out, max_queries=N_QUERIES).accuracy_by_asked[N_QUERIES]
         self.model.train()
         for goal in self.goals:
             if measured >= goal and goal not in self.reached:

@@ -37,7 +37,7 @@ Accuracy at the stopping rule, among those measured, that asks most nearly as ma
 TRADE_OFF = """\
 ## Length against accuracy
 
-What other stopping rules give on the same chains: the mean number of answers, and the accuracy. No rule asks beyond the
+What other stopping rules give on the same chains: the mean number of queries, and the accuracy. No rule asks beyond the
 end of the curve.
 """
 ABOUT = """\
@@ -101,7 +101,8 @@ def add(folder: Path) -> None:
     name = run_name(run["task"], run["recipe"], run["options"])
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{name}.json").write_text(json.dumps(rounded(values), indent=1, ensure_ascii=False) + "\n")
-    shutil.copy(folder / "curve.png", FOLDER / f"{name}-curve.png")
+    for figure in folder.glob("curve*.png"):  # against queries, and against cost where costs differ
+        shutil.copy(figure, FOLDER / f"{name}-{figure.name}")
 
 
 def runs() -> dict[str, Results]:
@@ -152,7 +153,7 @@ def _exact_table(measured: dict[str, Results]) -> str:
 
 
 def _curve_cells(measured: Evaluation | Beside) -> list[str]:
-    curve = measured.accuracy_by_answered
+    curve = measured.accuracy_by_asked
     assert curve is not None
     return [*(f"{curve[n]:.3f}" for n in (5, 10, 15, 20)), f"{measured.accuracy_all_answers:.3f}"]
 
@@ -192,12 +193,12 @@ def _trade_off_table(measured: dict[str, Results]) -> str:
 
 
 def _by_rule(results: Results) -> dict[str, tuple[float, float]]:
-    """Mean answers and accuracy of every stopping rule, averaged over seeds."""
+    """Mean number of queries and accuracy of every stopping rule, averaged over seeds."""
     values: dict[str, list[tuple[float, float]]] = {}
     for seed in vip_of(results)[0].seeds:
         for stop in (seed.evaluation.at_stop, *seed.evaluation.trade_off):
             if stop:
-                values.setdefault(stop.rule, []).append((stop.mean_answered, stop.accuracy))
+                values.setdefault(stop.rule, []).append((stop.mean_asked, stop.accuracy))
     return {
         rule: (sum(n for n, _ in pairs) / len(pairs), sum(right for _, right in pairs) / len(pairs))
         for rule, pairs in values.items()
@@ -210,7 +211,7 @@ def _at_published_length(results: Results) -> tuple[str, float, float] | None:
     if published is None or published.mean_answered is None:
         return None
     wanted = published.mean_answered
-    curves = [seed.evaluation.accuracy_by_answered for seed in vip_of(results)[0].seeds]
+    curves = [seed.evaluation.accuracy_by_asked for seed in vip_of(results)[0].seeds]
     fixed = {f"budget={n}": (n, sum(right) / len(right)) for n, right in enumerate(zip(*curves, strict=True))}
     rules = {**_by_rule(results), **fixed}
     rule, (queries, accuracy) = min(rules.items(), key=lambda item: abs(item[1][0] - wanted))
@@ -274,7 +275,7 @@ def _headline(results: Results) -> tuple[str, str]:
         return f"{queries:.1f} ({rule})", f"{accuracy:.3f}"
     stop = vip_of(results)[1].at_stop
     assert stop is not None
-    return f"{stop.mean_answered.mean:.1f} ({stop.rule})", mean_and_spread(stop.accuracy)
+    return f"{stop.mean_asked.mean:.1f} ({stop.rule})", mean_and_spread(stop.accuracy)
 
 
 def _published(published: Published) -> str:

@@ -81,7 +81,7 @@ def test_an_extension_goes_all_the_way(name: str, tmp_path: Path) -> None:
         ([*plugin, "ask", "model", "--json"], "yes\n50\nno\n60\nquit\n"),
         ([*plugin, "compare", *comparing, *SHORT, "--device", "cpu", "--out", "compared", "--json"], ""),
     )
-    assert evaluated["accuracy_by_answered"] == trained["accuracy_by_answered"]
+    assert evaluated["accuracy_by_asked"] == trained["accuracy_by_asked"]
     assert evaluated["at_stop"] == trained["at_stop"]
     assert all(chain["steps"] for chain in explained["chains"])
     assert asked["steps"]

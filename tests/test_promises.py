@@ -17,9 +17,9 @@ def test_digits_are_read_in_seven_queries_where_random_order_needs_twice_as_many
         model = VIPClassifier(task.query_set, random_state=seed, **task.settings).fit(task.X_train, task.y_train)
         found = model.evaluate(task.X_test, task.y_test)
         assert found.at_stop
-        stops.append((found.at_stop.accuracy, found.at_stop.mean_answered, found.accuracy_all_answers))
+        stops.append((found.at_stop.accuracy, found.at_stop.mean_asked, found.accuracy_all_answers))
         rows = model.rows(task.X_test, task.y_test)
-        random_curves.append(evaluate(RandomOrder(model.model_, seed), rows).accuracy_by_answered)
+        random_curves.append(evaluate(RandomOrder(model.model_, seed), rows).accuracy_by_asked)
     accuracy, queries, all_answers = np.mean(stops, axis=0)
     assert queries <= 7
     assert accuracy >= all_answers - 0.01

@@ -48,11 +48,11 @@ def test_the_known_world_is_a_task_with_exact_pursuit() -> None:
 def test_the_gap_to_exact_pursuit_is_given() -> None:
     def found(area: float, accuracy: float) -> MethodResults:
         nothing = Mean(0.0, 0.0)
-        summary = Summary(1, 9, Mean(area, 0.0), {5: Mean(accuracy, 0.0)}, nothing, nothing)
+        summary = Summary(1, 9, Mean(area, 0.0), Mean(area, 0.0), {5: Mean(accuracy, 0.0)}, nothing, nothing)
         return MethodResults("a method", summary, [])
 
     gap = methods.gap_to_exact(Results({}, {"vip": found(0.5, 0.4), "exact": found(0.55, 0.43)}))
-    assert gap == "V-IP's gap to exact IP: +0.030 after 5 answers, +0.050 in area.\n"
+    assert gap == "V-IP's gap to exact IP: +0.030 after 5 queries, +0.050 in area.\n"
     assert methods.gap_to_exact(Results({}, {"vip": found(0.5, 0.4)})) == ""
 
 

@@ -133,7 +133,7 @@ def test_chains_stops_and_accuracy_are_the_same(case: str, with_known: bool) -> 
         assert queries[: len(chain)] == [step.query for step in chain.steps]
     stop = evaluate(model, rows, Confidence(level)).at_stop
     assert stop is not None
-    assert stop.mean_answered == pytest.approx(plain.n_queries.double().mean().item())
+    assert stop.mean_asked == pytest.approx(plain.n_queries.double().mean().item())
     assert stop.accuracy == pytest.approx((plain.prediction == rows.y).double().mean().item())
 
 

@@ -23,7 +23,7 @@ def test_the_clock_stands_still_while_accuracy_is_measured(monkeypatch: pytest.M
     monkeypatch.setattr(quality.time, "perf_counter", lambda: now[0])
 
     class Found:
-        accuracy_by_answered = (0.5,) * (quality.N_QUERIES + 1)
+        accuracy_by_asked = (0.5,) * (quality.N_QUERIES + 1)
 
     def evaluate(*_: object, **__: object) -> Found:
         now[0] += 100

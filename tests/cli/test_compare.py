@@ -59,7 +59,7 @@ def test_a_file_from_beginning_to_end(folder: Path) -> None:
             (0, 70, 30),
             (1, 70, 30),
         ]
-        assert len(method["seeds"][0]["evaluation"]["accuracy_by_answered"]) == 4
+        assert len(method["seeds"][0]["evaluation"]["accuracy_by_asked"]) == 4
     again = run(folder, *FILE, "--seeds", "2", "--test-share", "0.3")
     assert again.returncode == 0
     assert again.stderr.count("already measured") == 4
@@ -74,8 +74,8 @@ def test_a_task_with_every_option(tmp_path: Path) -> None:
     assert (results["run"]["task"], results["run"]["recipe"], results["run"]["max_rows"]) == ("digits", "fast", 50)
     (one,) = results["methods"]["vip"]["seeds"]
     assert (one["seed"], one["n_train"], one["n_test"]) == (7, 1293, 50)
-    assert len(one["evaluation"]["accuracy_by_answered"]) == 7
-    assert one["evaluation"]["at_stop"]["mean_answered"] == 3
+    assert len(one["evaluation"]["accuracy_by_asked"]) == 7
+    assert one["evaluation"]["at_stop"]["mean_asked"] == 3
     assert (tmp_path / "here" / "random" / "seed-7" / "model.json").exists()
 
 

@@ -24,4 +24,4 @@ def test_a_table_and_figures_of_each_task(tmp_path: Path, monkeypatch: pytest.Mo
     assert "pursuit ask here/digits" in words
     (shown,) = json_of(run(tmp_path, "demo", "--out", "here", "--json"))["tasks"]
     assert (shown["task"], shown["model"], shown["method"], shown["n_test"]) == ("digits", "here/digits", "vip", 360)
-    assert f"{shown['beside']['random order']['accuracy_by_answered'][3]:.3f}" in words
+    assert f"{shown['beside']['random order']['accuracy_by_asked'][3]:.3f}" in words

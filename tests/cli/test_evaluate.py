@@ -15,12 +15,12 @@ def test_everything_that_is_measured_is_printed(workspace: Path) -> None:
     assert result["task"] == "patients"
     assert result["n_rows"] == 60
     assert result["n_queries"] == 3
-    curve = result["accuracy_by_answered"]
+    curve = result["accuracy_by_asked"]
     assert len(curve) == 4
     assert result["area"] == pytest.approx(sum(curve[1:]) / 3)
     assert result["accuracy_all_answers"] > 0.9
     assert result["at_stop"]["rule"] == "confidence=0.9"
-    assert {"mean_answered", "accuracy"} <= result["at_stop"].keys()
+    assert {"mean_asked", "accuracy"} <= result["at_stop"].keys()
     assert "only the 60 held-out rows are used" in " ".join(done.stderr.split())
     shown = " ".join(run(workspace, *arguments[:-1]).stdout.split())
     assert "patients: 60 rows, 3 queries" in shown
@@ -29,7 +29,7 @@ def test_everything_that_is_measured_is_printed(workspace: Path) -> None:
 
 def test_no_more_than_the_most_queries_are_asked(workspace: Path) -> None:
     result = json_of(run(workspace, "evaluate", "model", "--data", "patients.csv", "--max-queries", "1", "--json"))
-    assert len(result["accuracy_by_answered"]) == 2
+    assert len(result["accuracy_by_asked"]) == 2
     assert result["at_stop"]["rule"] == "confidence=0.99,budget=1"
 
 

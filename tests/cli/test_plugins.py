@@ -82,7 +82,7 @@ def test_a_stopping_rule_of_ones_own_is_written_on_the_command_line(workspace: P
     plugin = write(tmp_path, "rules.py", RULE)
     result = json_of(run(workspace, "--plugin", plugin, *evaluate))
     assert result["at_stop"]["rule"] == "lead=0.9"
-    assert result["at_stop"]["mean_answered"] < 3
+    assert result["at_stop"]["mean_asked"] < 3
     asked = run(workspace, "--plugin", plugin, "ask", "model", "--stop", "lead=0.99,budget=1", typed="belly\n")
     assert "Prediction:" in asked.stdout
 

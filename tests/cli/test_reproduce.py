@@ -40,7 +40,7 @@ def test_digits_from_beginning_to_end(tmp_path: Path) -> None:
     folder = tmp_path / "results" / "digits-fast-effort-0.01"
     assert json.loads((folder / "results.json").read_text()) == results
     assert [seed["seed"] for seed in seeds_of(results)] == [0, 1]
-    assert all(len(seed["evaluation"]["accuracy_by_answered"]) == 9 for seed in seeds_of(results))
+    assert all(len(seed["evaluation"]["accuracy_by_asked"]) == 9 for seed in seeds_of(results))
     assert results["run"]["options"] == ["effort 0.01"]
     again = run(tmp_path, "digits", *SHORT, "--curve", "8", "--seeds", "2")
     assert again.returncode == 0

@@ -70,7 +70,7 @@ def test_stop_and_max_queries_are_obeyed(fitted: VIPClassifier) -> None:
     assert fitted.evaluate(X, y, "budget=2").at_stop.mean_asked == 2  # type: ignore[union-attr]
     limited = VIPClassifier(max_queries=1, random_state=0, **QUICKEST).fit(X, y)
     assert all(len(chain) == 1 for chain in limited.explain(X, Confidence(1.0)))
-    assert len(limited.evaluate(X, y).accuracy_by_answered) == 2
+    assert len(limited.evaluate(X, y).accuracy_by_asked) == 2
 
 
 def test_the_rule_is_that_of_the_call_or_of_the_estimator_and_max_queries_always_holds() -> None:
@@ -136,7 +136,7 @@ def test_defaults_are_fair_on_small_tables(data: Any, most_queries: int) -> None
     at_stop = VIPClassifier(random_state=20).fit(X_train, y_train).evaluate(X_test, y_test).at_stop
     assert at_stop is not None
     assert at_stop.accuracy >= all_columns.score(X_test, y_test) - 0.025 - 3 / len(y_test)
-    assert at_stop.mean_answered <= most_queries
+    assert at_stop.mean_asked <= most_queries
 
 
 def test_fitting_leaves_the_randomness_of_torch_as_it_was() -> None:

@@ -54,8 +54,9 @@ def make_chain(
 
 
 def make_evaluation(accuracy: list[float], stop: bool = True) -> Evaluation:
-    at_stop = AtStop("confidence=0.9", 1.5, 1.5, 0.7, (0.6, 0.8), 0.9, 0.1) if stop else None
-    return Evaluation(100, len(accuracy) - 1, accuracy, 0.7, 0.95, at_stop)
+    at_stop = AtStop("confidence=0.9", 1.5, 1.25, 3.5, 0.7, (0.6, 0.8), 0.9, 0.1) if stop else None
+    by_cost = [(2.5 * n, right / 2) for n, right in enumerate(accuracy)]
+    return Evaluation(100, len(accuracy) - 1, accuracy, 0.7, [], 0, 0.95, at_stop, accuracy_by_cost=by_cost)
 
 
 def assert_nothing_cut_off(figure: Figure) -> None:
@@ -171,10 +172,25 @@ def test_stops_and_all_answers_are_marked() -> None:
 def test_an_evaluation_brings_its_stop_and_all_answers() -> None:
     texts = legend_texts(accuracy_curve({"V-IP": make_evaluation([0.1, 0.5, 0.9])}))
     assert len(texts) == 3
-    assert "1.5 answers" in texts[1]
+    assert "1.5 queries" in texts[1]
     assert "95.0%" in texts[2]
     both = {"a": make_evaluation([0.1, 0.5]), "b": make_evaluation([0.1, 0.4], stop=False)}
     assert len(legend_texts(accuracy_curve(both))) == 3  # two lines and one stop
+
+
+def test_accuracy_is_drawn_against_cost_too() -> None:
+    curves = {"V-IP": make_evaluation([0.1, 0.5, 0.9]), "random": [[0.1, 0.2, 0.3], [0.3, 0.2, 0.1]]}
+    figure = accuracy_curve(curves, costs=[0, 2.5, 5])
+    (axes,) = figure.axes
+    assert axes.get_xlabel() == "cost"
+    first, stop, second = axes.get_lines()
+    assert list(np.asarray(first.get_xdata())) == list(np.asarray(second.get_xdata())) == [0, 2.5, 5]
+    assert list(np.asarray(first.get_ydata())) == [0.05, 0.25, 0.45]
+    assert list(np.asarray(stop.get_xdata())) == [3.5]
+    assert "stops: cost 3.5" in legend_texts(figure)[1]
+    assert accuracy_curve(curves).axes[0].get_xlabel() == "queries asked"
+    with pytest.raises(ValueError, match="The curve 'random' has 3 accuracies, but there are 2 costs"):
+        accuracy_curve({"random": [0.1, 0.2, 0.3]}, costs=[0, 1])
 
 
 def test_many_methods_with_long_names_fit() -> None:

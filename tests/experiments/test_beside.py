@@ -26,7 +26,7 @@ def test_random_order_has_the_models_own_classifier() -> None:
     found = measure_beside(RANDOM_ORDER, model, task, rows, 4, "cpu")
     expected = evaluate(RandomOrder(model.model_, seed=0), rows, max_queries=4)
     assert found is not None
-    assert (found.accuracy_by_answered, found.area) == (expected.accuracy_by_answered, expected.area)
+    assert (found.accuracy_by_asked, found.area) == (expected.accuracy_by_asked, expected.area)
     assert found.accuracy_all_answers == evaluate(model.model_, rows).accuracy_all_answers
 
 
@@ -39,7 +39,7 @@ def test_exact_pursuit_where_a_task_has_it() -> None:
     exact = partial(IndependentIP.from_yes, task.query_set, ["sick", "well"], torch.ones(2) / 2, yes)
     found = measure_beside(EXACT_IP, model, replace(task, exact=exact), rows, 4, "cpu")
     assert found is not None
-    assert found.accuracy_by_answered == evaluate(exact(), rows, max_queries=4).accuracy_by_answered
+    assert found.accuracy_by_asked == evaluate(exact(), rows, max_queries=4).accuracy_by_asked
 
 
 def test_a_black_box_is_right_where_the_label_is_an_answer() -> None:
@@ -47,7 +47,7 @@ def test_a_black_box_is_right_where_the_label_is_an_answer() -> None:
     model = fit(task)
     found = measure_beside(LOGISTIC_REGRESSION, model, task, model.rows(task.X_test, task.y_test), None, "cpu")
     assert found is not None
-    assert (found.accuracy_all_answers, found.area, found.accuracy_by_answered) == (1.0, None, None)
+    assert (found.accuracy_all_answers, found.area, found.accuracy_by_asked) == (1.0, None, None)
 
 
 @pytest.mark.parametrize("load", [images_task, drawn_task])

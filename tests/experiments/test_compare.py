@@ -278,7 +278,7 @@ def test_all_means_exact_pursuit_too_if_the_task_has_it(tmp_path: Path) -> None:
     assert one.training_seconds == 0
     at_stop = one.evaluation.at_stop
     assert at_stop is not None
-    assert (at_stop.rule, one.n_test, len(one.evaluation.accuracy_by_answered)) == ("budget=2,budget=5", 30, 6)
+    assert (at_stop.rule, one.n_test, len(one.evaluation.accuracy_by_asked)) == ("budget=2,budget=5", 30, 6)
 
 
 def test_rows_that_are_drawn_and_repeated_names(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_results_are_those_of_the_saved_model(tmp_path: Path) -> None:
     assert one.evaluation == evaluate(model.model_, rows, Budget(2) | Budget(6), 6, trade_off=TRADE_OFF)
     by_chance = evaluate(RandomOrder(model.model_, seed=0), rows, max_queries=6)
     beside = one.beside[RANDOM_ORDER]
-    assert (beside.accuracy_by_answered, beside.area) == (by_chance.accuracy_by_answered, by_chance.area)
+    assert (beside.accuracy_by_asked, beside.area) == (by_chance.accuracy_by_asked, by_chance.area)
     assert one.beside[LOGISTIC_REGRESSION].accuracy_all_answers == 1
     assert one.beside.keys() == {RANDOM_ORDER, LOGISTIC_REGRESSION}
     assert (one.seed, one.n_train, one.n_test, one.n_histories) == (3, 60, 20, 300)
@@ -84,7 +84,7 @@ def test_another_curve_needs_no_other_training(tmp_path: Path) -> None:
     shorter, watcher = run(replace(COLUMNS, curve_queries=3), tmp_path)
     assert not watcher.reports
     (one,), (other,) = vip_of(results)[0].seeds, vip_of(shorter)[0].seeds
-    assert other.evaluation.accuracy_by_answered == one.evaluation.accuracy_by_answered[:4]
+    assert other.evaluation.accuracy_by_asked == one.evaluation.accuracy_by_asked[:4]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,8 @@ def test_a_row_says_what_it_was_measured_on_and_what_was_cut(tmp_path: Path) -> 
 
 
 def result_of(seed: int, area: float, accuracy: float, longest: int, has_stop: bool) -> Result:
-    stop = AtStop("confidence=0.9", 10 * accuracy, 10 * accuracy, accuracy / 2, (0.1, 0.9), 0.9, 0.01)
+    asked = 10 * accuracy
+    stop = AtStop("confidence=0.9", asked, asked, asked, accuracy / 2, (0.1, 0.9), 0.9, 0.01)
     curve = [accuracy * n / longest for n in range(longest + 1)]
     return Result(
         run={},
@@ -138,7 +139,7 @@ def result_of(seed: int, area: float, accuracy: float, longest: int, has_stop: b
         n_train=1000,
         n_test=1000,
         training_seconds=60.0,
-        evaluation=Evaluation(1000, longest, curve, area, accuracy, stop if has_stop else None),
+        evaluation=Evaluation(1000, longest, curve, area, curve, area, accuracy, stop if has_stop else None),
         provenance={"device": "CPU", "commit": "abc1234"},
         notes={},
         resumed=seed == 1,

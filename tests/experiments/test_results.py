@@ -15,6 +15,7 @@ from pursuit.experiments.results import (
     MethodResults,
     Result,
     Results,
+    asked_and_answered,
     mean_and_sd,
     mean_and_spread,
     mean_only,
@@ -27,8 +28,10 @@ KEPT = Path(__file__).parents[2] / "docs" / "results"
 
 
 def result_of(seed: int, accuracy: float, longest: int = 12, area: float | None = None) -> Result:
-    stop = AtStop("confidence=0.9", 10 * accuracy, 11 * accuracy, accuracy / 2, (0.1, 0.9), 0.95, 0.02, 0.25)
+    asked, answered, cost = 11 * accuracy, 10 * accuracy, 30 * accuracy
+    stop = AtStop("confidence=0.9", asked, answered, cost, accuracy / 2, (0.1, 0.9), 0.95, 0.02, 0.25)
     curve = [accuracy * n / longest for n in range(longest + 1)]
+    by_cost = [(0.0, 0.1), (2.5, accuracy)]
     area = accuracy / 2 if area is None else area
     return Result(
         run={"task": "made", "settings": {"stop": "confidence=0.9"}},
@@ -37,14 +40,19 @@ def result_of(seed: int, accuracy: float, longest: int = 12, area: float | None 
         n_train=1000,
         n_test=200,
         training_seconds=60.0,
-        evaluation=Evaluation(200, longest, curve, area, accuracy, stop, [stop]),
+        evaluation=Evaluation(
+            200, longest, curve, area, curve[1:], area / 3, accuracy, stop, [stop], by_cost, area_by_cost=accuracy / 4
+        ),
         provenance={"commit": "abc1234"},
         notes={"seed": seed},
         resumed=True,
         n_histories=3000,
         measuring_seconds=2.5,
         step_milliseconds=1.5,
-        beside={"random order": Beside(curve, area / 2, accuracy), "black box": Beside(accuracy_all_answers=0.9)},
+        beside={
+            "random order": Beside(curve, area / 2, accuracy, by_cost),
+            "black box": Beside(accuracy_all_answers=0.9),
+        },
     )
 
 
@@ -114,6 +122,9 @@ def test_seeds_are_summarised() -> None:
     summary = summarise(seeds)
     assert (summary.n_seeds, summary.longest) == (3, 12)
     assert (summary.area.mean, summary.area.sd) == pytest.approx((mean(areas), stdev(areas)))
+    assert summary.area_by_answered.mean == pytest.approx(mean(areas) / 3)
+    assert summary.area_by_cost is not None
+    assert summary.area_by_cost.mean == pytest.approx(mean(accuracies) / 4)
     beside = summary.area_beside["random order"]
     assert (beside.mean, beside.sd) == pytest.approx((mean(areas) / 2, stdev(areas) / 2))
     assert list(summary.area_beside) == ["random order"]  # the other one has no curve
@@ -122,7 +133,8 @@ def test_seeds_are_summarised() -> None:
     stop = summary.at_stop
     assert stop is not None
     assert stop.rule == "confidence=0.9"
-    assert stop.mean_answered.mean == pytest.approx(8)
+    means = stop.mean_asked.mean, stop.mean_answered.mean, stop.mean_cost.mean
+    assert means == pytest.approx((8.8, 8, 24))
     assert (stop.accuracy.mean, stop.accuracy.sd) == pytest.approx((0.4, stdev(accuracies) / 2))
     assert stop.accuracy.interval == accuracy_interval(80, 200)
     assert stop.cut_short == Mean(0.25, 0.0)
@@ -135,10 +147,11 @@ def test_seeds_are_summarised() -> None:
 
 def test_what_was_not_measured_is_none() -> None:
     one = result_of(0, 0.8)
-    one = replace(one, evaluation=replace(one.evaluation, at_stop=None), step_milliseconds=None, beside={})
-    summary = summarise([one])
+    evaluation = replace(one.evaluation, at_stop=None, accuracy_by_cost=[], area_by_cost=None)
+    summary = summarise([replace(one, evaluation=evaluation, step_milliseconds=None, beside={})])
     assert summary.area == Mean(0.4, 0.0)  # one seed has no spread
     assert (summary.at_stop, summary.step_milliseconds, summary.area_beside) == (None, None, {})
+    assert summary.area_by_cost is None
 
 
 def test_numbers_as_people_read_them() -> None:
@@ -146,4 +159,9 @@ def test_numbers_as_people_read_them() -> None:
     assert mean_and_spread(Mean(0.5, 0.0)) == "0.500"
     assert mean_only(Mean(0.5, 0.1)) == "0.500"
     assert [three_digits(Mean(value, 0)) for value in (0.01234, 12.34, 1234.5)] == ["0.0123", "12.3", "1234"]
+    assert [asked_and_answered(*numbers) for numbers in ((8, 8), (8, 7.999), (8, 6.5))] == [
+        "8.00",
+        "8.00",
+        "8.00 (6.50 answered)",
+    ]
     assert {mean_and_spread(None), mean_only(None), three_digits(None)} == {"–"}

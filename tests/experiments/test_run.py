@@ -91,7 +91,7 @@ def test_the_result_is_that_of_the_saved_model(tmp_path: Path) -> None:
 def test_images_and_drawn_rows(task: str, tmp_path: Path) -> None:
     result, _ = measure(make(tmp_path, task, replace(RECIPE, max_queries=None)))
     assert result.n_train == (30 if task == "images" else 60)
-    assert len(result.evaluation.accuracy_by_answered) == (5 if task == "images" else 6 + 1)
+    assert len(result.evaluation.accuracy_by_asked) == (5 if task == "images" else 6 + 1)
 
 
 def test_the_same_again_is_read(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_another_way_of_measuring_needs_no_other_training(tmp_path: Path) -> Non
     other, watcher = measure(replace(run, run={**run.run, "curve": 3}))
     assert not watcher.reports
     assert other.resumed
-    assert other.evaluation.accuracy_by_answered == one.evaluation.accuracy_by_answered[:4]
+    assert other.evaluation.accuracy_by_asked == one.evaluation.accuracy_by_asked[:4]
 
 
 class Killed(Exception):

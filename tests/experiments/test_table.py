@@ -12,7 +12,8 @@ from pursuit.experiments.table import cells, draw_curves, header, in_brief, mark
 
 
 def seed_of(seed: int, accuracy: float, longest: int = 12, n_test: int = 200, **changes: Any) -> Result:
-    stop = AtStop("confidence=0.9", 10 * accuracy, 10 * accuracy, accuracy / 4, (0.0, 1.0), 0.9, 0.01)
+    asked = 10 * accuracy
+    stop = AtStop("confidence=0.9", asked, asked, asked, accuracy / 4, (0.0, 1.0), 0.9, 0.01)
     curve = [accuracy * n / longest for n in range(longest + 1)]
     result = Result(
         run={"task": "made"},
@@ -21,7 +22,7 @@ def seed_of(seed: int, accuracy: float, longest: int = 12, n_test: int = 200, **
         n_train=1000,
         n_test=n_test,
         training_seconds=60.0,
-        evaluation=Evaluation(n_test, longest, curve, accuracy / 2, accuracy, stop),
+        evaluation=Evaluation(n_test, longest, curve, accuracy / 2, curve, accuracy / 2, accuracy, stop),
         provenance={"device": "CPU", "machine": "x86_64, 2 CPU threads", "commit": "abc1234"},
         notes={},
         step_milliseconds=1.5,
@@ -68,9 +69,52 @@ def test_every_row_has_as_many_cells_as_the_header() -> None:
     assert tree[2:] == [*["–"] * 8, "0"]
     assert "After ±" in "\n".join(lines)
     assert list(results.worked) == ["vip", "random", "all-answers"]
-    for method in results.methods.items():
-        assert len(cells(*method, in_full=False)) == len(header(results, in_full=False)) == 11
-    assert cells("vip", results.methods["vip"], in_full=False)[6] == "0.175"
+    for name in results.methods:
+        assert len(cells(results, name, in_full=False)) == len(header(results, in_full=False)) == 11
+    assert cells(results, "vip", in_full=False)[6] == "0.175"
+
+
+def with_costs(seed: Result) -> Result:
+    """Where an answer in four is missing, and a query costs 3 on average."""
+    evaluation, stop = seed.evaluation, seed.evaluation.at_stop
+    assert stop is not None
+    changed = replace(
+        evaluation,
+        accuracy_by_answered=[2 * accuracy for accuracy in evaluation.accuracy_by_asked],
+        area_by_answered=2 * evaluation.area,
+        accuracy_by_cost=[(0.0, 0.1), (9.0, 0.3), (18.0, evaluation.accuracy_all_answers)],
+        area_by_cost=0.31,
+        at_stop=replace(stop, mean_answered=0.75 * stop.mean_asked, mean_cost=3 * stop.mean_asked),
+    )
+    return replace(seed, evaluation=changed)
+
+
+def test_answers_and_costs_have_columns_where_they_differ_from_queries() -> None:
+    seeds = [with_costs(seed_of(0, 0.8)), with_costs(seed_of(1, 0.6))]
+    results = results_of(
+        vip=method_of("V-IP", seeds),
+        all_answers=method_of("all answers", seeds),
+        tree=method_of("decision tree", [], "no"),
+    )
+    for in_full in (True, False):
+        titles = header(results, in_full)
+        vip, everything, tree = (cells(results, name, in_full) for name in results.methods)
+        assert len(titles) == len(vip) == len(everything) == len(tree) == 14
+        shown = dict(zip(titles, vip, strict=True))
+        assert shown["area to 12"].startswith("0.350")
+        assert shown["area by answers"].startswith("0.700")
+        assert shown["area by cost"].startswith("0.310")
+        assert (shown["stops after"], shown["cost there"]) == ("7.00 (5.25 answered)", "21")
+        assert everything[1:10] == ["–"] * 9
+    assert "0.200 right after 8.0 (6.0 answered) queries" in in_brief(seeds[0])
+
+
+def test_where_costs_differ_a_second_figure_shows_them(tmp_path: Path) -> None:
+    plain, dear = (method_of("V-IP", seeds) for seeds in ([seed_of(0, 0.8)], [with_costs(seed_of(0, 0.8))]))
+    draw_curves(results_of(vip=plain), tmp_path / "plain.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["plain.png"]
+    draw_curves(results_of(vip=dear, random=dear), tmp_path / "dear.png")
+    assert sorted(path.name for path in tmp_path.glob("dear*")) == ["dear-by-cost.png", "dear.png"]
 
 
 def test_many_rows_have_no_interval_and_one_seed_no_deviation() -> None:
@@ -95,7 +139,7 @@ def test_the_remark_says_where_numbers_come_from() -> None:
 
 def test_one_result_in_brief() -> None:
     assert in_brief(seed_of(0, 0.8)) == (
-        "area 0.400, 0.200 right after 8.0 answers, 0.800 right with all, trained in 60 s"
+        "area 0.400, 0.200 right after 8.0 queries, 0.800 right with all, trained in 60 s"
     )
     black_box = seed_of(0, 0.8, method="all-answers")
     assert in_brief(black_box) == "0.800 right with all, trained in 60 s"
@@ -108,21 +152,21 @@ def test_the_curves_of_all_methods_that_have_one(tmp_path: Path, monkeypatch: py
     vip, black_box = method_of("V-IP", [seed_of(0, 0.8), seed_of(1, 0.6)]), method_of("all answers", [seed_of(0, 0.9)])
     failed = method_of("tree", [], "no")
     draw_curves(results_of(vip=vip, tree=failed, all_answers=black_box), tmp_path / "curve.png")
-    (((curves, path), more),) = drawn
+    (((curves, path, _, stops, all_answers), _),) = drawn
     assert list(curves) == ["V-IP"]
     assert len(curves["V-IP"]) == 2
     assert path == tmp_path / "curve.png"
-    assert more["all_answers"] == pytest.approx(0.9)
-    assert more["stops"]["V-IP"] == pytest.approx((7.0, 0.175))
+    assert all_answers == pytest.approx(0.9)
+    assert stops["V-IP"] == pytest.approx((7.0, 0.175))
     draw_curves(results_of(tree=failed, all_answers=black_box), tmp_path / "curve.png")
     assert len(drawn) == 1  # nothing to draw
     draw_curves(results_of(vip=vip, random=method_of("random order", [seed_of(0, 0.5)])), tmp_path / "curve.png")
-    assert drawn[1][1]["all_answers"] == pytest.approx(0.7)  # of V-IP
+    assert drawn[1][0][4] == pytest.approx(0.7)  # of V-IP
 
 
 def test_a_method_without_a_stopping_rule_has_a_row_too() -> None:
     seed = seed_of(0, 0.8)
     results = results_of(vip=method_of("V-IP", [replace(seed, evaluation=replace(seed.evaluation, at_stop=None))]))
-    assert cells("vip", results.methods["vip"])[5:7] == ["–", "–"]
-    assert "answers. A step is timed" in remark(results)
+    assert cells(results, "vip")[5:7] == ["–", "–"]
+    assert "queries asked. A step is timed" in remark(results)
     assert in_brief(results.methods["vip"].seeds[0]).startswith("area 0.400, 0.800 right with all")

@@ -14,11 +14,14 @@ from pursuit.data.rows import StreamedRows
 from pursuit.evaluation.curves import Evaluation
 from pursuit.experiments.beside import RANDOM_ORDER
 from pursuit.experiments.demo import DemoResult
-from pursuit.experiments.results import Results
+from pursuit.experiments.results import Results, asked_and_answered
 from pursuit.experiments.table import cells, header, remark
 from pursuit.tasks.recipe import Recipe
 from pursuit.tasks.task import Task
 from pursuit.training.devices import find_device, is_first
+
+SHOWN_COSTS = 7
+"""Every seventh cost of a curve is printed, the first and the last among them."""
 
 # Of several processes that train together, one speaks.
 out, err = Console(quiet=not is_first()), Console(stderr=True, quiet=not is_first())
@@ -70,17 +73,26 @@ def remark_on_task(task: Task) -> None:
 
 
 def print_evaluation(name: str, evaluation: Evaluation) -> None:
-    table = Table("answers", "accuracy", title=f"{name}: {evaluation.n_rows:,} rows, {evaluation.n_queries} queries")
-    for n, accuracy in thin(evaluation.accuracy_by_answered):
-        table.add_row(str(n), f"{accuracy:.3f}")
-    table.add_row("all", f"{evaluation.accuracy_all_answers:.3f}", style="dim")
+    by_asked, by_answered = evaluation.accuracy_by_asked, evaluation.accuracy_by_answered
+    lacks_answers = by_asked != by_answered
+    titles = ["queries", "after as many asked", "after as many answered"] if lacks_answers else ["queries", "accuracy"]
+    table = Table(*titles, title=f"{name}: {evaluation.n_rows:,} rows, {evaluation.n_queries} queries")
+    for n, accuracy in thin(by_asked):
+        table.add_row(str(n), f"{accuracy:.3f}", *([f"{by_answered[n]:.3f}"] if lacks_answers else []))
+    table.add_row("all", *[f"{evaluation.accuracy_all_answers:.3f}"] * (len(titles) - 1), style="dim")
     out.print(table)
+    if evaluation.accuracy_by_cost:
+        table = Table("cost", "accuracy")
+        for spent, accuracy in evaluation.accuracy_by_cost[::SHOWN_COSTS]:
+            table.add_row(f"{spent:.4g}", f"{accuracy:.3f}")
+        out.print(table)
     if stop := evaluation.at_stop:
         low, high = stop.accuracy_interval
-        asked = "" if stop.mean_asked == stop.mean_answered else f" ({stop.mean_asked:.2f} asked)"
+        cost = f", which cost {stop.mean_cost:.4g}" if evaluation.accuracy_by_cost else ""
         out.print(
             f"Stopping at {stop.rule}: accuracy {stop.accuracy:.3f} (95 % interval {low:.3f} to {high:.3f}) "
-            f"after {stop.mean_answered:.2f} answers on average{asked}; mean confidence {stop.mean_confidence:.3f}.",
+            f"after {asked_and_answered(stop.mean_asked, stop.mean_answered)} queries on average{cost}; "
+            f"mean confidence {stop.mean_confidence:.3f}.",
             highlight=False,
             soft_wrap=True,
         )
@@ -88,18 +100,19 @@ def print_evaluation(name: str, evaluation: Evaluation) -> None:
 
 def print_demo(shown: DemoResult) -> None:
     result = shown.result
-    evaluation, random = result.evaluation, result.beside[RANDOM_ORDER].accuracy_by_answered or []
+    evaluation, random = result.evaluation, result.beside[RANDOM_ORDER].accuracy_by_asked or []
     title = (
         f"{shown.task}: {result.n_test:,} held-out rows, {evaluation.n_queries} queries, "
         f"trained in {result.training_seconds:.0f} s"
     )
-    table = Table("answers", "V-IP", RANDOM_ORDER, title=title)
-    for n, accuracy in thin(evaluation.accuracy_by_answered):
+    table = Table("queries", "V-IP", RANDOM_ORDER, title=title)
+    for n, accuracy in thin(evaluation.accuracy_by_asked):
         table.add_row(str(n), f"{accuracy:.3f}", f"{random[n]:.3f}")
     out.print(table)
     if stop := evaluation.at_stop:
         out.print(
-            f"Stopping at {stop.rule}: accuracy {stop.accuracy:.3f} after {stop.mean_answered:.1f} answers on average; "
+            f"Stopping at {stop.rule}: accuracy {stop.accuracy:.3f} after "
+            f"{asked_and_answered(stop.mean_asked, stop.mean_answered, digits=1)} queries on average; "
             f"with all answers {evaluation.accuracy_all_answers:.3f}.",
             highlight=False,
             soft_wrap=True,
@@ -116,7 +129,7 @@ def print_comparison(results: Results) -> None:
     failed = []
     for method, found in results.methods.items():
         if found.summary:
-            table.add_row(*map(escaped, cells(method, found, in_full=False)))
+            table.add_row(*map(escaped, cells(results, method, in_full=False)))
         failed += [f"{found.title}, seed {failure.seed} failed: {failure.error}" for failure in found.failed]
     if table.row_count:
         out.print(table)

@@ -1,4 +1,4 @@
-"""`pursuit evaluate`: how good a model is after each answer, and at a stopping rule."""
+"""`pursuit evaluate`: how good a model is after each query, and at a stopping rule."""
 
 from pursuit.cli.app import AsJson, Data, Device, MaxQueries, Missing, Model, Stop, Target
 from pursuit.cli.console import print_evaluation, print_json
@@ -16,7 +16,7 @@ def evaluate(
     device: Device = "cpu",
     as_json: AsJson = False,
 ) -> None:
-    """Measure accuracy against the number of answers, and at a stopping rule."""
+    """Measure accuracy against the number of queries asked, and at a stopping rule."""
     classifier = load(model)
     classifier.device = device
     if max_queries is not None:

@@ -119,7 +119,7 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
     def evaluate(
         self, X: Any, y: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
     ) -> Evaluation:
-        """Accuracy against the number of answers, and what the stopping rule gives; computed on `device`."""
+        """Accuracy against the number of queries asked, and what the stopping rule gives; computed on `device`."""
         rows = self.rows(X, y, initially_known=initially_known)
         return evaluate(self.model_, rows, self.stopping_rule(stop), self.max_queries, self.device)
 

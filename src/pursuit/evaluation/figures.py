@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Curve = Evaluation | Sequence[float] | Sequence[Sequence[float]] | np.ndarray
-"""Accuracy by the number of answers, from 0: of one run, or of several seeds (S, T + 1)."""
+"""Accuracy by the number of queries asked, from 0: of one run, or of several seeds (S, T + 1)."""
 
 # The palette of Okabe and Ito, which colour-blind people can tell apart.
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#B8588F", "#E69F00", "#56B4E9"
@@ -48,7 +48,7 @@ QUESTION_WIDTH, ANSWER_WIDTH, CLASS_WIDTH = 52, 24, 28
 PICTURE_WIDTH = 2.4
 """Inches of a picture beside a chain."""
 FEW_CURVES = 3
-"""Up to this many curves have a dot at every number of answers, and each stop an entry in the legend."""
+"""Up to this many curves have a dot at every number of queries, and each stop an entry in the legend."""
 CHARACTER = 0.073
 """Inches that a character of the usual size takes, generously."""
 
@@ -59,17 +59,23 @@ def accuracy_curve(
     title: str = "",
     stops: Mapping[str, tuple[float, float]] | None = None,
     all_answers: float | None = None,
+    costs: Sequence[float] | None = None,
 ) -> "Figure":
-    """Accuracy against the number of answers, a line a method; several seeds are a mean within a standard deviation.
+    """Accuracy against queries asked, a line a method; several seeds are a mean within a standard deviation.
 
-    `stops` has the (mean answers, accuracy) of a method's stopping rule, and `all_answers` the accuracy when
+    With `costs` (P,) it is accuracy against cost instead, and curves hold the accuracy at each of these. `stops` has
+    the (mean number asked or mean cost, accuracy) of a method's stopping rule, and `all_answers` the accuracy when
     everything is known. An `Evaluation` brings its own stop, and the only one its accuracy with all answers. Of many
     curves each has a mark of its own besides its colour, and one entry of the legend stands for all stops.
     """
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     measured = {name: curve for name, curve in curves.items() if isinstance(curve, Evaluation)}
-    points = {name: (e.at_stop.mean_answered, e.at_stop.accuracy) for name, e in measured.items() if e.at_stop}
+    points = {
+        name: (stop.mean_asked if costs is None else stop.mean_cost, stop.accuracy)
+        for name, evaluation in measured.items()
+        if (stop := evaluation.at_stop)
+    }
     points.update(stops or {})
     stray = [name for name in points if name not in curves]
     if not curves or stray:
@@ -81,14 +87,14 @@ def accuracy_curve(
     figure = _figure(7.4 if are_few else 8.6, max(4.2 if are_few else 5.0, height), title)  # room for the legend
     axes = figure.add_subplot()
     for i, (name, curve) in enumerate(curves.items()):
-        _draw_curve(axes, name, _seeds(name, curve), points.get(name), i, are_few)
+        _draw_curve(axes, name, _seeds(name, curve, costs), points.get(name), i, are_few, costs)
     if points and not are_few:
         axes.plot([], [], "*", color="white", mec=INK, markersize=12, label="where its rule stops")
     if all_answers is not None:
         label = f"all answers:\n{all_answers:.1%} right"
         axes.axhline(all_answers, color=INK, linestyle="--", linewidth=1.2, label=label)
-    axes.set(xlabel="number of answers", ylabel="accuracy")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    axes.set(xlabel="queries asked" if costs is None else "cost", ylabel="accuracy")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=costs is None, steps=[1, 2, 5, 10]))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
     axes.grid(color=FAINT, linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
@@ -201,10 +207,17 @@ def draw_chain(
 
 
 def _draw_curve(
-    axes: "Axes", name: str, seeds: np.ndarray, stop: tuple[float, float] | None, place: int, are_few: bool
+    axes: "Axes",
+    name: str,
+    seeds: np.ndarray,
+    stop: tuple[float, float] | None,
+    place: int,
+    are_few: bool,
+    costs: Sequence[float] | None,
 ) -> None:
     """The line of one method, from the curves of its seeds (S, T + 1), and the point where it stops."""
-    mean, deviation, n = seeds.mean(axis=0), seeds.std(axis=0), np.arange(seeds.shape[1])
+    mean, deviation = seeds.mean(axis=0), seeds.std(axis=0)
+    n = np.arange(seeds.shape[1]) if costs is None else np.asarray(costs)
     colour, line = COLOURS[place % len(COLOURS)], LINES[place // len(COLOURS) % len(LINES)]
     style: dict[str, Any] = {"marker": "o" if len(n) <= 30 else None, "markersize": 3.5}
     if not are_few:
@@ -221,7 +234,8 @@ def _draw_curve(
         alpha = 0.18 if are_few else 0.12
         axes.fill_between(n, mean - deviation, mean + deviation, color=colour, alpha=alpha, linewidth=0)
     if stop:
-        label = f"stops: {stop[0]:.1f} answers,\n{stop[1]:.1%} right" if are_few else "_"
+        length = f"{stop[0]:.1f} queries" if costs is None else f"cost {stop[0]:.3g}"
+        label = f"stops: {length},\n{stop[1]:.1%} right" if are_few else "_"
         axes.plot(*stop, "*", color=colour, mec=INK, markersize=14 if are_few else 11, zorder=5, label=label)
 
 
@@ -269,16 +283,18 @@ def _draw_bars(axes: "Axes", belief: np.ndarray, classes: np.ndarray, names: Seq
     axes.tick_params(length=0)
 
 
-def _seeds(name: str, curve: Curve) -> np.ndarray:
-    """The curves of all seeds: (S, T + 1)."""
+def _seeds(name: str, curve: Curve, costs: Sequence[float] | None) -> np.ndarray:
+    """The curves of all seeds: (S, T + 1), or at the `costs` (S, P)."""
     if isinstance(curve, Evaluation):
-        return np.array([curve.accuracy_by_answered])
+        curve = curve.accuracy_by_asked if costs is None else [accuracy for _, accuracy in curve.accuracy_by_cost]
     try:
         seeds = np.atleast_2d(np.asarray(curve, dtype=float))
     except ValueError:
         seeds = np.empty(0)
     if seeds.ndim != 2 or seeds.size == 0:
         raise ValueError(f"The curve '{name}' is to be a list of accuracies, or one of equal length for each seed.")
+    if costs is not None and seeds.shape[1] != len(costs):
+        raise ValueError(f"The curve '{name}' has {seeds.shape[1]} accuracies, but there are {len(costs)} costs.")
     return seeds
 
 

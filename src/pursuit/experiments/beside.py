@@ -54,7 +54,8 @@ def _logistic_regression(
 
 
 def _measured(evaluation: Evaluation) -> Beside:
-    return Beside(evaluation.accuracy_by_answered, evaluation.area, evaluation.accuracy_all_answers)
+    curve, by_cost = evaluation.accuracy_by_asked, evaluation.accuracy_by_cost
+    return Beside(curve, evaluation.area, evaluation.accuracy_all_answers, by_cost)
 
 
 MEASURES: dict[str, Measure] = {

@@ -48,7 +48,7 @@ def run_demo(
 
 
 def _draw_curve(result: Result, title: str, path: Path) -> None:
-    evaluation, beside = result.evaluation, result.beside[RANDOM_ORDER].accuracy_by_answered
+    evaluation, beside = result.evaluation, result.beside[RANDOM_ORDER].accuracy_by_asked
     assert beside is not None
     accuracy_curve(
         {title: evaluation, RANDOM_ORDER: beside},

@@ -9,9 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pursuit.evaluation.figures import accuracy_curve
+from pursuit.evaluation.curves import Evaluation
 from pursuit.experiments.beside import EXACT_IP, LOGISTIC_REGRESSION, RANDOM_ORDER
-from pursuit.experiments.results import NOTHING, SHOWN_BUDGETS, MethodResults, Results, Summary, mean_and_spread
+from pursuit.experiments.results import (
+    NOTHING,
+    SHOWN_BUDGETS,
+    Beside,
+    MethodResults,
+    Results,
+    Summary,
+    mean_and_spread,
+)
 from pursuit.experiments.run import (
     TEST_ROWS,
     VALIDATION_ROWS,
@@ -23,6 +31,7 @@ from pursuit.experiments.run import (
     no_progress,
     say_nothing,
 )
+from pursuit.experiments.table import draw_accuracy, stop_length
 from pursuit.files import write_whole
 from pursuit.inference.stopping import Confidence, Stability
 from pursuit.methods import METHODS
@@ -135,7 +144,7 @@ def markdown_row(results: Results) -> str:
     cells = [
         run["task"],
         run["recipe"] + (f" ({', '.join(options)})" if options else ""),
-        f"{stop.mean_answered.mean:.2f} ({stop.rule}{cut})" if stop else NOTHING,
+        f"{stop_length(stop)} ({stop.rule}{cut})" if stop else NOTHING,
         mean_and_spread(stop.accuracy if stop else None),
         " / ".join(after),
         mean_and_spread(summary.accuracy_all_answers),
@@ -164,16 +173,14 @@ def _published_cell(task: str) -> str:
 
 def _draw_curves(results: Results, path: Path) -> None:
     found, summary = vip_of(results)
-    curves = {found.title: [seed.evaluation.accuracy_by_answered for seed in found.seeds]}
+    measured: dict[str, list[Evaluation | Beside]] = {found.title: [seed.evaluation for seed in found.seeds]}
     for title in (EXACT_IP, RANDOM_ORDER):
-        others = [seed.beside[title].accuracy_by_answered for seed in found.seeds if title in seed.beside]
-        if others:
-            curves[title] = [curve for curve in others if curve is not None]
-    stop = summary.at_stop
-    accuracy_curve(
-        curves,
+        if others := [seed.beside[title] for seed in found.seeds if title in seed.beside]:
+            measured[title] = [*others]
+    draw_accuracy(
+        measured,
+        {found.title: summary.at_stop} if summary.at_stop else {},
         path,
         title=f"{results.run['task']}: accuracy on {found.seeds[0].n_test:,} {results.run['measured_on']}",
-        stops={found.title: (stop.mean_answered.mean, stop.accuracy.mean)} if stop else None,
         all_answers=summary.accuracy_all_answers.mean,
     )

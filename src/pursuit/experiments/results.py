@@ -16,7 +16,7 @@ from pursuit.evaluation.curves import AtStop, Evaluation, accuracy_interval
 from pursuit.files import write_whole
 
 SHOWN_BUDGETS = (5, 10, 20)
-"""The numbers of answers whose accuracy a summary has."""
+"""The numbers of queries asked whose accuracy a summary has."""
 NOTHING = "–"
 
 
@@ -24,9 +24,11 @@ NOTHING = "–"
 class Beside:
     """Another pursuer measured on the same rows; None for what was not measured."""
 
-    accuracy_by_answered: list[float] | None = None
+    accuracy_by_asked: list[float] | None = None
     area: float | None = None
     accuracy_all_answers: float | None = None
+    accuracy_by_cost: list[tuple[float, float]] = field(default_factory=list)
+    """Empty where every query costs 1, too."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Result:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Result":
         """What `to_dict` gave; raises KeyError or TypeError for anything else."""
-        beside = {title: Beside(**other) for title, other in values.get("beside", {}).items()}
+        beside = {title: Beside(**_with_pairs(other)) for title, other in values.get("beside", {}).items()}
         return cls(**{**values, "evaluation": _evaluation(values["evaluation"]), "beside": beside})
 
     def write(self, path: Path) -> None:
@@ -93,7 +95,9 @@ class StopSummary:
     """What the stopping rule gives, over seeds."""
 
     rule: str
+    mean_asked: Mean
     mean_answered: Mean
+    mean_cost: Mean
     accuracy: Mean
     cut_short: Mean | None = None
     """Share of the rows that were stopped by the end of the curve instead of the rule."""
@@ -105,14 +109,18 @@ class Summary:
 
     n_seeds: int
     longest: int
-    """The number of answers at which curves end."""
+    """The number of queries at which curves end."""
     area: Mean
+    """Over queries asked."""
+    area_by_answered: Mean
     accuracy_after: dict[int, Mean]
-    """By the number of answers."""
+    """By the number of queries asked."""
     accuracy_all_answers: Mean
     training_seconds: Mean
     at_stop: StopSummary | None = None
     step_milliseconds: Mean | None = None
+    area_by_cost: Mean | None = None
+    """None where every query costs 1."""
     area_beside: dict[str, Mean] = field(default_factory=dict)
     """The areas of the pursuers measured beside it, by title."""
 
@@ -123,18 +131,22 @@ class Summary:
             n_seeds=values["n_seeds"],
             longest=values["longest"],
             area=_mean(values["area"]),
+            area_by_answered=_mean(values["area_by_answered"]),
             accuracy_after={int(n): _mean(mean) for n, mean in values["accuracy_after"].items()},
             accuracy_all_answers=_mean(values["accuracy_all_answers"]),
             training_seconds=_mean(values["training_seconds"]),
             at_stop=StopSummary(
                 rule=stop["rule"],
+                mean_asked=_mean(stop["mean_asked"]),
                 mean_answered=_mean(stop["mean_answered"]),
+                mean_cost=_mean(stop["mean_cost"]),
                 accuracy=_mean(stop["accuracy"]),
                 cut_short=_mean_or_none(stop.get("cut_short")),
             )
             if stop
             else None,
             step_milliseconds=_mean_or_none(values.get("step_milliseconds")),
+            area_by_cost=_mean_or_none(values.get("area_by_cost")),
             area_beside={title: _mean(mean) for title, mean in values.get("area_beside", {}).items()},
         )
 
@@ -203,25 +215,28 @@ def read_result(path: Path) -> Result | None:
 def summarise(results: Sequence[Result]) -> Summary:
     """Means over seeds, with the standard deviation over seeds, and of accuracies the interval for so few rows."""
     first, n_test = results[0], results[0].n_test
-    longest = len(first.evaluation.accuracy_by_answered) - 1
+    longest = len(first.evaluation.accuracy_by_asked) - 1
 
     def accuracy(get: Callable[[Evaluation], float]) -> Mean:
         share = mean_and_sd([get(result.evaluation) for result in results])
         return Mean(share.mean, share.sd, accuracy_interval(round(share.mean * n_test), n_test))
 
     def after(n: int) -> Mean:
-        return accuracy(lambda evaluation: evaluation.accuracy_by_answered[n])
+        return accuracy(lambda evaluation: evaluation.accuracy_by_asked[n])
 
+    by_cost = [result.evaluation.area_by_cost for result in results if result.evaluation.area_by_cost is not None]
     timed = [result.step_milliseconds for result in results if result.step_milliseconds is not None]
     return Summary(
         n_seeds=len(results),
         longest=longest,
         area=mean_and_sd([result.evaluation.area for result in results]),
+        area_by_answered=mean_and_sd([result.evaluation.area_by_answered for result in results]),
         accuracy_after={n: after(n) for n in SHOWN_BUDGETS if n <= longest},
         accuracy_all_answers=accuracy(lambda evaluation: evaluation.accuracy_all_answers),
         training_seconds=mean_and_sd([result.training_seconds for result in results]),
         at_stop=_summarise_stops(results, n_test),
         step_milliseconds=mean_and_sd(timed) if timed else None,
+        area_by_cost=mean_and_sd(by_cost) if by_cost else None,
         area_beside=_summarise_beside(results),
     )
 
@@ -233,7 +248,9 @@ def _summarise_stops(results: Sequence[Result], n_test: int) -> StopSummary | No
     right = mean_and_sd([stop.accuracy for stop in stops])
     return StopSummary(
         rule=stops[0].rule,
+        mean_asked=mean_and_sd([stop.mean_asked for stop in stops]),
         mean_answered=mean_and_sd([stop.mean_answered for stop in stops]),
+        mean_cost=mean_and_sd([stop.mean_cost for stop in stops]),
         accuracy=Mean(right.mean, right.sd, accuracy_interval(round(right.mean * n_test), n_test)),
         cut_short=mean_and_sd([stop.cut_short for stop in stops]),
     )
@@ -264,6 +281,12 @@ def mean_only(value: Mean | None) -> str:
     return NOTHING if value is None else f"{value.mean:.3f}"
 
 
+def asked_and_answered(asked: float, answered: float, digits: int = 2) -> str:
+    """How many queries were asked on average, and in brackets how many of them were answered, if not all."""
+    shown = f"{asked:.{digits}f}", f"{answered:.{digits}f}"
+    return shown[0] + (f" ({shown[1]} answered)" if shown[0] != shown[1] else "")
+
+
 def three_digits(value: Mean | None) -> str:
     """A mean that need not be exact, such as a time."""
     return NOTHING if value is None else f"{value.mean:.3g}" if value.mean < 1000 else f"{value.mean:.0f}"
@@ -272,7 +295,12 @@ def three_digits(value: Mean | None) -> str:
 def _evaluation(values: Mapping[str, Any]) -> Evaluation:
     at_stop = values["at_stop"]
     trade_off = [_at_stop(stop) for stop in values.get("trade_off", [])]
-    return Evaluation(**{**values, "at_stop": at_stop and _at_stop(at_stop), "trade_off": trade_off})
+    return Evaluation(**{**_with_pairs(values), "at_stop": at_stop and _at_stop(at_stop), "trade_off": trade_off})
+
+
+def _with_pairs(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, where the points of the curve by cost are tuples again."""
+    return {**values, "accuracy_by_cost": [tuple(point) for point in values.get("accuracy_by_cost", [])]}
 
 
 def _at_stop(values: Mapping[str, Any]) -> AtStop:

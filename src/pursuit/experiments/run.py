@@ -119,7 +119,7 @@ class MethodRun:
         started = time.monotonic()
         pursuer, rows = _pursuer_and_rows(classifier, task)
         evaluation = self._evaluate(pursuer, rows, task)
-        longest = len(evaluation.accuracy_by_answered) - 1
+        longest = len(evaluation.accuracy_by_asked) - 1
         result = Result(
             run=dict(self.run),
             method=self.name,
