@@ -106,7 +106,7 @@ def test_answers_and_costs_have_columns_where_they_differ_from_queries() -> None
         assert shown["area by cost"].startswith("0.310")
         assert (shown["stops after"], shown["cost there"]) == ("7.00 (5.25 answered)", "21")
         assert everything[1:10] == ["–"] * 9
-    assert "0.200 right after 8.0 (6.0 answered) queries" in in_brief(seeds[0])
+    assert "0.200 right after 8.0 queries (6.0 answered)" in in_brief(seeds[0])
 
 
 def test_where_costs_differ_a_second_figure_shows_them(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from pursuit.data.rows import StreamedRows
 from pursuit.evaluation.curves import Evaluation
 from pursuit.experiments.beside import RANDOM_ORDER
 from pursuit.experiments.demo import DemoResult
-from pursuit.experiments.results import Results, asked_and_answered
-from pursuit.experiments.table import cells, header, remark
+from pursuit.experiments.results import Results
+from pursuit.experiments.table import cells, header, remark, stop_length
 from pursuit.tasks.recipe import Recipe
 from pursuit.tasks.task import Task
 from pursuit.training.devices import find_device, is_first
@@ -91,7 +91,7 @@ def print_evaluation(name: str, evaluation: Evaluation) -> None:
         cost = f", which cost {stop.mean_cost:.4g}" if evaluation.accuracy_by_cost else ""
         out.print(
             f"Stopping at {stop.rule}: accuracy {stop.accuracy:.3f} (95 % interval {low:.3f} to {high:.3f}) "
-            f"after {asked_and_answered(stop.mean_asked, stop.mean_answered)} queries on average{cost}; "
+            f"after {stop_length(stop, noun=' queries on average')}{cost}; "
             f"mean confidence {stop.mean_confidence:.3f}.",
             highlight=False,
             soft_wrap=True,
@@ -112,7 +112,7 @@ def print_demo(shown: DemoResult) -> None:
     if stop := evaluation.at_stop:
         out.print(
             f"Stopping at {stop.rule}: accuracy {stop.accuracy:.3f} after "
-            f"{asked_and_answered(stop.mean_asked, stop.mean_answered, digits=1)} queries on average; "
+            f"{stop_length(stop, 1, ' queries on average')}; "
             f"with all answers {evaluation.accuracy_all_answers:.3f}.",
             highlight=False,
             soft_wrap=True,

@@ -39,7 +39,7 @@ def reproduce(
         str | None, typer.Option(help="Ablation: temperature at the beginning and the end, as in 1.0:0.2.")
     ] = None,
     curve: Annotated[
-        int | None, typer.Option(help="How many answers to measure; by default as many as the recipe asks for.", min=1)
+        int | None, typer.Option(help="How many queries to measure; by default as many as the recipe asks.", min=1)
     ] = None,
     validation: Annotated[
         bool, typer.Option("--validation", help="Measure on held-out training rows, to choose settings by.")

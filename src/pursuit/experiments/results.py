@@ -281,10 +281,10 @@ def mean_only(value: Mean | None) -> str:
     return NOTHING if value is None else f"{value.mean:.3f}"
 
 
-def asked_and_answered(asked: float, answered: float, digits: int = 2) -> str:
+def asked_and_answered(asked: float, answered: float, digits: int = 2, noun: str = "") -> str:
     """How many queries were asked on average, and in brackets how many of them were answered, if not all."""
-    shown = f"{asked:.{digits}f}", f"{answered:.{digits}f}"
-    return shown[0] + (f" ({shown[1]} answered)" if shown[0] != shown[1] else "")
+    n_asked, n_answered = f"{asked:.{digits}f}", f"{answered:.{digits}f}"
+    return n_asked + noun + (f" ({n_answered} answered)" if n_answered != n_asked else "")
 
 
 def three_digits(value: Mean | None) -> str:

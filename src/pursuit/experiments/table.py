@@ -36,7 +36,7 @@ def in_brief(outcome: Result | Failure) -> str:
         f"trained in {outcome.training_seconds:.0f} s",
     ]
     if outcome.method != ALL_ANSWERS:
-        at_stop = [f"{stop.accuracy:.3f} right after {stop_length(stop, 1)} queries"] if stop else []
+        at_stop = [f"{stop.accuracy:.3f} right after {stop_length(stop, 1, ' queries')}"] if stop else []
         parts = [f"area {evaluation.area:.3f}", *at_stop, *parts]
     return ", ".join(parts)
 
@@ -86,11 +86,11 @@ def cells(results: Results, name: str, in_full: bool = True) -> list[str]:
     return [method.title, *after, show(summary.area), *by_answered, *by_cost, *at_stop, *ending]
 
 
-def stop_length(stop: AtStop | StopSummary, digits: int = 2) -> str:
+def stop_length(stop: AtStop | StopSummary, digits: int = 2, noun: str = "") -> str:
     """How many queries are asked before a rule stops, and how many of them are answered."""
     if isinstance(stop, AtStop):
-        return asked_and_answered(stop.mean_asked, stop.mean_answered, digits)
-    return asked_and_answered(stop.mean_asked.mean, stop.mean_answered.mean, digits)
+        return asked_and_answered(stop.mean_asked, stop.mean_answered, digits, noun)
+    return asked_and_answered(stop.mean_asked.mean, stop.mean_answered.mean, digits, noun)
 
 
 def _lacks_answers(results: Results) -> bool:
