@@ -6,7 +6,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pursuit.inference.pursuer import Pursuer, choose, highest_left, information, leave_out, score_unit, wants_more
+from pursuit.inference.pursuer import (
+    Pursuer,
+    choose,
+    highest_left,
+    information,
+    leave_out,
+    per_cost,
+    score_unit,
+    wants_more,
+)
 from pursuit.methods import RandomOrder
 
 
@@ -65,3 +74,15 @@ def test_what_is_not_allowed_is_never_chosen(seed: int, n_queries: int, share: f
         assert float(highest_left(left, asked)[row]) == best
         if open_[row].any():
             assert float(scores[row, choose(left, asked)[row]]) == best
+
+
+@given(
+    bits=st.lists(st.floats(0, 5, width=32), min_size=5, max_size=5),
+    costs=st.lists(st.sampled_from([0.0, 0.1, 1.0, 250.0]), min_size=5, max_size=5),
+)
+def test_bits_for_each_unit_of_cost_are_bits_again(known_worth: Any, bits: list[float], costs: list[float]) -> None:
+    pursuer, wanted = known_worth(costs, "bits per cost"), torch.tensor([[*bits[:4], -torch.inf]])
+    scores = per_cost(wanted, pursuer.query_set.costs)
+    again = information(pursuer, scores)
+    assert again is not None
+    torch.testing.assert_close(again, wanted)

@@ -314,7 +314,8 @@ def test_costs_and_bits_are_those_of_what_is_asked(
             if query >= 0:
                 score = float(pursuer.preferences[query]) * 0.5 ** n_known[row]
                 if step.bits is not None:
-                    assert float(step.bits[i]) == pytest.approx(score * (costs[query] if unit != "bits" else 1))
+                    wanted = score * (costs[query] if unit == "bits per cost" else 1)
+                    assert float(step.bits[i]) == pytest.approx(wanted, abs=1e-6)
                 spent[row] += costs[query]
                 n_known[row] += int(rows.available[row, query])
 
