@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
-from pursuit.inference.pursuer import Labels
+from pursuit.inference.pursuer import Labels, PossibleAnswer
 from pursuit.queries import Choice, ColumnQueries
 
 TINY = 1e-12
@@ -57,6 +57,16 @@ class _Choices(nn.Module):
         """Sum (B, A) over the choices of each query: (B, Q)."""
         total = torch.zeros(len(values), len(self.query_set), dtype=values.dtype, device=values.device)
         return total.index_add(1, self.query_of, values)
+
+    def choices_of(self, query: int) -> slice:
+        """Where the choices of a query stand among those of all queries."""
+        first, n_choices = self.spans[:, query].tolist()
+        return slice(first, first + n_choices)
+
+    def answers_by_joint(self, query: int, joint: Tensor) -> tuple[PossibleAnswer, ...]:
+        """What may be answered, from the probabilities of each choice of `query` with each label: (choices, C)."""
+        answers = zip(self.query_set.queries[query].choices, joint, strict=True)
+        return tuple(PossibleAnswer(text, float(p.sum()), p / p.sum()) for text, p in answers if p.sum() > TINY)
 
 
 class IndependentIP(_Choices):
@@ -108,6 +118,11 @@ class IndependentIP(_Choices):
         posterior = log_posterior.exp()
         answer = posterior @ self.likelihood  # (B, A): P(choice | history)
         return self.by_query(torch.special.entr(answer)) - posterior @ self.noise
+
+    def possible_answers(self, history: History, query: int) -> tuple[PossibleAnswer, ...]:
+        """What may be answered to `query` in a history of one row."""
+        posterior = self.log_posterior(history)[0].exp()
+        return self.answers_by_joint(query, (posterior[:, None] * self.likelihood[:, self.choices_of(query)]).T)
 
     def history_state(self, history: History) -> HistoryState:
         """Answer by answer. A subclass with other scores or posteriors must override this too."""
@@ -182,3 +197,9 @@ class TableIP(_Choices):
         # I(answer; label) = H(answer) + H(label) - H(answer, label)
         of_choices = torch.special.entr(joint.sum(dim=0)) - torch.special.entr(joint).sum(dim=0)
         return self.by_query(of_choices) + torch.special.entr(label).sum(dim=1, keepdim=True)
+
+    def possible_answers(self, history: History, query: int) -> tuple[PossibleAnswer, ...]:
+        """What may be answered to `query` in a history of one row; nothing where no world agrees with the history."""
+        weights = self._agrees(history).T * self.weights  # (W, C)
+        joint = self.world[:, self.choices_of(query)].T @ weights
+        return self.answers_by_joint(query, joint / weights.sum().clamp(min=TINY))

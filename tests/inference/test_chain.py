@@ -1,6 +1,7 @@
 """Chains: what was asked, answered and believed, as text and as JSON."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from known_bits import in_bits
 from pursuit.data.rows import Rows
-from pursuit.inference.chain import Chain, Chains, ChainStep, explain
+from pursuit.inference.chain import Chain, Chains, ChainStep, bits_text, doubt, explain
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.rollout import pursue
@@ -162,15 +164,32 @@ def test_no_rows_have_no_chains(world: Any) -> None:
 
 @pytest.fixture
 def chain() -> Chain:
-    answers = [("fever", "yes", [0.25, 0.75]), ("cough", None, [0.25, 0.75]), ("rash", "no", [0.0, 1.0])]
-    steps = tuple(ChainStep(i, name, f"{name}?", a, torch.tensor(p)) for i, (name, a, p) in enumerate(answers))
+    """Of a pursuer that does not know how many bits it asks for."""
+    quarter = 1 - doubt(torch.tensor([0.25, 0.75]))  # gained by the first answer
+    answers = [
+        ("fever", "yes", [0.25, 0.75], quarter),
+        ("cough", None, [0.25, 0.75], 0.0),
+        ("rash", "no", [0.0, 1.0], 1 - quarter),
+    ]
+    steps = tuple(
+        ChainStep(i, name, f"{name}?", answer, torch.tensor(posterior), None, gained)
+        for i, (name, answer, posterior, gained) in enumerate(answers)
+    )
     known = (ChainStep(3, "age", "How old are you?", "40", torch.tensor([0.5, 0.5])),)
     return Chain(("cold", "flu"), torch.tensor([0.5, 0.5]), steps, known)
 
 
+@pytest.fixture
+def chain_with_bits(chain: Chain) -> Chain:
+    """The same of a pursuer that knows, with an answer that nobody asked for in the middle."""
+    first, second, third = chain.steps
+    steps = (replace(first, bits=0.62), replace(second, answer="no", volunteered=True), replace(third, bits=0.0004))
+    return replace(chain, steps=steps)
+
+
 def test_a_chain_reads_as_text(chain: Chain) -> None:
     first, known, start, *steps = (line.split() for line in str(chain).splitlines())
-    assert " ".join(first) == "Prediction: flu (100%) after 2 answers"
+    assert " ".join(first) == "Prediction: flu (100%) after 3 questions and 2 answers"
     assert " ".join(known).endswith("How old are you? 40")
     assert " ".join(start) == "start cold 50.0%, flu 50.0%"
     assert [" ".join(step) for step in steps] == [
@@ -188,21 +207,99 @@ def test_only_certainty_is_written_as_such() -> None:
     assert "after 1 answer\n" in str(Chain(("a", "b"), torch.tensor([0.4, 0.6]), (step,)))
 
 
+def test_a_chain_reads_as_text_with_the_bits_expected(chain_with_bits: Chain) -> None:
+    first, known, start, *steps = str(chain_with_bits).splitlines()
+    assert first == "Prediction: flu (100%) after 2 questions and 3 answers"
+    assert known == "    +  How old are you?  40"
+    assert [line.strip() for line in (start, *steps)] == [
+        "start                              cold 50.0%, flu 50.0%",
+        "1. fever?            yes   0.62 bits  flu 75.0%, cold 25.0%",
+        "+  cough?            no               flu 75.0%, cold 25.0%",
+        "2. rash?             no   <0.01 bits  flu 100%, cold 0.0%",
+    ]
+    assert {line.index("flu") for line in steps} == {start.index("cold")}
+
+
+@pytest.mark.parametrize(
+    ("bits", "text"),
+    [
+        (0.625, "0.62 bits"),
+        (1.0, "1.00 bits"),
+        (0.0, "0.00 bits"),
+        (-1e-17, "0.00 bits"),
+        (1e-9, "0.00 bits"),
+        (0.001, "<0.01 bits"),
+        (-0.25, "-0.25 bits"),
+    ],
+)
+def test_bits_are_rounded_but_not_to_nothing(bits: float, text: str) -> None:
+    assert bits_text(bits) == text
+
+
 def test_a_chain_goes_through_json(chain: Chain) -> None:
     state = json.loads(chain.to_json())
+    quarter = 1 - doubt(torch.tensor([0.25, 0.75]))
+    believed_quarter, certain = {"cold": 0.25, "flu": 0.75}, {"cold": 0.0, "flu": 1.0}
+    unasked = {"volunteered": False, "bits": None}
     assert state == {
         "prediction": "flu",
+        "n_asked": 3,
         "n_answered": 2,
-        "posterior": {"cold": 0.0, "flu": 1.0},
+        "bits_gained": 1.0,
+        "posterior": certain,
         "initially_known": [{"query": "age", "text": "How old are you?", "answer": "40"}],
         "prior": {"cold": 0.5, "flu": 0.5},
         "steps": [
-            {"query": "fever", "text": "fever?", "answer": "yes", "posterior": {"cold": 0.25, "flu": 0.75}},
-            {"query": "cough", "text": "cough?", "answer": None, "posterior": {"cold": 0.25, "flu": 0.75}},
-            {"query": "rash", "text": "rash?", "answer": "no", "posterior": {"cold": 0.0, "flu": 1.0}},
+            {"query": "fever", "text": "fever?", "answer": "yes"}
+            | unasked
+            | {"gained": quarter, "posterior": believed_quarter},
+            {"query": "cough", "text": "cough?", "answer": None}
+            | unasked
+            | {"gained": 0.0, "posterior": believed_quarter},
+            {"query": "rash", "text": "rash?", "answer": "no"}
+            | unasked
+            | {"gained": 1 - quarter, "posterior": certain},
         ],
     }
     assert json.loads(Chains([chain, chain]).to_json()) == [state, state]
+
+
+def test_bits_go_through_json(chain_with_bits: Chain) -> None:
+    steps = json.loads(chain_with_bits.to_json())["steps"]
+    assert [(step["bits"], step["volunteered"]) for step in steps] == [(0.62, False), (None, True), (0.0004, False)]
+    assert (chain_with_bits.n_asked, chain_with_bits.n_answered) == (2, 3)
+
+
+@given(types=TYPES, seed=SEEDS, missing=SHARES, known_share=SHARES)
+def test_what_steps_gained_is_what_the_chain_gained(
+    make_columns: Any, make_rows: Any, make_vip: Any, types: list[str], seed: int, missing: float, known_share: float
+) -> None:
+    query_set = make_columns(types)
+    rows, model = make_rows(query_set, 4, seed, missing, known_share), make_vip(query_set, seed=seed)
+    for chain in explain(model, rows.x, rows.available, initially_known=rows.initially_known):
+        assert sum(step.gained for step in chain.steps) == pytest.approx(chain.bits_gained, abs=1e-9)
+        assert all(step.gained == 0 for step in (*chain.steps, *chain.initially_known) if step.answer is None)
+        assert all(step.gained == 0 for step in chain.initially_known)
+        assert [step.bits for step in chain.steps] == [None] * len(chain)  # V-IP's querier has a preference
+
+
+def test_a_surprise_leaves_more_in_doubt(world: Any) -> None:
+    chains = explain(in_bits(world.pursuer), world.rows.x, world.rows.available)
+    gained = [step.gained for chain in chains for step in chain.steps]
+    assert min(gained) < -0.1
+    assert max(gained) > 0.4
+
+
+def test_the_bits_of_a_step_are_those_of_the_history_before_it(world: Any) -> None:
+    pursuer, rows = in_bits(world.pursuer), world.rows
+    for row, chain in enumerate(explain(pursuer, rows.x, rows.available)):
+        history = History.start(rows.x[row : row + 1], 4)
+        for step in chain.steps:
+            answers = world.pursuer.possible_answers(history, step.query)
+            left_in_doubt = sum(answer.probability * doubt(answer.posterior) for answer in answers)
+            before = doubt(world.pursuer.log_posterior(history)[0].exp())
+            assert step.bits == pytest.approx(before - left_in_doubt, abs=1e-6)
+            history = history.ask(torch.tensor([step.query]))
 
 
 def test_chains_are_a_sequence(chain: Chain) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from known_bits import in_bits
 from pursuit.inference.chain import Chain, explain
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import choose
@@ -38,6 +39,10 @@ def assert_same(chain: Chain, other: Chain, tolerance: float = 1e-6) -> None:
         (s.query, s.name, s.text, s.answer) for s in other.steps
     ]
     assert chain.classes == other.classes
+    assert [s.bits for s in chain.steps] == [
+        s.bits if s.bits is None else pytest.approx(s.bits, abs=1e-6) for s in other.steps
+    ]
+    assert [s.gained for s in chain.steps] == pytest.approx([s.gained for s in other.steps], abs=10 * tolerance)
     for one, same in zip(
         [chain.prior, *(s.posterior for s in chain.steps)],
         [other.prior, *(s.posterior for s in other.steps)],
@@ -92,28 +97,38 @@ def test_fractions_are_kept(in_order: Any) -> None:
 
 
 def test_a_question_says_what_and_why(world: Any) -> None:
-    question = Session(world.pursuer).ask()
-    scores = world.pursuer.scores(History.start(world.rows.x[:1], 4))[0]
-    shares = scores.softmax(dim=0)
-    order = scores.argsort(descending=True).tolist()
+    pursuer = in_bits(world.pursuer)
+    question = Session(pursuer).ask()
+    bits = pursuer.scores(History.start(world.rows.x[:1], 4))[0]
+    order = bits.argsort(descending=True).tolist()
     query = world.query_set.queries[order[0]]
     assert question.number == 1
     assert question.query == order[0]
     assert (question.name, question.text, question.choices) == (query.name, query.text, query.choices)
-    assert question.share == pytest.approx(shares[order[0]].item())
+    assert question.bits == pytest.approx(bits[order[0]].item())
+    assert (question.share, question.cost) == (None, 1)
     assert [text for text, _ in question.runners_up] == [world.query_set.queries[i].text for i in order[1:]]
-    assert [share for _, share in question.runners_up] == pytest.approx([shares[i].item() for i in order[1:]])
+    assert [bits for _, bits in question.runners_up] == pytest.approx([bits[i].item() for i in order[1:]])
+
+
+def test_a_mere_preference_is_a_share(make_columns: Any, make_vip: Any) -> None:
+    model = make_vip(make_columns(["yes_no"] * 3), dtype=torch.float)
+    question = Session(model).ask()
+    scores = model.scores(History.start(model.query_set.blank(), 3))[0]
+    assert question.bits is None
+    assert question.share == pytest.approx(scores.softmax(dim=0).max().item())
+    assert [bits for _, bits in question.runners_up] == [None, None]
 
 
 def test_runners_up_leave_out_what_was_asked(world: Any) -> None:
-    session = Session(world.pursuer)
+    session = Session(in_bits(world.pursuer))
     for left in (3, 2, 1, 0):
         question = session.ask()
         asked = {step.text for step in session.chain.steps}
         texts = [text for text, _ in question.runners_up]
         assert len(texts) == left
         assert not asked & {question.text, *texts}
-        assert question.share + sum(share for _, share in question.runners_up) == pytest.approx(1)
+        assert all(question.bits >= bits for _, bits in question.runners_up)
         assert question.number == 4 - left
         session.skip()
 
@@ -378,4 +393,4 @@ def test_a_session_ends_where_the_pursuer_would_ask_nothing_more() -> None:
         session.ask()
     session.undo()
     assert not session.done
-    assert session.ask().runners_up[0][1] == 0
+    assert session.ask().runners_up == ()

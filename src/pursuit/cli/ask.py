@@ -2,6 +2,7 @@
 
 import contextlib
 from pathlib import Path
+from textwrap import indent
 from typing import Annotated
 
 import typer
@@ -77,7 +78,9 @@ def _put_question(session: Session, console: Console) -> bool:
     """Ask one question and take the answer; False if the person wants to stop."""
     question = session.ask()
     choices = f" [dim]({escaped('/'.join(question.choices[:8]))})[/]" if question.choices else ""
-    console.print(f"\n[bold]{question.number}. {escaped(question.text)}[/]{choices} ", end="")
+    costs = {query.cost for query in session.pursuer.query_set.queries}
+    cost = f" [dim]cost {question.cost:g}[/]" if len(costs) > 1 else ""
+    console.print(f"\n[bold]{question.number}. {escaped(question.text)}[/]{choices}{cost} ", end="", highlight=False)
     try:
         answer = input().strip()
     except EOFError:
@@ -91,9 +94,8 @@ def _put_question(session: Session, console: Console) -> bool:
             case "" | "?" | "skip":
                 session.skip()
             case "why":
-                console.print(f"   This question has {question.share:.0%} of the querier's preference. Next best:")
-                for text, share in question.runners_up:
-                    console.print(f"   {share:>4.0%}  {escaped(text)}", highlight=False)
+                console.print(escaped(indent(str(session.why()), "   ")), highlight=False, soft_wrap=True)
+                return True
             case _:
                 session.tell(answer)
     except ValueError as error:

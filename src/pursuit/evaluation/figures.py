@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pursuit.evaluation.curves import Evaluation
 from pursuit.files import write_whole
-from pursuit.inference.chain import Chain, ChainStep
+from pursuit.inference.chain import Chain, ChainStep, bits_text
 from pursuit.queries import NO_AND_YES, QuerySet
 
 if TYPE_CHECKING:
@@ -131,7 +131,8 @@ def image_chain(
     grid = figure.subplots(2, len(shown), squeeze=False, height_ratios=[picture, bars])
     for column, n in enumerate(shown):
         _draw_patches(grid[0, column], chain, query_set, x, n)
-        grid[0, column].set_title(f"step {n}" if n else "start", fontsize=10)
+        bits, name = chain.steps[n - 1].bits if n else None, f"step {n}" if n else "start"
+        grid[0, column].set_title(name if bits is None else f"{name}\n{bits_text(bits)}", fontsize=10)
         _draw_bars(grid[1, column], beliefs[n], classes, chain.classes)
         grid[1, column].set_yticks(range(len(names)), names if column == 0 else [""] * len(names), fontsize=9)
     return _save(figure, path)
@@ -322,7 +323,8 @@ def _query_and_answer(number: str, step: ChainStep) -> str:
     """A query and its answer, on at most two lines."""
     question = textwrap.wrap(f"{number} {step.text}", QUESTION_WIDTH, max_lines=2, placeholder=" …")
     answer = "unknown" if step.answer is None else _short(step.answer, ANSWER_WIDTH)
-    return _escape("\n".join(question)) + "  " + answer
+    bits = "" if step.bits is None else f"  {bits_text(step.bits)}"
+    return _escape("\n".join(question)) + "  " + answer + bits
 
 
 def _colour(step: ChainStep) -> str:

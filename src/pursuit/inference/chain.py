@@ -1,8 +1,10 @@
 """The chain of queries, answers and posteriors that is left of a rollout: the whole explanation of a prediction."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, overload
 
 import torch
@@ -27,6 +29,14 @@ class ChainStep:
     answer: str | None
     """In words; None where the query was asked and could not be answered."""
     posterior: Tensor  # (C,)
+    bits: float | None = None
+    """How much its answer was expected to tell about the label, given the answers before it; None where the pursuer
+    does not know that, and for answers that nobody asked for."""
+    gained: float = 0.0
+    """How much the answer did tell: the entropy of the belief before it minus that after it, in bits. Negative where an
+    answer leaves more in doubt than before: what is expected is never negative, but single answers may surprise."""
+    volunteered: bool = False
+    """Whether a person gave the answer without being asked."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,11 @@ class Chain:
         return len(self.steps)
 
     @property
+    def n_asked(self) -> int:
+        """How many queries were asked, answered or not."""
+        return sum(not step.volunteered for step in self.steps)
+
+    @property
     def n_answered(self) -> int:
         """How many answers were revealed, without those initially known."""
         return sum(step.answer is not None for step in self.steps)
@@ -55,22 +70,39 @@ class Chain:
     def prediction(self) -> Any:
         return self.classes[int(self.posterior.argmax())]
 
+    @property
+    def bits_gained(self) -> float:
+        """How much all answers told, those initially known aside: what all steps gained together, in bits."""
+        return doubt(self.prior) - doubt(self.posterior)
+
     def __str__(self) -> str:
         shown = (*self.initially_known, *self.steps)
-        width = max((len(step.text) for step in shown), default=0)
+        width = max(map(len, ("start", *(step.text for step in shown))))
         answer_width = max((len(step.answer or UNKNOWN) for step in shown), default=0)
-        certainty = _percent(self.posterior.max())
-        lines = [f"Prediction: {self.prediction} ({certainty}) after {_count(self.n_answered, 'answer')}"]
-        lines += [f"    +  {step.text:<{width}}  {step.answer}" for step in self.initially_known]
-        lines.append(f"  {'start':<{width + 5}}  {'':<{answer_width}}  {self._top(self.prior)}")
-        for i, step in enumerate(self.steps, start=1):
-            answer = step.answer or UNKNOWN
-            lines.append(f"  {i:>3}. {step.text:<{width}}  {answer:<{answer_width}}  {self._top(step.posterior)}")
+        expected = ["" if step.bits is None else bits_text(step.bits) for step in self.steps]
+        bits_width = max(map(len, expected), default=0)
+
+        def line(start: str, text: str, answer: str, bits: str, belief: str) -> str:
+            bits = f"{bits:>{bits_width}}  " if bits_width else ""
+            return f"  {start:>4} {text:<{width}}  {answer:<{answer_width}}  {bits}{belief}".rstrip()
+
+        lines = [f"Prediction: {self.prediction} ({percent(self.posterior.max())}) after {self._length()}"]
+        lines += [line("+ ", step.text, step.answer or UNKNOWN, "", "") for step in self.initially_known]
+        lines.append(line("", "start", "", "", self._top(self.prior)))
+        n_asked = 0
+        for step, bits in zip(self.steps, expected, strict=True):
+            n_asked += not step.volunteered
+            start = "+ " if step.volunteered else f"{n_asked}."
+            lines.append(line(start, step.text, step.answer or UNKNOWN, bits, self._top(step.posterior)))
         return "\n".join(lines)
+
+    def _length(self) -> str:
+        answers = _count(self.n_answered, "answer")
+        return answers if self.n_asked == self.n_answered else f"{_count(self.n_asked, 'question')} and {answers}"
 
     def _top(self, posterior: Tensor, most: int = 3) -> str:
         probabilities, best = posterior.topk(min(most, len(self.classes)))
-        return ", ".join(f"{self.classes[i]} {_percent(p)}" for p, i in zip(probabilities, best.tolist(), strict=True))
+        return ", ".join(f"{self.classes[i]} {percent(p)}" for p, i in zip(probabilities, best.tolist(), strict=True))
 
     def to_dict(self) -> dict[str, Any]:
         """The chain as JSON values: every query, answer and posterior, in order."""
@@ -81,13 +113,19 @@ class Chain:
         def query_and_answer(step: ChainStep) -> dict[str, Any]:
             return {"query": step.name, "text": step.text, "answer": step.answer}
 
+        def in_full(step: ChainStep) -> dict[str, Any]:
+            information = {"volunteered": step.volunteered, "bits": step.bits, "gained": step.gained}
+            return {**query_and_answer(step), **information, "posterior": belief(step.posterior)}
+
         return {
             "prediction": self.prediction,
+            "n_asked": self.n_asked,
             "n_answered": self.n_answered,
+            "bits_gained": self.bits_gained,
             "posterior": belief(self.posterior),
             "initially_known": [query_and_answer(step) for step in self.initially_known],
             "prior": belief(self.prior),
-            "steps": [{**query_and_answer(step), "posterior": belief(step.posterior)} for step in self.steps],
+            "steps": [in_full(step) for step in self.steps],
         }
 
     def to_json(self, indent: int | None = None) -> str:
@@ -132,37 +170,61 @@ def explain(
 ) -> Chains:
     """The chain of every row."""
     beliefs: list[list[Tensor]] = [[] for _ in range(len(x))]
-    asked: list[list[tuple[int, bool]]] = [[] for _ in range(len(x))]
+    asked: list[list[tuple[int, bool, float | None]]] = [[] for _ in range(len(x))]
     for step in pursue_in_batches(pursuer, x, available, stop, initially_known, batch_rows):
         posterior = step.log_posterior.exp().cpu()
-        for i, (row, query, answered) in enumerate(
-            zip(step.rows.tolist(), step.query.tolist(), step.answered.tolist(), strict=True)
+        bits: list[Any] = [None] * len(step.rows) if step.bits is None else step.bits.tolist()
+        for i, (row, query, answered, expected) in enumerate(
+            zip(step.rows.tolist(), step.query.tolist(), step.answered.tolist(), bits, strict=True)
         ):
             beliefs[row].append(posterior[i])
             if query >= 0:
-                asked[row].append((query, answered))
+                asked[row].append((query, answered, expected))
     given = torch.zeros_like(available) if initially_known is None else initially_known & available
     classes, query_set = tuple(label_list(pursuer.classes)), pursuer.query_set
     chains = []
     for row in range(len(x)):
-        prior, *after = beliefs[row]
+        prior = beliefs[row][0]
         steps = tuple(
-            chain_step(query_set, x[row], query, answered, posterior)
-            for (query, answered), posterior in zip(asked[row], after, strict=True)
+            chain_step(query_set, x[row], query, answered, before, after, expected)
+            for (query, answered, expected), (before, after) in zip(asked[row], pairwise(beliefs[row]), strict=True)
         )
         known = given[row].nonzero()[:, 0].tolist()
-        chains.append(Chain(classes, prior, steps, tuple(chain_step(query_set, x[row], q, True, prior) for q in known)))
+        initial = tuple(chain_step(query_set, x[row], query, True, prior, prior) for query in known)
+        chains.append(Chain(classes, prior, steps, initial))
     return Chains(chains)
 
 
-def chain_step(query_set: QuerySet, x: Tensor, query: int, answered: bool, posterior: Tensor) -> ChainStep:
-    """A query of a chain in words, from one row `x` (*answer_shape)."""
+def chain_step(
+    query_set: QuerySet,
+    x: Tensor,
+    query: int,
+    answered: bool,
+    before: Tensor,
+    after: Tensor,
+    bits: float | None = None,
+    volunteered: bool = False,
+) -> ChainStep:
+    """A query of a chain in words, from one row `x` (*answer_shape) and the beliefs (C,) before and after it."""
     wording = query_set.queries[query]
     answer = query_set.describe(query, x) if answered else None
-    return ChainStep(query, wording.name, wording.text, answer, posterior)
+    gained = doubt(before) - doubt(after)
+    return ChainStep(query, wording.name, wording.text, answer, after, bits, gained, volunteered)
 
 
-def _percent(probability: Tensor) -> str:
+def doubt(posterior: Tensor) -> float:
+    """The entropy of a belief (C,) in bits: how much there is still to be told about the label."""
+    return float(torch.special.entr(posterior.double()).sum()) / math.log(2)
+
+
+def bits_text(bits: float) -> str:
+    """Bits as people read them; what rounds to nothing, and is something, is said to be less than that."""
+    if 1e-6 < bits < 0.005:
+        return "<0.01 bits"
+    return f"{round(bits, 2) + 0.0:.2f} bits"  # adding zero makes -0.0 zero
+
+
+def percent(probability: Tensor | float) -> str:
     # Only certainty itself is written 100%: rounding must not promise it.
     return "100%" if probability == 1 else f"{min(99.9, 100 * float(probability)):.1f}%"
 

@@ -2,17 +2,28 @@
 
 import difflib
 import json
+import math
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from pursuit.inference.chain import Chain, chain_step
+from pursuit.inference.chain import Chain, chain_step, doubt
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState, history_state
-from pursuit.inference.pursuer import Pursuer, choose, highest_left, label_list, score_unit, wants_more
+from pursuit.inference.pursuer import (
+    Pursuer,
+    highest_left,
+    information,
+    label_list,
+    leave_out,
+    score_unit,
+    wants_more,
+)
 from pursuit.inference.stopping import Standing, StoppingRule
+from pursuit.inference.why import Why, answer_effects, candidates
 
 
 @dataclass(frozen=True)
@@ -24,10 +35,14 @@ class Question:
     name: str
     text: str
     choices: tuple[str, ...]
-    share: float
-    """How strongly the pursuer prefers this query: its share of a softmax over all that are left."""
-    runners_up: tuple[tuple[str, float], ...]
-    """The wordings it would have asked otherwise, with their shares."""
+    cost: float
+    bits: float | None
+    """How much its answer is expected to tell about the label; None where the pursuer does not know that."""
+    share: float | None
+    """For a pursuer that does not know the bits: how strongly it prefers this query, as its share of a softmax over all
+    that are left."""
+    runners_up: tuple[tuple[str, float | None], ...]
+    """The wordings it would have asked otherwise, with their bits."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +55,13 @@ class _Entry:
 
 @dataclass(frozen=True)
 class _Standing:
-    """Where the session stands after an entry: the belief, how many were asked and answered, and the rule's view."""
+    """Where the session stands after an entry: the belief, what was asked, answered and spent, and the rule's view."""
 
     log_posterior: Tensor  # (1, C)
     n_asked: int
     n_answered: int
+    cost: Tensor  # (1,)
+    bits: float | None  # the information expected of the entry
     memory: Tensor | None = None
     enough: bool = False
 
@@ -60,7 +77,7 @@ class Session:
         self._x = pursuer.query_set.blank()
         self._state: HistoryState | None = None  # of all entries; None once one of them was taken back
         self._standings: list[_Standing] = []  # before anything, then after each entry
-        self._stand(None)
+        self._stand()
 
     def __repr__(self) -> str:
         state = f"finished: {self.prediction}" if self.done else "going on"
@@ -68,10 +85,11 @@ class Session:
 
     @property
     def done(self) -> bool:
-        """Whether the stopping rule is satisfied, everything was asked, or the pursuer would ask nothing more."""
+        """Whether the stopping rule is satisfied, everything was asked, or the pursuer would ask nothing more that is
+        affordable."""
         if self._standings[-1].enough or len(self._entries) == len(self.pursuer.query_set):
             return True
-        return not bool(wants_more(self._next_scores(), self._current().asked))
+        return not bool(wants_more(self._open_scores(), self._current().asked))
 
     @property
     def posterior(self) -> dict[Any, float]:
@@ -84,6 +102,20 @@ class Session:
     def prediction(self) -> Any:
         return label_list(self.pursuer.classes)[int(self._standings[-1].log_posterior.argmax())]
 
+    @property
+    def bits_gained(self) -> float:
+        """How much the answers told so far: the entropy of the first belief minus that of the belief now, in bits.
+
+        A surprising answer may leave more in doubt than before, so this may shrink and even be negative.
+        """
+        first, now = (self._standings[i].log_posterior[0].exp() for i in (0, -1))
+        return doubt(first) - doubt(now)
+
+    @property
+    def cost(self) -> float:
+        """What was spent on the queries asked so far; what a person volunteers is free."""
+        return float(self._standings[-1].cost)
+
     @torch.no_grad()
     def ask(self) -> Question:
         """The next question; the same one until it is answered or skipped."""
@@ -94,22 +126,35 @@ class Session:
                 f"The session is finished: the prediction is {self.prediction}. Take an answer back "
                 "with undo() to go on."
             )
-        state, queries = self._current(), self.pursuer.query_set.queries
-        scores, asked = self._next_scores(), state.asked
-        chosen = int(choose(scores, asked))
-        shares = scores[0].masked_fill(asked[0], -torch.inf).softmax(dim=0)
-        best = zip(*(part.tolist() for part in shares.topk(min(4, len(shares)))), strict=True)
-        others = [(queries[i].text, share) for share, i in best if i != chosen and i not in self._entries]
+        best, *others = candidates(self.pursuer, self._open_scores(), self._current().asked)
         self._question = Question(
             self._standings[-1].n_asked + 1,
-            chosen,
-            queries[chosen].name,
-            queries[chosen].text,
-            queries[chosen].choices,
-            float(shares[chosen]),
-            tuple(others[:3]),
+            best.query,
+            best.name,
+            best.text,
+            self.pursuer.query_set.queries[best.query].choices,
+            best.cost,
+            best.bits,
+            best.share,
+            tuple((other.text, other.bits) for other in others),
         )
         return self._question
+
+    @torch.no_grad()
+    def why(self) -> Why:
+        """Why the next question is asked: what it is expected to tell, what else could be asked, what each answer would
+        change."""
+        self.ask()  # raises ValueError if there is nothing to ask
+        best, *others = candidates(self.pursuer, self._open_scores(), self._current().asked)
+        before = self._standings[-1].log_posterior[0].exp()
+        return Why(
+            best,
+            tuple(others),
+            answer_effects(self.pursuer, self._history(), best.query, before),
+            doubt(before),
+            self.bits_gained,
+            is_cost_aware=score_unit(self.pursuer) == "bits per cost",
+        )
 
     def tell(self, answer: Any, query: str | None = None) -> None:
         """Answer the question asked, or volunteer the answer to the one named `query`."""
@@ -152,11 +197,23 @@ class Session:
     def chain(self) -> Chain:
         """What was asked and believed so far."""
         self._current()  # so that `x` holds the answers given, and nothing else
-        query_set, steps = self.pursuer.query_set, []
         beliefs = [standing.log_posterior[0].exp() for standing in self._standings]
-        for entry, belief in zip(self._entries.values(), beliefs[1:], strict=True):
-            steps.append(chain_step(query_set, self._x[0], entry.query, entry.answer is not None, belief))
-        return Chain(tuple(label_list(self.pursuer.classes)), beliefs[0], tuple(steps))
+        steps = tuple(
+            chain_step(
+                self.pursuer.query_set,
+                self._x[0],
+                entry.query,
+                entry.answer is not None,
+                before,
+                after,
+                standing.bits,
+                entry.volunteered,
+            )
+            for entry, standing, (before, after) in zip(
+                self._entries.values(), self._standings[1:], pairwise(beliefs), strict=True
+            )
+        )
+        return Chain(tuple(label_list(self.pursuer.classes)), beliefs[0], steps)
 
     def to_dict(self) -> dict[str, Any]:
         """All that is needed to go on later with the same pursuer, as JSON values."""
@@ -209,10 +266,27 @@ class Session:
 
     def _add(self, entry: _Entry) -> None:
         """Add an entry; an answer that cannot be used raises ValueError before anything is changed."""
+        bits = None if entry.volunteered else self._bits_of(entry.query)
         self._show(self._current(), entry)
         self._entries[entry.query] = entry
         self._question = self._scores = None
-        self._stand(entry)
+        self._stand(entry, bits)
+
+    @torch.no_grad()
+    def _bits_of(self, query: int) -> float | None:
+        """The information expected of a query that is asked now."""
+        if score_unit(self.pursuer) is None:
+            return None  # without computing any scores
+        bits = information(self.pursuer, self._next_scores())
+        # What the pursuer would not ask has no finite score, and may still have been asked before a change.
+        return None if bits is None or not math.isfinite(bits[0, query]) else float(bits[0, query])
+
+    def _history(self) -> History:
+        """What was asked and answered so far, as a history of one row."""
+        asked = self._current().asked.clone()
+        known = torch.zeros_like(asked)
+        known[0, [entry.query for entry in self._entries.values() if entry.answer is not None]] = True
+        return History(self._x, known, asked)
 
     @torch.no_grad()
     def _current(self) -> HistoryState:
@@ -232,40 +306,42 @@ class Session:
             self._scores = self._current().scores()
         return self._scores
 
+    def _open_scores(self, cost: Tensor | None = None) -> Tensor:
+        """The same for what is affordable alone, where `cost` (1,) was spent, by default on all entries."""
+        spent = self._standings[-1].cost if cost is None else cost
+        allowed = None if self.stop is None else self.stop.affordable(spent, self.pursuer.query_set.costs)
+        return leave_out(self._next_scores(), allowed)
+
     @torch.no_grad()
     def _show(self, state: HistoryState, entry: _Entry) -> None:
         if entry.answer is not None:
             self.pursuer.query_set.tell(self._x[0], entry.query, entry.answer)
         state.ask_one(entry.query, entry.answer is not None)
 
-    def _cost(self) -> Tensor:
-        """Of all that was asked, which does not include what was volunteered: (1,)."""
-        costs = self.pursuer.query_set.costs
-        asked = [entry.query for entry in self._entries.values() if not entry.volunteered]
-        return costs[asked].sum(dim=0, keepdim=True)
-
-    def _worth(self) -> Tensor | None:
-        """The highest score left (1,), where scores have a unit and the rule looks at it."""
-        if self.stop is None or not self.stop.needs_worth or score_unit(self.pursuer) is None:
-            return None
-        return highest_left(self._next_scores(), self._current().asked)
-
     @torch.no_grad()
-    def _stand(self, entry: _Entry | None) -> None:
+    def _stand(self, entry: _Entry | None = None, bits: float | None = None) -> None:
         """Note where the session stands after the last entry, or before the first."""
         log_posterior, last = self._current().log_posterior(), self._standings[-1] if entry else None
         n_asked = last.n_asked + (not entry.volunteered) if entry and last else 0
         n_answered = last.n_answered + (entry.answer is not None) if entry and last else 0
+        costs = self.pursuer.query_set.costs
+        cost = last.cost if last else torch.zeros(1, device=costs.device)
+        if entry and not entry.volunteered:
+            cost = cost + costs[entry.query]
         memory, enough = None, False
         if self.stop is not None:
-            device = log_posterior.device
-            asked, answered = torch.tensor([[n_asked], [n_answered]], device=device)
-            before = self.stop.start(1, device) if last is None or last.memory is None else last.memory
-            satisfied, memory = self.stop.step(
-                before, Standing(log_posterior, asked, answered, self._cost(), self._worth())
-            )
+            asked, answered = torch.tensor([[n_asked], [n_answered]], device=log_posterior.device)
+            before = self.stop.start(1, log_posterior.device) if last is None or last.memory is None else last.memory
+            standing = Standing(log_posterior, asked, answered, cost, self._worth(cost))
+            satisfied, memory = self.stop.step(before, standing)
             enough = bool(satisfied)
-        self._standings.append(_Standing(log_posterior, n_asked, n_answered, memory, enough))
+        self._standings.append(_Standing(log_posterior, n_asked, n_answered, cost, bits, memory, enough))
+
+    def _worth(self, cost: Tensor) -> Tensor | None:
+        """The highest score among what is left and affordable (1,), if the rule needs it and scores have a unit."""
+        if self.stop is None or not self.stop.needs_worth or score_unit(self.pursuer) is None:
+            return None
+        return highest_left(self._open_scores(cost), self._current().asked)
 
 
 def _json_value(value: Any) -> Any:

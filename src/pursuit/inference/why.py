@@ -1,0 +1,195 @@
+"""Why a question is asked: what it is expected to tell, what else could be asked, and what each answer would change."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pursuit.inference.chain import bits_text, percent
+from pursuit.inference.history import History
+from pursuit.inference.pursuer import PossibleAnswer, Pursuer, choose, information, label_list
+
+N_NEXT_BEST, N_LEADING = 3, 3
+"""How many queries that come next are named, and how many labels that lead after an answer."""
+MOST_ANSWERS = 8
+"""How many answers the text shows, the most probable first."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A query that might be asked now, and what speaks for it."""
+
+    query: int
+    name: str
+    text: str
+    bits: float | None
+    """How much its answer is expected to tell about the label; None where the pursuer does not know that."""
+    share: float | None
+    """For a pursuer that does not know the bits: how strongly it prefers this query, as its share of a softmax over all
+    that are left."""
+    cost: float
+
+    @property
+    def bits_per_cost(self) -> float | None:
+        """None for a query that is free, too."""
+        return self.bits / self.cost if self.bits is not None and self.cost else None
+
+    def to_dict(self) -> dict[str, Any]:
+        worth = {"bits": self.bits, "share": self.share, "cost": self.cost, "bits_per_cost": self.bits_per_cost}
+        return {"query": self.name, "text": self.text, **worth}
+
+
+@dataclass(frozen=True)
+class Shift:
+    """What an answer would do to the probability of one label."""
+
+    label: Any
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class AnswerEffect:
+    """What would be believed after one of the possible answers."""
+
+    text: str
+    probability: float | None
+    """None where the pursuer has no model of the answers."""
+    shifts: tuple[Shift, ...]
+    """The labels that lead after it."""
+
+
+@dataclass(frozen=True)
+class Why:
+    """Why a question is asked. Prints as text for the person who is asked."""
+
+    question: Candidate
+    next_best: tuple[Candidate, ...]
+    answers: tuple[AnswerEffect, ...]
+    """The most probable first; empty where the answers cannot be listed."""
+    doubt: float
+    """The entropy of the belief now, in bits: how much there is still to be told."""
+    bits_gained: float
+    """How much the answers so far told."""
+    is_cost_aware: bool = False
+    """Whether queries are chosen by bits per unit of cost."""
+
+    def __str__(self) -> str:
+        lines = [f'"{self.question.text}" {self._reason()}']
+        so_far = f"What was said so far told {bits_text(self.bits_gained)}; {bits_text(self.doubt)} are still in doubt."
+        lines.append(f"{so_far} (A yes or no that is as likely as not tells 1 bit.)")
+        if self.next_best:
+            worth = [self._worth(candidate) for candidate in self.next_best]
+            width = max(map(len, worth))
+            lines.append("Next best:")
+            lines += [f"  {w:>{width}}  {other.text}" for w, other in zip(worth, self.next_best, strict=True)]
+        return "\n".join([*lines, *self._effects()])
+
+    def _reason(self) -> str:
+        question = self.question
+        if question.bits is None:
+            share = "" if question.share is None else f", with {percent(question.share)} of its preference"
+            return f"is what the model would rather ask than anything else{share}. It does not say how much that tells."
+        if not self.is_cost_aware:
+            return f"is expected to tell {bits_text(question.bits)} about the result; no other question promises more."
+        if question.bits_per_cost is None:
+            return f"is expected to tell {bits_text(question.bits)} about the result, and costs nothing."
+        return (
+            f"is expected to tell {bits_text(question.bits)} about the result at a cost of {question.cost:g}: "
+            f"{_rate(question.bits_per_cost)}; no other question promises more."
+        )
+
+    def _worth(self, candidate: Candidate) -> str:
+        if candidate.bits is None:
+            return "" if candidate.share is None else percent(candidate.share)
+        if not self.is_cost_aware:
+            return bits_text(candidate.bits)
+        if candidate.bits_per_cost is None:
+            return f"{bits_text(candidate.bits)}, free"
+        return f"{bits_text(candidate.bits)}, cost {candidate.cost:g}, {_rate(candidate.bits_per_cost)}"
+
+    def _effects(self) -> list[str]:
+        if not self.answers:
+            return []
+        shown, rest = self.answers[:MOST_ANSWERS], self.answers[MOST_ANSWERS:]
+        names = [
+            answer.text if answer.probability is None else f"{answer.text} ({percent(answer.probability)})"
+            for answer in shown
+        ]
+        width = max(map(len, names))
+        lines = ["What an answer would change:"]
+        for name, answer in zip(names, shown, strict=True):
+            shifts = [f"{shift.label} {percent(shift.before)} -> {percent(shift.after)}" for shift in answer.shifts]
+            lines.append(f"  {name:<{width}}  {', '.join(shifts)}")
+        return [*lines, f"  and {len(rest)} more"] if rest else lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """The reasons as JSON values."""
+        return {
+            "question": self.question.to_dict(),
+            "next_best": [candidate.to_dict() for candidate in self.next_best],
+            "answers": [asdict(answer) for answer in self.answers],
+            "doubt": self.doubt,
+            "bits_gained": self.bits_gained,
+            "is_cost_aware": self.is_cost_aware,
+        }
+
+    def to_json(self, indent: int | None = None) -> str:
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
+
+
+def candidates(pursuer: Pursuer, scores: Tensor, asked: Tensor) -> list[Candidate]:
+    """The query that is asked next and those that come after it, by the `scores` (1, Q) of what may be asked."""
+    left = scores[0].masked_fill(asked[0], -torch.inf)
+    chosen, bits = int(choose(scores, asked)), information(pursuer, scores)
+    shares = left.softmax(dim=0) if bits is None else None
+    best = left.topk(min(N_NEXT_BEST + 1, len(left))).indices.tolist()
+    others = [i for i in best if i != chosen and left[i] > -torch.inf][:N_NEXT_BEST]
+    queries = pursuer.query_set.queries
+    return [
+        Candidate(
+            i,
+            queries[i].name,
+            queries[i].text,
+            None if bits is None else float(bits[0, i]),
+            None if shares is None else float(shares[i]),
+            queries[i].cost,
+        )
+        for i in (chosen, *others)
+    ]
+
+
+@torch.no_grad()
+def answer_effects(pursuer: Pursuer, history: History, query: int, before: Tensor) -> tuple[AnswerEffect, ...]:
+    """What each possible answer to `query` would change in the belief `before` (C,), in a history of one row.
+
+    A pursuer without a model of the answers still says what it would believe after each choice of the query.
+    """
+    foresee = getattr(pursuer, "possible_answers", None)
+    answers: tuple[PossibleAnswer, ...] = () if foresee is None else foresee(history, query)
+    if answers:
+        likely = sorted(answers, key=lambda answer: -answer.probability)
+        return tuple(_effect(pursuer, a.text, a.probability, before, a.posterior) for a in likely)
+    choices = pursuer.query_set.queries[query].choices
+    if not choices:
+        return ()
+    x, known, asked = (
+        part.expand(len(choices), *part.shape[1:]).clone() for part in (history.x, history.known, history.asked)
+    )
+    for row, choice in zip(x, choices, strict=True):
+        pursuer.query_set.tell(row, query, choice)
+    answered = History(x, known, asked).ask(torch.full((len(choices),), query, device=x.device))
+    posteriors = pursuer.log_posterior(answered).exp()
+    return tuple(_effect(pursuer, text, None, before, after) for text, after in zip(choices, posteriors, strict=True))
+
+
+def _effect(pursuer: Pursuer, text: str, probability: float | None, before: Tensor, after: Tensor) -> AnswerEffect:
+    labels, leading = label_list(pursuer.classes), after.topk(min(N_LEADING, len(after))).indices.tolist()
+    shifts = tuple(Shift(labels[i], float(before[i]), float(after[i])) for i in leading)
+    return AnswerEffect(text, probability, shifts)
+
+
+def _rate(bits_per_cost: float) -> str:
+    return f"{bits_per_cost:.3g} bits per unit of cost"
