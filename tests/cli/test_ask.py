@@ -1,15 +1,21 @@
 """`pursuit ask`: a person answers in the terminal, reports something first, and comes back later."""
 
 import io
+import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from known_bits import InBits, with_costs
 from program import json_of, run
 from pursuit import MLP, ColumnQueries, Stage, VIPClassifier, yes_no
 from pursuit.cli import main
+from pursuit.inference.session import Session
+from pursuit.inference.stopping import stopping_rule
 
 
 def fit(folder: Path, reports_first: bool) -> Path:
@@ -35,9 +41,11 @@ def test_a_person_is_asked_in_the_terminal(workspace: Path) -> None:
     asked = json_of(run(workspace, "ask", "model", "--json", "--stop", "budget=3", typed="why\nnonsense\nundo\n\n\n\n"))
     assert len(asked["steps"]) == 3
     assert all(step["answer"] is None for step in asked["steps"])
-    talk = run(workspace, "ask", "model", "--stop", "budget=1", typed="nonsense\nbelly\nyes\n40\n")
+    talk = run(workspace, "ask", "model", "--stop", "budget=1", typed="why\nnonsense\nbelly\nyes\n40\n")
     assert talk.returncode == 0
     assert "Prediction:" in talk.stdout
+    assert "Next best:" in talk.stdout
+    assert "cost" not in talk.stdout  # all questions cost the same
 
 
 def test_a_session_goes_on_from_its_file(workspace: Path) -> None:
@@ -67,7 +75,7 @@ def test_a_person_may_report_first(
     assert ask(monkeypatch, reporting, "--tell", "fever=yes", "--tell", "a=b=no") == 0
     printed = capsys.readouterr().out
     assert "--tell" not in printed
-    assert "after 2 answers" in printed
+    assert "after 0 questions and 2 answers" in printed
 
 
 @pytest.mark.parametrize(
@@ -86,3 +94,39 @@ def test_a_kept_session_does_not_hear_reports_twice(tmp_path: Path, monkeypatch:
     for _ in range(2):
         command = (model, "--tell", "fever=yes", "--session", kept, "--stop", "budget=4")
         assert ask(monkeypatch, *command, typed="no\nquit\n") == 0
+
+
+@dataclass
+class ExactModel:
+    """As much of a classifier as the command needs, around a pursuer that knows its bits."""
+
+    pursuer: InBits
+    has_initially_known_: bool = False
+
+    def session(self, stop: str | None) -> Session:
+        return Session(self.pursuer, stopping_rule(stop))
+
+
+def test_why_says_bits_costs_and_what_answers_would_change(
+    world: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pursuer = with_costs(world.pursuer, {"season": 0.5, "fever": 20})
+    why = Session(pursuer).why()
+    monkeypatch.setattr("pursuit.cli.ask.load", lambda folder: ExactModel(pursuer))
+    assert ask(monkeypatch, "folder", typed="why\nspring\nquit\n") == 0
+    printed = capsys.readouterr().out
+    assert all(line in printed for line in str(why).splitlines())
+    assert "1. Which season is it? (spring/summer/winter) cost 0.5" in printed
+    assert printed.count("Which season is it?") == 4  # asked, explained, asked again, and in the chain
+    assert f"spring  {why.question.bits:.2f} bits" in printed
+
+
+def test_json_has_bits(world: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    pursuer = with_costs(world.pursuer, {}, "bits")
+    monkeypatch.setattr("pursuit.cli.ask.load", lambda folder: ExactModel(pursuer))
+    assert ask(monkeypatch, "folder", "--json", "--stop", "bits=0.01,budget=2", typed="why\nyes\n\n") == 0
+    asked = json.loads(capsys.readouterr().out)
+    assert asked["finished"]
+    assert (asked["n_asked"], asked["n_answered"]) == (2, 1)
+    assert all(step["bits"] > 0.01 for step in asked["steps"])
+    assert [step["gained"] for step in asked["steps"]] == pytest.approx([asked["bits_gained"], 0])

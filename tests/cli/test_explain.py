@@ -21,6 +21,8 @@ def test_a_chain_as_text_json_and_figure(workspace: Path) -> None:
     assert chain["row"] == 3
     assert len(chain["steps"]) >= 1
     assert sum(chain["steps"][0]["posterior"].values()) == pytest.approx(1, abs=1e-5)
+    assert sum(step["gained"] for step in chain["steps"]) == pytest.approx(chain["bits_gained"], abs=1e-6)
+    assert chain["steps"][0].keys() >= {"bits", "gained"}
     assert picture.read_bytes()[:4] == b"\x89PNG"
 
 

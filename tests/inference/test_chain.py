@@ -220,6 +220,13 @@ def test_a_chain_reads_as_text_with_the_bits_expected(chain_with_bits: Chain) ->
     assert {line.index("flu") for line in steps} == {start.index("cold")}
 
 
+def test_a_skip_does_not_hide_behind_what_was_volunteered(chain: Chain) -> None:
+    asked, skipped, _ = chain.steps
+    volunteered = replace(skipped, answer="no", volunteered=True)
+    assert "after 2 questions and 2 answers" in str(replace(chain, steps=(asked, skipped, volunteered)))
+    assert "after 2 answers" in str(replace(chain, steps=(asked, asked)))
+
+
 @pytest.mark.parametrize(
     ("bits", "text"),
     [

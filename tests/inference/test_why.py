@@ -128,8 +128,7 @@ def test_reasons_read_well() -> None:
     why = Why(candidate("fever", 0.62), (candidate("cough", 0.5), candidate("rash", 0.001)), (YES, NO), 1.0, 0.25)
     assert str(why).splitlines() == [
         '"fever?" is expected to tell 0.62 bits about the result; no other question promises more.',
-        "What was said so far told 0.25 bits; 1.00 bits are still in doubt. "
-        "(A yes or no that is as likely as not tells 1 bit.)",
+        "What was said so far told 0.25 bits; 1.00 bits are still in doubt. (The toss of a coin tells 1 bit.)",
         "Next best:",
         "   0.50 bits  cough?",
         "  <0.01 bits  rash?",
@@ -137,6 +136,21 @@ def test_reasons_read_well() -> None:
         "  yes (75.0%)  flu 50.0% -> 90.0%, cold 50.0% -> 10.0%",
         "  no (25.0%)   cold 50.0% -> 100%, flu 50.0% -> 0.0%",
     ]
+
+
+@pytest.mark.parametrize(
+    ("gained", "text"),
+    [
+        (0.0, "1.50 bits are in doubt."),
+        (-1e-12, "1.50 bits are in doubt."),
+        (0.3, "told 0.30 bits; 1.50 bits are still in doubt."),
+        (-0.3, "surprising: 1.50 bits are in doubt now, 0.30 bits more than at first."),
+    ],
+)
+def test_what_was_said_so_far_may_have_told_nothing_or_less(gained: float, text: str) -> None:
+    _, so_far = str(Why(candidate("fever", 0.62), (), (), 1.5, gained)).splitlines()
+    assert so_far.endswith(f"{text} (The toss of a coin tells 1 bit.)")
+    assert so_far.startswith("What was said so far" if abs(gained) > 0.1 else "1.50")
 
 
 def test_reasons_of_a_cost_aware_pursuer_say_what_a_bit_costs() -> None:
@@ -153,7 +167,7 @@ def test_reasons_of_a_cost_aware_pursuer_say_what_a_bit_costs() -> None:
 def test_reasons_of_a_preference_say_no_more_than_that() -> None:
     why = Why(candidate("fever", share=0.9), (candidate("cough", share=0.1),), (), 1.0, 0.0)
     first, _, _, cough = str(why).splitlines()
-    assert "with 90.0% of its preference" in first
+    assert "(90.0% of its preference); it does not know how much that tells" in first
     assert cough == "  10.0%  cough?"
 
 

@@ -98,7 +98,9 @@ class Chain:
 
     def _length(self) -> str:
         answers = _count(self.n_answered, "answer")
-        return answers if self.n_asked == self.n_answered else f"{_count(self.n_asked, 'question')} and {answers}"
+        if all(step.answer is not None and not step.volunteered for step in self.steps):
+            return answers
+        return f"{_count(self.n_asked, 'question')} and {answers}"
 
     def _top(self, posterior: Tensor, most: int = 3) -> str:
         probabilities, best = posterior.topk(min(most, len(self.classes)))

@@ -77,9 +77,7 @@ class Why:
     """Whether queries are chosen by bits per unit of cost."""
 
     def __str__(self) -> str:
-        lines = [f'"{self.question.text}" {self._reason()}']
-        so_far = f"What was said so far told {bits_text(self.bits_gained)}; {bits_text(self.doubt)} are still in doubt."
-        lines.append(f"{so_far} (A yes or no that is as likely as not tells 1 bit.)")
+        lines = [f'"{self.question.text}" {self._reason()}', f"{self._so_far()} (The toss of a coin tells 1 bit.)"]
         if self.next_best:
             worth = [self._worth(candidate) for candidate in self.next_best]
             width = max(map(len, worth))
@@ -90,8 +88,10 @@ class Why:
     def _reason(self) -> str:
         question = self.question
         if question.bits is None:
-            share = "" if question.share is None else f", with {percent(question.share)} of its preference"
-            return f"is what the model would rather ask than anything else{share}. It does not say how much that tells."
+            share = "" if question.share is None else f" ({percent(question.share)} of its preference)"
+            return (
+                f"is what the model would rather ask than anything else{share}; it does not know how much that tells."
+            )
         if not self.is_cost_aware:
             return f"is expected to tell {bits_text(question.bits)} about the result; no other question promises more."
         if question.bits_per_cost is None:
@@ -100,6 +100,16 @@ class Why:
             f"is expected to tell {bits_text(question.bits)} about the result at a cost of {question.cost:g}: "
             f"{_rate(question.bits_per_cost)}; no other question promises more."
         )
+
+    def _so_far(self) -> str:
+        if abs(self.bits_gained) < 0.005:  # as before the first answer
+            return f"{bits_text(self.doubt)} are in doubt."
+        if self.bits_gained < 0:
+            return (
+                f"What was said so far was surprising: {bits_text(self.doubt)} are in doubt now, "
+                f"{bits_text(-self.bits_gained)} more than at first."
+            )
+        return f"What was said so far told {bits_text(self.bits_gained)}; {bits_text(self.doubt)} are still in doubt."
 
     def _worth(self, candidate: Candidate) -> str:
         if candidate.bits is None:
