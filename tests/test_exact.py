@@ -108,6 +108,50 @@ def test_an_impossible_history_still_gives_probabilities() -> None:
     assert torch.isfinite(pursuer.scores(impossible)).all()
 
 
+@given(seed=st.integers(0, 10_000), zeros=st.booleans())
+def test_possible_answers_split_the_belief(seed: int, zeros: bool) -> None:
+    """The belief before is the mean of those after, and each of these is what is believed once it is answered."""
+    query_set = mixed_queries()
+    codes, x = all_worlds(query_set)
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.rand(len(codes), 3, generator=generator, dtype=torch.double) ** 3
+    parts = [torch.rand(3, n, generator=generator, dtype=torch.double) + 0.01 for n in (2, 3, 2)]
+    if zeros:
+        weights[torch.rand(len(codes), generator=generator) < 0.3] = 0
+        parts[1][:, 2] = 0
+    weights[0] += 0.1  # some world is possible
+    likelihood = torch.cat([part / part.sum(dim=1, keepdim=True) for part in parts], dim=1)
+    closed = IndependentIP(query_set, LETTERS, weights.sum(dim=0) / weights.sum(), likelihood)
+    first_world = x[:1]
+    for pursuer in (closed, TableIP(query_set, LETTERS, x, weights)):
+        for mask in itertools.product([False, True], repeat=3):
+            known = torch.tensor([mask])
+            history = History(first_world, known, known)
+            before = pursuer.log_posterior(history)[0].exp()
+            for query in (~known[0]).nonzero()[:, 0].tolist():
+                answers = pursuer.possible_answers(history, query)
+                assert sum(answer.probability for answer in answers) == pytest.approx(1)
+                mean = sum(answer.probability * answer.posterior for answer in answers)
+                torch.testing.assert_close(mean, before)
+                for answer in answers:
+                    assert answer.probability > 0
+                    row = first_world.clone()
+                    query_set.tell(row[0], query, answer.text)
+                    answered = History(row, known, known).ask(torch.tensor([query]))
+                    torch.testing.assert_close(answer.posterior, pursuer.log_posterior(answered)[0].exp())
+
+
+def test_no_answer_is_possible_after_what_cannot_be() -> None:
+    query_set = ColumnQueries([yes_no("p"), yes_no("q"), yes_no("r")])
+    pursuer = TableIP(query_set, ["a", "b"], query_set.answers([[1, 1, 0], [0, 0, 1]]).x, torch.eye(2))
+    known = torch.tensor([[True, True, False]])
+    impossible = History(query_set.answers([[1, 0, 0]]).x, known, known)
+    assert pursuer.possible_answers(impossible, 2) == ()
+    possible = History(query_set.answers([[1, 1, 0]]).x, known, known)
+    (answer,) = pursuer.possible_answers(possible, 2)  # the other one is impossible
+    assert (answer.text, answer.probability, answer.posterior.tolist()) == ("no", 1, [1, 0])
+
+
 def test_bad_tables_are_refused() -> None:
     query_set = ColumnQueries([yes_no("p")])
     with pytest.raises(ValueError, match="shape"):
@@ -151,47 +195,3 @@ def test_an_answer_outside_the_choices_is_not_evidence() -> None:
     x[1, 0] = 1.0
     posterior = pursuer.log_posterior(History(x, everything, everything)).exp()
     assert posterior.flatten().tolist() == pytest.approx([0.5, 0.5, 0.75, 0.25])
-
-
-@given(seed=st.integers(0, 10_000), zeros=st.booleans())
-def test_possible_answers_split_the_belief(seed: int, zeros: bool) -> None:
-    """The belief before is the mean of those after, and each of these is what is believed once it is answered."""
-    query_set = mixed_queries()
-    codes, x = all_worlds(query_set)
-    generator = torch.Generator().manual_seed(seed)
-    weights = torch.rand(len(codes), 3, generator=generator, dtype=torch.double) ** 3
-    parts = [torch.rand(3, n, generator=generator, dtype=torch.double) + 0.01 for n in (2, 3, 2)]
-    if zeros:
-        weights[torch.rand(len(codes), generator=generator) < 0.3] = 0
-        parts[1][:, 2] = 0
-    weights[0] += 0.1  # some world is possible
-    likelihood = torch.cat([part / part.sum(dim=1, keepdim=True) for part in parts], dim=1)
-    closed = IndependentIP(query_set, LETTERS, weights.sum(dim=0) / weights.sum(), likelihood)
-    first_world = x[:1]
-    for pursuer in (closed, TableIP(query_set, LETTERS, x, weights)):
-        for mask in itertools.product([False, True], repeat=3):
-            known = torch.tensor([mask])
-            history = History(first_world, known, known)
-            before = pursuer.log_posterior(history)[0].exp()
-            for query in (~known[0]).nonzero()[:, 0].tolist():
-                answers = pursuer.possible_answers(history, query)
-                assert sum(answer.probability for answer in answers) == pytest.approx(1)
-                mean = sum(answer.probability * answer.posterior for answer in answers)
-                torch.testing.assert_close(mean, before)
-                for answer in answers:
-                    assert answer.probability > 0
-                    row = first_world.clone()
-                    query_set.tell(row[0], query, answer.text)
-                    answered = History(row, known, known).ask(torch.tensor([query]))
-                    torch.testing.assert_close(answer.posterior, pursuer.log_posterior(answered)[0].exp())
-
-
-def test_no_answer_is_possible_after_what_cannot_be() -> None:
-    query_set = ColumnQueries([yes_no("p"), yes_no("q"), yes_no("r")])
-    pursuer = TableIP(query_set, ["a", "b"], query_set.answers([[1, 1, 0], [0, 0, 1]]).x, torch.eye(2))
-    known = torch.tensor([[True, True, False]])
-    impossible = History(query_set.answers([[1, 0, 0]]).x, known, known)
-    assert pursuer.possible_answers(impossible, 2) == ()
-    possible = History(query_set.answers([[1, 1, 0]]).x, known, known)
-    (answer,) = pursuer.possible_answers(possible, 2)  # the other one is impossible
-    assert (answer.text, answer.probability, answer.posterior.tolist()) == ("no", 1, [1, 0])

@@ -188,6 +188,12 @@ class TableIP(_Choices):
         labels = self._agrees(history) @ self.weights + TINY * self.weights.sum(dim=0)
         return (labels / labels.sum(dim=1, keepdim=True)).log()
 
+    def possible_answers(self, history: History, query: int) -> tuple[PossibleAnswer, ...]:
+        """What may be answered to `query` in a history of one row; nothing where no world agrees with the history."""
+        weights = self._agrees(history).T * self.weights  # (W, C)
+        joint = self.world[:, self.choices_of(query)].T @ weights
+        return self.answers_by_joint(query, joint / weights.sum().clamp(min=TINY))
+
     def scores(self, history: History) -> Tensor:
         agrees = self._agrees(history)
         label = agrees @ self.weights  # (B, C)
@@ -197,9 +203,3 @@ class TableIP(_Choices):
         # I(answer; label) = H(answer) + H(label) - H(answer, label)
         of_choices = torch.special.entr(joint.sum(dim=0)) - torch.special.entr(joint).sum(dim=0)
         return self.by_query(of_choices) + torch.special.entr(label).sum(dim=1, keepdim=True)
-
-    def possible_answers(self, history: History, query: int) -> tuple[PossibleAnswer, ...]:
-        """What may be answered to `query` in a history of one row; nothing where no world agrees with the history."""
-        weights = self._agrees(history).T * self.weights  # (W, C)
-        joint = self.world[:, self.choices_of(query)].T @ weights
-        return self.answers_by_joint(query, joint / weights.sum().clamp(min=TINY))
