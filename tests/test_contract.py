@@ -7,6 +7,7 @@ what was trained.
 import copy
 import importlib
 import inspect
+import json
 import pkgutil
 import warnings
 from dataclasses import fields, replace
@@ -259,7 +260,10 @@ def test_a_session_goes_to_its_end(method: str, world: str) -> None:
     query_set = classifier.model_.query_set
     x = query_set.answers(data.X[:1]).x[0]
     while not session.done:
-        query = session.ask().query
+        query, why = session.ask().query, session.why()
+        assert query == why.question.query
+        assert why.question.text in str(why)
+        json.dumps(why.to_dict(), allow_nan=False)
         session.tell(query_set.describe(query, x) if query_set.patches is None else pixels(query_set, query, x))
         assert session.prediction in classifier.classes_
     assert len(session.chain) <= 3
