@@ -1,12 +1,18 @@
 """V-IP's estimator. The algorithm itself is in `pursuit.vip`."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from pursuit.data.rows import RowSource
+from pursuit.data.rows import RowSource, rows_in_memory
 from pursuit.estimators import NetworkClassifier, method
+from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.queries import QuerySet
-from pursuit.vip import VIP
+from pursuit.vip import VIP, InformationVIP
+
+Querier = Literal["auto", "information", "straight-through"]
+QUERIERS: tuple[Querier, ...] = ("auto", "information", "straight-through")
+COUNTED_ROWS = 500_000
+"""The most rows that answers are counted on where rows are not in memory."""
 
 
 @method("vip", "V-IP")
@@ -22,6 +28,13 @@ class VIPClassifier(NetworkClassifier):
         When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default `Confidence(0.99)`.
     max_queries : int, optional
         The most queries ever asked of a row. By default all of them.
+    querier : "auto", "information" or "straight-through"
+        How it learns what to ask: from the information that an answer model expects of every query, in bits, or by the
+        paper's straight-through gradient. "auto" takes what suits the queries and the rows (`suitable_querier`).
+    cost_aware : bool
+        Whether to ask for the most bits per unit of cost, instead of the most bits.
+    answers : AnswerSettings, optional
+        How the answer model is made.
     network : NetworkSettings, optional
         `MLP`, `Conv`, `SetNetwork` … with its sizes. By default one that suits the query set.
     shared : bool
@@ -40,8 +53,33 @@ class VIPClassifier(NetworkClassifier):
         How many devices, or processes on a CPU, train together.
     """
 
+    querier: Querier = "auto"
+    cost_aware: bool = False
+    answers: AnswerSettings | None = None
     shared: bool = False
     """Whether querier and classifier share a trunk."""
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.querier not in QUERIERS:
+            raise ValueError(f"querier is one of {', '.join(QUERIERS)}, not {self.querier!r}.")
+        if self.cost_aware and self.querier == "straight-through":
+            raise ValueError(
+                "A straight-through querier does not know how many bits a query is worth, so it cannot weigh them "
+                "against costs: use querier='information' with cost_aware=True."
+            )
+
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> VIP:
-        return VIP.build(query_set, self.classes_, self.network, shared=self.shared, **options)
+        options |= {"shared": self.shared}
+        querier = suitable_querier(query_set, len(rows)) if self.querier == "auto" else self.querier
+        if querier == "straight-through" and not self.cost_aware:
+            return VIP.build(query_set, self.classes_, self.network, **options)
+        counted = rows_in_memory(rows, COUNTED_ROWS)
+        answer_model = AnswerModel.count(query_set, len(self.classes_), counted, self.answers)
+        options |= {"answer_model": answer_model, "cost_aware": self.cost_aware}
+        return InformationVIP.build(query_set, self.classes_, self.network, **options)
+
+
+def suitable_querier(query_set: QuerySet, n_rows: int) -> Querier:
+    """The querier that wins on held-out rows of such queries (docs/results/queriers.md)."""
+    return "information" if query_set.has_own_units else "straight-through"
