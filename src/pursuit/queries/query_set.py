@@ -85,12 +85,14 @@ class QuerySet(nn.Module, ABC):
 
     registry_kind: ClassVar[str] = "query set"
     queries: tuple[Query, ...]
+    _costs: Tensor | None
     answer_shape: tuple[int, ...]
     input_shape: tuple[int, ...]
 
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("_on_device", torch.empty(0), persistent=False)  # says where the query set is
+        self.register_buffer("_costs", None, persistent=False)  # made when it is asked for: queries come later
         self.register_buffer("unit_of_feature", None, persistent=False)
         self.register_buffer("units_of_query", None, persistent=False)
 
@@ -104,9 +106,12 @@ class QuerySet(nn.Module, ABC):
 
     @property
     def costs(self) -> Tensor:
-        """What asking each query costs (Q,)."""
-        on_device: Any = self._on_device
-        return torch.tensor([query.cost for query in self.queries], dtype=torch.float, device=on_device.device)
+        """(Q,) what each query costs, where the query set is."""
+        if self._costs is None:
+            on_device: Any = self._on_device
+            costs = [query.cost for query in self.queries]
+            self._costs = torch.tensor(costs, dtype=torch.float, device=on_device.device)
+        return self._costs
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} queries)"
@@ -157,7 +162,7 @@ class QuerySet(nn.Module, ABC):
             raise ValueError(f"There is no query '{unknown[0]}' to give a cost. {names}")
         again = copy.deepcopy(self)
         again.queries = tuple(replace(query, cost=float(costs.get(query.name, query.cost))) for query in self.queries)
-        again.__dict__.pop("costs", None)  # computed from the queries before
+        again._costs = None
         kept = self.from_config(again.to_config())
         if [query.cost for query in kept.queries] != [query.cost for query in again.queries]:
             raise ValueError(f"{self} would lose its costs when saved: add them to its to_config and from_config.")
