@@ -205,14 +205,15 @@ def _evaluated(world: World, contestant: Contestant, split: Split, seed: int, de
 
 ABOUT = """# What costs are worth
 
-Written by `python benchmarks/costs.py`. Methods that ask by bits per unit of cost, beside the same methods asking by bits
-and beside V-IP and random order, which do not look at costs. DIME always asks by estimated bits per cost. *Area* is the mean
-accuracy over equal steps of cost up to that of all answers, with the spread over seeds; then accuracy once a share of that
-cost may be spent, and what the rule `{rule}` gives. All methods learn from the same rows and are measured on the same.
+Written by `python benchmarks/costs.py`. Methods that ask by bits per unit of cost stand beside the same methods asking
+by bits, and beside V-IP and random order, which do not look at costs. DIME always asks by estimated bits per cost.
+*Area* is the mean accuracy over equal steps of cost up to that of all answers, with the spread over seeds. Then come the
+accuracy once a share of that cost may be spent, and what the rule `{rule}` gives. All methods learn from the same rows
+and are measured on the same.
 
 """
 WORLDS = {
-    "known world": "Ten labels, thirty yes/no queries independent given the label, costs log-uniform between 1 and 100.",
+    "known world": "Ten labels; thirty yes/no queries, independent given the label; log-uniform costs from 1 to 100.",
     "heart": "UCI heart disease with the costs of its tests (Turney 1995), without discounts for tests taken together.",
 }
 
@@ -231,26 +232,23 @@ def page(measured: dict[str, Any]) -> str:
 
 
 def _line(seeds: Sequence[Mapping[str, Any]], total: float) -> list[str]:
-    areas = [one["area_by_cost"] for one in seeds]
+    areas, stops = [one["area_by_cost"] for one in seeds], [one["at_stop"] for one in seeds]
     spread = f" ± {statistics.stdev(areas):.3f}" if len(areas) > 1 else ""
-    within = [
-        statistics.fmean(
-            [accuracy for cost, accuracy in zip(one["costs"], one["accuracy_by_cost"], strict=True) if cost <= allowed][
-                -1
-            ]
-            for one in seeds
-        )
-        for allowed in (share * total for share in SHARES)
-    ]
-    means = [*within, statistics.fmean(one["accuracy_all_answers"] for one in seeds)]
-    stops = [one["at_stop"] for one in seeds]
+    within = [statistics.fmean(_accuracy(one, share * total) for one in seeds) for share in SHARES]
+    with_all = statistics.fmean(one["accuracy_all_answers"] for one in seeds)
     cost, accuracy = (statistics.fmean(stop[key] for stop in stops) for key in ("mean_cost", "accuracy"))
     return [
         f"{statistics.fmean(areas):.3f}{spread}",
-        *(f"{mean:.3f}" for mean in means),
+        *(f"{mean:.3f}" for mean in (*within, with_all)),
         figure(cost),
         f"{accuracy:.3f}",
     ]
+
+
+def _accuracy(one: Mapping[str, Any], allowed: float) -> float:
+    """What is right once this may be spent."""
+    curve = zip(one["costs"], one["accuracy_by_cost"], strict=True)
+    return max((cost, accuracy) for cost, accuracy in curve if cost <= allowed)[1]
 
 
 def main() -> None:
