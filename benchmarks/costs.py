@@ -207,7 +207,7 @@ ABOUT = """# What costs are worth
 
 Written by `python benchmarks/costs.py`. Methods that ask by bits per unit of cost stand beside the same methods asking
 by bits, and beside V-IP and random order, which do not look at costs. DIME always asks by estimated bits per cost.
-*Area* is the mean accuracy over equal steps of cost up to that of all answers, with the spread over seeds. Then come the
+*Area* is the mean accuracy over equal steps of cost up to that of all answers, with the spread over seeds. Then come
 accuracy once a share of that cost may be spent, and what the rule `{rule}` gives. All methods learn from the same rows
 and are measured on the same.
 
