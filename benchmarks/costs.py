@@ -168,10 +168,14 @@ def measure(worlds: Sequence[World], size: Size, say: Callable[[str], None] = pr
                 rows[contestant.title] = [_one_seed(world, contestant, seed, size.device) for seed in range(size.seeds)]
                 areas = ", ".join(f"{one['area_by_cost']:.3f}" for one in rows[contestant.title])
                 say(f"{world.name}, {contestant.title}: area by cost {areas}")
-        some = next(world.splits(0))
-        costs = {query.name: query.cost for query in some.query_set.queries}
-        n_rows = {"n_train": len(some.y_train), "n_test": len(some.y_test)}
-        measured["worlds"][world.name] = {**n_rows, "costs": costs, "contestants": rows}
+        first, *others = world.splits(0)
+        measured["worlds"][world.name] = {
+            "n_models": 1 + len(others),
+            "n_train": len(first.y_train),
+            "n_test": len(first.y_test),
+            "costs": {query.name: query.cost for query in first.query_set.queries},
+            "contestants": rows,
+        }
     return measured
 
 
@@ -214,17 +218,20 @@ and are measured on the same.
 """
 WORLDS = {
     "known world": "Ten labels; thirty yes/no queries, independent given the label; log-uniform costs from 1 to 100.",
-    "heart": "UCI heart disease with the costs of its tests (Turney 1995), without discounts for tests taken together.",
+    "heart": "UCI heart disease with the costs of its tests (Turney 1995), without discounts for tests taken together; "
+    "every row is measured once a seed.",
 }
 
 
 def page(measured: dict[str, Any]) -> str:
     parts = [ABOUT.format(**measured) + origin(measured)]
     for name, world in measured["worlds"].items():
-        about = f"{WORLDS[name]} Learnt from {world['n_train']:,} rows and measured on {world['n_test']:,}"
-        again = f", in {measured['size']['n_folds']} parts" if name == "heart" else ""
         n_seeds, total = measured["size"]["seeds"], sum(world["costs"].values())
-        about += f"{again}, {n_seeds} seed{'s' * (n_seeds != 1)}. All answers cost {figure(total)}."
+        about = (
+            f"{WORLDS[name]} Each model learnt from {world['n_train']:,} rows and is measured on {world['n_test']:,} "
+            f"others; {world['n_models']} models a seed, {n_seeds} seed{'s' * (n_seeds != 1)}. All answers cost "
+            f"{figure(total)}."
+        )
         columns = ["method", "area by cost", *(f"at {share:.0%}" for share in SHARES), "all answers", "stops at cost"]
         rows = [[title, *_line(seeds, total)] for title, seeds in world["contestants"].items()]
         parts.append(f"\n## {name[0].upper()}{name[1:]}\n\n{about}\n\n" + table([*columns, "right then"], rows))
