@@ -70,6 +70,7 @@ bench-gpu: setup
 bench-methods: setup
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/methods.py
 	$(BIN)/python benchmarks/g_ip.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/costs.py
 
 clean:
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build

@@ -33,12 +33,12 @@ def all_worlds(query_set: ColumnQueries) -> tuple[list[tuple[int, ...]], Tensor]
 
 
 def information(joint: dict[tuple[int, int], float]) -> float:
-    """I(answer; label) in nats from P(answer, label)."""
+    """I(answer; label) in bits from P(answer, label)."""
     total = sum(joint.values())
     answer, label = {}, {}
     for (a, y), p in joint.items():
         answer[a], label[y] = answer.get(a, 0) + p / total, label.get(y, 0) + p / total
-    return sum(p / total * math.log(p / total / answer[a] / label[y]) for (a, y), p in joint.items() if p > 0)
+    return sum(p / total * math.log2(p / total / answer[a] / label[y]) for (a, y), p in joint.items() if p > 0)
 
 
 def histories(query_set: ColumnQueries, x: Tensor) -> list[History]:
@@ -94,7 +94,7 @@ def test_from_yes_is_the_likelihood_of_yes_and_no() -> None:
     pursuer = IndependentIP.from_yes(query_set, ["a", "b"], torch.tensor([0.5, 0.5]), yes)
     start = History.start(query_set.blank(), 2)
     scores = pursuer.scores(start)[0]
-    assert float(scores[0]) == pytest.approx(math.log(2) + 0.9 * math.log(0.9) + 0.1 * math.log(0.1))
+    assert float(scores[0]) == pytest.approx(1 + 0.9 * math.log2(0.9) + 0.1 * math.log2(0.1))
     assert float(scores[1]) == pytest.approx(0, abs=1e-12)
 
 
@@ -195,3 +195,30 @@ def test_an_answer_outside_the_choices_is_not_evidence() -> None:
     x[1, 0] = 1.0
     posterior = pursuer.log_posterior(History(x, everything, everything)).exp()
     assert posterior.flatten().tolist() == pytest.approx([0.5, 0.5, 0.75, 0.25])
+
+
+@pytest.mark.parametrize("kind", ["independent", "table"])
+def test_with_costs_it_asks_by_bits_for_each_unit_of_cost(kind: str) -> None:
+    query_set = mixed_queries().with_costs({"colour": 4.0, "q": 0.0})
+    codes, x = all_worlds(query_set)
+    generator = torch.Generator().manual_seed(0)
+    parts = [torch.rand(3, n, generator=generator, dtype=torch.double) + 0.01 for n in (2, 3, 2)]
+    parts = [part / part.sum(dim=1, keepdim=True) for part in parts]
+    prior = torch.tensor([0.5, 0.3, 0.2])
+    pursuers = []
+    for cost_aware in (False, True):
+        if kind == "independent":
+            pursuers.append(IndependentIP(query_set, LETTERS, prior, torch.cat(parts, dim=1), cost_aware=cost_aware))
+        else:
+            weights = torch.stack([prior * parts[0][:, a] * parts[1][:, b] * parts[2][:, c] for a, b, c in codes])
+            pursuers.append(TableIP(query_set, LETTERS, x, weights, cost_aware=cost_aware))
+    blind, aware = pursuers
+    assert (blind.score_unit, aware.score_unit) == ("bits", "bits per cost")
+    start = History.start(x[:4], 3)
+    bits, scores = blind.scores(start), aware.scores(start)
+    torch.testing.assert_close(scores[:, :2], bits[:, :2] / torch.tensor([1.0, 4.0]))
+    assert scores.argmax(dim=1).tolist() == [2] * 4  # free
+    state = history_state(aware, start)
+    query, answered = torch.full((4,), 2), torch.ones(4, dtype=torch.bool)
+    state.ask(query, answered)
+    torch.testing.assert_close(state.scores(), aware.scores(start.record(query, answered)))

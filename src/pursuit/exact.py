@@ -1,8 +1,10 @@
 """Exact Information Pursuit, where the distribution of answers and labels is known: a pursuer, and the judge of V-IP.
 
 Both pursuers work on column queries whose answers are choices. Their scores are the mutual information I(answer;
-label | history) of each query in nats.
+label | history) of each query in bits; with `cost_aware`, in bits for each unit of the query's cost.
 """
+
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +12,8 @@ from torch import Tensor, nn
 
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
-from pursuit.inference.pursuer import Labels, PossibleAnswer
+from pursuit.inference.pursuer import Labels, PossibleAnswer, per_cost
+from pursuit.inference.stopping import BIT
 from pursuit.queries import Choice, ColumnQueries
 
 TINY = 1e-12
@@ -25,14 +28,14 @@ class _Choices(nn.Module):
     sign: Tensor
     spans: Tensor
 
-    def __init__(self, query_set: ColumnQueries, classes: Labels):
+    def __init__(self, query_set: ColumnQueries, classes: Labels, cost_aware: bool = False):
         super().__init__()
         numbers = [query.name for query in query_set.queries if not isinstance(query, Choice)]
         if numbers:
             raise ValueError(
                 f"Exact pursuit needs queries with a list of answers, but '{numbers[0]}' is answered by a number."
             )
-        self.query_set, self.classes = query_set, classes
+        self.query_set, self.classes, self.cost_aware = query_set, classes, cost_aware
         n_choices = torch.tensor([len(query.choices) for query in query_set.queries])
         first = n_choices.cumsum(dim=0) - n_choices
         query_of = torch.arange(len(query_set)).repeat_interleave(n_choices)
@@ -44,6 +47,14 @@ class _Choices(nn.Module):
         spans = torch.stack([first, n_choices])
         for name, tensor in (("query_of", query_of), ("feature_of", feature_of), ("sign", sign), ("spans", spans)):
             self.register_buffer(name, tensor, persistent=False)  # (A,) each, but for (2, Q) spans
+
+    @property
+    def score_unit(self) -> Literal["bits", "bits per cost"]:
+        return "bits per cost" if self.cost_aware else "bits"
+
+    def scored(self, bits: Tensor) -> Tensor:
+        """Scores (B, Q) from the information of every query (B, Q)."""
+        return per_cost(bits, self.query_set.costs) if self.cost_aware else bits
 
     def indicators(self, x: Tensor) -> Tensor:
         """The answers `x` as 0 or 1 for every choice (B, A), as double."""
@@ -81,8 +92,10 @@ class IndependentIP(_Choices):
     log_likelihood: Tensor
     noise: Tensor
 
-    def __init__(self, query_set: ColumnQueries, classes: Labels, prior: Tensor, likelihood: Tensor):
-        super().__init__(query_set, classes)
+    def __init__(
+        self, query_set: ColumnQueries, classes: Labels, prior: Tensor, likelihood: Tensor, cost_aware: bool = False
+    ):
+        super().__init__(query_set, classes, cost_aware)
         likelihood = likelihood.double()
         if likelihood.shape != (len(classes), len(self.query_of)):
             raise ValueError(
@@ -95,13 +108,15 @@ class IndependentIP(_Choices):
         self.register_buffer("prior", prior.double())
         self.register_buffer("likelihood", likelihood)
         self.register_buffer("log_likelihood", likelihood.clamp(min=TINY).log())
-        # (C, Q): the entropy of each answer if the label were known
+        # (C, Q): the entropy of each answer in nats, if the label were known
         self.register_buffer("noise", self.by_query(torch.special.entr(likelihood)))
 
     @classmethod
-    def from_yes(cls, query_set: ColumnQueries, classes: Labels, prior: Tensor, yes: Tensor) -> "IndependentIP":
+    def from_yes(
+        cls, query_set: ColumnQueries, classes: Labels, prior: Tensor, yes: Tensor, cost_aware: bool = False
+    ) -> "IndependentIP":
         """From P(yes | label) (C, Q) of yes/no queries."""
-        return cls(query_set, classes, prior, torch.stack([1 - yes, yes], dim=2).flatten(1))
+        return cls(query_set, classes, prior, torch.stack([1 - yes, yes], dim=2).flatten(1), cost_aware)
 
     def log_posterior(self, history: History) -> Tensor:
         return self.evidence(history).log_softmax(dim=1)
@@ -111,13 +126,13 @@ class IndependentIP(_Choices):
         return self.known_answers(history) @ self.log_likelihood.T + self.prior.clamp(min=TINY).log()
 
     def scores(self, history: History) -> Tensor:
-        return self.information(self.log_posterior(history))
+        return self.scored(self.information(self.log_posterior(history)))
 
     def information(self, log_posterior: Tensor) -> Tensor:
-        """The mutual information of every query (B, Q) at a belief (B, C)."""
+        """The mutual information of every query (B, Q) in bits, at a belief (B, C)."""
         posterior = log_posterior.exp()
         answer = posterior @ self.likelihood  # (B, A): P(choice | history)
-        return self.by_query(torch.special.entr(answer)) - posterior @ self.noise
+        return (self.by_query(torch.special.entr(answer)) - posterior @ self.noise) / BIT
 
     def possible_answers(self, history: History, query: int) -> tuple[PossibleAnswer, ...]:
         """What may be answered to `query` in a history of one row."""
@@ -145,7 +160,7 @@ class _EvidenceState(HistoryState):
         return self._evidence.log_softmax(dim=1)
 
     def scores(self) -> Tensor:
-        return self._exact.information(self.log_posterior())
+        return self._exact.scored(self._exact.information(self.log_posterior()))
 
     def ask(self, query: Tensor, answered: Tensor) -> None:
         self._asked.scatter_(1, query[:, None], True)
@@ -174,8 +189,8 @@ class TableIP(_Choices):
     weights: Tensor
     world: Tensor
 
-    def __init__(self, query_set: ColumnQueries, classes: Labels, x: Tensor, weights: Tensor):
-        super().__init__(query_set, classes)
+    def __init__(self, query_set: ColumnQueries, classes: Labels, x: Tensor, weights: Tensor, cost_aware: bool = False):
+        super().__init__(query_set, classes, cost_aware)
         self.register_buffer("world", self.indicators(x))  # (W, A)
         self.register_buffer("weights", weights.double() / weights.double().sum())
 
@@ -202,4 +217,4 @@ class TableIP(_Choices):
         joint = torch.stack([(agrees * weight) @ self.world / total for weight in self.weights.T])  # (C, B, A)
         # I(answer; label) = H(answer) + H(label) - H(answer, label)
         of_choices = torch.special.entr(joint.sum(dim=0)) - torch.special.entr(joint).sum(dim=0)
-        return self.by_query(of_choices) + torch.special.entr(label).sum(dim=1, keepdim=True)
+        return self.scored((self.by_query(of_choices) + torch.special.entr(label).sum(dim=1, keepdim=True)) / BIT)

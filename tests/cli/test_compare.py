@@ -11,7 +11,7 @@ import pytest
 
 import program
 from program import json_of
-from pursuit import registry
+from pursuit import load, registry
 from pursuit.cli import compare as command
 from pursuit.estimators import Method
 from pursuit.experiments import compare as experiment
@@ -79,6 +79,16 @@ def test_a_task_with_every_option(tmp_path: Path) -> None:
     assert (tmp_path / "here" / "random" / "seed-7" / "model.json").exists()
 
 
+def test_costs_are_those_of_every_method(folder: Path) -> None:
+    methods = ("--methods", "naive-bayes,random", "--cost", "a=50", "--cost-aware")
+    results = json_of(run(folder, *FILE, *methods, "--json"))
+    assert (results["run"]["costs"], results["run"]["cost_aware"]) == ({"a": 50}, True)
+    place = folder / "results" / "compare-table-effort-0.005-costs-cost-aware"
+    models = {name: load(place / name / "seed-0").model_ for name in ("naive-bayes", "random")}
+    assert [model.query_set.costs.tolist() for model in models.values()] == [[50, 1, 1]] * 2
+    assert models["naive-bayes"].score_unit == "bits per cost"
+
+
 def test_one_that_fails_does_not_lose_the_others(folder: Path) -> None:
     done = run(folder, *FILE, "--methods", "bad,random")
     assert done.returncode == 0
@@ -102,6 +112,9 @@ def test_one_that_fails_does_not_lose_the_others(folder: Path) -> None:
         (["digits", "--device", "tpu"], "The device is one of cpu, cuda, mps, auto, not 'tpu'"),
         (["digits", "--stop", "soon"], "soon"),
         (["digits", "--methods", "exact"], "Exact Information Pursuit is not available for digits"),
+        (["digits", "--methods", "tree,random", "--cost-aware"], "--cost-aware does not apply to tree, random"),
+        (["digits", "--cost", "patch 0,9=2"], "no query 'patch 0,9' to give a cost. Did you mean 'patch 0"),
+        (["table.csv", "--target", "label", "--drop", "note", "--cost", "a=x"], "The cost of 'a' in a=x must be a"),
         (["digitss"], "'digitss' is neither a task"),
         (["table.csv"], "Name it with --target: a, b, c, label, note"),
         (["table.csv", "--target", "label", "--recipe", "fast"], "'table' has no recipes"),

@@ -55,6 +55,11 @@ def test_run_folder_holds_model_log_and_settings(workspace: Path) -> None:
         ([*TRAIN[1:], "--method", "tree", "--devices", "2"], "--devices does not apply to the method tree"),
         ([*TRAIN[1:], "--method", "naive-bayes", "--resume"], "--resume does not apply to the method naive-bayes"),
         ([*TRAIN[1:], "--method", "tree", "--log", "tensorboard"], "--log does not apply to the method tree"),
+        ([*TRAIN[1:], "--method", "tree", "--cost-aware"], "--cost-aware does not apply to the method tree"),
+        ([*TRAIN[1:], "--cost", "fevre=2"], "no query 'fevre' to give a cost. Did you mean 'fever'?"),
+        ([*TRAIN[1:], "--cost", "fever=-2"], "The cost of 'fever' in fever=-2 must be a number of at least 0"),
+        ([*TRAIN[1:], "--cost", "costs.csv"], "'costs.csv' is not a cost: write NAME=NUMBER"),
+        ([*TRAIN[1:], "--cost", "patients.csv"], "patients.csv has no column 'query', only fever, where, age"),
     ],
 )
 def test_mistakes_get_one_sentence_and_leave_nothing(workspace: Path, arguments: list[str], message: str) -> None:
@@ -76,6 +81,18 @@ def test_another_method_is_trained_saved_and_used(workspace: Path) -> None:
     measured = json_of(run(workspace, "evaluate", str(folder), "--data", "patients.csv", "--json"))
     assert {**trained, "model": ""} == {**measured, "model": ""}
     assert "Prediction:" in run(workspace, "explain", str(folder), "--data", "patients.csv").stdout
+
+
+def test_costs_are_given_and_kept(workspace: Path) -> None:
+    (workspace / "prices.csv").write_text("query,cost\nfever,100\nwhere,3\nnote,9\n")  # a note is not asked for
+    costs = ("--cost", "prices.csv", "--cost", "where=0", "--cost-aware")
+    done = run(workspace, *TRAIN, "--method", "naive-bayes", *costs, "--out", "priced")
+    assert done.returncode == 0, done.stderr
+    model = load(workspace / "priced")
+    assert model.model_.query_set.costs.tolist() == [100, 0, 1]
+    assert model.model_.score_unit == "bits per cost"
+    frame = pd.read_csv(workspace / "patients.csv")
+    assert [chain.steps[0].query for chain in model.explain(frame[["fever", "where", "age"]][1:4])] == [1, 1, 1]
 
 
 def test_a_method_trained_by_the_loop_has_its_options(workspace: Path) -> None:

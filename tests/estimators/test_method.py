@@ -52,3 +52,17 @@ def test_one_estimator_may_be_several_methods(monkeypatch: pytest.MonkeyPatch) -
     assert found.estimator(**found.parameters).get_params()["settings"] == Sharpness(9.0)
     assert find("method", "sharp").parameters == {"settings": Sharpness(3.0)}
     assert find("estimator", "_SharpClassifier") is _SharpClassifier
+
+
+def test_parameters_of_the_settings_are_given_like_those_of_the_estimator() -> None:
+    sharp = Method("sharp", "Sharp", _SharpClassifier)
+    assert sharp.accepts("power")
+    assert sharp.accepts("max_queries")
+    assert not sharp.accepts("weakness")
+    built = sharp.build(power=4.0, max_queries=2, weakness=1)
+    assert (built.settings, built.max_queries) == (Sharpness(4.0), 2)  # type: ignore[attr-defined]
+    assert sharp.build(max_queries=2).settings is None  # type: ignore[attr-defined]
+    fixed = Method("sharper", "Sharper", _SharpClassifier, {"settings": Sharpness(9.0)})
+    assert fixed.build(power=4.0).settings == Sharpness(4.0)  # type: ignore[attr-defined]
+    assert fixed.build().settings == Sharpness(9.0)  # type: ignore[attr-defined]
+    assert fixed.parameters == {"settings": Sharpness(9.0)}

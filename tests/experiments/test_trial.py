@@ -172,3 +172,18 @@ def test_a_task_without_recipes_is_trained_as_by_default(monkeypatch: pytest.Mon
     assert trial.described()["recipe"] is None
     with pytest.raises(ValueError, match="made has no recipes"):
         Trial("made", recipe="fast")
+
+
+def test_costs_are_given_to_any_task(table: Path) -> None:
+    for trial, name in (
+        (Trial("digits", costs={"patch 0,0": 5}, cost_aware=True), "patch 0,0"),
+        (Trial(made_task(), costs={"q2": 5}, cost_aware=True), "q2"),
+        (Trial(str(table), costs={"b": 5}, cost_aware=True, table_options={"target": "label"}), "b"),
+    ):
+        task = trial.load(0)
+        assert {query.name: query.cost for query in task.query_set.queries if query.cost != 1} == {name: 5}
+        assert task.settings["cost_aware"]
+        assert trial.options == ["costs", "cost aware"]
+        plain = replace(trial, costs={}, cost_aware=False)
+        assert "cost_aware" not in plain.load(0).settings
+        assert plain.described() != trial.described() != replace(trial, costs={name: 6}).described()

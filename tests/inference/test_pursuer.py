@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pursuit.inference.pursuer import (
+    FREE,
     Pursuer,
     choose,
     highest_left,
@@ -86,3 +87,18 @@ def test_bits_for_each_unit_of_cost_are_bits_again(known_worth: Any, bits: list[
     again = information(pursuer, scores)
     assert again is not None
     torch.testing.assert_close(again, wanted)
+
+
+@given(seed=st.integers(0, 10_000))
+def test_bits_per_cost_are_the_bits_again_times_the_cost(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    bits = torch.rand(5, 7, generator=generator, dtype=torch.double) + 1e-3
+    costs = 100 ** (2 * torch.rand(7, generator=generator, dtype=torch.double) - 1)  # from 0.01 to 100
+    torch.testing.assert_close(per_cost(bits, costs), bits / costs)
+    costs[[1, 4]] = 0
+    scores = per_cost(bits, costs)
+    assert scores.isfinite().all()
+    torch.testing.assert_close(scores * costs.clamp(min=FREE), bits)
+    free, paid = scores[:, [1, 4]], scores[:, [0, 2, 3, 5, 6]]
+    assert (free.amin(dim=1) > paid.amax(dim=1)).all()  # what is free comes first, the best of it before the rest
+    assert torch.equal(free.argmax(dim=1), bits[:, [1, 4]].argmax(dim=1))

@@ -1,5 +1,6 @@
-"""DIME: values are information in nats, at most the entropy, divided by cost, and they end chains."""
+"""DIME: scores are information in bits, at most the entropy, divided by cost, and they end chains."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -80,20 +81,17 @@ def test_the_plan_has_as_many_histories_as_that_of_vip_and_epsilon_falls() -> No
     assert {stage.tau for stage in plan} == {Stage(1).tau}
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"costs": (1.0, 0.0)}, {"epsilon": (0.5, 0.0)}, {"candidates": 0}, {"pretraining": -0.1}]
-)
+@pytest.mark.parametrize("wrong", [{"epsilon": (0.5, 0.0)}, {"candidates": 0}, {"pretraining": -0.1}])
 def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         DIMESettings(**wrong)
 
 
-def test_every_query_has_a_cost() -> None:
-    with pytest.raises(ValueError, match="each of the 12 queries"):
-        DIMEClassifier(QUERIES, settings=DIMESettings(costs=(1.0, 2.0))).fit(*draw(20, 0))
-    free = ColumnQueries([yes_no("a", cost=0.0), yes_no("b")])
-    with pytest.raises(ValueError, match="a cost above 0"):
-        build(free)
+def test_what_is_free_is_asked_first(make_rows: Any) -> None:
+    free = ColumnQueries([yes_no("a"), yes_no("b", cost=0.0), yes_no("c", cost=100.0)])
+    model, history = build(free), make_rows(free, 9).start()
+    assert choose(model.scores(history), history.asked).tolist() == [1] * 9
+    assert model.scores(history).isfinite().all()
 
 
 def test_a_single_query_is_enough(make_rows: Any) -> None:
@@ -107,11 +105,12 @@ def test_a_single_query_is_enough(make_rows: Any) -> None:
 def test_scores_are_a_share_of_the_entropy_for_a_unit_of_cost(make_rows: Any) -> None:
     priced = ColumnQueries([yes_no(f"q{i}", cost=1.0 + i) for i in range(5)])
     history = some_history(make_rows(priced, 30))
-    by_query_set, even = build(priced), build(priced, DIMESettings(costs=(1.0,) * 5))
-    values, unsure = even.scores(history), entropy(even.log_posterior(history))
+    by_cost, even = build(priced), build(priced.with_costs({query.name: 1.0 for query in priced.queries}))
+    values, unsure = even.scores(history), entropy(even.log_posterior(history)) / math.log(2)  # bits
     assert (values > 0).all()
     assert (values < unsure[:, None]).all()
-    torch.testing.assert_close(by_query_set.scores(history) * torch.arange(1.0, 6), values)
+    assert by_cost.score_unit == "bits per cost"
+    torch.testing.assert_close(by_cost.scores(history) * torch.arange(1.0, 6), values)
 
 
 def test_in_pretraining_the_classifier_learns_alone(make_rows: Any) -> None:
@@ -127,13 +126,13 @@ def test_in_pretraining_the_classifier_learns_alone(make_rows: Any) -> None:
 
 
 def test_candidates_are_others_and_the_first_is_best_or_by_chance() -> None:
-    model = build(QUERIES, DIMESettings(costs=(1.0,) * 11 + (0.01,)))
+    model = build(QUERIES.with_costs({QUERIES.queries[11].name: 0.01}))
     values = torch.rand(400, 12, generator=torch.Generator().manual_seed(0))
     asked = torch.rand(400, 12, generator=torch.Generator().manual_seed(1)) < 0.4
     torch.manual_seed(0)
     (greedy, greedy_counts), (by_chance, chance_counts) = (model._candidates(values, asked, e) for e in (0.0, 1.0))
     assert greedy.shape == (400, DIMESettings().candidates)
-    assert torch.equal(greedy[:, 0], choose(values / model.costs, asked))
+    assert torch.equal(greedy[:, 0], choose(values / model.query_set.costs, asked))
     assert (by_chance[:, 0] == greedy[:, 0]).float().mean() < 0.3
     for queries, counts in ((greedy, greedy_counts), (by_chance, chance_counts)):
         assert torch.equal(counts.sum(dim=1), (~asked).sum(dim=1).clamp(max=queries.shape[1]))
@@ -224,24 +223,25 @@ def test_a_penalty_ends_chains_where_little_is_left_to_learn(trained: DIMEClassi
 def test_cheap_queries_come_first_and_save_costs() -> None:
     yes = torch.cat([YES[:, :6], YES[:, :6]], dim=1)  # each query has an expensive twin that is as informative
     costs = (1.0,) * 6 + (8.0,) * 6
+    priced = QUERIES.with_costs({query.name: cost for query, cost in zip(QUERIES.queries, costs, strict=True)})
     x, available = QUERIES.answers(draw(500, 1, yes)[0])
     y = torch.from_numpy(draw(500, 1, yes)[1])
     needed = []
-    for settings in (DIMESettings(costs=costs), DIMESettings()):
-        model = DIMEClassifier(QUERIES, settings=settings, **ARGUMENTS).fit(*draw(1000, 0, yes))
+    for query_set in (priced, QUERIES):
+        model = DIMEClassifier(query_set, **ARGUMENTS).fit(*draw(1000, 0, yes))
         chains = explain(model.model_, x, available)
         queries = torch.tensor([[step.query for step in chain.steps] for chain in chains])  # (B, Q) in their order
         posteriors = torch.stack([torch.stack([step.posterior for step in chain.steps]) for chain in chains])
         right = (posteriors.argmax(dim=2) == y[:, None]).double().mean(dim=0)  # (Q,) by the number of answers
         spent = torch.tensor(costs)[queries].cumsum(dim=1).mean(dim=0)
         needed.append(spent[right > 0.75].min())
-        if settings.costs:
+        if query_set is priced:
             assert (queries[:, :3] < 6).double().mean() > 0.95
     assert needed[0] < 0.75 * needed[1]
 
 
 def test_it_is_saved_with_its_settings(trained: DIMEClassifier, tmp_path: Path) -> None:
-    settings = DIMESettings(costs=np.arange(1, 13), penalty=0.01, candidates=2, epsilon=(0.3, 0.2))
+    settings = DIMESettings(penalty=0.3, candidates=2, epsilon=(0.3, 0.2))
     x, available = QUERIES.answers(draw(20, 1)[0])
     trained.save(tmp_path / "plain")
     model = DIMEClassifier.load(tmp_path / "plain")

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -131,6 +131,13 @@ def test_information_about_the_label_is_never_negative(query_set: QuerySet, make
     scores = model.scores(history)[~history.asked]
     assert scores.min() > -1e-5
     assert scores.max() > 1e-3
+
+
+def test_scores_are_bits_where_all_of_them_are_information_about_the_label(query_set: QuerySet) -> None:
+    for reward, candidates, unit in (("label", None, "bits"), ("label", 2, None), ("eddi", None, None)):
+        settings = replace(SMALL, reward=cast(Reward, reward), candidates=candidates)
+        assert untrained(query_set, settings).score_unit == unit
+    assert untrained(query_set, replace(SMALL, reward="label", candidates=len(query_set))).score_unit == "bits"
 
 
 @pytest.mark.parametrize("reward", REWARDS)

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -172,3 +173,40 @@ def test_costs_are_those_of_the_queries_wherever_the_query_set_is(make_columns: 
     assert not any("cost" in name for name in query_set.state_dict())
     assert copy.deepcopy(query_set).costs.tolist() == [1, 2, 0.5]
     assert query_set.to("meta").costs.device.type == "meta"
+
+
+def test_costs_are_given_by_name_and_kept(make_columns: Any) -> None:
+    concepts = queries.ConceptQueries([Query("red", "Is it red?"), Query("big", "Is it big?", cost=2.0)], hard=True)
+    sets: list[QuerySet] = [
+        make_columns(["number", "choice", "yes_no"]),
+        PatchQueries((1, 4, 4), 2, stride=2, threshold=0.5),
+        WordQueries([word_query("senat", "senate"), word_query("tax")]),
+        concepts,
+    ]
+    for query_set in sets:
+        first, *others = query_set.queries
+        priced = query_set.with_costs({first.name: 2.5})
+        assert type(priced) is type(query_set)
+        assert priced.costs.tolist() == [2.5, *(query.cost for query in others)]
+        assert query_set.costs[0] == 1
+        assert from_config(json.loads(json.dumps(to_config(priced)))).queries == priced.queries
+        assert priced.with_costs({others[0].name: 0.0}).costs[:2].tolist() == [2.5, 0]
+        assert priced.with_options(mask=True).costs.tolist() == priced.costs.tolist()
+        assert [query.text for query in priced.queries] == [query.text for query in query_set.queries]
+
+
+def test_wrong_costs_are_refused() -> None:
+    words = WordQueries([word_query("senat", "senate"), word_query("tax")])
+    for wrong in (-1, math.inf, math.nan):
+        with pytest.raises(ValueError, match="The cost of 'tax' is a number of at least 0"):
+            words.with_costs({"tax": wrong})
+        with pytest.raises(ValueError, match="at least 0"):
+            Query("a", "A?", cost=wrong)
+    with pytest.raises(ValueError, match=r"no query 'tex' to give a cost\. Did you mean 'tax'"):
+        words.with_costs({"tex": 1})
+    with pytest.raises(ValueError, match=r"no query 'unlike' .* Queries are senat, tax"):
+        words.with_costs({"unlike": 1})
+    with pytest.raises(ValueError, match="costs has 2 numbers, but there are 9 patches"):
+        PatchQueries((1, 3, 3), 1, costs=(1, 2))
+    with pytest.raises(ValueError, match=r"Digits\(3 queries\) would lose its costs when saved"):
+        Digits().with_costs({"digit 0": 2})

@@ -50,6 +50,14 @@ def test_a_file_is_a_task_that_streams(table: Path) -> None:
         task.validation_split()
 
 
+def test_costs_are_those_of_the_columns(table: Path) -> None:
+    task = load_task(table, target="ill", costs={"age": 0, "pain": 2.5, "same": 9})
+    assert task.query_set.costs.tolist() == [1, 0, 2.5]
+    assert task.query_set.answers(task.X_test).x.shape == (len(task.y_test), 3)
+    with pytest.raises(ValueError, match="no query 'agee' to give a cost"):
+        load_task(table, target="ill", costs={"agee": 1})
+
+
 def test_folders_patterns_and_names(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(table.parent)
     assert load_task("people.parquet", target="ill").name == "people"

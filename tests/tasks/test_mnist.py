@@ -1,4 +1,4 @@
-"""MNIST and its kin: the official files, made small and, where they are here, real."""
+"""MNIST and its kin, by patches and by pixels: the official files, made small and, where they are here, real."""
 
 import gzip
 from collections import Counter
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pursuit.queries import PatchQueries
-from pursuit.tasks import Task, mnist
+from pursuit.tasks import TASKS, Task, find_recipe, load_task, mnist, mnist_pixels
 from pursuit.tasks.files import DataFile, damage, locate
 from pursuit.tasks.mnist import FASHION, KMNIST, MNIST, Family
 
@@ -123,3 +123,48 @@ def test_real_images(real_task: Callable[[str], Task], name: str, n_train: int, 
         assert set(Counter(task.y_test.tolist()).values()) == {1000}
     assert isinstance(task.query_set, PatchQueries)
     assert set(task.query_set.answers(task.X_test[:100]).x.unique().tolist()) == {-1.0, 1.0}
+
+
+def test_made_files_are_read_as_those_of_mnist(made: Path) -> None:
+    task, patches = load_task("mnist-pixels"), mnist.load(MNIST)
+    assert np.array_equal(task.y_train, patches.y_train)
+    assert np.array_equal(task.y_test, patches.y_test)
+    for X, images in ((task.X_train, patches.X_train), (task.X_test, patches.X_test)):
+        pixels, seen = task.query_set.answers(X), patches.query_set.answers(images)
+        assert np.array_equal(pixels.x, seen.x.flatten(1))  # black and white by the same threshold
+        assert pixels.available.all()
+        assert pixels.available.shape == (len(images), 784)
+    assert np.array_equal(load_task("mnist-pixels", seed=7).X_test, task.X_test)
+    assert dict(task.settings) == find_recipe("mnist-pixels").settings()
+    assert task.picture is not None
+    assert np.array_equal(task.picture(3)[:, :, 1], patches.X_test[3])
+
+
+def test_questions_say_which_pixel(made: Path) -> None:
+    task = load_task("mnist-pixels")
+    query = task.query_set.index_of["pixel 3,7"]
+    assert query == 3 * 28 + 7
+    assert task.query_set.queries[query].text == "Is the pixel in row 3, column 7 bright?"
+    assert task.query_set.mask
+    images = np.zeros((2, 28, 28), dtype=np.uint8)
+    images[0, 3, 7], images[1, 3, 7] = 128, 127
+    x, _ = task.query_set.answers(mnist_pixels.bright(images))
+    assert [task.query_set.describe(query, row) for row in x] == ["yes", "no"]
+    assert (x[:, :query] == -1).all()
+    assert (x[:, query + 1 :] == -1).all()
+
+
+def test_it_is_learnt_on_a_cpu_or_longer_on_a_gpu() -> None:
+    info = TASKS["mnist-pixels"]
+    fast, gpu = (info.recipes[name] for name in ("fast", "gpu"))
+    assert gpu.network.hidden == (1024, 1024)  # type: ignore[attr-defined]
+    assert gpu.stages[0].epochs > 5 * fast.stages[0].epochs
+    assert {recipe.stages[0].histories.max_queries for recipe in (fast, gpu)} == {20}  # type: ignore[attr-defined]
+    assert info.files == TASKS["mnist"].files
+
+
+def test_real_pixels(real_task: Callable[[str], Task]) -> None:
+    task = real_task("mnist-pixels")
+    assert (task.X_train.shape, task.X_test.shape) == ((60_000, 784), (10_000, 784))
+    assert set(np.unique(task.X_test)) == {0, 1}
+    assert 0.1 < task.X_test.mean() < 0.15

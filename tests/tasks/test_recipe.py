@@ -15,7 +15,7 @@ from pursuit.inference.stopping import Budget, parse_stop
 from pursuit.networks import MLP, Conv, SetNetwork
 from pursuit.queries import ConceptQueries, Query, QuerySet, WordQueries
 from pursuit.queries.words import word_query
-from pursuit.tasks import TASKS, animals, cifar, dialogues, digits, find_recipe, mnist, symcat
+from pursuit.tasks import TASKS, animals, cifar, dialogues, digits, find_recipe, mnist, mnist_pixels, symcat
 from pursuit.tasks.recipe import Recipe, Sampling
 from pursuit.training import SGD, Adam, CarriedHistories, RandomHistories, RolledOutHistories, Stage
 from pursuit.vip import VIP
@@ -34,6 +34,7 @@ QUERY_SETS: dict[str, Callable[[], QuerySet]] = {
     "animals": animals.query_set,
     "digits": lambda: digits.load().query_set,
     "mnist": partial(mnist.query_set, mnist.MNIST),
+    "mnist-pixels": mnist_pixels.query_set,
     "fashion-mnist": partial(mnist.query_set, mnist.FASHION),
     "kmnist": partial(mnist.query_set, mnist.KMNIST),
     "kmnist-test-split": partial(mnist.query_set, mnist.KMNIST),

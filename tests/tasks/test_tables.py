@@ -163,3 +163,39 @@ def test_the_training_file_gives_only_held_out_rows(table: Path, tmp_path: Path)
         tables.unseen_rows(other, ["age", "height"], task.notes)
     whole = load_task(table, target="ill", drop=["id"], test_share=0)
     assert "Warning" in tables.unseen_rows(table, ["age", "pain"], whole.notes)[2]
+
+
+def test_costs_come_from_texts_and_files_and_the_last_counts(tmp_path: Path) -> None:
+    path = write(tmp_path / "costs=1.csv", "query;cost;note\n01; 2.5;x\nNA;0;y\n")
+    assert tables.parse_costs(["NA=3", str(path), "a = b=4", "01=1e2"]) == {"NA": 0, "01": 100, "a = b": 4}
+    assert tables.parse_costs([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "query,price\na,1\n",
+            "has no column 'cost', only query, price: a file of costs has",
+        ),
+        ("query,cost\na,1\nb,\n", "The cost of 'b' in .* must be a number of at least 0"),
+        ("query,cost\na,cheap\n", "The cost of 'a' in .* must be a number"),
+        ("query,cost\na,inf\n", "The cost of 'a' in .* must be a number"),
+        ("query,cost\na,nan\n", "The cost of 'a' in .* must be a number"),
+        ("query,cost\na,1\na,2\n", "more than one cost of 'a'"),
+        ("query,cost\n", "has no rows"),
+    ],
+)
+def test_bad_files_of_costs_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tables.parse_costs([str(write(tmp_path / "costs.csv", text))])
+
+
+def test_costs_of_columns_that_are_left_out_do_not_matter(table: Path) -> None:
+    frame = pd.read_csv(table).assign(same=1)
+    frame.to_csv(table, index=False)
+    costs = {"id": 3.0, "same": 2.0, "pain": 5.0}
+    task = load_task(table, target="ill", drop=["id"], costs=costs)
+    assert task.query_set.costs.tolist() == [1, 5]
+    with pytest.raises(ValueError, match="no query 'ill' to give a cost"):
+        load_task(table, target="ill", drop=["id"], costs={"ill": 1})

@@ -92,3 +92,15 @@ def test_what_is_known_of_a_task_before_it_is_loaded(name: str) -> None:
     assert len(set(task.y_train)) == info.n_classes
     assert (len(task.y_train), len(task.y_test)) == (info.n_train, info.n_test)
     assert dict(task.settings) == find_recipe(name).settings()
+
+
+def test_costs_are_those_of_exact_pursuit_too() -> None:
+    task = load_task("animals", costs={TASKS["animals"].load(0).query_set.queries[3].name: 7})
+    assert task.exact is not None
+    exact = task.exact()
+    assert exact.query_set.costs[3] == task.query_set.costs[3] == 7
+    aware = task.with_costs({}, cost_aware=True)
+    assert (exact.score_unit, aware.exact().score_unit) == ("bits", "bits per cost")  # type: ignore[attr-defined, misc]
+    assert aware.exact().query_set.costs[3] == 7  # type: ignore[misc]
+    assert aware.settings == {**task.settings, "cost_aware": True}
+    assert task.with_costs({}) is task

@@ -32,6 +32,17 @@ Drop = Annotated[list[str] | None, typer.Option(help="A column of a file to leav
 Missing = Annotated[
     list[str] | None, typer.Option(help="A text that means missing in a file, such as '?'; repeatable.")
 ]
+Cost = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cost",
+        metavar="NAME=NUMBER|FILE.csv",
+        help="What a query costs, 1 by default; or a CSV file with the columns query and cost; repeatable.",
+    ),
+]
+CostAware = Annotated[
+    bool, typer.Option("--cost-aware", help="Ask by information for each unit of cost, not by information alone.")
+]
 TestShare = Annotated[float, typer.Option(help="The share of a file's rows to hold out and measure on.")]
 Stop = Annotated[
     str | None,

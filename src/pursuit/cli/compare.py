@@ -7,6 +7,8 @@ import typer
 
 from pursuit.cli.app import (
     AsJson,
+    Cost,
+    CostAware,
     Device,
     Drop,
     MaxQueries,
@@ -23,6 +25,7 @@ from pursuit.cli.console import out, print_comparison, print_json, remark_on_rec
 from pursuit.cli.progress import training_bar
 from pursuit.experiments.compare import compare as run_trial
 from pursuit.experiments.trial import DEFAULT_METHODS, Trial
+from pursuit.tasks.tables import parse_costs
 
 
 def compare(
@@ -55,6 +58,8 @@ def compare(
     drop: Drop = None,
     missing: Missing = None,
     queries: Queries = None,
+    cost: Cost = None,
+    cost_aware: CostAware = False,
     test_share: TestShare = 0.2,
     as_json: AsJson = False,
 ) -> None:
@@ -75,6 +80,8 @@ def compare(
         max_queries=max_queries,
         max_rows=rows,
         validation=validation,
+        costs=parse_costs(cost or ()),
+        cost_aware=cost_aware,
         table_options={
             "target": target,
             "drop": drop or (),

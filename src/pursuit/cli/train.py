@@ -8,6 +8,8 @@ import typer
 
 from pursuit.cli.app import (
     AsJson,
+    Cost,
+    CostAware,
     Device,
     Drop,
     MaxQueries,
@@ -35,6 +37,7 @@ from pursuit.estimators.saving import DESCRIPTION
 from pursuit.networks import NetworkSettings
 from pursuit.registry import find
 from pursuit.tasks import TASKS, Task, load_task
+from pursuit.tasks.tables import parse_costs
 from pursuit.training import TrainingRun
 from pursuit.training.devices import is_first
 from pursuit.training.logs import check_log
@@ -47,6 +50,7 @@ PARAMETER_OF_OPTION = {
     "--devices": "devices",
     "--log": "stages",  # only methods with stages are trained by the loop that logs and resumes
     "--resume": "stages",
+    "--cost-aware": "cost_aware",
 }
 
 
@@ -58,6 +62,8 @@ def train(
     drop: Drop = None,
     missing: Missing = None,
     queries: Queries = None,
+    cost: Cost = None,
+    cost_aware: CostAware = False,
     network: Network = None,
     stop: Stop = None,
     max_queries: MaxQueries = None,
@@ -85,10 +91,12 @@ def train(
         "--devices": devices != 1,
         "--log": log != "csv",
         "--resume": resume,
+        "--cost-aware": cost_aware,
     }
     _check_options(chosen, [option for option, is_given in given.items() if is_given])
     table_options = {"drop": drop or (), "missing": missing or (), "test_share": test_share}
-    task = load_task(source, seed, target, queries=queries, **table_options)
+    task = load_task(source, seed, target, queries=queries, costs=parse_costs(cost or ()), **table_options)
+    task = task.with_costs({}, cost_aware)
     folder = to or Path("runs") / (task.name if method == VIP else f"{task.name}-{method}")
     if is_first():
         _check_free(folder, resume, overwrite)

@@ -1,7 +1,7 @@
 """Methods: estimators by the names they have in the program, in tables and in figures."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 from pursuit.estimators.classifier import PursuitClassifier
@@ -26,17 +26,27 @@ class Method:
     """Of the estimator, where they make it this method."""
 
     def accepts(self, parameter: str) -> bool:
-        """Whether the estimator has this parameter."""
-        return parameter in {field.name for field in fields(self.estimator)}
+        """Whether the estimator, or the settings of its method, have this parameter."""
+        return parameter in _names(self.estimator) or parameter in _names(getattr(self.estimator, "Settings", None))
 
-    def build(self, query_set: QuerySet | None = None, **settings: Any) -> PursuitClassifier:
-        """The estimator with those of the settings that it has, and with the method's own parameters."""
-        accepted = {name: value for name, value in settings.items() if self.accepts(name)}
-        return self.estimator(query_set, **{**accepted, **self.parameters})
+    def build(self, query_set: QuerySet | None = None, **parameters: Any) -> PursuitClassifier:
+        """The estimator with those of the parameters that it or its settings have, and with the method's own."""
+        accepted = {name: value for name, value in parameters.items() if self.accepts(name)}
+        of_estimator = _names(self.estimator)
+        own = {name: value for name, value in accepted.items() if name in of_estimator}
+        estimator = self.estimator(query_set, **{**own, **self.parameters})
+        of_settings = {name: value for name, value in accepted.items() if name not in of_estimator}
+        if of_settings and isinstance(estimator, MethodClassifier):
+            estimator.settings = replace(estimator.chosen_settings, **of_settings)
+        return estimator
 
     @property
     def registry_origin(self) -> type:
         return self.estimator
+
+
+def _names(cls: Any) -> set[str]:
+    return {field.name for field in fields(cls)} if is_dataclass(cls) else set()
 
 
 def method(name: str, title: str, **parameters: Any) -> Callable[[E], E]:

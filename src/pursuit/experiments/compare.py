@@ -88,6 +88,9 @@ def _titles(trial: Trial, methods: Mapping[str, Method]) -> dict[str, str]:
         if names != [ALL]:
             raise ValueError(f"Exact Information Pursuit is not available for {trial.name}: leave {EXACT} out.")
         wanted = [name for name in wanted if name != EXACT]
+    if trial.cost_aware and not any(name == EXACT or methods[name].accepts("cost_aware") for name in wanted):
+        able = ", ".join(name for name in known if name == EXACT or methods[name].accepts("cost_aware"))
+        raise ValueError(f"--cost-aware does not apply to {', '.join(wanted)}: leave it out, or compare with {able}.")
     return {name: methods[name].title if name in methods else EXACT_IP for name in wanted}
 
 

@@ -46,6 +46,10 @@ class Trial:
     """The most rows to measure on; they are the first ones."""
     validation: bool = False
     """Measure on held-out training rows instead of the test rows, to choose settings by."""
+    costs: Mapping[str, float] = field(default_factory=dict)
+    """What queries cost, by name; the others cost what the task says."""
+    cost_aware: bool = False
+    """Whether methods that can (`cost_aware`) ask by information for each unit of cost; the others ask as always."""
     table_options: Mapping[str, Any] = field(default_factory=dict)
     """How to read a file: `target`, `queries`, `drop`, `missing` and `test_share` of `load_task`."""
     _loaded: dict[int, Task] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -89,6 +93,8 @@ class Trial:
             *([self.recipe_name] if self.recipe_name != DEFAULT_RECIPE else []),
             *([self.network] if self.network else []),
             *([f"effort {self.effort:g}"] if self.effort != 1 else []),
+            *(["costs"] if self.costs else []),
+            *(["cost aware"] if self.cost_aware else []),
             *(["validation"] if self.validation else []),
         ]
 
@@ -108,7 +114,7 @@ class Trial:
     def described(self) -> dict[str, Any]:
         """What tells the measurements of this trial from those of others, as JSON values."""
         recipe = self.find_recipe()
-        described = {
+        described: dict[str, Any] = {
             "task": self.name,
             "recipe": self.recipe_name if recipe else None,
             "effort": self.effort,
@@ -119,6 +125,8 @@ class Trial:
             "measured_on": VALIDATION_ROWS if self.validation else TEST_ROWS,
             "settings": {key: str(value) for key, value in self._planned_settings(recipe).items()},
         }
+        if self.costs or self.cost_aware:
+            described |= {"costs": dict(self.costs), "cost_aware": self.cost_aware}
         if not self.is_named:  # the notes of a file have its checksum
             notes = {key: value for key, value in self.load(self.seeds[0]).notes.items() if key != "seed"}
             described |= {"notes": notes, "table_options": dict(self.table_options)}
@@ -133,12 +141,14 @@ class Trial:
 
     def _load(self, seed: int) -> Task:
         if isinstance(self.source, Task):
-            task = self.source.validation_split() if self.validation else self.source
-        elif self.is_named:
-            task = load_split(self.name, self.find_recipe(), seed, self.validation)
-        else:
-            task = load_task(self.source, seed, **self.table_options)
+            task = self.source.with_costs(self.costs)
             task = task.validation_split() if self.validation else task
+        elif self.is_named:
+            task = load_split(self.name, self.find_recipe(), seed, self.validation).with_costs(self.costs)
+        else:
+            task = load_task(self.source, seed, costs=self.costs, **self.table_options)
+            task = task.validation_split() if self.validation else task
+        task = task.with_costs({}, self.cost_aware)
         if not len(task.y_test):
             raise ValueError(f"{self.name} has no held-out rows to measure on, so methods cannot be compared.")
         shown = slice(self.max_rows)

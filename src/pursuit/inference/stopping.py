@@ -248,6 +248,10 @@ def _is_whole(number: object) -> bool:
     return isinstance(number, Integral | float) and not isinstance(number, bool) and float(number).is_integer()
 
 
+BIT = math.log(2)
+"""One bit in nats: what is computed with natural logarithms is divided by it to be in bits."""
+
+
 def entropy(log_posterior: Tensor) -> Tensor:
     """Entropy in nats of each row of log probabilities (B, C), where 0 log 0 is 0: (B,)."""
     return torch.special.entr(log_posterior.exp()).sum(dim=1)

@@ -8,10 +8,9 @@ learn together:
     min over g of  E (v(S)_q - loss removed by q)^2,     min over f of  E [-log f(Y | S)]
 
 with q the best in v / cost, or any with probability epsilon, which falls. The history goes on with q. Scores are
-estimates of the information in nats, per unit of cost.
+estimates of the information in bits per unit of cost.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,8 +21,8 @@ from torch import Tensor
 
 from pursuit.data.rows import RowSource
 from pursuit.estimators import MethodClassifier, NetworkClassifier, method
-from pursuit.inference.pursuer import choose
-from pursuit.inference.stopping import entropy
+from pursuit.inference.pursuer import choose, per_cost
+from pursuit.inference.stopping import BIT, entropy
 from pursuit.methods.shared.pretrained import PretrainedModel, check_pretraining, pretrained_plan
 from pursuit.queries import QuerySet
 from pursuit.registry import register
@@ -34,12 +33,10 @@ from pursuit.training.schedule import Stage
 @register
 @dataclass(frozen=True)
 class DIMESettings:
-    """How DIME is trained, what its queries cost, and when it has enough."""
+    """How DIME is trained, and when it has enough."""
 
-    costs: tuple[float, ...] | None = None
-    """Of every query; by default those that the query set gives."""
     penalty: float | None = None
-    """The nats per unit of cost that a query must promise to be asked at all; where none does, the chain ends."""
+    """The bits per unit of cost that a query must promise to be asked at all; where none does, the chain ends."""
     epsilon: tuple[float, float] = (0.2, 0.02)
     """The probability of a random query, at the beginning and at the end."""
     candidates: int = 4
@@ -48,10 +45,6 @@ class DIMESettings:
     """Share of all histories on which the classifier learns alone, before anything else."""
 
     def __post_init__(self) -> None:
-        if self.costs is not None:
-            object.__setattr__(self, "costs", tuple(float(cost) for cost in self.costs))  # arrays are welcome
-            if not all(0 < cost < math.inf for cost in self.costs):
-                raise ValueError("costs are numbers above 0, one for each query.")
         if not all(0 < epsilon <= 1 for epsilon in self.epsilon):
             raise ValueError(f"epsilon is a probability above 0 and at most 1, at either end, not {self.epsilon}.")
         if self.candidates < 1:
@@ -61,21 +54,11 @@ class DIMESettings:
 
 @register
 class DIME(PretrainedModel):
-    """A value network as querier, whose scores are information per unit of cost, and a classifier."""
+    """A value network as querier, whose scores are information per unit of the query set's costs, and a classifier."""
 
     Settings = DIMESettings
     settings: DIMESettings
-    costs: Tensor
-
-    def prepare(self) -> None:
-        given, queries = self.settings.costs, self.query_set.queries
-        costs = [query.cost for query in queries] if given is None else list(given)
-        if len(costs) != len(queries) or min(costs) <= 0:
-            raise ValueError(
-                f"DIME needs a cost above 0 for each of the {len(queries)} queries; there are {len(costs)}, and the "
-                f"least is {min(costs)}."
-            )
-        self.register_buffer("costs", torch.tensor(costs, dtype=torch.float), persistent=False)  # (Q,)
+    score_unit = "bits per cost"
 
     def forward_jointly(self, batch: Batch) -> Outcome:
         """Squared error of the values and cross-entropy of the classifier, and the queries asked (B,)."""
@@ -107,7 +90,8 @@ class DIME(PretrainedModel):
         which of them were left to ask, because that may be fewer than K: (B, K) each."""
         lots = torch.rand_like(values).masked_fill(asked, -1)
         explores = torch.rand_like(values[:, 0]) < epsilon
-        query = torch.where(explores, lots.argmax(dim=1), choose(values / self.costs, asked))[:, None]
+        best = choose(per_cost(values, self.query_set.costs), asked)
+        query = torch.where(explores, lots.argmax(dim=1), best)[:, None]
         n_others = min(self.settings.candidates, values.shape[1]) - 1
         lot, others = lots.scatter(1, query, -1).topk(n_others, dim=1)
         return torch.cat([query, others], dim=1), torch.cat([~asked.gather(1, query), lot >= 0], dim=1)
@@ -118,8 +102,9 @@ class DIME(PretrainedModel):
         return raw.float().sigmoid() * entropy(log_posterior.float())[:, None]
 
     def scores_from(self, outputs: Tensor, log_posterior: Callable[[], Tensor]) -> Tensor:
-        """Nats per unit of cost (B, Q); minus infinity where they are below the penalty."""
-        worth, penalty = self.values(outputs, log_posterior()) / self.costs, self.settings.penalty
+        """Bits per unit of cost (B, Q); minus infinity where they are below the penalty."""
+        worth = per_cost(self.values(outputs, log_posterior()) / BIT, self.query_set.costs)
+        penalty = self.settings.penalty
         return worth if penalty is None else worth.masked_fill(worth < penalty, -torch.inf)
 
 
@@ -130,7 +115,7 @@ class DIMEClassifier(MethodClassifier, NetworkClassifier):
 
     Settings = DIMESettings
     settings: DIMESettings | None = None
-    """Costs, the penalty that ends chains, and how it is trained."""
+    """The penalty that ends chains, and how it is trained. What queries cost, the query set says."""
     shared: bool = False
     """Whether querier and classifier share a trunk."""
 

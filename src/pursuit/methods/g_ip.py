@@ -8,7 +8,7 @@ algorithm, in M chains z_m ~ p(z | y, S) for every label, which each new answer 
     p(y | S, a) is proportional to p(y | S) p(a | y, S)
     I(a; y | S)     = H(sum over y of p(y | S) p(a | y, S)) - sum over y of p(y | S) H(p(a | y, S))
 
-The query with the most information I comes next.
+The query with the most information I comes next; scores are that information in bits.
 """
 
 import itertools
@@ -26,6 +26,7 @@ from pursuit.estimators import LearnerClassifier, MethodClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import Labels
+from pursuit.inference.stopping import BIT
 from pursuit.methods.shared.answer_likelihood import AnswerLikelihood
 from pursuit.methods.shared.label_information import label_information
 from pursuit.methods.shared.langevin import Langevin
@@ -69,6 +70,8 @@ class GIP(Learner):
     Randomness starts again from `seed` with every state of histories, and is the same for all rows and labels: a row is
     asked the same whatever rows are beside it, and labels that decode alike look alike.
     """
+
+    score_unit = "bits"
 
     def __init__(
         self,
@@ -124,9 +127,9 @@ class GIP(Learner):
         return self.settings.langevin.move(lambda z: self.log_prob(z, x, seen) - (z**2).sum(dim=3) / 2, z, noise)
 
     def information(self, z: Tensor, seen: Tensor, log_posterior: Tensor, noise: Tensor) -> Tensor:
-        """The mutual information (B, Q) of every answer with the label, at chains z (B, C, M, L), units seen (B, U)
-        and a log posterior (B, C); `noise` (M, F), uniform, draws answers that are too many to list."""
-        return label_information(self.likelihood, self.decoded(z), seen, log_posterior, noise)
+        """The mutual information (B, Q) of every answer with the label in bits, at chains z (B, C, M, L), units seen
+        (B, U) and a log posterior (B, C); `noise` (M, F), uniform, draws answers that are too many to list."""
+        return label_information(self.likelihood, self.decoded(z), seen, log_posterior, noise) / BIT
 
     @property
     def rows_at_once(self) -> int:

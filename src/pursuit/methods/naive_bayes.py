@@ -5,10 +5,12 @@ one for every pixel, and a pixel that was seen before tells nothing new. A unit 
 put into intervals.
 
     P(y | S) ~ P(y) prod over known units of P(value | y),      I(q; Y | S) = H(q | S) - H(q | Y, S)
+
+Scores are this information in bits, or in bits for each unit of cost.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -19,7 +21,8 @@ from pursuit.data.rows import Rows, RowSource, rows_in_memory
 from pursuit.estimators import MethodClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
-from pursuit.inference.pursuer import Labels
+from pursuit.inference.pursuer import Labels, per_cost
+from pursuit.inference.stopping import BIT
 from pursuit.queries import QuerySet
 from pursuit.registry import from_config, register, to_config
 from pursuit.training import TrainingRun
@@ -41,6 +44,8 @@ class NaiveBayesSettings:
     n_bins: int = 8
     """How many intervals numbers are put into: columns with equally many rows in each; shades of pixels of equal width,
     and fewer of them where the answers to a patch would be too many to sum over."""
+    cost_aware: bool = False
+    """Whether to ask by information for each unit of the query's cost, instead of by information alone."""
 
     def __post_init__(self) -> None:
         if not self.smoothing > 0:
@@ -129,7 +134,15 @@ class NaiveBayesIP(nn.Module):
         return self.evidence(history).log_softmax(dim=1)
 
     def scores(self, history: History) -> Tensor:
-        return self.information(self.log_posterior(history), self.query_set.known_units(history.known))
+        return self.scored(self.information(self.log_posterior(history), self.query_set.known_units(history.known)))
+
+    @property
+    def score_unit(self) -> Literal["bits", "bits per cost"]:
+        return "bits per cost" if self.settings.cost_aware else "bits"
+
+    def scored(self, bits: Tensor) -> Tensor:
+        """Scores (B, Q) from the information of every query (B, Q)."""
+        return per_cost(bits, self.query_set.costs) if self.settings.cost_aware else bits
 
     def _by_unit(self, values: Tensor) -> Tensor:
         """Sum (B, V) over the values of each unit: (B, U)."""
@@ -137,7 +150,7 @@ class NaiveBayesIP(nn.Module):
         return total.index_add(1, self.unit_of_value, values)
 
     def information(self, log_posterior: Tensor, seen: Tensor, outcomes: Tensor | None = None) -> Tensor:
-        """The mutual information of the label and what each query shows (B, Q), in nats, at a log posterior (B, C).
+        """The mutual information of the label and what each query shows (B, Q), in bits, at a log posterior (B, C).
 
         `seen` (B, U) are the units that are known; `outcomes()`, if given, need not be computed again.
         """
@@ -146,11 +159,11 @@ class NaiveBayesIP(nn.Module):
         noise = (noise * ~seen)[:, self.units_of_query].sum(dim=2)
         if not self._shows_several:
             entropy = self._by_unit(torch.special.entr(posterior @ likelihood)) * ~seen
-            return entropy[:, self.units_of_query[:, 0]] - noise
+            return (entropy[:, self.units_of_query[:, 0]] - noise) / BIT
         outcomes = self.outcomes() if outcomes is None else outcomes
         at_once = max(1, CHUNK_BYTES // (8 * outcomes.shape[1]))
         parts = zip(posterior.split(at_once), seen[:, self.units_of_query].split(at_once), strict=True)
-        return torch.cat([self._entropy(one @ outcomes, there) for one, there in parts]) - noise
+        return (torch.cat([self._entropy(one @ outcomes, there) for one, there in parts]) - noise) / BIT
 
     @property
     def _shows_several(self) -> bool:
@@ -168,8 +181,8 @@ class NaiveBayesIP(nn.Module):
         return joint.flatten(1)
 
     def _entropy(self, answer: Tensor, seen: Tensor) -> Tensor:
-        """The entropy (B, Q) of what queries show besides units already `seen` (B, Q, S), from P(answer | history)
-        (B, Q * K**S), which is overwritten."""
+        """The entropy (B, Q) in nats of what queries show besides units already `seen` (B, Q, S), from
+        P(answer | history) (B, Q * K**S), which is overwritten."""
         n_rows, n_queries, n_units = seen.shape
         n_values, answer = self.values_of_unit.shape[1], answer.view(n_rows, n_queries, -1)
         for i in range(n_units):
@@ -209,7 +222,7 @@ class _EvidenceState(HistoryState):
         return self._evidence.log_softmax(dim=1)
 
     def scores(self) -> Tensor:
-        return self._model.information(self.log_posterior(), self._seen, self._outcomes)
+        return self._model.scored(self._model.information(self.log_posterior(), self._seen, self._outcomes))
 
     def ask(self, query: Tensor, answered: Tensor) -> None:
         self._asked.scatter_(1, query[:, None], True)
@@ -293,7 +306,7 @@ class NaiveBayesIPClassifier(MethodClassifier):
     query_set, stop, max_queries, random_state, device
         As for every estimator (`PursuitClassifier`). Of rows in memory all are counted, and nothing is random.
     settings : NaiveBayesSettings, optional
-        How answers are counted.
+        How answers are counted, and whether costs matter in what is asked.
     """
 
     Settings = NaiveBayesSettings

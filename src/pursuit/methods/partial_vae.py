@@ -28,6 +28,7 @@ from pursuit.data.rows import RowSource
 from pursuit.estimators import MethodClassifier, NetworkClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Labels, choose
+from pursuit.inference.stopping import BIT
 from pursuit.methods.shared.answer_likelihood import AnswerLikelihood
 from pursuit.methods.shared.imagined_answers import (
     ImaginedAnswers,
@@ -111,6 +112,13 @@ class PartialVAE(ClassifierModel):
 
     noise: Tensor
     answer_noise: Tensor
+
+    @property
+    def score_unit(self) -> Literal["bits"] | None:
+        """Bits, where the reward is information about the label and no query has a rough score instead."""
+        n_candidates = self.settings.candidates
+        looks_at_all = n_candidates is None or n_candidates >= len(self.query_set)
+        return "bits" if self.settings.reward == "label" and looks_at_all else None
 
     def __init__(
         self,
@@ -233,7 +241,7 @@ class PartialVAE(ClassifierModel):
         return drawn_answers(*model, history, encoded, samples, wanted, widest, self.answer_noise)
 
     def _label_reward(self, imagined: Iterator[ImaginedAnswers], wanted: Tensor) -> Tensor:
-        """The mutual information (B, Q) of the label and each of the queries `wanted` (B, Q)."""
+        """The mutual information (B, Q) in bits of the label and each of the queries `wanted` (B, Q)."""
         uncertainty = torch.zeros(wanted.numel(), device=wanted.device)
         marginal = torch.zeros(wanted.numel(), len(self.classes), device=wanted.device)
         for answer in imagined:
@@ -241,7 +249,7 @@ class PartialVAE(ClassifierModel):
             posterior = self.mean_labels(self.latent(answer.reading))
             uncertainty.index_add_(0, place, answer.weight * entr(posterior).sum(dim=1))
             marginal.index_add_(0, place, answer.weight[:, None] * posterior)
-        return (entr(marginal).sum(dim=1) - uncertainty).view(wanted.shape)
+        return (entr(marginal).sum(dim=1) - uncertainty).view(wanted.shape) / BIT
 
     def _eddi_reward(
         self, imagined: Iterator[ImaginedAnswers], wanted: Tensor, reading: Tensor, latent: Gaussian, chosen: Tensor

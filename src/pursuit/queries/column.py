@@ -30,6 +30,7 @@ class Choice(Query):
     """The choices as they stand in the data, in the order of `choices`."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if len(self.values) != len(self.choices):
             object.__setattr__(self, "values", self.choices)
 

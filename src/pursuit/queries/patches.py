@@ -1,5 +1,6 @@
 """Image patches as queries: to ask for a patch is to see its pixels."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ class PatchQueries(QuerySet):
 
     Pixels between `low` and `high` are scaled to -1..1; with a `threshold`, they become 1 from there on and -1 below.
     With `mask`, a last input channel says which pixels are known, so that a pixel of medium brightness is not mistaken
-    for an unknown one.
+    for an unknown one. `costs` go patch by patch, row after row; by default each is 1.
     """
 
     patches: PatchGrid
@@ -37,6 +38,7 @@ class PatchQueries(QuerySet):
         high: float = 1.0,
         mask: bool = True,
         threshold: float | None = None,
+        costs: Sequence[float] | None = None,
     ):
         super().__init__()
         if len(image_shape) != 3:
@@ -65,10 +67,18 @@ class PatchQueries(QuerySet):
         self.low, self.high, self.mask, self.threshold = low, high, mask, threshold
         self.answer_shape = self.image_shape
         self.input_shape = (channels + mask, height, width)
+        corners = [self.patches.corner(query) for query in range(self.grid[0] * self.grid[1])]
+        if costs is not None and len(costs) != len(corners):
+            raise ValueError(
+                f"costs has {len(costs)} numbers, but there are {len(corners)} patches: give one for each."
+            )
         self.queries = tuple(
-            Query(f"patch {row},{column}", f"What is in the {size}x{size} patch at row {row}, column {column}?")
-            for row in range(0, stride * self.grid[0], stride)
-            for column in range(0, stride * self.grid[1], stride)
+            Query(
+                f"patch {row},{column}",
+                f"What is in the {size}x{size} patch at row {row}, column {column}?",
+                cost=1.0 if costs is None else costs[query],
+            )
+            for query, (row, column) in enumerate(corners)
         )
         # Which rows of pixels each row of patches lies on (grid height, H), and the same for columns (grid width, W)
         for name, n_patches, n_pixels in (
@@ -205,6 +215,7 @@ class PatchQueries(QuerySet):
             "high": self.high,
             "mask": self.mask,
             "threshold": self.threshold,
+            "costs": None if all(query.cost == 1 for query in self.queries) else [query.cost for query in self.queries],
         }
 
     @classmethod

@@ -8,10 +8,14 @@ Whatever training, inference, methods and figures want to know of a query set be
 of `QuerySet`, with a default that is right for any: nothing outside this package asks for the type of a query set.
 """
 
+import copy
+import difflib
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +35,11 @@ class Query:
     choices: tuple[str, ...] = ()
     """What may be answered; empty where the answer is not one of a list."""
     cost: float = 1.0
+    """What it takes to get the answer, in any unit; 0 if it is free."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.cost < math.inf:
+            raise ValueError(f"The cost of '{self.name}' is a number of at least 0, not {self.cost}.")
 
 
 class Answers(NamedTuple):
@@ -144,6 +153,20 @@ class QuerySet(nn.Module, ABC):
         if unknown := [name for name in options if name not in config]:
             raise ValueError(f"{self} has no option '{unknown[0]}', only {', '.join(config)}.")
         return self.from_config({**config, **options})
+
+    def with_costs(self, costs: Mapping[str, float]) -> Self:
+        """The same query set in which the queries named in `costs` cost that; the others cost what they did."""
+        if unknown := [name for name in costs if name not in self.index_of]:
+            close = difflib.get_close_matches(unknown[0], self.index_of, n=1)
+            names = f"Did you mean '{close[0]}'?" if close else f"Queries are {', '.join([*self.index_of][:6])} …"
+            raise ValueError(f"There is no query '{unknown[0]}' to give a cost. {names}")
+        again = copy.deepcopy(self)
+        again.queries = tuple(replace(query, cost=float(costs.get(query.name, query.cost))) for query in self.queries)
+        again._costs = None
+        kept = self.from_config(again.to_config())
+        if [query.cost for query in kept.queries] != [query.cost for query in again.queries]:
+            raise ValueError(f"{self} would lose its costs when saved: add them to its to_config and from_config.")
+        return again
 
     def blank(self, n_rows: int = 1) -> Tensor:
         """Rows (n_rows, *answer_shape) without any answer, to be filled by `tell`."""

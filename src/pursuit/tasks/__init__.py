@@ -25,14 +25,28 @@ EMBEDDED = ("animals", "digits")
 
 
 def load_task(
-    source: str | Path, seed: int = 0, target: str | None = None, *, queries: str | None = None, **table_options: Any
+    source: str | Path,
+    seed: int = 0,
+    target: str | None = None,
+    *,
+    queries: str | None = None,
+    costs: Mapping[str, float] | None = None,
+    **table_options: Any,
 ) -> Task:
     """The task named `source`, with the settings of its fast recipe if it has one, or the CSV file (`tables.load`) or
     Parquet files (`big_tables.load`) at that path.
 
     `queries` names a registered query set to read the rows of a CSV file with, by its `from_data`; by default every
-    column is a query.
+    column is a query. `costs` says by name what queries cost; those of columns that are left out do not matter.
     """
+    task = _load(source, seed, target, queries, table_options)
+    left_out = {*table_options.get("drop", ()), *task.notes.get("silent_columns", ())}
+    return task.with_costs({name: cost for name, cost in (costs or {}).items() if name not in left_out})
+
+
+def _load(
+    source: str | Path, seed: int, target: str | None, queries: str | None, table_options: Mapping[str, Any]
+) -> Task:
     if str(source) in TASKS:
         if target is not None or queries or any(table_options.get(name) for name in ("drop", "missing")):
             raise ValueError(

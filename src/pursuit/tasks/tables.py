@@ -68,8 +68,50 @@ def load(
     )
 
 
-def read_csv(path: Path, missing: Sequence[str] = ()) -> pd.DataFrame:
-    """The file as a table, whatever its separator; raises ValueError saying what is wrong."""
+def parse_costs(texts: Sequence[str]) -> dict[str, float]:
+    """What queries cost, from texts NAME=NUMBER and paths of CSV files with the columns query and cost, of which the
+    last counts; raises ValueError saying what is wrong."""
+    costs: dict[str, float] = {}
+    for text in texts:
+        name, equals, number = text.rpartition("=")
+        if Path(text).is_file():
+            costs |= _read_costs(Path(text))
+        elif equals:
+            costs[name.strip()] = _parse_cost(name.strip(), number, text)
+        else:
+            raise ValueError(
+                f"'{text}' is not a cost: write NAME=NUMBER, as in mri=500, or the path of a CSV file with the columns "
+                "query and cost."
+            )
+    return costs
+
+
+def _read_costs(path: Path) -> dict[str, float]:
+    frame = read_csv(path, dtype=str, keep_default_na=False)  # a query may be called "01" or "NA"
+    if absent := [column for column in ("query", "cost") if column not in frame.columns]:
+        raise ValueError(
+            f"{path} has no column '{absent[0]}', only {', '.join(frame.columns)}: a file of costs has the columns "
+            "query and cost."
+        )
+    twice = frame["query"][frame["query"].duplicated()]
+    if len(twice):
+        raise ValueError(f"{path} has more than one cost of '{twice.iloc[0]}': leave one.")
+    return {name: _parse_cost(name, cost, str(path)) for name, cost in zip(frame["query"], frame["cost"], strict=True)}
+
+
+def _parse_cost(name: str, text: str | None, where: str) -> float:
+    try:
+        cost = float(text or "")
+    except ValueError:
+        cost = np.nan
+    if not 0 <= cost < np.inf:
+        raise ValueError(f"The cost of '{name}' in {where} must be a number of at least 0, as in mri=500.")
+    return cost
+
+
+def read_csv(path: Path, missing: Sequence[str] = (), **options: Any) -> pd.DataFrame:
+    """The file as a table, whatever its separator, read with `options` of pandas; raises ValueError saying what is
+    wrong."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder. Give the path of a CSV file.")
     if not path.exists():
@@ -78,7 +120,8 @@ def read_csv(path: Path, missing: Sequence[str] = ()) -> pd.DataFrame:
         with path.open(encoding="utf-8-sig") as file:
             header = file.readline()
         separator = max(SEPARATORS, key=header.count)
-        frame = pd.read_csv(path, sep=separator, na_values=list(missing), skipinitialspace=True, encoding="utf-8-sig")
+        usual = {"na_values": list(missing), "skipinitialspace": True, "encoding": "utf-8-sig"}
+        frame = pd.read_csv(path, sep=separator, **{**usual, **options})
         frame = _stripped(frame)
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not UTF-8 text. Save it as CSV in UTF-8.") from None

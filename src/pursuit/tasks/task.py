@@ -43,6 +43,18 @@ class Task:
         query_set = self.query_set.with_options(**recipe.query_options) if recipe.query_options else self.query_set
         return replace(self, query_set=query_set, settings=recipe.settings())
 
+    def with_costs(self, costs: Mapping[str, float], cost_aware: bool = False) -> "Task":
+        """The same task in which the queries named in `costs` cost that, for exact Information Pursuit too; if
+        `cost_aware`, methods that can are to ask by information for each unit of cost."""
+        if not costs and not cost_aware:
+            return self
+        return replace(
+            self,
+            query_set=self.query_set.with_costs(costs),
+            exact=self.exact and partial(_with_costs, self.exact, costs, cost_aware),
+            settings={**self.settings, **({"cost_aware": True} if cost_aware else {})},
+        )
+
     def validation_split(self, share: float = 0.1, seed: int = 0) -> "Task":
         """The same task with a share of its training rows as test rows, to choose settings without the real ones."""
         if isinstance(self.X_train, StreamedRows):
@@ -95,6 +107,14 @@ class TaskInfo:
     @property
     def registry_origin(self) -> Callable[..., Any]:
         return self.load.func if isinstance(self.load, partial) else self.load
+
+
+def _with_costs(make: Callable[[], Any], costs: Mapping[str, float], cost_aware: bool) -> Pursuer:
+    pursuer: Any = make()
+    pursuer.query_set = pursuer.query_set.with_costs(costs)
+    if cost_aware:
+        pursuer.cost_aware = True
+    return pursuer
 
 
 def take_rows(X: Any, index: Any) -> Any:

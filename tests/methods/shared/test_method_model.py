@@ -17,7 +17,7 @@ from pursuit.training.batch import Batch, Outcome
 KINDS = ["yes_no", "choice", "number"]
 MODELS: list[tuple[type[MethodModel], Any]] = [
     (GDFS, GDFSSettings((1.0, 0.3), pretraining=0.4)),
-    (DIME, DIMESettings(costs=(1.0, 2.0, 3.0), penalty=0.1, candidates=2)),
+    (DIME, DIMESettings(penalty=0.1, candidates=2)),
     (RAM, RAMSettings("sum", lr=1e-2)),
     (REFUEL, REFUELSettings(positive=2.0, trace=0.1)),
 ]

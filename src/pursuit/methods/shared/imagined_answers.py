@@ -38,7 +38,8 @@ class ImaginedAnswers(NamedTuple):
 
 
 def mixture_information(likelihood: AnswerLikelihood, known: Tensor, samples: Samples) -> Tensor:
-    """The mutual information of the label and the answer to each query (B, Q), if the samples were all there is.
+    """The mutual information of the label and the answer to each query (B, Q) in nats, if the samples were all
+    there is.
 
     Of a query that shows several units, it is the sum over those that are not known yet.
     """

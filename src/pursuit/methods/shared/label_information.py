@@ -27,8 +27,8 @@ LISTED_UNITS = 9
 def label_information(
     likelihood: AnswerLikelihood, outputs: Tensor, seen: Tensor, log_posterior: Tensor, noise: Tensor
 ) -> Tensor:
-    """The mutual information (B, Q) of the label and every answer, from outputs (B, C, M, F), units that are `seen`
-    (B, U) and tell nothing new, and a log posterior (B, C); `noise` (M, F), uniform, draws answers."""
+    """The mutual information (B, Q) of the label and every answer in nats, from outputs (B, C, M, F), units that are
+    `seen` (B, U) and tell nothing new, and a log posterior (B, C); `noise` (M, F), uniform, draws answers."""
     query_set = likelihood.query_set
     if likelihood.units_a_query == 1:
         gain = _gain(likelihood.outcomes(outputs).mean(dim=2), log_posterior)  # (B, A)
