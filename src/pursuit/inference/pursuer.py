@@ -45,6 +45,10 @@ class Pursuer(Protocol):
         """The belief about the label now: log probabilities (B, C)."""
 
 
+NO_ANSWER = "no answer"
+"""The text of the possible answer that a query cannot be answered."""
+
+
 @dataclass(frozen=True)
 class PossibleAnswer:
     """An answer that a query may get, and what it would change. That there is no answer may be one of them, and changes
