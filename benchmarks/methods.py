@@ -79,7 +79,9 @@ NOTES = """\
 - Settings of RAM, REFUEL, GDFS, DIME, G-IP and Partial VAE were chosen on rows held out from the training rows of
   digits, mnist, muzhi and dxy, and on other rows of the known world than those here.
 - **animals** leaves every tenth question open. Curves and areas count what is asked, open questions included; the
-  area by answers counts those with an answer alone.
+  area by answers counts those with an answer alone. Learnt pursuers find out which animals answer which questions, and
+  exact IP, which takes such answers for a toss, does not: hence a gap below zero. It was measured on one thread of a
+  busy 2-core x86_64 machine, so that times are upper bounds.
 - Other tasks were measured on one thread each of a shared 2-core aarch64 machine.
 """
 JUDGED = """\
