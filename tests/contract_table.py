@@ -87,7 +87,7 @@ OTHER_SETTINGS: dict[str, Any] = {
     "ram+": RAMSettings("sum", lr=1e-3, clip=0.3, entropy=0.02, passes=2, trace=0.9, random_share=0.5),
     "partial-vae": PartialVAESettings(4, 24, label_weight=2.0, reward="label", samples=4, candidates=None, labels=8),
     "gdfs": GDFSSettings(temperature=(1.0, 0.2), pretraining=0.25),
-    "dime": DIMESettings((1.0, 2.0, 0.5, 1.5), penalty=0.01, epsilon=(0.3, 0.1), candidates=2, pretraining=0.25),
+    "dime": DIMESettings(penalty=0.01, epsilon=(0.3, 0.1), candidates=2, pretraining=0.25),
     "refuel": REFUELSettings(
         lr=1e-3, positive=0.5, rebuilding=0.5, entropy=0.02, discount=0.9, trace=0.4, random_share=0.5
     ),

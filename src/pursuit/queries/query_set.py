@@ -111,7 +111,7 @@ class QuerySet(nn.Module, ABC):
             on_device: Any = self._on_device
             costs = [query.cost for query in self.queries]
             self._costs = torch.tensor(costs, dtype=torch.float, device=on_device.device)
-        return self._costs
+        return self._costs.float()  # whatever precision a model has that the query set belongs to
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} queries)"
