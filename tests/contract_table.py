@@ -81,7 +81,7 @@ OTHER_PARAMETERS: dict[str, Any] = {
 """Parameters of which none is the default, for every estimator that has them."""
 OTHER_SETTINGS: dict[str, Any] = {
     "tree": TreeSettings(pruning=0.01),
-    "naive-bayes": NaiveBayesSettings(smoothing=0.5, n_bins=5),
+    "naive-bayes": NaiveBayesSettings(smoothing=0.5, n_bins=5, cost_aware=True),
     "g-ip": GIPSettings(latent=3, hidden=(9, 7), langevin=Langevin(n_chains=4, burn_in=5, step=0.2, clip=None)),
     "ram": RAMSettings("sum", lr=1e-3, clip=0.3, entropy=0.02, passes=2, trace=0.9, random_share=0.5),
     "ram+": RAMSettings("sum", lr=1e-3, clip=0.3, entropy=0.02, passes=2, trace=0.9, random_share=0.5),
