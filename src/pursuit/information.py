@@ -61,9 +61,8 @@ class AnswerSettings:
 class AnswerModel(nn.Module):
     """P(answer | label, history) of all queries, from the outputs of a network that reads the history.
 
-    A query of k possible answers has k - 1 log odds, A in all. Where rows of training lack the answer to a query,
-    whether it will be answered has log odds too. These do not depend on the label, because a missing answer leaves the
-    belief as it was.
+    A query of k possible answers has k - 1 log odds, A in all. Where rows of training lack the answer to a query, to
+    have no answer is one of them: it may well depend on the label, and classifiers learn to use that.
     """
 
     further: Tensor
@@ -74,21 +73,20 @@ class AnswerModel(nn.Module):
         self, outcomes: Outcomes, n_classes: int, maybe_missing: Sequence[int], settings: AnswerSettings | None = None
     ):
         super().__init__()
-        self.outcomes, self.settings = outcomes, settings or AnswerSettings()
-        self.n_queries, self.n_odds = len(outcomes.n_values), len(outcomes) - len(outcomes.n_values)
+        self.outcomes, self.settings, self.n_queries = outcomes, settings or AnswerSettings(), len(outcomes.n_values)
         is_further = torch.ones(len(outcomes), dtype=torch.bool)
         is_further[outcomes.values_of_unit[:, 0]] = False
         further = is_further.nonzero()[:, 0]
         missing = torch.tensor(list(maybe_missing), dtype=torch.long)
         for name, tensor in (
-            ("further", further),  # (A,) values besides the first of their query
-            ("query_of", outcomes.unit_of_value[further]),  # (A,)
-            ("maybe_missing", missing),  # (M,) queries
+            ("further", further),  # values besides the first of their query
+            ("maybe_missing", missing),  # queries
+            ("query_of", torch.cat([outcomes.unit_of_value[further], missing])),  # (A,)
         ):
             self.register_buffer(name, tensor, persistent=False)
+        self.n_odds = len(self.query_of)
         self.table = nn.Parameter(torch.zeros(self.n_odds, n_classes))
         self.label = nn.Parameter(torch.randn(n_classes, self.settings.rank) * 0.3)
-        self.answered = nn.Parameter(torch.zeros(len(missing)))
 
     @classmethod
     def count(
@@ -109,43 +107,46 @@ class AnswerModel(nn.Module):
 
     @torch.no_grad()
     def _count(self, rows: Rows) -> None:
+        first = self.outcomes.values_of_unit[:, 0]
         members = F.one_hot(rows.y, self.table.shape[1]).float()  # (N, C)
-        counts = torch.zeros(len(self.outcomes), self.table.shape[1])  # (V, C)
+        counts, of_first = torch.zeros_like(self.table), torch.zeros(self.n_queries, self.table.shape[1])
         for part in torch.arange(len(rows)).split(COUNTED_AT_ONCE):
-            holds = self.outcomes.holds(rows.x[part]) & rows.available[part][:, self.outcomes.unit_of_value]
-            counts += holds.float().T @ members[part]
-        overall = counts.sum(dim=1, keepdim=True) + 1 / len(rows)  # an answer that never came is not impossible
-        average = overall / self.outcomes.by_unit(overall.T).T[self.outcomes.unit_of_value]  # (V, 1)
-        log_counts = (counts + self.settings.smoothing * average).log()
-        first = log_counts[self.outcomes.values_of_unit[:, 0]]  # (Q, C)
-        self.table.copy_(log_counts[self.further] - first[self.query_of])
-        n_answered = rows.available[:, self.maybe_missing].float().sum(dim=0)
-        self.answered.copy_(((n_answered + 0.5) / (len(rows) - n_answered + 0.5)).log())
+            x, available = rows.x[part], rows.available[part]
+            counts += self.holds(x, available).float().T @ members[part]
+            of_first += (self.outcomes.holds(x)[:, first] & available).float().T @ members[part]
+        # A few rows of the average label are added; there, an answer that never came is not impossible either.
+        n_rows, small = torch.tensor(float(len(rows))), 1 / len(rows)
+        smoothed, smoothed_first = (
+            part + self.settings.smoothing * (part.sum(dim=1, keepdim=True) + small) / n_rows
+            for part in (counts, of_first)
+        )
+        self.table.copy_(smoothed.log() - smoothed_first.log()[self.query_of])
+
+    def holds(self, x: Tensor, available: Tensor) -> Tensor:
+        """Which answers that have log odds the rows give: (B, A) bool."""
+        given = self.outcomes.holds(x)[:, self.further] & available[:, self.query_of[: len(self.further)]]
+        return torch.cat([given, ~available[:, self.maybe_missing]], dim=1)
 
     @property
     def n_outputs(self) -> int:
         """How many numbers the network gives for a history."""
-        return self.n_odds * (1 + self.settings.rank) + len(self.answered)
+        return self.n_odds * (1 + self.settings.rank)
 
-    def _terms(self, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """b (B, A), u (B, A, rank) and the log odds of having an answer (B, M), from the network's outputs."""
-        sizes = [self.n_odds, self.n_odds * self.settings.rank, len(self.answered)]
-        b, u, answered = outputs.split(sizes, dim=1)
-        return b.float(), u.unflatten(1, (self.n_odds, self.settings.rank)), answered.float() + self.answered
+    def _terms(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """b (B, A) and u (B, A, rank), from the network's outputs."""
+        b, u = outputs.split([self.n_odds, self.n_odds * self.settings.rank], dim=1)
+        return b.float(), u.unflatten(1, (self.n_odds, self.settings.rank))
 
     def loss(self, outputs: Tensor, x: Tensor, y: Tensor, available: Tensor, asked: Tensor) -> Tensor:
         """How surprising the answers to all queries not yet `asked` are if the label is `y`: nats a query."""
-        b, u, answered = self._terms(outputs)
+        b, u = self._terms(outputs)
         log_odds = self.table.T[y] + b + (u.float() * self.label[y][:, None]).sum(dim=2)
         log_odds = log_odds.clamp(-LARGEST, LARGEST)  # (B, A)
-        holds = self.outcomes.holds(x)[:, self.further]
+        holds = self.holds(x, available)
         log_probability = self._by_query(log_odds * holds) - (1 + self._by_query(log_odds.exp())).log()
-        loss = -(log_probability * (available & ~asked)).sum()
-        if len(self.answered):
-            there, unasked = available[:, self.maybe_missing], ~asked[:, self.maybe_missing]
-            surprise = F.binary_cross_entropy_with_logits(answered, there.float(), reduction="none")
-            loss = loss + (surprise * unasked).sum()
-        return loss / (~asked).sum().clamp(min=1)
+        # Answers that were never missing in the rows counted may be missing in others, which then teach nothing.
+        foreseen = available.index_fill(1, self.maybe_missing, True) & ~asked
+        return -(log_probability * foreseen).sum() / foreseen.sum().clamp(min=1)
 
     @torch.no_grad()
     def information(self, outputs: Tensor, log_posterior: Tensor) -> Tensor:
@@ -155,8 +156,7 @@ class AnswerModel(nn.Module):
         return torch.cat([self._nats(*part) for part in parts]) / math.log(2)
 
     def _nats(self, outputs: Tensor, posterior: Tensor) -> Tensor:
-        b, u, answered = self._terms(outputs)
-        log_odds = self._log_odds(b, u)  # (B, A, C)
+        log_odds = self._log_odds(outputs)  # (B, A, C)
         odds = log_odds.exp()
         total = 1 + self._by_query(odds)  # (B, Q, C)
         share = odds.div_(self._of_query(total))  # P(a | y, S)
@@ -166,11 +166,11 @@ class AnswerModel(nn.Module):
             mixed, expected_noise = ((part @ posterior[:, :, None])[:, :, 0] for part in (share, noise))
         first = (1 - self._by_query(mixed)).clamp(min=0)
         entropy = self._by_query(torch.special.entr(mixed)) + torch.special.entr(first)  # H(A | S)
-        nats = (entropy - expected_noise).clamp_(min=0)
-        return nats.index_copy(1, self.maybe_missing, nats[:, self.maybe_missing] * answered.sigmoid())
+        return (entropy - expected_noise).clamp_(min=0)
 
-    def _log_odds(self, b: Tensor, u: Tensor) -> Tensor:
+    def _log_odds(self, outputs: Tensor) -> Tensor:
         """(B, A, C)"""
+        b, u = self._terms(outputs)
         log_odds = (u @ self.label.T.to(u.dtype)).float()
         return log_odds.add_(self.table).add_(b[:, :, None]).clamp_(-LARGEST, LARGEST)
 
@@ -192,30 +192,22 @@ class AnswerModel(nn.Module):
 
     @torch.no_grad()
     def after_answers(self, outputs: Tensor, log_posterior: Tensor, query: int) -> tuple[Tensor, Tensor]:
-        """The probability of each possible answer to a query (B, k), if it has one, and the belief after it (B, k, C),
-        by Bayes."""
-        b, u, _ = self._terms(outputs)
+        """The probability of each possible answer to a query (B, k) and the belief after it (B, k, C), by Bayes; if it
+        may have none, that comes last."""
         own = (self.query_of == query).nonzero()[:, 0]
-        log_odds = F.pad(self._log_odds(b, u)[:, own], (0, 0, 1, 0))  # those of the first answer are 0
+        log_odds = F.pad(self._log_odds(outputs)[:, own], (0, 0, 1, 0))  # those of the first answer are 0
         log_joint = log_odds.log_softmax(dim=1) + log_posterior.float()[:, None]  # (B, k, C)
         log_probability = log_joint.logsumexp(dim=2)
         return log_probability.exp(), (log_joint - log_probability[:, :, None]).exp()
 
-    @torch.no_grad()
     def possible_answers(self, outputs: Tensor, log_posterior: Tensor, query: int) -> tuple[PossibleAnswer, ...]:
         """What may be answered to a query in a single history, in words, and the belief after it."""
-        probability, posterior = self.after_answers(outputs, log_posterior, query)
+        probability, posterior = (part[0] for part in self.after_answers(outputs, log_posterior, query))
         texts = self.outcomes.describe(query)
-        _, _, answered = self._terms(outputs)
-        place = (self.maybe_missing == query).nonzero()[:, 0]
-        is_answered = float(answered[0, place[0]].sigmoid()) if len(place) else 1.0
-        possible = [
-            PossibleAnswer(text, is_answered * float(p), after)
-            for text, p, after in zip(texts, probability[0], posterior[0], strict=True)
-        ]
-        if len(place):
-            possible.append(PossibleAnswer(NO_ANSWER, 1 - is_answered, log_posterior[0].float().exp()))
-        return tuple(possible)
+        if len(probability) > len(texts):
+            texts.append(NO_ANSWER)
+            posterior[-1] = log_posterior[0].exp()  # a classifier is not told that there was no answer
+        return tuple(map(PossibleAnswer, texts, probability.tolist(), posterior))
 
     def to_config(self) -> dict[str, Any]:
         return {
