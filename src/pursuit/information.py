@@ -149,14 +149,28 @@ class AnswerModel(nn.Module):
         return -(log_probability * foreseen).sum() / foreseen.sum().clamp(min=1)
 
     @torch.no_grad()
-    def information(self, outputs: Tensor, log_posterior: Tensor) -> Tensor:
-        """The expected information (B, Q) of every answer about the label, in bits, at a belief (B, C)."""
-        at_once = max(1, (AT_ONCE_ON_GPU if outputs.is_cuda else AT_ONCE) // max(1, self.table.numel()))
-        parts = zip(outputs.split(at_once), log_posterior.float().exp().split(at_once), strict=True)
-        return torch.cat([self._nats(*part) for part in parts]) / math.log(2)
+    def information(self, outputs: Tensor, log_posterior: Tensor, most_labels: int | None = None) -> Tensor:
+        """The expected information (B, Q) of every answer about the label, in bits, at a belief (B, C).
 
-    def _nats(self, outputs: Tensor, posterior: Tensor) -> Tensor:
-        log_odds = self._log_odds(outputs)  # (B, A, C)
+        Of many labels, `most_labels` may be drawn at random by their probabilities, to save time.
+        """
+        log_posterior, labels = log_posterior.float(), None
+        if most_labels is not None and most_labels < log_posterior.shape[1]:
+            gumbel = -torch.empty_like(log_posterior).exponential_().log()
+            labels = (log_posterior + gumbel).topk(most_labels, dim=1).indices  # (B, c)
+            log_posterior = log_posterior.gather(1, labels).log_softmax(dim=1)
+        n_odds = self.n_odds * log_posterior.shape[1]
+        at_once = max(1, (AT_ONCE_ON_GPU if outputs.is_cuda else AT_ONCE) // max(1, n_odds))
+        parts = torch.arange(len(outputs)).split(at_once)
+        spans = [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
+        nats = [
+            self._nats(outputs[span], log_posterior[span].exp(), None if labels is None else labels[span])
+            for span in spans
+        ]
+        return torch.cat(nats) / math.log(2)
+
+    def _nats(self, outputs: Tensor, posterior: Tensor, labels: Tensor | None) -> Tensor:
+        log_odds = self._log_odds(outputs, labels)  # (B, A, c)
         odds = log_odds.exp()
         total = 1 + self._by_query(odds)  # (B, Q, C)
         share = odds.div_(self._of_query(total))  # P(a | y, S)
@@ -168,11 +182,12 @@ class AnswerModel(nn.Module):
         entropy = self._by_query(torch.special.entr(mixed)) + torch.special.entr(first)  # H(A | S)
         return (entropy - expected_noise).clamp_(min=0)
 
-    def _log_odds(self, outputs: Tensor) -> Tensor:
-        """(B, A, C)"""
+    def _log_odds(self, outputs: Tensor, labels: Tensor | None = None) -> Tensor:
+        """Of all answers under all labels (B, A, C), or under some `labels` (B, c) of each row."""
         b, u = self._terms(outputs)
-        log_odds = (u @ self.label.T.to(u.dtype)).float()
-        return log_odds.add_(self.table).add_(b[:, :, None]).clamp_(-LARGEST, LARGEST)
+        label, table = (self.label, self.table) if labels is None else (self.label[labels], self.table.T[labels].mT)
+        log_odds = (u @ label.mT.to(u.dtype)).float()
+        return log_odds.add_(table).add_(b[:, :, None]).clamp_(-LARGEST, LARGEST)
 
     @property
     def _has_one_odds_each(self) -> bool:

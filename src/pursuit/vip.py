@@ -29,6 +29,9 @@ from pursuit.registry import from_config, register
 from pursuit.training.batch import Batch, Outcome
 from pursuit.training.learner import QuerierClassifier
 
+MOST_LABELS = 64
+"""Training estimates information on this many labels of a row at most; in use, all of them count."""
+
 
 @register
 class VIP(QuerierClassifier):
@@ -114,7 +117,8 @@ class InformationVIP(VIP):
         outputs = self.querier(encoded)
         with torch.no_grad():
             log_posterior = self.log_probabilities(self.classifier(encoded), batch.known.any(dim=1))
-            scores = self.scores_from(outputs, lambda: log_posterior)
+            bits = self.answer_model.information(outputs, log_posterior, MOST_LABELS)
+            scores = self._scored(bits)
             query = F.one_hot(choose(scores, batch.asked), scores.shape[1]) * ~batch.asked
         loss, chosen = self.loss_after(query, batch)
         surprise = self.answer_model.loss(outputs, batch.x, batch.y, batch.available, batch.asked)
@@ -126,7 +130,9 @@ class InformationVIP(VIP):
 
     def scores_from(self, outputs: Tensor, log_posterior: Callable[[], Tensor]) -> Tensor:
         """The expected information (B, Q) in bits, or in bits per unit of cost."""
-        bits = self.answer_model.information(outputs, log_posterior())
+        return self._scored(self.answer_model.information(outputs, log_posterior()))
+
+    def _scored(self, bits: Tensor) -> Tensor:
         return per_cost(bits, self.query_set.costs) if self.cost_aware else bits
 
     def possible_answers(self, history: History, query: int) -> tuple[PossibleAnswer, ...]:
