@@ -64,7 +64,7 @@ def brute_force(model: NaiveBayesIP, known_units: Tensor, x: Tensor, units: list
         joint *= likelihood[value]
     posterior = joint / joint.sum()
     unknown = [unit for unit in units if not known_units[unit]]
-    values = [(model.unit_of_value == unit).nonzero()[:, 0].tolist() for unit in unknown]
+    values = [(model.outcomes.unit_of_value == unit).nonzero()[:, 0].tolist() for unit in unknown]
     information = 0.0
     for outcome in itertools.product(*values):
         with_label = posterior * likelihood[list(outcome)].prod(dim=0)
@@ -117,7 +117,7 @@ def test_information_of_patches_is_that_of_pixels_not_seen_yet(
 
 def test_information_of_queries_of_ones_own_is_that_of_units_not_seen_yet(pairs: Any, pair_rows: Rows) -> None:
     model = NaiveBayesIP.count(pairs, LETTERS, pair_rows)
-    assert model.n_values == [2, 3, 8, 8, 2]
+    assert model.outcomes.n_values == [2, 3, 8, 8, 2]
     some = pair_rows.take(slice(12))
     history = random_histories(some, torch.arange(12) % 4, torch.Generator().manual_seed(1))
     posterior, scores = model.log_posterior(history).exp(), model.scores(history)
@@ -162,7 +162,7 @@ def test_numbers_are_put_between_quantiles() -> None:
     x, available = queries.answers(numbers)
     rows = Rows(x, available, (torch.arange(100) >= 50).long())
     model = NaiveBayesIP.count(queries, ["low", "high"], rows, NaiveBayesSettings(n_bins=4))
-    assert model.n_values == [4, 1, 1]
+    assert model.outcomes.n_values == [4, 1, 1]
     counts = model.holds(x, available).sum(dim=0)
     assert (counts[:4] - 25).abs().max() <= 1
     scores = model.scores(History.start(x[:1], 3))[0]
