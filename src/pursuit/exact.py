@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
-from pursuit.inference.pursuer import Labels, PossibleAnswer, per_cost
+from pursuit.inference.pursuer import Labels, PossibleAnswer, answers_by_joint, per_cost
 from pursuit.inference.stopping import BIT
 from pursuit.queries import Choice, ColumnQueries
 
@@ -74,11 +74,6 @@ class _Choices(nn.Module):
         first, n_choices = self.spans[:, query].tolist()
         return slice(first, first + n_choices)
 
-    def answers_by_joint(self, query: int, joint: Tensor) -> tuple[PossibleAnswer, ...]:
-        """What may be answered, from the probabilities of each choice of `query` with each label: (choices, C)."""
-        answers = zip(self.query_set.queries[query].choices, joint, strict=True)
-        return tuple(PossibleAnswer(text, float(p.sum()), p / p.sum()) for text, p in answers if p.sum() > TINY)
-
 
 class IndependentIP(_Choices):
     """Exact IP where answers are independent given the label: two matrix products a step.
@@ -137,7 +132,8 @@ class IndependentIP(_Choices):
     def possible_answers(self, history: History, query: int) -> tuple[PossibleAnswer, ...]:
         """What may be answered to `query` in a history of one row."""
         posterior = self.log_posterior(history)[0].exp()
-        return self.answers_by_joint(query, (posterior[:, None] * self.likelihood[:, self.choices_of(query)]).T)
+        likelihood = self.likelihood[:, self.choices_of(query)].T  # (choices, C)
+        return answers_by_joint(self.query_set.queries[query].choices, likelihood * posterior)
 
     def history_state(self, history: History) -> HistoryState:
         """Answer by answer. A subclass with other scores or posteriors must override this too."""
@@ -207,7 +203,7 @@ class TableIP(_Choices):
         """What may be answered to `query` in a history of one row; nothing where no world agrees with the history."""
         weights = self._agrees(history).T * self.weights  # (W, C)
         joint = self.world[:, self.choices_of(query)].T @ weights
-        return self.answers_by_joint(query, joint / weights.sum().clamp(min=TINY))
+        return answers_by_joint(self.query_set.queries[query].choices, joint / weights.sum().clamp(min=TINY))
 
     def scores(self, history: History) -> Tensor:
         agrees = self._agrees(history)

@@ -15,7 +15,8 @@ from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.inference.incremental import history_state
-from pursuit.inference.pursuer import choose
+from pursuit.inference.pursuer import PossibleAnswer, choose
+from pursuit.inference.session import Session
 from pursuit.methods import METHODS, naive_bayes
 from pursuit.methods.naive_bayes import NaiveBayesIP, NaiveBayesIPClassifier, NaiveBayesSettings
 from pursuit.queries import ColumnQueries, Number, PatchQueries, QuerySet, yes_no
@@ -64,7 +65,7 @@ def brute_force(model: NaiveBayesIP, known_units: Tensor, x: Tensor, units: list
         joint *= likelihood[value]
     posterior = joint / joint.sum()
     unknown = [unit for unit in units if not known_units[unit]]
-    values = [(model.unit_of_value == unit).nonzero()[:, 0].tolist() for unit in unknown]
+    values = [(model.outcomes.unit_of_value == unit).nonzero()[:, 0].tolist() for unit in unknown]
     information = 0.0
     for outcome in itertools.product(*values):
         with_label = posterior * likelihood[list(outcome)].prod(dim=0)
@@ -117,7 +118,7 @@ def test_information_of_patches_is_that_of_pixels_not_seen_yet(
 
 def test_information_of_queries_of_ones_own_is_that_of_units_not_seen_yet(pairs: Any, pair_rows: Rows) -> None:
     model = NaiveBayesIP.count(pairs, LETTERS, pair_rows)
-    assert model.n_values == [2, 3, 8, 8, 2]
+    assert model.outcomes.n_values == [2, 3, 8, 8, 2]
     some = pair_rows.take(slice(12))
     history = random_histories(some, torch.arange(12) % 4, torch.Generator().manual_seed(1))
     posterior, scores = model.log_posterior(history).exp(), model.scores(history)
@@ -162,7 +163,7 @@ def test_numbers_are_put_between_quantiles() -> None:
     x, available = queries.answers(numbers)
     rows = Rows(x, available, (torch.arange(100) >= 50).long())
     model = NaiveBayesIP.count(queries, ["low", "high"], rows, NaiveBayesSettings(n_bins=4))
-    assert model.n_values == [4, 1, 1]
+    assert model.outcomes.n_values == [4, 1, 1]
     counts = model.holds(x, available).sum(dim=0)
     assert (counts[:4] - 25).abs().max() <= 1
     scores = model.scores(History.start(x[:1], 3))[0]
@@ -235,3 +236,72 @@ def test_costs_matter_where_they_should(make_columns: Any, make_rows: Any, tmp_p
     torch.testing.assert_close(history_state(aware, history).scores(), scores)
     estimator = METHODS["naive-bayes"].build(query_set, cost_aware=True)
     assert estimator.settings == NaiveBayesSettings(cost_aware=True)
+
+
+def believes_the_mean(model: NaiveBayesIP, history: History, query: int) -> tuple[PossibleAnswer, ...]:
+    """The possible answers, once their probabilities sum to one and the belief before is the mean of those after."""
+    answers = model.possible_answers(history, query)
+    probability = torch.tensor([answer.probability for answer in answers], dtype=torch.double)
+    assert float(probability.sum()) == pytest.approx(1)
+    after = torch.stack([answer.posterior for answer in answers])
+    torch.testing.assert_close(probability @ after, model.log_posterior(history)[0].exp())
+    doubt = [float(torch.special.entr(belief).sum()) / math.log(2) for belief in (probability @ after, *after)]
+    information = doubt[0] - sum(p * d for p, d in zip(probability.tolist(), doubt[1:], strict=True))
+    assert float(model.scores(history)[0, query]) == pytest.approx(information, abs=1e-9)
+    return answers
+
+
+def test_possible_answers_of_columns_split_the_belief(make_columns: Any, make_rows: Any) -> None:
+    query_set = mixed(make_columns)
+    rows = make_rows(query_set, 60, missing=0.3)
+    model = NaiveBayesIP.count(query_set, LETTERS, rows, NaiveBayesSettings(n_bins=3))
+    some = rows.take(slice(6))
+    histories = random_histories(some, torch.tensor([0, 1, 2, 3, 4, 2]), torch.Generator().manual_seed(1))
+    for row in range(6):
+        history = histories.rows(torch.tensor([row]))
+        for query in (~history.asked[0]).nonzero()[:, 0].tolist():
+            answers, column = believes_the_mean(model, history, query), query_set.queries[query]
+            if isinstance(column, Number):
+                first, second, third = (answer.text for answer in answers)
+                low, high = first.removeprefix("up to "), third.removeprefix("above ")
+                assert second == f"{low} to {high}"
+                middle = (float(low) + float(high)) / 2
+                believed = [(float(low) - 1, 0), (middle, 1), (float(high) + 1, 2)]
+            else:
+                assert tuple(answer.text for answer in answers) == column.choices
+                believed = [(choice, i) for i, choice in enumerate(column.choices)]
+            for told, i in believed:
+                x = history.x.clone()
+                query_set.tell(x[0], query, told)
+                after = History(x, history.known, history.asked).ask(torch.tensor([query]))
+                torch.testing.assert_close(model.log_posterior(after)[0].exp(), answers[i].posterior)
+
+
+def test_possible_answers_of_pixels() -> None:
+    for query_set, texts in (
+        (PatchQueries((1, 3, 7), 1, stride=2), ["up to 25%", "25% to 50%", "50% to 75%", "above 75%"]),
+        (PatchQueries((1, 3, 7), 1, stride=2, threshold=0.5), [" ", "█"]),
+    ):
+        rows = images(query_set, 60)
+        model = NaiveBayesIP.count(query_set, LETTERS, rows, NaiveBayesSettings(n_bins=4))
+        history = History.start(rows.x[:1], len(query_set)).ask(torch.tensor([2]))
+        for query in (0, 1, 5, 7):
+            answers = believes_the_mean(model, history, query)
+            assert [answer.text for answer in answers] == texts
+            pixel = model.outcomes.holds(rows.x[:1])[0, model.outcomes.values_of_query(query)]
+            told = model.log_posterior(history.ask(torch.tensor([query])))[0].exp()
+            torch.testing.assert_close(told, answers[int(pixel.int().argmax())].posterior)
+        (known,) = believes_the_mean(model, history, 2)
+        torch.testing.assert_close(known.posterior, model.log_posterior(history)[0].exp())
+
+
+def test_answers_of_several_units_are_not_listed(pairs: Any, pair_rows: Rows) -> None:
+    model = NaiveBayesIP.count(pairs, LETTERS, pair_rows)
+    assert model.possible_answers(pair_rows.take(slice(1)).start(), 0) == ()
+
+
+def test_a_session_says_what_answers_would_change(make_columns: Any, make_rows: Any) -> None:
+    query_set = mixed(make_columns)
+    why = Session(NaiveBayesIP.count(query_set, LETTERS, make_rows(query_set, 60))).why()
+    assert why.question.bits is not None
+    assert sum(answer.probability or 0 for answer in why.answers) == pytest.approx(1)

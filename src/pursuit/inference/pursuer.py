@@ -59,6 +59,16 @@ class PossibleAnswer:
     posterior: Tensor  # (C,) the belief after it
 
 
+LEAST_PROBABILITY = 1e-12
+"""An answer less probable than this counts as impossible."""
+
+
+def answers_by_joint(texts: Sequence[str], joint: Tensor) -> tuple[PossibleAnswer, ...]:
+    """What may be answered, from the probabilities of each answer with each label: (answers, C)."""
+    answers = zip(texts, joint, joint.sum(dim=1), strict=True)
+    return tuple(PossibleAnswer(text, float(p), row / p) for text, row, p in answers if p > LEAST_PROBABILITY)
+
+
 def score_unit(pursuer: Pursuer) -> ScoreUnit | None:
     """What the scores of a pursuer mean; None for a mere preference."""
     return getattr(pursuer, "score_unit", None)

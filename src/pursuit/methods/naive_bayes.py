@@ -10,9 +10,8 @@ Scores are this information in bits, or in bits for each unit of cost.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -21,9 +20,10 @@ from pursuit.data.rows import Rows, RowSource, rows_in_memory
 from pursuit.estimators import MethodClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
-from pursuit.inference.pursuer import Labels, per_cost
+from pursuit.inference.pursuer import Labels, PossibleAnswer, answers_by_joint, per_cost
 from pursuit.inference.stopping import BIT
 from pursuit.queries import QuerySet
+from pursuit.queries.outcomes import Outcomes
 from pursuit.registry import from_config, register, to_config
 from pursuit.training import TrainingRun
 
@@ -58,46 +58,23 @@ class NaiveBayesSettings:
 class NaiveBayesIP(nn.Module):
     """Asks the query with the most information about the label, if units are independent given the label.
 
-    Unit u has `n_values[u]` values, V in all.
+    The units have V values in all, listed by `outcomes`.
     """
 
     registry_kind: ClassVar[str] = "pursuer"
     log_prior: Tensor
     log_likelihood: Tensor
-    above: Tensor
-    up_to: Tensor
-    unit_of_value: Tensor
-    feature_of_value: Tensor
     units_of_query: Tensor
-    values_of_unit: Tensor
 
     def __init__(
-        self, query_set: QuerySet, classes: Labels, n_values: list[int], settings: NaiveBayesSettings | None = None
+        self, query_set: QuerySet, classes: Labels, outcomes: Outcomes, settings: NaiveBayesSettings | None = None
     ):
         super().__init__()
-        self.query_set, self.classes, self.n_values = query_set, classes, n_values
+        self.query_set, self.classes, self.outcomes = query_set, classes, outcomes
         self.settings = settings or NaiveBayesSettings()
-        features = query_set.features_of_units(WHO)
-        n = torch.tensor(n_values)
-        first = n.cumsum(dim=0) - n
-        further = torch.arange(int(n.max()))
-        # A choice has a feature for every value, and anything else a feature for all of them.
-        feature_of_value = [
-            own[i] if len(own) > 1 else own[0] for own, k in zip(features, n_values, strict=True) for i in range(k)
-        ]
-        constants = {
-            "unit_of_value": torch.arange(len(n)).repeat_interleave(n),  # (V,)
-            "feature_of_value": torch.tensor(feature_of_value),  # (V,)
-            "units_of_query": query_set.need_units(WHO)[1].clone(),  # (Q, S)
-            "values_of_unit": torch.where(further < n[:, None], first[:, None] + further, -1),  # (U, K), -1 beyond
-        }
-        for name, tensor in constants.items():
-            self.register_buffer(name, tensor, persistent=False)
-        # A value holds where its feature is above the one and up to the other: (V,) each
-        self.register_buffer("above", torch.zeros(len(feature_of_value)))
-        self.register_buffer("up_to", torch.zeros(len(feature_of_value)))
+        self.register_buffer("units_of_query", query_set.need_units(WHO)[1].clone(), persistent=False)  # (Q, S)
         self.register_buffer("log_prior", torch.zeros(len(classes), dtype=torch.double))
-        likelihood = torch.zeros(len(feature_of_value), len(classes), dtype=torch.double)
+        likelihood = torch.zeros(len(outcomes), len(classes), dtype=torch.double)
         self.register_buffer("log_likelihood", likelihood)  # (V, C)
 
     @classmethod
@@ -106,10 +83,9 @@ class NaiveBayesIP(nn.Module):
     ) -> Self:
         """From frequencies in rows."""
         settings = settings or NaiveBayesSettings()
-        intervals = _intervals(query_set, rows, settings.n_bins)
-        model = cls(query_set, classes, [len(own.above) for own in intervals], settings)
-        model.above.copy_(torch.tensor([edge for own in intervals for edge in own.above]))
-        model.up_to.copy_(torch.tensor([edge for own in intervals for edge in own.up_to]))
+        n_bins = _n_bins(query_set, settings.n_bins)
+        outcomes = Outcomes.listed(query_set, rows.x, rows.available, n_bins, WHO)
+        model = cls(query_set, classes, outcomes, settings)
         counts = torch.zeros_like(model.log_likelihood)
         at_once = max(1, CHUNK_BYTES // (16 * len(counts)))
         for start in range(0, len(rows), at_once):
@@ -117,14 +93,13 @@ class NaiveBayesIP(nn.Module):
             members = F.one_hot(part.y, len(classes)).double()
             counts += model.holds(part.x, query_set.known_units(part.available)).T @ members
         counts += settings.smoothing
-        model.log_likelihood.copy_((counts / model._by_unit(counts.T).T[model.unit_of_value]).log())
+        model.log_likelihood.copy_((counts / outcomes.by_unit(counts.T).T[outcomes.unit_of_value]).log())
         model.log_prior.copy_(rows.prior(len(classes)).log())
         return model
 
     def holds(self, x: Tensor, seen: Tensor) -> Tensor:
         """1 for every value that a unit which is `seen` (B, U) has in `x`: (B, V), as double."""
-        features = x.flatten(1)[:, self.feature_of_value]
-        return ((features > self.above) & (features <= self.up_to) & seen[:, self.unit_of_value]).double()
+        return (self.outcomes.holds(x) & seen[:, self.outcomes.unit_of_value]).double()
 
     def evidence(self, history: History) -> Tensor:
         """The log probability of every label together with what is known: (B, C)."""
@@ -144,37 +119,34 @@ class NaiveBayesIP(nn.Module):
         """Scores (B, Q) from the information of every query (B, Q)."""
         return per_cost(bits, self.query_set.costs) if self.settings.cost_aware else bits
 
-    def _by_unit(self, values: Tensor) -> Tensor:
-        """Sum (B, V) over the values of each unit: (B, U)."""
-        total = torch.zeros(len(values), len(self.n_values), dtype=values.dtype, device=values.device)
-        return total.index_add(1, self.unit_of_value, values)
-
-    def information(self, log_posterior: Tensor, seen: Tensor, outcomes: Tensor | None = None) -> Tensor:
+    def information(self, log_posterior: Tensor, seen: Tensor, answers: Tensor | None = None) -> Tensor:
         """The mutual information of the label and what each query shows (B, Q), in bits, at a log posterior (B, C).
 
-        `seen` (B, U) are the units that are known; `outcomes()`, if given, need not be computed again.
+        `seen` (B, U) are the units that are known; `answers`, if given, are the `answer_likelihood()`.
         """
         posterior, likelihood = log_posterior.exp(), self.log_likelihood.exp().T
-        noise = posterior @ self._by_unit(torch.special.entr(likelihood))  # (B, U): entropy if the label were known
+        # (B, U): entropy if the label were known
+        noise = posterior @ self.outcomes.by_unit(torch.special.entr(likelihood))
         noise = (noise * ~seen)[:, self.units_of_query].sum(dim=2)
         if not self._shows_several:
-            entropy = self._by_unit(torch.special.entr(posterior @ likelihood)) * ~seen
+            entropy = self.outcomes.by_unit(torch.special.entr(posterior @ likelihood)) * ~seen
             return (entropy[:, self.units_of_query[:, 0]] - noise) / BIT
-        outcomes = self.outcomes() if outcomes is None else outcomes
-        at_once = max(1, CHUNK_BYTES // (8 * outcomes.shape[1]))
+        answers = self.answer_likelihood() if answers is None else answers
+        at_once = max(1, CHUNK_BYTES // (8 * answers.shape[1]))
         parts = zip(posterior.split(at_once), seen[:, self.units_of_query].split(at_once), strict=True)
-        return (torch.cat([self._entropy(one @ outcomes, there) for one, there in parts]) - noise) / BIT
+        return (torch.cat([self._entropy(one @ answers, there) for one, there in parts]) - noise) / BIT
 
     @property
     def _shows_several(self) -> bool:
         """Whether queries show several units each."""
         return self.units_of_query.shape[1] > 1
 
-    def outcomes(self) -> Tensor:
+    def answer_likelihood(self) -> Tensor:
         """P(answer | label) of all answers to all queries, (C, Q * K**S): S units of up to K values, the first
         slowest."""
-        likelihood = self.log_likelihood.exp().T[:, self.values_of_unit]  # (C, U, K)
-        likelihood = (likelihood * (self.values_of_unit >= 0))[:, self.units_of_query]  # (C, Q, S, K)
+        values = self.outcomes.values_of_unit  # (U, K)
+        likelihood = self.log_likelihood.exp().T[:, values] * (values >= 0)  # (C, U, K)
+        likelihood = likelihood[:, self.units_of_query]  # (C, Q, S, K)
         joint = torch.ones_like(likelihood[:, :, 0, :1])
         for i in range(likelihood.shape[2]):
             joint = (joint[..., None] * likelihood[:, :, i, None]).flatten(2)
@@ -184,7 +156,7 @@ class NaiveBayesIP(nn.Module):
         """The entropy (B, Q) in nats of what queries show besides units already `seen` (B, Q, S), from
         P(answer | history) (B, Q * K**S), which is overwritten."""
         n_rows, n_queries, n_units = seen.shape
-        n_values, answer = self.values_of_unit.shape[1], answer.view(n_rows, n_queries, -1)
+        n_values, answer = self.outcomes.values_of_unit.shape[1], answer.view(n_rows, n_queries, -1)
         for i in range(n_units):
             values = answer.view(n_rows, n_queries, n_values**i, n_values, -1)
             # What is seen is summed out: given the label, units are independent.
@@ -193,22 +165,33 @@ class NaiveBayesIP(nn.Module):
             values[:, :, :, 1:] *= 1 - is_seen[..., None]
         return torch.special.entr(answer).sum(dim=2)
 
+    def possible_answers(self, history: History, query: int) -> tuple[PossibleAnswer, ...]:
+        """What may be answered to `query` in a history of one row; nothing where queries show several units."""
+        if self._shows_several:
+            return ()
+        values, posterior = self.outcomes.values_of_query(query), self.log_posterior(history)[0].exp()
+        held = self.holds(history.x, self.query_set.known_units(history.known))[0, values, None]
+        # Another query may have shown the unit already: then its answer is certain.
+        likelihood = held if held.any() else self.log_likelihood[values].exp()  # (k, C), or (k, 1)
+        return answers_by_joint(self.outcomes.describe(query), likelihood * posterior)
+
     def history_state(self, history: History) -> HistoryState:
-        return _EvidenceState(self, history, self.outcomes() if self._shows_several else None)
+        return _EvidenceState(self, history, self.answer_likelihood() if self._shows_several else None)
 
     def to_config(self) -> dict[str, Any]:
-        return {"n_values": self.n_values, "settings": to_config(self.settings)}
+        return {"n_values": self.outcomes.n_values, "settings": to_config(self.settings)}
 
     @classmethod
     def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
-        return cls(query_set, classes, config["n_values"], from_config(config["settings"]))
+        outcomes = Outcomes(query_set, config["n_values"], WHO)
+        return cls(query_set, classes, outcomes, from_config(config["settings"]))
 
 
 class _EvidenceState(HistoryState):
     """Each unit that is seen for the first time adds its own evidence."""
 
-    def __init__(self, model: NaiveBayesIP, history: History, outcomes: Tensor | None):
-        self._model, self._x, self._outcomes = model, history.x.flatten(1), outcomes
+    def __init__(self, model: NaiveBayesIP, history: History, answers: Tensor | None):
+        self._model, self._x, self._answers = model, history.x.flatten(1), answers
         self._rows = torch.arange(len(history), device=history.x.device)
         self._asked = history.asked.clone()  # (B, Q)
         self._seen = model.query_set.known_units(history.known).clone()  # (B, U)
@@ -222,78 +205,38 @@ class _EvidenceState(HistoryState):
         return self._evidence.log_softmax(dim=1)
 
     def scores(self) -> Tensor:
-        return self._model.scored(self._model.information(self.log_posterior(), self._seen, self._outcomes))
+        return self._model.scored(self._model.information(self.log_posterior(), self._seen, self._answers))
 
     def ask(self, query: Tensor, answered: Tensor) -> None:
         self._asked.scatter_(1, query[:, None], True)
         units = self._model.units_of_query[query]  # (B, S)
-        values = self._model.values_of_unit[units].flatten(1)  # (B, S * K)
-        there, values = values >= 0, values.clamp(min=0)
-        features = self._x[self._rows[:, None], self._model.feature_of_value[values]]
-        holds = (features > self._model.above[values]) & (features <= self._model.up_to[values])
-        is_new = answered[:, None] & ~self._seen.gather(1, self._model.unit_of_value[values])
-        weights = (holds & there & is_new).double()
+        values, holds = self._model.outcomes.held(units, self._x, self._rows)
+        is_new = answered[:, None] & ~self._seen.gather(1, self._model.outcomes.unit_of_value[values])
+        weights = (holds & is_new).double()
         self._evidence += F.embedding_bag(values, self._model.log_likelihood, per_sample_weights=weights, mode="sum")
         self._seen.scatter_(1, units, self._seen.gather(1, units) | answered[:, None])
 
     def restart(self, history: History) -> HistoryState:
-        return _EvidenceState(self._model, history, self._outcomes)
+        return _EvidenceState(self._model, history, self._answers)
 
     def keep(self, rows: Tensor) -> None:
         self._rows, self._asked, self._seen = self._rows[rows], self._asked[rows], self._seen[rows]
         self._evidence = self._evidence[rows]
 
 
-class _Intervals(NamedTuple):
-    """Above what and up to what the feature of each value of a unit lies."""
-
-    above: list[float]
-    up_to: list[float]
-
-
-def _intervals(query_set: QuerySet, rows: Rows, n_bins: int) -> list[_Intervals]:
-    """Those of every unit."""
+def _n_bins(query_set: QuerySet, n_bins: int) -> int:
+    """How many intervals there may be, up to `n_bins`, so that all answers to a query can be summed over."""
     features, (_, units_of_query, types) = query_set.features_of_units(WHO), query_set.need_units(WHO)
-    n_choices = max((len(own) for own in features if types[own[0]] == "choice"), default=2)
-    n_bins = _n_bins(n_bins, max(n_choices, 2), units_of_query.shape[1])
-    there = query_set.known_units(rows.available) if "number" in types else torch.empty(0)  # (N, U)
-    intervals = []
-    for unit, own in enumerate(features):
-        match types[own[0]]:
-            case "choice":  # each has a feature of its own, of 0 or 1
-                intervals.append(_Intervals([0.0] * len(own), [np.inf] * len(own)))
-            case "yes_no":
-                intervals.append(_between(np.zeros(1)))
-            case "share":
-                intervals.append(_between(np.linspace(-1, 1, n_bins + 1)[1:-1]))
-            case "number":
-                answers = rows.x.flatten(1)[there[:, unit], own[0]].float().numpy()
-                intervals.append(_between(_quantiles(answers, n_bins)))
-    return intervals
-
-
-def _n_bins(n_bins: int, n_choices: int, n_units: int) -> int:
-    """How many intervals there may be, so that all answers to a query of `n_units` can be summed over."""
+    n_units = units_of_query.shape[1]
     if n_units == 1:
         return n_bins
+    n_choices = max([2, *(len(own) for own in features if types[own[0]] == "choice")])
     if n_choices**n_units > MOST_OUTCOMES:
         raise ValueError(
             f"A query that shows {n_units} units of {n_choices} or more values has more than {MOST_OUTCOMES} answers, "
             "too many to sum over: use queries that show less, such as patches of up to 3x3 pixels in one channel."
         )
     return max(n for n in range(2, n_bins + 1) if n**n_units <= MOST_OUTCOMES)
-
-
-def _quantiles(answers: np.ndarray, n_bins: int) -> np.ndarray:
-    """What divides the answers into `n_bins` intervals with equally many each, or fewer where many are equal."""
-    if not len(answers):
-        return np.empty(0)
-    edges = np.quantile(answers, np.arange(1, n_bins) / n_bins, method="lower")
-    return np.unique(edges[edges < answers.max()])
-
-
-def _between(edges: np.ndarray) -> _Intervals:
-    return _Intervals([-np.inf, *edges.tolist()], [*edges.tolist(), np.inf])
 
 
 @method("naive-bayes", "naive-Bayes IP")

@@ -4,7 +4,7 @@ Answers are made of units (`QuerySet.unit_of_feature`). Unit u has `n_values[u]`
 together, and a value holds where its feature lies above one edge and up to another.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -63,34 +63,48 @@ class Outcomes(nn.Module):
         features = x.flatten(1)[:, self.feature_of_value]
         return (features > self.above) & (features <= self.up_to)
 
+    def held(self, units: Tensor, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The values of `units` (B, S), and which of them hold in the `rows` (B,) of answers `x` (N, F): (B, S * K)
+        each. A unit of fewer than K values has value 0 in place of others, which then does not hold."""
+        values = self.values_of_unit[units].flatten(1)
+        there, values = values >= 0, values.clamp(min=0)
+        features = x[rows[:, None], self.feature_of_value[values]]
+        return values, (features > self.above[values]) & (features <= self.up_to[values]) & there
+
     def by_unit(self, values: Tensor) -> Tensor:
         """The sum of (B, V) over the values of each unit: (B, U)."""
         total = torch.zeros(len(values), len(self.n_values), dtype=values.dtype, device=values.device)
         return total.index_add(1, self.unit_of_value, values)
 
+    def values_of_query(self, query: int) -> list[int]:
+        """The values of the unit that a query of one unit shows."""
+        (unit,) = self.query_set.need_units("Listing answers")[1][query].tolist()
+        return [value for value in self.values_of_unit[unit].tolist() if value >= 0]
+
     def describe(self, query: int) -> list[str]:
         """The possible answers to a query that shows one unit, in words: choices, or intervals such as "up to 3.5"."""
-        values = [value for value in self.values_of_unit[query].tolist() if value >= 0]
-        is_number = (
-            self.query_set.need_units("Describing answers")[2][int(self.feature_of_value[values[0]])] == "number"
-        )
-        return [self._interval(query, value) if is_number else self._choice(query, value) for value in values]
+        return [self._in_words(query, value) for value in self.values_of_query(query)]
 
-    def _choice(self, query: int, value: int) -> str:
-        return self._in_words(query, value, 1.0 if self.up_to[value] > 0 else -1.0)
-
-    def _interval(self, query: int, value: int) -> str:
+    def _in_words(self, query: int, value: int) -> str:
         low, high = float(self.above[value]), float(self.up_to[value])
-        if low == -np.inf:
-            return "any" if high == np.inf else f"up to {self._in_words(query, value, high)}"
-        if high == np.inf:
-            return f"above {self._in_words(query, value, low)}"
-        return f"{self._in_words(query, value, low)} to {self._in_words(query, value, high)}"
+        feature = int(self.feature_of_value[value])
+        match self.query_set.need_units("Describing answers")[2][feature]:
+            case "number":
+                return _interval(low, high, lambda edge: self._answer(query, feature, edge))
+            case "share":
+                return _interval(low, high, lambda edge: f"{50 * (edge + 1):.3g}%")
+        return self._answer(query, feature, 1.0 if high > 0 else -1.0)
 
-    def _in_words(self, query: int, value: int, feature: float) -> str:
-        x = torch.zeros(self.query_set.answer_shape).flatten()
-        x[int(self.feature_of_value[value])] = feature
-        return self.query_set.describe(query, x.view(self.query_set.answer_shape))
+    def _answer(self, query: int, feature: int, x: float) -> str:
+        row = torch.zeros(self.query_set.answer_shape).flatten()
+        row[feature] = x
+        return self.query_set.describe(query, row.view(self.query_set.answer_shape))
+
+
+def _interval(low: float, high: float, in_words: Callable[[float], str]) -> str:
+    if low == -np.inf:
+        return "any" if high == np.inf else f"up to {in_words(high)}"
+    return f"above {in_words(low)}" if high == np.inf else f"{in_words(low)} to {in_words(high)}"
 
 
 class _Intervals(NamedTuple):
