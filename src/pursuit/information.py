@@ -85,6 +85,8 @@ class AnswerModel(nn.Module):
         ):
             self.register_buffer(name, tensor, persistent=False)
         self.n_odds = len(self.query_of)
+        self.has_one_odds_each = self.query_of.tolist() == list(range(self.n_queries))
+        """Whether every query has two possible answers: A is Q, in the same order."""
         self.table = nn.Parameter(torch.zeros(self.n_odds, n_classes))
         self.label = nn.Parameter(torch.randn(n_classes, self.settings.rank) * 0.3)
 
@@ -96,7 +98,7 @@ class AnswerModel(nn.Module):
         if not query_set.has_own_units:
             raise ValueError(
                 f"{WHO} needs queries that each have a list of answers of their own (columns, words or concepts), not "
-                f"{query_set}: use querier='straight-through'."
+                f"{query_set}: use querier='straight-through', without cost_aware."
             )
         settings = settings or AnswerSettings()
         outcomes = Outcomes.listed(query_set, rows.x, rows.available, settings.n_bins, WHO)
@@ -114,10 +116,9 @@ class AnswerModel(nn.Module):
             x, available = rows.x[part], rows.available[part]
             counts += self.holds(x, available).float().T @ members[part]
             of_first += (self.outcomes.holds(x)[:, first] & available).float().T @ members[part]
-        # A few rows of the average label are added; there, an answer that never came is not impossible either.
-        n_rows, small = torch.tensor(float(len(rows))), 1 / len(rows)
+        # A few rows of the average label are added, to which one of its own brings each answer, even one never given.
         smoothed, smoothed_first = (
-            part + self.settings.smoothing * (part.sum(dim=1, keepdim=True) + small) / n_rows
+            part + self.settings.smoothing * (part.sum(dim=1, keepdim=True) + 1) / len(rows)
             for part in (counts, of_first)
         )
         self.table.copy_(smoothed.log() - smoothed_first.log()[self.query_of])
@@ -189,21 +190,16 @@ class AnswerModel(nn.Module):
         log_odds = (u @ label.mT.to(u.dtype)).float()
         return log_odds.add_(table).add_(b[:, :, None]).clamp_(-LARGEST, LARGEST)
 
-    @property
-    def _has_one_odds_each(self) -> bool:
-        """Whether all queries are yes/no: A is Q."""
-        return self.n_odds == self.n_queries
-
     def _by_query(self, values: Tensor) -> Tensor:
         """The sum over the further answers of each query: (B, A, ...) to (B, Q, ...)."""
-        if self._has_one_odds_each:
+        if self.has_one_odds_each:
             return values
         total = torch.zeros(len(values), self.n_queries, *values.shape[2:], dtype=values.dtype, device=values.device)
         return total.index_add(1, self.query_of, values)
 
     def _of_query(self, values: Tensor) -> Tensor:
         """What belongs to its query, for each further answer: (B, Q, ...) to (B, A, ...)."""
-        return values if self._has_one_odds_each else values[:, self.query_of]
+        return values if self.has_one_odds_each else values[:, self.query_of]
 
     @torch.no_grad()
     def after_answers(self, outputs: Tensor, log_posterior: Tensor, query: int) -> tuple[Tensor, Tensor]:
