@@ -33,7 +33,7 @@ from pursuit.evaluation.curves import placed
 from pursuit.experiments.compare import EXACT, compare
 from pursuit.experiments.results import Results, Summary, mean_and_spread
 from pursuit.experiments.trial import Trial
-from pursuit.inference.pursuer import Pursuer, choose
+from pursuit.inference.pursuer import choose
 from pursuit.methods.vip import suitable_querier
 from pursuit.tasks import Task
 from pursuit.vip import InformationVIP
@@ -54,12 +54,12 @@ TARGETS = {
 FROM_SKLEARN = {"breast-cancer": load_breast_cancer, "wine": load_wine}
 UP_TO_20 = {"max_queries": 20}
 PLANS: dict[str, dict[str, Any]] = {
-    **dict.fromkeys((KNOWN_WORLD, "animals", "muzhi", "dxy"), {}),
-    **dict.fromkeys(("digits", *FROM_SKLEARN, *TARGETS), UP_TO_20),
+    **{name: {} for name in (KNOWN_WORLD, "animals", "muzhi", "dxy")},
+    **{name: UP_TO_20 for name in ("digits", *FROM_SKLEARN, *TARGETS)},
 }
 """What is compared, and how, where no GPU is needed."""
 PLANS_ON_GPU: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("symcat-200", "symcat-300", "symcat-400"), {"recipe": "gpu"}),
+    **{name: {"recipe": "gpu"} for name in ("symcat-200", "symcat-300", "symcat-400")},
     "mnist-pixels": {"recipe": "gpu", **UP_TO_20},
     "huffpost": {"max_queries": 100},
 }
@@ -69,21 +69,21 @@ ABOUT = """\
 # What to ask, learnt in two ways
 
 Written by `benchmarks/queriers.py`, which runs `pursuit compare` on every task: V-IP with the paper's straight-through
-querier, V-IP that asks by the information its answer model expects, and rivals. For each seed all methods learn from the
-same rows, have the same network settings and train on as many histories; all are measured on the same test rows. The area
-is the mean accuracy over 1 to K queries **asked**, whether they had an answer or not; after ± comes the standard deviation
-over seeds. "auto" is what `VIPClassifier(querier="auto")`, the default, takes: the same model with the same seed, so it
-is not trained a second time.
+querier, V-IP that asks by the information its answer model expects, and rivals. For each seed all methods learn from
+the same rows, have the same network settings and train on as many histories; all are measured on the same test rows.
+The area is the mean accuracy over 1 to K queries **asked**, whether they had an answer or not; after ± comes the
+standard deviation over seeds. "auto" is what `VIPClassifier(querier="auto")`, the default, takes: the same model with
+the same seed, so it is not trained a second time.
 """
 JUDGED = """\
 ## Judged by exact Information Pursuit
 
 Where the distribution of the answers is known, so is the exact information of every query. The share is the exact
-information of the queries that a model asks over that of the best ones, on its own chains, by the number of the question.
-Expected information is compared with the exact one over all queries not yet asked on these chains, in bits: their
-correlation, and the mean of their difference (bias) beside the mean of the exact one. Bayes is the total variation distance
-between the belief that the answer model foresees for an answer and the classifier's belief once it is given, on average.
-{n_rows:,} fresh rows for each seed, the same for all methods; figures are means over seeds.
+information of the queries that a model asks over that of the best ones, on its own chains, by the number of the
+question. Expected information is compared with the exact one over all queries not yet asked on these chains, in bits:
+their correlation, and the mean of their difference (bias) beside the mean of the exact one. Bayes is the total
+variation distance between the belief that the answer model foresees for an answer and the classifier's belief once it
+is given, on average. {n_rows:,} fresh rows for each seed, the same for all methods; figures are means over seeds.
 """
 
 
@@ -140,7 +140,7 @@ def keep(name: str, task: Task, results: Results, device: str) -> None:
     n_rows, n_labels = len(task.X_train), n_labels_of(task)
     values = {
         **results.to_dict(),
-        "auto": f"vip-{suitable_querier(task.query_set)}",
+        "auto": f"vip-{suitable_querier(task.query_set, n_rows, n_labels)}",
         "shape": {"queries": len(task.query_set), "labels": n_labels, "rows": n_rows},
         "judged": judged(name, task, results, device) if rows_to_judge(task, 0) else {},
     }
@@ -285,7 +285,7 @@ def conclusions(values: dict[str, Any], found: dict[str, Results]) -> str:
             ahead[name] = area["auto"] - max(rivals)
     worst = max(behind, key=lambda name: behind[name])
     lines = [
-        f"- auto is behind the better of its two queriers by {100 * behind[worst]:.1f} points of area at most ({worst}).",
+        f"- auto is behind the better of its two queriers by {100 * behind[worst]:.1f} points at most ({worst}).",
         f"- auto is ahead of every rival measured on {sum(gap > 0 for gap in ahead.values())} of {len(ahead)} tasks: "
         + ", ".join(f"{name} {100 * gap:+.1f}" for name, gap in sorted(ahead.items(), key=lambda item: -item[1]))
         + " points to the best of them.",

@@ -34,6 +34,8 @@ from pursuit.registry import from_config, register, to_config
 WHO = "An answer model"
 LARGEST = 30.0
 """Log odds beyond this are as good as certain."""
+ROUNDING = 1e-5
+"""Bits that single precision cannot tell from none, and which a small cost must not make look like many."""
 AT_ONCE, AT_ONCE_ON_GPU = 2**17, 2**27
 """About how many log odds are computed at once: on a CPU as many as stay in its cache."""
 COUNTED_AT_ONCE = 4096
@@ -162,13 +164,13 @@ class AnswerModel(nn.Module):
             log_posterior = log_posterior.gather(1, labels).log_softmax(dim=1)
         n_odds = self.n_odds * log_posterior.shape[1]
         at_once = max(1, (AT_ONCE_ON_GPU if outputs.is_cuda else AT_ONCE) // max(1, n_odds))
-        parts = torch.arange(len(outputs)).split(at_once)
-        spans = [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
+        spans = [slice(start, start + at_once) for start in range(0, len(outputs), at_once)]
         nats = [
             self._nats(outputs[span], log_posterior[span].exp(), None if labels is None else labels[span])
             for span in spans
         ]
-        return torch.cat(nats) / math.log(2)
+        bits = torch.cat(nats) / math.log(2)
+        return F.threshold(bits, ROUNDING, 0.0)
 
     def _nats(self, outputs: Tensor, posterior: Tensor, labels: Tensor | None) -> Tensor:
         log_odds = self._log_odds(outputs, labels)  # (B, A, c)

@@ -10,7 +10,8 @@ after an answer is lowest, on average, for the most informative one (docs/algori
 `VIP` is the paper's way: the choice is hard, and its gradient is that of a softmax. That gradient comes from a single
 answer and label, and says little about which of hundreds of queries was best. `InformationVIP` learns the same
 classifier on the histories of its own queries, but asks by the information that follows from what would be answered
-(`AnswerModel`), which every answer of a row teaches.
+(`AnswerModel`), which every answer of a row teaches. `VIP` may have an answer model too, which then does not choose
+queries but says how many bits they are expected to give.
 """
 
 from collections.abc import Callable
@@ -37,12 +38,45 @@ MOST_LABELS = 64
 class VIP(QuerierClassifier):
     """A querier and a classifier that learn what to ask and what to believe by one objective."""
 
+    def __init__(
+        self,
+        query_set: QuerySet,
+        classes: Labels,
+        querier: nn.Module,
+        classifier: nn.Module,
+        prior: Tensor | None = None,
+        standardised: bool = False,
+        *,
+        answer_model: AnswerModel | None = None,
+        reader: nn.Module | None = None,
+    ):
+        super().__init__(query_set, classes, querier, classifier, prior, standardised)
+        self.answer_model, self.reader = answer_model, reader
+        """What would be answered, and the network that reads the history for it."""
+
+    @classmethod
+    def build(
+        cls,
+        query_set: QuerySet,
+        classes: Labels,
+        network: NetworkSettings | None = None,
+        *,
+        answer_model: AnswerModel | None = None,
+        **options: Any,
+    ) -> Self:
+        """With fresh networks, one more of them for an answer model."""
+        network = network or default_network(query_set)
+        if answer_model is not None:
+            options |= {"answer_model": answer_model, "reader": fresh_reader(network, query_set, answer_model)}
+        return super().build(query_set, classes, network, **options)
+
     def forward(self, batch: Batch) -> Outcome:
         """The V-IP objective on a batch of histories, and the queries chosen (B,)."""
-        known = batch.known.to(batch.x.dtype)
-        scores = self.querier(self.network_input(batch.x, known)).float()
+        encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
+        scores = self.querier(encoded).float()
         query = choose_straight_through(scores, batch.asked, batch.tau)  # (B, Q) one-hot
-        return self.loss_after(query, batch)
+        loss, chosen = self.loss_after(query, batch)
+        return Outcome(loss + self.surprise(encoded, batch), chosen)
 
     def loss_after(self, query: Tensor, batch: Batch) -> Outcome:
         """The classifier's loss once the answers to `query` (B, Q), one-hot, are known too."""
@@ -50,6 +84,48 @@ class VIP(QuerierClassifier):
         logits = self.classifier(self.network_input(batch.x, answered)).float()
         loss = F.cross_entropy(logits, batch.y, label_smoothing=batch.label_smoothing)
         return Outcome(loss, query.detach().argmax(dim=1))
+
+    def surprise(self, encoded: Tensor, batch: Batch) -> Tensor | float:
+        """What the answer model, if there is one, got wrong."""
+        if self.answer_model is None:
+            return 0.0
+        outputs = self.read(encoded)
+        return self.answer_model.loss(outputs, batch.x, batch.y, batch.available, batch.asked)
+
+    def read(self, encoded: Tensor) -> Tensor:
+        """What the answer model needs to know of histories."""
+        assert self.reader is not None
+        return self.reader(encoded)
+
+    def expected_information(self, history: History) -> Tensor | None:
+        if self.answer_model is None:
+            return None
+        outputs = self.read(self.network_input(history.x, history.known))
+        return self.answer_model.information(outputs, self.log_posterior(history))
+
+    def possible_answers(self, history: History, query: int) -> tuple[PossibleAnswer, ...]:
+        """What may be answered to a query in a single history, and what each answer would do to the belief by Bayes;
+        nothing without an answer model."""
+        if self.answer_model is None:
+            return ()
+        outputs = self.read(self.network_input(history.x, history.known))
+        return self.answer_model.possible_answers(outputs, self.log_posterior(history), query)
+
+    def to_config(self) -> dict[str, Any]:
+        answers = None if self.answer_model is None else self.answer_model.to_config()
+        return {**super().to_config(), "answers": answers}
+
+    @classmethod
+    def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
+        answers = config["answers"]
+        return cls.build(
+            query_set,
+            classes,
+            from_config(config["network"]),
+            shared=config["shared"],
+            standardised=config["standardised"],
+            answer_model=answers and AnswerModel.from_config(query_set, len(classes), answers),
+        )
 
 
 def choose_straight_through(scores: Tensor, asked: Tensor, tau: Tensor | float) -> Tensor:
@@ -67,23 +143,12 @@ def choose_straight_through(scores: Tensor, asked: Tensor, tau: Tensor | float) 
 class InformationVIP(VIP):
     """Asks the query whose answer is expected to tell most about the label.
 
-    In place of a querier that scores queries, a network reads the history for the answer model.
+    It has no querier that scores queries: the network in its place reads the history for the answer model.
     """
 
-    def __init__(
-        self,
-        query_set: QuerySet,
-        classes: Labels,
-        reader: nn.Module,
-        classifier: nn.Module,
-        prior: Tensor | None = None,
-        standardised: bool = False,
-        *,
-        answer_model: AnswerModel,
-        cost_aware: bool = False,
-    ):
-        super().__init__(query_set, classes, reader, classifier, prior, standardised)
-        self.answer_model, self.cost_aware = answer_model, cost_aware
+    answer_model: AnswerModel
+    cost_aware: bool = False
+    """Whether it asks for the most bits per unit of cost."""
 
     @classmethod
     def build(
@@ -92,37 +157,39 @@ class InformationVIP(VIP):
         classes: Labels,
         network: NetworkSettings | None = None,
         *,
+        answer_model: AnswerModel | None = None,
         shared: bool = False,
-        prior: Tensor | None = None,
-        standardised: bool = False,
-        **more: Any,
+        **options: Any,
     ) -> Self:
-        """With fresh networks; `more` are the `answer_model`, and whether it is `cost_aware`."""
+        """With fresh networks; `shared` puts both on one trunk."""
+        if answer_model is None:
+            raise ValueError("InformationVIP asks by an answer model, so it cannot be built without one.")
         network = network or default_network(query_set)
         _, classifier = network.build(query_set, len(classes), shared=False)
-        n_outputs = more["answer_model"].n_outputs
-        if not shared:
-            _, reader = network.build(query_set, n_outputs, shared=False)
-        elif isinstance(network, TrunkAndHeads) and isinstance(classifier, nn.Sequential):
-            reader = nn.Sequential(classifier[0], network.heads(query_set, n_outputs)[1])
-        else:
-            raise ValueError(f"{network} has no trunk that an answer model could share: use shared=False.")
-        model = cls(query_set, classes, reader, classifier, prior, standardised, **more)
+        trunk = None
+        if shared:
+            if not isinstance(network, TrunkAndHeads) or not isinstance(classifier, nn.Sequential):
+                raise ValueError(f"{network} has no trunk that an answer model could share: use shared=False.")
+            trunk = classifier[0]
+        reader = fresh_reader(network, query_set, answer_model, trunk)
+        model = cls(query_set, classes, reader, classifier, answer_model=answer_model, **options)
         model.network_settings, model.shared = network, shared
         return model
 
     def forward(self, batch: Batch) -> Outcome:
-        """V-IP's objective at the most informative query, and beside it how well answers were foreseen."""
+        """V-IP's objective at the most informative query, and how well answers were foreseen."""
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
-        outputs = self.querier(encoded)
+        outputs = self.read(encoded)
         with torch.no_grad():
             log_posterior = self.log_probabilities(self.classifier(encoded), batch.known.any(dim=1))
-            bits = self.answer_model.information(outputs, log_posterior, MOST_LABELS)
-            scores = self._scored(bits)
+            scores = self._scored(self.answer_model.information(outputs, log_posterior, MOST_LABELS))
             query = F.one_hot(choose(scores, batch.asked), scores.shape[1]) * ~batch.asked
         loss, chosen = self.loss_after(query, batch)
         surprise = self.answer_model.loss(outputs, batch.x, batch.y, batch.available, batch.asked)
         return Outcome(loss + surprise, chosen)
+
+    def read(self, encoded: Tensor) -> Tensor:
+        return self.querier(encoded)
 
     @property
     def score_unit(self) -> ScoreUnit:
@@ -135,23 +202,27 @@ class InformationVIP(VIP):
     def _scored(self, bits: Tensor) -> Tensor:
         return per_cost(bits, self.query_set.costs) if self.cost_aware else bits
 
-    def possible_answers(self, history: History, query: int) -> tuple[PossibleAnswer, ...]:
-        """What may be answered to a query in a single history, and what each answer would do to the belief."""
-        outputs = self.querier(self.network_input(history.x, history.known))
-        log_posterior = self.log_posterior(history)
-        return self.answer_model.possible_answers(outputs, log_posterior, query)
-
     def to_config(self) -> dict[str, Any]:
-        return {**super().to_config(), "answers": self.answer_model.to_config(), "cost_aware": self.cost_aware}
+        return {**super().to_config(), "cost_aware": self.cost_aware}
 
     @classmethod
     def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
-        return cls.build(
-            query_set,
-            classes,
-            from_config(config["network"]),
-            shared=config["shared"],
-            standardised=config["standardised"],
-            answer_model=AnswerModel.from_config(query_set, len(classes), config["answers"]),
-            cost_aware=config["cost_aware"],
-        )
+        model = super().from_config(query_set, classes, config)
+        model.cost_aware = config["cost_aware"]
+        return model
+
+
+def fresh_reader(
+    network: NetworkSettings, query_set: QuerySet, answer_model: AnswerModel, trunk: nn.Module | None = None
+) -> nn.Module:
+    """A network that reads histories for an answer model, on a trunk of its own unless one is given."""
+    if trunk is None:
+        _, reader = network.build(query_set, answer_model.n_outputs, shared=False)
+    else:
+        assert isinstance(network, TrunkAndHeads)
+        reader = nn.Sequential(trunk, network.heads(query_set, answer_model.n_outputs)[1])
+    last = reader[-1] if isinstance(reader, nn.Sequential) else None
+    if isinstance(last, nn.Linear):  # so that the model starts with its counts, as naive Bayes
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+    return reader

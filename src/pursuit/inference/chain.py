@@ -173,7 +173,7 @@ def explain(
     """The chain of every row."""
     beliefs: list[list[Tensor]] = [[] for _ in range(len(x))]
     asked: list[list[tuple[int, bool, float | None]]] = [[] for _ in range(len(x))]
-    for step in pursue_in_batches(pursuer, x, available, stop, initially_known, batch_rows):
+    for step in pursue_in_batches(pursuer, x, available, stop, initially_known, batch_rows, with_bits=True):
         posterior = step.log_posterior.exp().cpu()
         bits: list[Any] = [None] * len(step.rows) if step.bits is None else step.bits.tolist()
         for i, (row, query, answered, expected) in enumerate(

@@ -40,6 +40,10 @@ class HistoryState:
         """(B, Q)"""
         return self._pursuer.scores(self._history)
 
+    def information(self) -> Tensor | None:
+        """(B, Q) the bits that each query is expected to give, for pursuers that know them beside their scores."""
+        return None
+
     def ask(self, query: Tensor, answered: Tensor) -> None:
         """Ask each row a `query` (B,) that it was not asked yet; its answer stands in `x` where it was `answered`."""
         self._history = self._history.record(query, answered)
@@ -78,6 +82,8 @@ class TwoNetworks(Protocol):
     def log_probabilities(self, logits: Tensor, knows_any: Tensor) -> Tensor: ...
 
     def scores_from(self, outputs: Tensor, log_posterior: Callable[[], Tensor]) -> Tensor: ...
+
+    def expected_information(self, history: History) -> Tensor | None: ...
 
 
 def network_state(model: TwoNetworks, history: History) -> HistoryState:
@@ -124,6 +130,9 @@ class SharedInputState(HistoryState):
     def scores(self) -> Tensor:
         return self._model.scores_from(self._querier_head(self._read()), self.log_posterior)
 
+    def information(self) -> Tensor | None:
+        return self._model.expected_information(self._history)
+
     def ask(self, query: Tensor, answered: Tensor) -> None:
         super().ask(query, answered)
         self._features = self._log_posterior = None
@@ -151,7 +160,7 @@ class FirstLayerState(HistoryState):
     def __init__(self, model: TwoNetworks, networks: SplitNetworks, history: History):
         self._model, self._networks, self._query_set = model, networks, model.query_set
         self._x, self._rows = history.x, torch.arange(len(history), device=history.x.device)
-        self._asked, self._n_known = history.asked.clone(), history.n_known
+        self._asked, self._known, self._n_known = history.asked.clone(), history.known.clone(), history.n_known
         if self._n_known.any():
             self._hidden = networks.start(model.network_input(history.x, history.known))  # (B, H)
         else:
@@ -178,11 +187,15 @@ class FirstLayerState(HistoryState):
     def scores(self) -> Tensor:
         return self._model.scores_from(self._networks.scores(self._read()), self.log_posterior)
 
+    def information(self) -> Tensor | None:
+        return self._model.expected_information(History(self._x[self._rows], self._known, self._asked))
+
     def ask(self, query: Tensor, answered: Tensor) -> None:
         if len(query) == 1:
             self.ask_one(int(query), bool(answered))
             return
         self._asked.scatter_(1, query[:, None], True)
+        self._known.scatter_(1, query[:, None], answered[:, None])
         self._networks.reveal(self._hidden, *self._revealed(query, answered))
         self._n_known = self._n_known + answered
         self._features = self._log_posterior = None
@@ -209,6 +222,7 @@ class FirstLayerState(HistoryState):
         )
         known = self._query_set.answer_shape[0] + query if self._query_set.mask else None
         self._networks.reveal_one(self._hidden, features, values, known)
+        self._known[0, query] = True
         self._n_known = self._n_known + 1
         self._features = self._log_posterior = None
 
@@ -216,7 +230,8 @@ class FirstLayerState(HistoryState):
         return FirstLayerState(self._model, self._networks, history)
 
     def keep(self, rows: Tensor) -> None:
-        self._rows, self._asked, self._n_known = self._rows[rows], self._asked[rows], self._n_known[rows]
+        self._rows, self._asked, self._known = self._rows[rows], self._asked[rows], self._known[rows]
+        self._n_known = self._n_known[rows]
         self._hidden = self._hidden[rows]
         self._features = None if self._features is None else self._features[rows]
         self._log_posterior = None if self._log_posterior is None else self._log_posterior[rows]

@@ -28,7 +28,7 @@ class RolloutStep:
     goes_on: Tensor  # (b,) bool, False in the rows that stop here
     query: Tensor  # (b,) what is asked next, -1 in the rows that stop here
     answered: Tensor  # (b,) bool, whether that query has an answer
-    bits: Tensor | None  # (b,) the information expected of it, nan where nothing is asked; None without a score unit
+    bits: Tensor | None  # (b,) the information expected of it, nan where nothing is asked; None if not known
 
     @property
     def log_posterior(self) -> Tensor:
@@ -57,11 +57,13 @@ def pursue(
     stop: StoppingRule | None = None,
     initially_known: Tensor | None = None,
     template: HistoryState | None = None,
+    with_bits: bool = False,
 ) -> Iterator[RolloutStep]:
     """Roll out rows `x` (B, *answer_shape) step by step, until `stop` says enough or everything was asked.
 
     Rows that stop leave the batch: later steps do not compute them. Rows are numbered as in `x`. Callers who roll out
-    batch after batch pass a state of the same pursuer as a `template`, which shares what does not depend on rows.
+    batch after batch pass a state of the same pursuer as a `template`, which shares what does not depend on rows. Steps
+    have the bits expected of what is asked if these are the scores; `with_bits` also where they take more computing.
     """
     n_queries = len(pursuer.query_set)
     if available is None:
@@ -76,16 +78,18 @@ def pursue(
         with fast_products(is_dense):
             log_posterior = state.log_posterior()  # believe
             scores = leave_out(state.scores(), affordable) if stop.needs_worth else None
-        worth = highest_left(scores, state.asked) if scores is not None and has_unit else None
+        worth = _worth(state, scores, affordable, has_unit) if scores is not None else None
         standing = active.standing(log_posterior, worth)
         goes_on = active.should_go_on(standing)  # stop
         going, scores = _score_rows_that_go_on(state, goes_on, scores, affordable, is_dense)
         query, answered = torch.full_like(active.rows, -1), torch.zeros_like(goes_on)
-        bits = torch.full_like(active.cost, torch.nan) if has_unit else None
+        bits = None
         if len(going):
             query[going] = chosen = choose(scores, state.asked)  # ask
-            if bits is not None:
-                bits[going] = _bits_of(pursuer, scores, chosen)
+            expected = information(pursuer, scores) if has_unit else state.information() if with_bits else None
+            if expected is not None:
+                bits = torch.full_like(active.cost, torch.nan)
+                bits[going] = expected.gather(1, chosen[:, None])[:, 0].float()
             answered[going] = available[active.rows[going], chosen]  # answer
             state.ask(chosen, answered[going])
         yield RolloutStep(active.rows, standing, goes_on, query, answered, bits)
@@ -144,11 +148,10 @@ def _score_rows_that_go_on(
     return going, scores
 
 
-def _bits_of(pursuer: Pursuer, scores: Tensor, query: Tensor) -> Tensor:
-    """The information expected of one query a row (g,), from the scores (g, Q) of all."""
-    bits = information(pursuer, scores)
-    assert bits is not None
-    return bits.gather(1, query[:, None])[:, 0].float()
+def _worth(state: HistoryState, scores: Tensor, affordable: Tensor | None, has_unit: bool) -> Tensor | None:
+    """The most that a query left promises (b,): by its score if that has a unit, or by the information beside it."""
+    promised = scores if has_unit else state.information()
+    return None if promised is None else highest_left(leave_out(promised, affordable), state.asked)
 
 
 def rows_at_once(pursuer: Pursuer, most: int = BATCH_ROWS, n_bytes: int = BATCH_BYTES) -> int:
@@ -175,11 +178,12 @@ def pursue_in_batches(
     stop: StoppingRule | None = None,
     initially_known: Tensor | None = None,
     batch_rows: int | None = None,
+    with_bits: bool = False,
 ) -> Iterator[RolloutStep]:
     """The same for any number of rows, a bounded batch at a time; steps come batch after batch."""
     batch_rows, template = batch_rows or rows_at_once(pursuer), template_state(pursuer, x)
     for start in range(0, len(x), batch_rows):
         part = slice(start, start + batch_rows)
         known = None if initially_known is None else initially_known[part]
-        for step in pursue(pursuer, x[part], available[part], stop, known, template):
+        for step in pursue(pursuer, x[part], available[part], stop, known, template, with_bits):
             yield replace(step, rows=step.rows + start)

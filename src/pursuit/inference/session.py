@@ -74,6 +74,7 @@ class Session:
         self._entries: dict[int, _Entry] = {}  # by query, in the order they were given
         self._question: Question | None = None  # asked, and not answered yet
         self._scores: Tensor | None = None  # (1, Q) of what may come next, once they were needed
+        self._bits: tuple[Tensor | None] | None = None  # the same for the bits expected
         self._x = pursuer.query_set.blank()
         self._state: HistoryState | None = None  # of all entries; None once one of them was taken back
         self._standings: list[_Standing] = []  # before anything, then after each entry
@@ -126,7 +127,7 @@ class Session:
                 f"The session is finished: the prediction is {self.prediction}. Take an answer back "
                 "with undo() to go on."
             )
-        best, *others = candidates(self.pursuer, self._open_scores(), self._current().asked)
+        best, *others = candidates(self.pursuer, self._open_scores(), self._current().asked, self._information())
         self._question = Question(
             self._standings[-1].n_asked + 1,
             best.query,
@@ -145,7 +146,8 @@ class Session:
         """Why the next question is asked: what it is expected to tell, what else could be asked, what each answer would
         change."""
         self.ask()  # raises ValueError if there is nothing to ask
-        best, *others = candidates(self.pursuer, self._open_scores(), self._current().asked)
+        asked, bits = self._current().asked, self._information()
+        best, *others = candidates(self.pursuer, self._open_scores(), asked, bits)
         before = self._standings[-1].log_posterior[0].exp()
         return Why(
             best,
@@ -154,6 +156,7 @@ class Session:
             doubt(before),
             self.bits_gained,
             is_cost_aware=score_unit(self.pursuer) == "bits per cost",
+            promises_most=bits is None or bool(bits[0, best.query] >= highest_left(bits, asked)),
         )
 
     def tell(self, answer: Any, query: str | None = None) -> None:
@@ -175,7 +178,7 @@ class Session:
             raise ValueError("There is nothing to take back yet.")
         self._entries.popitem()
         self._standings.pop()
-        self._question = self._state = self._scores = None
+        self._question = self._state = self._scores = self._bits = None
 
     def change(self, query: str, answer: Any) -> None:
         """Correct an answer given before (None: unknown after all); the other answers stay."""
@@ -188,8 +191,7 @@ class Session:
         entries, place = list(self._entries.values()), list(self._entries).index(index)
         self._entries = {entry.query: entry for entry in entries[:place]}
         del self._standings[place + 1 :]
-        self._state = None
-        self._scores = None
+        self._state = self._scores = self._bits = None
         for entry in (replace(entries[place], answer=answer), *entries[place + 1 :]):
             self._add(entry)
 
@@ -269,17 +271,24 @@ class Session:
         bits = None if entry.volunteered else self._bits_of(entry.query)
         self._show(self._current(), entry)
         self._entries[entry.query] = entry
-        self._question = self._scores = None
+        self._question = self._scores = self._bits = None
         self._stand(entry, bits)
 
     @torch.no_grad()
     def _bits_of(self, query: int) -> float | None:
         """The information expected of a query that is asked now."""
-        if score_unit(self.pursuer) is None:
-            return None  # without computing any scores
-        bits = information(self.pursuer, self._next_scores())
+        bits = self._information()
         # What the pursuer would not ask has no finite score, and may still have been asked before a change.
         return None if bits is None or not math.isfinite(bits[0, query]) else float(bits[0, query])
+
+    @torch.no_grad()
+    def _information(self) -> Tensor | None:
+        """The bits expected of every query (1, Q); None where the pursuer does not know them."""
+        if self._bits is None:
+            has_unit = score_unit(self.pursuer) is not None
+            bits = information(self.pursuer, self._next_scores()) if has_unit else self._current().information()
+            self._bits = (bits,)
+        return self._bits[0]
 
     def _history(self) -> History:
         """What was asked and answered so far, as a history of one row."""
@@ -306,10 +315,10 @@ class Session:
             self._scores = self._current().scores()
         return self._scores
 
-    def _open_scores(self, cost: Tensor | None = None) -> Tensor:
-        """The same for what is affordable alone, where `cost` (1,) was spent, by default on all entries."""
-        spent = self._standings[-1].cost if cost is None else cost
-        allowed = None if self.stop is None else self.stop.affordable(spent, self.pursuer.query_set.costs)
+    def _open_scores(self) -> Tensor:
+        """The same for what is affordable alone."""
+        spent, costs = self._standings[-1].cost, self.pursuer.query_set.costs
+        allowed = None if self.stop is None else self.stop.affordable(spent, costs)
         return leave_out(self._next_scores(), allowed)
 
     @torch.no_grad()
@@ -338,10 +347,14 @@ class Session:
         self._standings.append(_Standing(log_posterior, n_asked, n_answered, cost, bits, memory, enough))
 
     def _worth(self, cost: Tensor) -> Tensor | None:
-        """The highest score among what is left and affordable (1,), if the rule needs it and scores have a unit."""
-        if self.stop is None or not self.stop.needs_worth or score_unit(self.pursuer) is None:
+        """The most that a query left and affordable promises (1,), if the rule needs it and the pursuer knows."""
+        if self.stop is None or not self.stop.needs_worth:
             return None
-        return highest_left(self._open_scores(cost), self._current().asked)
+        promised = self._information() if score_unit(self.pursuer) is None else self._next_scores()
+        if promised is None:
+            return None
+        allowed = self.stop.affordable(cost, self.pursuer.query_set.costs)
+        return highest_left(leave_out(promised, allowed), self._current().asked)
 
 
 def _json_value(value: Any) -> Any:

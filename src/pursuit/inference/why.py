@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pursuit.inference.chain import bits_text, percent
 from pursuit.inference.history import History
-from pursuit.inference.pursuer import PossibleAnswer, Pursuer, choose, information, label_list
+from pursuit.inference.pursuer import PossibleAnswer, Pursuer, choose, label_list
 
 N_NEXT_BEST, N_LEADING = 3, 3
 """How many queries that come next are named, and how many labels that lead after an answer."""
@@ -75,6 +75,8 @@ class Why:
     """How much the answers so far told."""
     is_cost_aware: bool = False
     """Whether queries are chosen by bits per unit of cost."""
+    promises_most: bool = True
+    """Whether no other query promises more bits; a querier that was not trained on these may prefer another one."""
 
     def __str__(self) -> str:
         lines = [f'"{self.question.text}" {self._reason()}', f"{self._so_far()} (The toss of a coin tells 1 bit.)"]
@@ -93,7 +95,8 @@ class Why:
                 f"is what the model would rather ask than anything else{share}; it does not know how much that tells."
             )
         if not self.is_cost_aware:
-            return f"is expected to tell {bits_text(question.bits)} about the result; no other question promises more."
+            most = "no other question promises more" if self.promises_most else "the model prefers it all the same"
+            return f"is expected to tell {bits_text(question.bits)} about the result; {most}."
         if question.bits_per_cost is None:
             return f"is expected to tell {bits_text(question.bits)} about the result, and costs nothing."
         return (
@@ -144,16 +147,18 @@ class Why:
             "doubt": self.doubt,
             "bits_gained": self.bits_gained,
             "is_cost_aware": self.is_cost_aware,
+            "promises_most": self.promises_most,
         }
 
     def to_json(self, indent: int | None = None) -> str:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
 
 
-def candidates(pursuer: Pursuer, scores: Tensor, asked: Tensor) -> list[Candidate]:
-    """The query that is asked next and those that come after it, by the `scores` (1, Q) of what may be asked."""
+def candidates(pursuer: Pursuer, scores: Tensor, asked: Tensor, bits: Tensor | None) -> list[Candidate]:
+    """The query that is asked next and those that come after it, by the `scores` (1, Q) of what may be asked; `bits`
+    (1, Q) are those expected of each, where they are known."""
     left = scores[0].masked_fill(asked[0], -torch.inf)
-    chosen, bits = int(choose(scores, asked)), information(pursuer, scores)
+    chosen = int(choose(scores, asked))
     shares = left.softmax(dim=0) if bits is None else None
     best = left.topk(min(N_NEXT_BEST + 1, len(left))).indices.tolist()
     others = [i for i in best if i != chosen and left[i] > -torch.inf][:N_NEXT_BEST]

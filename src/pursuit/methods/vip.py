@@ -11,6 +11,12 @@ from pursuit.vip import VIP, InformationVIP
 
 Querier = Literal["auto", "information", "straight-through"]
 QUERIERS: tuple[Querier, ...] = ("auto", "information", "straight-through")
+MANY_QUERIES = 100
+"""From this many queries on, single answers and labels say too little about which of them was best, however many rows
+there are: asking by information is ahead."""
+ENOUGH_ROWS = 4
+"""With fewer rows than this for each query and label, counted answers teach more than a gradient does; with more, the
+straight-through querier is level or ahead."""
 COUNTED_ROWS = 500_000
 """The most rows that answers are counted on where rows are not in memory."""
 
@@ -29,8 +35,9 @@ class VIPClassifier(NetworkClassifier):
     max_queries : int, optional
         The most queries ever asked of a row. By default all of them.
     querier : "auto", "information" or "straight-through"
-        How it learns what to ask: from the information that an answer model expects of every query, in bits, or by the
-        paper's straight-through gradient. "auto" takes what suits the queries and the rows (`suitable_querier`).
+        How it learns what to ask: from the information that an answer model expects of every query, or by the paper's
+        straight-through gradient. "auto" takes what suits the queries and the rows (`suitable_querier`). Either way the
+        answer model says how many bits a query is expected to give, unless queries are patches.
     cost_aware : bool
         Whether to ask for the most bits per unit of cost, instead of the most bits.
     answers : AnswerSettings, optional
@@ -71,15 +78,21 @@ class VIPClassifier(NetworkClassifier):
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> VIP:
         options |= {"shared": self.shared}
-        querier = suitable_querier(query_set, len(rows)) if self.querier == "auto" else self.querier
+        counted = rows_in_memory(rows, COUNTED_ROWS)
+        querier = suitable_querier(query_set, len(rows), len(self.classes_)) if self.querier == "auto" else self.querier
+        if querier == "information" or self.cost_aware or query_set.has_own_units:
+            options["answer_model"] = AnswerModel.count(query_set, len(self.classes_), counted, self.answers)
         if querier == "straight-through" and not self.cost_aware:
             return VIP.build(query_set, self.classes_, self.network, **options)
-        counted = rows_in_memory(rows, COUNTED_ROWS)
-        answer_model = AnswerModel.count(query_set, len(self.classes_), counted, self.answers)
-        options |= {"answer_model": answer_model, "cost_aware": self.cost_aware}
-        return InformationVIP.build(query_set, self.classes_, self.network, **options)
+        model = InformationVIP.build(query_set, self.classes_, self.network, **options)
+        model.cost_aware = self.cost_aware
+        return model
 
 
-def suitable_querier(query_set: QuerySet, n_rows: int) -> Querier:
-    """The querier that wins on held-out rows of such queries (docs/results/queriers.md)."""
-    return "information" if query_set.has_own_units else "straight-through"
+def suitable_querier(query_set: QuerySet, n_rows: int, n_labels: int) -> Querier:
+    """The querier that won on held-out rows of such queries, as docs/results/queriers.md shows for test rows."""
+    if not query_set.has_own_units:
+        return "straight-through"  # patches have too many answers to list
+    if len(query_set) >= MANY_QUERIES or n_rows < ENOUGH_ROWS * len(query_set) * n_labels:
+        return "information"
+    return "straight-through"

@@ -203,6 +203,10 @@ class QuerierClassifier(ClassifierModel):
         """
         return outputs.float()
 
+    def expected_information(self, history: History) -> Tensor | None:
+        """The bits that each query is expected to give (B, Q), for a model that knows them beside its scores."""
+        return None
+
     def history_state(self, history: History) -> HistoryState:
         """Both networks, answer by answer."""
         return network_state(self, history)
