@@ -15,6 +15,8 @@ COUNTED_ROWS = 500_000
 """The most rows that answers are counted on where rows are not in memory."""
 
 
+@method("vip-straight-through", "V-IP, straight-through", querier="straight-through")
+@method("vip-information", "V-IP by information", querier="information")
 @method("vip", "V-IP")
 @dataclass(kw_only=True, eq=False, repr=False)
 class VIPClassifier(NetworkClassifier):
