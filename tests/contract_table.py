@@ -12,8 +12,8 @@ import pandas as pd
 
 from pursuit.data.augmentation import Shifts
 from pursuit.estimators import PursuitClassifier
-from pursuit.information import AnswerSettings
 from pursuit.inference.stopping import Budget, Confidence
+from pursuit.information import AnswerSettings
 from pursuit.methods import (
     METHODS,
     DIMESettings,

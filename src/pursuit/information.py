@@ -98,7 +98,7 @@ class AnswerModel(nn.Module):
         if not query_set.has_own_units:
             raise ValueError(
                 f"{WHO} needs queries that each have a list of answers of their own (columns, words or concepts), not "
-                f"{query_set}: use querier='straight-through'."
+                f"{query_set}: use querier='straight-through', without cost_aware."
             )
         settings = settings or AnswerSettings()
         outcomes = Outcomes.listed(query_set, rows.x, rows.available, settings.n_bins, WHO)
@@ -116,9 +116,12 @@ class AnswerModel(nn.Module):
             counts += holds.float().T @ members[part]
         overall = counts.sum(dim=1, keepdim=True) + 1 / len(rows)  # an answer that never came is not impossible
         average = overall / self.outcomes.by_unit(overall.T).T[self.outcomes.unit_of_value]  # (V, 1)
-        log_counts = (counts + self.settings.smoothing * average).log()
-        first = log_counts[self.outcomes.values_of_unit[:, 0]]  # (Q, C)
-        self.table.copy_(log_counts[self.further] - first[self.query_of])
+        counts += self.settings.smoothing * average
+        share = counts / self.outcomes.by_unit(counts.T).T[self.outcomes.unit_of_value]  # P(answer | label)
+        # So log odds stay far from LARGEST, where frequent answers beside a first one that never came look alike.
+        log_share = share.log().clamp(min=-LARGEST / 2)
+        first = log_share[self.outcomes.values_of_unit[:, 0]]  # (Q, C)
+        self.table.copy_(log_share[self.further] - first[self.query_of])
         n_answered = rows.available[:, self.maybe_missing].float().sum(dim=0)
         self.answered.copy_(((n_answered + 0.5) / (len(rows) - n_answered + 0.5)).log())
 
@@ -176,8 +179,8 @@ class AnswerModel(nn.Module):
 
     @property
     def _has_one_odds_each(self) -> bool:
-        """Whether all queries are yes/no: A is Q."""
-        return self.n_odds == self.n_queries
+        """Whether every query has two possible answers: A is Q, and in the same order."""
+        return set(self.outcomes.n_values) == {2}
 
     def _by_query(self, values: Tensor) -> Tensor:
         """The sum over the further answers of each query: (B, A, ...) to (B, Q, ...)."""

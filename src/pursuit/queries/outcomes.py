@@ -71,10 +71,9 @@ class Outcomes(nn.Module):
     def describe(self, query: int) -> list[str]:
         """The possible answers to a query that shows one unit, in words: choices, or intervals such as "up to 3.5"."""
         values = [value for value in self.values_of_unit[query].tolist() if value >= 0]
-        is_number = (
-            self.query_set.need_units("Describing answers")[2][int(self.feature_of_value[values[0]])] == "number"
-        )
-        return [self._interval(query, value) if is_number else self._choice(query, value) for value in values]
+        _, _, types = self.query_set.need_units("Describing answers")
+        is_choice = types[int(self.feature_of_value[values[0]])] in ("yes_no", "choice")
+        return [self._choice(query, value) if is_choice else self._interval(query, value) for value in values]
 
     def _choice(self, query: int, value: int) -> str:
         return self._in_words(query, value, 1.0 if self.up_to[value] > 0 else -1.0)
