@@ -1,6 +1,6 @@
 """The answer model: its information judged by exact Information Pursuit, by Bayes, and by worlds that it learns."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from math import log
 from typing import Any
@@ -56,7 +56,7 @@ def likelihood_of(model: AnswerModel) -> Tensor:
 
 @pytest.mark.parametrize("types", [("yes_no",) * 5, ("choice",) * 3, ("yes_no", "choice", "single", "choice")])
 def test_without_a_rank_it_is_exact_pursuit_of_independent_answers(
-    make_columns: Callable[[Sequence[str]], ColumnQueries], make_rows: Callable[..., Rows], types: Sequence[str]
+    make_columns: Any, make_rows: Any, types: Sequence[str]
 ) -> None:
     query_set = make_columns(types)
     rows = make_rows(query_set, 60, n_classes=N_CLASSES)
@@ -69,7 +69,7 @@ def test_without_a_rank_it_is_exact_pursuit_of_independent_answers(
 
 @pytest.mark.parametrize("types", [("yes_no",) * 5, ("yes_no", "choice", "single", "choice")])
 def test_the_loss_is_the_mean_surprise_of_the_answers_not_asked_for(
-    make_columns: Callable[[Sequence[str]], ColumnQueries], make_rows: Callable[..., Rows], types: Sequence[str]
+    make_columns: Any, make_rows: Any, types: Sequence[str]
 ) -> None:
     query_set = make_columns(types)
     rows = make_rows(query_set, 60, n_classes=N_CLASSES)
@@ -91,9 +91,7 @@ def test_counts_are_smoothed_by_the_average_label() -> None:
     torch.testing.assert_close(model.table[0].sigmoid(), wanted)
 
 
-def test_frequent_answers_differ_even_where_the_first_of_the_list_never_came(
-    make_columns: Callable[[Sequence[str]], ColumnQueries],
-) -> None:
+def test_frequent_answers_differ_even_where_the_first_of_the_list_never_came(make_columns: Any) -> None:
     """Among very many rows it is all but impossible, and the odds against it are huge."""
     query_set, n = make_columns(["choice"]), 400_000
     number, y = torch.arange(n) // 2 % 5, torch.arange(n) % 2
@@ -119,8 +117,7 @@ def test_frequent_answers_differ_even_where_the_first_of_the_list_never_came(
 def test_information_is_what_the_answers_would_change(
     make_columns: Any, make_rows: Any, types: list[str], rank: int, size: float, missing: float, seed: int
 ) -> None:
-    """It is the entropy of the belief less the expected one after the answer, and the belief is the mean of what it may
-    become."""
+    """The entropy of the belief less the expected one after the answer; the belief is the mean of what it may become."""
     query_set = make_columns(types)
     rows = make_rows(query_set, 12, seed=seed, missing=missing, n_classes=N_CLASSES)
     settings = AnswerSettings(rank=rank, n_bins=3)
@@ -199,23 +196,22 @@ def test_huge_log_odds_stay_finite(make_columns: Any, make_rows: Any, size: floa
         assert after.isfinite().all()
 
 
-def test_single_precision_is_enough(make_columns: Any, make_rows: Any) -> None:
+@pytest.mark.parametrize("size", [3.0, 30.0])
+def test_single_precision_is_enough(make_columns: Any, make_rows: Any, size: float) -> None:
     """Against the same in double precision, written down as the definition has it."""
     query_set = make_columns(MIXED)
     rows = make_rows(query_set, 200, n_classes=N_CLASSES)
-    model, outputs, log_posterior = random_model(query_set, rows, size=3.0)
+    model, outputs, log_posterior = random_model(query_set, rows, size=size)
     b, u, _ = (part.double() for part in model._terms(outputs))
     further = model.table.double() + b[:, :, None] + u @ model.label.double().T  # (B, A, C)
     log_odds = torch.zeros(200, len(model.outcomes), N_CLASSES, dtype=torch.double)
-    log_odds[:, model.further] = further.clamp(-information.LARGEST, information.LARGEST)
-    posterior = log_posterior.double().exp()
-    wanted = []
-    for part in log_odds.split(model.outcomes.n_values, dim=1):
+    log_odds[:, model.further] = further.detach().clamp(-information.LARGEST, information.LARGEST)
+    posterior, bits = log_posterior.double().exp(), model.information(outputs, log_posterior)
+    for query, part in enumerate(log_odds.split(model.outcomes.n_values, dim=1)):
         share = part.softmax(dim=1)  # (B, k, C)
         mixed = (share @ posterior[:, :, None])[:, :, 0]
-        wanted.append(entropy(mixed) - (entropy(share.transpose(1, 2)) * posterior).sum(dim=1))
-    bits = model.information(outputs, log_posterior)
-    torch.testing.assert_close(bits.double(), torch.stack(wanted, dim=1).detach(), atol=1e-4, rtol=0)
+        wanted = entropy(mixed) - (entropy(share.transpose(1, 2)) * posterior).sum(dim=1)
+        torch.testing.assert_close(bits[:, query].double(), wanted, atol=1e-4, rtol=0)
 
 
 # Answers that are missing
@@ -297,23 +293,22 @@ def test_nothing_is_learnt_from_answers_that_were_asked_for_or_are_missing(
     make_columns: Any, make_rows: Any, hidden: str
 ) -> None:
     query_set = make_columns(["yes_no", "choice", "number"])
-    rows = make_rows(query_set, 20, n_classes=N_CLASSES)
+    rows = make_rows(query_set, 20, missing=0.3, n_classes=N_CLASSES)
     model, outputs, _ = random_model(query_set, rows)
     outputs.requires_grad_()
-    is_hidden = torch.zeros(20, 3, dtype=torch.bool)
-    is_hidden[:, 1] = True
-    asked, available = (is_hidden, rows.available) if hidden == "asked" else (torch.zeros_like(is_hidden), ~is_hidden)
+    hides = torch.tensor([False, True, False]).expand(20, 3)
+    asked, available = (hides, rows.available) if hidden == "asked" else (hides & False, rows.available & ~hides)
 
     def gradients(x: Tensor) -> list[Tensor]:
         loss = model.loss(outputs, x.float(), rows.y, available, asked)
         return [loss.detach(), *torch.autograd.grad(loss, [outputs, model.table, model.label])]
 
-    found = gradients(rows.x)
-    of_query = model.query_of == 1
+    found, of_query = gradients(rows.x), model.query_of == 1
     b, u, _ = model._terms(found[1])
     for of_odds in (b.T, u.transpose(0, 1), found[2]):  # (A, ...)
         assert not of_odds[of_query].any()
         assert of_odds[~of_query].any()
+    assert found[1][:, -2].any() == (hidden == "missing")  # that it is missing teaches whether it will be answered
     other = rows.x.clone()
     other[:, query_set.features(1)] = other[:, query_set.features(1)].roll(1, dims=1)
     assert all(torch.equal(one, another) for one, another in zip(found, gradients(other), strict=True))
