@@ -117,7 +117,7 @@ def test_frequent_answers_differ_even_where_the_first_of_the_list_never_came(mak
 def test_information_is_what_the_answers_would_change(
     make_columns: Any, make_rows: Any, types: list[str], rank: int, size: float, missing: float, seed: int
 ) -> None:
-    """The entropy of the belief less the expected one after the answer; the belief is the mean of what it may become."""
+    """The entropy now less the expected one after the answer; the belief now is the mean of what it may become."""
     query_set = make_columns(types)
     rows = make_rows(query_set, 12, seed=seed, missing=missing, n_classes=N_CLASSES)
     settings = AnswerSettings(rank=rank, n_bins=3)

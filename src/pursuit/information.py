@@ -143,11 +143,10 @@ class AnswerModel(nn.Module):
         log_odds = log_odds.clamp(-LARGEST, LARGEST)  # (B, A)
         holds = self.outcomes.holds(x)[:, self.further]
         log_probability = self._by_query(log_odds * holds) - (1 + self._by_query(log_odds.exp())).log()
-        loss = -(log_probability * (available & ~asked)).sum()
-        if len(self.answered):
-            there, unasked = available[:, self.maybe_missing], ~asked[:, self.maybe_missing]
-            surprise = F.binary_cross_entropy_with_logits(answered, there.float(), reduction="none")
-            loss = loss + (surprise * unasked).sum()
+        # Every parameter has its part in the loss, even an empty one: processes that train together wait for all.
+        there, unasked = available[:, self.maybe_missing], ~asked[:, self.maybe_missing]
+        surprise = F.binary_cross_entropy_with_logits(answered, there.float(), reduction="none")
+        loss = (surprise * unasked).sum() - (log_probability * (available & ~asked)).sum()
         return loss / (~asked).sum().clamp(min=1)
 
     @torch.no_grad()
