@@ -44,7 +44,7 @@ JUDGED_KEY = "judged"
 PLANS: dict[str, dict[str, Any]] = {
     KNOWN_WORLD: {"methods": ("all",)},
     "digits": {
-        "methods": tuple(name for name in vip_first(METHODS) if name != "refuel"),  # which needs columns
+        "methods": tuple(name for name in vip_first(METHODS) if name not in ("refuel", "vip-information")),  # columns
         "max_queries": 20,
     },
     "animals": {

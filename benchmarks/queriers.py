@@ -55,7 +55,7 @@ FROM_SKLEARN = {"breast-cancer": load_breast_cancer, "wine": load_wine}
 UP_TO_20 = {"max_queries": 20}
 PLANS: dict[str, dict[str, Any]] = {
     **{name: {} for name in (KNOWN_WORLD, "animals", "muzhi", "dxy")},
-    **{name: UP_TO_20 for name in ("digits", *FROM_SKLEARN, *TARGETS)},
+    **dict.fromkeys(("digits", *FROM_SKLEARN, *TARGETS), UP_TO_20),
 }
 """What is compared, and how, where no GPU is needed."""
 PLANS_ON_GPU: dict[str, dict[str, Any]] = {

@@ -13,6 +13,7 @@ import pandas as pd
 from pursuit.data.augmentation import Shifts
 from pursuit.estimators import PursuitClassifier
 from pursuit.inference.stopping import Budget, Confidence
+from pursuit.information import AnswerSettings
 from pursuit.methods import (
     METHODS,
     DIMESettings,
@@ -32,6 +33,8 @@ from pursuit.training import SGD, Adam, AdamW, CarriedHistories, RandomHistories
 NETWORKS = {"network": MLP((24,)), "stages": [Stage(40, batch_size=32)]}
 QUICK: dict[str, dict[str, Any]] = {
     "vip": NETWORKS,
+    "vip-information": NETWORKS,
+    "vip-straight-through": NETWORKS,
     "random": NETWORKS,
     "fixed": NETWORKS,
     "tree": {},
@@ -77,6 +80,9 @@ OTHER_PARAMETERS: dict[str, Any] = {
     "network": SetNetwork(4, "max", 5, (6,)),
     "standardise": True,
     "shared": True,
+    "querier": "information",
+    "cost_aware": True,
+    "answers": AnswerSettings(rank=3, n_bins=4, smoothing=1.0),
 }
 """Parameters of which none is the default, for every estimator that has them."""
 OTHER_SETTINGS: dict[str, Any] = {
@@ -94,7 +100,7 @@ OTHER_SETTINGS: dict[str, Any] = {
 }
 """Settings of which none is the default, for every method that has settings of its own."""
 
-UNSUITED = {("refuel", "patches")}
+UNSUITED = {("refuel", "patches"), ("vip-information", "patches")}
 """Methods that say of a world that it is not for them."""
 RANDOM = {"random"}
 """Methods whose scores are drawn again each time."""

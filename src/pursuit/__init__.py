@@ -17,6 +17,7 @@ from pursuit.inference.stopping import (
     Standing,
     StoppingRule,
 )
+from pursuit.information import AnswerSettings
 from pursuit.methods import METHODS
 from pursuit.methods.vip import VIPClassifier
 from pursuit.networks import DLA, MLP, Conv, DenseNet, NetworkSettings, PaperConv, Residual, SetNetwork
@@ -34,13 +35,14 @@ from pursuit.queries import (
 from pursuit.registry import register
 from pursuit.training import CarriedHistories, RandomHistories, RolledOutHistories, Stage, TrainingRun
 from pursuit.version import __version__
-from pursuit.vip import VIP
+from pursuit.vip import VIP, InformationVIP
 
 __all__ = [
     "DLA",
     "METHODS",
     "MLP",
     "VIP",
+    "AnswerSettings",
     "AnyOf",
     "Budget",
     "CarriedHistories",
@@ -55,6 +57,7 @@ __all__ = [
     "DenseNet",
     "Evaluation",
     "History",
+    "InformationVIP",
     "Method",
     "NetworkSettings",
     "NothingWorthAsking",

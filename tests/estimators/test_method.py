@@ -66,3 +66,9 @@ def test_parameters_of_the_settings_are_given_like_those_of_the_estimator() -> N
     assert fixed.build(power=4.0).settings == Sharpness(4.0)  # type: ignore[attr-defined]
     assert fixed.build().settings == Sharpness(9.0)  # type: ignore[attr-defined]
     assert fixed.parameters == {"settings": Sharpness(9.0)}
+
+
+def test_what_makes_a_method_what_it_is_cannot_be_changed() -> None:
+    short = Method("short", "Short", _SharpClassifier, {"max_queries": 2})
+    assert not short.accepts("max_queries")
+    assert short.build(max_queries=5, power=4.0).max_queries == 2

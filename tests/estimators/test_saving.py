@@ -20,6 +20,7 @@ from pursuit.estimators.saving import DESCRIPTION, WEIGHTS
 from pursuit.files import DamagedFile
 from pursuit.inference.history import History
 from pursuit.inference.stopping import AnyOf, Budget, Confidence, Never, Stability, StoppingRule
+from pursuit.information import AnswerSettings
 from pursuit.methods import TreeClassifier, VIPClassifier
 from pursuit.networks import MLP, Conv, NetworkSettings, SetNetwork
 from pursuit.queries import (
@@ -166,6 +167,9 @@ EVERYTHING: dict[str, Any] = {
     "network": MLP((8, 4), 0.25, direct=True),
     "standardise": True,
     "shared": True,
+    "querier": "information",
+    "cost_aware": True,
+    "answers": AnswerSettings(rank=2, n_bins=5, smoothing=0.5),
 }
 
 

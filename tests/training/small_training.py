@@ -4,10 +4,11 @@ import torch
 from torch import Tensor
 
 from pursuit.data.rows import Rows
+from pursuit.information import AnswerModel
 from pursuit.networks import MLP, NetworkSettings
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training import SGD, Adam, AdamW, CarriedHistories, RandomHistories, Report, RolledOutHistories, Stage
-from pursuit.vip import VIP
+from pursuit.vip import VIP, InformationVIP
 
 QUERIES = ColumnQueries([yes_no(f"q{i}") for i in range(6)])
 PATCHES = PatchQueries((1, 8, 8), size=2)
@@ -36,6 +37,12 @@ def fresh(query_set: QuerySet = QUERIES, network: NetworkSettings = NETWORK) -> 
     """The same untrained model each time."""
     torch.manual_seed(0)
     return VIP.build(query_set, list("abcd"), network)
+
+
+def fresh_by_information(learnt_from: Rows, network: NetworkSettings = NETWORK) -> InformationVIP:
+    """The same untrained model with an answer model each time."""
+    torch.manual_seed(0)
+    return InformationVIP.build(QUERIES, list("abcd"), network, answer_model=AnswerModel.count(QUERIES, 4, learnt_from))
 
 
 def weights(model: VIP) -> dict[str, Tensor]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from small_training import fresh, rows, same
+from small_training import fresh, fresh_by_information, rows, same
 from torch import Tensor, nn
 from train_together import SEED, STAGES, train_columns
 
@@ -128,13 +128,18 @@ def copy_of_crashed(whole: Path, folder: Path) -> int:
 def test_processes_started_by_torchrun_train_the_same_and_go_on_the_same(whole: Path, tmp_path: Path) -> None:
     n_done = copy_of_crashed(whole, tmp_path / "resumed")
     launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
-    start(tmp_path, 1, "--resume-in", str(tmp_path / "resumed"), "--images", launcher=launcher)
+    start(tmp_path, 1, "--resume-in", str(tmp_path / "resumed"), "--images", "--by-information", launcher=launcher)
     assert losses(tmp_path) == losses(whole)
     assert same(trained(tmp_path), trained(whole))
     # A checkpoint goes on with the same bits.
     assert losses(tmp_path / "resumed") == losses(whole)[n_done:]
     assert same(trained(tmp_path / "resumed"), trained(whole))
     assert_log_is_whole(tmp_path / "resumed", whole)
+    # An answer model is the same in all processes too, and has learnt.
+    for name in ("missing", "complete"):
+        models = [safetensors.torch.load_file(tmp_path / f"{name}-weights-{number}") for number in (0, 1)]
+        assert same(*models)
+        assert not torch.equal(models[0]["answer_model.table"], fresh_by_information(rows()).answer_model.table)
     # BatchNorm statistics and losses on held-out rows are the same in all processes.
     images = [safetensors.torch.load_file(tmp_path / f"image-weights-{number}") for number in (0, 1)]
     assert any("running_mean" in name for name in images[0])

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from small_training import STAGES, KillAt, Killed, fresh, rows, same, weights
+from small_training import STAGES, KillAt, Killed, fresh, fresh_by_information, rows, same, weights
 from torch import Tensor
 
 from pursuit.training import EarlyStopping, Report, Stage, TrainingRun, train
@@ -75,6 +75,24 @@ def test_a_resumed_run_ends_with_the_same_bits(
     wanted, log = trained_at_once(held_out)
     assert same(weights(model), wanted)
     assert timeless_log(tmp_path) == log
+
+
+@pytest.mark.parametrize("killed_at", [7, N_REPORTS + 11, 2 * N_REPORTS + 11])
+def test_a_run_by_information_ends_with_the_same_bits_too(
+    tmp_path: Path, killed_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed amid random, carried and rolled-out histories."""
+    monkeypatch.setattr(run_module, "CHECKPOINT_PAUSE", 0)
+    at_once, begun, resumed = (fresh_by_information(rows(100)) for _ in range(3))
+    train(at_once, rows(100), STAGES, seed=3, early_stopping=held_out_rows(True))
+    killed = TrainingRun(tmp_path, on_report=KillAt(killed_at), checkpoint_seconds=0)
+    with pytest.raises(Killed):
+        train(begun, rows(100), STAGES, seed=3, early_stopping=held_out_rows(True), run=killed)
+    torch.manual_seed(99)
+    run = TrainingRun(tmp_path, resume=True)
+    train(resumed, rows(100), STAGES, seed=3, early_stopping=held_out_rows(True), run=run)
+    assert same(weights(resumed), weights(at_once))
+    assert not same(weights(resumed), weights(fresh_by_information(rows(100))))
 
 
 def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """A program that trains on several devices; `test_devices.py` runs it.
 
-python train_together.py FOLDER N_DEVICES [--copy-at N] [--resume-in FOLDER] [--images]
+python train_together.py FOLDER N_DEVICES [--copy-at N] [--resume-in FOLDER] [--images] [--by-information]
 
 Starting processes takes most of the time, so that those of torchrun train several times.
 """
@@ -9,11 +9,12 @@ import argparse
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import safetensors.torch
 import torch
-from small_training import PATCHES, fresh, rows, weights
+from small_training import PATCHES, fresh, fresh_by_information, rows, weights
 
 from pursuit.networks import MLP, Conv
 from pursuit.training import (
@@ -63,6 +64,18 @@ def train_images(folder: Path, devices: int) -> None:
     safetensors.torch.save_file(weights(model), folder / f"image-weights-{number}")
 
 
+def train_by_information(folder: Path, devices: int) -> None:
+    """Train by information where some answers are missing and where none is, with held-out rows."""
+    number = os.environ.get("LOCAL_RANK", "0")
+    for name in ("missing", "complete"):
+        some = rows()
+        some = some if name == "missing" else replace(some, available=torch.ones_like(some.available))
+        model = fresh_by_information(some, MLP((16,)))
+        held_out = EarlyStopping(some.take(slice(50)), patience=1000)
+        train(model, some, STAGES, seed=SEED, devices=devices, early_stopping=held_out)
+        safetensors.torch.save_file(weights(model), folder / f"{name}-weights-{number}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
@@ -70,6 +83,7 @@ def main() -> None:
     parser.add_argument("--copy-at", type=int)
     parser.add_argument("--resume-in", type=Path, help="also go on with the run in this folder")
     parser.add_argument("--images", action="store_true", help="also train on images")
+    parser.add_argument("--by-information", action="store_true", help="also train by information")
     given = parser.parse_args()
     torch.set_num_threads(1)
     train_columns(given.folder, given.devices, copy_at=given.copy_at)
@@ -77,6 +91,8 @@ def main() -> None:
         train_columns(given.resume_in, given.devices, resume=True)
     if given.images:
         train_images(given.folder, given.devices)
+    if given.by_information:
+        train_by_information(given.folder, given.devices)
 
 
 if __name__ == "__main__":

@@ -26,8 +26,9 @@ class Method:
     """Of the estimator, where they make it this method."""
 
     def accepts(self, parameter: str) -> bool:
-        """Whether the estimator, or the settings of its method, have this parameter."""
-        return parameter in _names(self.estimator) or parameter in _names(getattr(self.estimator, "Settings", None))
+        """Whether the estimator, or the settings of its method, have this parameter, and the method leaves it open."""
+        of_settings = _names(getattr(self.estimator, "Settings", None))
+        return parameter not in self.parameters and parameter in _names(self.estimator) | of_settings
 
     def build(self, query_set: QuerySet | None = None, **parameters: Any) -> PursuitClassifier:
         """The estimator with those of the parameters that it or its settings have, and with the method's own."""

@@ -21,6 +21,8 @@ COUNTED_ROWS = 500_000
 """The most rows that answers are counted on where rows are not in memory."""
 
 
+@method("vip-straight-through", "V-IP, straight-through", querier="straight-through", cost_aware=False)
+@method("vip-information", "V-IP by information", querier="information")
 @method("vip", "V-IP")
 @dataclass(kw_only=True, eq=False, repr=False)
 class VIPClassifier(NetworkClassifier):
@@ -70,6 +72,8 @@ class VIPClassifier(NetworkClassifier):
         super()._check_parameters()
         if self.querier not in QUERIERS:
             raise ValueError(f"querier is one of {', '.join(QUERIERS)}, not {self.querier!r}.")
+        if self.answers is not None and not isinstance(self.answers, AnswerSettings):
+            raise TypeError(f"answers are AnswerSettings(...), not {self.answers!r}.")
         if self.cost_aware and self.querier == "straight-through":
             raise ValueError(
                 "A straight-through querier does not know how many bits a query is worth, so it cannot weigh them "

@@ -1,0 +1,212 @@
+"""V-IP's estimator: which querier it learns, what it refuses, and that all of it is saved."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+import pursuit
+from pursuit import (
+    METHODS,
+    MLP,
+    VIP,
+    AnswerSettings,
+    ColumnQueries,
+    InformationVIP,
+    PatchQueries,
+    Rows,
+    Stage,
+    VIPClassifier,
+    yes_no,
+)
+from pursuit.data.rows import GeneratedRows
+from pursuit.inference.pursuer import score_unit
+from pursuit.methods import vip as vip_module
+
+PLAN: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(20, batch_size=32)], "random_state": 0}
+
+
+def patients(n: int = 200, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    """A test that tells the disease, a question that nearly tells it, and one that tells nothing; some ages are
+    missing."""
+    randomness = np.random.default_rng(seed)
+    y = randomness.choice(["cold", "flu"], n)
+    test = y == "flu"
+    question = test ^ (randomness.random(n) < 0.1)
+    age = np.where(randomness.random(n) < 0.2, np.nan, randomness.integers(1, 90, n))
+    return pd.DataFrame({"test": test.astype(int), "question": question.astype(int), "age": age}), y
+
+
+def images() -> tuple[PatchQueries, np.ndarray, np.ndarray]:
+    y = np.arange(20) % 2
+    return PatchQueries((1, 4, 4), size=2, stride=2), np.repeat(y, 16).reshape(20, 1, 4, 4).astype(np.float32), y
+
+
+def model_of(**parameters: Any) -> Any:
+    return VIPClassifier(**{**PLAN, **parameters}).fit(*patients()).model_
+
+
+def test_columns_are_asked_by_information_and_patches_straight_through() -> None:
+    assert type(model_of()) is InformationVIP
+    query_set, X, y = images()
+    assert type(VIPClassifier(query_set, **PLAN).fit(X, y).model_) is VIP
+
+
+def test_the_querier_may_be_chosen() -> None:
+    assert type(model_of(querier="information")) is InformationVIP
+    assert type(model_of(querier="straight-through")) is VIP
+
+
+def test_two_methods_have_a_querier_of_their_own() -> None:
+    for name, querier, title in (
+        ("vip-information", "information", "V-IP by information"),
+        ("vip-straight-through", "straight-through", "V-IP, straight-through"),
+    ):
+        method = METHODS[name]
+        built: Any = method.build(max_queries=3, querier="auto")
+        assert (built.querier, built.max_queries, method.title) == (querier, 3, title)
+    assert METHODS["vip"].build().querier == "auto"  # type: ignore[attr-defined]
+
+
+def test_only_what_knows_bits_takes_costs_into_account() -> None:
+    assert METHODS["vip"].accepts("cost_aware")
+    assert METHODS["vip-information"].accepts("cost_aware")
+    assert not METHODS["vip-straight-through"].accepts("cost_aware")
+    built = METHODS["vip-straight-through"].build(cost_aware=True, **PLAN).fit(*patients(40))
+    assert score_unit(built.model_) is None
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"querier": "guess"}, ValueError, "querier is one of auto, information, straight-through, not 'guess'"),
+        (
+            {"querier": "straight-through", "cost_aware": True},
+            ValueError,
+            "cannot weigh them against costs: use querier='information' with cost_aware=True",
+        ),
+        ({"answers": {"rank": 3}}, TypeError, r"answers are AnswerSettings\(...\), not {'rank': 3}"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_training(
+    parameters: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        VIPClassifier(**PLAN, **parameters).fit(*patients())
+
+
+@pytest.mark.parametrize("parameters", [{"querier": "information"}, {"cost_aware": True}])
+def test_patches_by_information_are_refused_with_what_to_do(parameters: dict[str, Any]) -> None:
+    query_set, X, y = images()
+    message = r"columns, words or concepts\), not PatchQueries.*use querier='straight-through', without cost_aware"
+    with pytest.raises(ValueError, match=message):
+        VIPClassifier(query_set, **PLAN, **parameters).fit(X, y)
+
+
+def test_a_cheap_question_comes_before_a_dear_test_only_where_costs_count() -> None:
+    X, y = patients()
+    query_set = ColumnQueries.from_data(X, costs={"test": 10.0})
+    asked = {}
+    for cost_aware in (False, True):
+        model = VIPClassifier(query_set, cost_aware=cost_aware, **PLAN).fit(X, y)
+        step = model.explain(X[:1], "budget=1")[0].steps[0]
+        asked[cost_aware] = step.name
+        assert step.bits is not None
+        assert 0.3 < step.bits < 1.01
+    assert asked == {False: "test", True: "question"}
+
+
+def test_the_answer_model_is_made_as_the_settings_say() -> None:
+    settings = AnswerSettings(rank=3, n_bins=4, smoothing=1.5)
+    model = model_of(answers=settings).answer_model
+    assert model.settings == settings
+    assert model.label.shape == (2, 3)
+    assert model.outcomes.n_values == [2, 2, 4]
+    assert model.maybe_missing.tolist() == [2]
+    assert model_of().answer_model.settings == AnswerSettings()
+
+
+def test_held_out_rows_are_not_counted() -> None:
+    X, y = patients()
+    model = VIPClassifier(**PLAN, held_out=0.5)
+    counted: list[int] = []
+    count = vip_module.AnswerModel.count
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            vip_module.AnswerModel,
+            "count",
+            lambda query_set, n_classes, rows, settings: (
+                counted.append(len(rows)) or count(query_set, n_classes, rows, settings)
+            ),
+        )
+        model.fit(X, y)
+    assert counted == [100]
+
+
+class Coins(GeneratedRows):
+    """Two coins of which the first is the label, drawn as they are needed."""
+
+    n_rows, n_queries, classes = 500, 2, ("tails", "heads")
+
+    def __init__(self) -> None:
+        self.drawn: list[int] = []
+
+    def draw(self, n: int, generator: torch.Generator) -> Rows:
+        self.drawn.append(n)
+        heads = torch.randint(2, (n, 2), generator=generator)
+        return Rows(2.0 * heads - 1, torch.ones(n, 2, dtype=torch.bool), heads[:, 0])
+
+    def to(self, device: torch.device) -> "Coins":
+        return self
+
+    def prior(self, n_classes: int) -> torch.Tensor:
+        return torch.full((n_classes,), 1 / n_classes)
+
+    def fingerprint(self) -> str:
+        return "coins"
+
+
+def test_rows_that_are_drawn_are_counted_on_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vip_module, "COUNTED_ROWS", 700)
+    coins = Coins()
+    classifier = VIPClassifier(ColumnQueries([yes_no("first"), yes_no("second")]), **PLAN).fit(coins)
+    assert coins.drawn.count(700) == 1
+    model: Any = classifier.model_
+    assert type(model) is InformationVIP
+    assert classifier.explain(np.array([[1, 0]]), "budget=1")[0].steps[0].name == "first"
+
+
+def test_scikit_learn_knows_the_parameters() -> None:
+    settings = AnswerSettings(rank=2)
+    classifier = VIPClassifier(querier="information", cost_aware=True, answers=settings, **PLAN)
+    parameters = clone(classifier).get_params()
+    assert (parameters["querier"], parameters["cost_aware"], parameters["answers"]) == ("information", True, settings)
+    assert VIPClassifier().get_params()["querier"] == "auto"
+    classifier.set_params(querier="straight-through", cost_aware=False)
+    assert type(classifier.fit(*patients()).model_) is VIP
+    search = GridSearchCV(VIPClassifier(**PLAN), {"answers": [AnswerSettings(0), AnswerSettings(1)]}, cv=2)
+    assert search.fit(*patients()).best_params_["answers"] in (AnswerSettings(0), AnswerSettings(1))
+
+
+def test_bits_and_possible_answers_are_saved_with_the_model(tmp_path: Path) -> None:
+    X, y = patients()
+    query_set = ColumnQueries.from_data(X, costs={"test": 10.0})
+    fitted = VIPClassifier(query_set, cost_aware=True, answers=AnswerSettings(rank=2, n_bins=3), **PLAN).fit(X, y)
+    fitted.save(tmp_path)
+    loaded: Any = pursuit.load(tmp_path)
+    assert type(loaded.model_) is InformationVIP
+    assert loaded.model_.score_unit == "bits per cost"
+    assert loaded.answers == fitted.answers
+    assert loaded.explain(X[:20], "budget=2").to_json() == fitted.explain(X[:20], "budget=2").to_json()
+    history = fitted.rows(X, y).take(slice(1)).start()
+    for query in range(3):
+        one, other = (own.model_.possible_answers(history, query) for own in (fitted, loaded))  # type: ignore[attr-defined]
+        assert [answer.text for answer in one] == [answer.text for answer in other]
+        assert [answer.probability for answer in one] == [answer.probability for answer in other]
+    assert [answer.text for answer in one][-1] == "no answer"
+    assert fitted.session("bits=0.001").why().question.bits is not None

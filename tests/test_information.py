@@ -1,0 +1,400 @@
+"""The answer model: its information judged by exact Information Pursuit, by Bayes, and by worlds that it learns."""
+
+from collections.abc import Sequence
+from itertools import product
+from math import log
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from pursuit import information
+from pursuit.data.rows import Rows
+from pursuit.exact import IndependentIP, TableIP
+from pursuit.inference.history import History
+from pursuit.inference.pursuer import NO_ANSWER
+from pursuit.information import AnswerModel, AnswerSettings
+from pursuit.networks import MLP
+from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
+from pursuit.training import Batch, CarriedHistories, Stage, train
+from pursuit.vip import InformationVIP
+
+N_CLASSES = 4
+MIXED = ("yes_no", "choice", "single", "yes_no", "number", "choice")
+
+
+def entropy(p: Tensor) -> Tensor:
+    """In bits, over the last dimension."""
+    return torch.special.entr(p.double()).sum(dim=-1) / log(2)
+
+
+def random_model(
+    query_set: QuerySet, rows: Rows, settings: AnswerSettings | None = None, size: float = 1.0, seed: int = 0
+) -> tuple[AnswerModel, Tensor, Tensor]:
+    """A model with a table counted from rows, with outputs of a network and a belief for as many histories."""
+    generator = torch.Generator().manual_seed(seed)
+    model = AnswerModel.count(query_set, N_CLASSES, rows, settings)
+    outputs = torch.randn(len(rows), model.n_outputs, generator=generator) * size
+    log_posterior = (2 * torch.randn(len(rows), N_CLASSES, generator=generator)).log_softmax(dim=1)
+    return model, outputs, log_posterior
+
+
+def likelihood_of(model: AnswerModel) -> Tensor:
+    """P(answer | label) by the table alone: (C, V), the answers of one query after the other."""
+    log_odds = torch.zeros(len(model.outcomes), model.table.shape[1], dtype=torch.double)
+    log_odds[model.further] = model.table.detach().double()
+    parts = log_odds.split(model.outcomes.n_values)
+    return torch.cat([part.softmax(dim=0) for part in parts]).T
+
+
+# Independent answers: what exact pursuit says
+
+
+@pytest.mark.parametrize("types", [("yes_no",) * 5, ("choice",) * 3, ("yes_no", "choice", "single", "choice")])
+def test_without_a_rank_it_is_exact_pursuit_of_independent_answers(
+    make_columns: Any, make_rows: Any, types: Sequence[str]
+) -> None:
+    query_set = make_columns(types)
+    rows = make_rows(query_set, 60, n_classes=N_CLASSES)
+    model, outputs, log_posterior = random_model(query_set, rows, AnswerSettings(rank=0), size=0.0)
+    exact = IndependentIP(query_set, range(N_CLASSES), torch.full((N_CLASSES,), 0.25), likelihood_of(model))
+    wanted = exact.information(log_posterior.double())
+    assert wanted.max() > 0.01
+    torch.testing.assert_close(model.information(outputs, log_posterior).double(), wanted, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("types", [("yes_no",) * 5, ("yes_no", "choice", "single", "choice")])
+def test_the_loss_is_the_mean_surprise_of_the_answers_not_asked_for(
+    make_columns: Any, make_rows: Any, types: Sequence[str]
+) -> None:
+    query_set = make_columns(types)
+    rows = make_rows(query_set, 60, n_classes=N_CLASSES)
+    model, outputs, _ = random_model(query_set, rows, AnswerSettings(rank=0), size=0.0)
+    asked = torch.rand(rows.available.shape, generator=torch.Generator().manual_seed(1)) < 0.4
+    log_likelihood = likelihood_of(model).log()[rows.y]  # (N, V)
+    of_answers = model.outcomes.by_unit(log_likelihood * model.outcomes.holds(rows.x))  # (N, Q)
+    loss = model.loss(outputs, rows.x.float(), rows.y, rows.available, asked)
+    torch.testing.assert_close(loss.double(), -of_answers[~asked].mean(), atol=1e-5, rtol=1e-5)
+
+
+def test_counts_are_smoothed_by_the_average_label() -> None:
+    query_set = ColumnQueries([yes_no("a")])
+    x = torch.tensor([[1.0], [1.0], [1.0], [-1.0], [-1.0], [1.0]])
+    rows = Rows(x, torch.ones(6, 1, dtype=torch.bool), torch.tensor([0, 0, 0, 0, 1, 1]))
+    model = AnswerModel.count(query_set, 3, rows, AnswerSettings(smoothing=2.0))
+    yes = (4 + 1 / 6) / (6 + 2 / 6)
+    wanted = torch.tensor([(3 + 2 * yes) / 6, (1 + 2 * yes) / 4, yes])  # nothing was counted for the last label
+    torch.testing.assert_close(model.table[0].sigmoid(), wanted)
+
+
+def test_frequent_answers_differ_even_where_the_first_of_the_list_never_came(make_columns: Any) -> None:
+    """Among very many rows it is all but impossible, and the odds against it are huge."""
+    query_set, n = make_columns(["choice"]), 400_000
+    number, y = torch.arange(n) // 2 % 5, torch.arange(n) % 2
+    is_second = number < torch.where(y == 0, 1, 3)  # in 1 or 3 of 5 rows; else it is the third
+    x = F.one_hot(torch.where(is_second, 1, 2), 3).float()
+    rows = Rows(x, torch.ones(n, 1, dtype=torch.bool), y)
+    model = AnswerModel.count(query_set, 2, rows, AnswerSettings(rank=0))
+    known_label = torch.eye(2).log()
+    probability, _ = model.after_answers(torch.zeros(2, model.n_outputs), known_label, 0)
+    torch.testing.assert_close(probability, torch.tensor([[0.0, 0.2, 0.8], [0.0, 0.6, 0.4]]), atol=1e-4, rtol=0)
+
+
+# What holds whatever the network says
+
+
+@given(
+    types=st.lists(st.sampled_from(["yes_no", "choice", "single", "number"]), min_size=1, max_size=5),
+    rank=st.integers(0, 3),
+    size=st.sampled_from([0.1, 1.0, 5.0]),
+    missing=st.sampled_from([0.0, 0.3]),
+    seed=st.integers(0, 99),
+)
+def test_information_is_what_the_answers_would_change(
+    make_columns: Any, make_rows: Any, types: list[str], rank: int, size: float, missing: float, seed: int
+) -> None:
+    """The entropy now less the expected one after the answer; the belief now is the mean of what it may become."""
+    query_set = make_columns(types)
+    rows = make_rows(query_set, 12, seed=seed, missing=missing, n_classes=N_CLASSES)
+    settings = AnswerSettings(rank=rank, n_bins=3)
+    model, outputs, log_posterior = random_model(query_set, rows, settings, size, seed)
+    bits, before = model.information(outputs, log_posterior), log_posterior.exp()
+    _, _, answered = model._terms(outputs)
+    for query in range(len(query_set)):
+        probability, after = model.after_answers(outputs, log_posterior, query)
+        assert probability.shape == (12, model.outcomes.n_values[query])
+        torch.testing.assert_close(probability.sum(dim=1), torch.ones(12))
+        torch.testing.assert_close((probability[:, :, None] * after).sum(dim=1), before, atol=1e-5, rtol=0)
+        share = answered.sigmoid()[:, model.maybe_missing.tolist().index(query)] if query in model.maybe_missing else 1
+        wanted = share * (entropy(before) - (probability * entropy(after)).sum(dim=1))
+        torch.testing.assert_close(bits[:, query].double(), wanted, atol=2e-5, rtol=0)
+        most = share * torch.minimum(entropy(probability), entropy(before))
+        assert (bits[:, query] >= 0).all()
+        assert (bits[:, query] <= most + 2e-5).all()
+
+
+def test_a_list_of_one_beside_a_list_of_three_is_not_taken_for_two_of_yes_and_no(
+    make_columns: Any, make_rows: Any
+) -> None:
+    """Both have as many odds as queries."""
+    query_set = make_columns(["choice", "single"])
+    rows = make_rows(query_set, 40, n_classes=N_CLASSES)
+    model, outputs, log_posterior = random_model(query_set, rows)
+    assert model.n_odds == len(query_set)
+    bits = model.information(outputs, log_posterior)
+    assert not bits[:, 1].any()
+    probability, after = model.after_answers(outputs, log_posterior, 0)
+    wanted = entropy(log_posterior.exp()) - (probability * entropy(after)).sum(dim=1)
+    torch.testing.assert_close(bits[:, 0].double(), wanted, atol=2e-5, rtol=0)
+
+
+def test_where_nothing_can_differ_there_is_nothing_to_learn(make_columns: Any, make_rows: Any) -> None:
+    query_set = make_columns(["single", "single"])
+    rows = make_rows(query_set, 5, n_classes=N_CLASSES)
+    model, outputs, log_posterior = random_model(query_set, rows)
+    assert model.n_outputs == 0
+    assert torch.equal(model.information(outputs, log_posterior), torch.zeros(5, 2))
+    assert model.loss(outputs, rows.x, rows.y, rows.available, torch.zeros(5, 2, dtype=torch.bool)) == 0
+
+
+def test_nothing_is_lost_by_computing_in_parts(
+    make_columns: Any, make_rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query_set = make_columns(MIXED)
+    rows = make_rows(query_set, 37, missing=0.2, n_classes=N_CLASSES)
+    model, outputs, log_posterior = random_model(query_set, rows)
+    wanted = model.information(outputs, log_posterior)
+    for at_once in (1, 3 * model.table.numel()):
+        monkeypatch.setattr(information, "AT_ONCE", at_once)
+        torch.testing.assert_close(model.information(outputs, log_posterior), wanted, atol=1e-6, rtol=1e-6)
+    assert model.information(outputs[:0], log_posterior[:0]).shape == (0, len(query_set))
+
+
+@pytest.mark.parametrize("size", [1e2, 1e4, 1e30])
+def test_huge_log_odds_stay_finite(make_columns: Any, make_rows: Any, size: float) -> None:
+    query_set = make_columns(MIXED)
+    rows = make_rows(query_set, 30, missing=0.2, n_classes=N_CLASSES)
+    model, outputs, log_posterior = random_model(query_set, rows, size=size)
+    log_posterior[0] = torch.tensor([0.0, -torch.inf, -torch.inf, -torch.inf])
+    bits = model.information(outputs, log_posterior)
+    assert bits.isfinite().all()
+    assert (bits >= 0).all()
+    assert (bits <= 2.0 + 1e-5).all()
+    assert bits[0].max() < 1e-5  # nothing can be learnt about a label that is certain
+    outputs.requires_grad_()
+    loss = model.loss(outputs, rows.x.float(), rows.y, rows.available, torch.zeros_like(rows.available))
+    assert loss.isfinite()
+    for gradient in torch.autograd.grad(loss, [outputs, *model.parameters()]):
+        assert gradient.isfinite().all()
+    for query in range(len(query_set)):
+        probability, after = model.after_answers(outputs.detach(), log_posterior, query)
+        assert probability.isfinite().all()
+        assert after.isfinite().all()
+
+
+@pytest.mark.parametrize("size", [3.0, 30.0])
+def test_single_precision_is_enough(make_columns: Any, make_rows: Any, size: float) -> None:
+    """Against the same in double precision, written down as the definition has it."""
+    query_set = make_columns(MIXED)
+    rows = make_rows(query_set, 200, n_classes=N_CLASSES)
+    model, outputs, log_posterior = random_model(query_set, rows, size=size)
+    b, u, _ = (part.double() for part in model._terms(outputs))
+    further = model.table.double() + b[:, :, None] + u @ model.label.double().T  # (B, A, C)
+    log_odds = torch.zeros(200, len(model.outcomes), N_CLASSES, dtype=torch.double)
+    log_odds[:, model.further] = further.detach().clamp(-information.LARGEST, information.LARGEST)
+    posterior, bits = log_posterior.double().exp(), model.information(outputs, log_posterior)
+    for query, part in enumerate(log_odds.split(model.outcomes.n_values, dim=1)):
+        share = part.softmax(dim=1)  # (B, k, C)
+        mixed = (share @ posterior[:, :, None])[:, :, 0]
+        wanted = entropy(mixed) - (entropy(share.transpose(1, 2)) * posterior).sum(dim=1)
+        torch.testing.assert_close(bits[:, query].double(), wanted, atol=1e-4, rtol=0)
+
+
+# Answers that are missing
+
+
+def partly_answered(share: float, n: int = 4000) -> Rows:
+    """Two queries that give the label away. The second has an answer in a share of the rows."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(2, (n,), generator=generator)
+    available = torch.rand(n, 2, generator=generator) < torch.tensor([1.0, share])
+    return Rows((2.0 * y - 1)[:, None].repeat(1, 2), available, y)
+
+
+PAIR = ColumnQueries([yes_no("a"), yes_no("b")])
+
+
+@pytest.mark.parametrize("share", [0.25, 0.75])
+def test_information_is_scaled_by_the_probability_of_an_answer(share: float) -> None:
+    rows = partly_answered(share)
+    model = AnswerModel.count(PAIR, 2, rows, AnswerSettings(rank=0))
+    assert model.maybe_missing.tolist() == [1]
+    outputs, start = torch.zeros(1, model.n_outputs), torch.full((1, 2), 0.5).log()
+    bits = model.information(outputs, start)[0]
+    assert float(bits[0]) == pytest.approx(1, abs=0.02)
+    assert float(bits[1]) == pytest.approx(share, abs=0.03)
+    possible = model.possible_answers(outputs, start, 1)
+    assert [answer.text for answer in possible] == ["no", "yes", NO_ANSWER]
+    assert possible[2].probability == pytest.approx(1 - share, abs=0.02)
+    assert sum(answer.probability for answer in possible) == pytest.approx(1)
+    torch.testing.assert_close(possible[2].posterior, torch.tensor([0.5, 0.5]))
+    assert possible[1].posterior[1] > 0.99
+    assert [answer.text for answer in model.possible_answers(outputs, start, 0)] == ["no", "yes"]
+    expected = sum(answer.probability * answer.posterior for answer in possible)
+    torch.testing.assert_close(expected, torch.tensor([0.5, 0.5]))
+
+
+def test_a_query_that_is_never_answered_promises_nothing() -> None:
+    model = AnswerModel.count(PAIR, 2, partly_answered(0.0), AnswerSettings(rank=0))
+    bits = model.information(torch.zeros(1, model.n_outputs), torch.full((1, 2), 0.5).log())
+    assert float(bits[0, 1]) == pytest.approx(0, abs=1e-6)
+    # Whatever the network says of its answers, which nothing taught it
+    noise = torch.randn(50, model.n_outputs, generator=torch.Generator().manual_seed(0))
+    assert model.information(noise, torch.full((50, 2), 0.5).log())[:, 1].max() < 0.002
+
+
+def test_it_learns_from_the_history_whether_an_answer_will_come() -> None:
+    """The second query has an answer where the first is yes, and only there."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(3, (3000,), generator=generator)
+    first = torch.randint(2, (3000,), generator=generator).bool()
+    x = torch.stack([2.0 * first - 1, 2.0 * (y == 0) - 1], dim=1)
+    rows = Rows(x, torch.stack([torch.ones_like(first), first], dim=1), y)
+    model = trained(PAIR, rows, AnswerSettings(rank=2), n_classes=3, epochs=12)
+    x = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
+    history = History.start(x, 2).record(torch.tensor([0, 0]), torch.tensor([True, True]))
+    with torch.no_grad():
+        bits = model.scores(history)[:, 1]
+    assert bits[0] > 0.6
+    assert bits[1] < 0.1 * bits[0]
+
+
+# What teaches it
+
+
+def test_every_part_learns() -> None:
+    query_set, rows = PAIR, partly_answered(0.5, 50)
+    model = InformationVIP.build(
+        query_set, [0, 1], MLP((4,)), answer_model=AnswerModel.count(query_set, 2, rows, AnswerSettings(rank=2))
+    )
+    asked = torch.rand(rows.available.shape, generator=torch.Generator().manual_seed(1)) < 0.4
+    model(Batch.of(rows, History(rows.x, asked & rows.available, asked))).loss.backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().sum() > 0, name
+
+
+@pytest.mark.parametrize("hidden", ["asked", "missing"])
+def test_nothing_is_learnt_from_answers_that_were_asked_for_or_are_missing(
+    make_columns: Any, make_rows: Any, hidden: str
+) -> None:
+    query_set = make_columns(["yes_no", "choice", "number"])
+    rows = make_rows(query_set, 20, missing=0.3, n_classes=N_CLASSES)
+    model, outputs, _ = random_model(query_set, rows)
+    outputs.requires_grad_()
+    hides = torch.tensor([False, True, False]).expand(20, 3)
+    asked, available = (hides, rows.available) if hidden == "asked" else (hides & False, rows.available & ~hides)
+
+    def gradients(x: Tensor) -> list[Tensor]:
+        loss = model.loss(outputs, x.float(), rows.y, available, asked)
+        return [loss.detach(), *torch.autograd.grad(loss, [outputs, model.table, model.label])]
+
+    found, of_query = gradients(rows.x), model.query_of == 1
+    b, u, _ = model._terms(found[1])
+    for of_odds in (b.T, u.transpose(0, 1), found[2]):  # (A, ...)
+        assert not of_odds[of_query].any()
+        assert of_odds[~of_query].any()
+    assert found[1][:, -2].any() == (hidden == "missing")  # that it is missing teaches whether it will be answered
+    other = rows.x.clone()
+    other[:, query_set.features(1)] = other[:, query_set.features(1)].roll(1, dims=1)
+    assert all(torch.equal(one, another) for one, another in zip(found, gradients(other), strict=True))
+
+
+# A world whose answers depend on one another
+
+
+SHARED_BIT = ColumnQueries([yes_no(f"q{i}") for i in range(5)])
+
+
+def dependent_world() -> TableIP:
+    """Three labels and a hidden bit. The first two queries show the bit, each wrong one time in ten, the third the bit
+    where the label is 0 and its contrary elsewhere: it says nothing before the bit is known, and much after. The last
+    two depend on the label alone."""
+    answers = torch.tensor(list(product((0, 1), repeat=5)))  # (W, Q)
+    yes_alone = torch.tensor([[0.9, 0.3], [0.4, 0.4], [0.5, 0.95]])  # (C, 2)
+    weights = torch.zeros(len(answers), 3, dtype=torch.double)
+    for label, bit in product(range(3), (0, 1)):
+        shown = torch.tensor([0.9, 0.9, 0.9 if label == 0 else 0.15])  # P(yes) where the bit is 1
+        yes = torch.cat([shown if bit else 1 - shown, yes_alone[label]])
+        weights[:, label] += torch.where(answers == 1, yes, 1 - yes).prod(dim=1) / 6
+    return TableIP(SHARED_BIT, range(3), 2.0 * answers - 1, weights)
+
+
+def draw(world: TableIP, n: int, seed: int) -> Rows:
+    generator = torch.Generator().manual_seed(seed)
+    worlds = 2.0 * world.world[:, 1::2].float() - 1  # (W, Q)
+    drawn = torch.multinomial(world.weights.flatten().float(), n, replacement=True, generator=generator)
+    return Rows(worlds[drawn // 3], torch.ones(n, 5, dtype=torch.bool), drawn % 3)
+
+
+def trained(query_set: QuerySet, rows: Rows, settings: AnswerSettings, n_classes: int, epochs: float) -> InformationVIP:
+    torch.manual_seed(0)
+    answer_model = AnswerModel.count(query_set, n_classes, rows, settings)
+    model = InformationVIP.build(query_set, range(n_classes), MLP((64,)), answer_model=answer_model)
+    train(model, rows, [Stage(epochs, CarriedHistories(random_share=0.5), batch_size=128)], seed=0)
+    return model
+
+
+def correlation(one: Tensor, other: Tensor) -> float:
+    return float(torch.corrcoef(torch.stack([one.double(), other.double()]))[0, 1])
+
+
+def test_it_learns_how_answers_depend_on_one_another() -> None:
+    world = dependent_world()
+    rows, others = draw(world, 20_000, seed=1), draw(world, 1000, seed=2)
+    generator = torch.Generator().manual_seed(3)
+    known = torch.rand(1000, 5, generator=generator) < torch.rand(1000, 1, generator=generator) * 0.8
+    history = History(others.x, known, known)
+    model = trained(SHARED_BIT, rows, AnswerSettings(rank=4), n_classes=3, epochs=10)
+    with torch.no_grad():
+        exact, learnt, log_posterior = world.scores(history), model.scores(history), world.log_posterior(history)
+    left = ~known
+    assert correlation(learnt[left], exact[left]) > 0.98
+    # Taking answers to be independent given the label, even an exact belief does not help.
+    naive = AnswerModel.count(SHARED_BIT, 3, rows, AnswerSettings(rank=0))
+    independent = naive.information(torch.zeros(1000, naive.n_outputs), log_posterior)
+    assert correlation(independent[left], exact[left]) < correlation(learnt[left], exact[left]) - 0.05
+    assert F.mse_loss(learnt[left].double(), exact[left]) < 0.3 * F.mse_loss(independent[left].double(), exact[left])
+
+
+# Settings, saving and what it is not made for
+
+
+@pytest.mark.parametrize("wrong", [{"rank": -1}, {"n_bins": 1}, {"smoothing": 0.0}])
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="rank of 0 or more, at least 2 intervals and a smoothing above 0"):
+        AnswerSettings(**wrong)
+
+
+def test_patches_have_no_list_of_answers_and_the_message_says_what_to_do() -> None:
+    query_set = PatchQueries((1, 4, 4), size=2)
+    rows = Rows(torch.zeros(3, 1, 4, 4), torch.ones(3, len(query_set), dtype=torch.bool), torch.tensor([0, 1, 2]))
+    with pytest.raises(ValueError, match=r"columns, words or concepts\), not PatchQueries.*querier='straight-through'"):
+        AnswerModel.count(query_set, 3, rows)
+
+
+def test_a_config_and_its_tensors_make_the_same_model(make_columns: Any, make_rows: Any) -> None:
+    query_set = make_columns(MIXED)
+    rows = make_rows(query_set, 30, missing=0.2, n_classes=N_CLASSES)
+    model, outputs, log_posterior = random_model(query_set, rows, AnswerSettings(rank=3, n_bins=5))
+    again = AnswerModel.from_config(query_set, N_CLASSES, model.to_config())
+    again.load_state_dict(model.state_dict())
+    assert again.settings == model.settings
+    assert torch.equal(again.information(outputs, log_posterior), model.information(outputs, log_posterior))
+    for query in range(len(query_set)):
+        one, other = (own.possible_answers(outputs[:1], log_posterior[:1], query) for own in (model, again))
+        assert [(a.text, a.probability) for a in one] == [(a.text, a.probability) for a in other]
