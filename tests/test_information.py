@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import product
-from math import log
 from typing import Any
 
 import pytest
@@ -12,39 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from answer_models import N_CLASSES, entropy, random_model, trained
 from pursuit import information
 from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP, TableIP
 from pursuit.inference.history import History
-from pursuit.inference.pursuer import NO_ANSWER
 from pursuit.information import AnswerModel, AnswerSettings
-from pursuit.networks import MLP
-from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
-from pursuit.training import Batch, CarriedHistories, Stage, train
+from pursuit.methods.naive_bayes import NaiveBayesIP, NaiveBayesSettings
+from pursuit.networks import MLP, NetworkSettings, SetNetwork
+from pursuit.queries import ColumnQueries, PatchQueries, yes_no
 from pursuit.vip import InformationVIP
 
-N_CLASSES = 4
 MIXED = ("yes_no", "choice", "single", "yes_no", "number", "choice")
 
 
-def entropy(p: Tensor) -> Tensor:
-    """In bits, over the last dimension."""
-    return torch.special.entr(p.double()).sum(dim=-1) / log(2)
-
-
-def random_model(
-    query_set: QuerySet, rows: Rows, settings: AnswerSettings | None = None, size: float = 1.0, seed: int = 0
-) -> tuple[AnswerModel, Tensor, Tensor]:
-    """A model with a table counted from rows, with outputs of a network and a belief for as many histories."""
-    generator = torch.Generator().manual_seed(seed)
-    model = AnswerModel.count(query_set, N_CLASSES, rows, settings)
-    outputs = torch.randn(len(rows), model.n_outputs, generator=generator) * size
-    log_posterior = (2 * torch.randn(len(rows), N_CLASSES, generator=generator)).log_softmax(dim=1)
-    return model, outputs, log_posterior
-
-
 def likelihood_of(model: AnswerModel) -> Tensor:
-    """P(answer | label) by the table alone: (C, V), the answers of one query after the other."""
+    """P(answer | label) by the table alone, where none is missing: (C, V), the answers of one query after the other."""
     log_odds = torch.zeros(len(model.outcomes), model.table.shape[1], dtype=torch.double)
     log_odds[model.further] = model.table.detach().double()
     parts = log_odds.split(model.outcomes.n_values)
@@ -86,8 +68,9 @@ def test_counts_are_smoothed_by_the_average_label() -> None:
     x = torch.tensor([[1.0], [1.0], [1.0], [-1.0], [-1.0], [1.0]])
     rows = Rows(x, torch.ones(6, 1, dtype=torch.bool), torch.tensor([0, 0, 0, 0, 1, 1]))
     model = AnswerModel.count(query_set, 3, rows, AnswerSettings(smoothing=2.0))
-    yes = (4 + 1 / 6) / (6 + 2 / 6)
-    wanted = torch.tensor([(3 + 2 * yes) / 6, (1 + 2 * yes) / 4, yes])  # nothing was counted for the last label
+    yes, no = 2 * (4 + 1) / 6, 2 * (2 + 1) / 6  # two rows of the average label, with one more of each answer
+    counted = [(3, 1), (1, 1), (0, 0)]  # nothing was counted for the last label
+    wanted = torch.tensor([(n_yes + yes) / (n_yes + yes + n_no + no) for n_yes, n_no in counted])
     torch.testing.assert_close(model.table[0].sigmoid(), wanted)
 
 
@@ -102,6 +85,33 @@ def test_frequent_answers_differ_even_where_the_first_of_the_list_never_came(mak
     known_label = torch.eye(2).log()
     probability, _ = model.after_answers(torch.zeros(2, model.n_outputs), known_label, 0)
     torch.testing.assert_close(probability, torch.tensor([[0.0, 0.2, 0.8], [0.0, 0.6, 0.4]]), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("network", [MLP((8,)), MLP((8,), direct=True), SetNetwork(5, "max", 7, (8,))], ids=str)
+def test_a_fresh_model_expects_what_naive_bayes_expects(
+    make_columns: Any, make_rows: Any, network: NetworkSettings, shared: bool
+) -> None:
+    """At any history, given the same belief; how each smooths its counts hardly matters here."""
+    query_set = make_columns(["yes_no", "choice", "number", "yes_no"])
+    rows = make_rows(query_set, 6000, n_classes=3)
+    rows.x[:, 0] = torch.where(rows.y == 0, 1.0, rows.x[:, 0])
+    rows.x[:, 4] += rows.y
+    naive = NaiveBayesIP.count(query_set, range(3), rows, NaiveBayesSettings(n_bins=8, smoothing=0.01))
+    answer_model = AnswerModel.count(query_set, 3, rows, AnswerSettings(n_bins=8, smoothing=0.01))
+    model = InformationVIP.build(
+        query_set, range(3), network, shared=shared, prior=naive.log_prior.exp().float(), answer_model=answer_model
+    ).eval()
+    known = torch.rand(50, 4, generator=torch.Generator().manual_seed(0)) < 0.4
+    known[0] = False
+    history = History(rows.x[:50].float(), known, known)
+    with torch.no_grad():
+        outputs = model.read(model.network_input(history.x, known))
+        bits = model.answer_model.information(outputs, naive.log_posterior(history)).double()
+        wanted = naive.scores(history)
+        assert wanted[:, 0].max() > 0.2
+        torch.testing.assert_close(bits[~known], wanted[~known], atol=1e-4, rtol=0)
+        torch.testing.assert_close(model.scores(history)[0].double(), wanted[0], atol=1e-4, rtol=0)
 
 
 # What holds whatever the network says
@@ -123,16 +133,14 @@ def test_information_is_what_the_answers_would_change(
     settings = AnswerSettings(rank=rank, n_bins=3)
     model, outputs, log_posterior = random_model(query_set, rows, settings, size, seed)
     bits, before = model.information(outputs, log_posterior), log_posterior.exp()
-    _, _, answered = model._terms(outputs)
     for query in range(len(query_set)):
         probability, after = model.after_answers(outputs, log_posterior, query)
-        assert probability.shape == (12, model.outcomes.n_values[query])
+        assert probability.shape == (12, model.outcomes.n_values[query] + (query in model.maybe_missing))
         torch.testing.assert_close(probability.sum(dim=1), torch.ones(12))
         torch.testing.assert_close((probability[:, :, None] * after).sum(dim=1), before, atol=1e-5, rtol=0)
-        share = answered.sigmoid()[:, model.maybe_missing.tolist().index(query)] if query in model.maybe_missing else 1
-        wanted = share * (entropy(before) - (probability * entropy(after)).sum(dim=1))
+        wanted = entropy(before) - (probability * entropy(after)).sum(dim=1)
         torch.testing.assert_close(bits[:, query].double(), wanted, atol=2e-5, rtol=0)
-        most = share * torch.minimum(entropy(probability), entropy(before))
+        most = torch.minimum(entropy(probability), entropy(before))
         assert (bits[:, query] >= 0).all()
         assert (bits[:, query] <= most + 2e-5).all()
 
@@ -174,6 +182,45 @@ def test_nothing_is_lost_by_computing_in_parts(
     assert model.information(outputs[:0], log_posterior[:0]).shape == (0, len(query_set))
 
 
+def test_some_of_many_labels_give_nearly_the_same_information(make_columns: Any, make_rows: Any) -> None:
+    query_set, n_labels = make_columns(["yes_no", "choice", "yes_no"] * 4), 60
+    rows = make_rows(query_set, 3000, missing=0.1, n_classes=n_labels)
+    rows.x[:, 0] = torch.where(rows.y < 20, 1.0, rows.x[:, 0])
+    model = AnswerModel.count(query_set, n_labels, rows)
+    generator = torch.Generator().manual_seed(0)
+    outputs = torch.randn(100, model.n_outputs, generator=generator)
+    log_posterior = (3 * torch.randn(100, n_labels, generator=generator)).log_softmax(dim=1)
+    bits = model.information(outputs, log_posterior)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        some, one = (model.information(outputs, log_posterior, n) for n in (20, 1))
+        for n in (n_labels, n_labels + 1):
+            assert torch.equal(model.information(outputs, log_posterior, n), bits)
+    assert correlation(some.flatten(), bits.flatten()) > 0.97
+    assert float((some - bits).mean().abs() / bits.mean()) < 0.05
+    assert not one.any()  # a single label is certain
+
+
+def test_what_is_not_drawn_does_not_count(make_columns: Any, make_rows: Any) -> None:
+    """Labels are drawn by their probability: of two that share it all, both are drawn."""
+    query_set = make_columns(["yes_no", "choice"])
+    rows = make_rows(query_set, 200, n_classes=N_CLASSES)
+    model, outputs, _ = random_model(query_set, rows)
+    log_posterior = torch.tensor([0.4, 0.0, 0.6, 0.0]).log().expand(200, -1)
+    wanted = model.information(outputs, log_posterior)
+    torch.testing.assert_close(model.information(outputs, log_posterior, 2), wanted, atol=1e-5, rtol=0)
+
+
+def test_bits_that_are_only_rounding_are_none(make_columns: Any, make_rows: Any) -> None:
+    """So that a query which costs next to nothing is not asked for the sake of an error."""
+    query_set = make_columns(["choice"] * 3)
+    model, outputs, log_posterior = random_model(query_set, make_rows(query_set, 500, n_classes=N_CLASSES))
+    log_posterior[:, 0] += 18  # all but certain
+    bits = model.information(outputs, log_posterior.log_softmax(dim=1))
+    assert ((bits == 0) | (bits > information.ROUNDING)).all()
+    assert (bits == 0).float().mean() > 0.9
+
+
 @pytest.mark.parametrize("size", [1e2, 1e4, 1e30])
 def test_huge_log_odds_stay_finite(make_columns: Any, make_rows: Any, size: float) -> None:
     query_set = make_columns(MIXED)
@@ -202,7 +249,7 @@ def test_single_precision_is_enough(make_columns: Any, make_rows: Any, size: flo
     query_set = make_columns(MIXED)
     rows = make_rows(query_set, 200, n_classes=N_CLASSES)
     model, outputs, log_posterior = random_model(query_set, rows, size=size)
-    b, u, _ = (part.double() for part in model._terms(outputs))
+    b, u = (part.double() for part in model._terms(outputs))
     further = model.table.double() + b[:, :, None] + u @ model.label.double().T  # (B, A, C)
     log_odds = torch.zeros(200, len(model.outcomes), N_CLASSES, dtype=torch.double)
     log_odds[:, model.further] = further.detach().clamp(-information.LARGEST, information.LARGEST)
@@ -212,106 +259,6 @@ def test_single_precision_is_enough(make_columns: Any, make_rows: Any, size: flo
         mixed = (share @ posterior[:, :, None])[:, :, 0]
         wanted = entropy(mixed) - (entropy(share.transpose(1, 2)) * posterior).sum(dim=1)
         torch.testing.assert_close(bits[:, query].double(), wanted, atol=1e-4, rtol=0)
-
-
-# Answers that are missing
-
-
-def partly_answered(share: float, n: int = 4000) -> Rows:
-    """Two queries that give the label away. The second has an answer in a share of the rows."""
-    generator = torch.Generator().manual_seed(0)
-    y = torch.randint(2, (n,), generator=generator)
-    available = torch.rand(n, 2, generator=generator) < torch.tensor([1.0, share])
-    return Rows((2.0 * y - 1)[:, None].repeat(1, 2), available, y)
-
-
-PAIR = ColumnQueries([yes_no("a"), yes_no("b")])
-
-
-@pytest.mark.parametrize("share", [0.25, 0.75])
-def test_information_is_scaled_by_the_probability_of_an_answer(share: float) -> None:
-    rows = partly_answered(share)
-    model = AnswerModel.count(PAIR, 2, rows, AnswerSettings(rank=0))
-    assert model.maybe_missing.tolist() == [1]
-    outputs, start = torch.zeros(1, model.n_outputs), torch.full((1, 2), 0.5).log()
-    bits = model.information(outputs, start)[0]
-    assert float(bits[0]) == pytest.approx(1, abs=0.02)
-    assert float(bits[1]) == pytest.approx(share, abs=0.03)
-    possible = model.possible_answers(outputs, start, 1)
-    assert [answer.text for answer in possible] == ["no", "yes", NO_ANSWER]
-    assert possible[2].probability == pytest.approx(1 - share, abs=0.02)
-    assert sum(answer.probability for answer in possible) == pytest.approx(1)
-    torch.testing.assert_close(possible[2].posterior, torch.tensor([0.5, 0.5]))
-    assert possible[1].posterior[1] > 0.99
-    assert [answer.text for answer in model.possible_answers(outputs, start, 0)] == ["no", "yes"]
-    expected = sum(answer.probability * answer.posterior for answer in possible)
-    torch.testing.assert_close(expected, torch.tensor([0.5, 0.5]))
-
-
-def test_a_query_that_is_never_answered_promises_nothing() -> None:
-    model = AnswerModel.count(PAIR, 2, partly_answered(0.0), AnswerSettings(rank=0))
-    bits = model.information(torch.zeros(1, model.n_outputs), torch.full((1, 2), 0.5).log())
-    assert float(bits[0, 1]) == pytest.approx(0, abs=1e-6)
-    # Whatever the network says of its answers, which nothing taught it
-    noise = torch.randn(50, model.n_outputs, generator=torch.Generator().manual_seed(0))
-    assert model.information(noise, torch.full((50, 2), 0.5).log())[:, 1].max() < 0.002
-
-
-def test_it_learns_from_the_history_whether_an_answer_will_come() -> None:
-    """The second query has an answer where the first is yes, and only there."""
-    generator = torch.Generator().manual_seed(0)
-    y = torch.randint(3, (3000,), generator=generator)
-    first = torch.randint(2, (3000,), generator=generator).bool()
-    x = torch.stack([2.0 * first - 1, 2.0 * (y == 0) - 1], dim=1)
-    rows = Rows(x, torch.stack([torch.ones_like(first), first], dim=1), y)
-    model = trained(PAIR, rows, AnswerSettings(rank=2), n_classes=3, epochs=12)
-    x = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
-    history = History.start(x, 2).record(torch.tensor([0, 0]), torch.tensor([True, True]))
-    with torch.no_grad():
-        bits = model.scores(history)[:, 1]
-    assert bits[0] > 0.6
-    assert bits[1] < 0.1 * bits[0]
-
-
-# What teaches it
-
-
-def test_every_part_learns() -> None:
-    query_set, rows = PAIR, partly_answered(0.5, 50)
-    model = InformationVIP.build(
-        query_set, [0, 1], MLP((4,)), answer_model=AnswerModel.count(query_set, 2, rows, AnswerSettings(rank=2))
-    )
-    asked = torch.rand(rows.available.shape, generator=torch.Generator().manual_seed(1)) < 0.4
-    model(Batch.of(rows, History(rows.x, asked & rows.available, asked))).loss.backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.abs().sum() > 0, name
-
-
-@pytest.mark.parametrize("hidden", ["asked", "missing"])
-def test_nothing_is_learnt_from_answers_that_were_asked_for_or_are_missing(
-    make_columns: Any, make_rows: Any, hidden: str
-) -> None:
-    query_set = make_columns(["yes_no", "choice", "number"])
-    rows = make_rows(query_set, 20, missing=0.3, n_classes=N_CLASSES)
-    model, outputs, _ = random_model(query_set, rows)
-    outputs.requires_grad_()
-    hides = torch.tensor([False, True, False]).expand(20, 3)
-    asked, available = (hides, rows.available) if hidden == "asked" else (hides & False, rows.available & ~hides)
-
-    def gradients(x: Tensor) -> list[Tensor]:
-        loss = model.loss(outputs, x.float(), rows.y, available, asked)
-        return [loss.detach(), *torch.autograd.grad(loss, [outputs, model.table, model.label])]
-
-    found, of_query = gradients(rows.x), model.query_of == 1
-    b, u, _ = model._terms(found[1])
-    for of_odds in (b.T, u.transpose(0, 1), found[2]):  # (A, ...)
-        assert not of_odds[of_query].any()
-        assert of_odds[~of_query].any()
-    assert found[1][:, -2].any() == (hidden == "missing")  # that it is missing teaches whether it will be answered
-    other = rows.x.clone()
-    other[:, query_set.features(1)] = other[:, query_set.features(1)].roll(1, dims=1)
-    assert all(torch.equal(one, another) for one, another in zip(found, gradients(other), strict=True))
 
 
 # A world whose answers depend on one another
@@ -339,14 +286,6 @@ def draw(world: TableIP, n: int, seed: int) -> Rows:
     worlds = 2.0 * world.world[:, 1::2].float() - 1  # (W, Q)
     drawn = torch.multinomial(world.weights.flatten().float(), n, replacement=True, generator=generator)
     return Rows(worlds[drawn // 3], torch.ones(n, 5, dtype=torch.bool), drawn % 3)
-
-
-def trained(query_set: QuerySet, rows: Rows, settings: AnswerSettings, n_classes: int, epochs: float) -> InformationVIP:
-    torch.manual_seed(0)
-    answer_model = AnswerModel.count(query_set, n_classes, rows, settings)
-    model = InformationVIP.build(query_set, range(n_classes), MLP((64,)), answer_model=answer_model)
-    train(model, rows, [Stage(epochs, CarriedHistories(random_share=0.5), batch_size=128)], seed=0)
-    return model
 
 
 def correlation(one: Tensor, other: Tensor) -> float:

@@ -213,7 +213,6 @@ def by_information(
     *,
     shared: bool = False,
     standardised: bool = False,
-    cost_aware: bool = False,
 ) -> InformationVIP:
     """Trained on rows of the known world."""
     world = known_world()
@@ -226,7 +225,6 @@ def by_information(
         shared=shared,
         standardised=standardised,
         answer_model=answer_model,
-        cost_aware=cost_aware,
     )
     if standardised:
         model.standardise(rows.x, rows.available)

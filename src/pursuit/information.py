@@ -164,7 +164,7 @@ class AnswerModel(nn.Module):
             log_posterior = log_posterior.gather(1, labels).log_softmax(dim=1)
         n_odds = self.n_odds * log_posterior.shape[1]
         at_once = max(1, (AT_ONCE_ON_GPU if outputs.is_cuda else AT_ONCE) // max(1, n_odds))
-        spans = [slice(start, start + at_once) for start in range(0, len(outputs), at_once)]
+        spans = [slice(start, start + at_once) for start in range(0, max(1, len(outputs)), at_once)]
         nats = [
             self._nats(outputs[span], log_posterior[span].exp(), None if labels is None else labels[span])
             for span in spans

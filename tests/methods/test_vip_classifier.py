@@ -27,6 +27,7 @@ from pursuit import (
 from pursuit.data.rows import GeneratedRows
 from pursuit.inference.pursuer import score_unit
 from pursuit.methods import vip as vip_module
+from pursuit.methods.vip import suitable_querier
 
 PLAN: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(20, batch_size=32)], "random_state": 0}
 
@@ -51,10 +52,38 @@ def model_of(**parameters: Any) -> Any:
     return VIPClassifier(**{**PLAN, **parameters}).fit(*patients()).model_
 
 
-def test_columns_are_asked_by_information_and_patches_straight_through() -> None:
-    assert type(model_of()) is InformationVIP
+def columns(n: int) -> ColumnQueries:
+    return ColumnQueries([yes_no(f"q{i}") for i in range(n)])
+
+
+@pytest.mark.parametrize(
+    ("n_queries", "n_rows", "n_labels", "querier"),
+    [
+        (99, 10**9, 2, "straight-through"),
+        (100, 10**9, 2, "information"),  # many queries
+        (30, 4 * 30 * 5, 5, "straight-through"),
+        (30, 4 * 30 * 5 - 1, 5, "information"),  # few rows for each query and label
+        (30, 4 * 30 * 5, 6, "information"),
+    ],
+)
+def test_many_queries_or_few_rows_are_asked_by_information(
+    n_queries: int, n_rows: int, n_labels: int, querier: str
+) -> None:
+    assert suitable_querier(columns(n_queries), n_rows, n_labels) == querier
+
+
+def test_patches_are_asked_straight_through_however_few_rows_there_are() -> None:
     query_set, X, y = images()
-    assert type(VIPClassifier(query_set, **PLAN).fit(X, y).model_) is VIP
+    assert suitable_querier(query_set, 1, 1000) == "straight-through"
+    model: Any = VIPClassifier(query_set, **PLAN).fit(X, y).model_
+    assert type(model) is VIP
+    assert model.answer_model is model.reader is None
+
+
+@pytest.mark.parametrize(("n_rows", "pursuer_class"), [(23, InformationVIP), (24, VIP)])
+def test_what_suits_the_rows_is_the_default(n_rows: int, pursuer_class: type[VIP]) -> None:
+    """Three queries, two labels."""
+    assert type(VIPClassifier(**PLAN).fit(*patients(n_rows)).model_) is pursuer_class
 
 
 def test_the_querier_may_be_chosen() -> None:
@@ -113,7 +142,7 @@ def test_a_cheap_question_comes_before_a_dear_test_only_where_costs_count() -> N
     query_set = ColumnQueries.from_data(X, costs={"test": 10.0})
     asked = {}
     for cost_aware in (False, True):
-        model = VIPClassifier(query_set, cost_aware=cost_aware, **PLAN).fit(X, y)
+        model = VIPClassifier(query_set, querier="information", cost_aware=cost_aware, **PLAN).fit(X, y)
         step = model.explain(X[:1], "budget=1")[0].steps[0]
         asked[cost_aware] = step.name
         assert step.bits is not None
@@ -176,8 +205,6 @@ def test_rows_that_are_drawn_are_counted_on_some_of_them(monkeypatch: pytest.Mon
     coins = Coins()
     classifier = VIPClassifier(ColumnQueries([yes_no("first"), yes_no("second")]), **PLAN).fit(coins)
     assert coins.drawn.count(700) == 1
-    model: Any = classifier.model_
-    assert type(model) is InformationVIP
     assert classifier.explain(np.array([[1, 0]]), "budget=1")[0].steps[0].name == "first"
 
 
