@@ -15,12 +15,13 @@ from pursuit.inference.chain import explain
 from pursuit.inference.history import History
 from pursuit.inference.incremental import FirstLayerState, HistoryState, SharedInputState, history_state, network_state
 from pursuit.inference.stopping import Confidence
+from pursuit.information import AnswerModel
 from pursuit.methods import RandomOrder
 from pursuit.networks import MLP, Conv, NetworkSettings, SetNetwork
 from pursuit.networks.first_layer import split_first_layer
 from pursuit.queries import Choice, ColumnQueries, PatchQueries, QuerySet, WordQueries, yes_no
 from pursuit.queries.words import word_query
-from pursuit.vip import VIP
+from pursuit.vip import VIP, InformationVIP
 
 SEEDS = st.integers(0, 10_000)
 DENSE: list[NetworkSettings] = [
@@ -30,16 +31,30 @@ DENSE: list[NetworkSettings] = [
     SetNetwork(5, "sum", 7, (8,)),
     SetNetwork(5, "max", 7, (8, 6), norm="batch"),
 ]
+PRECISE = {"rtol": 1e-5, "atol": 1e-6}
+IN_BITS = {"rtol": 1e-4, "atol": 2e-5}  # a difference of entropies in single precision, and none below a limit
 MANY = ColumnQueries([yes_no(f"q{i}") for i in range(40)])
 
 
 def build(
-    query_set: QuerySet, settings: NetworkSettings, shared: bool, standardised: bool = False, seed: int = 0
+    query_set: QuerySet,
+    settings: NetworkSettings,
+    shared: bool,
+    standardised: bool = False,
+    seed: int = 0,
+    counted: Rows | None = None,
+    model_class: type[VIP] = VIP,
 ) -> VIP:
+    """With an answer model that is counted on rows, if these are given; its reader has opinions."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        prior = torch.tensor([0.5, 0.3, 0.2])
-        model = VIP.build(query_set, list("abc"), settings, shared=shared, prior=prior, standardised=standardised)
+        options: dict[str, Any] = {"prior": torch.tensor([0.5, 0.3, 0.2]), "standardised": standardised}
+        if counted is not None:
+            options["answer_model"] = AnswerModel.count(query_set, 3, counted)
+        model = model_class.build(query_set, list("abc"), settings, shared=shared, **options)
+        reader: Any = model.querier if isinstance(model, InformationVIP) else model.reader
+        if reader is not None:
+            torch.nn.init.normal_(reader[-1].weight, std=0.3)
         if standardised:
             model.centre.uniform_(-1, 1)
             model.scale.uniform_(0.5, 3)
@@ -53,19 +68,29 @@ def first_layer_state(model: VIP, history: History) -> FirstLayerState:
     return FirstLayerState(model, networks, history)
 
 
+def expected(simple: HistoryState) -> Tensor | None:
+    """The information that the pursuer expects of every query, from scratch."""
+    return simple._pursuer.expected_information(simple._history)  # type: ignore[attr-defined]
+
+
 @torch.no_grad()
 def assert_same(state: HistoryState, simple: HistoryState, rows: Rows, seed: int) -> None:
     """Both are asked the same to the end, while rows leave on the way."""
     generator = torch.Generator().manual_seed(seed)
     index = torch.arange(len(rows))
     for step in range(rows.n_queries):
-        torch.testing.assert_close(state.log_posterior(), simple.log_posterior(), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(state.log_posterior(), simple.log_posterior(), **PRECISE)
         if step % 3 == 1 and len(index) > 1:
             kept = torch.randperm(len(index), generator=generator)[:-1].sort().values
             state.keep(kept)
             simple.keep(kept)
             index = index[kept]
-        torch.testing.assert_close(state.scores(), simple.scores(), rtol=1e-5, atol=1e-6)
+        are_bits = isinstance(simple._pursuer, InformationVIP)
+        torch.testing.assert_close(state.scores(), simple.scores(), **(IN_BITS if are_bits else PRECISE))
+        bits, wanted = state.information(), expected(simple)
+        assert (bits is None) == (wanted is None)
+        if bits is not None:
+            torch.testing.assert_close(bits, wanted, **IN_BITS)
         assert torch.equal(state.asked, simple.asked)
         left = torch.rand(simple.asked.shape, generator=generator).masked_fill(simple.asked, -1)
         index, going = index[~simple.asked.all(dim=1)], (~simple.asked.all(dim=1)).nonzero()[:, 0]
@@ -86,6 +111,7 @@ def assert_same(state: HistoryState, simple: HistoryState, rows: Rows, seed: int
     standardised=st.booleans(),
     missing=st.sampled_from([0.0, 0.4]),
     reported=st.sampled_from([0.0, 0.3]),
+    pursuer=st.sampled_from(["no answer model", "beside", "by information"]),
     seed=SEEDS,
 )
 def test_answer_by_answer_is_the_same_as_from_scratch(
@@ -98,14 +124,17 @@ def test_answer_by_answer_is_the_same_as_from_scratch(
     standardised: bool,
     missing: float,
     reported: float,
+    pursuer: str,
     seed: int,
 ) -> None:
     query_set = make_columns(types)
-    model, rows = (
-        build(query_set, settings, shared, standardised, seed),
-        make_rows(query_set, n_rows, seed, missing, reported),
-    )
+    rows, counted = make_rows(query_set, n_rows, seed, missing, reported), make_rows(query_set, 30, seed, missing)
+    model_class = InformationVIP if pursuer == "by information" else VIP
+    answers = None if pursuer == "no answer model" else counted
+    model = build(query_set, settings, shared, standardised, seed, answers, model_class)
     history = rows.start()
+    with torch.no_grad():
+        assert (model.expected_information(history) is None) == (pursuer == "no answer model")
     assert_same(first_layer_state(model, history), HistoryState(model, history), rows, seed)
     assert_same(SharedInputState(model, history), HistoryState(model, history), rows, seed)
 
@@ -189,6 +218,21 @@ def test_a_pursuer_that_saves_no_work_is_called_each_time(make_rows: Any, in_ord
     start = make_rows(MANY, 3).start()
     assert type(history_state(in_order(MANY), start)) is HistoryState
     assert type(history_state(build(MANY, MLP((8,)), False), start)) is FirstLayerState
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("make", [SharedInputState, first_layer_state])
+def test_bits_are_those_of_the_answers_so_far_however_they_are_told(make_rows: Any, make: Any) -> None:
+    """A single row has a way of its own."""
+    rows = make_rows(MANY, 60)
+    model, history = build(MANY, MLP((8,)), False, counted=rows), rows.take(slice(1)).start()
+    state = make(model, history)
+    for query, answered in ((3, True), (7, False), (30, True)):
+        before = state.information()
+        state.ask_one(query, answered)
+        history = history.record(torch.tensor([query]), torch.tensor([answered]))
+        torch.testing.assert_close(state.information(), model.expected_information(history), **IN_BITS)
+        assert torch.equal(state.information(), before) != answered
 
 
 @pytest.mark.parametrize("make", [HistoryState, SharedInputState, first_layer_state])

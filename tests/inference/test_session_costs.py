@@ -51,7 +51,10 @@ def test_cheaper_questions_are_still_asked_when_a_dear_one_is_beyond_the_budget(
     while not session.done:
         question = session.ask()
         assert "Do you have a fever?" not in (question.text, *(text for text, _ in question.runners_up))
-        assert all(other.name != "fever" for other in session.why().next_best)
+        why = session.why()
+        assert all(other.name != "fever" for other in why.next_best)
+        assert why.promises_most
+        assert "no other question promises more" in str(why)
         names.append(question.name)
         session.skip()  # a question costs whether it is answered or not
     assert sorted(names) == ["itching", "season", "sneezing"]

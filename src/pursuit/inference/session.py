@@ -146,7 +146,7 @@ class Session:
         """Why the next question is asked: what it is expected to tell, what else could be asked, what each answer would
         change."""
         self.ask()  # raises ValueError if there is nothing to ask
-        asked, bits = self._current().asked, self._information()
+        asked, bits, allowed = self._current().asked, self._information(), self._affordable()
         best, *others = candidates(self.pursuer, self._open_scores(), asked, bits)
         before = self._standings[-1].log_posterior[0].exp()
         return Why(
@@ -156,7 +156,7 @@ class Session:
             doubt(before),
             self.bits_gained,
             is_cost_aware=score_unit(self.pursuer) == "bits per cost",
-            promises_most=bits is None or bool(bits[0, best.query] >= highest_left(bits, asked)),
+            promises_most=bits is None or bool(bits[0, best.query] >= highest_left(leave_out(bits, allowed), asked)),
         )
 
     def tell(self, answer: Any, query: str | None = None) -> None:
@@ -317,9 +317,12 @@ class Session:
 
     def _open_scores(self) -> Tensor:
         """The same for what is affordable alone."""
+        return leave_out(self._next_scores(), self._affordable())
+
+    def _affordable(self) -> Tensor | None:
+        """What may be asked (1, Q) with what was spent so far; None: everything."""
         spent, costs = self._standings[-1].cost, self.pursuer.query_set.costs
-        allowed = None if self.stop is None else self.stop.affordable(spent, costs)
-        return leave_out(self._next_scores(), allowed)
+        return None if self.stop is None else self.stop.affordable(spent, costs)
 
     @torch.no_grad()
     def _show(self, state: HistoryState, entry: _Entry) -> None:

@@ -76,7 +76,8 @@ class Why:
     is_cost_aware: bool = False
     """Whether queries are chosen by bits per unit of cost."""
     promises_most: bool = True
-    """Whether no other query promises more bits; a querier that was not trained on these may prefer another one."""
+    """Whether no other query that is affordable promises more bits; a querier that was not trained on these may prefer
+    another one."""
 
     def __str__(self) -> str:
         lines = [f'"{self.question.text}" {self._reason()}', f"{self._so_far()} (The toss of a coin tells 1 bit.)"]
