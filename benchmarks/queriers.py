@@ -109,7 +109,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=SEEDS)
     parser.add_argument("--methods", nargs="*", help="by default both queriers, rivals, and exact IP where it is known")
     parser.add_argument("--effort", type=float, default=1.0, help="how much longer to train than planned")
-    parser.add_argument("--page", action="store_true", help="measure nothing")
+    parser.add_argument("--collect", action="store_true", help="take what is measured, perhaps by several processes")
+    parser.add_argument("--page", action="store_true", help="only write the page")
     given = parser.parse_args(arguments)
     for name in given.tasks or ([] if given.page else PLANS):
         with source_of(name) as (source, options):
@@ -119,7 +120,9 @@ def main(arguments: list[str]) -> None:
             )
             task = trial.load(given.seeds[0])
             trial = replace(trial, methods=given.methods or methods_for(task))
-            found = compare(trial, RUNS / f"queriers-{name}", say=lambda line: print(line, flush=True))
+            found = compare(
+                trial, RUNS / f"queriers-{name}", say=lambda line: print(line, flush=True), only_collect=given.collect
+            )
             keep(name, task, found, given.device)
     PAGE.write_text(page(), encoding="utf-8")
     print(f"Written: {PAGE}")
