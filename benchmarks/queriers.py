@@ -2,7 +2,7 @@
 
     python benchmarks/queriers.py                        # measure every task that needs no GPU, and write the page
     python benchmarks/queriers.py muzhi dxy              # only these
-    python benchmarks/queriers.py symcat-200 --device cuda
+    python benchmarks/queriers.py symcat-200 --device cuda --judge
     python benchmarks/queriers.py --page                 # only write the page, from what is measured
 
 Tables are read from $PURSUIT_DATA/tables, or come with scikit-learn. What is measured already in results/ is not
@@ -109,6 +109,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=SEEDS)
     parser.add_argument("--methods", nargs="*", help="by default both queriers, rivals, and exact IP where it is known")
     parser.add_argument("--effort", type=float, default=1.0, help="how much longer to train than planned")
+    parser.add_argument("--judge", action="store_true", help="also judge by exact IP, where that is known")
     parser.add_argument("--collect", action="store_true", help="take what is measured, perhaps by several processes")
     parser.add_argument("--page", action="store_true", help="only write the page")
     given = parser.parse_args(arguments)
@@ -123,7 +124,7 @@ def main(arguments: list[str]) -> None:
             found = compare(
                 trial, RUNS / f"queriers-{name}", say=lambda line: print(line, flush=True), only_collect=given.collect
             )
-            keep(name, task, found, given.device)
+            keep(name, task, found, given.device if given.judge else None)
     PAGE.write_text(page(), encoding="utf-8")
     print(f"Written: {PAGE}")
 
@@ -165,14 +166,14 @@ def methods_for(task: Task) -> list[str]:
     return [*own, *RIVALS, *([EXACT] if task.exact else [])]
 
 
-def keep(name: str, task: Task, results: Results, device: str) -> None:
-    """Write down what a comparison found, with what "auto" takes, and how exact IP judges it where that is known."""
+def keep(name: str, task: Task, results: Results, device: str | None) -> None:
+    """Write down what a comparison found, with what "auto" takes; exact IP judges it on a `device`, where it is known."""
     n_rows, n_labels = len(task.X_train), n_labels_of(task)
     values = {
         **results.to_dict(),
         "auto": auto(name, results, n_rows),
         "shape": {"queries": len(task.query_set), "labels": n_labels, "rows": n_rows},
-        "judged": judged(name, task, results, device) if rows_to_judge(task, 0) else {},
+        "judged": judged(name, task, results, device) if device and rows_to_judge(task, 0) else {},
     }
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{name}.json").write_text(json.dumps(rounded(values), indent=1) + "\n", encoding="utf-8")
