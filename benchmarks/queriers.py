@@ -167,7 +167,7 @@ def methods_for(task: Task) -> list[str]:
 
 
 def keep(name: str, task: Task, results: Results, device: str | None) -> None:
-    """Write down what a comparison found, with what "auto" takes; exact IP judges it on a `device`, where it is known."""
+    """Write down what a comparison found, with what "auto" takes; exact IP judges it on `device`, if it is known."""
     n_rows, n_labels = len(task.X_train), n_labels_of(task)
     values = {
         **results.to_dict(),
