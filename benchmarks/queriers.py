@@ -2,7 +2,7 @@
 
     python benchmarks/queriers.py                        # measure every task that needs no GPU, and write the page
     python benchmarks/queriers.py muzhi dxy              # only these
-    python benchmarks/queriers.py symcat-200 --device cuda
+    python benchmarks/queriers.py symcat-200 --device cuda --judge
     python benchmarks/queriers.py --page                 # only write the page, from what is measured
 
 Tables are read from $PURSUIT_DATA/tables, or come with scikit-learn. What is measured already in results/ is not
@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from sklearn.datasets import load_breast_cancer, load_wine
 from torch import Tensor
@@ -35,7 +36,10 @@ from pursuit.experiments.results import Results, Summary, mean_and_spread
 from pursuit.experiments.trial import Trial
 from pursuit.inference.pursuer import choose
 from pursuit.methods.vip import suitable_querier
-from pursuit.tasks import Task
+from pursuit.networks import MLP
+from pursuit.tasks import Task, load_task
+from pursuit.training import CarriedHistories, Stage
+from pursuit.training.schedule import AdamW
 from pursuit.vip import InformationVIP
 from report import RESULTS, rounded, table
 
@@ -53,6 +57,16 @@ TARGETS = {
 }
 FROM_SKLEARN = {"breast-cancer": load_breast_cancer, "wine": load_wine}
 UP_TO_20 = {"max_queries": 20}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "symptoms-773": {
+        "network": MLP((1024, 512), dropout=0.1, direct=True),
+        "stages": [
+            Stage(80, CarriedHistories(20, random_share=0.15), AdamW(1e-3), batch_size=1024, average=0.998),
+        ],
+        "standardise": True,
+    }
+}
+"""For a table with as many labels as this, the defaults of small ones are no good."""
 PLANS: dict[str, dict[str, Any]] = {
     **{name: {} for name in (KNOWN_WORLD, "animals", "muzhi", "dxy")},
     **dict.fromkeys(("digits", *FROM_SKLEARN, *TARGETS), UP_TO_20),
@@ -62,6 +76,7 @@ PLANS_ON_GPU: dict[str, dict[str, Any]] = {
     **{name: {"recipe": "gpu"} for name in ("symcat-200", "symcat-300", "symcat-400")},
     "mnist-pixels": {"recipe": "gpu", **UP_TO_20},
     "huffpost": {"max_queries": 100},
+    "symptoms-773": UP_TO_20,
 }
 JUDGED_ROWS, AT_ONCE = 20_000, 2000
 SHOWN_STEPS, SHOWN_BUDGETS = (1, 6, 11, 16, 20), (5, 10, 15, 20)
@@ -94,7 +109,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=SEEDS)
     parser.add_argument("--methods", nargs="*", help="by default both queriers, rivals, and exact IP where it is known")
     parser.add_argument("--effort", type=float, default=1.0, help="how much longer to train than planned")
-    parser.add_argument("--page", action="store_true", help="measure nothing")
+    parser.add_argument("--judge", action="store_true", help="also judge by exact IP, where that is known")
+    parser.add_argument("--collect", action="store_true", help="take what is measured, perhaps by several processes")
+    parser.add_argument("--page", action="store_true", help="only write the page")
     given = parser.parse_args(arguments)
     for name in given.tasks or ([] if given.page else PLANS):
         with source_of(name) as (source, options):
@@ -104,8 +121,10 @@ def main(arguments: list[str]) -> None:
             )
             task = trial.load(given.seeds[0])
             trial = replace(trial, methods=given.methods or methods_for(task))
-            found = compare(trial, RUNS / f"queriers-{name}", say=lambda line: print(line, flush=True))
-            keep(name, task, found, given.device)
+            found = compare(
+                trial, RUNS / f"queriers-{name}", say=lambda line: print(line, flush=True), only_collect=given.collect
+            )
+            keep(name, task, found, given.device if given.judge else None)
     PAGE.write_text(page(), encoding="utf-8")
     print(f"Written: {PAGE}")
 
@@ -115,6 +134,8 @@ def source_of(name: str) -> Iterator[tuple[str | Path | Task, dict[str, Any]]]:
     """What a trial reads (a task, its name, or a table that is unpacked for the time being), and how."""
     if name == KNOWN_WORLD:
         yield known_task(), {}
+    elif name == "huffpost":
+        yield read_once(load_task(name)), {}
     elif name not in TARGETS and name not in FROM_SKLEARN:
         yield name, {}
     else:
@@ -126,7 +147,17 @@ def source_of(name: str) -> Iterator[tuple[str | Path | Task, dict[str, Any]]]:
             else:
                 packed = Path(os.environ["PURSUIT_DATA"]) / "tables" / f"{name}.csv.gz"
                 path.write_bytes(gzip.decompress(packed.read_bytes()))
-            yield path, {"target": TARGETS.get(name, "target")}
+            target = TARGETS.get(name, "target")
+            if name in SETTINGS:
+                yield replace(load_task(path, target=target), settings=SETTINGS[name]), {}
+            else:
+                yield path, {"target": target}
+
+
+def read_once(task: Task) -> Task:
+    """A task of texts as one of 0 and 1, so that words are not looked for again in every training."""
+    X_train, X_test = ((task.query_set.answers(X).x > 0).numpy().astype(np.int8) for X in (task.X_train, task.X_test))
+    return replace(task, X_train=X_train, X_test=X_test)
 
 
 def methods_for(task: Task) -> list[str]:
@@ -135,17 +166,26 @@ def methods_for(task: Task) -> list[str]:
     return [*own, *RIVALS, *([EXACT] if task.exact else [])]
 
 
-def keep(name: str, task: Task, results: Results, device: str) -> None:
-    """Write down what a comparison found, with what "auto" takes, and how exact IP judges it where that is known."""
+def keep(name: str, task: Task, results: Results, device: str | None) -> None:
+    """Write down what a comparison found, with what "auto" takes; exact IP judges it on `device`, if it is known."""
     n_rows, n_labels = len(task.X_train), n_labels_of(task)
     values = {
         **results.to_dict(),
-        "auto": f"vip-{suitable_querier(task.query_set, n_rows, n_labels)}",
+        "auto": auto(name, results, n_rows),
         "shape": {"queries": len(task.query_set), "labels": n_labels, "rows": n_rows},
-        "judged": judged(name, task, results, device) if rows_to_judge(task, 0) else {},
+        "judged": judged(name, task, results, device) if device and rows_to_judge(task, 0) else {},
     }
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{name}.json").write_text(json.dumps(rounded(values), indent=1) + "\n", encoding="utf-8")
+
+
+def auto(name: str, results: Results, n_rows: int) -> str:
+    """The method that `querier="auto"` stands for, by what the answers of the training rows look like."""
+    if INFORMATION not in results.worked:
+        return STRAIGHT
+    seed = results.worked[INFORMATION][0].seeds[0].seed
+    model = load(RUNS / f"queriers-{name}" / INFORMATION / f"seed-{seed}").model_
+    return f"vip-{suitable_querier(model.answer_model, n_rows)}"
 
 
 def n_labels_of(task: Task) -> int:

@@ -14,9 +14,10 @@ QUERIERS: tuple[Querier, ...] = ("auto", "information", "straight-through")
 MANY_QUERIES = 100
 """From this many queries on, single answers and labels say too little about which of them was best, however many rows
 there are: asking by information is ahead."""
-ENOUGH_ROWS = 4
+ENOUGH_ROWS, ENOUGH_ROWS_WITH_NUMBERS, MANY_NUMBERS = 20, 4, 1 / 3
 """With fewer rows than this for each query and label, counted answers teach more than a gradient does; with more, the
-straight-through querier is level or ahead."""
+straight-through querier is level or ahead. It is so earlier where more than a third of the queries are numbers, because
+intervals tell less than numbers do."""
 COUNTED_ROWS = 500_000
 """The most rows that answers are counted on where rows are not in memory."""
 
@@ -81,22 +82,30 @@ class VIPClassifier(NetworkClassifier):
             )
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> VIP:
-        options |= {"shared": self.shared}
-        counted = rows_in_memory(rows, COUNTED_ROWS)
-        querier = suitable_querier(query_set, len(rows), len(self.classes_)) if self.querier == "auto" else self.querier
-        if querier == "information" or self.cost_aware or query_set.has_own_units:
-            options["answer_model"] = AnswerModel.count(query_set, len(self.classes_), counted, self.answers)
-        if querier == "straight-through" and not self.cost_aware:
+        options |= {"shared": self.shared, "answer_model": self._answer_model(query_set, rows)}
+        querier = self.querier
+        if querier == "auto":
+            querier = "information" if self.cost_aware else suitable_querier(options["answer_model"], len(rows))
+        if querier == "straight-through":
             return VIP.build(query_set, self.classes_, self.network, **options)
         model = InformationVIP.build(query_set, self.classes_, self.network, **options)
         model.cost_aware = self.cost_aware
         return model
 
+    def _answer_model(self, query_set: QuerySet, rows: RowSource) -> AnswerModel | None:
+        """None for queries without a list of answers, unless it is needed, which says why it cannot be made."""
+        if not query_set.has_own_units and self.querier != "information" and not self.cost_aware:
+            return None
+        counted = rows_in_memory(rows, COUNTED_ROWS)
+        return AnswerModel.count(query_set, len(self.classes_), counted, self.answers)
 
-def suitable_querier(query_set: QuerySet, n_rows: int, n_labels: int) -> Querier:
-    """The querier that won on held-out rows of such queries, as docs/results/queriers.md shows for test rows."""
-    if not query_set.has_own_units:
+
+def suitable_querier(answer_model: AnswerModel | None, n_rows: int) -> Querier:
+    """The querier that won on held-out training rows of such queries; docs/results/queriers.md has the test rows."""
+    if answer_model is None:
         return "straight-through"  # patches have too many answers to list
-    if len(query_set) >= MANY_QUERIES or n_rows < ENOUGH_ROWS * len(query_set) * n_labels:
-        return "information"
-    return "straight-through"
+    n_queries, n_labels = answer_model.n_queries, answer_model.table.shape[1]
+    has_many_numbers = answer_model.n_numbers > MANY_NUMBERS * n_queries
+    enough = ENOUGH_ROWS_WITH_NUMBERS if has_many_numbers else ENOUGH_ROWS
+    is_information = n_queries >= MANY_QUERIES or n_rows < enough * n_queries * n_labels
+    return "information" if is_information else "straight-through"
