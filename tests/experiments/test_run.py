@@ -117,7 +117,9 @@ def test_the_same_again_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_changed_is_trained_again(change: dict[str, Any], tmp_path: Path) -> None:
-    measure(make(tmp_path / "one"))
+    straight_through = {"method": METHODS["vip-straight-through"]}  # to which temperatures matter
+    change = {**straight_through, **change}
+    measure(make(tmp_path / "one", **straight_through))
     shutil.copytree(tmp_path / "one", tmp_path / "other")
     changed, watcher = measure(make(tmp_path / "other", **change))
     assert len(watcher.titles) == 1
@@ -260,8 +262,10 @@ def test_a_method_gets_the_settings_that_its_estimator_has() -> None:
         "share": 0.1,
     }
     assert METHODS["vip"].build(**settings).get_params().items() >= settings.items()
-    assert simple.accepts("share")
+    assert simple.accepts("max_queries")
     assert not simple.accepts("stages")
+    assert not simple.accepts("share")  # it is what makes this method
+    assert replace(simple, parameters={}).accepts("share")
 
 
 def test_nobody_need_watch(tmp_path: Path) -> None:

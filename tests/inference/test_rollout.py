@@ -307,7 +307,7 @@ def test_costs_and_bits_are_those_of_what_is_asked(
         assert step.n_asked.tolist() == [n_asked] * len(step.rows)
         assert step.standing.worth is None  # no rule needs it
         assert step.cost.tolist() == pytest.approx([spent[row] for row in step.rows.tolist()])
-        assert (step.bits is None) == (unit is None)
+        assert (step.bits is None) == (unit is None or not step.goes_on.any())
         for i, (row, query) in enumerate(zip(step.rows.tolist(), step.query.tolist(), strict=True)):
             if step.bits is not None and query < 0:
                 assert step.bits[i].isnan()

@@ -28,7 +28,7 @@ class RolloutStep:
     goes_on: Tensor  # (b,) bool, False in the rows that stop here
     query: Tensor  # (b,) what is asked next, -1 in the rows that stop here
     answered: Tensor  # (b,) bool, whether that query has an answer
-    bits: Tensor | None  # (b,) the information expected of it, nan where nothing is asked; None if not known
+    bits: Tensor | None  # (b,) the information expected of it, nan in rows that stop; None if not known, or if all stop
 
     @property
     def log_posterior(self) -> Tensor:
