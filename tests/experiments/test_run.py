@@ -39,13 +39,13 @@ pytestmark = pytest.mark.usefixtures("small_tasks")
 
 
 def make(folder: Path, task: str = "columns", recipe: Recipe = RECIPE, **changes: Any) -> MethodRun:
-    """V-IP on a small task."""
+    """V-IP on a small task, with a querier that the temperature matters to."""
     validation = changes.pop("validation", False)
     run = MethodRun(
         run={"task": task, "recipe": repr(recipe), "validation": validation},
         name="vip",
         title="V-IP",
-        method=METHODS["vip"],
+        method=METHODS["vip-straight-through"],
         load=lambda seed: load_split(task, recipe, seed, validation),
         seed=0,
         folder=folder,
@@ -260,7 +260,8 @@ def test_a_method_gets_the_settings_that_its_estimator_has() -> None:
         "share": 0.1,
     }
     assert METHODS["vip"].build(**settings).get_params().items() >= settings.items()
-    assert simple.accepts("share")
+    assert simple.accepts("max_queries")
+    assert not simple.accepts("share")  # which makes it this method
     assert not simple.accepts("stages")
 
 
