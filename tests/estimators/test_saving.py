@@ -152,15 +152,8 @@ EVERYTHING: dict[str, Any] = {
     "stages": [
         Stage(2, RandomHistories(3), Adam(1e-4, amsgrad=True), schedule="constant", tau=(0.9, 0.3), tau_share=0.5),
         Stage(0.5, RolledOutHistories(), SGD(0.1, 0.5), period=0.25, warmup=0.0, average=0.0, augment=Shifts(2, True)),
-        Stage(
-            1,
-            CarriedHistories(4, random_share=0.5, random_skew=2.0),
-            AdamW(1e-3, 0.2),
-            batch_size=64,
-            exploration=(0.3, 0.1),
-            label_smoothing=0.1,
-            phase="joint",
-        ),
+        Stage(1, CarriedHistories(4, random_share=0.5, random_skew=2.0), AdamW(1e-3, 0.2), batch_size=64),
+        Stage(1, exploration=(0.3, 0.1), label_smoothing=0.1, phase="joint"),
     ],
     "held_out": 0.2,
     "devices": 2,
@@ -175,8 +168,7 @@ EVERYTHING: dict[str, Any] = {
 
 def same_parameters(one: Any, other: Any) -> bool:
     """Query sets are compared by their config, all else as it is."""
-    a, b = one.get_params(), other.get_params()
-    a, b = ({**each, "query_set": to_config(each["query_set"])} for each in (a, b))
+    a, b = ({**each.get_params(), "query_set": to_config(each.query_set)} for each in (one, other))
     return a == b and [type(a[name]) for name in a] == [type(b[name]) for name in a]
 
 
