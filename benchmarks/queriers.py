@@ -1,6 +1,6 @@
 """What to ask, learnt in two ways: docs/results/queriers.md, with the JSON of every task beside it.
 
-    python benchmarks/queriers.py                        # measure every task that needs no GPU, and write the page
+    python benchmarks/queriers.py                        # measure the tasks of some minutes, and write the page
     python benchmarks/queriers.py muzhi dxy              # only these
     python benchmarks/queriers.py symcat-200 --device cuda --judge
     python benchmarks/queriers.py --page                 # only write the page, from what is measured
@@ -71,14 +71,17 @@ PLANS: dict[str, dict[str, Any]] = {
     **{name: {} for name in (KNOWN_WORLD, "animals", "muzhi", "dxy")},
     **dict.fromkeys(("digits", *FROM_SKLEARN, *TARGETS), UP_TO_20),
 }
-"""What is compared, and how, where no GPU is needed."""
-PLANS_ON_GPU: dict[str, dict[str, Any]] = {
+"""What is compared, and how, in some minutes on a CPU."""
+SYMCAT_FAST = "symcat-200-fast"
+"""The recipe for a CPU, to judge the queriers by exact IP."""
+LONG_PLANS: dict[str, dict[str, Any]] = {
     **{name: {"recipe": "gpu"} for name in ("symcat-200", "symcat-300", "symcat-400")},
     "mnist-pixels": {"recipe": "gpu", **UP_TO_20},
     "huffpost": {"max_queries": 100},
     "symptoms-773": UP_TO_20,
+    SYMCAT_FAST: {"recipe": "fast"},
 }
-JUDGED_ROWS, AT_ONCE = 20_000, 2000
+JUDGED_ROWS, AT_ONCE = 5_000, 500
 SHOWN_STEPS, SHOWN_BUDGETS = (1, 6, 11, 16, 20), (5, 10, 15, 20)
 ABOUT = """\
 # What to ask, learnt in two ways
@@ -104,7 +107,7 @@ is given, on average. {n_rows:,} fresh rows for each seed, the same for all meth
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description="Compare the ways to learn what to ask.")
-    parser.add_argument("tasks", nargs="*", help="tasks to measure; by default all that need no GPU")
+    parser.add_argument("tasks", nargs="*", help="tasks to measure; by default those of some minutes on a CPU")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seeds", nargs="*", type=int, default=SEEDS)
     parser.add_argument("--methods", nargs="*", help="by default both queriers, rivals, and exact IP where it is known")
@@ -115,7 +118,7 @@ def main(arguments: list[str]) -> None:
     given = parser.parse_args(arguments)
     for name in given.tasks or ([] if given.page else PLANS):
         with source_of(name) as (source, options):
-            plan = {**PLANS, **PLANS_ON_GPU}[name]
+            plan = {**PLANS, **LONG_PLANS}[name]
             trial = Trial(
                 source, seeds=given.seeds, device=given.device, effort=given.effort, table_options=options, **plan
             )
@@ -137,7 +140,7 @@ def source_of(name: str) -> Iterator[tuple[str | Path | Task, dict[str, Any]]]:
     elif name == "huffpost":
         yield read_once(load_task(name)), {}
     elif name not in TARGETS and name not in FROM_SKLEARN:
-        yield name, {}
+        yield name.removesuffix("-fast"), {}
     else:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"{name}.csv"
