@@ -250,7 +250,7 @@ def test_single_precision_is_enough(make_columns: Any, make_rows: Any, size: flo
     rows = make_rows(query_set, 200, n_classes=N_CLASSES)
     model, outputs, log_posterior = random_model(query_set, rows, size=size)
     b, u = (part.double() for part in model._terms(outputs))
-    further = model.table.double() + b[:, :, None] + u @ model.label.double().T  # (B, A, C)
+    further = model.table.double() + b[:, :, None] + u @ model.label_vectors.double().T  # (B, A, C)
     log_odds = torch.zeros(200, len(model.outcomes), N_CLASSES, dtype=torch.double)
     log_odds[:, model.further] = further.detach().clamp(-information.LARGEST, information.LARGEST)
     posterior, bits = log_posterior.double().exp(), model.information(outputs, log_posterior)

@@ -152,7 +152,7 @@ def test_nothing_is_learnt_from_answers_that_were_asked_for_or_are_missing(
 
     def gradients(x: Tensor) -> list[Tensor]:
         loss = model.loss(outputs, x.float(), rows.y, available, asked)
-        return [loss.detach(), *torch.autograd.grad(loss, [outputs, model.table, model.label])]
+        return [loss.detach(), *torch.autograd.grad(loss, [outputs, model.table, model.label_vectors])]
 
     found, of_query = gradients(rows.x), model.query_of == 1
     b, u = model._terms(found[1])

@@ -90,7 +90,7 @@ class AnswerModel(nn.Module):
         self.has_one_odds_each = self.query_of.tolist() == list(range(self.n_queries))
         """Whether every query has two possible answers: A is Q, in the same order."""
         self.table = nn.Parameter(torch.zeros(self.n_odds, n_classes))
-        self.label = nn.Parameter(torch.randn(n_classes, self.settings.rank) * 0.3)
+        self.label_vectors = nn.Parameter(torch.randn(n_classes, self.settings.rank) * 0.3)
 
     @classmethod
     def count(
@@ -151,7 +151,7 @@ class AnswerModel(nn.Module):
     def loss(self, outputs: Tensor, x: Tensor, y: Tensor, available: Tensor, asked: Tensor) -> Tensor:
         """How surprising the answers to all queries not yet `asked` are if the label is `y`: nats a query."""
         b, u = self._terms(outputs)
-        log_odds = self.table.T[y] + b + (u.float() * self.label[y][:, None]).sum(dim=2)
+        log_odds = self.table.T[y] + b + (u.float() * self.label_vectors[y][:, None]).sum(dim=2)
         log_odds = log_odds.clamp(-LARGEST, LARGEST)  # (B, A)
         holds = self.holds(x, available)
         log_probability = self._by_query(log_odds * holds) - (1 + self._by_query(log_odds.exp())).log()
@@ -196,7 +196,11 @@ class AnswerModel(nn.Module):
     def _log_odds(self, outputs: Tensor, labels: Tensor | None = None) -> Tensor:
         """Of all answers under all labels (B, A, C), or under some `labels` (B, c) of each row."""
         b, u = self._terms(outputs)
-        label, table = (self.label, self.table) if labels is None else (self.label[labels], self.table.T[labels].mT)
+        label, table = (
+            (self.label_vectors, self.table)
+            if labels is None
+            else (self.label_vectors[labels], self.table.T[labels].mT)
+        )
         log_odds = (u @ label.mT.to(u.dtype)).float()
         return log_odds.add_(table).add_(b[:, :, None]).clamp_(-LARGEST, LARGEST)
 

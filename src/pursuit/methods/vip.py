@@ -18,7 +18,7 @@ ENOUGH_ROWS, ENOUGH_ROWS_WITH_NUMBERS, MANY_NUMBERS = 20, 4, 1 / 3
 """With fewer rows than this for each query and label, counted answers teach more than a gradient does; with more, the
 straight-through querier is level or ahead. It is so earlier where more than a third of the queries are numbers, because
 intervals tell less than numbers do."""
-COUNTED_ROWS = 500_000
+COUNTED_ROWS = 100_000
 """The most rows that answers are counted on where rows are not in memory."""
 
 
