@@ -171,7 +171,7 @@ def test_the_answer_model_is_made_as_the_settings_say() -> None:
     settings = AnswerSettings(rank=3, n_bins=4, smoothing=1.5)
     model = model_of(answers=settings).answer_model
     assert model.settings == settings
-    assert model.label.shape == (2, 3)
+    assert model.label_vectors.shape == (2, 3)
     assert model.outcomes.n_values == [2, 2, 4]
     assert model.maybe_missing.tolist() == [2]
     assert model_of().answer_model.settings == AnswerSettings()
