@@ -1,4 +1,4 @@
-"""V-IP judged by exact IP on a world that is known: the table of docs/algorithm.md, section 7.
+"""V-IP judged by exact IP on a world that is known: the table of docs/algorithm.md, section 8.
 
 Ten labels of equal prior and thirty yes/no queries, independent given the label, with P(yes | label) drawn uniformly.
 """

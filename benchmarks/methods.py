@@ -66,6 +66,8 @@ Milliseconds a step are those of one row at a time on a CPU.
 NOTES = """\
 ## What to know about these runs
 
+- **V-IP** is the straight-through querier here, the only one when these runs were made; [queriers.md](queriers.md) has
+  V-IP by information beside it.
 - **mnist** and **symcat-200** were measured on one NVIDIA H200 by `pursuit compare mnist --effort 0.2 --max-queries
   20` and `pursuit compare symcat-200 --recipe gpu --effort 0.05`, one process a method or seed (`--collect` put them
   together). Up to 40 processes shared the GPU and 16 cores, so that training times and milliseconds there are upper

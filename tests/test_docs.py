@@ -61,7 +61,7 @@ def test_examples_run(page: Path, code: str, tmp_path: Path) -> None:
 
 
 def test_greedy_example() -> None:
-    """Section 8 of algorithm.md: the label says whether a and b agree, and a hint is right in 6 of 10 rows."""
+    """Section 9 of algorithm.md: the label says whether a and b agree, and a hint is right in 6 of 10 rows."""
     queries = ColumnQueries([yes_no("a"), yes_no("b"), yes_no("hint")])
     worlds = torch.cartesian_prod(*[torch.tensor([0, 1])] * 3)
     same = (worlds[:, 0] == worlds[:, 1]).long()
@@ -174,7 +174,7 @@ def test_modules_and_files_named_in_a_sentence_exist(page: Path) -> None:
 
 def test_every_name_beside_an_equation_exists() -> None:
     module, n_names = "", 0
-    for code in re.findall(r"`([^`]+)`", (DOCS / "algorithm.md").read_text(encoding="utf-8").split("## 9.")[1]):
+    for code in re.findall(r"`([^`]+)`", (DOCS / "algorithm.md").read_text(encoding="utf-8").split("## 10.")[1]):
         if code.startswith("pursuit"):
             module = code
         else:

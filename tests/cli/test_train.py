@@ -5,14 +5,20 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+from typer.main import get_command
 
 from cli.conftest import TRAIN
 from program import json_of, run, wait_for
 from pursuit import load
+from pursuit.cli import app
+from pursuit.inference.pursuer import score_unit
+from pursuit.inference.stopping import AnyOf, Never
 from pursuit.methods.decision_tree import TreeClassifier
+from pursuit.registry import known
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 PURSUIT = [sys.executable, "-c", "from pursuit.cli import main; main()"]
@@ -56,6 +62,13 @@ def test_run_folder_holds_model_log_and_settings(workspace: Path) -> None:
         ([*TRAIN[1:], "--method", "naive-bayes", "--resume"], "--resume does not apply to the method naive-bayes"),
         ([*TRAIN[1:], "--method", "tree", "--log", "tensorboard"], "--log does not apply to the method tree"),
         ([*TRAIN[1:], "--method", "tree", "--cost-aware"], "--cost-aware does not apply to the method tree"),
+        ([*TRAIN[1:], "--method", "tree", "--querier", "auto"], "--querier does not apply to the method tree"),
+        (
+            [*TRAIN[1:], "--method", "vip-information", "--querier", "straight-through"],
+            "--querier does not apply to the method vip-information",
+        ),
+        ([*TRAIN[1:], "--querier", "gradient"], "querier is one of auto, information, straight-through"),
+        ([*TRAIN[1:], "--querier", "straight-through", "--cost-aware"], "use querier='information' with cost_aware"),
         ([*TRAIN[1:], "--cost", "fevre=2"], "no query 'fevre' to give a cost. Did you mean 'fever'?"),
         ([*TRAIN[1:], "--cost", "fever=-2"], "The cost of 'fever' in fever=-2 must be a number of at least 0"),
         ([*TRAIN[1:], "--cost", "costs.csv"], "'costs.csv' is not a cost: write NAME=NUMBER"),
@@ -93,6 +106,23 @@ def test_costs_are_given_and_kept(workspace: Path) -> None:
     assert model.model_.score_unit == "bits per cost"
     frame = pd.read_csv(workspace / "patients.csv")
     assert [chain.steps[0].query for chain in model.explain(frame[["fever", "where", "age"]][1:4])] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(("querier", "unit"), [("information", "bits"), ("straight-through", None)])
+def test_the_querier_is_chosen_and_kept(workspace: Path, querier: str, unit: str | None) -> None:
+    done = run(workspace, *TRAIN, "--querier", querier, "--epochs", "3", "--out", f"by-{querier}")
+    assert done.returncode == 0, done.stderr
+    model = load(workspace / f"by-{querier}")
+    assert model.querier == querier
+    assert score_unit(model.model_) == unit
+
+
+def test_help_names_every_stopping_rule() -> None:
+    program: Any = get_command(app)
+    (text,) = [option.help for option in program.commands["train"].params if option.name == "stop"]
+    for rule in known("stopping rule").values():
+        if rule not in (AnyOf, Never) and rule.__module__ == AnyOf.__module__:
+            assert f"{rule.keyword_of()}=" in text
 
 
 def test_a_method_trained_by_the_loop_has_its_options(workspace: Path) -> None:

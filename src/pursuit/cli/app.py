@@ -43,11 +43,20 @@ Cost = Annotated[
 CostAware = Annotated[
     bool, typer.Option("--cost-aware", help="Ask by information for each unit of cost, not by information alone.")
 ]
+Querier = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|information|straight-through",
+        help="How V-IP learns what to ask: from the information expected of every query, or by the paper's gradient; "
+        "by default what suits the data.",
+    ),
+]
 TestShare = Annotated[float, typer.Option(help="The share of a file's rows to hold out and measure on.")]
 Stop = Annotated[
     str | None,
     typer.Option(
-        help="When to stop asking: confidence=0.99, budget=20, stability=0.001; with commas: at the first of several."
+        help="When to stop asking: confidence=0.99, budget=20, stability=0.001, bits=0.01 (no query left promises "
+        "more), cost=20 (never spend more); with commas: at the first of several."
     ),
 ]
 Network = Annotated[

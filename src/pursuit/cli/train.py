@@ -15,6 +15,7 @@ from pursuit.cli.app import (
     MaxQueries,
     Missing,
     Network,
+    Querier,
     Queries,
     Seed,
     Source,
@@ -50,6 +51,7 @@ PARAMETER_OF_OPTION = {
     "--devices": "devices",
     "--log": "stages",  # only methods with stages are trained by the loop that logs and resumes
     "--resume": "stages",
+    "--querier": "querier",
     "--cost-aware": "cost_aware",
 }
 
@@ -64,6 +66,7 @@ def train(
     queries: Queries = None,
     cost: Cost = None,
     cost_aware: CostAware = False,
+    querier: Querier = None,
     network: Network = None,
     stop: Stop = None,
     max_queries: MaxQueries = None,
@@ -91,6 +94,7 @@ def train(
         "--devices": devices != 1,
         "--log": log != "csv",
         "--resume": resume,
+        "--querier": querier is not None,
         "--cost-aware": cost_aware,
     }
     _check_options(chosen, [option for option, is_given in given.items() if is_given])
@@ -100,7 +104,7 @@ def train(
     folder = to or Path("runs") / (task.name if method == VIP else f"{task.name}-{method}")
     if is_first():
         _check_free(folder, resume, overwrite)
-    settings = _settings(task, stop, max_queries, epochs, network)
+    settings = _settings(task, stop, max_queries, epochs, network, querier)
     settings |= {"random_state": seed, "device": device, "devices": devices, "held_out": held_out}
     model = chosen.build(task.query_set, **settings)
     check_log(log)
@@ -134,13 +138,19 @@ def _check_options(method: Method, options: list[str]) -> None:
 
 
 def _settings(
-    task: Task, stop: str | None, max_queries: int | None, epochs: float | None, network: str | None
+    task: Task,
+    stop: str | None,
+    max_queries: int | None,
+    epochs: float | None,
+    network: str | None,
+    querier: str | None,
 ) -> dict[str, Any]:
     """The task's settings with the changes asked for."""
     changes: Mapping[str, Any] = {
         "stop": stop,
         "max_queries": max_queries,
         "network": network and find(NetworkSettings.registry_kind, network)(),
+        "querier": querier,
     }
     settings = {**task.settings, **{name: value for name, value in changes.items() if value is not None}}
     if epochs is not None:
