@@ -330,12 +330,16 @@ def conclusions(values: dict[str, Any], found: dict[str, Results]) -> str:
     behind, ahead, level = {}, {}, []
     for name, results in found.items():
         area = {method: summary.area for method, summary in summaries(values[name], results).items()}
+        if "auto" not in area:
+            continue
         own = area["auto"]
         behind[name] = max(area[method].mean for method in (STRAIGHT, INFORMATION) if method in area) - own.mean
         if rivals := [area[method] for method in RIVALS if method in area]:
             best = max(rivals, key=lambda rival: rival.mean)
             ahead[name] = own.mean - best.mean
             level += [name] if abs(ahead[name]) <= (own.sd**2 + best.sd**2) ** 0.5 else []
+    if not behind:
+        return ""
     worst = max(behind, key=lambda name: behind[name])
     gaps = ", ".join(f"{name} {100 * gap:+.1f}" for name, gap in sorted(ahead.items(), key=lambda item: -item[1]))
     lines = [

@@ -162,7 +162,7 @@ def test_a_session_says_the_bits_of_the_chain_and_why(fitted: VIPClassifier) -> 
             assert question.bits == why.question.bits == pytest.approx(step.bits, abs=1e-4)
             left = [candidate.bits for candidate in why.next_best]
             assert why.promises_most == all(question.bits >= bits for bits in left)  # all that are left are named
-            said = "no other question promises more" if why.promises_most else "the model prefers it all the same"
+            said = "no other question promises more" if why.promises_most else "the model learnt to prefer this one"
             assert said in str(why)
             assert sum(answer.probability for answer in why.answers) == pytest.approx(1)
             assert ("no answer" in [answer.text for answer in why.answers]) == (question.name == "age")
@@ -185,7 +185,7 @@ def test_a_querier_may_prefer_what_promises_less(fitted: VIPClassifier) -> None:
             patch.setattr(model, "scores_from", stubborn, raising=False)
             why = Session(model).why()
         assert why.question.name == name
-        assert ("prefers it all the same" in str(why)) == (not why.promises_most)
+        assert ("learnt to prefer this one" in str(why)) == (not why.promises_most)
         promises.append((why.question.bits, why.promises_most))
     assert sum(most for _, most in promises) == 1
     assert max(promises)[1]

@@ -96,7 +96,11 @@ class Why:
                 f"is what the model would rather ask than anything else{share}; it does not know how much that tells."
             )
         if not self.is_cost_aware:
-            most = "no other question promises more" if self.promises_most else "the model prefers it all the same"
+            most = (
+                "no other question promises more"
+                if self.promises_most
+                else "others promise more, but the model learnt to prefer this one"
+            )
             return f"is expected to tell {bits_text(question.bits)} about the result; {most}."
         if question.bits_per_cost is None:
             return f"is expected to tell {bits_text(question.bits)} about the result, and costs nothing."

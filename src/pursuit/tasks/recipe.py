@@ -27,6 +27,8 @@ class Recipe:
     max_queries: int | None = None
     shared: bool = False
     standardise: bool = False
+    querier: str = "auto"
+    """How V-IP learns what to ask."""
     query_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the query set that differ from the task's own, such as mask=False."""
     note: str = ""
@@ -40,6 +42,7 @@ class Recipe:
             "max_queries": self.max_queries,
             "shared": self.shared,
             "standardise": self.standardise,
+            "querier": self.querier,
         }
 
     def scaled(self, effort: float) -> "Recipe":
@@ -66,8 +69,9 @@ class Recipe:
         return replace(self, stages=stages[sampling])
 
     def tempered(self, start: float, end: float) -> "Recipe":
-        """The same recipe with another temperature of the straight-through softmax."""
-        return replace(self, stages=tuple(replace(stage, tau=(start, end)) for stage in self.stages))
+        """The same recipe with a straight-through querier whose softmax has another temperature."""
+        stages = tuple(replace(stage, tau=(start, end)) for stage in self.stages)
+        return replace(self, stages=stages, querier="straight-through")
 
     def with_network(self, kind: NetworkKind) -> "Recipe":
         """The same recipe with a set network or a masked one, with the same hidden layers."""
@@ -103,8 +107,9 @@ def paper_recipe(
     shared: bool = False,
     **query_options: Any,
 ) -> Recipe:
-    """The paper's two stages: random histories first, then biased ones."""
-    return Recipe(network, (random, biased), stop, max_queries, shared, query_options=query_options)
+    """The paper's two stages and its querier: random histories first, then biased ones."""
+    stages = (random, biased)
+    return Recipe(network, stages, stop, max_queries, shared, querier="straight-through", query_options=query_options)
 
 
 PAPER_MEDICAL = paper_recipe(
