@@ -76,6 +76,8 @@ PLANS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("digits", *FROM_SKLEARN, *TARGETS), UP_TO_20),
 }
 """What is compared, and how, in some minutes on a CPU."""
+LARGE_WORLD, LARGE_ROWS, LARGE_EPOCHS = "known-world-50k", 50_000, 12
+"""The known world with more rows, to judge what is left to learn."""
 SYMCAT_FAST = "symcat-200-fast"
 """The recipe for a CPU, to judge the queriers by exact IP."""
 LONG_PLANS: dict[str, dict[str, Any]] = {
@@ -84,6 +86,7 @@ LONG_PLANS: dict[str, dict[str, Any]] = {
     "huffpost": {"max_queries": 100},
     "symptoms-773": UP_TO_20,
     SYMCAT_FAST: {"recipe": "fast"},
+    LARGE_WORLD: {},
 }
 JUDGED_ROWS, AT_ONCE, COUNTED_ROWS = 5_000, 500, 20_000
 SHOWN_STEPS, SHOWN = (1, 6, 11, 16, 20), (5, 10, 15, 20)
@@ -141,6 +144,12 @@ def source_of(name: str) -> Iterator[tuple[str | Path | Task, dict[str, Any]]]:
     """What a trial reads (a task, its name, or a table that is unpacked for the time being), and how."""
     if name == KNOWN_WORLD:
         yield known_task(), {}
+    elif name == LARGE_WORLD:
+        rows, task = known_world.draw(LARGE_ROWS, seed=12), known_task()
+        stages = [replace(stage, epochs=LARGE_EPOCHS) for stage in task.settings["stages"]]
+        settings = {**task.settings, "stages": stages}
+        X, y = (rows.x > 0).int().numpy(), rows.y.numpy()
+        yield replace(task, name=name, X_train=X, y_train=y, settings=settings), {}
     elif name == "huffpost":
         yield read_once(load_task(name)), {}
     elif name not in TARGETS and name not in FROM_SKLEARN:
@@ -205,7 +214,7 @@ def n_labels_of(task: Task) -> int:
 
 def rows_to_judge(task: Task, seed: int) -> Rows | None:
     """Fresh rows of a task whose answers come from a known distribution."""
-    if task.name == KNOWN_WORLD:
+    if task.name in (KNOWN_WORLD, LARGE_WORLD):
         return known_world.draw(JUDGED_ROWS, seed=100 + seed)
     if isinstance(task.X_train, StreamedRows) and task.exact:
         return task.X_train.draw(JUDGED_ROWS, torch.Generator().manual_seed(20_000 + seed))
