@@ -217,7 +217,7 @@ def readme_section(measured: dict[str, Any]) -> str:
     )
     caveat = (
         " The goal for wine was at most 2.5 points behind logistic regression on five seeds; the first five are "
-        f"{100 * behind(measured['wine'][:5]):.1f} behind. In an earlier version they were 2.8, after which the other "
+        f"{in_points(behind(measured['wine'][:5]))}. In an earlier version they were 2.8 behind, after which the other "
         "five were added."
     )
     return "\n".join([*lines, "", *textwrap.wrap(origin + caveat, 118)])
@@ -313,6 +313,10 @@ def tables_section(measured: dict[str, Any]) -> list[str]:
         f"Points behind logistic regression, by the number of seeds counted: {', '.join(gaps)}.",
         "Seeds 15 to 19 were added after an earlier version had missed its goal of 2.5 points for wine on the first.",
     ]
+
+
+def in_points(gap: float) -> str:
+    return f"{100 * abs(gap):.1f} {'behind' if gap > 0 else 'ahead'}"
 
 
 def behind(runs: list[dict[str, Any]]) -> float:
