@@ -101,7 +101,8 @@ class VIPClassifier(NetworkClassifier):
 
 
 def suitable_querier(answer_model: AnswerModel | None, n_rows: int) -> Querier:
-    """The querier that won on held-out training rows of such queries; docs/results/queriers.md has the test rows."""
+    """The querier that suits such queries: docs/algorithm.md says how the limits were chosen, and
+    docs/results/queriers.md has both queriers on test rows."""
     if answer_model is None:
         return "straight-through"  # patches have too many answers to list
     n_queries, n_labels = answer_model.n_queries, answer_model.table.shape[1]
