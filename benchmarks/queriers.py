@@ -102,8 +102,8 @@ querier, V-IP that asks by the information its answer model expects, and rivals.
 the same rows, have the same network settings and train on as many histories; all are measured on the same test rows.
 The area is the mean accuracy over 1 to K queries **asked**, whether they had an answer or not; after ± comes the
 standard deviation over seeds. "auto" is what `VIPClassifier(querier="auto")`, the default, takes: the same model with
-the same seed, so it is not trained a second time. Its limits were chosen on held-out training rows, but for one that was
-raised after a look at the test rows of the known world: there, "auto" is not a fair contestant.
+the same seed, so it is not trained a second time. Its limits were chosen on held-out training rows, but for one that
+was raised after a look at the test rows of the known world: there, "auto" is not a fair contestant.
 """
 JUDGED = """\
 ## Judged by exact Information Pursuit
