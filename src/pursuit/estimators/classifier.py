@@ -2,9 +2,10 @@
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -16,8 +17,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 from torch import Tensor
 
+from pursuit.data.class_weights import ClassWeightedRows
 from pursuit.data.rows import Rows, RowSource, StreamedRows
 from pursuit.estimators import saving
+from pursuit.estimators.weights import check_class_weight, checked_weights, weights_of_classes
 from pursuit.evaluation import Evaluation, evaluate
 from pursuit.inference.chain import Chains, explain
 from pursuit.inference.pursuer import label_codes
@@ -45,6 +48,9 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
     """
 
     registry_kind: ClassVar[str] = "estimator"
+    uses_weights: ClassVar[bool] = False
+    """Whether `learn` counts each row by its weight (`Rows.weight`, `Batch.weight`). One that says no refuses
+    weights."""
 
     query_set: QuerySet | None = None
     """What may be asked. By default every column of the table is a query."""
@@ -53,20 +59,37 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
     """When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default `Confidence(0.99)`."""
     max_queries: int | None = None
     """The most queries ever asked of a row. By default all of them."""
+    class_weight: Literal["balanced"] | Mapping[Any, float] | None = None
+    """How many rows one of each class counts as, as {"rare": 10}; "balanced" makes all classes count the same. The
+    posterior is then that of a world in which classes are as frequent as they count."""
     random_state: Any = None
     """Seed; the same number gives the same model on the same machine."""
     device: str = "cpu"
     """Where to train and to run `evaluate`: "cpu", "cuda", "mps" or "auto". Predictions are made on the CPU."""
 
-    def fit(self, X: Any, y: Any = None, *, initially_known: Any = None, run: TrainingRun | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        initially_known: Any = None,
+        run: TrainingRun | None = None,
+    ) -> Self:
         """Learn what to ask and what to believe from rows X with labels y, or from an X that brings both along: rows
         streamed from files (`ParquetRows`) or drawn by a rule (`GeneratedRows`).
 
-        `initially_known` (N, Q) says which answers are given before anything is asked, such as what a patient complains
-        of. A `run` says where training is logged and checkpointed, whether it resumes, and who watches it.
+        `sample_weight` (N,) says how many rows each of them counts as; one of weight 0 is left out. `initially_known`
+        (N, Q) says which answers are given before anything is asked, such as what a patient complains of. A `run` says
+        where training is logged and checkpointed, whether it resumes, and who watches it.
         """
         self._check_parameters()
-        query_set, rows = self._training_rows(X, y, initially_known)
+        if (sample_weight is not None or self.class_weight is not None) and not self.uses_weights:
+            raise ValueError(
+                f"{type(self).__name__} counts every row the same: leave out sample_weight and class_weight, or repeat "
+                "the rows that should count more."
+            )
+        query_set, rows = self._training_rows(X, y, sample_weight, initially_known)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"The labels have only one class ('{self.classes_[0]}'), so there is nothing to predict: at least two "
@@ -85,6 +108,7 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         if self.max_queries is not None and self.max_queries < 1:
             raise ValueError(f"max_queries is the most queries asked of a row, at least 1, not {self.max_queries}.")
         self.stopping_rule()
+        check_class_weight(self.class_weight)
         find_device(self.device)
 
     @abstractmethod
@@ -215,24 +239,39 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         query_set = self.model_.query_set
         return query_set.answers(self._validated(X, query_set, reset=False))
 
-    def _training_rows(self, X: Any, y: Any, initially_known: Any) -> tuple[QuerySet, RowSource]:
+    def _training_rows(self, X: Any, y: Any, sample_weight: Any, initially_known: Any) -> tuple[QuerySet, RowSource]:
         """The query set and the rows in its answer space; learns the classes on the way."""
         if isinstance(X, StreamedRows):
-            return self._streamed_rows(X, y, initially_known)
+            return self._streamed_rows(X, y, sample_weight, initially_known)
         X = self._validated(X, self.query_set, reset=True)
         y = self._labels(X, y)
+        weight = None if sample_weight is None else checked_weights(sample_weight, y)
+        if weight is not None and not weight.all():
+            X, y, weight, initially_known = _rows_that_count(X, y, weight, initially_known)
         query_set = self.query_set if self.query_set is not None else ColumnQueries.from_data(X)
         self.classes_, codes = np.unique(y, return_inverse=True)
+        if self.class_weight is not None:
+            weight = np.ones(len(y)) if weight is None else weight
+            counts = np.bincount(codes, weight)
+            weight = weight * weights_of_classes(self.class_weight, self.classes_, counts)[codes]
         known = _as_known(initially_known, (len(y), len(query_set)))
         self.has_initially_known_ = known is not None
-        return query_set, Rows(*query_set.answers(X), torch.from_numpy(codes.astype(np.int64)), known)
+        weights = None if weight is None else torch.from_numpy(weight).float()
+        return query_set, Rows(*query_set.answers(X), torch.from_numpy(codes.astype(np.int64)), known, weights)
 
-    def _streamed_rows(self, X: StreamedRows, y: Any, initially_known: Any) -> tuple[QuerySet, StreamedRows]:
+    def _streamed_rows(
+        self, X: StreamedRows, y: Any, sample_weight: Any, initially_known: Any
+    ) -> tuple[QuerySet, StreamedRows]:
         query_set = self.query_set if self.query_set is not None else X.query_set
         if query_set is None or y is not None or initially_known is not None:
             raise ValueError(
                 f"{type(X).__name__} bring labels and initially known answers along, and need the query_set they are "
                 "for."
+            )
+        if sample_weight is not None:
+            raise ValueError(
+                f"sample_weight is for rows in memory, and {type(X).__name__} are streamed: use class_weight, or a "
+                "source that writes rows which count more several times."
             )
         if X.n_queries != len(query_set):
             raise ValueError(f"The rows answer {X.n_queries} queries, but the query_set has {len(query_set)}.")
@@ -242,10 +281,22 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         if X.feature_names:
             self.feature_names_in_ = np.array(X.feature_names, dtype=object)
             self.n_features_in_ = len(X.feature_names)
-        return query_set, X
+        if self.class_weight is None:
+            return query_set, X
+        prior = X.prior(len(self.classes_)).numpy()
+        weights = weights_of_classes(self.class_weight, self.classes_, prior)
+        return query_set, ClassWeightedRows(X, torch.from_numpy(weights / (prior @ weights)).float())
 
     def _initially_known(self, initially_known: Any, n_rows: int) -> Tensor | None:
         return _as_known(initially_known, (n_rows, len(self.model_.query_set)))
+
+
+def _rows_that_count(X: Any, y: np.ndarray, weight: np.ndarray, initially_known: Any) -> tuple[Any, ...]:
+    """X, y, weights and initially known answers without the rows of weight 0."""
+    counts = np.flatnonzero(weight)
+    X = X.iloc[counts] if hasattr(X, "iloc") else X[counts]
+    known = None if initially_known is None else np.asarray(initially_known)[counts]
+    return X, y[counts], weight[counts], known
 
 
 def _without_nullable_booleans(y: Any) -> Any:

@@ -12,7 +12,7 @@ import torch
 from sklearn.model_selection import train_test_split
 from torch import Tensor
 
-from pursuit.data.rows import RowSource, StreamedRows, rows_in_memory
+from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.estimators import saving
 from pursuit.estimators.classifier import PursuitClassifier
 from pursuit.files import write_whole
@@ -86,7 +86,7 @@ class LearnerClassifier(PursuitClassifier):
             _claim(run.path, described, run.resume)
         train(
             learner,
-            kept,
+            kept.levelled() if isinstance(kept, Rows) else kept,
             plan,
             seed=seed,
             device=self.device,
@@ -104,8 +104,8 @@ class LearnerClassifier(PursuitClassifier):
             # Another seed, because rows may be drawn, and those of `seed` are trained on
             others, held_out = rows.hold_out(self.held_out, HELD_OUT_MOST, seed + 1)
             return others, EarlyStopping(held_out)
-        kept, held_out = train_test_split(np.arange(len(rows)), test_size=self.held_out, random_state=seed)
-        return rows.take(torch.from_numpy(kept)), EarlyStopping(rows.take(torch.from_numpy(held_out)))
+        kept, judged = train_test_split(np.arange(len(rows)), test_size=self.held_out, random_state=seed)
+        return rows.take(torch.from_numpy(kept)), EarlyStopping(rows.take(torch.from_numpy(judged)).levelled())
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -63,6 +63,8 @@ class VIPClassifier(NetworkClassifier):
         How many devices, or processes on a CPU, train together.
     """
 
+    uses_weights = True
+
     querier: Querier = "auto"
     cost_aware: bool = False
     answers: AnswerSettings | None = None
