@@ -23,25 +23,25 @@ from pursuit.estimators import saving
 from pursuit.estimators.weights import check_class_weight, checked_weights, weights_of_classes
 from pursuit.evaluation import Evaluation, evaluate
 from pursuit.inference.chain import Chains, explain
-from pursuit.inference.pursuer import label_codes
+from pursuit.inference.pursuer import Labels, label_codes
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.session import Session
 from pursuit.inference.stopping import Standing, StoppingRule, stopping_rule
+from pursuit.inference.target import TargetBins
 from pursuit.queries import Answers, ColumnQueries, QuerySet
 from pursuit.training import TrainingRun
 from pursuit.training.devices import find_device
 
 
 @dataclass(eq=False, repr=False)
-class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
-    """A classifier that asks for one answer after the other until it is sure, and explains itself by them.
+class PursuitEstimator(BaseEstimator, ABC):
+    """An estimator that asks for one answer after the other until it is sure, and explains itself by them.
 
     A method is a subclass that says in `learn` how a pursuer comes from rows. Estimators are dataclasses: their fields
     are scikit-learn's parameters, and those of a subclass come on top.
 
     Attributes
     ----------
-    classes_ : labels, in the order of all posteriors.
     model_ : the pursuer that was learnt.
     has_initially_known_ : whether it learnt from rows with initially known answers.
     notes_ : what was saved beside the model (JSON values); empty before that.
@@ -51,6 +51,8 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
     uses_weights: ClassVar[bool] = False
     """Whether `learn` counts each row by its weight (`Rows.weight`, `Batch.weight`). One that says no refuses
     weights."""
+    labels_attribute: ClassVar[str]
+    """What the labels of the pursuer are learnt as."""
 
     query_set: QuerySet | None = None
     """What may be asked. By default every column of the table is a query."""
@@ -59,9 +61,6 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
     """When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default `Confidence(0.99)`."""
     max_queries: int | None = None
     """The most queries ever asked of a row. By default all of them."""
-    class_weight: Literal["balanced"] | Mapping[Any, float] | None = None
-    """How many rows one of each class counts as, as {"rare": 10}; "balanced" makes all classes count the same. The
-    posterior is then that of a world in which classes are as frequent as they count."""
     random_state: Any = None
     """Seed; the same number gives the same model on the same machine."""
     device: str = "cpu"
@@ -84,17 +83,12 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         where training is logged and checkpointed, whether it resumes, and who watches it.
         """
         self._check_parameters()
-        if (sample_weight is not None or self.class_weight is not None) and not self.uses_weights:
+        if (sample_weight is not None or getattr(self, "class_weight", None) is not None) and not self.uses_weights:
             raise ValueError(
                 f"{type(self).__name__} counts every row the same: leave out sample_weight and class_weight, or repeat "
                 "the rows that should count more."
             )
         query_set, rows = self._training_rows(X, y, sample_weight, initially_known)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"The labels have only one class ('{self.classes_[0]}'), so there is nothing to predict: at least two "
-                "are needed."
-            )
         self._warn_if_nothing_will_be_asked(rows)
         self.notes_: dict[str, Any] = {}
         seed = int(check_random_state(self.random_state).randint(2**31))
@@ -108,51 +102,39 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         if self.max_queries is not None and self.max_queries < 1:
             raise ValueError(f"max_queries is the most queries asked of a row, at least 1, not {self.max_queries}.")
         self.stopping_rule()
-        check_class_weight(self.class_weight)
         find_device(self.device)
+
+    @property
+    def labels(self) -> Labels:
+        """The labels of the pursuer, once they are learnt."""
+        return getattr(self, self.labels_attribute)
 
     @abstractmethod
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> Any:
-        """The pursuer that is learnt from these rows; its classes are `classes_`."""
+        """The pursuer that is learnt from these rows; its classes are `labels`."""
 
-    def predict_proba(self, X: Any, *, initially_known: Any = None) -> np.ndarray:
-        """The belief about every class once enough was asked of each row: (N, C)."""
+    @abstractmethod
+    def _learn_labels(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """Learn what the labels are; the number (N,) of the label of each row, and the weights of rows."""
+
+    @abstractmethod
+    def _labels(self, X: Any, y: Any) -> np.ndarray:
+        """Labels of rows, checked: (N,)."""
+
+    def _posterior(self, X: Any, initially_known: Any) -> Tensor:
+        """The belief (N, C) once enough was asked of each row."""
         answers = self._answers(X)
         known = self._initially_known(initially_known, len(answers.x))
-        posterior = torch.zeros(len(answers.x), len(self.classes_))
+        posterior = torch.zeros(len(answers.x), len(self.labels))
         for step in pursue_in_batches(self.model_, *answers, self.stopping_rule(), known):
             posterior[step.rows] = step.log_posterior.exp().float()
-        return posterior.numpy()
-
-    def predict(self, X: Any, *, initially_known: Any = None) -> np.ndarray:
-        """The most probable label of each row once enough was asked."""
-        best = self.predict_proba(X, initially_known=initially_known).argmax(axis=1)
-        return self.classes_[best]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, initially_known: Any = None) -> float:
-        """The accuracy of `predict`."""
-        predicted = self.predict(X, initially_known=initially_known)
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        return posterior
 
     def explain(self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None) -> Chains:
         """The chain of queries, answers and posteriors of each row, which is the whole reason for its prediction."""
         answers = self._answers(X)
         known = self._initially_known(initially_known, len(answers.x))
         return explain(self.model_, *answers, self.stopping_rule(stop), known)
-
-    def evaluate(
-        self, X: Any, y: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
-    ) -> Evaluation:
-        """Accuracy against the number of queries asked, and what the stopping rule gives; computed on `device`."""
-        rows = self.rows(X, y, initially_known=initially_known)
-        return evaluate(self.model_, rows, self.stopping_rule(stop), self.max_queries, self.device)
-
-    def rows(self, X: Any, y: Any, *, initially_known: Any = None) -> Rows:
-        """Rows with labels, as the functions beneath the estimator take them."""
-        answers = self._answers(X)
-        y = column_or_1d(_without_nullable_booleans(y))
-        check_consistent_length(answers.x, y)
-        return Rows(*answers, label_codes(self.classes_, y), self._initially_known(initially_known, len(y)))
 
     def session(self, stop: StoppingRule | str | None = None) -> Session:
         """A session with a person, who is asked one query after the other."""
@@ -167,13 +149,13 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """The classifier that `save` wrote, with the same parameters; it predicts as before."""
-        classifier = saving.load(folder)
-        if not isinstance(classifier, cls):
+        """The estimator that `save` wrote, with the same parameters; it predicts as before."""
+        estimator = saving.load(folder)
+        if not isinstance(estimator, cls):
             raise ValueError(
-                f"{folder} holds a {type(classifier).__name__}, not a {cls.__name__}: load it with pursuit.load."
+                f"{folder} holds a {type(estimator).__name__}, not a {cls.__name__}: load it with pursuit.load."
             )
-        return classifier
+        return estimator
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -183,7 +165,7 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         return tags
 
     def stopping_rule(self, stop: StoppingRule | str | None = None) -> StoppingRule:
-        """The rule that rows are asked by: `stop`, or else the classifier's own, and never more than max_queries."""
+        """The rule that rows are asked by: `stop`, or else the estimator's own, and never more than max_queries."""
         return stopping_rule(stop if stop is not None else self.stop, self.max_queries)
 
     def _validated(self, X: Any, query_set: QuerySet | None, reset: bool) -> Any:
@@ -206,33 +188,24 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         validate_data(self, flat, reset=reset, skip_check_array=True)
         return X
 
-    def _labels(self, X: Any, y: Any) -> np.ndarray:
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: give a label for every row."
-            )
-        y = column_or_1d(_without_nullable_booleans(y), warn=True)
-        check_consistent_length(X, y)
-        if pd.isna(y).any():
-            raise ValueError("Some labels y are missing (NaN): fill them in, or leave these rows out.")
-        check_classification_targets(y)
-        return y
-
     def _warn_if_nothing_will_be_asked(self, rows: RowSource) -> None:
         if self.has_initially_known_:  # the belief before the first question then differs from row to row
             return
-        prior = rows.prior(len(self.classes_))
+        prior = rows.prior(len(self.labels))
         rule, nothing = self.stopping_rule(), torch.zeros(1)
+        target = self.labels if isinstance(self.labels, TargetBins) else None
         # What queries are worth shows once there is a model: until then they are worth asking.
-        standing = Standing(prior.log()[None], nothing, nothing, nothing, worth=torch.full((1,), torch.inf))
-        stops, _ = rule.step(rule.start(1), standing)
+        worth = torch.full((1,), torch.inf)
+        stops, _ = rule.step(rule.start(1), Standing(prior.log()[None], nothing, nothing, nothing, worth, target))
         if stops:
-            share, most = prior.max(dim=0)
             warnings.warn(
-                f"The stopping rule {rule} would stop before the first question: '{self.classes_[int(most)]}' makes up "
-                f"{share:.1%} of the labels. Choose a higher confidence, or a rule such as stability=0.001.",
+                f"The stopping rule {rule} would stop before the first question: {self._in_advance(prior)}",
                 stacklevel=3,
             )
+
+    @abstractmethod
+    def _in_advance(self, prior: Tensor) -> str:
+        """What is believed in advance (C,), and what to do if that is enough for the stopping rule."""
 
     def _answers(self, X: Any) -> Answers:
         check_is_fitted(self, "model_")
@@ -240,7 +213,7 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         return query_set.answers(self._validated(X, query_set, reset=False))
 
     def _training_rows(self, X: Any, y: Any, sample_weight: Any, initially_known: Any) -> tuple[QuerySet, RowSource]:
-        """The query set and the rows in its answer space; learns the classes on the way."""
+        """The query set and the rows in its answer space; learns the labels on the way."""
         if isinstance(X, StreamedRows):
             return self._streamed_rows(X, y, sample_weight, initially_known)
         X = self._validated(X, self.query_set, reset=True)
@@ -249,11 +222,7 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         if weight is not None and not weight.all():
             X, y, weight, initially_known = _rows_that_count(X, y, weight, initially_known)
         query_set = self.query_set if self.query_set is not None else ColumnQueries.from_data(X)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if self.class_weight is not None:
-            weight = np.ones(len(y)) if weight is None else weight
-            counts = np.bincount(codes, weight)
-            weight = weight * weights_of_classes(self.class_weight, self.classes_, counts)[codes]
+        codes, weight = self._learn_labels(y, weight)
         known = _as_known(initially_known, (len(y), len(query_set)))
         self.has_initially_known_ = known is not None
         weights = None if weight is None else torch.from_numpy(weight).float()
@@ -275,20 +244,112 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
             )
         if X.n_queries != len(query_set):
             raise ValueError(f"The rows answer {X.n_queries} queries, but the query_set has {len(query_set)}.")
-        self.classes_, self.n_features_in_ = np.asarray(X.classes), X.n_queries
+        self.n_features_in_ = X.n_queries
         self.has_initially_known_ = X.has_initially_known
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if X.feature_names:
             self.feature_names_in_ = np.array(X.feature_names, dtype=object)
             self.n_features_in_ = len(X.feature_names)
-        if self.class_weight is None:
-            return query_set, X
-        prior = X.prior(len(self.classes_)).numpy()
-        weights = weights_of_classes(self.class_weight, self.classes_, prior)
-        return query_set, ClassWeightedRows(X, torch.from_numpy(weights / (prior @ weights)).float())
+        return query_set, self._learn_streamed_labels(X)
+
+    @abstractmethod
+    def _learn_streamed_labels(self, rows: StreamedRows) -> StreamedRows:
+        """Learn what the labels of streamed rows are; the rows, perhaps with weights."""
 
     def _initially_known(self, initially_known: Any, n_rows: int) -> Tensor | None:
         return _as_known(initially_known, (n_rows, len(self.model_.query_set)))
+
+
+@dataclass(eq=False, repr=False)
+class PursuitClassifier(ClassifierMixin, PursuitEstimator):
+    """An estimator that predicts which of several classes a row belongs to.
+
+    Attributes
+    ----------
+    classes_ : labels, in the order of all posteriors.
+    """
+
+    labels_attribute = "classes_"
+    _: KW_ONLY
+    class_weight: Literal["balanced"] | Mapping[Any, float] | None = None
+    """How many rows one of each class counts as, as {"rare": 10}; "balanced" makes all classes count the same. The
+    posterior is then that of a world in which classes are as frequent as they count."""
+
+    def predict_proba(self, X: Any, *, initially_known: Any = None) -> np.ndarray:
+        """The belief about every class once enough was asked of each row: (N, C)."""
+        return self._posterior(X, initially_known).numpy()
+
+    def predict(self, X: Any, *, initially_known: Any = None) -> np.ndarray:
+        """The most probable label of each row once enough was asked."""
+        best = self.predict_proba(X, initially_known=initially_known).argmax(axis=1)
+        return self.classes_[best]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, initially_known: Any = None) -> float:
+        """The accuracy of `predict`."""
+        predicted = self.predict(X, initially_known=initially_known)
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+    def evaluate(
+        self, X: Any, y: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
+    ) -> Evaluation:
+        """Accuracy against the number of queries asked, and what the stopping rule gives; computed on `device`."""
+        rows = self.rows(X, y, initially_known=initially_known)
+        return evaluate(self.model_, rows, self.stopping_rule(stop), self.max_queries, self.device)
+
+    def rows(self, X: Any, y: Any, *, initially_known: Any = None) -> Rows:
+        """Rows with labels, as the functions beneath the estimator take them."""
+        answers = self._answers(X)
+        y = column_or_1d(_without_nullable_booleans(y))
+        check_consistent_length(answers.x, y)
+        return Rows(*answers, label_codes(self.classes_, y), self._initially_known(initially_known, len(y)))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_class_weight(self.class_weight)
+
+    def _labels(self, X: Any, y: Any) -> np.ndarray:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give a label for every row."
+            )
+        y = column_or_1d(_without_nullable_booleans(y), warn=True)
+        check_consistent_length(X, y)
+        if pd.isna(y).any():
+            raise ValueError("Some labels y are missing (NaN): fill them in, or leave these rows out.")
+        check_classification_targets(y)
+        return y
+
+    def _learn_labels(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        self._check_classes()
+        if self.class_weight is not None:
+            weight = np.ones(len(y)) if weight is None else weight
+            counts = np.bincount(codes, weight)
+            weight = weight * weights_of_classes(self.class_weight, self.classes_, counts)[codes]
+        return codes, weight
+
+    def _learn_streamed_labels(self, rows: StreamedRows) -> StreamedRows:
+        self.classes_ = np.asarray(rows.classes)
+        self._check_classes()
+        if self.class_weight is None:
+            return rows
+        prior = rows.prior(len(self.classes_)).numpy()
+        weights = weights_of_classes(self.class_weight, self.classes_, prior)
+        return ClassWeightedRows(rows, torch.from_numpy(weights / (prior @ weights)).float())
+
+    def _check_classes(self) -> None:
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"The labels have only one class ('{self.classes_[0]}'), so there is nothing to predict: at least two "
+                "are needed."
+            )
+
+    def _in_advance(self, prior: Tensor) -> str:
+        share, most = prior.max(dim=0)
+        return (
+            f"'{self.classes_[int(most)]}' makes up {share:.1%} of the labels. Choose a higher confidence, or a rule "
+            "such as stability=0.001."
+        )
 
 
 def _rows_that_count(X: Any, y: np.ndarray, weight: np.ndarray, initially_known: Any) -> tuple[Any, ...]:
