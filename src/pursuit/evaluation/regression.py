@@ -80,7 +80,7 @@ def evaluate_regression(
         raise ValueError("There are no rows to measure on: at least one is needed.")
     n_queries = len(pursuer.query_set)
     longest = n_queries if max_queries is None else min(max_queries, n_queries)
-    y = torch.from_numpy(np.asarray(numbers, dtype=np.float64))
+    y = torch.tensor(np.asarray(numbers, dtype=np.float64))
     by_asked = torch.zeros(longest + 1, len(rows), 3, dtype=torch.double)
     at_stop, at_end = (torch.zeros(len(rows), 3, dtype=torch.double) for _ in range(2))
     lengths = torch.zeros(len(rows), 3, dtype=torch.double)
