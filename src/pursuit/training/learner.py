@@ -102,7 +102,7 @@ class ClassifierModel(Learner):
     def forward(self, batch: Batch) -> Outcome:
         """Cross-entropy on the histories as they are."""
         logits = self.classifier(self.network_input(batch.x, batch.known.to(batch.x.dtype))).float()
-        return Outcome(nn.functional.cross_entropy(logits, batch.y, label_smoothing=batch.label_smoothing))
+        return Outcome(batch.label_loss(logits))
 
     def network_input(self, x: Tensor, known: Tensor) -> Tensor:
         """The input of the networks for answers `x` of which `known` may be read."""
