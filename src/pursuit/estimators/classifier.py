@@ -44,6 +44,7 @@ class PursuitEstimator(BaseEstimator, ABC):
     ----------
     model_ : the pursuer that was learnt.
     has_initially_known_ : whether it learnt from rows with initially known answers.
+    stop_ : the stopping rule that suits the model, judged by held-out rows; None where it was not chosen like that.
     notes_ : what was saved beside the model (JSON values); empty before that.
     """
 
@@ -91,6 +92,7 @@ class PursuitEstimator(BaseEstimator, ABC):
         query_set, rows = self._training_rows(X, y, sample_weight, initially_known)
         self._warn_if_nothing_will_be_asked(rows)
         self.notes_: dict[str, Any] = {}
+        self.stop_: StoppingRule | None = None
         seed = int(check_random_state(self.random_state).randint(2**31))
         with torch.random.fork_rng(devices=[]):  # for whatever is drawn without a generator
             torch.default_generator.manual_seed(seed)
@@ -166,7 +168,8 @@ class PursuitEstimator(BaseEstimator, ABC):
 
     def stopping_rule(self, stop: StoppingRule | str | None = None) -> StoppingRule:
         """The rule that rows are asked by: `stop`, or else the estimator's own, and never more than max_queries."""
-        return stopping_rule(stop if stop is not None else self.stop, self.max_queries)
+        own = self.stop if self.stop is not None else getattr(self, "stop_", None)
+        return stopping_rule(stop if stop is not None else own, self.max_queries)
 
     def _validated(self, X: Any, query_set: QuerySet | None, reset: bool) -> Any:
         """X as a DataFrame or an array of the right number of columns; texts are a single column."""
