@@ -2,6 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -9,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 import torch
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_array, check_random_state, column_or_1d
@@ -18,13 +20,15 @@ from torch import Tensor
 
 from pursuit.data.rows import Rows, RowSource, StreamedRows
 from pursuit.estimators import saving
+from pursuit.estimators.labels import plain_labels
 from pursuit.evaluation import Evaluation, evaluate
 from pursuit.inference.chain import Chains, explain
 from pursuit.inference.pursuer import label_codes
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.session import Session
 from pursuit.inference.stopping import Standing, StoppingRule, stopping_rule
-from pursuit.queries import Answers, ColumnQueries, QuerySet
+from pursuit.queries import Answers, ColumnQueries, Kind, QuerySet
+from pursuit.queries.frames import as_pandas, numbered
 from pursuit.training import TrainingRun
 from pursuit.training.devices import find_device
 
@@ -49,6 +53,9 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
     query_set: QuerySet | None = None
     """What may be asked. By default every column of the table is a query."""
     _: KW_ONLY
+    kinds: Mapping[str, Kind] | None = None
+    """What columns are asked as where a guess is wrong, as in {"ward": "choice", "born": "date", "note": "skip"}; for
+    tables without a `query_set`."""
     stop: StoppingRule | str | None = None
     """When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default `Confidence(0.99)`."""
     max_queries: int | None = None
@@ -67,11 +74,6 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         """
         self._check_parameters()
         query_set, rows = self._training_rows(X, y, initially_known)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"The labels have only one class ('{self.classes_[0]}'), so there is nothing to predict: at least two "
-                "are needed."
-            )
         self._warn_if_nothing_will_be_asked(rows)
         self.notes_: dict[str, Any] = {}
         seed = int(check_random_state(self.random_state).randint(2**31))
@@ -84,6 +86,11 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Raise ValueError for parameters that are wrong whatever the data, before anything is trained."""
         if self.max_queries is not None and self.max_queries < 1:
             raise ValueError(f"max_queries is the most queries asked of a row, at least 1, not {self.max_queries}.")
+        if self.kinds is not None and self.query_set is not None:
+            raise ValueError(
+                "kinds say what columns are asked as, and so does the query_set: leave one out, or give kinds to "
+                "ColumnQueries.from_data."
+            )
         self.stopping_rule()
         find_device(self.device)
 
@@ -108,7 +115,7 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, initially_known: Any = None) -> float:
         """The accuracy of `predict`."""
         predicted = self.predict(X, initially_known=initially_known)
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        return float(accuracy_score(self._plain_labels(y), predicted, sample_weight=sample_weight))
 
     def explain(self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None) -> Chains:
         """The chain of queries, answers and posteriors of each row, which is the whole reason for its prediction."""
@@ -126,7 +133,7 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
     def rows(self, X: Any, y: Any, *, initially_known: Any = None) -> Rows:
         """Rows with labels, as the functions beneath the estimator take them."""
         answers = self._answers(X)
-        y = column_or_1d(_without_nullable_booleans(y))
+        y = column_or_1d(self._plain_labels(y))
         check_consistent_length(answers.x, y)
         return Rows(*answers, label_codes(self.classes_, y), self._initially_known(initially_known, len(y)))
 
@@ -156,6 +163,7 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         tags.input_tags.categorical = True
+        tags.input_tags.sparse = True
         return tags
 
     def stopping_rule(self, stop: StoppingRule | str | None = None) -> StoppingRule:
@@ -166,11 +174,14 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         """X as a DataFrame or an array of the right number of columns; texts are a single column."""
         if query_set is not None and query_set.reads_texts and not isinstance(X, str) and np.ndim(X) == 1:
             X = np.asarray(X, dtype=object)[:, None]
+        X = as_pandas(X)
         if isinstance(X, pd.DataFrame) and (reset or hasattr(self, "feature_names_in_")):
+            X = X if reset or query_set is None else self._with_columns_not_asked(X, query_set)
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
         X = check_array(
             X,
+            accept_sparse=True,
             dtype=None,
             ensure_all_finite=False,
             allow_nd=True,
@@ -178,21 +189,36 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
             ensure_min_samples=1,
             estimator=self,
         )
-        flat = X.reshape(len(X), -1)
+        flat = X if issparse(X) else X.reshape(len(X), -1)
         validate_data(self, flat, reset=reset, skip_check_array=True)
+        if query_set is not None and query_set.reads_columns and hasattr(self, "feature_names_in_") and not reset:
+            return pd.DataFrame(X.toarray() if issparse(X) else X, columns=self.feature_names_in_)
         return X
+
+    def _with_columns_not_asked(self, X: pd.DataFrame, query_set: QuerySet) -> pd.DataFrame:
+        """The table with all columns of training, if it lacks only such as are not asked for."""
+        names, asked = self.feature_names_in_.tolist(), query_set.index_of
+        needed, there = [name for name in names if name in asked], [name for name in X.columns if name in asked]
+        is_enough = query_set.reads_columns and needed == there and set(X.columns) <= set(names)
+        return X.reindex(columns=names) if is_enough and len(X.columns) < len(names) else X
 
     def _labels(self, X: Any, y: Any) -> np.ndarray:
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give a label for every row."
             )
-        y = column_or_1d(_without_nullable_booleans(y), warn=True)
+        y = column_or_1d(plain_labels(y), warn=True)
         check_consistent_length(X, y)
+        if len(y) == 0:
+            raise ValueError("The table is empty: it has 0 rows, and at least one is needed.")
         if pd.isna(y).any():
             raise ValueError("Some labels y are missing (NaN): fill them in, or leave these rows out.")
         check_classification_targets(y)
         return y
+
+    def _plain_labels(self, y: Any) -> Any:
+        """Labels of rows to measure on, which are words if those of training were."""
+        return plain_labels(y, as_words=self.classes_.dtype.kind == "U")
 
     def _warn_if_nothing_will_be_asked(self, rows: RowSource) -> None:
         if self.has_initially_known_:  # the belief before the first question then differs from row to row
@@ -220,14 +246,18 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         if isinstance(X, StreamedRows):
             return self._streamed_rows(X, y, initially_known)
         X = self._validated(X, self.query_set, reset=True)
-        y = self._labels(X, y)
-        query_set = self.query_set if self.query_set is not None else ColumnQueries.from_data(X)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        known = _as_known(initially_known, (len(y), len(query_set)))
+        self.classes_, codes = np.unique(self._labels(X, y), return_inverse=True)
+        self._refuse_one_class()
+        query_set = self.query_set
+        if query_set is None:
+            query_set = ColumnQueries.from_data(X, kinds=self.kinds)
+        known = self._known_of(initially_known, query_set, len(codes))
         self.has_initially_known_ = known is not None
         return query_set, Rows(*query_set.answers(X), torch.from_numpy(codes.astype(np.int64)), known)
 
     def _streamed_rows(self, X: StreamedRows, y: Any, initially_known: Any) -> tuple[QuerySet, StreamedRows]:
+        if self.kinds is not None:
+            raise ValueError(f"{type(X).__name__} know what their columns are asked as: leave kinds out.")
         query_set = self.query_set if self.query_set is not None else X.query_set
         if query_set is None or y is not None or initially_known is not None:
             raise ValueError(
@@ -237,6 +267,7 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         if X.n_queries != len(query_set):
             raise ValueError(f"The rows answer {X.n_queries} queries, but the query_set has {len(query_set)}.")
         self.classes_, self.n_features_in_ = np.asarray(X.classes), X.n_queries
+        self._refuse_one_class()
         self.has_initially_known_ = X.has_initially_known
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if X.feature_names:
@@ -245,22 +276,28 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         return query_set, X
 
     def _initially_known(self, initially_known: Any, n_rows: int) -> Tensor | None:
-        return _as_known(initially_known, (n_rows, len(self.model_.query_set)))
+        return self._known_of(initially_known, self.model_.query_set, n_rows)
 
-
-def _without_nullable_booleans(y: Any) -> Any:
-    """Labels with pandas' booleans as numpy's: scikit-learn would turn them into numbers."""
-    is_nullable = isinstance(y, pd.Series) and isinstance(y.dtype, pd.BooleanDtype) and not y.hasnans
-    return y.to_numpy(dtype=bool) if is_nullable else y
-
-
-def _as_known(initially_known: Any, shape: tuple[int, int]) -> Tensor | None:
-    if initially_known is None:
-        return None
-    known = torch.as_tensor(np.asarray(initially_known), dtype=torch.bool)
-    if known.shape != shape:
+    def _known_of(self, initially_known: Any, query_set: QuerySet, n_rows: int) -> Tensor | None:
+        """What is known of every query; where it is said of every column, of those that are asked for."""
+        if initially_known is None:
+            return None
+        known, shape = torch.as_tensor(np.asarray(initially_known), dtype=torch.bool), (n_rows, len(query_set))
+        is_by_column = query_set.reads_columns and known.shape == (n_rows, self.n_features_in_)
+        if is_by_column and known.shape != shape:
+            names = getattr(self, "feature_names_in_", None)
+            place_of = {name: i for i, name in enumerate(numbered(self.n_features_in_) if names is None else names)}
+            known = known[:, [place_of[query.name] for query in query_set.queries]]
+        if known.shape == shape:
+            return known
         raise ValueError(
             f"initially_known says for every row and query whether its answer is given before anything is asked: shape "
             f"{shape} is expected, not {tuple(known.shape)}."
         )
-    return known
+
+    def _refuse_one_class(self) -> None:
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"The labels have only one class ('{self.classes_[0]}'), so there is nothing to predict: at least two "
+                "are needed."
+            )
