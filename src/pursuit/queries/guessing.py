@@ -17,7 +17,6 @@ from pursuit.queries.kinds import (
     date_patterns,
     number_query,
     query_of_kind,
-    scaled,
 )
 from pursuit.queries.reading import (
     MISSING_WORDS,
@@ -141,7 +140,7 @@ def _guess_number(
         return yes_no(name), reason
     if not reason and _is_numbering(name, numbers, is_float):
         reason = NUMBERING
-    return scaled(Number(name, wording(name, "What is {}?")), present), reason
+    return Number(name, wording(name, "What is {}?")), reason
 
 
 def _is_numbering(name: str, numbers: np.ndarray, is_float: bool) -> bool:

@@ -20,6 +20,7 @@ from pursuit.queries.column import (
     wording,
     yes_no,
 )
+from pursuit.queries.number_code import quantile_edges
 from pursuit.queries.reading import (
     MISSING_WORDS,
     Distinct,
@@ -29,7 +30,6 @@ from pursuit.queries.reading import (
     is_plain_number,
     parse_dates,
     parse_numbers,
-    plain_numbers,
     read_column,
     whole_as_text,
 )
@@ -74,7 +74,7 @@ def query_of_kind(name: str, series: pd.Series, kind: Kind) -> Choice | Number:
 
 def _checked_number(name: str, series: pd.Series) -> Number:
     if is_plain_number(series):
-        return scaled(Number(name, wording(name, "What is {}?")), plain_numbers(series))
+        return Number(name, wording(name, "What is {}?"))
     distinct = distinct_values(series)
     others = [
         value for value, number in zip(distinct.values, parse_numbers(distinct.values), strict=True) if np.isnan(number)
@@ -103,11 +103,8 @@ def _checked_yes_no(name: str, series: pd.Series) -> Choice:
 
 def number_query(name: str, distinct: Distinct) -> Number:
     """Numbers that stand in a column as texts; other texts among them say nothing."""
-    values, _, codes = distinct
-    numbers = parse_numbers(values)
-    missing = tuple(str(value).strip() for value in values[np.isnan(numbers)])
-    query = Number(name, wording(name, "What is {}?"), missing=missing)
-    return scaled(query, np.append(numbers, np.nan)[codes])
+    others = distinct.values[np.isnan(parse_numbers(distinct.values))]
+    return Number(name, wording(name, "What is {}?"), missing=tuple(str(value).strip() for value in others))
 
 
 def choice_query(name: str, series: pd.Series, distinct: Distinct) -> Choice:
@@ -166,7 +163,7 @@ def date_query(name: str, series: pd.Series) -> Date:
         missing = [values[i] for i in np.flatnonzero(np.isnan(_days_of(values, patterns[0])))]
     days = date_days(series, query.pattern)
     has_time = bool((days[~np.isnan(days)] % 1 != 0).any())
-    return scaled(replace(query, has_time=has_time, missing=tuple(str(value) for value in missing)), days)
+    return replace(query, has_time=has_time, missing=tuple(str(value) for value in missing))
 
 
 def date_patterns(values: np.ndarray) -> list[str]:
@@ -189,17 +186,14 @@ def _quoted(values: Iterable[Any]) -> str:
     return listed([repr(value if isinstance(value, str | int | float) else str(value)) for value in values], 3)
 
 
-def rescaled(query: Number, series: pd.Series) -> Number:
-    """The query with the centre and spread of these rows."""
-    return scaled(query, read_column(query, series)[0])
-
-
-def scaled(query: N, numbers: np.ndarray) -> N:
-    """The query with the centre and spread of these numbers, by their quartiles, which outliers hardly move."""
+def scaled(query: N, numbers: np.ndarray, n_pieces: int) -> N:
+    """The query with the centre and spread of these numbers, by their quartiles, which outliers hardly move; and with a
+    code of up to `n_pieces`."""
     present = numbers[~np.isnan(numbers)]
     if len(present) == 0:
         return replace(query, centre=0.0, spread=1.0)
     low, centre, high = np.percentile(present, (25, 50, 75))
     # Quartiles of a normal distribution are 1.349 deviations apart. If they coincide, the deviation itself is taken.
     spread = float(high / 1.349 - low / 1.349) or float(np.std(present)) or 1.0
-    return replace(query, centre=float(centre), spread=min(max(spread, TINIEST), 1 / TINIEST))
+    spread = min(max(spread, TINIEST), 1 / TINIEST)
+    return replace(query, centre=float(centre), spread=spread, edges=quantile_edges(present, n_pieces))
