@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pursuit.queries.column import Choice, Number, listed, parse_choice
-from pursuit.queries.frames import INFINITE, as_frame, is_float_array
+from pursuit.queries.frames import INFINITE, as_frame, columns_of, is_float_array
 from pursuit.queries.guessing import guess_queries
 from pursuit.queries.kinds import Kind, check_kinds, scaled
 from pursuit.queries.number_code import NumberCode, suitable_pieces
@@ -105,23 +105,25 @@ class ColumnQueries(QuerySet):
         """Read a DataFrame of any library (columns are found by name), a 2-d array or a sparse matrix (by position)."""
         raw = self._codes(as_frame(data, [query.name for query in self.queries]))  # (N, Q), NaN where missing
         x = np.zeros((len(raw), *self.answer_shape), dtype=np.float32)
+        available = ~np.isnan(raw)
         for i, (query, start, width) in enumerate(zip(self.queries, self.starts, self.widths, strict=True)):
-            values = raw[:, i]
-            present = ~np.isnan(values)
+            values, present = raw[:, i], available[:, i]
             if isinstance(query, Number):
-                x[present, start] = compress((values[present] - query.centre) / query.spread)
+                np.copyto(
+                    x[:, start], compress((values - query.centre) / query.spread), where=present, casting="same_kind"
+                )
             elif width == 1 and len(query.choices) == 2:
-                x[present, start] = 2 * values[present] - 1
+                np.copyto(x[:, start], 2 * values - 1, where=present, casting="same_kind")
             else:
                 x[present.nonzero()[0], start + values[present].astype(int)] = 1
-        return Answers(torch.from_numpy(x), torch.from_numpy(~np.isnan(raw)))
+        return Answers(torch.from_numpy(x), torch.from_numpy(np.ascontiguousarray(available)))
 
     def _codes(self, frame: pd.DataFrame) -> np.ndarray:
         """The table as numbers (N, Q): a choice by its place in the list, a missing value as NaN."""
         raw = np.empty(frame.shape, order="F")
         unseen: dict[str, dict[Any, int]] = {}
-        for i, query in enumerate(self.queries):
-            raw[:, i], others = read_column(query, frame.iloc[:, i])
+        for i, (query, column) in enumerate(zip(self.queries, columns_of(frame), strict=True)):
+            raw[:, i], others = read_column(query, column)
             if others and self.unknown == "error":
                 raise refusal(query, next(iter(others)))
             if others:
@@ -204,7 +206,8 @@ class ColumnQueries(QuerySet):
 def _with_codes(columns: Sequence[Choice | Number], frame: pd.DataFrame) -> list[Choice | Number]:
     """The columns with numbers scaled and coded by the values in these rows."""
     n_pieces = suitable_pieces(len(frame), len(columns))
+    values = dict(zip(frame.columns, columns_of(frame), strict=True))
     return [
-        scaled(column, read_column(column, frame[column.name])[0], n_pieces) if isinstance(column, Number) else column
+        scaled(column, read_column(column, values[column.name])[0], n_pieces) if isinstance(column, Number) else column
         for column in columns
     ]

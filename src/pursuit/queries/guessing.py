@@ -4,12 +4,13 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pursuit.queries.column import Choice, Number, fold, listed, wording, yes_no
-from pursuit.queries.frames import INFINITE
+from pursuit.queries.frames import INFINITE, columns_of
 from pursuit.queries.kinds import (
     MAX_STRAY,
     Kind,
@@ -89,17 +90,18 @@ def guess_queries(
     queries: dict[str, Choice | Number] = {}
     unasked: dict[str, str] = {}
     problems: dict[str, str] = {}
-    columns = {str(name): frame.iloc[:, i] for i, name in enumerate(frame.columns) if kinds.get(str(name)) != "skip"}
+    by_name = zip(frame.columns, columns_of(frame), strict=True)
+    columns = {name: series for name, series in by_name if kinds.get(name) != "skip"}
     numbers = {name: plain_numbers(series) for name, series in columns.items() if is_plain_number(series)}
     refuse_infinite(numbers)
     for name, series in columns.items():
         try:
             if name in kinds:
-                queries[name] = query_of_kind(name, series, kinds[name])
+                queries[name] = query_of_kind(name, pd.Series(series, name=name), kinds[name])
                 continue
             query: Choice | Number | None
             if name in numbers:
-                query, reason = _guess_number(name, series, numbers[name], floats_are_numbers)
+                query, reason = _guess_number(name, series.dtype, numbers[name], floats_are_numbers)
             else:
                 query, reason = _guess_other(name, series, ask_all)
             if reason and not ask_all:
@@ -128,12 +130,10 @@ def refuse_infinite(numbers: Mapping[str, np.ndarray]) -> None:
 # Guesses: the query, and why it is better not asked
 
 
-def _guess_number(
-    name: str, series: pd.Series, numbers: np.ndarray, floats_are_numbers: bool
-) -> tuple[Choice | Number, str]:
+def _guess_number(name: str, dtype: Any, numbers: np.ndarray, floats_are_numbers: bool) -> tuple[Choice | Number, str]:
     present = numbers[~np.isnan(numbers)]
     reason = EMPTY if not len(present) else CONSTANT if present.min() == present.max() else ""
-    is_float = pd.api.types.is_float_dtype(series.dtype)
+    is_float = dtype.kind == "f"
     # Missing values turn 0 and 1 into fractions in many tables.
     may_be_yes_no = not is_float or (not floats_are_numbers and len(present) < len(numbers))
     if may_be_yes_no and len(present) and ((present == 0) | (present == 1)).all():

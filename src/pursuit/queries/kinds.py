@@ -186,13 +186,21 @@ def _quoted(values: Iterable[Any]) -> str:
     return listed([repr(value if isinstance(value, str | int | float) else str(value)) for value in values], 3)
 
 
+def _quartiles(numbers: np.ndarray) -> list[float]:
+    """As `np.percentile` gives them, in a tenth of its time where numbers are few."""
+    last = len(numbers) - 1
+    places = [(int(share * last), share * last % 1) for share in (0.25, 0.5, 0.75)]
+    ordered = np.partition(numbers, sorted({min(at + i, last) for at, _ in places for i in (0, 1)}))
+    return [float(ordered[at] * (1 - beyond) + ordered[min(at + 1, last)] * beyond) for at, beyond in places]
+
+
 def scaled(query: N, numbers: np.ndarray, n_pieces: int) -> N:
     """The query with the centre and spread of these numbers, by their quartiles, which outliers hardly move; and with a
     code of up to `n_pieces`."""
     present = numbers[~np.isnan(numbers)]
     if len(present) == 0:
         return replace(query, centre=0.0, spread=1.0)
-    low, centre, high = np.percentile(present, (25, 50, 75))
+    low, centre, high = _quartiles(present)
     # Quartiles of a normal distribution are 1.349 deviations apart. If they coincide, the deviation itself is taken.
     spread = float(high / 1.349 - low / 1.349) or float(np.std(present)) or 1.0
     spread = min(max(spread, TINIEST), 1 / TINIEST)

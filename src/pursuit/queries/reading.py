@@ -4,6 +4,7 @@ What a query cannot read is counted and reported, because a table at prediction 
 """
 
 import datetime
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -22,6 +23,10 @@ MISSING_WORDS = frozenset(
 ) | {"unknown", "missing", "not available", "not known", "not given", "k.a.", "unbekannt", "inconnu"}
 """What people write among numbers where there is none, in lower case."""
 MAX_NAMED = 5
+DIGIT = re.compile(r"\d|inf", re.IGNORECASE)
+Column = pd.Series | np.ndarray
+SHORT = 10_000
+"""Texts of fewer rows than this are found faster as objects than in Arrow's memory."""
 
 
 class Distinct(NamedTuple):
@@ -34,8 +39,9 @@ class Distinct(NamedTuple):
 
 def distinct_values(series: pd.Series) -> Distinct:
     """What a column holds; raises ValueError for lists and other objects."""
+    is_short_text = len(series) < SHORT and series.dtype == "str"
     try:
-        codes, found = pd.factorize(series)
+        codes, found = pd.factorize(series.to_numpy(dtype=object) if is_short_text else series)
     except TypeError:
         raise ValueError(
             f"Column '{series.name}' holds lists or other objects: only words, numbers, dates, yes/no and missing "
@@ -49,17 +55,23 @@ def distinct_values(series: pd.Series) -> Distinct:
     return Distinct(values, np.bincount(codes[codes >= 0], minlength=len(values)), codes)
 
 
-def is_plain_number(series: pd.Series) -> bool:
+def is_plain_number(series: Column) -> bool:
     """Whether a column is of a type of numbers or yes/no, with or without missing values."""
-    return pd.api.types.is_numeric_dtype(series.dtype) and not isinstance(series.dtype, pd.CategoricalDtype)
+    return series.dtype.kind in "fiub" if isinstance(series.dtype, np.dtype) else _is_numeric(series.dtype)
+
+
+def _is_numeric(dtype: Any) -> bool:
+    return pd.api.types.is_numeric_dtype(dtype) and not isinstance(dtype, pd.CategoricalDtype)
 
 
 def is_date_type(series: pd.Series) -> bool:
     return pd.api.types.is_datetime64_any_dtype(series.dtype)
 
 
-def plain_numbers(series: pd.Series) -> np.ndarray:
+def plain_numbers(series: Column) -> np.ndarray:
     """A column of a type of numbers as floats, NaN where missing."""
+    if isinstance(series, np.ndarray):
+        return series.astype(float, copy=False)
     if isinstance(series.dtype, np.dtype):
         return series.to_numpy().astype(float, copy=False)
     return series.to_numpy(dtype=float, na_value=np.nan)
@@ -68,6 +80,8 @@ def plain_numbers(series: pd.Series) -> np.ndarray:
 def parse_numbers(values: Iterable[Any]) -> np.ndarray:
     """Values as numbers, NaN where they are none; dates are none."""
     stripped = [value.strip() if isinstance(value, str) else value for value in values]
+    if all(isinstance(value, str) and not DIGIT.search(value) for value in stripped):
+        return np.full(len(stripped), np.nan)
     plain = [None if is_date(value) or isinstance(value, datetime.timedelta) else value for value in stripped]
     return pd.to_numeric(pd.Series(plain, dtype=object), errors="coerce").to_numpy(dtype=float, na_value=np.nan)
 
@@ -115,10 +129,11 @@ def whole_as_text(value: Any) -> Any:
     return str(int(value)) if is_whole else value
 
 
-def read_column(query: Choice | Number, series: pd.Series) -> tuple[np.ndarray, dict[Any, int]]:
+def read_column(query: Choice | Number, series: Any) -> tuple[np.ndarray, dict[Any, int]]:
     """A column as numbers (N,), NaN where there is no answer, and the values that the query cannot read with their
     counts."""
     if isinstance(query, Date):
+        series = pd.Series(series)
         days = date_days(series, query.pattern)
         return days, _counts(series[np.isnan(days) & series.notna().to_numpy()], query.missing)
     if isinstance(query, Number):
@@ -134,8 +149,8 @@ def read_column(query: Choice | Number, series: pd.Series) -> tuple[np.ndarray, 
         strange = (numbers != 0) & (numbers != 1) & ~np.isnan(numbers)
         if not strange.any():
             return numbers, {}
-        return np.where(strange, np.nan, numbers), _counts(series[strange])
-    values, counts, codes = distinct_values(series)
+        return np.where(strange, np.nan, numbers), _counts(pd.Series(series[strange]))
+    values, counts, codes = distinct_values(pd.Series(series))
     place_of = query.place_of()
     places = [place_of(value) for value in values]
     read = np.array([*(np.nan if place is None else place for place in places), np.nan])
