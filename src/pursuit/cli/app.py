@@ -32,6 +32,21 @@ Drop = Annotated[list[str] | None, typer.Option(help="A column of a file to leav
 Missing = Annotated[
     list[str] | None, typer.Option(help="A text that means missing in a file, such as '?'; repeatable.")
 ]
+Encoding = Annotated[
+    str | None, typer.Option(help="The encoding of a CSV file, such as cp1252; by default what it can be read in.")
+]
+Decimal = Annotated[
+    str | None, typer.Option(help="What stands before decimals in a CSV file, . or , and by default what looks right.")
+]
+Kind = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN=KIND", help="What a column of a CSV file is, as in born=date; repeatable."),
+]
+Group = Annotated[
+    str | None,
+    typer.Option(help="A column of a CSV file, such as patient: its rows of one value are held out together or not."),
+]
+Time = Annotated[str | None, typer.Option(help="A column of a CSV file, such as date: its latest rows are held out.")]
 Cost = Annotated[
     list[str] | None,
     typer.Option(

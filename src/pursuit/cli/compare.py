@@ -9,8 +9,12 @@ from pursuit.cli.app import (
     AsJson,
     Cost,
     CostAware,
+    Decimal,
     Device,
     Drop,
+    Encoding,
+    Group,
+    Kind,
     MaxQueries,
     Missing,
     Network,
@@ -20,12 +24,13 @@ from pursuit.cli.app import (
     Stop,
     Target,
     TestShare,
+    Time,
 )
 from pursuit.cli.console import out, print_comparison, print_json, remark_on_recipe, remark_on_task, say, stoppable
 from pursuit.cli.progress import training_bar
 from pursuit.experiments.compare import compare as run_trial
 from pursuit.experiments.trial import DEFAULT_METHODS, Trial
-from pursuit.tasks.tables import parse_costs
+from pursuit.tasks.tables import parse_costs, parse_kinds
 
 
 def compare(
@@ -57,6 +62,11 @@ def compare(
     target: Target = None,
     drop: Drop = None,
     missing: Missing = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    kind: Kind = None,
+    group: Group = None,
+    time: Time = None,
     queries: Queries = None,
     cost: Cost = None,
     cost_aware: CostAware = False,
@@ -86,6 +96,11 @@ def compare(
             "target": target,
             "drop": drop or (),
             "missing": missing or (),
+            "encoding": encoding,
+            "decimal": decimal,
+            "kinds": parse_kinds(kind or ()),
+            "group": group,
+            "time": time,
             "queries": queries,
             "test_share": test_share,
         },

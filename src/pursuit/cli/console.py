@@ -64,6 +64,8 @@ def remark_on_task(task: Task) -> None:
             f"{len(task.X_train):,} rows are streamed; {task.notes['n_test']:,} are held out, and "
             f"{len(task.y_test):,} of these are measured on."
         )
+    for line in task.notes.get("remarks", ()):
+        say(line)
     if unlabelled := task.notes.get("n_rows_without_label"):
         say(f"{unlabelled:,} rows without a label are left out.")
     if silent := task.notes.get("silent_columns"):

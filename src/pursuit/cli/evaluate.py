@@ -1,6 +1,6 @@
 """`pursuit evaluate`: how good a model is after each query, and at a stopping rule."""
 
-from pursuit.cli.app import AsJson, Data, Device, MaxQueries, Missing, Model, Stop, Target
+from pursuit.cli.app import AsJson, Data, Decimal, Device, Encoding, MaxQueries, Missing, Model, Stop, Target
 from pursuit.cli.console import print_evaluation, print_json
 from pursuit.cli.rows import unseen_rows
 from pursuit.estimators import load
@@ -11,6 +11,8 @@ def evaluate(
     data: Data,
     target: Target = None,
     missing: Missing = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     stop: Stop = None,
     max_queries: MaxQueries = None,
     device: Device = "cpu",
@@ -21,7 +23,7 @@ def evaluate(
     classifier.device = device
     if max_queries is not None:
         classifier.max_queries = max_queries
-    rows = unseen_rows(classifier, data, target, missing)
+    rows = unseen_rows(classifier, data, target, missing=missing, encoding=encoding, decimal=decimal)
     if rows.y is None:
         raise ValueError(f"{data} has no labels to measure by: name their column with --target.")
     evaluation = classifier.evaluate(rows.X, rows.y, stop, initially_known=rows.initially_known)

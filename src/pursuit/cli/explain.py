@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pursuit.cli.app import AsJson, Data, Missing, Model, Stop, Target
+from pursuit.cli.app import AsJson, Data, Decimal, Encoding, Missing, Model, Stop, Target
 from pursuit.cli.console import escaped, out, print_json
 from pursuit.cli.rows import UnseenRows, unseen_rows
 from pursuit.estimators import load
@@ -21,13 +21,15 @@ def explain(
     ] = None,
     target: Target = None,
     missing: Missing = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     stop: Stop = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the first chain into this file (png, svg or pdf).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the chains of questions and answers that lead to predictions: as text, JSON or a figure."""
     classifier = load(model)
-    rows = unseen_rows(classifier, data, target, missing)
+    rows = unseen_rows(classifier, data, target, missing=missing, encoding=encoding, decimal=decimal)
     wanted = row if row else list(range(min(3, len(rows.X))))
     beyond = [number for number in wanted if not 0 <= number < len(rows.X)]
     if beyond:

@@ -19,16 +19,16 @@ class UnseenRows(NamedTuple):
     initially_known: np.ndarray | None = None
 
 
-def unseen_rows(
-    classifier: PursuitClassifier, data: str, target: str | None = None, missing: list[str] | None = None
-) -> UnseenRows:
-    """The rows of a task or a file that the model was not trained on; a file may have no labels."""
+def unseen_rows(classifier: PursuitClassifier, data: str, target: str | None = None, **reading: Any) -> UnseenRows:
+    """The rows of a task or a file that the model was not trained on; a file may have no labels. It is read as that of
+    the training rows was, but for the options of `reading` that are given (missing, encoding, decimal)."""
     trained = classifier.notes_.get("task", {})
     queries = [query.name for query in classifier.model_.query_set.queries]
     if data in TASKS:
         return _rows_of_task(data, queries, trained)
     columns = list(getattr(classifier, "feature_names_in_", queries))  # a query set may ask several things of a column
-    X, y, remark = tasks.unseen_rows(data, columns, trained, target, missing or ())
+    given = {name: value for name, value in reading.items() if value}
+    X, y, remark = tasks.unseen_rows(data, columns, trained, target, **given)
     if remark:
         say(remark)
     if y is not None and classifier.classes_.dtype.kind in "OU":

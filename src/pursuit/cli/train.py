@@ -10,8 +10,12 @@ from pursuit.cli.app import (
     AsJson,
     Cost,
     CostAware,
+    Decimal,
     Device,
     Drop,
+    Encoding,
+    Group,
+    Kind,
     MaxQueries,
     Missing,
     Network,
@@ -22,6 +26,7 @@ from pursuit.cli.app import (
     Stop,
     Target,
     TestShare,
+    Time,
 )
 from pursuit.cli.console import (
     print_evaluation,
@@ -38,7 +43,7 @@ from pursuit.estimators.saving import DESCRIPTION
 from pursuit.networks import NetworkSettings
 from pursuit.registry import find
 from pursuit.tasks import TASKS, Task, load_task
-from pursuit.tasks.tables import parse_costs
+from pursuit.tasks.tables import parse_costs, parse_kinds
 from pursuit.training import TrainingRun
 from pursuit.training.devices import is_first
 from pursuit.training.logs import check_log
@@ -63,6 +68,11 @@ def train(
     target: Target = None,
     drop: Drop = None,
     missing: Missing = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    kind: Kind = None,
+    group: Group = None,
+    time: Time = None,
     queries: Queries = None,
     cost: Cost = None,
     cost_aware: CostAware = False,
@@ -98,7 +108,16 @@ def train(
         "--cost-aware": cost_aware,
     }
     _check_options(chosen, [option for option, is_given in given.items() if is_given])
-    table_options = {"drop": drop or (), "missing": missing or (), "test_share": test_share}
+    table_options = {
+        "drop": drop or (),
+        "missing": missing or (),
+        "encoding": encoding,
+        "decimal": decimal,
+        "kinds": parse_kinds(kind or ()),
+        "group": group,
+        "time": time,
+        "test_share": test_share,
+    }
     task = load_task(source, seed, target, queries=queries, costs=parse_costs(cost or ()), **table_options)
     task = task.with_costs({}, cost_aware)
     folder = to or Path("runs") / (task.name if method == VIP else f"{task.name}-{method}")

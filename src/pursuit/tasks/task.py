@@ -11,6 +11,7 @@ from pursuit.data.rows import StreamedRows
 from pursuit.inference.pursuer import Pursuer
 from pursuit.queries import QuerySet
 from pursuit.tasks.files import DataFile
+from pursuit.tasks.holding_out import Division
 from pursuit.tasks.recipe import Published, Recipe
 
 
@@ -37,6 +38,8 @@ class Task:
     """Makes exact Information Pursuit to compare with, where the distribution of the answers is known."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of `VIPClassifier` that suit the task."""
+    division_train: Division | None = None
+    """Which training rows stay together where they are divided again; by default any may be on either side."""
 
     def with_recipe(self, recipe: Recipe) -> "Task":
         """The same task with a recipe's settings and options of the query set."""
@@ -59,8 +62,11 @@ class Task:
         """The same task with a share of its training rows as test rows, to choose settings without the real ones."""
         if isinstance(self.X_train, StreamedRows):
             raise ValueError(f"{self.name} streams its rows, so they cannot be split: load it with another seed.")
-        order = np.random.default_rng(seed).permutation(len(self.y_train))
-        test, train = np.split(order, [round(share * len(order))])
+        if self.division_train is None:
+            order = np.random.default_rng(seed).permutation(len(self.y_train))
+            test, train = np.split(order, [round(share * len(order))])
+        else:
+            train, test = self.division_train.split(share, seed)
 
         def rows(index: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:
             return (
@@ -80,6 +86,7 @@ class Task:
             initially_known_train=initially_known_train,
             initially_known_test=initially_known_test,
             picture=None,  # which shows the real test rows
+            division_train=self.division_train and self.division_train.take(train),
         )
 
 
