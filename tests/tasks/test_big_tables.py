@@ -74,15 +74,36 @@ def test_folders_patterns_and_names(table: Path, monkeypatch: pytest.MonkeyPatch
         ({}, {}, r"--target: id, age, pain, same, ill"),
         ({}, {"target": "il"}, r"Did you mean 'ill'"),
         ({}, {"target": "ill", "drop": ["agee"]}, r"Did you mean 'age'"),
-        ({"when": pd.Timestamp("2020-01-01")}, {"target": "ill"}, r"'when' holds dates .* leave them out: --drop when"),
-        ({"a note": [f"n{i}" for i in range(400)]}, {"target": "ill"}, r"To leave them out: --drop 'a note'"),
         ({}, {"target": "ill", "test_share": 1}, r"below 1"),
+        ({}, {"target": "ill", "group": "id"}, r"--group is for CSV files, not for Parquet and Arrow files, because"),
+        ({}, {"target": "ill", "time": "age"}, r"--time is for CSV files, not .* write the latest rows into a file"),
+        ({}, {"target": "ill", "kinds": {"age": "date"}}, r"--kind is for CSV files"),
+        ({}, {"target": "ill", "encoding": "cp1252"}, r"--encoding is for CSV files, .* which is always UTF-8 here"),
     ],
 )
 def test_mistakes_get_a_sentence(table: Path, change: Any, options: dict[str, Any], message: str) -> None:
     people().assign(**change).to_parquet(table)
     with pytest.raises(ValueError, match=message):
         load_task(table, **options)
+
+
+def test_columns_that_cannot_be_asked_for_are_left_out_and_named(table: Path) -> None:
+    columns = {"when": pd.Timestamp("2020-01-01"), "a note": [f"n{i}" for i in range(400)]}
+    people().assign(**columns).to_parquet(table)
+    task = load_task(table, target="ill", costs={"when": 2.0, "age": 3.0})
+    assert not {"when", "a note"} & {query.name for query in task.query_set.queries}
+    first, second = task.notes["remarks"]
+    assert first.startswith("Warning: not asked for. Column 'when' holds dates")
+    assert "'a note'" in second
+    assert task.query_set.costs.max() == 3
+
+
+def test_that_nothing_is_held_out_and_rare_labels_are_said(table: Path) -> None:
+    ill = people()["ill"].tolist()
+    people().assign(ill=["odd", *ill[1:]]).to_parquet(table)
+    rare, none = load_task(table, target="ill", test_share=1e-9).notes["remarks"]
+    assert rare.startswith("Warning: 1 of 3 labels has fewer than 3 rows: 'odd'")
+    assert none == "Warning: no rows are held out to measure on: 1e-09 of 365 rows are too few."
 
 
 def test_no_such_file(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from pursuit import tasks
-from pursuit.queries import Choice, Number
+from pursuit.queries import Choice, ColumnQueries, Number
 from pursuit.tasks import load_task, tables
 
 
@@ -311,6 +311,30 @@ def test_other_files_are_read_like_that_of_training(tmp_path: Path) -> None:
     assert y.tolist() == ["größer"]
     X, _, _ = tables.unseen_rows(other, ["a", "b"], task.notes, encoding="latin-1", decimal=".", missing=["7,5"])
     assert (X["a"].isna().tolist(), X["b"].tolist()) == ([True], ["?"])
+
+
+def test_columns_that_cannot_be_asked_for_are_left_out_and_named(table: Path) -> None:
+    task = load_task(table, target="ill", costs={"id": 2.0, "age": 3.0})
+    assert [query.name for query in task.query_set.queries] == ["age", "pain"]
+    assert task.X_train.columns.tolist() == ["age", "pain"]
+    (remark,) = task.notes["remarks"]
+    assert remark.startswith("Warning: not asked for.")
+    assert "'id'" in remark
+    assert task.notes["unasked_columns"] == ["id"]
+    with pytest.raises(ValueError, match=r"'id' .* To leave them out: --drop id$"):
+        load_task(table, target="ill", drop=["age", "pain"])
+
+
+def test_a_query_set_of_ones_own_gets_all_columns(table: Path) -> None:
+    read = []
+
+    def from_data(X: pd.DataFrame) -> ColumnQueries:
+        read.append(X.columns.tolist())
+        return ColumnQueries.from_data(X[["age"]])
+
+    task = tables.load(table, "ill", from_data=from_data)
+    assert read == [["id", "age", "pain"]] == [task.X_train.columns.tolist()]
+    assert len(task.query_set) == 1
 
 
 def test_kinds_come_from_texts() -> None:

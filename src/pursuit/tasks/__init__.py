@@ -3,8 +3,7 @@ is a task too."""
 
 import importlib
 import pkgutil
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ def load_task(
     column is a query. `costs` says by name what queries cost; those of columns that are left out do not matter.
     """
     task = _load(source, seed, target, queries, table_options)
-    left_out = {*table_options.get("drop", ()), *task.notes.get("silent_columns", ())}
+    left_out = {*table_options.get("drop", ()), *task.notes.get("unasked_columns", ())}
     return task.with_costs({name: cost for name, cost in (costs or {}).items() if name not in left_out})
 
 
@@ -69,17 +68,16 @@ def _load(
             f"'{source}' is neither a task ({', '.join(TASKS)}) nor a CSV or Parquet file that exists. If it is a task "
             "of your own, import the module that registers it first, or name that module: pursuit --plugin MODULE …"
         )
-    task = tables.load(source, target, seed=seed, **table_options)
-    return replace(task, query_set=_from_data(queries, task.X_train)) if queries else task
+    from_data = _from_data(queries) if queries else None
+    return tables.load(source, target, seed=seed, from_data=from_data, **table_options)
 
 
-def _from_data(name: str, data: Any) -> QuerySet:
-    """The query set of this name made from training rows."""
-    make = getattr(find(QuerySet.registry_kind, name), "from_data", None)
+def _from_data(name: str) -> Callable[[Any], QuerySet]:
+    """What makes the query set of this name from training rows."""
+    make: Callable[[Any], QuerySet] | None = getattr(find(QuerySet.registry_kind, name), "from_data", None)
     if make is None:
         raise ValueError(f"{name} cannot be made from a table: it has no from_data.")
-    query_set: QuerySet = make(data)
-    return query_set
+    return make
 
 
 def unseen_rows(

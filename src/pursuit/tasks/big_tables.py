@@ -15,7 +15,7 @@ from pursuit.queries import NotAQuestion
 from pursuit.queries.column import listed
 from pursuit.tasks.labels import remarks_on_counts
 from pursuit.tasks.tables import ENDINGS as CSV_ENDINGS
-from pursuit.tasks.tables import is_numbering, with_advice
+from pursuit.tasks.tables import is_numbering
 from pursuit.tasks.tables import name_of as name_of_csv
 from pursuit.tasks.task import Task
 
@@ -58,10 +58,7 @@ def load(
         table = ArrowTable(source, drop)
         columns = ", ".join(list(table.column_types)[:20])
         raise ValueError(f"Which column of {table.name} is the label? Name it with --target: {columns}.")
-    try:
-        rows = ParquetRows(source, target, drop=drop, missing=missing, test_share=test_share, seed=seed)
-    except NotAQuestion as error:
-        raise with_advice(error) from None
+    rows, left_out, remarks = _rows(source, target, drop, missing=missing, test_share=test_share, seed=seed)
     assert rows.query_set is not None
     X_test, y_test = rows.test_rows(MAX_MEASURED)
     notes = {
@@ -73,12 +70,27 @@ def load(
         "n_rows_without_label": rows.n_rows_without_label,
         "silent_columns": rows.silent_columns,
         "numbering_columns": _numbering_columns(rows),
-        "remarks": _remarks(rows),
+        "unasked_columns": [*drop, *left_out, *rows.silent_columns],
+        "remarks": [*remarks, *_remarks(rows)],
         "test_share": test_share,
         "n_test": rows.n_test,
         "seed": seed,
     }
     return Task(name_of(source), rows.query_set, rows, None, X_test, y_test, notes=notes)
+
+
+def _rows(
+    source: str | Path, target: str, drop: Sequence[str], **options: Any
+) -> tuple[ParquetRows, list[str], list[str]]:
+    """The rows without columns that cannot be asked for, the names of these, and remarks on them."""
+    left_out: list[str] = []
+    remarks: list[str] = []
+    while True:  # at most twice, because dates are found before texts
+        try:
+            return ParquetRows(source, target, drop=[*drop, *left_out], **options), left_out, remarks
+        except NotAQuestion as error:
+            left_out += error.columns
+            remarks.append(f"Warning: not asked for. {error}")
 
 
 def unseen_rows(

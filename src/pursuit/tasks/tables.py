@@ -2,7 +2,7 @@
 
 import hashlib
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pursuit.data.parquet.arrow_files import existing_column
-from pursuit.queries import ColumnQueries, NotAQuestion
+from pursuit.queries import ColumnQueries, NotAQuestion, QuerySet
 from pursuit.tasks.files.csv import CsvOptions, CsvTable, read_csv
 from pursuit.tasks.files.text import COMPRESSED
 from pursuit.tasks.holding_out import Division, group_numbers, time_numbers
@@ -37,6 +37,7 @@ def load(
     time: str | None = None,
     test_share: float = 0.2,
     seed: int = 0,
+    from_data: Callable[[pd.DataFrame], QuerySet] | None = None,
 ) -> Task:
     """Read a CSV file, compressed or not, whose column `target` is the label; a share `test_share` of the rows is held
     out for testing. Rows without a label are left out.
@@ -45,7 +46,7 @@ def load(
     The `encoding` and what stands before decimals (`decimal`: "." or ",") are guessed where they are not given; `kinds`
     says what columns are (`ColumnQueries.from_data`). Rows with the same value in the column `group` are held out
     together, and of a column `time` the latest rows are. Neither column is asked for, unless `kinds` says what a time
-    is.
+    is. `from_data` makes the query set from training rows, if columns are not the queries.
     """
     if not 0 <= test_share < 1:
         raise ValueError(f"The share of test rows must be at least 0 and below 1, not {test_share}.")
@@ -56,12 +57,17 @@ def load(
     unasked = [*drop, *([group] if group else []), *([time] if time and time not in kinds else [])]
     X = X.drop(columns=[existing_column(column, X.columns, path.name) for column in unasked])
     silent = [name for name in X.columns if X[name].nunique() <= 1]  # empty, or the same in every row
-    X = X.drop(columns=silent)
-    try:
-        query_set = ColumnQueries.from_data(X)
-    except NotAQuestion as error:
-        raise with_advice(error, X, table) from None
+    X, remarks = X.drop(columns=silent), list(table.remarks)
     train, test = division.split(test_share, seed)
+    if from_data is not None:
+        query_set = from_data(X.iloc[train])
+    else:
+        queries, not_questions = _queries(X, table)
+        X = X[[query.name for query in queries.queries]]
+        query_set = queries.rescaled(X.iloc[train])  # test rows have no influence on the scale of numbers
+        remarks += [*not_questions, *_remarks_on_strays(X, table)]
+    remarks += remarks_on_labels(y)
+    remarks += _remarks_on_split(table.frame, division, train, test, test_share, group, time)
     notes = {
         "file": path.name,
         "sha256": fingerprint(path),
@@ -75,18 +81,14 @@ def load(
         "n_rows_without_label": len(table.frame) - len(X),
         "silent_columns": silent,
         "numbering_columns": [name for name in X.columns if is_numbering(table.frame[name])],
-        "remarks": [
-            *table.remarks,
-            *_remarks_on_strays(X, table),
-            *remarks_on_labels(y),
-            *_remarks_on_split(table.frame, division, train, test, test_share, group, time),
-        ],
+        "unasked_columns": [name for name in table.frame.columns if name not in X.columns and name != target],
+        "remarks": remarks,
         "test_share": test_share,
         "seed": seed,
     }
     return Task(
         name_of(path),
-        query_set.rescaled(X.iloc[train]),  # test rows have no influence on the scale of numbers
+        query_set,
         X.iloc[train],
         y[train],
         X.iloc[test],
@@ -102,6 +104,17 @@ def name_of(path: Path) -> str:
         (ending for ending in sorted(ENDINGS, key=len, reverse=True) if path.name.lower().endswith(ending)), ""
     )
     return path.name[: -len(ending)] if ending and path.name != ending else path.stem
+
+
+def _queries(X: pd.DataFrame, table: CsvTable) -> tuple[ColumnQueries, list[str]]:
+    """The query that every column is, without those that cannot be one, and remarks on these; raises ValueError for
+    columns that could be numbers, and if there is no other column."""
+    try:
+        return ColumnQueries.from_data(X), []
+    except NotAQuestion as error:
+        if set(error.columns) == set(X.columns) or any(_strays(X[name]) for name in error.columns):
+            raise with_advice(error, X, table) from None
+        return ColumnQueries.from_data(X.drop(columns=error.columns)), [f"Warning: not asked for. {error}"]
 
 
 def _division(table: CsvTable, X: pd.DataFrame, y: np.ndarray, group: str | None, time: str | None) -> Division:
@@ -257,10 +270,7 @@ def unseen_rows(
     one was, unless other options are given, and if it is that file, only the rows held out then are returned.
     """
     path = Path(path)
-    as_trained = CsvOptions(tuple(trained.get("missing", ())), trained.get("encoding"), trained.get("decimal"))
-    options = CsvOptions(
-        tuple(missing) or as_trained.missing, encoding or as_trained.encoding, decimal or as_trained.decimal
-    )
+    as_trained, options = reading_options(trained), reading_options(trained, missing, encoding, decimal)
     table = read_csv(path, options)
     if target is None and trained.get("target") not in table.frame.columns:
         X, y = table.frame, None
@@ -284,6 +294,17 @@ def unseen_rows(
                 f"Warning: the model was trained on all rows of {path.name}: its accuracy on them says little."
             )
     return X, y, "\n".join(remarks)
+
+
+def reading_options(
+    trained: Mapping[str, Any], missing: Sequence[str] = (), encoding: str | None = None, decimal: str | None = None
+) -> CsvOptions:
+    """How to read a CSV file for a model: as that of its training rows was read, but for what is given here."""
+    return CsvOptions(
+        tuple(missing) or tuple(trained.get("missing", ())),
+        encoding or trained.get("encoding"),
+        decimal or trained.get("decimal"),
+    )
 
 
 def _held_out(table: CsvTable, trained: Mapping[str, Any]) -> pd.Index:

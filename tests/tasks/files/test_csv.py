@@ -31,7 +31,7 @@ def test_any_usual_separator_end_of_line_mark_and_spaces(tmp_path: Path, separat
     assert table.frame["size"].tolist() == [1, 2, 3]
     assert table.frame["label"].tolist()[:2] == ["a", "b"]
     assert pd.isna(table.frame["label"][2])
-    assert [table.line(row) for row in range(3)] == [2, 3, 4]
+    assert table.lines == [2, 3, 4]
 
 
 words = st.text(st.sampled_from("abz ÄÖ,;|\t\"'\n."), max_size=8).map(lambda word: f"w{word}e")
@@ -182,6 +182,14 @@ def test_every_value_as_it_is_written(tmp_path: Path) -> None:
     table = read_csv(tmp_path / "t.csv", as_text=True)
     assert table.frame["a"].tolist() == ["01", "1,50"]
     assert table.frame["b"][0] == "NA"
+
+
+def test_columns_that_are_texts_stay_as_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("id;a\n007;1,5\n08,5;-\n-;2\n")
+    table = read_csv(tmp_path / "t.csv", CsvOptions(["-"]), texts=["id"])
+    assert table.frame["id"].tolist()[:2] == ["007", "08,5"]
+    assert pd.isna(table.frame["id"][2])
+    assert table.frame["a"].dropna().tolist() == [1.5, 2]
 
 
 def test_types_do_not_depend_on_where_in_a_long_file_a_word_is(tmp_path: Path) -> None:

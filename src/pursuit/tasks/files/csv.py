@@ -75,24 +75,34 @@ class CsvTable:
         except csv.Error:  # a field that is too long for Python's reader
             return []
 
+    @property
+    def lines(self) -> list[int] | None:
+        """The line of the file in which every row begins, as an editor counts them: the header line is 1; None if they
+        cannot be counted."""
+        return self._lines if len(self._lines) == len(self.frame) else None
+
     def line(self, row: int) -> int | None:
-        """The line of the file in which a row begins, as an editor counts them: the header line is 1."""
-        return self._lines[row] if len(self._lines) == len(self.frame) else None
+        """The line of the file in which a row begins."""
+        return None if self.lines is None else self.lines[row]
 
 
-def read_csv(path: Path, options: CsvOptions | None = None, as_text: bool = False) -> CsvTable:
-    """The file as a table; `as_text` reads every value as it is written. Raises ValueError saying what is wrong."""
+def read_csv(
+    path: Path, options: CsvOptions | None = None, as_text: bool = False, texts: Sequence[str] = ()
+) -> CsvTable:
+    """The file as a table; `as_text` reads every value as it is written, and otherwise those of the columns `texts` are
+    not turned into numbers. Raises ValueError saying what is wrong."""
     options = options or CsvOptions()
     text = find_text(path, options.encoding)
     layout = _find_layout(text)
     if as_text:
         return CsvTable(_parse(text, layout, options, dtype=str, keep_default_na=False), text, layout)
-    frame = _parse(text, layout, options)
+    frame = _parse(text, layout, options, dtype=dict.fromkeys(texts, str))
     remarks = [text.remark] if text.remark else []
     with_commas = _decimal_comma_columns(frame, layout.separator) if options.decimal is None else []
     if with_commas or options.decimal == ",":
-        texts = _parse(text, layout, options, dtype=str)
-        frame = pd.DataFrame({name: _with_points(texts[name], options.decimal == ",") for name in texts.columns})
+        written, are_sure = _parse(text, layout, options, dtype=str), options.decimal == ","
+        numbers = {name: _with_points(written[name], are_sure) for name in written.columns if name not in texts}
+        frame = written.assign(**numbers)
     if with_commas:
         remarks.append(f"12,5 is read as 12.5, as in {listed(with_commas)}. If that is wrong, add --decimal .")
     if frame.iloc[:, -1].isna().any() and (short := _too_short(text, layout)):
@@ -189,7 +199,7 @@ def _parse(text: TextFile, layout: _Layout, options: CsvOptions, **of_pandas: An
         frame = _read(text, {**usual, "usecols": range(len(layout.header))})  # without separators at the ends of lines
     if frame.empty:
         raise ValueError(f"{text.path} has no rows below its header line.")
-    return _stripped(frame, options.missing, keep_texts="dtype" in of_pandas)
+    return _stripped(frame, options.missing, of_pandas.get("dtype"))
 
 
 def _read(text: TextFile, options: dict[str, Any]) -> pd.DataFrame:
@@ -237,17 +247,17 @@ def _too_short(text: TextFile, layout: _Layout) -> str:
     return f"Warning: {rows} fewer values than the header line has names ({where}); those absent count as missing."
 
 
-def _stripped(frame: pd.DataFrame, missing: Sequence[str], keep_texts: bool) -> pd.DataFrame:
+def _stripped(frame: pd.DataFrame, missing: Sequence[str], texts: Any) -> pd.DataFrame:
     """The table without spaces around names and texts, and without columns that have neither a name nor a value; a
-    text of nothing but spaces is missing. Columns that turn out to be numbers become numbers, unless `keep_texts`."""
+    text of nothing but spaces is missing. Columns that turn out to be numbers become numbers, but for `texts`."""
     nameless = [name for name in frame.columns if str(name).startswith("Unnamed: ") and frame[name].isna().all()]
     frame = frame.drop(columns=nameless).rename(columns=lambda name: str(name).strip())
     for name in frame.columns:
         if pd.api.types.is_string_dtype(frame[name]):
-            stripped = frame[name].str.strip()
+            are_texts, stripped = texts is str or name in texts, frame[name].str.strip()
             stripped = stripped.mask(stripped.isin(["", *missing]))
             has_more_missing = stripped.isna().sum() > frame[name].isna().sum()
-            frame[name] = _as_numbers(stripped) if has_more_missing and not keep_texts else stripped
+            frame[name] = _as_numbers(stripped) if has_more_missing and not are_texts else stripped
     return frame
 
 
