@@ -12,22 +12,28 @@ from pursuit.training import Report
 
 @contextmanager
 def training_bar(title: str, console: Console = err) -> Iterator[Callable[[Report], None]]:
-    """Give a function that takes training's reports and moves the bar."""
+    """Give a function that takes training's reports and moves the bar, which appears with the first of them: what is
+    wrong from the start is said without one."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[state]}"))
-    with Progress(*columns, console=console) as progress:
-        bar = progress.add_task(title, total=None, state="")
+    progress = Progress(*columns, console=console)
+    bar = progress.add_task(title, total=None, state="")
 
-        def on_report(report: Report) -> None:
-            held_out = "" if report.held_out_loss is None else f", held out {report.held_out_loss:.3f}"
-            progress.update(
-                bar,
-                total=report.n_steps,
-                completed=report.step,
-                description=f"{title}, stage {report.stage}",
-                state=f"loss {report.loss:.3f}{held_out}, {_time(report.seconds_left)} left",
-            )
+    def on_report(report: Report) -> None:
+        progress.start()
+        held_out = "" if report.held_out_loss is None else f", held out {report.held_out_loss:.3f}"
+        progress.update(
+            bar,
+            total=report.n_steps,
+            completed=report.step,
+            description=f"{title}, stage {report.stage}",
+            state=f"loss {report.loss:.3f}{held_out}, {_time(report.seconds_left)} left",
+        )
 
+    try:
         yield on_report
+    finally:
+        if progress.live.is_started:
+            progress.stop()
 
 
 def _time(seconds: float) -> str:
