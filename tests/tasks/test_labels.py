@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pursuit.tasks.labels import remarks_on_labels, split_target
+from pursuit.tasks.labels import refuse_amounts, remarks_on_labels, split_number, split_target
 
 
 def labels_of(column: list) -> np.ndarray:
@@ -25,20 +25,33 @@ def test_rows_without_a_label_are_left_out() -> None:
     assert X.to_dict() == {"a": {0: 1, 2: 3}}
 
 
+def test_a_column_of_nothing_is_not_one_of_labels() -> None:
+    with pytest.raises(ValueError, match=r"'y' of t.csv has no labels"):
+        labels_of([None, None])
+
+
+def test_numbers_to_predict_are_all_numbers() -> None:
+    frame = pd.DataFrame({"a": [1, 2, 3], "y": ["1.5", None, "2"]})
+    X, y = split_number(frame, "y", "t.csv")
+    assert (X["a"].tolist(), y.tolist()) == ([1, 3], [1.5, 2])
+    with pytest.raises(ValueError, match=r"'y' of t.csv has 1 values that are not numbers, such as 'x'"):
+        split_number(frame.assign(y=["1", "x", "2"]), "y", "t.csv")
+
+
 @pytest.mark.parametrize(
     ("column", "message"),
     [
         ([i / 7 for i in range(100)], r"'y' of t.csv has 100 different fractions in 100 rows.* add --regress"),
         ([3 * i for i in range(500)], r"'y' of t.csv has 500 different whole numbers in 500 rows.* add --regress"),
-        ([None, None], "'y' of t.csv has no labels"),
     ],
 )
-def test_amounts_and_nothing_are_not_labels(column: list, message: str) -> None:
+def test_amounts_are_not_labels(column: list, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        labels_of(column)
+        refuse_amounts(pd.Series(column, name="y"), "t.csv")
 
 
 def test_many_numbers_with_many_rows_each_are_labels_after_a_word() -> None:
+    refuse_amounts(pd.Series(list(range(60)) * 20), "t.csv")
     y = labels_of(list(range(60)) * 20)
     assert remarks_on_labels(y) == [
         "The labels are 60 different whole numbers, each a class of its own. If they are amounts, add --regress to "

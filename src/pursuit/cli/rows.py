@@ -6,7 +6,7 @@ import numpy as np
 
 from pursuit import tasks
 from pursuit.cli.console import say
-from pursuit.estimators import PursuitClassifier
+from pursuit.estimators import PursuitEstimator
 from pursuit.tasks import TASKS, load_task
 
 
@@ -19,7 +19,7 @@ class UnseenRows(NamedTuple):
     initially_known: np.ndarray | None = None
 
 
-def unseen_rows(classifier: PursuitClassifier, data: str, target: str | None = None, **reading: Any) -> UnseenRows:
+def unseen_rows(classifier: PursuitEstimator, data: str, target: str | None = None, **reading: Any) -> UnseenRows:
     """The rows of a task or a file that the model was not trained on; a file may have no labels. It is read as that of
     the training rows was, but for the options of `reading` that are given (missing, encoding, decimal)."""
     trained = classifier.notes_.get("task", {})
@@ -31,7 +31,8 @@ def unseen_rows(classifier: PursuitClassifier, data: str, target: str | None = N
     X, y, remark = tasks.unseen_rows(data, columns, trained, target, **given)
     if remark:
         say(remark)
-    if y is not None and classifier.classes_.dtype.kind in "OU":
+    classes = getattr(classifier, "classes_", None)
+    if y is not None and classes is not None and classes.dtype.kind in "OU":
         y = y.astype(str)
     return UnseenRows(tasks.name_of(data), X, y)
 

@@ -19,12 +19,25 @@ def split_target(frame: pd.DataFrame, target: str | None, where: str) -> tuple[p
     """Queries and labels; rows without a label are left out."""
     column = target_column(frame, target, where)
     labels = column.dropna()
-    _refuse_amounts(labels, where)
     if _are_whole(labels):
         y = labels.to_numpy(dtype=np.int64)  # some are read as fractions because others were missing
     else:  # fractions, and labels of several types, which can only be sorted as words
         y = labels.to_numpy() if pd.api.types.is_bool_dtype(labels) else labels.astype(str).to_numpy(dtype=str)
     return frame.loc[labels.index].drop(columns=column.name), y
+
+
+def split_number(frame: pd.DataFrame, target: str | None, where: str) -> tuple[pd.DataFrame, np.ndarray]:
+    """Queries and the numbers to predict; rows without one are left out."""
+    column = target_column(frame, target, where)
+    numbers = pd.to_numeric(column, errors="coerce")
+    other = column[column.notna() & ~np.isfinite(numbers)]
+    if len(other):
+        raise ValueError(
+            f"Column '{target}' of {where} has {len(other)} values that are not numbers, such as '{other.iloc[0]}': "
+            "leave out --regress to predict classes, or name with --missing what means missing."
+        )
+    has_number = numbers.notna()
+    return frame[has_number].drop(columns=column.name), numbers[has_number].to_numpy(dtype=np.float64)
 
 
 def target_column(frame: pd.DataFrame, target: str | None, where: str) -> pd.Series:
@@ -71,7 +84,7 @@ def remarks_on_counts(classes: np.ndarray, counts: np.ndarray) -> list[str]:
     return remarks
 
 
-def _refuse_amounts(labels: pd.Series, where: str) -> None:
+def refuse_amounts(labels: pd.Series, where: str) -> None:
     """Raise ValueError for numbers that are not classes but amounts."""
     if not pd.api.types.is_numeric_dtype(labels) or pd.api.types.is_bool_dtype(labels):
         return

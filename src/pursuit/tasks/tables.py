@@ -14,7 +14,7 @@ from pursuit.queries import ColumnQueries, NotAQuestion, QuerySet
 from pursuit.tasks.files.csv import CsvOptions, CsvTable, read_csv
 from pursuit.tasks.files.text import COMPRESSED
 from pursuit.tasks.holding_out import Division, group_numbers, time_numbers
-from pursuit.tasks.labels import remarks_on_labels, split_target
+from pursuit.tasks.labels import refuse_amounts, remarks_on_labels, split_number, split_target
 from pursuit.tasks.task import Task
 
 ENDINGS = tuple(f"{ending}{packed}" for ending in (".csv", ".tsv", ".tab", ".txt") for packed in ("", *COMPRESSED))
@@ -37,10 +37,11 @@ def load(
     time: str | None = None,
     test_share: float = 0.2,
     seed: int = 0,
+    regress: bool = False,
     from_data: Callable[[pd.DataFrame], QuerySet] | None = None,
 ) -> Task:
-    """Read a CSV file, compressed or not, whose column `target` is the label; a share `test_share` of the rows is held
-    out for testing. Rows without a label are left out.
+    """Read a CSV file, compressed or not, whose column `target` is the label, or to `regress` a number; a share
+    `test_share` of the rows is held out for testing. Rows without a label are left out.
 
     Columns in `drop` are left out, and texts in `missing` (such as "?") count as missing in addition to the usual ones.
     The `encoding` and what stands before decimals (`decimal`: "." or ",") are guessed where they are not given; `kinds`
@@ -52,8 +53,9 @@ def load(
         raise ValueError(f"The share of test rows must be at least 0 and below 1, not {test_share}.")
     path, kinds = Path(path), dict(kinds or {})
     table = read_csv(path, CsvOptions(tuple(missing), encoding, decimal))
-    X, y = split_target(table.frame, target, path.name)
-    division = _division(table, X, y, group, time)
+    X, y, division = _divided(table, target, regress, group, time)
+    if not regress:
+        refuse_amounts(table.frame[target].dropna(), path.name)
     unasked = [*drop, *([group] if group else []), *([time] if time and time not in kinds else [])]
     X = X.drop(columns=[existing_column(column, X.columns, path.name) for column in unasked])
     silent = [name for name in X.columns if X[name].nunique() <= 1]  # empty, or the same in every row
@@ -66,12 +68,13 @@ def load(
         X = X[[query.name for query in queries.queries]]
         query_set = queries.rescaled(X.iloc[train])  # test rows have no influence on the scale of numbers
         remarks += [*not_questions, *_remarks_on_strays(X, table)]
-    remarks += remarks_on_labels(y)
+    remarks += [] if regress else remarks_on_labels(y)
     remarks += _remarks_on_split(table.frame, division, train, test, test_share, group, time)
     notes = {
         "file": path.name,
         "sha256": fingerprint(path),
         "target": target,
+        "regress": regress,
         "missing": list(missing),
         "encoding": encoding,
         "decimal": decimal,
@@ -115,6 +118,14 @@ def _queries(X: pd.DataFrame, table: CsvTable) -> tuple[ColumnQueries, list[str]
         if set(error.columns) == set(X.columns) or any(_strays(X[name]) for name in error.columns):
             raise with_advice(error, X, table) from None
         return ColumnQueries.from_data(X.drop(columns=error.columns)), [f"Warning: not asked for. {error}"]
+
+
+def _divided(
+    table: CsvTable, target: str | None, regress: bool, group: str | None, time: str | None
+) -> tuple[pd.DataFrame, np.ndarray, Division]:
+    """Queries, labels or numbers, and what decides which rows may be held out."""
+    X, y = (split_number if regress else split_target)(table.frame, target, table.text.path.name)
+    return X, y, _division(table, X, np.zeros(len(y)) if regress else y, group, time)  # numbers make no classes
 
 
 def _division(table: CsvTable, X: pd.DataFrame, y: np.ndarray, group: str | None, time: str | None) -> Division:
@@ -275,7 +286,8 @@ def unseen_rows(
     if target is None and trained.get("target") not in table.frame.columns:
         X, y = table.frame, None
     else:
-        X, y = split_target(table.frame, target or trained.get("target"), path.name)
+        split = split_number if trained.get("regress") else split_target
+        X, y = split(table.frame, target or trained.get("target"), path.name)
     absent = [column for column in columns if column not in X.columns]
     if absent:
         raise ValueError(
@@ -309,8 +321,8 @@ def reading_options(
 
 def _held_out(table: CsvTable, trained: Mapping[str, Any]) -> pd.Index:
     """The rows of the file trained on that were held out then."""
-    X, y = split_target(table.frame, trained["target"], table.text.path.name)
-    division = _division(table, X, y, trained.get("group"), trained.get("time"))
+    how = [trained.get(name) for name in ("group", "time")]
+    X, _, division = _divided(table, trained["target"], trained.get("regress", False), *how)
     _, test = division.split(trained["test_share"], trained["seed"])
     return X.index[test]
 
