@@ -80,3 +80,9 @@ def test_labels_that_differ_only_in_case_or_spaces_are_named() -> None:
     assert "'Flu' (5 rows) and 'flu' (3 rows)" in remark
     assert "'Common  cold' (3 rows) and 'common cold' (4 rows)" in remark
     assert remarks_on_labels(np.array(["flu", "flue"] * 3)) == []
+
+
+@pytest.mark.parametrize("names", [["a b y"], ["My table", "Unnamed: 1", "Unnamed: 2"]])
+def test_a_header_line_that_is_not_the_first(names: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"has no column 'y': its first line holds .* delete what stands above it"):
+        split_target(pd.DataFrame([range(len(names))], columns=names), "y", "t.csv")

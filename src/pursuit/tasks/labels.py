@@ -50,6 +50,11 @@ def target_column(frame: pd.DataFrame, target: str | None, where: str) -> pd.Ser
             f"{where} has no column '{target}': its first line holds {listed(names)}. A header line with the names of "
             "the columns is needed above the data."
         )
+    if target not in names and (len(names) == 1 or sum(name.startswith("Unnamed: ") for name in names) > 1):
+        raise ValueError(
+            f"{where} has no column '{target}': its first line holds {names[0]!r}. That must be the header line, with "
+            "the names of all columns between commas, semicolons, tabs or bars: delete what stands above it."
+        )
     column = frame[existing_column(target, names, where)]
     if column.isna().all():
         raise ValueError(f"Column '{target}' of {where} has no labels: all its values are missing.")

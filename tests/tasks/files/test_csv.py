@@ -170,6 +170,13 @@ def test_decimal_commas_on_request(tmp_path: Path) -> None:
         CsvOptions(decimal=";")
 
 
+def test_thousands_and_units_are_left_off_and_that_is_said(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t.csv", 'a,b,c\n"1,234",5 %,$3\n7,6 %,€4\n')
+    assert values(table) == {"a": [1234, 7], "b": [5, 6], "c": ["$3", "€4"]}
+    assert table.remarks == ["Read without units, and without commas between thousands: a, b."]
+    assert table_of(tmp_path / "t.csv", 'a,b\n"1,234",5\n', decimal=",").frame["a"].tolist() == [1.234]
+
+
 def test_marks_for_missing_may_have_spaces_around_them(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t.csv", "a,b\n? ,x\n1, -\n2,-9\n", missing=["?", "-", "-9"])
     assert table.frame["a"].tolist()[1:] == [1, 2]

@@ -17,17 +17,12 @@ from typing import Any
 import pandas as pd
 
 from pursuit.queries.column import listed
+from pursuit.tasks.files.notation import as_numbers, has_decimal_comma, plainly_written, with_points
 from pursuit.tasks.files.text import TextFile, find_text
 
 SEPARATORS = ",;\t|"
 SNIFFED_CHARACTERS, SNIFFED_ROWS = 1 << 20, 50
 """How much of a file is looked at to find its separator."""
-NEARLY_ALL = 0.9
-NUMBER_LIKE = r"[+-]?[\d.,]*\d[\d.,]*(?:[eE][+-]?\d+)?"
-COMMA_NUMBER = r"[+-]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+(?=$|[,eE])|(?=,))(?:,\d+)?(?:[eE][+-]?\d+)?"
-"""12,5 and 12, and 1.234,5 and 1.234, which is a whole number then."""
-THOUSANDS = r"[+-]?\d{1,3}(?:,\d{3})+"
-"""What 1,234 may be, if commas are not decimal."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +96,14 @@ def read_csv(
     with_commas = _decimal_comma_columns(frame, layout.separator) if options.decimal is None else []
     if with_commas or options.decimal == ",":
         written, are_sure = _parse(text, layout, options, dtype=str), options.decimal == ","
-        numbers = {name: _with_points(written[name], are_sure) for name in written.columns if name not in texts}
+        numbers = {name: with_points(written[name], are_sure) for name in written.columns if name not in texts}
         frame = written.assign(**numbers)
     if with_commas:
         remarks.append(f"12,5 is read as 12.5, as in {listed(with_commas)}. If that is wrong, add --decimal .")
+    commas_group = options.decimal == "." or (layout.separator == "," and options.decimal is None)
+    if not with_commas and (rewritten := _plainly_written(frame, texts, commas_group)):
+        frame = frame.assign(**rewritten)
+        remarks.append(f"Read without units, and without commas between thousands: {listed(list(rewritten))}.")
     if frame.iloc[:, -1].isna().any() and (short := _too_short(text, layout)):
         remarks.append(short)
     return CsvTable(frame, text, layout, remarks)
@@ -230,7 +229,8 @@ def _refuse_too_long(text: TextFile, layout: _Layout) -> None:
             shown = {"\t": "tab"}.get(layout.separator, layout.separator)
             raise ValueError(
                 f"{text.path} has {len(row)} values in line {line}, but only {n_names} names in its header line. Put "
-                f"quotation marks around values that hold the separator '{shown}', or name every column."
+                f"quotation marks around values that hold the separator '{shown}', or name every column. The header "
+                "line comes first: delete what stands above it."
             )
 
 
@@ -257,8 +257,15 @@ def _stripped(frame: pd.DataFrame, missing: Sequence[str], texts: Any) -> pd.Dat
             are_texts, stripped = texts is str or name in texts, frame[name].str.strip()
             stripped = stripped.mask(stripped.isin(["", *missing]))
             has_more_missing = stripped.isna().sum() > frame[name].isna().sum()
-            frame[name] = _as_numbers(stripped) if has_more_missing and not are_texts else stripped
+            frame[name] = as_numbers(stripped) if has_more_missing and not are_texts else stripped
     return frame
+
+
+def _plainly_written(frame: pd.DataFrame, texts: Sequence[str], commas_group: bool) -> dict[str, pd.Series]:
+    """The columns that are numbers, or nearly, once they are written without commas between thousands and units."""
+    columns = [name for name in frame.columns if pd.api.types.is_string_dtype(frame[name]) and name not in texts]
+    written = {name: plainly_written(frame[name], commas_group) for name in columns}
+    return {name: column for name, column in written.items() if column is not None}
 
 
 def _decimal_comma_columns(frame: pd.DataFrame, separator: str) -> list[str]:
@@ -268,39 +275,5 @@ def _decimal_comma_columns(frame: pd.DataFrame, separator: str) -> list[str]:
     return [
         name
         for name in frame.columns
-        if pd.api.types.is_string_dtype(frame[name]) and _has_decimal_comma(frame[name], separator == ";")
+        if pd.api.types.is_string_dtype(frame[name]) and has_decimal_comma(frame[name], separator == ";")
     ]
-
-
-def _has_decimal_comma(column: pd.Series, is_usual: bool) -> bool:
-    """Whether nearly all texts of a column are numbers with a decimal comma or whole; 1,234 counts only where decimal
-    commas are usual."""
-    values = column.dropna().drop_duplicates()
-    are_numbers = values.str.fullmatch(NUMBER_LIKE)
-    numbers = values[are_numbers]
-    if not len(numbers) or are_numbers.mean() < NEARLY_ALL:
-        return False
-    have_comma = numbers.str.contains(",")
-    if not is_usual:
-        have_comma &= ~numbers.str.fullmatch(THOUSANDS)
-    return bool(have_comma.any() and numbers.str.fullmatch(COMMA_NUMBER).mean() >= NEARLY_ALL)
-
-
-def _with_points(column: pd.Series, even_if_few: bool) -> pd.Series:
-    """Texts of a file with decimal commas, written with points, and as numbers if all of them are; if numbers are not
-    nearly all of them, only `even_if_few`."""
-    is_number = column.str.fullmatch(COMMA_NUMBER, na=False)
-    if (column.str.fullmatch(NUMBER_LIKE, na=False) & ~is_number & column.str.contains(".", regex=False)).any():
-        is_number &= ~column.str.contains(".", regex=False, na=False)  # points are decimal in this column
-    if even_if_few or is_number.sum() >= NEARLY_ALL * column.notna().sum():
-        pointed = column.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
-        column = column.mask(is_number, pointed)
-    return _as_numbers(column)
-
-
-def _as_numbers(column: pd.Series) -> pd.Series:
-    """Texts as numbers, if all of them are."""
-    try:
-        return pd.to_numeric(column)
-    except ValueError:
-        return column

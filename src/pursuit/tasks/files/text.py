@@ -35,6 +35,8 @@ NOT_TABLES = (
     (b"%PDF", "a PDF file: a CSV file with the table is needed"),
     (b"<!doctype html", "a web page: download the file that it shows"),
     (b"<html", "a web page: download the file that it shows"),
+    (b"[{", "a JSON file: read it in Python and write it as CSV or Parquet"),
+    (b'{"', "a JSON file: read it in Python and write it as CSV or Parquet"),
     (b"version https://git-lfs", "only the pointer to a file in Git LFS: fetch the file by `git lfs pull`"),
 )
 """What files that begin with these bytes are, in any case of letters, and what to do."""
