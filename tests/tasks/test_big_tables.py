@@ -38,12 +38,11 @@ def test_a_file_is_a_task_that_streams(table: Path) -> None:
     assert task.name == "people"
     assert isinstance(task.X_train, ParquetRows)
     assert task.y_train is None
-    assert [query.name for query in task.query_set.queries] == ["id", "age", "pain"]
+    assert [query.name for query in task.query_set.queries] == ["age", "pain"]
     labelled = int(people().ill.notna().sum())
     assert len(task.X_train) + len(task.y_test) == labelled == task.notes["n_rows"]
     assert task.notes["n_rows_without_label"] == 400 - labelled
-    assert task.notes["silent_columns"] == ["same"]
-    assert task.notes["numbering_columns"] == ["id"]
+    assert task.notes["unasked_columns"] == ["id", "same"]
     pd.testing.assert_series_equal(task.X_test.age, people().age[task.X_test.index].astype(float))
     assert task.y_test.tolist() == people().ill[task.X_test.index].tolist()
     with pytest.raises(ValueError, match="streams its rows"):
@@ -52,8 +51,8 @@ def test_a_file_is_a_task_that_streams(table: Path) -> None:
 
 def test_costs_are_those_of_the_columns(table: Path) -> None:
     task = load_task(table, target="ill", costs={"age": 0, "pain": 2.5, "same": 9})
-    assert task.query_set.costs.tolist() == [1, 0, 2.5]
-    assert task.query_set.answers(task.X_test).x.shape == (len(task.y_test), 3)
+    assert task.query_set.costs.tolist() == [0, 2.5]
+    assert task.query_set.answers(task.X_test).x.shape == (len(task.y_test), 2)
     with pytest.raises(ValueError, match="no query 'agee' to give a cost"):
         load_task(table, target="ill", costs={"agee": 1})
 
@@ -92,16 +91,18 @@ def test_columns_that_cannot_be_asked_for_are_left_out_and_named(table: Path) ->
     people().assign(**columns).to_parquet(table)
     task = load_task(table, target="ill", costs={"when": 2.0, "age": 3.0})
     assert not {"when", "a note"} & {query.name for query in task.query_set.queries}
-    first, second = task.notes["remarks"]
-    assert first.startswith("Warning: not asked for. Column 'when' holds dates")
-    assert "'a note'" in second
+    numbering, dates, texts, silent = task.notes["remarks"]
+    assert numbering == "Not asked for: id (numbers the rows)."
+    assert dates.startswith("Warning: not asked for. Column 'when' holds dates")
+    assert "--drop 'a note'" in texts
+    assert silent == "Not asked for: same (empty, or the same in every row)."
     assert task.query_set.costs.max() == 3
 
 
 def test_that_nothing_is_held_out_and_rare_labels_are_said(table: Path) -> None:
     ill = people()["ill"].tolist()
     people().assign(ill=["odd", *ill[1:]]).to_parquet(table)
-    rare, none = load_task(table, target="ill", test_share=1e-9).notes["remarks"]
+    *_, rare, none = load_task(table, target="ill", test_share=1e-9).notes["remarks"]
     assert rare.startswith("Warning: 1 of 3 labels has fewer than 3 rows: 'odd'")
     assert none == "Warning: no rows are held out to measure on: 1e-09 of 365 rows are too few."
 
@@ -111,7 +112,7 @@ def test_no_such_file(tmp_path: Path) -> None:
         load_task(tmp_path / "nowhere.parquet", target="y")
 
 
-COLUMNS = ["id", "age", "pain"]
+COLUMNS = ["age", "pain"]
 
 
 def test_the_training_file_gives_only_held_out_rows(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pursuit.tasks.holding_out import Division, group_numbers, parse_dates, time_numbers
+from pursuit.tasks.holding_out import Division, group_numbers, time_numbers
 
 labels = st.lists(st.integers(0, 4), min_size=8, max_size=60).map(np.array)
 
@@ -84,7 +84,7 @@ def test_some_of_the_rows() -> None:
     [
         ["2023-12-31", "2024-01-01", "2024-01-01T12:00", "2024-02-01 00:00:00+02:00"],
         ["31.12.2023", "01.01.2024", "02.01.2024", "01.02.2024"],
-        ["12/31/2023", "01/01/2024", "01/02/2024", "02/01/2024"],
+        ["12/30/2023", "12/31/2023", "01/02/2024", "02/01/2024"],
         ["31/12/2023", "01/01/2024", "02/01/2024", "01/02/2024"],
         ["31.12.2023 23:59", "01.01.2024 00:00", "01.01.2024 12:30", "01.02.2024 00:00"],
     ],
@@ -99,7 +99,11 @@ def test_times_may_be_numbers_and_anything_else_is_refused() -> None:
     assert time_numbers(pd.Series([3, 1, 2]), "year", lambda row: None).tolist() == [3, 1, 2]
     with pytest.raises(ValueError, match="'day' is not a time: 'soon' in line 7 is neither a number nor a date"):
         time_numbers(pd.Series(["2024-01-01", "soon"]), "day", lambda row: 7)
-    assert parse_dates(pd.Series(["soon", "later"])).isna().all()
+    with pytest.raises(ValueError, match=r"'day' is not a time: 'soon' is neither"):
+        time_numbers(pd.Series(["soon", "later"]), "day", lambda row: None)
+    with pytest.raises(ValueError, match=r"can be read in two ways, such as '01/02/2024': write them as 2024-12-31"):
+        time_numbers(pd.Series(["01/02/2024", "03/04/2024"]), "day", lambda row: None)
+    assert np.isnan(time_numbers(pd.Series(["2024-01-01", "?"]), "day", lambda row: None)).tolist() == [False, True]
 
 
 def test_groups_are_numbered() -> None:

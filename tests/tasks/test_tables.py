@@ -1,7 +1,6 @@
 """CSV files as tasks, clean and messy."""
 
 import os
-import shlex
 from pathlib import Path
 
 import numpy as np
@@ -94,26 +93,6 @@ def test_rows_without_a_label_are_left_out_and_counted(tmp_path: Path) -> None:
     assert len(task.y_train) + len(task.y_test) == 20
 
 
-def test_numbers_with_stray_words(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.csv", "a,y\n" + "".join(f"{i},{i % 2}\n" for i in range(100)) + "?,1\n")
-    with pytest.raises(ValueError, match=r"for '\?' \(first in line 102\). If that means missing, add --missing '\?'$"):
-        load_task(path, target="y")
-    assert isinstance(load_task(path, target="y", missing=["?"]).query_set.queries[0], Number)
-
-
-def test_few_numbers_with_a_stray_word_are_choices_and_that_is_said(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.csv", "a,b,c,y\n" + "1,x,?,1\n2,1,?,0\n'?',2,7,1\n" * 4)
-    (remark,) = load_task(path, target="y").notes["remarks"]
-    assert remark == (
-        "Warning: Column 'a' has numbers but for ''?'' (first in line 4). If that means missing, add --missing "
-        + shlex.quote("'?'")
-    )
-    # A word among few numbers is a choice, and most values are not stray.
-    task = load_task(path, target="y", missing=["'?'"])
-    assert task.notes["remarks"] == []
-    assert [query.choices for query in task.query_set.queries[1:]] == [("1", "2", "x"), ("7", "?")]
-
-
 def test_spaces_around_words_do_not_count(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", " a ,y \n" + "x , Yes\n x,No \n,Yes\n  ,No\nz,No\n" * 4)
     task = load_task(path, target="y", test_share=0)
@@ -123,12 +102,12 @@ def test_spaces_around_words_do_not_count(tmp_path: Path) -> None:
     assert query.choices == ("x", "z")
 
 
-def test_columns_that_tell_nothing_are_left_out_and_numbering_is_noticed(tmp_path: Path) -> None:
-    lines = "".join(f"{i},same,,{i % 3},{'' if i == 7 else i % 2}\n" for i in range(20))  # one without a label
+def test_columns_that_tell_nothing_are_left_out_and_named(tmp_path: Path) -> None:
+    lines = "".join(f"{i},same,,{i % 3},{'' if i == 7 else i % 2}\n" for i in range(40))  # one without a label
     task = load_task(write(tmp_path / "t.csv", "id,constant,empty,a,y\n" + lines), target="y")
-    assert [query.name for query in task.query_set.queries] == ["id", "a"]
-    assert task.notes["silent_columns"] == ["constant", "empty"]
-    assert task.notes["numbering_columns"] == ["id"]
+    assert [query.name for query in task.query_set.queries] == ["a"]
+    assert task.X_train.columns.tolist() == ["a"]
+    assert task.notes["unasked_columns"] == ["id", "constant", "empty"]
 
 
 def test_every_class_of_the_test_rows_is_a_training_class(tmp_path: Path) -> None:
@@ -295,7 +274,7 @@ def test_that_nothing_is_held_out_is_said(tmp_path: Path, column: list, options:
     sick(z=column).to_csv(tmp_path / "t.csv", index=False)
     task = load_task(tmp_path / "t.csv", target="y", **options)
     assert len(task.y_test) == 0
-    assert task.notes["remarks"] == [f"Warning: no rows are held out to measure on, because {why}."]
+    assert f"Warning: no rows are held out to measure on, because {why}." in task.notes["remarks"]
 
 
 def test_other_files_are_read_like_that_of_training(tmp_path: Path) -> None:
@@ -311,18 +290,6 @@ def test_other_files_are_read_like_that_of_training(tmp_path: Path) -> None:
     assert y.tolist() == ["größer"]
     X, _, _ = tables.unseen_rows(other, ["a", "b"], task.notes, encoding="latin-1", decimal=".", missing=["7,5"])
     assert (X["a"].isna().tolist(), X["b"].tolist()) == ([True], ["?"])
-
-
-def test_columns_that_cannot_be_asked_for_are_left_out_and_named(table: Path) -> None:
-    task = load_task(table, target="ill", costs={"id": 2.0, "age": 3.0})
-    assert [query.name for query in task.query_set.queries] == ["age", "pain"]
-    assert task.X_train.columns.tolist() == ["age", "pain"]
-    (remark,) = task.notes["remarks"]
-    assert remark.startswith("Warning: not asked for.")
-    assert "'id'" in remark
-    assert task.notes["unasked_columns"] == ["id"]
-    with pytest.raises(ValueError, match=r"'id' .* To leave them out: --drop id$"):
-        load_task(table, target="ill", drop=["age", "pain"])
 
 
 def test_a_query_set_of_ones_own_gets_all_columns(table: Path) -> None:

@@ -70,10 +70,6 @@ def remark_on_task(task: Task) -> None:
         say(line)
     if unlabelled := task.notes.get("n_rows_without_label"):
         say(f"{unlabelled:,} rows without a label are left out.")
-    if silent := task.notes.get("silent_columns"):
-        say(f"Left out because they are empty or the same in every row: {', '.join(silent)}.")
-    for name in task.notes.get("numbering_columns", ()):
-        say(f"Warning: column '{name}' only numbers the rows. Leave it out with --drop.")
 
 
 def print_regression(name: str, evaluation: RegressionEvaluation) -> None:

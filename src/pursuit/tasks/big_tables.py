@@ -13,9 +13,9 @@ from pursuit.data.parquet.choosing import first_rows, held_out_rows
 from pursuit.data.parquet.survey import labels_as_array
 from pursuit.queries import NotAQuestion
 from pursuit.queries.column import listed
+from pursuit.tasks.asking import in_options
 from pursuit.tasks.labels import remarks_on_counts
 from pursuit.tasks.tables import ENDINGS as CSV_ENDINGS
-from pursuit.tasks.tables import is_numbering
 from pursuit.tasks.tables import name_of as name_of_csv
 from pursuit.tasks.task import Task
 
@@ -74,8 +74,6 @@ def load(
         "missing": list(missing),
         "n_rows": rows.labels.n_labelled,
         "n_rows_without_label": rows.n_rows_without_label,
-        "silent_columns": rows.silent_columns,
-        "numbering_columns": _numbering_columns(rows),
         "unasked_columns": [*drop, *left_out, *rows.silent_columns],
         "remarks": [*remarks, *_remarks(rows)],
         "test_share": test_share,
@@ -89,14 +87,18 @@ def _rows(
     source: str | Path, target: str, drop: Sequence[str], **options: Any
 ) -> tuple[ParquetRows, list[str], list[str]]:
     """The rows without columns that cannot be asked for, the names of these, and remarks on them."""
-    left_out: list[str] = []
-    remarks: list[str] = []
+    left_out = _numbering_columns(ArrowTable(source, drop), target)
+    remarks = [f"Not asked for: {listed(left_out)} (numbers the rows)."] if left_out else []
     while True:  # at most twice, because dates are found before texts
         try:
-            return ParquetRows(source, target, drop=[*drop, *left_out], **options), left_out, remarks
+            rows = ParquetRows(source, target, drop=[*drop, *left_out], **options)
         except NotAQuestion as error:
             left_out += error.columns
-            remarks.append(f"Warning: not asked for. {error}")
+            remarks.append(f"Warning: not asked for. {in_options(str(error))}")
+            continue
+        if rows.silent_columns:
+            remarks.append(f"Not asked for: {listed(rows.silent_columns)} (empty, or the same in every row).")
+        return rows, left_out, remarks
 
 
 def unseen_rows(
@@ -136,14 +138,16 @@ def unseen_rows(
     return X, None if label is None else labels_as_array(labels), remark
 
 
-def _numbering_columns(rows: ParquetRows) -> list[str]:
-    """Columns that only count the rows, judged by the first rows."""
-    whole = [name for name in rows.feature_names if rows.table.column_types[name] == "whole numbers"]
+def _numbering_columns(table: ArrowTable, target: str) -> list[str]:
+    """Columns that only count the rows, judged by the first rows; none if there are no others."""
+    names = [name for name in table.column_types if name != target]
+    whole = [name for name in names if table.column_types[name] == "whole numbers"]
     if not whole:
         return []
-    _, beginning = next(rows.table.read(rows.table.pieces[0], whole, whole, chunk_rows=1000))
-    frame = beginning.to_pandas()
-    return [name for name in whole if is_numbering(frame[name])]
+    _, beginning = next(table.read(table.pieces[0], whole, whole, chunk_rows=1000))
+    steps = beginning.to_pandas().diff().iloc[1:]
+    counting = [name for name in whole if len(steps) > 1 and (steps[name] == 1).all()]
+    return counting if len(counting) < len(names) else []
 
 
 def _remarks(rows: ParquetRows) -> list[str]:

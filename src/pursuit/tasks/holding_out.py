@@ -7,17 +7,12 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
+from pursuit.queries.column import ISO, fold
+from pursuit.queries.kinds import date_patterns
+from pursuit.queries.reading import MISSING_WORDS, date_days, distinct_values, is_plain_number, plain_numbers
+
 N_TRIES = 20
 """How many random divisions of groups are compared, to find one with the right share of rows and of labels."""
-
-DATE_FORMATS = (
-    "ISO8601",
-    *(
-        f"{date}{time}"
-        for date in ["%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%Y/%m/%d", "%d.%m.%y", "%m/%d/%y"]
-        for time in ("", " %H:%M", " %H:%M:%S")
-    ),
-)
 
 Rows = tuple[np.ndarray, np.ndarray]
 """Row numbers for training and for testing, both rising."""
@@ -123,26 +118,22 @@ def group_numbers(column: pd.Series) -> np.ndarray:
 def time_numbers(column: pd.Series, name: str, line: Callable[[int], int | None]) -> np.ndarray:
     """Times as numbers in their order, NaN where missing: of numbers themselves, or of dates in any usual format.
     `line` says where in the file a row is."""
-    if pd.api.types.is_numeric_dtype(column):
-        return column.to_numpy(dtype=float, na_value=np.nan)
-    times = parse_dates(column)
-    wrong = np.flatnonzero(times.isna().to_numpy() & column.notna().to_numpy())
+    if is_plain_number(column):
+        return plain_numbers(column)
+    values = distinct_values(column).values
+    patterns = date_patterns(values) or [ISO]
+    if len(patterns) > 1:
+        raise ValueError(
+            f"Column '{name}' holds dates that can be read in two ways, such as '{values[0]}': write them as "
+            "2024-12-31."
+        )
+    days = date_days(column, patterns[0])
+    says_nothing = column.isna() | column.map(fold, na_action="ignore").isin(MISSING_WORDS)
+    wrong = np.flatnonzero(np.isnan(days) & ~says_nothing.to_numpy(dtype=bool))
     if len(wrong):
         where = f" in line {line(wrong[0])}" if line(wrong[0]) else ""
         raise ValueError(
             f"Column '{name}' is not a time: '{column.iloc[wrong[0]]}'{where} is neither a number nor a date such as "
             "2024-12-31. Correct it, or leave --time out."
         )
-    return np.where(times.isna(), np.nan, times.astype("int64").to_numpy(dtype=float))
-
-
-def parse_dates(column: pd.Series) -> pd.Series:
-    """Texts as dates, NaT where they are none: in the format that fits most of them, of several the first."""
-    values = column.dropna().drop_duplicates()
-    best = pd.to_datetime(pd.Series(pd.NaT, values.index), utc=True)
-    for order in DATE_FORMATS:
-        dates = pd.to_datetime(values.astype("string"), format=order, errors="coerce", utc=True)
-        best = dates if dates.notna().sum() > best.notna().sum() else best
-        if best.notna().all():
-            break
-    return pd.to_datetime(column.map(dict(zip(values, best, strict=True))), utc=True)
+    return days

@@ -1,7 +1,6 @@
 """Any CSV file as a task: every column but the target is a query."""
 
 import hashlib
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from pursuit.data.parquet.arrow_files import existing_column
-from pursuit.queries import ColumnQueries, NotAQuestion, QuerySet
+from pursuit.queries import QuerySet
+from pursuit.tasks.asking import column_queries
 from pursuit.tasks.files.csv import CsvOptions, CsvTable, read_csv
 from pursuit.tasks.files.text import COMPRESSED
 from pursuit.tasks.holding_out import Division, group_numbers, time_numbers
@@ -19,9 +19,6 @@ from pursuit.tasks.task import Task
 
 ENDINGS = tuple(f"{ending}{packed}" for ending in (".csv", ".tsv", ".tab", ".txt") for packed in ("", *COMPRESSED))
 """How the names of CSV files end."""
-MAX_STRAYS, MANY_NUMBERS = 3, 10
-"""More different words than this among numbers are not marks for missing values, nor are words among fewer different
-numbers than this: "1", "2" and "none" may well be choices."""
 
 
 def load(
@@ -58,16 +55,14 @@ def load(
         refuse_amounts(table.frame[target].dropna(), path.name)
     unasked = [*drop, *([group] if group else []), *([time] if time and time not in kinds else [])]
     X = X.drop(columns=[existing_column(column, X.columns, path.name) for column in unasked])
-    silent = [name for name in X.columns if X[name].nunique() <= 1]  # empty, or the same in every row
-    X, remarks = X.drop(columns=silent), list(table.remarks)
     train, test = division.split(test_share, seed)
+    remarks = list(table.remarks)
     if from_data is not None:
         query_set = from_data(X.iloc[train])
     else:
-        queries, not_questions = _queries(X, table)
-        X = X[[query.name for query in queries.queries]]
+        queries, on_columns = column_queries(X, kinds, table)
+        X, remarks = X[[query.name for query in queries.queries]], [*remarks, *on_columns]
         query_set = queries.rescaled(X.iloc[train])  # test rows have no influence on the scale of numbers
-        remarks += [*not_questions, *_remarks_on_strays(X, table)]
     remarks += [] if regress else remarks_on_labels(y)
     remarks += _remarks_on_split(table.frame, division, train, test, test_share, group, time)
     notes = {
@@ -82,8 +77,6 @@ def load(
         "time": time,
         "n_rows": len(X),
         "n_rows_without_label": len(table.frame) - len(X),
-        "silent_columns": silent,
-        "numbering_columns": [name for name in X.columns if is_numbering(table.frame[name])],
         "unasked_columns": [name for name in table.frame.columns if name not in X.columns and name != target],
         "remarks": remarks,
         "test_share": test_share,
@@ -107,17 +100,6 @@ def name_of(path: Path) -> str:
         (ending for ending in sorted(ENDINGS, key=len, reverse=True) if path.name.lower().endswith(ending)), ""
     )
     return path.name[: -len(ending)] if ending and path.name != ending else path.stem
-
-
-def _queries(X: pd.DataFrame, table: CsvTable) -> tuple[ColumnQueries, list[str]]:
-    """The query that every column is, without those that cannot be one, and remarks on these; raises ValueError for
-    columns that could be numbers, and if there is no other column."""
-    try:
-        return ColumnQueries.from_data(X), []
-    except NotAQuestion as error:
-        if set(error.columns) == set(X.columns) or any(_strays(X[name]) for name in error.columns):
-            raise with_advice(error, X, table) from None
-        return ColumnQueries.from_data(X.drop(columns=error.columns)), [f"Warning: not asked for. {error}"]
 
 
 def _divided(
@@ -230,42 +212,6 @@ def _parse_cost(name: str, text: str | None, where: str) -> float:
     return cost
 
 
-def with_advice(error: NotAQuestion, X: pd.DataFrame | None = None, table: CsvTable | None = None) -> ValueError:
-    """The error with the options of the command line that help: those that read numbers as numbers, and those that
-    leave the other columns out."""
-    strays = {name: _strays(X[name]) for name in error.columns} if X is not None else {}
-    strays = {name: texts for name, texts in strays.items() if texts}
-    others = " ".join(f"--drop {shlex.quote(name)}" for name in error.columns if name not in strays)
-    advice = [_on_strays(X[name], texts, table) for name, texts in strays.items()] if X is not None and table else []
-    return ValueError(" ".join([str(error), *advice, *([f"To leave them out: {others}"] if others else [])]))
-
-
-def _strays(column: pd.Series) -> list[str]:
-    """The few texts of a column that are not numbers, where nearly all are; empty for any other column."""
-    if not pd.api.types.is_string_dtype(column):
-        return []
-    values = column.dropna()
-    is_word = pd.to_numeric(values, errors="coerce").isna()
-    words, n_numbers = values[is_word].unique().tolist(), values[~is_word].nunique()
-    are_few = len(words) <= MAX_STRAYS and 0 < is_word.sum() <= len(values) / 2
-    mean_nothing = all(not any(character.isalnum() for character in word) for word in words)  # as in "?" and "-"
-    return words if are_few and (mean_nothing or n_numbers >= MANY_NUMBERS) else []
-
-
-def _on_strays(column: pd.Series, strays: Sequence[str], table: CsvTable) -> str:
-    line = table.line(column.index[column.isin(strays)][0])
-    where = f" (first in line {line})" if line else ""
-    options = " ".join(f"--missing {shlex.quote(text)}" for text in strays)
-    shown = " and ".join(f"'{text}'" for text in strays)
-    return f"Column '{column.name}' has numbers but for {shown}{where}. If that means missing, add {options}"
-
-
-def _remarks_on_strays(X: pd.DataFrame, table: CsvTable) -> list[str]:
-    """On columns of numbers and a few words, which are read as a list of choices."""
-    found = {name: _strays(X[name]) for name in X.columns}
-    return [f"Warning: {_on_strays(X[name], strays, table)}" for name, strays in found.items() if strays]
-
-
 def unseen_rows(
     path: str | Path,
     columns: Sequence[str],
@@ -325,11 +271,6 @@ def _held_out(table: CsvTable, trained: Mapping[str, Any]) -> pd.Index:
     X, _, division = _divided(table, trained["target"], trained.get("regress", False), *how)
     _, test = division.split(trained["test_share"], trained["seed"])
     return X.index[test]
-
-
-def is_numbering(column: pd.Series) -> bool:
-    """Whether a column only counts the rows, as an index or an identifier does."""
-    return bool(pd.api.types.is_integer_dtype(column) and len(column) > 2 and (column.diff().iloc[1:] == 1).all())
 
 
 def fingerprint(path: str | Path) -> str:
