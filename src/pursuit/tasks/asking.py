@@ -10,7 +10,7 @@ import pandas as pd
 from pursuit.data.parquet.arrow_files import existing_column
 from pursuit.queries import Choice, ColumnQueries, NotAQuestion, Number
 from pursuit.queries.column import listed
-from pursuit.queries.guessing import Guess, guess_queries
+from pursuit.queries.guessing import NUMBERING, UNIQUE, Guess, guess_queries
 from pursuit.queries.kinds import check_kinds
 from pursuit.tasks.files.csv import CsvTable
 
@@ -65,7 +65,9 @@ def _on_unasked(unasked: Mapping[str, str]) -> str:
     for name, reason in unasked.items():
         by_reason.setdefault(reason, []).append(f"'{name}'")
     named = "; ".join(f"{listed(names)} ({reason})" for reason, names in by_reason.items())
-    return f"Not asked for: {named}. To ask anyway, say what it is, as in {_option(next(iter(unasked)), 'number')}"
+    kinds = {NUMBERING: "number", UNIQUE: "choice"}  # what tells nothing is not worth asking anyway
+    options = [_option(name, kinds[reason]) for name, reason in unasked.items() if reason in kinds]
+    return f"Not asked for: {named}." + (f" To ask anyway, say what it is, as in {options[0]}" if options else "")
 
 
 def _option(name: str, kind: str) -> str:
