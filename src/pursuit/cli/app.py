@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
+from pursuit.cli.commands import CommandsByName, add_commands
 from pursuit.cli.console import err, escaped
 from pursuit.cli.plugins import PLUGINS_VARIABLE, load_plugins
 from pursuit.version import __version__
 
 app = typer.Typer(
     name="pursuit",
+    cls=CommandsByName,
     help="Predictions that explain themselves by the questions they ask.",
     no_args_is_help=True,
     add_completion=False,
@@ -104,3 +106,6 @@ def common(
     load_plugins(plugin or [])
     if context.invoked_subcommand is None:
         print(context.get_help())
+
+
+add_commands(app)

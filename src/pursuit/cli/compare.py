@@ -21,7 +21,8 @@ from pursuit.cli.app import (
     Target,
     TestShare,
 )
-from pursuit.cli.console import out, print_comparison, print_json, remark_on_recipe, remark_on_task, say, stoppable
+from pursuit.cli.console import out, print_json, remark_on_recipe, remark_on_task, say, stoppable
+from pursuit.cli.measurements import print_comparison
 from pursuit.cli.progress import training_bar
 from pursuit.experiments.compare import compare as run_trial
 from pursuit.experiments.trial import DEFAULT_METHODS, Trial

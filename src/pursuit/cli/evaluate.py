@@ -1,7 +1,8 @@
 """`pursuit evaluate`: how good a model is after each query, and at a stopping rule."""
 
 from pursuit.cli.app import AsJson, Data, Device, MaxQueries, Missing, Model, Stop, Target
-from pursuit.cli.console import print_evaluation, print_json
+from pursuit.cli.console import print_json
+from pursuit.cli.measurements import print_evaluation
 from pursuit.cli.rows import unseen_rows
 from pursuit.estimators import load
 

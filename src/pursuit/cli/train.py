@@ -24,23 +24,23 @@ from pursuit.cli.app import (
     TestShare,
 )
 from pursuit.cli.console import (
-    print_evaluation,
     print_json,
     print_trained,
     remark_on_recipe,
     remark_on_task,
     stoppable,
 )
+from pursuit.cli.measurements import print_evaluation
 from pursuit.cli.progress import training_bar
 from pursuit.estimators import Method, default_stages
 from pursuit.estimators.network import RUN
 from pursuit.estimators.saving import DESCRIPTION
 from pursuit.networks import NetworkSettings
+from pursuit.processes import is_first
 from pursuit.registry import find
 from pursuit.tasks import TASKS, Task, load_task
 from pursuit.tasks.tables import parse_costs
 from pursuit.training import TrainingRun
-from pursuit.training.devices import is_first
 from pursuit.training.logs import check_log
 
 VIP = "vip"
