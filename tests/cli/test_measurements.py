@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
+import torch
+
 from pursuit.cli.console import out
-from pursuit.cli.measurements import print_evaluation, thin
+from pursuit.cli.measurements import print_classes, print_evaluation, thin
+from pursuit.evaluation.classes import class_results
 from pursuit.evaluation.curves import AtStop, Evaluation
 
 
@@ -42,3 +45,16 @@ def test_answers_and_costs_are_shown_where_they_differ_from_queries() -> None:
     assert "0 0.000" in shown
     assert "24.5 1.000" in shown  # the last cost
     assert "after 1.50 queries on average (1.25 answered), which cost 7.5; mean confidence" in shown
+
+
+def test_of_many_classes_the_most_confused_are_shown() -> None:
+    stop = AtStop("confidence=0.9", 1.5, 1.5, 1.5, 0.7, (0.6, 0.8), 0.9, 0.1)
+    y = torch.arange(30).repeat(4)
+    predicted = torch.where((y == 17) & (torch.arange(120) > 40), 3, y)
+    classes = class_results([f"label {i}" for i in range(30)], y, predicted, torch.ones(120))
+    many = Evaluation(120, 2, [0.1, 0.4], 0.6, [0.1, 0.4], 0.6, 0.8, stop, by_class=classes)
+    with out.capture() as captured:
+        print_classes(many)
+    shown = " ".join(captured.get().replace("│", " ").split())
+    assert "label 17 label 3 3" in shown
+    assert "12 of 30 classes, the most frequent" in shown

@@ -11,6 +11,8 @@ from pursuit.experiments.table import cells, header, remark, stop_length
 
 SHOWN_COSTS = 7
 """Every seventh cost of a curve is printed, the first and the last among them."""
+MOST_CLASSES, MOST_QUESTIONS = 12, 15
+"""The most rows of the tables of classes and of questions."""
 
 
 def print_evaluation(name: str, evaluation: Evaluation) -> None:
@@ -37,6 +39,52 @@ def print_evaluation(name: str, evaluation: Evaluation) -> None:
             highlight=False,
             soft_wrap=True,
         )
+
+
+def print_classes(evaluation: Evaluation) -> None:
+    """Results by class, and the confusion matrix or, of many classes, what is confused most often."""
+    results = evaluation.by_class
+    if results is None:
+        return
+    shown = sorted(results.classes, key=lambda result: result.n_rows, reverse=True)[:MOST_CLASSES]
+    few = len(results.classes) <= MOST_CLASSES
+    table = Table("class", *[Column(t, justify="right") for t in ("rows", "precision", "recall", "F1", "asked")])
+    for one in results.classes if few else shown:
+        asked = "" if one.mean_asked is None else f"{one.mean_asked:.2f}"
+        scores = (f"{score:.3f}" for score in (one.precision, one.recall, one.f1))
+        table.add_row(escaped(str(one.label)), f"{one.n_rows:,}", *scores, asked)
+    out.print(table)
+    if not few:
+        out.print(f"{MOST_CLASSES} of {len(results.classes)} classes, the most frequent; --out FILE.json has all.")
+    names = [escaped(str(label)) for label in results.labels]
+    matrix = Table("true label", *[Column(name, justify="right") for name in names], title="taken for")
+    for name, row in zip(names, results.confusion, strict=True):
+        matrix.add_row(name, *(str(n) if n else "·" for n in row))
+    if few and out.measure(matrix).maximum <= out.width:
+        out.print(matrix)
+    elif pairs := results.most_confused():
+        table = Table("true label", "taken for", Column("rows", justify="right"), title="confused most often")
+        for true, taken, n in pairs:
+            table.add_row(escaped(str(true)), escaped(str(taken)), f"{n:,}")
+        out.print(table)
+
+
+def print_questions(evaluation: Evaluation) -> None:
+    """The questions that are asked most often."""
+    asked = [use for use in evaluation.questions or () if use.share_asked]
+    if not asked:
+        return
+    has_bits = any(use.mean_bits is not None for use in asked)
+    titles = ("asked of", "place", *(["bits expected"] if has_bits else []), "bits gained")
+    title = f"{len(asked)} of {evaluation.n_queries} questions are asked"
+    table = Table("question", *[Column(name, justify="right") for name in titles], title=title)
+    for use in asked[:MOST_QUESTIONS]:
+        bits = [use.mean_bits] if has_bits else []
+        numbers = (f"{round(number or 0.0, 2) + 0.0:.2f}" for number in (*bits, use.mean_gained))
+        table.add_row(escaped(use.name), f"{use.share_asked:.0%}", f"{use.mean_position or 0:.1f}", *numbers)
+    out.print(table)
+    if len(asked) > MOST_QUESTIONS:
+        out.print(f"{MOST_QUESTIONS} questions, those asked most often; --out FILE.csv has all.", highlight=False)
 
 
 def print_demo(shown: DemoResult) -> None:
