@@ -78,6 +78,9 @@ def main() -> None:
     warnings.showwarning = lambda message, *_: err.print(f"Warning: {escaped(str(message))}", soft_wrap=True)
     try:
         app()
+    except BrokenPipeError:  # whoever reads what is printed has had enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (ValueError, OSError, ModuleNotFoundError) as error:
         err.quiet = False  # whichever process it happens in
         err.print(f"[bold red]Error:[/] {escaped(str(error))}", soft_wrap=True)

@@ -14,6 +14,7 @@ COMMANDS = (
     "demo",
     "train",
     "evaluate",
+    "predict",
     "explain",
     "ask",
     "compare",

@@ -20,6 +20,7 @@ from pursuit.data.rows import Rows, RowSource, StreamedRows
 from pursuit.estimators import saving
 from pursuit.evaluation import Evaluation, evaluate
 from pursuit.inference.chain import Chains, explain
+from pursuit.inference.predictions import predict_rows
 from pursuit.inference.pursuer import label_codes
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.session import Session
@@ -104,6 +105,16 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         """The most probable label of each row once enough was asked."""
         best = self.predict_proba(X, initially_known=initially_known).argmax(axis=1)
         return self.classes_[best]
+
+    def predict_table(
+        self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
+    ) -> pd.DataFrame:
+        """A row for each row of X: the label predicted, the probability of every label, how many queries were asked,
+        and each of these (`question_1`, `answer_1`, …), whose answer is missing where there was none."""
+        answers = self._answers(X)
+        known = self._initially_known(initially_known, len(answers.x))
+        found = predict_rows(self.model_, *answers, self.stopping_rule(stop), known)
+        return found.table(self.model_, answers.x, X.index if isinstance(X, pd.DataFrame) else None)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, initially_known: Any = None) -> float:
         """The accuracy of `predict`."""
