@@ -14,7 +14,7 @@ from pursuit.tasks import every_row
 def predicted(folder: Path, *arguments: str) -> pd.DataFrame:
     done = run(folder, "predict", "model", *arguments, "--out", "predicted.csv")
     assert done.returncode == 0, done.stderr
-    return pd.read_csv(folder / "predicted.csv", dtype={"note": str})
+    return pd.read_csv(folder / "predicted.csv", dtype={f"answer_{place}": str for place in range(1, 4)})
 
 
 def test_every_row_has_what_the_model_says_of_it(workspace: Path) -> None:
