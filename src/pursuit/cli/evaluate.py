@@ -11,7 +11,7 @@ from pursuit.cli.console import out, print_json
 from pursuit.cli.measurements import print_classes, print_evaluation, print_questions
 from pursuit.cli.rows import unseen_rows
 from pursuit.estimators import load
-from pursuit.evaluation import Evaluation
+from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.evaluation.confusion import confusion_figure
 from pursuit.evaluation.figures import accuracy_curve
 from pursuit.files import write_whole
@@ -57,13 +57,14 @@ def evaluate(
         print_json({"task": rows.name, **evaluation.to_dict()})
         return
     print_evaluation(rows.name, evaluation)
-    print_classes(evaluation)
+    if isinstance(evaluation, Evaluation):
+        print_classes(evaluation)
     print_questions(evaluation)
     if written:
         out.print(f"Written: {', '.join(map(str, written))}", highlight=False, soft_wrap=True)
 
 
-def _write(path: Path, name: str, evaluation: Evaluation) -> None:
+def _write(path: Path, name: str, evaluation: Evaluation | RegressionEvaluation) -> None:
     if path.suffix.lower() == ".csv":
         assert evaluation.questions is not None
         text = evaluation.questions.frame().to_csv(index=False)
@@ -72,8 +73,9 @@ def _write(path: Path, name: str, evaluation: Evaluation) -> None:
     write_whole(path, text.encode())
 
 
-def _draw(folder: Path, name: str, evaluation: Evaluation) -> list[Path]:
-    assert evaluation.by_class is not None
+def _draw(folder: Path, name: str, evaluation: Evaluation | RegressionEvaluation) -> list[Path]:
+    if isinstance(evaluation, RegressionEvaluation) or evaluation.by_class is None:
+        raise ValueError("--figures draws how classes are told apart, and this model predicts a number: leave it out.")
     curve, confusion = folder / "curve.png", folder / "confusion.png"
     accuracy_curve({name: evaluation}, curve)
     confusion_figure(evaluation.by_class, confusion, name)

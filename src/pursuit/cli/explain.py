@@ -11,7 +11,7 @@ import typer
 from pursuit.cli.app import AsJson, Data, Missing, Model, Stop, Target
 from pursuit.cli.console import escaped, out, print_json, say
 from pursuit.cli.rows import columns_read, every_row, unseen_rows
-from pursuit.estimators import PursuitClassifier, load
+from pursuit.estimators import PursuitEstimator, load
 from pursuit.evaluation.figures import draw_chain
 from pursuit.tasks import TASKS, name_of
 from pursuit.tasks.every_row import RowsPart, was_held_out
@@ -87,7 +87,7 @@ def explain(
 
 
 def _unseen_rows(
-    classifier: PursuitClassifier, data: str, numbers: list[int] | None, target: str | None, missing: list[str] | None
+    classifier: PursuitEstimator, data: str, numbers: list[int] | None, target: str | None, missing: list[str] | None
 ) -> _Shown:
     """Rows by their numbers among those that the model was not trained on."""
     rows = unseen_rows(classifier, data, target, missing)
@@ -140,7 +140,7 @@ def _as_written(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _remark_on_training(classifier: PursuitClassifier, data: str, shown: _Shown) -> None:
+def _remark_on_training(classifier: PursuitEstimator, data: str, shown: _Shown) -> None:
     trained = classifier.notes_.get("task", {})
     held_out = was_held_out(data, columns_read(classifier), trained, shown.X.index.tolist())
     if held_out is not None and not all(held_out):

@@ -13,7 +13,8 @@ from pursuit.cli.console import say
 from pursuit.cli.progress import rows_bar
 from pursuit.cli.rows import every_row
 from pursuit.data.writing import check_table_path, write_csv, write_table
-from pursuit.estimators import PursuitClassifier, load
+from pursuit.estimators import PursuitEstimator, load
+from pursuit.inference.predictions import PROBABILITY
 from pursuit.tasks.every_row import RowsPart
 
 DIGITS = 6
@@ -37,7 +38,8 @@ def predict(
 ) -> None:
     """Predict every row of a file, in its order: the label, the probability of every label, and what was asked.
 
-    The file needs no labels. Further columns do not matter, and what columns that are not there would say is unknown.
+    Of a number, it is the mean and the 90 % interval. The file needs no labels. Further columns do not matter, and what
+    columns that are not there would say is unknown.
     """
     if to is not None:
         check_table_path(to)
@@ -56,13 +58,13 @@ def predict(
 
 
 def _predicted(
-    classifier: PursuitClassifier, parts: Iterable[RowsPart], stop: str | None, on_rows: Callable[[int], None]
+    classifier: PursuitEstimator, parts: Iterable[RowsPart], stop: str | None, on_rows: Callable[[int], None]
 ) -> Iterator[pd.DataFrame]:
     """The predictions of each part, which begin with what tells the rows apart."""
     n_rows = 0
     for part in parts:
         table = classifier.predict_table(part.X, stop, initially_known=part.initially_known)
-        probabilities = [name for name in table.columns if name.startswith("probability_")]
+        probabilities = [name for name in table.columns if name.startswith(PROBABILITY)]
         table[probabilities] = table[probabilities].round(DIGITS)
         name, values = (part.place, part.places) if part.ids is None else (str(part.ids.name), part.ids.to_numpy())
         if name in table.columns:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from pursuit import tasks
 from pursuit.cli.console import say
-from pursuit.estimators import PursuitClassifier
+from pursuit.estimators import PursuitEstimator
 from pursuit.tasks import TASKS, load_task
 from pursuit.tasks.every_row import RowsPart
 from pursuit.tasks.every_row import every_row as rows_of_file
@@ -24,7 +24,7 @@ class UnseenRows(NamedTuple):
 
 
 def unseen_rows(
-    classifier: PursuitClassifier, data: str, target: str | None = None, missing: list[str] | None = None
+    classifier: PursuitEstimator, data: str, target: str | None = None, missing: list[str] | None = None
 ) -> UnseenRows:
     """The rows of a task or a file that the model was not trained on; a file may have no labels."""
     trained = classifier.notes_.get("task", {})
@@ -34,7 +34,8 @@ def unseen_rows(
     X, y, remark = tasks.unseen_rows(data, columns, trained, target, missing or ())
     if remark:
         say(remark)
-    if y is not None and classifier.classes_.dtype.kind in "OU":
+    classes = getattr(classifier, "classes_", None)
+    if y is not None and classes is not None and classes.dtype.kind in "OU":
         y = y.astype(str)
     return UnseenRows(tasks.name_of(data), X, y)
 
@@ -53,7 +54,7 @@ def _rows_of_task(name: str, queries: list[str], trained: dict[str, Any]) -> Uns
 
 
 def every_row(
-    classifier: PursuitClassifier,
+    classifier: PursuitEstimator,
     data: str,
     target: str | None = None,
     missing: list[str] | None = None,
@@ -80,10 +81,10 @@ def every_row(
         yield part
 
 
-def columns_read(classifier: PursuitClassifier) -> list[str]:
+def columns_read(classifier: PursuitEstimator) -> list[str]:
     """The columns of a file that a model reads: a query set may ask several things of one."""
     return list(getattr(classifier, "feature_names_in_", _queries(classifier)))
 
 
-def _queries(classifier: PursuitClassifier) -> list[str]:
+def _queries(classifier: PursuitEstimator) -> list[str]:
     return [query.name for query in classifier.model_.query_set.queries]

@@ -10,7 +10,13 @@ from torch import Tensor
 from pursuit.inference.pursuer import Pursuer, label_list
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import StoppingRule
+from pursuit.inference.target import target_of
 from pursuit.queries import QuerySet
+
+PROBABILITY = "probability_"
+"""Before a label, the name of the column with its probability."""
+LOW, HIGH = "low", "high"
+"""The columns with the ends of the 90 % interval of a number."""
 
 
 @dataclass(frozen=True)
@@ -22,20 +28,27 @@ class Predictions:
     answered: Tensor  # (N, T) bool
 
     def table(self, pursuer: Pursuer, x: Tensor, index: pd.Index | None = None) -> pd.DataFrame:
-        """A row for each row of the answers `x` (N, *answer_shape): the label predicted, the probability of every
-        label, how many queries were asked, and each of these with its answer in words, which is missing where the query
-        could not be answered."""
-        labels, names = label_list(pursuer.classes), [query.name for query in pursuer.query_set.queries]
-        columns: dict[str, object] = {"prediction": np.asarray(pursuer.classes)[self.posterior.argmax(dim=1).numpy()]}
-        probabilities = self.posterior.double().numpy()
-        columns |= {f"probability_{label}": probabilities[:, i] for i, label in enumerate(labels)}
+        """A row for each row of the answers `x` (N, *answer_shape): what is predicted (`believed`), how many queries
+        were asked, and each of these with its answer in words, which is missing where it could not be answered."""
+        columns = self.believed(pursuer)
         columns["n_asked"] = (self.query >= 0).sum(dim=1).numpy()
+        names = [query.name for query in pursuer.query_set.queries]
         name_of = np.array([*names, None], dtype=object)  # the last one is that of -1
         answers = _answer_texts(pursuer.query_set, x, self.query, self.answered)
         for place in range(self.query.shape[1]):
             columns[f"question_{place + 1}"] = name_of[self.query[:, place].numpy()]
             columns[f"answer_{place + 1}"] = answers[:, place]
         return pd.DataFrame(columns, index=index)
+
+    def believed(self, pursuer: Pursuer) -> dict[str, np.ndarray]:
+        """The label predicted and the probability of every label, or of a number its mean and its 90 % interval."""
+        target = target_of(pursuer)
+        if target is not None:
+            low, high = target.interval(self.posterior).T.numpy()
+            return {"prediction": target.mean(self.posterior).numpy(), LOW: low, HIGH: high}
+        predicted = np.asarray(pursuer.classes)[self.posterior.argmax(dim=1).numpy()]
+        probabilities = zip(label_list(pursuer.classes), self.posterior.double().T.numpy(), strict=True)
+        return {"prediction": predicted, **{f"{PROBABILITY}{label}": share for label, share in probabilities}}
 
 
 def predict_rows(
