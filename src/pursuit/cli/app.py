@@ -43,7 +43,12 @@ Cost = Annotated[
     ),
 ]
 CostAware = Annotated[
-    bool, typer.Option("--cost-aware", help="Ask by information for each unit of cost, not by information alone.")
+    bool | None,
+    typer.Option(
+        "--cost-aware/--no-cost-aware",
+        help="Ask by information for each unit of cost, or by information alone; by default V-IP weighs costs if they "
+        "differ, and other methods do not.",
+    ),
 ]
 Querier = Annotated[
     str | None,

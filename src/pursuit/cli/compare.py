@@ -60,7 +60,7 @@ def compare(
     missing: Missing = None,
     queries: Queries = None,
     cost: Cost = None,
-    cost_aware: CostAware = False,
+    cost_aware: CostAware = None,
     test_share: TestShare = 0.2,
     as_json: AsJson = False,
 ) -> None:
@@ -82,7 +82,7 @@ def compare(
         max_rows=rows,
         validation=validation,
         costs=parse_costs(cost or ()),
-        cost_aware=cost_aware,
+        cost_aware=bool(cost_aware),
         table_options={
             "target": target,
             "drop": drop or (),

@@ -28,6 +28,7 @@ from pursuit.cli.console import (
     print_trained,
     remark_on_recipe,
     remark_on_task,
+    say,
     stoppable,
 )
 from pursuit.cli.measurements import print_evaluation
@@ -35,6 +36,7 @@ from pursuit.cli.progress import training_bar
 from pursuit.estimators import Method, default_stages
 from pursuit.estimators.network import RUN
 from pursuit.estimators.saving import DESCRIPTION
+from pursuit.inference.pursuer import score_unit
 from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first
 from pursuit.registry import find
@@ -68,7 +70,7 @@ def train(
     missing: Missing = None,
     queries: Queries = None,
     cost: Cost = None,
-    cost_aware: CostAware = False,
+    cost_aware: CostAware = None,
     querier: Querier = None,
     network: Network = None,
     stop: Stop = None,
@@ -104,7 +106,7 @@ def train(
         "--log": log != "csv",
         "--resume": resume,
         "--querier": querier is not None,
-        "--cost-aware": cost_aware,
+        "--cost-aware": cost_aware is not None,
     }
     _check_options(chosen, [option for option, is_given in given.items() if is_given])
     table_options: dict[str, Any] = {"drop": drop or (), "missing": missing or (), "test_share": test_share}
@@ -130,10 +132,13 @@ def train(
         model.fit(task.X_train, task.y_train, initially_known=task.initially_known_train, run=run)
     if not is_first():
         return
+    if getattr(model, "cost_aware", False) is None and score_unit(model.model_) == "bits per cost":
+        say("Costs differ, so it asks for the most bits per unit of cost; --no-cost-aware: for the most bits.")
     model.save(folder, {"task": {"name": task.name, **task.notes}})
     evaluation = None
     if len(task.y_test):
-        evaluation = model.evaluate(task.X_test, task.y_test, initially_known=task.initially_known_test)
+        options = {"initially_known": task.initially_known_test, "with_bits": as_json}
+        evaluation = model.evaluate(task.X_test, task.y_test, **options)
     if as_json:
         print_json({"model": str(folder), "task": task.name, **(evaluation.to_dict() if evaluation else {})})
         return
