@@ -109,3 +109,15 @@ def test_a_column_of_the_predictions_cannot_be_copied(workspace: Path) -> None:
     refused = run(workspace, "predict", "model", "--data", "own.csv", "--id", "n_asked", "--out", "refused.csv")
     assert "The predictions have a column 'n_asked' of their own" in " ".join(refused.stderr.split())
     assert not (workspace / "refused.csv").exists()
+
+
+def test_a_number_is_predicted_with_its_interval(workspace: Path) -> None:
+    arguments = ("train", "patients.csv", "--target", "age", "--regress", "--drop", "note", "--epochs", "3")
+    trained = run(workspace, *arguments, "--out", "ages")
+    assert trained.returncode == 0, trained.stderr
+    done = run(workspace, "predict", "ages", "--data", "patients.csv", "--stop", "budget=1")
+    assert done.returncode == 0, done.stderr
+    names, first, *_ = (line.split(",") for line in done.stdout.splitlines())
+    assert names[:5] == ["line", "prediction", "low", "high", "n_asked"]
+    assert float(first[2]) < float(first[1]) < float(first[3])
+    assert len(first[1]) <= 7

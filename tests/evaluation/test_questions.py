@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
-from pursuit import ColumnQueries, Stage, VIPClassifier
+from pursuit import ColumnQueries, Stage, VIPClassifier, VIPRegressor
 from pursuit.evaluation.curves import evaluate
 
 
@@ -79,3 +79,18 @@ def test_a_table_has_a_row_a_query(model: VIPClassifier) -> None:
     assert sorted(frame["name"]) == ["age", "cough", "fever"]
     assert frame["share_asked"].tolist() == [use.share_asked for use in found]
     assert (len(found), found[0].name) == (3, frame["name"][0])
+
+
+def test_they_are_known_where_a_number_is_predicted() -> None:
+    X, y = patients(100)
+    numbers = y.map({"flu": 3.0, "cold": 2.0, "nothing": 0.5})
+    model = VIPRegressor(stages=[Stage(epochs=5)], random_state=0).fit(X, numbers)
+    found = model.evaluate(X, numbers, "budget=2", with_bits=True)
+    chains = model.explain(X, "budget=2")
+    assert found.questions is not None
+    for use in found.questions:
+        steps = [step for chain in chains for step in chain.steps if step.name == use.name]
+        assert use.share_asked == pytest.approx(len(steps) / 100)
+        if steps:
+            assert use.mean_gained == pytest.approx(mean(step.gained for step in steps), abs=1e-4)
+    assert found.to_dict()["questions"] == found.questions.to_list()

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pursuit import Stage, VIPClassifier
+from pursuit import Stage, VIPClassifier, VIPRegressor
 from pursuit.inference.predictions import predict_rows
 from pursuit.queries import ColumnQueries, PatchQueries
 
@@ -50,3 +50,13 @@ def test_batches_ask_rows_as_many_questions_as_each_needs() -> None:
     found = predict_rows(model.model_, *model.model_.query_set.answers(X), model.stopping_rule())
     assert (found.query >= 0).sum(dim=1).tolist() == [len(chain) for chain in model.explain(X)]
     assert ((found.query >= 0) | ~found.answered).all()
+
+
+def test_a_number_has_a_mean_and_an_interval() -> None:
+    X, _ = table(200)
+    y = X["n"].fillna(0).to_numpy(dtype=float) * 10
+    model = VIPRegressor(stages=[Stage(epochs=5)], random_state=0).fit(X, y)
+    found = model.predict_table(X)
+    assert list(found.columns[:4]) == ["prediction", "low", "high", "n_asked"]
+    assert np.allclose(found["prediction"], model.predict(X))
+    assert np.allclose(found[["low", "high"]], model.predict_interval(X))

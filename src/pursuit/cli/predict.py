@@ -18,7 +18,7 @@ from pursuit.inference.predictions import PROBABILITY
 from pursuit.tasks.every_row import RowsPart
 
 DIGITS = 6
-"""Of a probability in a file."""
+"""Of a probability in a file, behind the point, and of a number, from the first that is not 0."""
 
 
 def predict(
@@ -64,8 +64,9 @@ def _predicted(
     n_rows = 0
     for part in parts:
         table = classifier.predict_table(part.X, stop, initially_known=part.initially_known)
-        probabilities = [name for name in table.columns if name.startswith(PROBABILITY)]
-        table[probabilities] = table[probabilities].round(DIGITS)
+        for column in table.select_dtypes("float"):
+            is_share = column.startswith(PROBABILITY)
+            table[column] = table[column].round(DIGITS) if is_share else table[column].map(_significant)
         name, values = (part.place, part.places) if part.ids is None else (str(part.ids.name), part.ids.to_numpy())
         if name in table.columns:
             raise ValueError(f"The predictions have a column '{name}' of their own: rename yours, or leave --id out.")
@@ -73,3 +74,7 @@ def _predicted(
         n_rows += len(table)
         on_rows(n_rows)
         yield table
+
+
+def _significant(number: float) -> float:
+    return float(f"{number:.{DIGITS}g}")
