@@ -18,6 +18,7 @@ def table(n: int) -> tuple[pd.DataFrame, np.ndarray]:
     return X, np.where(X["c"] == "a", 2, np.where(X["yes"] == True, 1, 0))  # noqa: E712
 
 
+@pytest.mark.filterwarnings("ignore:The stopping rule budget=0 would stop")
 @pytest.mark.parametrize("stop", ["confidence=0.9", "budget=0", "budget=2"])
 def test_it_says_what_chains_and_predictions_say(stop: str) -> None:
     X, y = table(200)

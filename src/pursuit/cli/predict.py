@@ -64,7 +64,7 @@ def _predicted(
     n_rows = 0
     for part in parts:
         table = classifier.predict_table(part.X, stop, initially_known=part.initially_known)
-        for column in table.select_dtypes("float"):
+        for column in map(str, table.select_dtypes("float")):
             is_share = column.startswith(PROBABILITY)
             table[column] = table[column].round(DIGITS) if is_share else table[column].map(_significant)
         name, values = (part.place, part.places) if part.ids is None else (str(part.ids.name), part.ids.to_numpy())
