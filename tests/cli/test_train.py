@@ -5,16 +5,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
-from typer.main import get_command
 
 from cli.conftest import TRAIN
 from program import json_of, run, wait_for
 from pursuit import load
-from pursuit.cli import app
+from pursuit.cli.commands import load_command
 from pursuit.inference.pursuer import score_unit
 from pursuit.inference.stopping import AnyOf, Never
 from pursuit.methods.decision_tree import TreeClassifier
@@ -146,6 +144,15 @@ def test_costs_are_given_and_kept(workspace: Path) -> None:
     assert [chain.steps[0].query for chain in model.explain(frame[["fever", "where", "age"]][1:4])] == [1, 1, 1]
 
 
+def test_costs_that_differ_are_weighed_by_default(workspace: Path) -> None:
+    for options, unit in ((), "bits per cost"), (("--no-cost-aware", "--querier", "information"), "bits"):
+        arguments = ("--cost", "where=50", "--epochs", "3", "--out", "weighed", "--overwrite")
+        done = run(workspace, *TRAIN, *arguments, *options)
+        assert done.returncode == 0, done.stderr
+        assert load(workspace / "weighed").model_.score_unit == unit
+        assert ("the most bits per unit of cost" in " ".join(done.stderr.split())) == (unit == "bits per cost")
+
+
 @pytest.mark.parametrize(("querier", "unit"), [("information", "bits"), ("straight-through", None)])
 def test_the_querier_is_chosen_and_kept(workspace: Path, querier: str, unit: str | None) -> None:
     done = run(workspace, *TRAIN, "--querier", querier, "--epochs", "3", "--out", f"by-{querier}")
@@ -156,8 +163,7 @@ def test_the_querier_is_chosen_and_kept(workspace: Path, querier: str, unit: str
 
 
 def test_help_names_every_stopping_rule() -> None:
-    program: Any = get_command(app)
-    (text,) = [option.help for option in program.commands["train"].params if option.name == "stop"]
+    (text,) = [option.help for option in load_command("train").params if option.name == "stop"]
     for rule in known("stopping rule").values():
         if rule not in (AnyOf, Never) and rule.__module__ == AnyOf.__module__:
             assert f"{rule.keyword_of()}=" in text

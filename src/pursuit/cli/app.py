@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
+from pursuit.cli.commands import CommandsByName, add_commands
 from pursuit.cli.console import err, escaped
 from pursuit.cli.plugins import PLUGINS_VARIABLE, load_plugins
 from pursuit.version import __version__
 
 app = typer.Typer(
     name="pursuit",
+    cls=CommandsByName,
     help="Predictions that explain themselves by the questions they ask.",
     no_args_is_help=True,
     add_completion=False,
@@ -56,7 +58,12 @@ Cost = Annotated[
     ),
 ]
 CostAware = Annotated[
-    bool, typer.Option("--cost-aware", help="Ask by information for each unit of cost, not by information alone.")
+    bool | None,
+    typer.Option(
+        "--cost-aware/--no-cost-aware",
+        help="Ask by information for each unit of cost, or by information alone; by default V-IP weighs costs if they "
+        "differ, and other methods do not.",
+    ),
 ]
 Querier = Annotated[
     str | None,
@@ -92,6 +99,9 @@ def main() -> None:
     warnings.showwarning = lambda message, *_: err.print(f"Warning: {escaped(str(message))}", soft_wrap=True)
     try:
         app()
+    except BrokenPipeError:  # whoever reads what is printed has had enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (ValueError, OSError, ModuleNotFoundError) as error:
         err.quiet = False  # whichever process it happens in
         err.print(f"[bold red]Error:[/] {escaped(str(error))}", soft_wrap=True)
@@ -120,3 +130,6 @@ def common(
     load_plugins(plugin or [])
     if context.invoked_subcommand is None:
         print(context.get_help())
+
+
+add_commands(app)

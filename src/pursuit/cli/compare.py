@@ -26,7 +26,8 @@ from pursuit.cli.app import (
     TestShare,
     Time,
 )
-from pursuit.cli.console import out, print_comparison, print_json, remark_on_recipe, remark_on_task, say, stoppable
+from pursuit.cli.console import out, print_json, remark_on_recipe, remark_on_task, say, stoppable
+from pursuit.cli.measurements import print_comparison
 from pursuit.cli.progress import training_bar
 from pursuit.experiments.compare import compare as run_trial
 from pursuit.experiments.trial import DEFAULT_METHODS, Trial
@@ -69,7 +70,7 @@ def compare(
     time: Time = None,
     queries: Queries = None,
     cost: Cost = None,
-    cost_aware: CostAware = False,
+    cost_aware: CostAware = None,
     test_share: TestShare = 0.2,
     as_json: AsJson = False,
 ) -> None:
@@ -91,7 +92,7 @@ def compare(
         max_rows=rows,
         validation=validation,
         costs=parse_costs(cost or ()),
-        cost_aware=cost_aware,
+        cost_aware=bool(cost_aware),
         table_options={
             "target": target,
             "drop": drop or (),

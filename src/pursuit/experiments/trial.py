@@ -148,7 +148,8 @@ class Trial:
         else:
             task = load_task(self.source, seed, costs=self.costs, **self.table_options)
             task = task.validation_split() if self.validation else task
-        task = task.with_costs({}, self.cost_aware)
+        if self.costs or self.cost_aware:
+            task = task.with_costs({}, self.cost_aware)
         if not len(task.y_test):
             raise ValueError(f"{self.name} has no held-out rows to measure on, so methods cannot be compared.")
         shown = slice(self.max_rows)

@@ -29,7 +29,7 @@ class VIPEstimator(NetworkEstimator):
     uses_weights = True
 
     querier: Querier = "auto"
-    cost_aware: bool = False
+    cost_aware: bool | None = None
     answers: AnswerSettings | None = None
     shared: bool = False
     """Whether querier and classifier share a trunk."""
@@ -50,12 +50,20 @@ class VIPEstimator(NetworkEstimator):
         options |= {"shared": self.shared, "answer_model": self._answer_model(query_set, rows)}
         querier = self.querier
         if querier == "auto":
-            querier = "information" if self.cost_aware else suitable_querier(options["answer_model"], len(rows))
+            weighs_costs = self._weighs_costs(query_set)
+            querier = "information" if weighs_costs else suitable_querier(options["answer_model"], len(rows))
         if querier == "straight-through":
             return VIP.build(query_set, self.labels, self.network, **options)
         model = InformationVIP.build(query_set, self.labels, self.network, **options)
-        model.cost_aware = self.cost_aware
+        model.cost_aware = self._weighs_costs(query_set)
         return model
+
+    def _weighs_costs(self, query_set: QuerySet) -> bool:
+        """Whether to ask by bits per unit of cost: as `cost_aware` says, or where costs differ and bits are known."""
+        if self.cost_aware is not None:
+            return self.cost_aware
+        knows_bits = query_set.has_own_units and self.querier != "straight-through"
+        return knows_bits and len({query.cost for query in query_set.queries}) > 1
 
     def _answer_model(self, query_set: QuerySet, rows: RowSource) -> AnswerModel | None:
         """None for queries without a list of answers, unless it is needed, which says why it cannot be made."""
@@ -84,8 +92,9 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
         How it learns what to ask: from the information that an answer model expects of every query, or by the paper's
         straight-through gradient. "auto" takes what suits the queries and the rows (`suitable_querier`). Either way the
         answer model says how many bits a query is expected to give, unless queries are patches.
-    cost_aware : bool
-        Whether to ask for the most bits per unit of cost, instead of the most bits.
+    cost_aware : bool, optional
+        Whether to ask for the most bits per unit of cost, instead of the most bits. By default it does where the costs
+        of queries differ, unless they are patches or the querier is straight-through.
     answers : AnswerSettings, optional
         How the answer model is made.
     network : NetworkSettings, optional

@@ -54,7 +54,7 @@ def load(
 ) -> Task:
     """Read files whose column `target` is the label, as `tables.load` reads a CSV file; rows are streamed in training,
     and at most 20,000 of the held-out rows are test rows. Options `for_csv` are refused."""
-    _refuse(for_csv)
+    refuse(for_csv)
     if regress:
         raise ValueError(
             f"{name_of(source)} is streamed, but a number is predicted from rows in memory, because its bins need all "
@@ -114,7 +114,7 @@ def unseen_rows(
     `columns` are the model's queries, and `trained` the notes of the task it was trained on: if those were these
     files, the rows are spread over those held out then; otherwise they are the first.
     """
-    _refuse(for_csv)
+    refuse(for_csv)
     wanted = target or trained.get("target")
     table = ArrowTable(source, missing=missing or trained.get("missing", ()), only=[*columns, *filter(None, [wanted])])
     label = table.check_column(target) if target else wanted if wanted in table.column_types else None
@@ -161,7 +161,7 @@ def _remarks(rows: ParquetRows) -> list[str]:
     return remarks
 
 
-def _refuse(for_csv: Mapping[str, Any]) -> None:
+def refuse(for_csv: Mapping[str, Any]) -> None:
     """Raise ValueError for options that Parquet and Arrow files do not have."""
     reasons = {
         "encoding": "which is always UTF-8 here",

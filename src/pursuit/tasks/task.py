@@ -46,16 +46,17 @@ class Task:
         query_set = self.query_set.with_options(**recipe.query_options) if recipe.query_options else self.query_set
         return replace(self, query_set=query_set, settings=recipe.settings())
 
-    def with_costs(self, costs: Mapping[str, float], cost_aware: bool = False) -> "Task":
-        """The same task in which the queries named in `costs` cost that, for exact Information Pursuit too; if
-        `cost_aware`, methods that can are to ask by information for each unit of cost."""
-        if not costs and not cost_aware:
+    def with_costs(self, costs: Mapping[str, float], cost_aware: bool | None = None) -> "Task":
+        """The same task in which the queries named in `costs` cost that, for exact Information Pursuit too.
+        `cost_aware` says whether methods that can are to ask by information for each unit of cost; None leaves that to
+        them."""
+        if not costs and cost_aware is None:
             return self
         return replace(
             self,
             query_set=self.query_set.with_costs(costs),
-            exact=self.exact and partial(_with_costs, self.exact, costs, cost_aware),
-            settings={**self.settings, **({"cost_aware": True} if cost_aware else {})},
+            exact=self.exact and partial(_with_costs, self.exact, costs, bool(cost_aware)),
+            settings={**self.settings, **({} if cost_aware is None else {"cost_aware": cost_aware})},
         )
 
     def validation_split(self, share: float = 0.1, seed: int = 0) -> "Task":
