@@ -124,6 +124,10 @@ class ClassifierModel(Learner):
         self.centre.copy_((x * there).sum(dim=0) / n)
         spread = (((x - self.centre) ** 2 * there).sum(dim=0) / n).sqrt()
         self.scale.copy_(1 / spread.clamp(min=LEAST_SPREAD))
+        if (types := self.query_set.feature_types) is not None:  # numbers have a scale already, which their codes are on
+            is_number = torch.tensor([feature == "number" for feature in types], device=x.device)
+            self.centre.masked_fill_(is_number, 0.0)
+            self.scale.masked_fill_(is_number, 1.0)
 
     def scores(self, history: History) -> Tensor:
         """Queries are asked in their order."""
