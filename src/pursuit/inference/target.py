@@ -106,6 +106,18 @@ class TargetBins(Sequence[str]):
         check_coverage(coverage)
         return self.quantiles(posterior, [(1 - coverage) / 2, (1 + coverage) / 2])
 
+    def kernel(self, neighbours: float) -> Tensor | None:
+        """How much a row of each bin counts for the others (C, C): a normal curve whose deviation is `neighbours` bins.
+        A bin of a single number has no neighbours. None where no bin has any."""
+        points = torch.tensor(self.points)
+        is_single = points[:, 0] == points[:, -1]
+        if not neighbours or is_single.all():
+            return None
+        place = torch.arange(len(self)).float()
+        share = torch.exp(-(((place[:, None] - place) / neighbours) ** 2) / 2)
+        share = torch.where(is_single[:, None] | is_single, torch.eye(len(self)), share)
+        return share / share.sum(dim=1, keepdim=True)
+
     @property
     def decimals(self) -> int:
         """How many decimals a person wants to see."""

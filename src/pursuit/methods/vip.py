@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from torch import Tensor
+
 from pursuit.data.rows import RowSource, rows_in_memory
 from pursuit.estimators import NetworkClassifier, NetworkEstimator, method
 from pursuit.information import AnswerModel, AnswerSettings
@@ -51,18 +53,25 @@ class VIPEstimator(NetworkEstimator):
         querier = self.querier
         if querier == "auto":
             querier = "information" if self.cost_aware else suitable_querier(options["answer_model"], len(rows))
+        model: VIP
         if querier == "straight-through":
-            return VIP.build(query_set, self.labels, self.network, **options)
-        model = InformationVIP.build(query_set, self.labels, self.network, **options)
-        model.cost_aware = self.cost_aware
+            model = VIP.build(query_set, self.labels, self.network, **options)
+        else:
+            model = InformationVIP.build(query_set, self.labels, self.network, **options)
+            model.cost_aware = self.cost_aware
+        model.label_kernel = self.label_kernel()
         return model
+
+    def label_kernel(self) -> Tensor | None:
+        """How much a training row of each label counts for others (C, C), where labels have neighbours."""
+        return None
 
     def _answer_model(self, query_set: QuerySet, rows: RowSource) -> AnswerModel | None:
         """None for queries without a list of answers, unless it is needed, which says why it cannot be made."""
         if not query_set.has_own_units and self.querier != "information" and not self.cost_aware:
             return None
         counted = rows_in_memory(rows, COUNTED_ROWS)
-        return AnswerModel.count(query_set, len(self.labels), counted, self.answers)
+        return AnswerModel.count(query_set, len(self.labels), counted, self.answers, self.label_kernel())
 
 
 @method("vip-straight-through", "V-IP, straight-through", querier="straight-through", cost_aware=False)
