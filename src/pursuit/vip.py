@@ -180,16 +180,16 @@ class InformationVIP(VIP):
         return model
 
     def forward(self, batch: Batch) -> Outcome:
-        """V-IP's objective at the most informative query, and how well answers were foreseen."""
+        """V-IP's objective before and after the most informative query, and how well answers were foreseen."""
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
-        outputs = self.read(encoded)
+        outputs, logits = self.read(encoded), self.classifier(encoded).float()
         with torch.no_grad():
-            log_posterior = self.log_probabilities(self.classifier(encoded), batch.known.any(dim=1))
+            log_posterior = self.log_probabilities(logits, batch.known.any(dim=1))
             scores = self._scored(self.answer_model.information(outputs, log_posterior, MOST_LABELS))
             query = F.one_hot(choose(scores, batch.asked), scores.shape[1]) * ~batch.asked
         loss, chosen = self.loss_after(query, batch)
         surprise = self.answer_model.loss(outputs, batch.x, batch.y, batch.available, batch.asked, batch.weight)
-        return Outcome(loss + surprise, chosen)
+        return Outcome(batch.label_loss(logits) + loss + surprise, chosen)
 
     def read(self, encoded: Tensor) -> Tensor:
         return self.querier(encoded)

@@ -92,6 +92,9 @@ class ParquetRows(StreamedRows):
             raise ValueError(f"{self.table.name} has no rows to train on: give more rows, or a smaller test_share.")
         self.query_set = self._guess_queries() if query_set is None else self._check(query_set)
         self.n_queries = len(self.query_set)
+        # Values that the query set does not know were reported above, once and not with every chunk.
+        is_told = "unknown" in self.query_set.to_config()
+        self._reader = self.query_set.with_options(unknown="ignore") if is_told else self.query_set
         row_bytes = 4 * int(np.prod(self.query_set.answer_shape)) + self.n_queries + 8
         self.chunk_rows = rows_in_a_chunk(8 * len(self.feature_names) + row_bytes)
         self.buffer_rows = buffer_rows or max(1024, BUFFER_BYTES // row_bytes)
@@ -215,9 +218,8 @@ class ParquetRows(StreamedRows):
 
     def _read(self, chunk: "pa.Table") -> Rows:
         """Rows of the files, all with labels, in the answer space."""
-        assert self.query_set is not None
         codes = torch.from_numpy(self.labels.codes(chunk[self.target]))
-        return Rows(*self.query_set.answers(chunk.select(self.feature_names).to_pandas()), codes)
+        return Rows(*self._reader.answers(chunk.select(self.feature_names).to_pandas()), codes)
 
     def pieces_to_learn_from(self) -> list[Piece]:
         """Those with any row to learn from; others need not be read."""
