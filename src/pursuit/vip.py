@@ -38,6 +38,8 @@ MOST_LABELS = 64
 class VIP(QuerierClassifier):
     """A querier and a classifier that learn what to ask and what to believe by one objective."""
 
+    label_kernel: Tensor | None
+
     def __init__(
         self,
         query_set: QuerySet,
@@ -53,6 +55,8 @@ class VIP(QuerierClassifier):
         super().__init__(query_set, classes, querier, classifier, prior, standardised)
         self.answer_model, self.reader = answer_model, reader
         """What would be answered, and the network that reads the history for it."""
+        # (C, C) how much a training row of each label counts for its neighbours, where labels have any
+        self.register_buffer("label_kernel", None, persistent=False)
 
     @classmethod
     def build(
@@ -82,7 +86,7 @@ class VIP(QuerierClassifier):
         """The classifier's loss once the answers to `query` (B, Q), one-hot, are known too."""
         answered = batch.known.to(batch.x.dtype) + query * batch.available  # one without an answer reveals nothing
         logits = self.classifier(self.network_input(batch.x, answered)).float()
-        return Outcome(batch.label_loss(logits), query.detach().argmax(dim=1))
+        return Outcome(batch.label_loss(logits, self.label_kernel), query.detach().argmax(dim=1))
 
     def surprise(self, encoded: Tensor, batch: Batch) -> Tensor | float:
         """What the answer model, if there is one, got wrong."""

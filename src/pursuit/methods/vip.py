@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from torch import Tensor
+
 from pursuit.data.rows import Rows, RowSource, rows_in_memory
 from pursuit.estimators import NetworkClassifier, NetworkEstimator, method
 from pursuit.estimators.stop import suitable_stop
@@ -47,11 +49,18 @@ class VIPEstimator(NetworkEstimator):
         querier = self.querier
         if querier == "auto":  # patches have too many answers to list
             querier = "straight-through" if options["answer_model"] is None else "information"
+        model: VIP
         if querier == "straight-through":
-            return VIP.build(query_set, self.labels, **options)
-        model = InformationVIP.build(query_set, self.labels, **options)
-        model.cost_aware = self._weighs_costs(query_set)
+            model = VIP.build(query_set, self.labels, **options)
+        else:
+            model = InformationVIP.build(query_set, self.labels, **options)
+            model.cost_aware = self._weighs_costs(query_set)
+        model.label_kernel = self.label_kernel()
         return model
+
+    def label_kernel(self) -> Tensor | None:
+        """How much a training row of each label counts for others (C, C), where labels have neighbours."""
+        return None
 
     def suitable_stop(self, judged: Sequence[tuple[VIP, Rows]]) -> StoppingRule | None:
         has_bits = all(model.answer_model is not None for model, _ in judged)
@@ -69,7 +78,7 @@ class VIPEstimator(NetworkEstimator):
         if not query_set.has_own_units and self.querier != "information" and not self.cost_aware:
             return None
         counted = rows_in_memory(rows, COUNTED_ROWS)
-        return AnswerModel.count(query_set, len(self.labels), counted, self.answers)
+        return AnswerModel.count(query_set, len(self.labels), counted, self.answers, self.label_kernel())
 
 
 @method("vip-straight-through", "V-IP, straight-through", querier="straight-through", cost_aware=False)
