@@ -98,9 +98,11 @@ def typed(split: Split) -> tuple[pd.DataFrame, pd.DataFrame]:
     for name in split.X_train.columns[split.X_train.notna().any()]:
         column, other = split.X_train[name], split.X_test[name]
         if pd.api.types.is_bool_dtype(column) or not pd.api.types.is_numeric_dtype(column):
-            column, other = (part.where(part.isna(), part.astype(str)).astype(object) for part in (column, other))
-            kept = sorted(column.value_counts().index[:MOST_CATEGORIES])
-            train[name], test[name] = (pd.Categorical(part, categories=kept) for part in (column, other))
+            column, other = (part.astype(object).where(part.isna(), part.astype(str)) for part in (column, other))
+            kept = pd.CategoricalDtype(sorted(column.value_counts().index[:MOST_CATEGORIES]))
+            train[name], test[name] = (
+                part.where(part.isin(kept.categories), None).astype(kept) for part in (column, other)
+            )
         else:
             train[name], test[name] = column.astype(float), other.astype(float)
     return pd.DataFrame(train, index=split.X_train.index), pd.DataFrame(test, index=split.X_test.index)

@@ -30,6 +30,7 @@ import pursuit
 import table_page
 import table_sizes
 from pursuit.files import write_whole
+from pursuit.methods import METHODS
 from report import RESULTS, cpu, rounded, where
 from table_data import TARGETS, default_folder, read, split
 from table_methods import TITLES, available, is_own, measure
@@ -86,7 +87,11 @@ def source_of_code() -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    given = _parser().parse_args(arguments)
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    for what, names, known in (("table", given.tables, TARGETS), ("method", given.methods, {**TITLES, **METHODS})):
+        if unknown := [name for name in names if name not in known]:
+            parser.error(f"There is no {what} {', '.join(unknown)}: choose from {', '.join(known)}.")
     folder = given.folder or (VALIDATION_FOLDER if given.validation else FOLDER)
     if given.sizes:
         table_sizes.measure_all(folder)
@@ -195,7 +200,7 @@ def _finished(at_work: dict[Job, tuple[Run, float]], seconds: float) -> Iterator
                 found = {"not_run": "its process was killed", "is_too_large": True}
         elif time.perf_counter() - start > seconds:
             job.process.kill()
-            found = {"not_run": f"takes more than {seconds / 60:.0f} minutes", "is_too_large": True}
+            found = {"not_run": f"takes more than {seconds:g} s", "is_too_large": True}
         else:
             continue
         job.process.join()
