@@ -15,8 +15,10 @@ page: settings are chosen there, and test rows have no say in it.
 import argparse
 import hashlib
 import json
+import math
 import multiprocessing
 import resource
+import signal
 import sys
 import time
 import warnings
@@ -123,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--folder", type=Path, help="of the JSON files")
     parser.add_argument("--data", type=Path, help="the folder of the tables")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each in a process of its own")
-    parser.add_argument("--seconds", type=float, default=LIMIT_SECONDS, help="the most that a run may take")
+    parser.add_argument("--seconds", type=float, default=LIMIT_SECONDS, help="of computing: the most for a run")
     parser.add_argument("--keep", action="store_true", help="also keep what another version of our code measured")
     parser.add_argument("--page", action="store_true", help="only write the page")
     parser.add_argument("--sizes", action="store_true", help="only measure very long and very wide tables")
@@ -146,8 +148,8 @@ def measure_runs(runs: Sequence[Run], n_jobs: int, seconds: float, keep: bool) -
             if reason := gave_up.get((run.table, run.method)):
                 run.write({"not_run": reason}, source)
             else:
-                at_work[_start(run)] = (run, time.perf_counter())
-        for job, found in _finished(at_work, seconds):
+                at_work[_start(run, seconds)] = (run, time.perf_counter())
+        for job, found in _finished(at_work, seconds) if at_work else ():
             run, start = at_work.pop(job)
             run.write(found, source)
             took = time.perf_counter() - start
@@ -165,21 +167,22 @@ class Job:
     results: Connection
 
 
-def _start(run: Run) -> Job:
+def _start(run: Run, seconds: float) -> Job:
     context = multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn")
     results, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(run, sender))
+    process = context.Process(target=_work, args=(run, sender, seconds))
     process.start()
     sender.close()
     return Job(process, results)
 
 
-def _work(run: Run, sender: Connection) -> None:
-    """Send what a run finds, or why it fails."""
+def _work(run: Run, sender: Connection, seconds: float) -> None:
+    """Send what a run finds, or why it fails. The system ends it after so many seconds of computing: on a machine that
+    is busy otherwise, those of a clock say little."""
     warnings.simplefilter("ignore")
-    limit = int(LIMIT_GB * 2**30)
-    if sys.platform == "linux":
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    used = time.process_time()
+    for kind, limit in ((resource.RLIMIT_DATA, LIMIT_GB * 2**30), (resource.RLIMIT_CPU, used + seconds)):
+        resource.setrlimit(kind, (math.ceil(limit), resource.getrlimit(kind)[1]))
     try:
         found = run.measure()
     except Exception as error:
@@ -190,20 +193,17 @@ def _work(run: Run, sender: Connection) -> None:
 
 
 def _finished(at_work: dict[Job, tuple[Run, float]], seconds: float) -> Iterator[tuple[Job, dict[str, Any]]]:
-    """Wait for runs, and end those that take too long."""
-    ready = wait([job.results for job in at_work], timeout=1.0)
-    for job, (_, start) in list(at_work.items()):
-        if job.results in ready:
-            try:
-                found = job.results.recv()
-            except EOFError:
-                found = {"not_run": "its process was killed", "is_too_large": True}
-        elif time.perf_counter() - start > seconds:
-            job.process.kill()
-            found = {"not_run": f"takes more than {seconds:g} s", "is_too_large": True}
-        else:
-            continue
-        job.process.join()
+    """Wait for runs that come to an end."""
+    ready = wait([job.results for job in at_work])
+    for job in [job for job in at_work if job.results in ready]:
+        try:
+            found = job.results.recv()
+            job.process.join()
+        except EOFError:
+            job.process.join()
+            is_over_time = job.process.exitcode == -signal.SIGXCPU
+            reason = f"takes more than {seconds:g} s of computing" if is_over_time else "its process was killed"
+            found = {"not_run": reason, "is_too_large": True}
         yield job, found
 
 
