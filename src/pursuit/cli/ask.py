@@ -101,8 +101,5 @@ def _put_question(session: Session, console: Console) -> bool:
     except ValueError as error:
         console.print(f"   {escaped(str(error))}", style="red")
         return True
-    best = list(session.posterior.items())[:3]
-    console.print(
-        "   " + escaped(", ".join(f"{label} {share:.0%}" for label, share in best)), style="dim", highlight=False
-    )
+    console.print(f"   {escaped(session.belief)}", style="dim", highlight=False)
     return True

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from pursuit.data.rows import RowSource
@@ -61,8 +60,7 @@ class GDFS(PretrainedModel):
         noisy = scores - torch.empty_like(scores).exponential_().clamp(min=LEAST_NOISE).log()
         soft = (noisy.masked_fill(batch.asked, ASKED) / batch.tau).softmax(dim=1) * ~batch.asked  # (B, Q)
         logits = self.classifier(self.partial_input(batch.x, known, soft * batch.available)).float()
-        loss = F.cross_entropy(logits, batch.y, label_smoothing=batch.label_smoothing)
-        return Outcome(loss, choose(noisy.detach(), batch.asked))
+        return Outcome(batch.label_loss(logits), choose(noisy.detach(), batch.asked))
 
     def partial_input(self, x: Tensor, known: Tensor, shares: Tensor) -> Tensor:
         """Network input for answers `x`: all of what is `known`, and `shares` of the others, (B, Q) each."""
@@ -73,6 +71,8 @@ class GDFS(PretrainedModel):
 @dataclass(kw_only=True, eq=False, repr=False)
 class GDFSClassifier(MethodClassifier, NetworkClassifier):
     """Greedy dynamic feature selection: the networks of V-IP, whose querier learns by Concrete samples."""
+
+    uses_weights = True
 
     Settings = GDFSSettings
     settings: GDFSSettings | None = None
