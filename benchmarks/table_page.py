@@ -335,7 +335,7 @@ def not_run(runs: Runs) -> str:
         for method, each in methods.items():
             for one in each:
                 if "not_run" in one:
-                    reasons.setdefault((name, method, one["not_run"].partition(" (seed")[0]), []).append(one["seed"])
+                    reasons.setdefault((name, method, one["not_run"]), []).append(one["seed"])
     return "".join(
         f"- {name}, {TITLES.get(method, method)} (seeds {', '.join(map(str, seeds))}): {reason}\n"
         for (name, method, reason), seeds in reasons.items()

@@ -22,7 +22,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -39,7 +39,8 @@ from table_methods import TITLES, available, is_own, measure
 
 FOLDER, PAGE, VALIDATION_FOLDER = RESULTS / "tables", RESULTS / "tables.md", Path("results") / "tables-validation"
 SEEDS = (0, 1, 2, 3, 4)
-LIMIT_SECONDS, LIMIT_GB = 900.0, 8.0
+LIMIT_SECONDS, OWN_LIMIT_SECONDS, LIMIT_GB = 900.0, 3600.0, 8.0
+"""The most for a run: computing of others and of our methods, and memory."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,12 @@ class Run:
     def label(self) -> str:
         return f"{self.table}, {self.method}, seed {self.seed}"
 
-    def is_done(self, source: str, keep: bool) -> bool:
-        """Whether it was measured, and by this code if that matters."""
+    def read(self, source: str, keep: bool) -> dict[str, Any] | None:
+        """What was found before, by this code if that matters."""
         if not self.path.exists():
-            return False
-        return keep or not is_own(self.method) or json.loads(self.path.read_text(encoding="utf-8"))["source"] == source
+            return None
+        found: dict[str, Any] = json.loads(self.path.read_text(encoding="utf-8"))
+        return found if keep or not is_own(self.method) or found["source"] == source else None
 
     def measure(self) -> dict[str, Any]:
         X, y = read(self.table, self.data)
@@ -125,55 +127,78 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--folder", type=Path, help="of the JSON files")
     parser.add_argument("--data", type=Path, help="the folder of the tables")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each in a process of its own")
-    parser.add_argument("--seconds", type=float, default=LIMIT_SECONDS, help="of computing: the most for a run")
+    parser.add_argument("--seconds", type=float, help="of computing: the most for a run")
     parser.add_argument("--keep", action="store_true", help="also keep what another version of our code measured")
     parser.add_argument("--page", action="store_true", help="only write the page")
     parser.add_argument("--sizes", action="store_true", help="only measure very long and very wide tables")
     return parser
 
 
-def measure_runs(runs: Sequence[Run], n_jobs: int, seconds: float, keep: bool) -> None:
-    """Measure what is not measured yet, several at a time. What ran out of time or memory with one seed is not tried
-    with others."""
+def measure_runs(runs: Sequence[Run], n_jobs: int, seconds: float | None, keep: bool) -> None:
+    """Measure what is not measured yet, several at a time, by default within the usual limits. What ran out of time or
+    memory with one seed is not tried with others."""
     source, waiting, at_work, gave_up = source_of_code(), [], {}, {}
     for run in runs:
-        if not available(run.method):
-            print(f"{run.label}: not run, because interpret is not installed (pip install interpret-core)")
-        elif not run.is_done(source, keep):
+        found = run.read(source, keep)
+        if found and found.get("is_too_large"):
+            gave_up[run.table, run.method] = found["not_run"]
+        elif not found and available(run.method):
             waiting.append(run)
+        elif not found:
+            print(f"{run.label}: not run, because interpret is not installed (pip install interpret-core)")
     n_runs = len(waiting)
     while waiting or at_work:
         while waiting and len(at_work) < n_jobs:
             run = waiting.pop(0)
             if reason := gave_up.get((run.table, run.method)):
-                run.write({"not_run": reason}, source)
+                run.write({"not_run": reason, "is_too_large": True}, source)
             else:
-                at_work[_start(run, seconds)] = (run, time.perf_counter())
-        for job, found in _finished(at_work, seconds) if at_work else ():
-            run, start = at_work.pop(job)
+                limit = seconds or (OWN_LIMIT_SECONDS if is_own(run.method) else LIMIT_SECONDS)
+                job = Job.start(run, limit)
+                at_work[job.results] = job
+        for results in wait(list(at_work)) if at_work else ():
+            job = at_work.pop(results)
+            run, found = job.run, job.finish()
             run.write(found, source)
-            took = time.perf_counter() - start
+            took = time.perf_counter() - job.started
             reason = found.get("not_run")
             print(f"{run.label}: {reason or f'{took:.0f} s'}  ({n_runs - len(waiting)} of {n_runs})", flush=True)
             if reason and found["is_too_large"]:
-                gave_up[run.table, run.method] = f"{reason} (seed {run.seed})"
+                gave_up[run.table, run.method] = reason
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Job:
     """A run in a process of its own."""
 
+    run: Run
+    seconds: float
+    """How long it may compute."""
     process: Any
     results: Connection
+    started: float
 
+    @classmethod
+    def start(cls, run: Run, seconds: float) -> "Job":
+        context = multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn")
+        results, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_work, args=(run, sender, seconds))
+        process.start()
+        sender.close()
+        return cls(run, seconds, process, results, time.perf_counter())
 
-def _start(run: Run, seconds: float) -> Job:
-    context = multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn")
-    results, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(run, sender, seconds))
-    process.start()
-    sender.close()
-    return Job(process, results)
+    def finish(self) -> dict[str, Any]:
+        """What it found, or why it found nothing; waits for its end."""
+        try:
+            found = self.results.recv()
+        except EOFError:
+            found = None
+        self.process.join()
+        if found is not None:
+            return found
+        is_over_time = self.process.exitcode == -signal.SIGXCPU
+        reason = f"takes more than {self.seconds:g} s of computing" if is_over_time else "its process was killed"
+        return {"not_run": reason, "is_too_large": True}
 
 
 def _work(run: Run, sender: Connection, seconds: float) -> None:
@@ -190,21 +215,6 @@ def _work(run: Run, sender: Connection, seconds: float) -> None:
         reason = f"needs more than {LIMIT_GB:g} GB" if is_too_large else f"{type(error).__name__}: {error}"
         found = {"not_run": reason, "is_too_large": is_too_large}
     sender.send(found)
-
-
-def _finished(at_work: dict[Job, tuple[Run, float]], seconds: float) -> Iterator[tuple[Job, dict[str, Any]]]:
-    """Wait for runs that come to an end."""
-    ready = wait([job.results for job in at_work])
-    for job in [job for job in at_work if job.results in ready]:
-        try:
-            found = job.results.recv()
-            job.process.join()
-        except EOFError:
-            job.process.join()
-            is_over_time = job.process.exitcode == -signal.SIGXCPU
-            reason = f"takes more than {seconds:g} s of computing" if is_over_time else "its process was killed"
-            found = {"not_run": reason, "is_too_large": True}
-        yield job, found
 
 
 if __name__ == "__main__":
