@@ -21,6 +21,8 @@ SIZES = {"long": (1_000_000, 20), "wide": (500, 20_000)}
 """Rows and columns."""
 N_TOLD, PREDICTED_ROWS = 10, 1_000
 """How many columns have to do with the label, and how many rows are predicted."""
+LIMIT_SECONDS = 7_200.0
+"""The most for a size, by the clock."""
 FILE = "sizes.json"
 BASELINE = "baseline"
 
@@ -69,7 +71,12 @@ def measure(n_rows: int, n_columns: int) -> dict[str, Any]:
 
 
 def in_own_process(size: str) -> dict[str, Any]:
-    done = subprocess.run([sys.executable, __file__, size], capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(
+            [sys.executable, __file__, size], capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return {"not_run": f"takes more than {LIMIT_SECONDS:,.0f} s"}
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
         return {"not_run": last}
