@@ -131,6 +131,12 @@ class AnswerModel(nn.Module):
         )
         self.table.copy_(smoothed.log() - smoothed_first.log()[self.query_of])
 
+    def log_likelihood(self, query: int) -> Tensor:
+        """The log probability of each answer to a query under each label before anything is known, (k, C): what was
+        counted, without what it says that there is no answer."""
+        own = (self.query_of[: len(self.further)] == query).nonzero()[:, 0]
+        return F.pad(self.table.detach()[own], (0, 0, 1, 0)).log_softmax(dim=0)
+
     def holds(self, x: Tensor, available: Tensor) -> Tensor:
         """Which answers that have log odds the rows give: (B, A) bool."""
         given = self.outcomes.holds(x)[:, self.further] & available[:, self.query_of[: len(self.further)]]

@@ -15,16 +15,18 @@ queries but says how many bits they are expected to give.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pursuit.data.rows import Rows
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import ASKED, Labels, PossibleAnswer, ScoreUnit, choose, per_cost
 from pursuit.information import AnswerModel
-from pursuit.networks import NetworkSettings, TrunkAndHeads, default_network
+from pursuit.networks import MLP, NetworkSettings, TrunkAndHeads, default_network
 from pursuit.queries import QuerySet
 from pursuit.registry import from_config, register
 from pursuit.training.batch import Batch, Outcome
@@ -73,6 +75,29 @@ class VIP(QuerierClassifier):
         if answer_model is not None:
             options |= {"answer_model": answer_model, "reader": fresh_reader(network, query_set, answer_model)}
         return super().build(query_set, classes, network, **options)
+
+    @torch.no_grad()
+    def start_from_counts(self, rows: Rows) -> None:
+        """Let a classifier with a direct path begin as naive Bayes: answers add what they say of each label by
+        themselves, as counted by the answer model, and hidden layers nothing yet. How answers look as input is seen in
+        some `rows`."""
+        assert self.answer_model is not None
+        head: Any = self.classifier[-1]  # type: ignore[index]
+        head.weight.zero_()
+        head.bias.copy_(self.log_prior)
+        encoded, holds = self.network_input(rows.x, rows.available), self.answer_model.outcomes.holds(rows.x)
+        n_queries, n_inputs = len(self.query_set), encoded.shape[1]
+        query_of_input = self.query_set.query_of_input
+        if self.query_set.mask:
+            query_of_input = torch.cat([query_of_input, torch.arange(n_queries)])
+        inputs = query_of_input.argsort(stable=True).split(query_of_input.bincount(minlength=n_queries).tolist())
+        for query, own in enumerate(inputs):
+            there = rows.available[:, query]
+            values = self.answer_model.outcomes.values_of_query(query)
+            evidence = holds[there][:, values].float() @ self.answer_model.log_likelihood(query)  # (n, C)
+            evidence = evidence - evidence.mean(dim=1, keepdim=True)
+            weight = torch.linalg.pinv(encoded[there][:, own]) @ evidence
+            head.weight[:, head.in_features - n_inputs + own] = weight.T
 
     def forward(self, batch: Batch) -> Outcome:
         """The V-IP objective on a batch of histories, and the queries chosen (B,)."""
@@ -220,7 +245,8 @@ def fresh_reader(
 ) -> nn.Module:
     """A network that reads histories for an answer model, on a trunk of its own unless one is given."""
     if trunk is None:
-        _, reader = network.build(query_set, answer_model.n_outputs, shared=False)
+        alone = replace(network, direct=False) if isinstance(network, MLP) else network  # counts are the direct path
+        _, reader = alone.build(query_set, answer_model.n_outputs, shared=False)
     else:
         assert isinstance(network, TrunkAndHeads)
         reader = nn.Sequential(trunk, network.heads(query_set, answer_model.n_outputs)[1])
