@@ -143,14 +143,6 @@ class AnswerModel(nn.Module):
         return torch.cat([given, ~available[:, self.maybe_missing]], dim=1)
 
     @property
-    def n_numbers(self) -> int:
-        """How many queries are numbers with so many values that all intervals are needed."""
-        _, _, types = self.outcomes.query_set.need_units(WHO)
-        first = self.outcomes.feature_of_value[self.outcomes.values_of_unit[:, 0]].tolist()
-        pairs = zip(self.outcomes.n_values, first, strict=True)
-        return sum(n >= self.settings.n_bins and types[feature] == "number" for n, feature in pairs)
-
-    @property
     def n_outputs(self) -> int:
         """How many numbers the network gives for a history."""
         return self.n_odds * (1 + self.settings.rank)
