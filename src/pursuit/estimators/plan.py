@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import torch
 
-from pursuit.data.rows import RowSource, Rows, StreamedRows, rows_in_memory
+from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.networks import MLP, NetworkSettings, default_network
 from pursuit.queries import QuerySet
 from pursuit.training import CarriedHistories, Stage
