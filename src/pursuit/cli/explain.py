@@ -9,7 +9,7 @@ from pursuit.cli.app import AsJson, Data, Missing, Model, Stop, Target
 from pursuit.cli.console import escaped, out, print_json
 from pursuit.cli.rows import UnseenRows, unseen_rows
 from pursuit.estimators import load
-from pursuit.evaluation.figures import draw_chain
+from pursuit.evaluation.chains import draw_chain
 from pursuit.tasks.task import take_rows
 
 

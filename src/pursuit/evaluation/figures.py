@@ -84,7 +84,7 @@ def accuracy_curve(
         all_answers = next(iter(measured.values())).accuracy_all_answers
     are_few = len(curves) <= FEW_CURVES
     height = 0.4 * len(curves) + 0.45 * len(points) + 0.9 if are_few else 0.27 * _n_lines(curves) + 1.3
-    figure = _figure(7.4 if are_few else 8.6, max(4.2 if are_few else 5.0, height), title)  # room for the legend
+    figure = empty_figure(7.4 if are_few else 8.6, max(4.2 if are_few else 5.0, height), title)  # room for the legend
     axes = figure.add_subplot()
     for i, (name, curve) in enumerate(curves.items()):
         _draw_curve(axes, name, _seeds(name, curve, costs), points.get(name), i, are_few, costs)
@@ -100,7 +100,7 @@ def accuracy_curve(
     axes.spines[["top", "right"]].set_visible(False)
     spacing = {"labelspacing": 0.8} if are_few else {"labelspacing": 0.5, "handlelength": 3.2}
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=10, **spacing)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def image_chain(
@@ -122,12 +122,12 @@ def image_chain(
         raise ValueError(f"One image of shape {query_set.patches.image_shape} is expected, not {tuple(x.shape)}.")
     if max_steps < 1:
         raise ValueError(f"At least one step must be shown, not {max_steps}.")
-    shown = [0, *_thinned(len(chain), max_steps)]
+    shown = [0, *thinned(len(chain), max_steps)]
     beliefs = _beliefs(chain)  # (T + 1, C)
     classes = np.arange(len(chain.classes)) if len(chain.classes) <= MAX_BARS else _top_classes(beliefs, TOP_BARS)
     names = [_short(str(chain.classes[c]), CLASS_WIDTH) for c in classes]
     picture, bars = 1.25 * x.shape[1] / x.shape[2], max(0.7, 0.17 * len(classes))  # heights in inches
-    figure = _figure(1.3 * len(shown) + CHARACTER * max(map(len, names)) + 0.3, picture + bars + 1.2, title)
+    figure = empty_figure(1.3 * len(shown) + CHARACTER * max(map(len, names)) + 0.3, picture + bars + 1.2, title)
     grid = figure.subplots(2, len(shown), squeeze=False, height_ratios=[picture, bars])
     for column, n in enumerate(shown):
         _draw_patches(grid[0, column], chain, query_set, x, n)
@@ -135,7 +135,7 @@ def image_chain(
         grid[0, column].set_title(name if bits is None else f"{name}\n{bits_text(bits)}", fontsize=10)
         _draw_bars(grid[1, column], beliefs[n], classes, chain.classes)
         grid[1, column].set_yticks(range(len(names)), names if column == 0 else [""] * len(names), fontsize=9)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def answer_chain(
@@ -154,13 +154,13 @@ def answer_chain(
     """
     if top < 1 or max_steps < 1:
         raise ValueError(f"At least one class and one step must be shown, not {top} and {max_steps}.")
-    steps = _thinned(len(chain), max_steps)
+    steps = thinned(len(chain), max_steps)
     beliefs = _beliefs(chain)  # (T + 1, C)
     classes = _top_classes(beliefs, top)
     beliefs = beliefs[[0, *steps]]
     asked = [chain.steps[n - 1] for n in steps]
-    given = [_query_and_answer("given:", step) for step in chain.initially_known]
-    labels = [*given, "start", *(_query_and_answer(f"{n}.", step) for n, step in zip(steps, asked, strict=True))]
+    given = [query_and_answer("given:", step) for step in chain.initially_known]
+    labels = [*given, "start", *(query_and_answer(f"{n}.", step) for n, step in zip(steps, asked, strict=True))]
     colours = [*map(_colour, chain.initially_known), INK, *map(_colour, asked)]
     names = [_short(str(chain.classes[c]), CLASS_WIDTH) for c in classes]
     lines = [line for label in labels for line in label.split("\n")]
@@ -168,7 +168,7 @@ def answer_chain(
     label_width, name_height = (CHARACTER * max(map(len, texts)) for texts in (lines, names))
     width = label_width + 0.58 * len(classes) + 0.6 * name_height + 0.3
     beside = 0.0 if picture is None else PICTURE_WIDTH
-    figure = _figure(width + beside, max(row_height * len(labels) + 0.75 * name_height + 0.5, beside), title)
+    figure = empty_figure(width + beside, max(row_height * len(labels) + 0.75 * name_height + 0.5, beside), title)
     if picture is None:
         axes = figure.add_subplot()
     else:
@@ -192,19 +192,7 @@ def answer_chain(
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.hlines(np.arange(1, len(beliefs)) - 0.5, -0.5, len(classes) - 0.5, color="white", linewidth=1)
-    return _save(figure, path)
-
-
-def draw_chain(
-    query_set: QuerySet, X: Any, chain: Chain, path: Path, title: str, picture: np.ndarray | None = None
-) -> "Figure":
-    """A chain on its image if queries are patches, otherwise as a heat map of posteriors beside a `picture`.
-
-    `X` holds the row of the chain first.
-    """
-    if query_set.patches is not None:
-        return image_chain(chain, query_set, query_set.answers(X).x[0], path, title)
-    return answer_chain(chain, path, title, picture=picture)
+    return save_figure(figure, path)
 
 
 def _draw_curve(
@@ -299,7 +287,7 @@ def _seeds(name: str, curve: Curve, costs: Sequence[float] | None) -> np.ndarray
     return seeds
 
 
-def _thinned(n_steps: int, most: int) -> list[int]:
+def thinned(n_steps: int, most: int) -> list[int]:
     """At most `most` of the steps 1 to n_steps, evenly spaced, with the first and the last."""
     if n_steps <= most:
         return list(range(1, n_steps + 1))
@@ -319,7 +307,7 @@ def _top_classes(beliefs: np.ndarray, most: int) -> np.ndarray:
     return chosen[np.argsort(-final[chosen], kind="stable")]
 
 
-def _query_and_answer(number: str, step: ChainStep) -> str:
+def query_and_answer(number: str, step: ChainStep) -> str:
     """A query and its answer, on at most two lines."""
     question = textwrap.wrap(f"{number} {step.text}", QUESTION_WIDTH, max_lines=2, placeholder=" …")
     answer = "unknown" if step.answer is None else _short(step.answer, ANSWER_WIDTH)
@@ -352,7 +340,7 @@ def _escape(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _figure(width: float, height: float, title: str) -> "Figure":
+def empty_figure(width: float, height: float, title: str) -> "Figure":
     """An empty figure, large enough for its title, which stands above the rest."""
     from matplotlib.figure import Figure
 
@@ -364,7 +352,7 @@ def _figure(width: float, height: float, title: str) -> "Figure":
     return figure
 
 
-def _save(figure: "Figure", path: str | Path | None) -> "Figure":
+def save_figure(figure: "Figure", path: str | Path | None) -> "Figure":
     """Write the figure whole or not at all: it is drawn in memory first."""
     if path is None:
         return figure
