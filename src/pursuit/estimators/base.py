@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -19,6 +20,7 @@ from pursuit.estimators import saving
 from pursuit.estimators.reading import known_answers, rows_that_count, validated
 from pursuit.estimators.weights import checked_weights
 from pursuit.inference.chain import Chains, explain
+from pursuit.inference.predictions import predict_rows
 from pursuit.inference.pursuer import Labels
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.session import Session
@@ -141,6 +143,19 @@ class PursuitEstimator(BaseEstimator, ABC):
         answers = self._answers(X)
         known = self._initially_known(initially_known, len(answers.x))
         return explain(self.model_, *answers, self.stopping_rule(stop), known)
+
+    def predict_table(
+        self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
+    ) -> pd.DataFrame:
+        """A row for each row of X: what is predicted and how probable it is, how many queries were asked, and each of
+        these (`question_1`, `answer_1`, …), whose answer is missing where there was none.
+
+        A classifier gives the probability of every label, a regressor the mean and the 90 % interval of the number.
+        """
+        answers = self._answers(X)
+        known = self._initially_known(initially_known, len(answers.x))
+        found = predict_rows(self.model_, *answers, self.stopping_rule(stop), known)
+        return found.table(self.model_, answers.x, X.index if isinstance(X, pd.DataFrame) else None)
 
     def session(self, stop: StoppingRule | str | None = None) -> Session:
         """A session with a person, who is asked one query after the other."""

@@ -54,11 +54,19 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
         return float(accuracy_score(self._plain_labels(y), predicted, sample_weight=sample_weight))
 
     def evaluate(
-        self, X: Any, y: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
+        self,
+        X: Any,
+        y: Any,
+        stop: StoppingRule | str | None = None,
+        *,
+        initially_known: Any = None,
+        with_bits: bool = False,
     ) -> Evaluation:
-        """Accuracy against the number of queries asked, and what the stopping rule gives; computed on `device`."""
-        rows = self.rows(X, y, initially_known=initially_known)
-        return evaluate(self.model_, rows, self.stopping_rule(stop), self.max_queries, self.device)
+        """Accuracy against the number of queries asked, what the stopping rule gives, also class by class, and which
+        questions are asked until then; computed on `device`. `with_bits`, also what these were expected to tell where
+        that takes more computing, as it does for a straight-through querier."""
+        rows, rule = self.rows(X, y, initially_known=initially_known), self.stopping_rule(stop)
+        return evaluate(self.model_, rows, rule, self.max_queries, self.device, in_detail=True, with_bits=with_bits)
 
     def rows(self, X: Any, y: Any, *, initially_known: Any = None) -> Rows:
         """Rows with labels, as the functions beneath the estimator take them."""

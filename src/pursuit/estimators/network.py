@@ -21,9 +21,9 @@ from pursuit.estimators.plan import suitable_plan
 from pursuit.files import write_whole
 from pursuit.inference.stopping import StoppingRule
 from pursuit.networks import NetworkSettings
+from pursuit.processes import is_first, n_processes
 from pursuit.queries import QuerySet
 from pursuit.training import CarriedHistories, ClassifierModel, EarlyStopping, Kept, Learner, Stage, TrainingRun, train
-from pursuit.training.devices import is_first, n_processes
 from pursuit.training.held_out import HELD_OUT_MOST
 from pursuit.training.run import check_plan
 

@@ -74,12 +74,20 @@ class PursuitRegressor(RegressorMixin, PursuitEstimator):
         return float(r2_score(y, predicted, sample_weight=sample_weight))
 
     def evaluate(
-        self, X: Any, y: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
+        self,
+        X: Any,
+        y: Any,
+        stop: StoppingRule | str | None = None,
+        *,
+        initially_known: Any = None,
+        with_bits: bool = False,
     ) -> RegressionEvaluation:
-        """R², mean absolute error and the coverage of intervals against the number of queries asked, and what the
-        stopping rule gives; computed on `device`."""
+        """R², mean absolute error and the coverage of intervals against the number of queries asked, what the stopping
+        rule gives, and which questions are asked until then; computed on `device`. `with_bits`, also what these were
+        expected to tell where that takes more computing."""
         rows, numbers = self.rows(X, y, initially_known=initially_known), self._numbers(y)
-        return evaluate_regression(self.model_, rows, numbers, self.stopping_rule(stop), self.max_queries, self.device)
+        rule = self.stopping_rule(stop)
+        return evaluate_regression(self.model_, rows, numbers, rule, self.max_queries, self.device, with_bits)
 
     def rows(self, X: Any, y: Any, *, initially_known: Any = None) -> Rows:
         """Rows with the bins of their numbers, as the functions beneath the estimator take them."""

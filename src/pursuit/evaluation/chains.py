@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from pursuit.evaluation import figures
+from pursuit.evaluation.canvas import BLUE, CHARACTER, INK, new_figure, save_figure
 from pursuit.inference.chain import Chain
 from pursuit.queries import QuerySet
 
@@ -45,12 +46,12 @@ def number_chain(chain: Chain, path: str | Path | None = None, title: str = "", 
     means = chain.target.mean(posterior).tolist()
     given = [figures.query_and_answer("given:", step) for step in chain.initially_known]
     labels = [*given, "start", *(figures.query_and_answer(f"{n}.", s) for n, s in zip(steps, asked, strict=True))]
-    width = figures.CHARACTER * max(len(line) for label in labels for line in label.split("\n")) + PLOT_WIDTH
-    figure = figures.empty_figure(width, ROW_HEIGHT * len(labels) + 0.6, title)
+    width = CHARACTER * max(len(line) for label in labels for line in label.split("\n")) + PLOT_WIDTH
+    figure = new_figure(width, ROW_HEIGHT * len(labels) + 0.6, title)
     axes, rows = figure.add_subplot(), range(len(means))
-    axes.hlines(rows, lowest, highest, color=figures.COLOURS[0], linewidth=1.5)
-    axes.hlines(rows, low, high, color=figures.COLOURS[0], linewidth=5, alpha=0.6)
-    axes.plot(means, rows, "o", color=figures.INK, markersize=5)
+    axes.hlines(rows, lowest, highest, color=BLUE, linewidth=1.5)
+    axes.hlines(rows, low, high, color=BLUE, linewidth=5, alpha=0.6)
+    axes.plot(means, rows, "o", color=INK, markersize=5)
     for row, mean in zip(rows, means, strict=True):
         axes.annotate(
             chain.target.text(mean), (mean, row), (0, 6), textcoords="offset points", fontsize=8.5, ha="center"
@@ -60,4 +61,4 @@ def number_chain(chain: Chain, path: str | Path | None = None, title: str = "", 
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.grid(axis="x", alpha=0.3)
-    return figures.save_figure(figure, path)
+    return save_figure(figure, path)

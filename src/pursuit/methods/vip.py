@@ -27,7 +27,7 @@ class VIPEstimator(NetworkEstimator):
     uses_weights = True
 
     querier: Querier = "auto"
-    cost_aware: bool = False
+    cost_aware: bool | None = None
     answers: AnswerSettings | None = None
     shared: bool = False
     """Whether querier and classifier share a trunk."""
@@ -54,7 +54,7 @@ class VIPEstimator(NetworkEstimator):
             model = VIP.build(query_set, self.labels, **options)
         else:
             model = InformationVIP.build(query_set, self.labels, **options)
-            model.cost_aware = self.cost_aware
+            model.cost_aware = self._weighs_costs(query_set)
         model.label_kernel = self.label_kernel()
         return model
 
@@ -65,6 +65,13 @@ class VIPEstimator(NetworkEstimator):
     def suitable_stop(self, judged: Sequence[tuple[VIP, Rows]]) -> StoppingRule | None:
         has_bits = all(model.answer_model is not None for model, _ in judged)
         return suitable_stop(judged, self.max_queries) if has_bits else None
+
+    def _weighs_costs(self, query_set: QuerySet) -> bool:
+        """Whether to ask by bits per unit of cost: as `cost_aware` says, or where costs differ and bits are known."""
+        if self.cost_aware is not None:
+            return self.cost_aware
+        knows_bits = query_set.has_own_units and self.querier != "straight-through"
+        return knows_bits and len({query.cost for query in query_set.queries}) > 1
 
     def _answer_model(self, query_set: QuerySet, rows: RowSource) -> AnswerModel | None:
         """None for queries without a list of answers, unless it is needed, which says why it cannot be made."""
@@ -91,10 +98,11 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
         The most queries ever asked of a row. By default all of them.
     querier : "auto", "information" or "straight-through"
         How it learns what to ask: from the information that an answer model expects of every query, or by the paper's
-        straight-through gradient. "auto" takes information, except for patches, which have too many answers to list. Either way the
-        answer model says how many bits a query is expected to give, unless queries are patches.
-    cost_aware : bool
-        Whether to ask for the most bits per unit of cost, instead of the most bits.
+        straight-through gradient. "auto" takes information, except for patches, which have too many answers to
+        list. Either way the answer model says how many bits a query is expected to give, unless queries are patches.
+    cost_aware : bool, optional
+        Whether to ask for the most bits per unit of cost, instead of the most bits. By default it does where the costs
+        of queries differ, unless they are patches or the querier is straight-through.
     answers : AnswerSettings, optional
         How the answer model is made.
     network : NetworkSettings, optional
