@@ -148,3 +148,22 @@ def test_a_coverage_is_a_share(coverage: float) -> None:
     with pytest.raises(ValueError, match="at least 2 bins"):
         TargetBins.of(np.arange(10.0), 1)
     assert COVERAGE == 0.9
+
+
+def test_a_row_counts_for_the_bins_beside_its_own() -> None:
+    bins = TargetBins.of(np.arange(100.0), 5)
+    kernel = bins.kernel(1.0)
+    assert kernel is not None
+    torch.testing.assert_close(kernel.sum(dim=1), torch.ones(5))
+    assert (kernel.argmax(dim=1) == torch.arange(5)).all()
+    assert kernel[2, 1] == kernel[2, 3] > kernel[2, 0]
+    assert bins.kernel(0.0) is None
+
+
+def test_single_numbers_have_no_neighbours() -> None:
+    assert TargetBins.of(np.array([1.0, 2.0, 3.0]), 8).kernel(1.0) is None
+    mixed = TargetBins.of(np.concatenate([np.zeros(50), np.arange(1.0, 51)]), 4)
+    kernel = mixed.kernel(1.0)
+    assert kernel is not None
+    assert kernel[0].tolist() == [1.0] + [0.0] * (len(mixed) - 1)
+    assert (kernel[1:, 0] == 0).all()

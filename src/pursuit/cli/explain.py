@@ -12,7 +12,7 @@ from pursuit.cli.app import AsJson, Data, Decimal, Encoding, Missing, Model, Sto
 from pursuit.cli.console import escaped, out, print_json, say
 from pursuit.cli.rows import columns_read, every_row, unseen_rows
 from pursuit.estimators import PursuitEstimator, load
-from pursuit.evaluation.figures import draw_chain
+from pursuit.evaluation.chains import draw_chain
 from pursuit.tasks import TASKS, name_of
 from pursuit.tasks.every_row import RowsPart, was_held_out
 from pursuit.tasks.task import take_rows

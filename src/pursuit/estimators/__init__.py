@@ -1,6 +1,7 @@
 """Estimators in scikit-learn's manner: what those of all methods share, and how they are saved."""
 
-from pursuit.estimators.classifier import PursuitClassifier, PursuitEstimator
+from pursuit.estimators.base import PursuitEstimator
+from pursuit.estimators.classifier import PursuitClassifier
 from pursuit.estimators.method import Method, MethodClassifier, method
 from pursuit.estimators.network import (
     CannotResume,

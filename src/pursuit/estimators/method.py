@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
-from pursuit.estimators.classifier import PursuitClassifier, PursuitEstimator
+from pursuit.estimators.base import PursuitEstimator
+from pursuit.estimators.classifier import PursuitClassifier
 from pursuit.queries import QuerySet
 from pursuit.registry import register
 

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.estimators import saving
-from pursuit.estimators.classifier import PursuitClassifier, PursuitEstimator
+from pursuit.estimators.base import PursuitEstimator
+from pursuit.estimators.classifier import PursuitClassifier
 from pursuit.estimators.plan import suitable_plan
 from pursuit.files import write_whole
 from pursuit.inference.stopping import StoppingRule

@@ -1,5 +1,6 @@
 """Estimators that predict a number: a belief over bins of it is a distribution, with a mean, a median and intervals."""
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -13,8 +14,10 @@ from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
 from pursuit.data.rows import Rows, StreamedRows
-from pursuit.estimators.classifier import PursuitEstimator
+from pursuit.estimators.base import PursuitEstimator
+from pursuit.estimators.stop import suitable_bits
 from pursuit.evaluation.regression import RegressionEvaluation, evaluate_regression
+from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.stopping import IntervalWidth, NothingWorthAsking, Stability, StoppingRule, stopping_rule
 from pursuit.inference.target import COVERAGE, TargetBins, check_coverage
 
@@ -22,8 +25,10 @@ FEWEST_BINS, MOST_BINS, ROWS_A_BIN = 8, 32, 25
 """By default there are as many bins as have this many rows each, within limits."""
 NARROW = 0.1
 """An interval of this share of the target's standard deviation is narrow enough not to ask more by default."""
+WORSE = 0.01
+"""How much less of the variance means may explain, by default, than once everything was asked."""
 WORTH_ASKING = 0.02
-"""The bits that a question must promise to be asked by default."""
+"""The bits that a question must promise to be asked where no held-out rows said how many."""
 
 
 @dataclass(eq=False, repr=False)
@@ -93,15 +98,35 @@ class PursuitRegressor(RegressorMixin, PursuitEstimator):
 
     def stopping_rule(self, stop: StoppingRule | str | None = None) -> StoppingRule:
         """The rule that rows are asked by. By default a row is asked until its interval is narrow or no question
-        promises much; where nobody knows what questions promise, until the belief stays as it is."""
-        chosen = stop if stop is not None else self.stop
-        return stopping_rule(self._default_stop() if chosen is None else chosen, self.max_queries)
+        promises enough bits, as held-out rows say; where nobody knows the bits, until the belief stays as it is."""
+        for chosen in (stop, self.stop, getattr(self, "stop_", None)):
+            if chosen is not None:
+                return stopping_rule(chosen, self.max_queries)
+        return stopping_rule(self._usual_stop(), self.max_queries)
 
-    def _default_stop(self) -> StoppingRule:
+    def _usual_stop(self) -> StoppingRule:
         model = getattr(self, "model_", None)
         knows_bits = model is None or getattr(model, "answer_model", None) is not None
         rule: StoppingRule = NothingWorthAsking(WORTH_ASKING) if knows_bits else Stability(0.01, 3)
-        return rule if model is None else IntervalWidth(float(f"{NARROW * self.bins_.spread:.3g}")) | rule
+        return rule if model is None else IntervalWidth(self._narrow) | rule
+
+    @property
+    def _narrow(self) -> float:
+        return float(f"{NARROW * self.bins_.spread:.3g}")
+
+    def _stop_by_error(self, judged: Sequence[tuple[Pursuer, Rows]]) -> StoppingRule | None:
+        """Stop once the interval is narrow, or no query promises the bits that matter to the squared error of pursuers
+        on rows they did not learn from; None where no bits are so many that they matter."""
+        means, width = torch.tensor(self.bins_.means, dtype=torch.double), self._narrow
+
+        def judge(log_posterior: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+            posterior = log_posterior.exp()
+            low, high = self.bins_.interval(posterior).unbind(dim=1)
+            error = (self.bins_.mean(posterior) - means[y]) ** 2 / self.bins_.spread**2
+            return error, high - low <= width
+
+        bits = suitable_bits(judged, judge, WORSE, self.max_queries)
+        return None if bits is None else IntervalWidth(width) | NothingWorthAsking(bits)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

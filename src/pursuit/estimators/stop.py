@@ -1,6 +1,6 @@
 """The stopping rule that suits a model, judged by rows it did not learn from."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,55 +19,71 @@ WORSE = 0.02
 LONGEST = 100
 
 
+Judge = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""How wrong beliefs (B, C) in log probabilities are if the labels are (B,), and where nothing more need be asked: (B,)
+each."""
+
+
 @dataclass(frozen=True)
 class _Chains:
     """How N held-out rows go on if nothing stops them: T + 1 beliefs and T queries."""
 
-    log_probability: Tensor  # (N, T + 1) of the true label
-    confidence: Tensor  # (N, T + 1)
+    loss: Tensor  # (N, T + 1) how wrong each belief is
+    is_enough: Tensor  # (N, T + 1) bool
     bits: Tensor  # (N, T) expected of each query
 
-    def at_stop(self, sure: float, bits: float) -> tuple[Tensor, Tensor]:
-        """How surprising the label of each row is, in nats, and how many queries it was asked, where a rule stops: (N,)
-        each."""
-        enough = self.confidence >= sure
+    def at_stop(self, bits: float) -> Tensor:
+        """How wrong the belief about each row is where it is enough, or no query promises these bits: (N,)."""
+        enough = self.is_enough.clone()
         enough[:, :-1] |= self.bits <= bits
         enough[:, -1] = True
-        n_asked = enough.int().argmax(dim=1, keepdim=True)
-        return -self.log_probability.gather(1, n_asked)[:, 0], n_asked[:, 0].float()
+        return self.loss.gather(1, enough.int().argmax(dim=1, keepdim=True))[:, 0]
 
 
 def suitable_stop(judged: Sequence[tuple[Pursuer, Rows]], max_queries: int | None = None) -> StoppingRule:
     """Stop once sure, or once no query promises enough bits: the most that leave labels hardly more surprising than
-    answers to everything, by rows that pursuers did not learn from. Where rows are few, that is hard to tell, and a
+    answers to everything, by rows that pursuers did not learn from."""
+    bits = suitable_bits(judged, _surprise, WORSE, max_queries)
+    return Confidence(SURE) if bits is None else Confidence(SURE) | NothingWorthAsking(bits)
+
+
+def _surprise(log_posterior: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    return -log_posterior.gather(1, y[:, None])[:, 0], log_posterior.max(dim=1).values.exp() >= SURE
+
+
+def suitable_bits(
+    judged: Sequence[tuple[Pursuer, Rows]], judge: Judge, worse: float, max_queries: int | None = None
+) -> float | None:
+    """The most bits that a query may promise and not be asked, such that beliefs are not wrong by more than `worse`
+    beyond those after answers to everything; None if there are none. Where rows are few, that is hard to tell, and a
     query must be worth less not to be asked."""
-    chains = [_roll_out(pursuer, rows, max_queries) for pursuer, rows in judged]
+    chains = [_roll_out(pursuer, rows, judge, max_queries) for pursuer, rows in judged]
 
-    def surprise(bits: float) -> Tensor:
-        return torch.cat([each.at_stop(SURE, bits)[0] for each in chains])
+    def loss(bits: float) -> Tensor:
+        return torch.cat([each.at_stop(bits) for each in chains])
 
-    with_all = surprise(0.0)
+    with_all = loss(0.0)
     for bits in BITS:
-        more = surprise(bits) - with_all
-        if more.mean() + more.std() / len(more) ** 0.5 <= WORSE:
-            return Confidence(SURE) | NothingWorthAsking(bits)
-    return Confidence(SURE)
+        more = loss(bits) - with_all
+        if more.mean() + more.std() / len(more) ** 0.5 <= worse:
+            return bits
+    return None
 
 
-def _roll_out(pursuer: Pursuer, rows: Rows, max_queries: int | None) -> _Chains:
+def _roll_out(pursuer: Pursuer, rows: Rows, judge: Judge, max_queries: int | None) -> _Chains:
     n, longest = len(rows), min(len(pursuer.query_set), LONGEST, max_queries or LONGEST)
-    log_probability, confidence = torch.zeros(2, n, longest + 1)
+    loss, is_enough = torch.zeros(n, longest + 1), torch.zeros(n, longest + 1, dtype=torch.bool)
     bits = torch.zeros(n, longest)
     for step in pursue_in_batches(
         pursuer, rows.x, rows.available, Budget(longest), rows.initially_known, with_bits=True
     ):
         here, n_asked = step.rows, step.n_asked.long()
-        own = step.log_posterior.gather(1, rows.y[here][:, None])[:, 0]
+        wrong, enough = judge(step.log_posterior, rows.y[here])
         # A row that is asked nothing more keeps its last belief.
         later = torch.arange(longest + 1) >= n_asked[:, None]
-        for kept, now in ((log_probability, own), (confidence, step.log_posterior.max(dim=1).values.exp())):
-            kept[here] = torch.where(later, now[:, None].float(), kept[here])
+        loss[here] = torch.where(later, wrong[:, None].float(), loss[here])
+        is_enough[here] = torch.where(later, enough[:, None], is_enough[here])
         if step.bits is not None:
             going = step.goes_on
             bits[here[going], n_asked[going]] = step.bits[going]
-    return _Chains(log_probability, confidence, bits)
+    return _Chains(loss, is_enough, bits)

@@ -132,7 +132,7 @@ def image_chain(
         raise ValueError(f"One image of shape {query_set.patches.image_shape} is expected, not {tuple(x.shape)}.")
     if max_steps < 1:
         raise ValueError(f"At least one step must be shown, not {max_steps}.")
-    shown = [0, *_thinned(len(chain), max_steps)]
+    shown = [0, *thinned(len(chain), max_steps)]
     beliefs = _beliefs(chain)  # (T + 1, C)
     classes = np.arange(len(chain.classes)) if len(chain.classes) <= MAX_BARS else _top_classes(beliefs, TOP_BARS)
     names = [shorten(str(chain.classes[c]), CLASS_WIDTH) for c in classes]
@@ -164,13 +164,13 @@ def answer_chain(
     """
     if top < 1 or max_steps < 1:
         raise ValueError(f"At least one class and one step must be shown, not {top} and {max_steps}.")
-    steps = _thinned(len(chain), max_steps)
+    steps = thinned(len(chain), max_steps)
     beliefs = _beliefs(chain)  # (T + 1, C)
     classes = _top_classes(beliefs, top)
     beliefs = beliefs[[0, *steps]]
     asked = [chain.steps[n - 1] for n in steps]
-    given = [_query_and_answer("given:", step) for step in chain.initially_known]
-    labels = [*given, "start", *(_query_and_answer(f"{n}.", step) for n, step in zip(steps, asked, strict=True))]
+    given = [query_and_answer("given:", step) for step in chain.initially_known]
+    labels = [*given, "start", *(query_and_answer(f"{n}.", step) for n, step in zip(steps, asked, strict=True))]
     colours = [*map(_colour, chain.initially_known), INK, *map(_colour, asked)]
     names = [shorten(str(chain.classes[c]), CLASS_WIDTH) for c in classes]
     lines = [line for label in labels for line in label.split("\n")]
@@ -203,18 +203,6 @@ def answer_chain(
     axes.spines[:].set_visible(False)
     axes.hlines(np.arange(1, len(beliefs)) - 0.5, -0.5, len(classes) - 0.5, color="white", linewidth=1)
     return save_figure(figure, path)
-
-
-def draw_chain(
-    query_set: QuerySet, X: Any, chain: Chain, path: Path, title: str, picture: np.ndarray | None = None
-) -> "Figure":
-    """A chain on its image if queries are patches, otherwise as a heat map of posteriors beside a `picture`.
-
-    `X` holds the row of the chain first.
-    """
-    if query_set.patches is not None:
-        return image_chain(chain, query_set, query_set.answers(X).x[0], path, title)
-    return answer_chain(chain, path, title, picture=picture)
 
 
 def _draw_curve(
@@ -311,7 +299,7 @@ def _seeds(name: str, curve: Curve, costs: Sequence[float] | None) -> np.ndarray
     return seeds
 
 
-def _thinned(n_steps: int, most: int) -> list[int]:
+def thinned(n_steps: int, most: int) -> list[int]:
     """At most `most` of the steps 1 to n_steps, evenly spaced, with the first and the last."""
     if n_steps <= most:
         return list(range(1, n_steps + 1))
@@ -331,7 +319,7 @@ def _top_classes(beliefs: np.ndarray, most: int) -> np.ndarray:
     return chosen[np.argsort(-final[chosen], kind="stable")]
 
 
-def _query_and_answer(number: str, step: ChainStep) -> str:
+def query_and_answer(number: str, step: ChainStep) -> str:
     """A query and its answer, on at most two lines."""
     question = textwrap.wrap(f"{number} {step.text}", QUESTION_WIDTH, max_lines=2, placeholder=" …")
     answer = "unknown" if step.answer is None else shorten(step.answer, ANSWER_WIDTH)

@@ -18,8 +18,8 @@ import torch
 from pursuit.data.rows import Rows, StreamedRows
 from pursuit.estimators import CannotResume, Method, PursuitClassifier
 from pursuit.estimators.network import RUN
+from pursuit.evaluation.chains import draw_chain
 from pursuit.evaluation.curves import Evaluation, evaluate
-from pursuit.evaluation.figures import draw_chain
 from pursuit.experiments.beside import measure_beside
 from pursuit.experiments.provenance import provenance
 from pursuit.experiments.results import Beside, Result, read_result

@@ -1,12 +1,16 @@
 """V-IP for a number: the labels are bins of it, and the belief over bins is its distribution."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
+from pursuit.data.rows import Rows
 from pursuit.estimators import PursuitRegressor, method
+from pursuit.inference.stopping import StoppingRule
 from pursuit.methods.vip import VIPEstimator
+from pursuit.vip import VIP
 
 
 @method("vip-regressor", "V-IP for a number")
@@ -24,7 +28,7 @@ class VIPRegressor(PursuitRegressor, VIPEstimator):
         small data from being learnt by heart, and costs sharpness where the number is known to a bin.
     stop : StoppingRule or str, optional
         When to stop asking, as `IntervalWidth(20)` or "width=20,budget=10". By default once the 90 % interval is a
-        tenth of the number's standard deviation, or no question promises 0.02 bits.
+        tenth of the number's standard deviation, or no question promises enough bits to matter on held-out rows.
 
     The others are those of `VIPClassifier`, except that there are no weights of classes.
     """
@@ -35,6 +39,10 @@ class VIPRegressor(PursuitRegressor, VIPEstimator):
         super()._check_parameters()
         if not 0 <= self.neighbours < math.inf:
             raise ValueError(f"neighbours is a number of bins, 0 or more, not {self.neighbours}.")
+
+    def suitable_stop(self, judged: Sequence[tuple[VIP, Rows]]) -> StoppingRule | None:
+        has_bits = all(model.answer_model is not None for model, _ in judged)
+        return self._stop_by_error(judged) if has_bits else None
 
     def label_kernel(self) -> Tensor | None:
         return self.bins_.kernel(self.neighbours)

@@ -1,0 +1,269 @@
+"""What all estimators share, in scikit-learn's manner: reading rows, asking, explaining, saving."""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from pursuit.data.rows import Rows, RowSource, StreamedRows
+from pursuit.estimators import saving
+from pursuit.estimators.reading import known_answers, rows_that_count, validated
+from pursuit.estimators.weights import checked_weights
+from pursuit.inference.chain import Chains, explain
+from pursuit.inference.predictions import predict_rows
+from pursuit.inference.pursuer import Labels
+from pursuit.inference.rollout import pursue_in_batches
+from pursuit.inference.session import Session
+from pursuit.inference.stopping import Standing, StoppingRule, stopping_rule
+from pursuit.inference.target import TargetBins
+from pursuit.queries import Answers, ColumnQueries, Kind, QuerySet
+from pursuit.training import TrainingRun
+from pursuit.training.devices import find_device
+
+
+@dataclass(eq=False, repr=False)
+class PursuitEstimator(BaseEstimator, ABC):
+    """An estimator that asks for one answer after the other until it is sure, and explains itself by them.
+
+    A method is a subclass that says in `learn` how a pursuer comes from rows. Estimators are dataclasses: their fields
+    are scikit-learn's parameters, and those of a subclass come on top.
+
+    Attributes
+    ----------
+    model_ : the pursuer that was learnt.
+    has_initially_known_ : whether it learnt from rows with initially known answers.
+    stop_ : the stopping rule that suits the model, judged by held-out rows; None where it was not chosen like that.
+    notes_ : what was saved beside the model (JSON values); empty before that.
+    """
+
+    registry_kind: ClassVar[str] = "estimator"
+    uses_weights: ClassVar[bool] = False
+    """Whether `learn` counts each row by its weight (`Rows.weight`, `Batch.weight`). One that says no refuses
+    weights."""
+    labels_attribute: ClassVar[str]
+    """What the labels of the pursuer are learnt as."""
+
+    query_set: QuerySet | None = None
+    """What may be asked. By default every column of the table is a query."""
+    _: KW_ONLY
+    kinds: Mapping[str, Kind] | None = None
+    """What columns are asked as where a guess is wrong, as in {"ward": "choice", "born": "date", "note": "skip"}; for
+    tables without a `query_set`."""
+    stop: StoppingRule | str | None = None
+    """When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default `Confidence(0.99)`."""
+    max_queries: int | None = None
+    """The most queries ever asked of a row. By default all of them."""
+    random_state: Any = None
+    """Seed; the same number gives the same model on the same machine."""
+    device: str = "cpu"
+    """Where to train and to run `evaluate`: "cpu", "cuda", "mps" or "auto". Predictions are made on the CPU."""
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        initially_known: Any = None,
+        run: TrainingRun | None = None,
+    ) -> Self:
+        """Learn what to ask and what to believe from rows X with labels y, or from an X that brings both along: rows
+        streamed from files (`ParquetRows`) or drawn by a rule (`GeneratedRows`).
+
+        `sample_weight` (N,) says how many rows each of them counts as; one of weight 0 is left out. `initially_known`
+        (N, Q) says which answers are given before anything is asked, such as what a patient complains of. A `run` says
+        where training is logged and checkpointed, whether it resumes, and who watches it.
+        """
+        self._check_parameters()
+        if (sample_weight is not None or getattr(self, "class_weight", None) is not None) and not self.uses_weights:
+            raise ValueError(
+                f"{type(self).__name__} counts every row the same: leave out sample_weight and class_weight, or repeat "
+                "the rows that should count more."
+            )
+        query_set, rows = self._training_rows(X, y, sample_weight, initially_known)
+        self._warn_if_nothing_will_be_asked(rows)
+        self.notes_: dict[str, Any] = {}
+        self.stop_: StoppingRule | None = None
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        with torch.random.fork_rng(devices=[]):  # for whatever is drawn without a generator
+            torch.default_generator.manual_seed(seed)
+            self.model_ = self.learn(query_set, rows, seed, run or TrainingRun())
+        return self
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError for parameters that are wrong whatever the data, before anything is trained."""
+        if self.max_queries is not None and self.max_queries < 1:
+            raise ValueError(f"max_queries is the most queries asked of a row, at least 1, not {self.max_queries}.")
+        if self.kinds is not None and self.query_set is not None:
+            raise ValueError(
+                "kinds say what columns are asked as, and so does the query_set: leave one out, or give kinds to "
+                "ColumnQueries.from_data."
+            )
+        self.stopping_rule()
+        find_device(self.device)
+
+    @property
+    def labels(self) -> Labels:
+        """The labels of the pursuer, once they are learnt."""
+        return getattr(self, self.labels_attribute)
+
+    @abstractmethod
+    def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> Any:
+        """The pursuer that is learnt from these rows; its classes are `labels`."""
+
+    @abstractmethod
+    def _learn_labels(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """Learn what the labels are; the number (N,) of the label of each row, and the weights of rows."""
+
+    @abstractmethod
+    def _labels(self, X: Any, y: Any) -> np.ndarray:
+        """Labels of rows, checked: (N,)."""
+
+    def _posterior(self, X: Any, initially_known: Any) -> Tensor:
+        """The belief (N, C) once enough was asked of each row."""
+        answers = self._answers(X)
+        known = self._initially_known(initially_known, len(answers.x))
+        posterior = torch.zeros(len(answers.x), len(self.labels))
+        for step in pursue_in_batches(self.model_, *answers, self.stopping_rule(), known):
+            posterior[step.rows] = step.log_posterior.exp().float()
+        return posterior
+
+    def explain(self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None) -> Chains:
+        """The chain of queries, answers and posteriors of each row, which is the whole reason for its prediction."""
+        answers = self._answers(X)
+        known = self._initially_known(initially_known, len(answers.x))
+        return explain(self.model_, *answers, self.stopping_rule(stop), known)
+
+    def predict_table(
+        self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
+    ) -> pd.DataFrame:
+        """A row for each row of X: what is predicted and how probable it is, how many queries were asked, and each of
+        these (`question_1`, `answer_1`, …), whose answer is missing where there was none.
+
+        A classifier gives the probability of every label, a regressor the mean and the 90 % interval of the number.
+        """
+        answers = self._answers(X)
+        known = self._initially_known(initially_known, len(answers.x))
+        found = predict_rows(self.model_, *answers, self.stopping_rule(stop), known)
+        return found.table(self.model_, answers.x, X.index if isinstance(X, pd.DataFrame) else None)
+
+    def session(self, stop: StoppingRule | str | None = None) -> Session:
+        """A session with a person, who is asked one query after the other."""
+        check_is_fitted(self, "model_")
+        return Session(self.model_, self.stopping_rule(stop))
+
+    def save(self, folder: str | Path, notes: dict[str, Any] | None = None) -> None:
+        """Write the trained model, its parameters and `notes` (JSON values) into a folder, as `model.json` and
+        `model.safetensors`."""
+        check_is_fitted(self, "model_")
+        saving.save(folder, self, {**self.notes_, **(notes or {})})
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """The estimator that `save` wrote, with the same parameters; it predicts as before."""
+        estimator = saving.load(folder)
+        if not isinstance(estimator, cls):
+            raise ValueError(
+                f"{folder} holds a {type(estimator).__name__}, not a {cls.__name__}: load it with pursuit.load."
+            )
+        return estimator
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.input_tags.sparse = True
+        return tags
+
+    def stopping_rule(self, stop: StoppingRule | str | None = None) -> StoppingRule:
+        """The rule that rows are asked by: `stop`, or else the estimator's own, and never more than max_queries."""
+        own = self.stop if self.stop is not None else getattr(self, "stop_", None)
+        return stopping_rule(stop if stop is not None else own, self.max_queries)
+
+    def _warn_if_nothing_will_be_asked(self, rows: RowSource) -> None:
+        if self.has_initially_known_:  # the belief before the first question then differs from row to row
+            return
+        prior = rows.prior(len(self.labels))
+        rule, nothing = self.stopping_rule(), torch.zeros(1)
+        target = self.labels if isinstance(self.labels, TargetBins) else None
+        # What queries are worth shows once there is a model: until then they are worth asking.
+        worth = torch.full((1,), torch.inf)
+        stops, _ = rule.step(rule.start(1), Standing(prior.log()[None], nothing, nothing, nothing, worth, target))
+        if stops:
+            warnings.warn(
+                f"The stopping rule {rule} would stop before the first question: {self._in_advance(prior)}",
+                stacklevel=3,
+            )
+
+    @abstractmethod
+    def _in_advance(self, prior: Tensor) -> str:
+        """What is believed in advance (C,), and what to do if that is enough for the stopping rule."""
+
+    def _answers(self, X: Any) -> Answers:
+        check_is_fitted(self, "model_")
+        query_set = self.model_.query_set
+        return query_set.answers(validated(self, X, query_set, reset=False))
+
+    def _training_rows(self, X: Any, y: Any, sample_weight: Any, initially_known: Any) -> tuple[QuerySet, RowSource]:
+        """The query set and the rows in its answer space; learns the labels on the way."""
+        if isinstance(X, StreamedRows):
+            return self._streamed_rows(X, y, sample_weight, initially_known)
+        X = validated(self, X, self.query_set, reset=True)
+        y = self._labels(X, y)
+        if len(y) == 0:
+            raise ValueError("The table is empty: it has 0 rows, and at least one is needed.")
+        weight = None if sample_weight is None else checked_weights(sample_weight, y)
+        if weight is not None and not weight.all():
+            X, y, weight, initially_known = rows_that_count(X, y, weight, initially_known)
+        codes, weight = self._learn_labels(y, weight)
+        query_set = self.query_set
+        if query_set is None:
+            query_set = ColumnQueries.from_data(X, kinds=self.kinds)
+        known = known_answers(self, initially_known, query_set, len(y))
+        self.has_initially_known_ = known is not None
+        weights = None if weight is None else torch.from_numpy(weight).float()
+        return query_set, Rows(*query_set.answers(X), torch.from_numpy(codes.astype(np.int64)), known, weights)
+
+    def _streamed_rows(
+        self, X: StreamedRows, y: Any, sample_weight: Any, initially_known: Any
+    ) -> tuple[QuerySet, StreamedRows]:
+        if self.kinds is not None:
+            raise ValueError(f"{type(X).__name__} know what their columns are asked as: leave kinds out.")
+        query_set = self.query_set if self.query_set is not None else X.query_set
+        if query_set is None or y is not None or initially_known is not None:
+            raise ValueError(
+                f"{type(X).__name__} bring labels and initially known answers along, and need the query_set they are "
+                "for."
+            )
+        if sample_weight is not None:
+            raise ValueError(
+                f"sample_weight is for rows in memory, and {type(X).__name__} are streamed: use class_weight, or a "
+                "source that writes rows which count more several times."
+            )
+        if X.n_queries != len(query_set):
+            raise ValueError(f"The rows answer {X.n_queries} queries, but the query_set has {len(query_set)}.")
+        self.n_features_in_ = X.n_queries
+        self.has_initially_known_ = X.has_initially_known
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if X.feature_names:
+            self.feature_names_in_ = np.array(X.feature_names, dtype=object)
+            self.n_features_in_ = len(X.feature_names)
+        return query_set, self._learn_streamed_labels(X)
+
+    @abstractmethod
+    def _learn_streamed_labels(self, rows: StreamedRows) -> StreamedRows:
+        """Learn what the labels of streamed rows are; the rows, perhaps with weights."""
+
+    def _initially_known(self, initially_known: Any, n_rows: int) -> Tensor | None:
+        return known_answers(self, initially_known, self.model_.query_set, n_rows)
