@@ -49,7 +49,7 @@ NO_WORDS, YES_WORDS = (frozenset(pair[i] for pair in NO_AND_YES) for i in (0, 1)
 
 ISO = "%Y-%m-%d"
 EPOCH = datetime.datetime(1970, 1, 1)
-DAY = datetime.timedelta(days=1)
+DAY, MINUTES = datetime.timedelta(days=1), 24 * 60
 
 
 @register
@@ -127,7 +127,8 @@ class Date(Number):
 
     def in_words(self, number: float) -> str:
         try:
-            date = EPOCH + (number if self.has_time else round(number)) * DAY
+            # Single precision keeps dates of a few decades to the minute.
+            date = EPOCH + (round(number * MINUTES) / MINUTES if self.has_time else round(number)) * DAY
         except OverflowError:
             return f"{number:.0f} days from {EPOCH:%Y-%m-%d}"
         return f"{date:%Y-%m-%d %H:%M}" if self.has_time else f"{date:%Y-%m-%d}"
