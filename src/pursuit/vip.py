@@ -14,7 +14,8 @@ classifier on the histories of its own queries, but asks by the information that
 queries but says how many bits they are expected to give.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
@@ -175,6 +176,7 @@ class InformationVIP(VIP):
     """
 
     answer_model: AnswerModel
+    _most_labels: int | None = None
     cost_aware: bool = False
     """Whether it asks for the most bits per unit of cost."""
 
@@ -225,7 +227,16 @@ class InformationVIP(VIP):
 
     def scores_from(self, outputs: Tensor, log_posterior: Callable[[], Tensor]) -> Tensor:
         """The expected information (B, Q) in bits, or in bits per unit of cost."""
-        return self._scored(self.answer_model.information(outputs, log_posterior()))
+        return self._scored(self.answer_model.information(outputs, log_posterior(), self._most_labels))
+
+    @contextmanager
+    def roughly(self) -> Iterator[None]:
+        """Information on the labels that training estimates it on."""
+        self._most_labels = MOST_LABELS
+        try:
+            yield
+        finally:
+            self._most_labels = None
 
     def _scored(self, bits: Tensor) -> Tensor:
         return per_cost(bits, self.query_set.costs) if self.cost_aware else bits
