@@ -74,7 +74,7 @@ class VIP(QuerierClassifier):
         """The V-IP objective on a batch of histories, and the queries chosen (B,)."""
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
         scores = self.querier(encoded).float()
-        query = choose_straight_through(scores, batch.asked, batch.tau)  # (B, Q) one-hot
+        query = choose_straight_through(scores, self.closed(batch), batch.tau)  # (B, Q) one-hot
         loss, chosen = self.loss_after(query, batch)
         return Outcome(loss + self.surprise(encoded, batch), chosen)
 
@@ -128,15 +128,15 @@ class VIP(QuerierClassifier):
         )
 
 
-def choose_straight_through(scores: Tensor, asked: Tensor, tau: Tensor | float) -> Tensor:
-    """One-hot choice (B, Q) of the best query not asked yet, whose gradient is that of softmax(scores / tau).
+def choose_straight_through(scores: Tensor, closed: Tensor, tau: Tensor | float) -> Tensor:
+    """One-hot choice (B, Q) of the best query not closed, whose gradient is that of softmax(scores / tau).
 
-    A row in which everything was asked chooses nothing: all zeros.
+    A row in which everything was asked, or nothing more may be asked, chooses nothing: all zeros.
     """
-    soft = (scores.masked_fill(asked, ASKED) / tau).softmax(dim=1)
-    hard = F.one_hot(choose(scores, asked), scores.shape[1])
+    soft = (scores.masked_fill(closed, ASKED) / tau).softmax(dim=1)
+    hard = F.one_hot(choose(scores, closed), scores.shape[1])
     # Bracketed so that the softmax cancels to exactly zero: no trace of an unasked answer gets through.
-    return (hard + (soft - soft.detach())) * ~asked
+    return (hard + (soft - soft.detach())) * ~closed
 
 
 @register
@@ -183,7 +183,8 @@ class InformationVIP(VIP):
         with torch.no_grad():
             log_posterior = self.log_probabilities(self.classifier(encoded), batch.known.any(dim=1))
             scores = self._scored(self.answer_model.information(outputs, log_posterior, MOST_LABELS))
-            query = F.one_hot(choose(scores, batch.asked), scores.shape[1]) * ~batch.asked
+            closed = self.closed(batch)
+            query = F.one_hot(choose(scores, closed), scores.shape[1]) * ~closed
         loss, chosen = self.loss_after(query, batch)
         surprise = self.answer_model.loss(outputs, batch.x, batch.y, batch.available, batch.asked)
         return Outcome(loss + surprise, chosen)

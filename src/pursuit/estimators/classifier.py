@@ -223,7 +223,7 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         y = self._labels(X, y)
         query_set = self.query_set if self.query_set is not None else ColumnQueries.from_data(X)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        known = _as_known(initially_known, (len(y), len(query_set)))
+        known = _as_known(initially_known, len(y), query_set)
         self.has_initially_known_ = known is not None
         return query_set, Rows(*query_set.answers(X), torch.from_numpy(codes.astype(np.int64)), known)
 
@@ -245,7 +245,7 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         return query_set, X
 
     def _initially_known(self, initially_known: Any, n_rows: int) -> Tensor | None:
-        return _as_known(initially_known, (n_rows, len(self.model_.query_set)))
+        return _as_known(initially_known, n_rows, self.model_.query_set)
 
 
 def _without_nullable_booleans(y: Any) -> Any:
@@ -254,13 +254,15 @@ def _without_nullable_booleans(y: Any) -> Any:
     return y.to_numpy(dtype=bool) if is_nullable else y
 
 
-def _as_known(initially_known: Any, shape: tuple[int, int]) -> Tensor | None:
+def _as_known(initially_known: Any, n_rows: int, query_set: QuerySet) -> Tensor | None:
+    """(n_rows, Q) what is given before anything is asked, and what is known beforehand of every row."""
     if initially_known is None:
-        return None
+        return query_set.known_beforehand(n_rows)
+    shape = (n_rows, len(query_set))
     known = torch.as_tensor(np.asarray(initially_known), dtype=torch.bool)
     if known.shape != shape:
         raise ValueError(
             f"initially_known says for every row and query whether its answer is given before anything is asked: shape "
             f"{shape} is expected, not {tuple(known.shape)}."
         )
-    return known
+    return query_set.known_beforehand(n_rows, known)

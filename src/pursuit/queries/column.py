@@ -42,6 +42,33 @@ class Number(Query):
 
     centre: float = 0.0
     spread: float = 1.0
+    low: float | None = None
+    """The least that is accepted; None: any number."""
+    high: float | None = None
+    seen: tuple[float, float] | None = None
+    """The least and the greatest number in the training rows."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.low is not None and self.high is not None and not self.low < self.high:
+            raise ValueError(
+                f"The range of '{self.name}' goes from the least to the greatest number that is accepted, but "
+                f"{format_number(self.low)} is not below {format_number(self.high)}."
+            )
+
+    @property
+    def expected(self) -> str:
+        """The range that is accepted, or else that of the training rows, and the unit."""
+        low, high = (self.low, self.high) if self.has_range else self.seen or (None, None)
+        return with_unit(_range_text(low, high), self.unit)
+
+    @property
+    def has_range(self) -> bool:
+        return self.low is not None or self.high is not None
+
+    def accepts(self, number: float) -> bool:
+        """Whether a number is in the range that is accepted."""
+        return (self.low is None or self.low <= number) and (self.high is None or number <= self.high)
 
 
 def yes_no(name: str, text: str = "", cost: float = 1.0) -> Choice:
@@ -56,12 +83,18 @@ def wording(name: str, pattern: str) -> str:
 
 
 def parse_number(query: Number, answer: Any) -> float:
+    if isinstance(answer, str) and query.unit:
+        answer = answer.strip().removesuffix(query.unit)  # as a person may write it
     try:
         number = float(answer)
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
         raise ValueError(f"The answer to '{query.text}' is a number, not {answer!r}.")
+    if not query.accepts(number):
+        raise ValueError(
+            f"The answer to '{query.text}' is {query.expected}, not {with_unit(format_number(number), query.unit)}."
+        )
     return number
 
 
@@ -91,6 +124,16 @@ def format_number(number: float) -> str:
     return (
         np.format_float_positional(rounded, trim="-") if 1e-4 <= abs(rounded) < 1e12 or not rounded else f"{rounded:g}"
     )
+
+
+def with_unit(text: str, unit: str) -> str:
+    return f"{text} {unit}".strip() if unit else text
+
+
+def _range_text(low: float | None, high: float | None) -> str:
+    if low is None:
+        return "" if high is None else f"at most {format_number(high)}"
+    return f"at least {format_number(low)}" if high is None else f"{format_number(low)} to {format_number(high)}"
 
 
 def listed(items: Sequence[Any], most: int = 6) -> str:

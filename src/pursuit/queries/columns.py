@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pursuit.queries.column import Choice, Number, format_number, listed, parse_choice, parse_number
+from pursuit.queries.column import Choice, Number, format_number, listed, parse_choice, parse_number, with_unit
 from pursuit.queries.frames import (
     INFINITE,
     as_frame,
@@ -21,7 +21,8 @@ from pursuit.queries.frames import (
     refuse_infinite,
     rescale,
 )
-from pursuit.queries.query_set import Answers, FeatureType, Place, QuerySet
+from pursuit.queries.order import Order
+from pursuit.queries.query_set import Answers, FeatureType, Place, Query, QuerySet
 from pursuit.queries.scaling import compress, expand
 from pursuit.registry import from_config, register, to_config
 
@@ -39,7 +40,7 @@ class ColumnQueries(QuerySet):
     reads_columns = True
     spans: Tensor
 
-    def __init__(self, columns: Sequence[Choice | Number], mask: bool = True):
+    def __init__(self, columns: Sequence[Choice | Number], mask: bool = True, order: Order | None = None):
         super().__init__()
         if not columns:
             raise ValueError("The table has no columns to ask for: at least one besides the target is needed.")
@@ -62,6 +63,7 @@ class ColumnQueries(QuerySet):
         self.set_units(query.repeat_interleave(torch.tensor(self.widths)), query[:, None])
         # The first feature of every query, and how many it has: (2, Q)
         self.register_buffer("spans", torch.tensor([self.starts, self.widths]), persistent=False)
+        self.set_order(order)
 
     @classmethod
     def from_data(
@@ -91,7 +93,12 @@ class ColumnQueries(QuerySet):
             rescale(query, frame.iloc[:, i]) if isinstance(query, Number) else query
             for i, query in enumerate(self.queries)
         ]
-        return ColumnQueries(columns, self.mask)
+        return ColumnQueries(columns, self.mask, self.order)
+
+    def with_queries(self, queries: Sequence[Query], order: Order | None = None) -> QuerySet:
+        if not self.reads_columns:  # but words of a text, or what a network says
+            return super().with_queries(queries, order)
+        return ColumnQueries([query for query in queries if isinstance(query, Choice | Number)], self.mask, order)
 
     def answers(self, data: Any) -> Answers:
         """Read a DataFrame (columns are found by name) or a 2-d array (by position)."""
@@ -158,7 +165,8 @@ class ColumnQueries(QuerySet):
     def describe(self, query: int, x: Tensor) -> str:
         column, features = self.queries[query], x[self.features(query)]
         if isinstance(column, Number):
-            return format_number(column.centre + column.spread * expand(float(features[0])))
+            number = column.centre + column.spread * expand(float(features[0]))
+            return with_unit(format_number(number), column.unit)
         return column.choices[int(features[0] > 0) if len(column.choices) == 2 else int(features.argmax())]
 
     def tell(self, x: Tensor, query: int, answer: Any) -> None:
@@ -173,8 +181,11 @@ class ColumnQueries(QuerySet):
             features.zero_()[code] = 1
 
     def to_config(self) -> dict[str, Any]:
-        return {"columns": [to_config(query) for query in self.queries], "mask": self.mask}
+        columns = [to_config(query) for query in self.queries]
+        return {"columns": columns, "mask": self.mask, "order": to_config(self.order)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "ColumnQueries":
-        return cls([from_config(column) for column in config["columns"]], config["mask"])
+        query_set = cls([from_config(column) for column in config["columns"]], config["mask"])
+        query_set.set_order(from_config(config["order"]))
+        return query_set

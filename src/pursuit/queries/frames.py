@@ -111,11 +111,12 @@ def rescale(query: Number, series: pd.Series) -> Number:
     """The query with the centre and spread of these numbers, by their quartiles, which outliers hardly move."""
     numbers = series.dropna().to_numpy(dtype=float)
     if len(numbers) == 0:
-        return replace(query, centre=0.0, spread=1.0)
+        return replace(query, centre=0.0, spread=1.0, seen=None)
     low, centre, high = np.percentile(numbers, (25, 50, 75))
     # Quartiles of a normal distribution are 1.349 deviations apart. If they coincide, the deviation itself is taken.
     spread = float(high / 1.349 - low / 1.349) or float(np.std(numbers)) or 1.0
-    return replace(query, centre=float(centre), spread=min(max(spread, TINIEST), 1 / TINIEST))
+    seen = float(numbers.min()), float(numbers.max())
+    return replace(query, centre=float(centre), spread=min(max(spread, TINIEST), 1 / TINIEST), seen=seen)
 
 
 def refuse_infinite(frame: pd.DataFrame) -> None:

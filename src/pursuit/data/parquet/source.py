@@ -217,7 +217,13 @@ class ParquetRows(StreamedRows):
         """Rows of the files, all with labels, in the answer space."""
         assert self.query_set is not None
         codes = torch.from_numpy(self.labels.codes(chunk[self.target]))
-        return Rows(*self.query_set.answers(chunk.select(self.feature_names).to_pandas()), codes)
+        answers = self.query_set.answers(chunk.select(self.feature_names).to_pandas())
+        return Rows(*answers, codes, self.query_set.known_beforehand(len(codes)))
+
+    def known_beforehand(self) -> Tensor | None:
+        """(1, Q) what is known of every row before anything is asked; None: nothing."""
+        known = None if self.query_set is None else self.query_set.known_beforehand(1)
+        return None if known is None else known.to(self.device)
 
     def pieces_to_learn_from(self) -> list[Piece]:
         """Those with any row to learn from; others need not be read."""
