@@ -153,7 +153,7 @@ class Session:
             or bits is None
             or bool(bits[0, best.query] >= highest_left(leave_out(bits, allowed), asked)),
             is_beforehand=is_beforehand,
-            is_restricted=self.pursuer.query_set.order is not None and bool((self._closed_by_order() & ~asked).any()),
+            is_restricted=self._is_restricted(),
         )
 
     def tell(self, answer: Any, query: str | None = None) -> None:
@@ -326,10 +326,11 @@ class Session:
         history = self._history()
         return query_set.allowed(history.x, history.known, history.asked, affordable)
 
-    def _closed_by_order(self) -> Tensor:
-        """What may not be asked now (1, Q), whatever it costs."""
-        history = self._history()
-        return self.pursuer.query_set.closed(history.x, history.known, history.asked)
+    def _is_restricted(self) -> bool:
+        """Whether the order of queries closes any that was not asked."""
+        history, query_set = self._history(), self.pursuer.query_set
+        closed = query_set.closed(history.x, history.known, history.asked)
+        return bool((closed & ~history.asked).any())
 
     @torch.no_grad()
     def _show(self, state: HistoryState, entry: _Entry) -> None:

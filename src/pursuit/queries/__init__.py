@@ -4,8 +4,10 @@ from pursuit.queries.column import NO_AND_YES, Choice, Number, yes_no
 from pursuit.queries.columns import ColumnQueries
 from pursuit.queries.concepts import ConceptQueries
 from pursuit.queries.frames import MAX_CHOICES, NotAQuestion
+from pursuit.queries.order import Group, OnlyAfter, Order
 from pursuit.queries.patches import PatchQueries
 from pursuit.queries.query_set import Answers, FeatureType, PatchGrid, Query, QuerySet
+from pursuit.queries.questions import Questions
 from pursuit.queries.words import WordQueries
 
 __all__ = [
@@ -16,12 +18,16 @@ __all__ = [
     "ColumnQueries",
     "ConceptQueries",
     "FeatureType",
+    "Group",
     "NotAQuestion",
     "Number",
+    "OnlyAfter",
+    "Order",
     "PatchGrid",
     "PatchQueries",
     "Query",
     "QuerySet",
+    "Questions",
     "WordQueries",
     "yes_no",
 ]

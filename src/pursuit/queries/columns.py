@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from pursuit.queries.frames import (
 )
 from pursuit.queries.order import Order
 from pursuit.queries.query_set import Answers, FeatureType, Place, Query, QuerySet
+from pursuit.queries.questions import Questions
 from pursuit.queries.scaling import compress, expand
 from pursuit.registry import from_config, register, to_config
 
@@ -72,9 +74,13 @@ class ColumnQueries(QuerySet):
         texts: Mapping[str, str] | None = None,
         costs: Mapping[str, float] | None = None,
         mask: bool = True,
+        questions: str | Path | Questions | None = None,
     ) -> "ColumnQueries":
-        """Guess the type of every column of a DataFrame or a 2-d array; `texts` and `costs` go by column name."""
+        """Guess the type of every column of a DataFrame or a 2-d array; `texts` and `costs` go by column name, and
+        `questions` is a questions file, which says all that and more."""
         frame = as_frame(data)
+        if questions is not None:
+            return cls._asked_as(Questions.read(questions), frame, texts, costs, mask)
         texts, costs = texts or {}, costs or {}
         existing = set(frame.columns)
         stray = [str(name) for name in (*texts, *costs) if name not in existing]
@@ -85,6 +91,14 @@ class ColumnQueries(QuerySet):
         columns = [guess_query(str(name), frame.iloc[:, i]) for i, name in enumerate(frame.columns)]
         worded = [replace(c, text=texts.get(c.name, c.text), cost=float(costs.get(c.name, c.cost))) for c in columns]
         return cls(worded, mask)
+
+    @classmethod
+    def _asked_as(cls, questions: Questions, frame: pd.DataFrame, *options: Any) -> "ColumnQueries":
+        never = [name for name in frame.columns if name in questions.never_asked]
+        guessed = cls.from_data(frame.drop(columns=never), *options)
+        query_set = questions.apply(guessed, left_out=never)
+        assert isinstance(query_set, cls)
+        return query_set
 
     def rescaled(self, data: Any) -> "ColumnQueries":
         """The same queries, with the centre and spread of numbers taken from these rows."""

@@ -50,6 +50,9 @@ class Order:
             _check_name(name, choices, "to be known beforehand")
         for condition in self.only_after:
             self._check_condition(condition, choices)
+        pairs = [(condition.query, condition.after) for condition in self.only_after]
+        if twice := [pair for pair in pairs if pairs.count(pair) > 1]:
+            raise ValueError(f"'{twice[0][0]}' waits for '{twice[0][1]}' more than once: leave one of the conditions.")
         _refuse_cycle(self.only_after)
         group_of: dict[str, str] = {}
         for group in self.groups:
@@ -173,7 +176,8 @@ class Gate(nn.Module):
 
         Conditions without answers come by a single code, which every answer is nearest to.
         """
-        codes, places, accepted = [], [], []
+        codes: list[Tensor] = []
+        places, accepted = [], []
         for condition in conditions:
             query = query_set.index_of[condition.after]
             choices = query_set.queries[query].choices if condition.answers else ()
@@ -196,7 +200,7 @@ class Gate(nn.Module):
         self._keep("needs_answer", torch.tensor([bool(c.answers) for c in conditions]))  # (J,)
 
     def forward(self, x: Tensor, known: Tensor, asked: Tensor, affordable: Tensor | None = None) -> Tensor:
-        """Which queries cannot be asked now (B, Q): asked before, not open yet, or not `affordable` (B, Q)."""
+        """Which queries may be asked now (B, Q): open, not asked before, and `affordable` (B, Q)."""
         is_open = ~(asked | self.beforehand)
         if affordable is not None:
             is_open = is_open & affordable
@@ -209,7 +213,7 @@ class Gate(nn.Module):
             goes_on = begun & (is_open.float() @ self.members > 0)
             comes_next = goes_on.float() @ self.members.T > 0  # (B, Q)
             is_open = is_open & (comes_next | ~goes_on.any(dim=1, keepdim=True))
-        return ~is_open
+        return is_open
 
     def _holds(self, x: Tensor, known: Tensor, asked: Tensor) -> Tensor:
         """Which conditions are met: (B, J)."""

@@ -191,18 +191,19 @@ class QuerySet(nn.Module, ABC):
         self._gate = Gate(order, self) if order else None
         self.order = order or None
 
-    def closed(self, x: Tensor, known: Tensor, asked: Tensor, affordable: Tensor | None = None) -> Tensor:
-        """Which queries (B, Q) cannot be asked now: those asked already, and those that the order closes in histories of
-        answers `x`, `known` and `asked`, given what is `affordable` (B, Q), where the order depends on that."""
-        return asked if self._gate is None else self._gate(x, known, asked, affordable)
-
     def allowed(self, x: Tensor, known: Tensor, asked: Tensor, affordable: Tensor | None = None) -> Tensor | None:
-        """What may be asked (B, Q) of that which was not asked; None: everything."""
-        return affordable if self._gate is None else ~self._gate(x, known, asked, affordable)
+        """What may be asked now (B, Q) of that which was not asked, in histories of answers `x`, `known` and `asked`,
+        as far as it is `affordable` (B, Q); None: everything."""
+        return affordable if self._gate is None else self._gate(x, known, asked, affordable)
+
+    def closed(self, x: Tensor, known: Tensor, asked: Tensor) -> Tensor:
+        """What is not to be chosen now (B, Q): what was asked already, and what may not be asked yet."""
+        allowed = self.allowed(x, known, asked)
+        return asked if allowed is None else ~allowed
 
     def known_beforehand(self, n_rows: int, given: Tensor | None = None) -> Tensor | None:
-        """What is known of `n_rows` rows before anything is asked (n_rows, Q): what is `given`, and what the order says;
-        None: nothing."""
+        """What is known of `n_rows` rows before anything is asked (n_rows, Q): what is `given`, and what the order
+        says; None: nothing."""
         if self.order is None or not self.order.beforehand:
             return given
         assert self._gate is not None

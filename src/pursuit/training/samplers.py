@@ -170,7 +170,7 @@ def rolled_out_histories(rows: Rows, k: Tensor, pursuer: Pursuer) -> History:
 
 
 def _record(query: Tensor, available: Tensor, known: Tensor, asked: Tensor, allowed: Tensor | None) -> Tensor:
-    """Note in `known` and `asked` (B, Q), in place, that each row was asked its `query` (B,), and whether it was answered
+    """Note in `known` and `asked` (B, Q), in place, that each row was asked its `query` (B,); whether it was answered:
     (B,). A query that is not `allowed` (B, Q) was not asked: the row waits, because nothing is open."""
     column = query[:, None]
     answered = available.gather(1, column)

@@ -87,7 +87,8 @@ class ParquetStream(RowStream):
 
     def take(self, n: int) -> Rows:
         known = None if self._beforehand is None else self._beforehand.expand(n, -1)
-        return Rows(*(tensor.clone() for tensor in _tensors(self._ready[n])), initially_known=known)
+        x, available, y = (tensor.clone() for tensor in _tensors(self._ready[n]))
+        return Rows(x, available, y, known)
 
     def _refilled(self) -> Rows:
         """The buffer, or the next one once it is empty."""
