@@ -29,6 +29,7 @@ from pursuit.queries import (
     PatchQueries,
     Query,
     QuerySet,
+    Questions,
     WordQueries,
     yes_no,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "PursuitClassifier",
     "Query",
     "QuerySet",
+    "Questions",
     "RandomHistories",
     "Residual",
     "RolledOutHistories",

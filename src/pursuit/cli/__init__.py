@@ -9,7 +9,9 @@ from pursuit.cli import (
     evaluate,
     explain,
     methods,
+    questions,
     reproduce,
+    show,
     tasks,
     train,
 )
@@ -17,7 +19,9 @@ from pursuit.cli.app import app, main
 
 for _command in (
     demo.demo,
+    questions.questions,
     train.train,
+    show.show,
     evaluate.evaluate,
     explain.explain,
     ask.ask,

@@ -15,6 +15,7 @@ from pursuit.cli.app import (
     Missing,
     Network,
     Queries,
+    QuestionsFile,
     Seed,
     Source,
     Stop,
@@ -58,6 +59,7 @@ def compare(
     drop: Drop = None,
     missing: Missing = None,
     queries: Queries = None,
+    questions: QuestionsFile = None,
     cost: Cost = None,
     cost_aware: CostAware = False,
     test_share: TestShare = 0.2,
@@ -87,6 +89,7 @@ def compare(
             "drop": drop or (),
             "missing": missing or (),
             "queries": queries,
+            "questions": questions,
             "test_share": test_share,
         },
     )

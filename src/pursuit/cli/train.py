@@ -17,6 +17,7 @@ from pursuit.cli.app import (
     Network,
     Querier,
     Queries,
+    QuestionsFile,
     Seed,
     Source,
     Stop,
@@ -64,6 +65,7 @@ def train(
     drop: Drop = None,
     missing: Missing = None,
     queries: Queries = None,
+    questions: QuestionsFile = None,
     cost: Cost = None,
     cost_aware: CostAware = False,
     querier: Querier = None,
@@ -99,7 +101,8 @@ def train(
     }
     _check_options(chosen, [option for option, is_given in given.items() if is_given])
     table_options = {"drop": drop or (), "missing": missing or (), "test_share": test_share}
-    task = load_task(source, seed, target, queries=queries, costs=parse_costs(cost or ()), **table_options)
+    costs = parse_costs(cost or ())
+    task = load_task(source, seed, target, queries=queries, costs=costs, questions=questions, **table_options)
     task = task.with_costs({}, cost_aware)
     folder = to or Path("runs") / (task.name if method == VIP else f"{task.name}-{method}")
     if is_first():

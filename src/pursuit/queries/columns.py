@@ -107,12 +107,13 @@ class ColumnQueries(QuerySet):
             rescale(query, frame.iloc[:, i]) if isinstance(query, Number) else query
             for i, query in enumerate(self.queries)
         ]
-        return ColumnQueries(columns, self.mask, self.order)
+        return ColumnQueries(columns, self.mask, order=self.order)
 
     def with_queries(self, queries: Sequence[Query], order: Order | None = None) -> QuerySet:
         if not self.reads_columns:  # but words of a text, or what a network says
             return super().with_queries(queries, order)
-        return ColumnQueries([query for query in queries if isinstance(query, Choice | Number)], self.mask, order)
+        changed = {"columns": [to_config(query) for query in queries], "order": to_config(order or None)}
+        return self.from_config({**self.to_config(), **changed})
 
     def answers(self, data: Any) -> Answers:
         """Read a DataFrame (columns are found by name) or a 2-d array (by position)."""

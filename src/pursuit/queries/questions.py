@@ -6,7 +6,7 @@ and `draft` writes a first file to edit.
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pursuit.queries.column import Choice, Number, listed
@@ -24,6 +24,8 @@ class Questions:
 
     settings: tuple[QuestionSettings, ...] = ()
     groups: tuple[Group, ...] = ()
+    where: str = field(default="", compare=False)
+    """The file they come from, for messages."""
 
     @classmethod
     def read(cls, path: "str | Path | Questions") -> "Questions":
@@ -32,11 +34,13 @@ class Questions:
             return path
         path = Path(path)
         try:
-            return cls(*parse(path.read_text(encoding="utf-8-sig")))
+            return cls(*parse(path.read_text(encoding="utf-8-sig")), where=str(path))
         except FileNotFoundError:
             raise FileNotFoundError(
                 f"There is no questions file {path}. Write a first draft with: pursuit questions FILE --target LABEL"
             ) from None
+        except IsADirectoryError:
+            raise ValueError(f"{path} is a folder. Give the path of a questions file.") from None
         except UnicodeDecodeError:
             raise ValueError(f"{path} is not UTF-8 text. Save it in UTF-8.") from None
         except ValueError as error:
@@ -54,11 +58,12 @@ class Questions:
         )
 
     @staticmethod
-    def draft(query_set: QuerySet, command: str = TRAIN) -> str:
-        """A first file to edit, with comments: `command` is what it is for."""
+    def draft(query_set: QuerySet, command: str = TRAIN, never_asked: Sequence[str] = ()) -> str:
+        """A first file to edit, with comments: `command` is what it is for, and columns `never_asked` are in it too."""
         questions = Questions.of(query_set)
+        never = tuple(QuestionSettings(name, ask="never") for name in never_asked)
         seen = {query.name: query.seen for query in query_set.queries if isinstance(query, Number) and query.seen}
-        return draft_text(questions.settings, questions.groups, seen, command)
+        return draft_text((*questions.settings, *never), questions.groups, seen, command)
 
     def to_toml(self) -> str:
         """The file that reads as these questions."""
@@ -76,8 +81,14 @@ class Questions:
 
     def apply(self, query_set: QuerySet, left_out: Iterable[str] = ()) -> QuerySet:
         """The query set asked as the file says. Columns that were `left_out` of it may be named in the file."""
+        try:
+            return self._applied(query_set, set(left_out))
+        except ValueError as error:
+            raise ValueError(f"{self.where}: {error}" if self.where else str(error)) from None
+
+    def _applied(self, query_set: QuerySet, left_out: set[str]) -> QuerySet:
+        self._refuse_unknown(query_set, left_out)
         settings = {one.name: one for one in self.settings}
-        self._refuse_unknown(query_set, set(left_out))
         asked = [query for query in query_set.queries if query.name not in set(self.never_asked)]
         if not asked:
             raise ValueError("Every column is never asked, so there is nothing to ask: leave at least one.")

@@ -196,6 +196,8 @@ def draft_text(
 
 def _suggestions(one: QuestionSettings, seen: tuple[float, float] | None) -> dict[str, str]:
     """Keys that the question does not have, as comments."""
+    if one.is_never_asked:
+        return {}
     comments = {"help": '# help = ""'}
     if not one.choices:
         comments["unit"] = '# unit = ""'

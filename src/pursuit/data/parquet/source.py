@@ -92,6 +92,7 @@ class ParquetRows(StreamedRows):
             raise ValueError(f"{self.table.name} has no rows to train on: give more rows, or a smaller test_share.")
         self.query_set = self._guess_queries() if query_set is None else self._check(query_set)
         self.n_queries = len(self.query_set)
+        self.has_initially_known = self.known_beforehand() is not None
         row_bytes = 4 * int(np.prod(self.query_set.answer_shape)) + self.n_queries + 8
         self.chunk_rows = rows_in_a_chunk(8 * len(self.feature_names) + row_bytes)
         self.buffer_rows = buffer_rows or max(1024, BUFFER_BYTES // row_bytes)
@@ -113,6 +114,14 @@ class ParquetRows(StreamedRows):
             by_name = [name for name in self.table.column_types if name != self.target]
         self.feature_names = tuple(by_name)
         return query_set
+
+    def with_queries(self, query_set: QuerySet) -> "ParquetRows":
+        """The same rows, asked otherwise: the query set asks for some or all of the same columns."""
+        others = copy.copy(self)
+        others.query_set, others.n_queries = query_set, len(query_set)
+        others.feature_names = tuple(query.name for query in query_set.queries)
+        others.has_initially_known = others.known_beforehand() is not None
+        return others
 
     def __len__(self) -> int:
         return sum(self._n_learnt)
