@@ -82,10 +82,10 @@ def _put_question(session: Session, console: Console) -> bool:
     expected = "/".join(question.choices[:8]) if question.choices else question.expected
     choices = f" [dim]({escaped(expected)})[/]" if expected else ""
     costs = {query.cost for query in session.pursuer.query_set.queries}
-    cost = f" [dim]cost {question.cost:g}[/]" if len(costs) > 1 else ""
+    cost = f" [dim]cost {question.cost:g}[/]" if len(costs) > 1 and question.number else ""
     number = f"{question.number}." if question.number else "+"
-    help_line = f"   [dim]{escaped(question.help)}[/]\n   " if question.help else ""
-    line = f"\n[bold]{number} {escaped(question.text)}[/]{choices}{cost} " + (f"\n{help_line}" if help_line else "")
+    explained = f"\n   [dim]{escaped(question.help)}[/]\n   " if question.help else ""
+    line = f"\n[bold]{number} {escaped(question.text)}[/]{choices}{cost} {explained}"
     console.print(line, end="", highlight=False)
     try:
         answer = input().strip()

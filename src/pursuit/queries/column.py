@@ -83,10 +83,9 @@ def wording(name: str, pattern: str) -> str:
 
 
 def parse_number(query: Number, answer: Any) -> float:
-    if isinstance(answer, str) and query.unit:
-        answer = answer.strip().removesuffix(query.unit)  # as a person may write it
     try:
-        number = float(answer)
+        # A person may write the unit, too.
+        number = float(answer.strip().removesuffix(query.unit) if isinstance(answer, str) else answer)
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
