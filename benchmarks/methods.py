@@ -21,7 +21,7 @@ import torch
 import known_world
 from pursuit.data.rows import Rows
 from pursuit.estimators import load
-from pursuit.experiments.compare import EXACT, compare, vip_first
+from pursuit.experiments.compare import EXACT, compare, of_classes, vip_first
 from pursuit.experiments.results import Results, mean_and_spread
 from pursuit.experiments.table import ALL_ANSWERS, markdown_table
 from pursuit.experiments.trial import Trial
@@ -41,14 +41,15 @@ KNOWN_WORLD, KNOWN_ROWS, KNOWN_TEST, KNOWN_EPOCHS, KNOWN_LONGEST = "known-world"
 JUDGED_HISTORIES, LONGEST_JUDGED = 500, 6
 JUDGED_KEY = "judged"
 """Beside the results of the known world: what exact pursuit says of each method."""
+OF_CLASSES = vip_first(of_classes(METHODS))
 PLANS: dict[str, dict[str, Any]] = {
     KNOWN_WORLD: {"methods": ("all",)},
     "digits": {
-        "methods": tuple(name for name in vip_first(METHODS) if name not in ("refuel", "vip-information")),  # columns
+        "methods": tuple(name for name in OF_CLASSES if name not in ("refuel", "vip-information")),  # columns
         "max_queries": 20,
     },
     "animals": {
-        "methods": tuple(name for name in (*vip_first(METHODS), EXACT) if name != "g-ip"),  # hours for 187 labels
+        "methods": tuple(name for name in (*OF_CLASSES, EXACT) if name != "g-ip"),  # hours for 187 labels
         "effort": 0.5,
     },
     "muzhi": {"methods": ("all",)},

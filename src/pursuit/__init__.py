@@ -1,8 +1,8 @@
 """Predictions that explain themselves by the questions they ask: Variational Information Pursuit."""
 
 from pursuit.data.rows import Rows
-from pursuit.estimators import Method, PursuitClassifier, load, method
-from pursuit.evaluation import Evaluation, evaluate
+from pursuit.estimators import Method, PursuitClassifier, PursuitEstimator, PursuitRegressor, load, method
+from pursuit.evaluation import Evaluation, RegressionEvaluation, evaluate
 from pursuit.inference.chain import Chain, Chains
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
@@ -12,14 +12,17 @@ from pursuit.inference.stopping import (
     Budget,
     Confidence,
     CostBudget,
+    IntervalWidth,
     NothingWorthAsking,
     Stability,
     Standing,
     StoppingRule,
 )
+from pursuit.inference.target import TargetBins
 from pursuit.information import AnswerSettings
 from pursuit.methods import METHODS
 from pursuit.methods.vip import VIPClassifier
+from pursuit.methods.vip_regressor import VIPRegressor
 from pursuit.networks import DLA, MLP, Conv, DenseNet, NetworkSettings, PaperConv, Residual, SetNetwork
 from pursuit.queries import (
     Choice,
@@ -59,6 +62,7 @@ __all__ = [
     "Evaluation",
     "History",
     "InformationVIP",
+    "IntervalWidth",
     "Method",
     "NetworkSettings",
     "NothingWorthAsking",
@@ -67,10 +71,13 @@ __all__ = [
     "PatchQueries",
     "Pursuer",
     "PursuitClassifier",
+    "PursuitEstimator",
+    "PursuitRegressor",
     "Query",
     "QuerySet",
     "Questions",
     "RandomHistories",
+    "RegressionEvaluation",
     "Residual",
     "RolledOutHistories",
     "Rows",
@@ -80,8 +87,10 @@ __all__ = [
     "Stage",
     "Standing",
     "StoppingRule",
+    "TargetBins",
     "TrainingRun",
     "VIPClassifier",
+    "VIPRegressor",
     "WordQueries",
     "__version__",
     "evaluate",

@@ -112,7 +112,7 @@ class AnswerModel(nn.Module):
     @torch.no_grad()
     def _count(self, rows: Rows) -> None:
         first = self.outcomes.values_of_unit[:, 0]
-        members = F.one_hot(rows.y, self.table.shape[1]).float()  # (N, C)
+        members = rows.counted_labels(self.table.shape[1])  # (N, C)
         counts, of_first = torch.zeros_like(self.table), torch.zeros(self.n_queries, self.table.shape[1])
         for part in torch.arange(len(rows)).split(COUNTED_AT_ONCE):
             x, available = rows.x[part], rows.available[part]
@@ -120,7 +120,7 @@ class AnswerModel(nn.Module):
             of_first += (self.outcomes.holds(x)[:, first] & available).float().T @ members[part]
         # A few rows of the average label are added, to which one of its own brings each answer, even one never given.
         smoothed, smoothed_first = (
-            part + self.settings.smoothing * (part.sum(dim=1, keepdim=True) + 1) / len(rows)
+            part + self.settings.smoothing * (part.sum(dim=1, keepdim=True) + 1) / rows.total_weight
             for part in (counts, of_first)
         )
         self.table.copy_(smoothed.log() - smoothed_first.log()[self.query_of])
@@ -148,8 +148,17 @@ class AnswerModel(nn.Module):
         b, u = outputs.split([self.n_odds, self.n_odds * self.settings.rank], dim=1)
         return b.float(), u.unflatten(1, (self.n_odds, self.settings.rank))
 
-    def loss(self, outputs: Tensor, x: Tensor, y: Tensor, available: Tensor, asked: Tensor) -> Tensor:
-        """How surprising the answers to all queries not yet `asked` are if the label is `y`: nats a query."""
+    def loss(
+        self,
+        outputs: Tensor,
+        x: Tensor,
+        y: Tensor,
+        available: Tensor,
+        asked: Tensor,
+        weight: Tensor | None = None,
+    ) -> Tensor:
+        """How surprising the answers to all queries not yet `asked` are if the label is `y`: nats a query. Rows may
+        have a `weight` (B,) of mean 1."""
         b, u = self._terms(outputs)
         log_odds = self.table.T[y] + b + (u.float() * self.label_vectors[y][:, None]).sum(dim=2)
         log_odds = log_odds.clamp(-LARGEST, LARGEST)  # (B, A)
@@ -157,7 +166,9 @@ class AnswerModel(nn.Module):
         log_probability = self._by_query(log_odds * holds) - (1 + self._by_query(log_odds.exp())).log()
         # Answers that were never missing in the rows counted may be missing in others, which then teach nothing.
         foreseen = available.index_fill(1, self.maybe_missing, True) & ~asked
-        return -(log_probability * foreseen).sum() / foreseen.sum().clamp(min=1)
+        told = log_probability * foreseen
+        told = told if weight is None else told * weight[:, None]
+        return -told.sum() / foreseen.sum().clamp(min=1)
 
     @torch.no_grad()
     def information(self, outputs: Tensor, log_posterior: Tensor, most_labels: int | None = None) -> Tensor:

@@ -19,6 +19,9 @@ ENTRY_POINTS = "pursuit"
 SETTINGS = "settings"
 """The kind of classes that do not say theirs by `registry_kind`."""
 
+MAPPING = "mapping"
+"""What a file says in place of a class where a mapping has keys that are not texts, which JSON cannot hold."""
+
 T = TypeVar("T")
 
 _known: dict[str, dict[str, Any]] = {}  # kind -> name -> class or object
@@ -161,7 +164,9 @@ def to_config(value: Any) -> Any:
     if isinstance(value, Mapping):
         if "type" in value:
             raise ValueError("A mapping with a key 'type' cannot be saved: it would be read as an object.")
-        return {str(key): to_config(item) for key, item in value.items()}
+        if not all(isinstance(key, str) for key in value):  # such as class weights by whole numbers
+            return {"type": MAPPING, "items": [[to_config(key), to_config(item)] for key, item in value.items()]}
+        return {key: to_config(item) for key, item in value.items()}
     if hasattr(value, "to_config"):
         return {"type": name_of(type(value)), **value.to_config()}
     if is_dataclass(value):
@@ -180,6 +185,8 @@ def from_config(config: Any) -> Any:
         return config
     if "type" not in config:
         return {key: from_config(item) for key, item in config.items()}
+    if config["type"] == MAPPING:
+        return {key: from_config(item) for key, item in config["items"]}
     cls, rest = find_class(config["type"]), {key: item for key, item in config.items() if key != "type"}
     if hasattr(cls, "from_config"):
         return cls.from_config(rest)

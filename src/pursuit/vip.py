@@ -82,15 +82,14 @@ class VIP(QuerierClassifier):
         """The classifier's loss once the answers to `query` (B, Q), one-hot, are known too."""
         answered = batch.known.to(batch.x.dtype) + query * batch.available  # one without an answer reveals nothing
         logits = self.classifier(self.network_input(batch.x, answered)).float()
-        loss = F.cross_entropy(logits, batch.y, label_smoothing=batch.label_smoothing)
-        return Outcome(loss, query.detach().argmax(dim=1))
+        return Outcome(batch.label_loss(logits), query.detach().argmax(dim=1))
 
     def surprise(self, encoded: Tensor, batch: Batch) -> Tensor | float:
         """What the answer model, if there is one, got wrong."""
         if self.answer_model is None:
             return 0.0
         outputs = self.read(encoded)
-        return self.answer_model.loss(outputs, batch.x, batch.y, batch.available, batch.asked)
+        return self.answer_model.loss(outputs, batch.x, batch.y, batch.available, batch.asked, batch.weight)
 
     def read(self, encoded: Tensor) -> Tensor:
         """What the answer model needs to know of histories."""
@@ -186,7 +185,7 @@ class InformationVIP(VIP):
             closed = self.closed(batch)
             query = F.one_hot(choose(scores, closed), scores.shape[1]) * ~closed
         loss, chosen = self.loss_after(query, batch)
-        surprise = self.answer_model.loss(outputs, batch.x, batch.y, batch.available, batch.asked)
+        surprise = self.answer_model.loss(outputs, batch.x, batch.y, batch.available, batch.asked, batch.weight)
         return Outcome(loss + surprise, chosen)
 
     def read(self, encoded: Tensor) -> Tensor:

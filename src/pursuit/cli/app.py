@@ -56,7 +56,8 @@ Stop = Annotated[
     str | None,
     typer.Option(
         help="When to stop asking: confidence=0.99, budget=20, stability=0.001, bits=0.01 (no query left promises "
-        "more), cost=20 (never spend more); with commas: at the first of several."
+        "more), cost=20 (never spend more), width=20 (the 90 % interval of a number); with commas: at the first of "
+        "several."
     ),
 ]
 Network = Annotated[

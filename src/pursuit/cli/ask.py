@@ -40,7 +40,7 @@ def ask(
     else:
         _report(session, tell or [])
     console = err if as_json else out
-    order = classifier.model_.query_set.order
+    order = session.pursuer.query_set.order
     is_asked_first = order is not None and order.beforehand
     if classifier.has_initially_known_ and not is_asked_first and not session.to_dict()["answers"]:
         console.print(
@@ -107,8 +107,5 @@ def _put_question(session: Session, console: Console) -> bool:
     except ValueError as error:
         console.print(f"   {escaped(str(error))}", style="red")
         return True
-    best = list(session.posterior.items())[:3]
-    console.print(
-        "   " + escaped(", ".join(f"{label} {share:.0%}" for label, share in best)), style="dim", highlight=False
-    )
+    console.print(f"   {escaped(session.belief)}", style="dim", highlight=False)
     return True

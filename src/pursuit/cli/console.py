@@ -3,18 +3,18 @@
 import contextlib
 import json
 import shlex
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.table import Column, Table
 
 from pursuit.data.rows import StreamedRows
-from pursuit.evaluation.curves import Evaluation
+from pursuit.evaluation import Evaluation, NumberScores, RegressionEvaluation
 from pursuit.experiments.beside import RANDOM_ORDER
 from pursuit.experiments.demo import DemoResult
-from pursuit.experiments.results import Results
+from pursuit.experiments.results import Results, asked_and_answered
 from pursuit.experiments.table import cells, header, remark, stop_length
 from pursuit.tasks.recipe import Recipe
 from pursuit.tasks.task import Task
@@ -22,6 +22,8 @@ from pursuit.training.devices import find_device, is_first
 
 SHOWN_COSTS = 7
 """Every seventh cost of a curve is printed, the first and the last among them."""
+
+T = TypeVar("T")
 
 # Of several processes that train together, one speaks.
 out, err = Console(quiet=not is_first()), Console(stderr=True, quiet=not is_first())
@@ -72,7 +74,32 @@ def remark_on_task(task: Task) -> None:
         say(f"Warning: column '{name}' only numbers the rows. Leave it out with --drop.")
 
 
-def print_evaluation(name: str, evaluation: Evaluation) -> None:
+def print_regression(name: str, evaluation: RegressionEvaluation) -> None:
+    title = f"{name}: {evaluation.n_rows:,} rows, {evaluation.n_queries} queries"
+    table = Table("queries", "R²", "mean error", "in 90 % interval", "its width", title=title)
+
+    def row(start: str, scores: NumberScores, style: str | None = None) -> None:
+        numbers = f"{scores.r2:.3f}", f"{scores.mae:.4g}", f"{scores.coverage:.1%}", f"{scores.width:.4g}"
+        table.add_row(start, *numbers, style=style)
+
+    for n, scores in thin(evaluation.by_asked):
+        row(str(n), scores)
+    row("all", evaluation.all_answers, "dim")
+    out.print(table)
+    if stop := evaluation.at_stop:
+        asked = asked_and_answered(stop.mean_asked, stop.mean_answered, noun=" queries on average")
+        out.print(
+            f"Stopping at {stop.rule}: R² {stop.r2:.3f} and a mean error of {stop.mae:.4g} after {asked}; "
+            f"{stop.coverage:.1%} lie in their 90 % intervals.",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def print_evaluation(name: str, evaluation: Evaluation | RegressionEvaluation) -> None:
+    if isinstance(evaluation, RegressionEvaluation):
+        print_regression(name, evaluation)
+        return
     by_asked, by_answered = evaluation.accuracy_by_asked, evaluation.accuracy_by_answered
     lacks_answers = by_asked != by_answered
     titles = ["queries", "after as many asked", "after as many answered"] if lacks_answers else ["queries", "accuracy"]
@@ -142,7 +169,7 @@ def print_trained(model: str, source: str) -> None:
     print(f"Saved in {model}. Try next:\n  pursuit explain {folder} --data {data}\n  pursuit ask {folder}")
 
 
-def thin(accuracy: list[float]) -> list[tuple[int, float]]:
+def thin(accuracy: Sequence[T]) -> list[tuple[int, T]]:
     """Enough of a long list to see its course: the first ones, then fewer and fewer, and the last."""
     last = len(accuracy) - 1
     wanted = {n for n in (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 50, 100, 200, 500, 1000) if n <= last} | {last}

@@ -6,7 +6,7 @@ import numpy as np
 
 from pursuit import tasks
 from pursuit.cli.console import say
-from pursuit.estimators import PursuitClassifier
+from pursuit.estimators import PursuitEstimator
 from pursuit.tasks import TASKS, load_task
 
 
@@ -20,7 +20,7 @@ class UnseenRows(NamedTuple):
 
 
 def unseen_rows(
-    classifier: PursuitClassifier, data: str, target: str | None = None, missing: list[str] | None = None
+    classifier: PursuitEstimator, data: str, target: str | None = None, missing: list[str] | None = None
 ) -> UnseenRows:
     """The rows of a task or a file that the model was not trained on; a file may have no labels."""
     trained = classifier.notes_.get("task", {})
@@ -31,7 +31,8 @@ def unseen_rows(
     X, y, remark = tasks.unseen_rows(data, columns, trained, target, missing or ())
     if remark:
         say(remark)
-    if y is not None and classifier.classes_.dtype.kind in "OU":
+    classes = getattr(classifier, "classes_", None)
+    if y is not None and classes is not None and classes.dtype.kind in "OU":
         y = y.astype(str)
     return UnseenRows(tasks.name_of(data), X, y)
 

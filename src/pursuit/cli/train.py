@@ -44,7 +44,7 @@ from pursuit.training import TrainingRun
 from pursuit.training.devices import is_first
 from pursuit.training.logs import check_log
 
-VIP = "vip"
+VIP, VIP_REGRESSOR = "vip", "vip-regressor"
 PARAMETER_OF_OPTION = {
     "--network": "network",
     "--epochs": "stages",
@@ -62,6 +62,9 @@ def train(
     method: Annotated[str, typer.Option(help="How to learn what to ask (see `pursuit methods`).")] = VIP,
     to: Annotated[Path | None, typer.Option("--out", help="The folder to write; by default runs/NAME.")] = None,
     target: Target = None,
+    regress: Annotated[
+        bool, typer.Option("--regress", help="Predict a number, by its distribution, and not one of several classes.")
+    ] = False,
     drop: Drop = None,
     missing: Missing = None,
     queries: Queries = None,
@@ -88,7 +91,13 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train on a task, a CSV file or Parquet files, measure on held-out rows, and save the model."""
+    if regress and method == VIP:
+        method = VIP_REGRESSOR
     chosen: Method = find(Method.registry_kind, method)
+    if regress and not chosen.predicts_numbers:
+        raise ValueError(
+            f"The method {method} predicts classes: leave out --regress, or take --method {VIP_REGRESSOR}."
+        )
     given = {
         "--network": network is not None,
         "--epochs": epochs is not None,
@@ -100,11 +109,14 @@ def train(
         "--cost-aware": cost_aware,
     }
     _check_options(chosen, [option for option, is_given in given.items() if is_given])
-    table_options = {"drop": drop or (), "missing": missing or (), "test_share": test_share}
+    table_options: dict[str, Any] = {"drop": drop or (), "missing": missing or (), "test_share": test_share}
+    if chosen.predicts_numbers:
+        table_options["regress"] = True
     costs = parse_costs(cost or ())
     task = load_task(source, seed, target, queries=queries, costs=costs, questions=questions, **table_options)
     task = task.with_costs({}, cost_aware)
-    folder = to or Path("runs") / (task.name if method == VIP else f"{task.name}-{method}")
+    is_usual = method in (VIP, VIP_REGRESSOR)
+    folder = to or Path("runs") / (task.name if is_usual else f"{task.name}-{method}")
     if is_first():
         _check_free(folder, resume, overwrite)
     settings = _settings(task, stop, max_queries, epochs, network, querier)

@@ -7,7 +7,8 @@ from what it does on the device, so that a GPU can record the device's part once
 
 import hashlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -49,6 +50,7 @@ class Rows:
     available: Tensor  # (N, Q) bool
     y: Tensor  # (N,) class index
     initially_known: Tensor | None = None  # (N, Q) bool: answers given before anything is asked
+    weight: Tensor | None = None  # (N,) how many rows each of them counts as; None: as one
 
     def __len__(self) -> int:
         return len(self.y)
@@ -58,12 +60,29 @@ class Rows:
         return self.available.shape[1]
 
     def take(self, index: Tensor | slice) -> "Rows":
-        initially_known = None if self.initially_known is None else self.initially_known[index]
-        return Rows(self.x[index], self.available[index], self.y[index], initially_known)
+        return self._each(lambda tensor: tensor[index])
 
     def to(self, device: torch.device) -> "Rows":
-        initially_known = None if self.initially_known is None else self.initially_known.to(device)
-        return Rows(self.x.to(device), self.available.to(device), self.y.to(device), initially_known)
+        return self._each(lambda tensor: tensor.to(device))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Rows":
+        known = None if self.initially_known is None else change(self.initially_known)
+        weight = None if self.weight is None else change(self.weight)
+        return Rows(change(self.x), change(self.available), change(self.y), known, weight)
+
+    @property
+    def total_weight(self) -> float:
+        """How many rows they count as together."""
+        return float(len(self)) if self.weight is None else float(self.weight.double().sum())
+
+    def levelled(self) -> "Rows":
+        """The same rows with weights of mean 1, as training takes them: a step is as long whatever they were."""
+        return self if self.weight is None else replace(self, weight=self.weight * (len(self) / self.total_weight))
+
+    def counted_labels(self, n_classes: int) -> Tensor:
+        """How much of each class a row counts as: (N, C), one-hot times its weight."""
+        members = torch.nn.functional.one_hot(self.y, n_classes).float()
+        return members if self.weight is None else members * self.weight[:, None]
 
     def start(self) -> History:
         """The histories of these rows before the first query."""
@@ -80,12 +99,12 @@ class Rows:
     def prior(self, n_classes: int) -> Tensor:
         """The share of every class: (C,)."""
         # One row more for every class, so that one absent here is improbable rather than impossible.
-        counts = torch.bincount(self.y, minlength=n_classes).float() + 1
+        counts = torch.bincount(self.y, self.weight, minlength=n_classes).float() + 1
         return counts / counts.sum()
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
-        for tensor in (self.x, self.available, self.y, self.initially_known):
+        for tensor in (self.x, self.available, self.y, self.initially_known, self.weight):
             if tensor is not None:
                 digest.update(tensor.contiguous().numpy().tobytes())
         return digest.hexdigest()

@@ -1,17 +1,29 @@
 """Estimators in scikit-learn's manner: what those of all methods share, and how they are saved."""
 
-from pursuit.estimators.classifier import PursuitClassifier
+from pursuit.estimators.classifier import PursuitClassifier, PursuitEstimator
 from pursuit.estimators.method import Method, MethodClassifier, method
-from pursuit.estimators.network import CannotResume, LearnerClassifier, NetworkClassifier, default_stages
+from pursuit.estimators.network import (
+    CannotResume,
+    LearnerClassifier,
+    LearnerEstimator,
+    NetworkClassifier,
+    NetworkEstimator,
+    default_stages,
+)
+from pursuit.estimators.regressor import PursuitRegressor
 from pursuit.estimators.saving import load
 
 __all__ = [
     "CannotResume",
     "LearnerClassifier",
+    "LearnerEstimator",
     "Method",
     "MethodClassifier",
     "NetworkClassifier",
+    "NetworkEstimator",
     "PursuitClassifier",
+    "PursuitEstimator",
+    "PursuitRegressor",
     "default_stages",
     "load",
     "method",

@@ -2,9 +2,10 @@
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -16,35 +17,42 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 from torch import Tensor
 
+from pursuit.data.class_weights import ClassWeightedRows
 from pursuit.data.rows import Rows, RowSource, StreamedRows
 from pursuit.estimators import saving
+from pursuit.estimators.weights import check_class_weight, checked_weights, weights_of_classes
 from pursuit.evaluation import Evaluation, evaluate
 from pursuit.inference.chain import Chains, explain
-from pursuit.inference.pursuer import label_codes
+from pursuit.inference.pursuer import Labels, label_codes
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.session import Session
 from pursuit.inference.stopping import Standing, StoppingRule, stopping_rule
+from pursuit.inference.target import TargetBins
 from pursuit.queries import Answers, ColumnQueries, QuerySet
 from pursuit.training import TrainingRun
 from pursuit.training.devices import find_device
 
 
 @dataclass(eq=False, repr=False)
-class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
-    """A classifier that asks for one answer after the other until it is sure, and explains itself by them.
+class PursuitEstimator(BaseEstimator, ABC):
+    """An estimator that asks for one answer after the other until it is sure, and explains itself by them.
 
     A method is a subclass that says in `learn` how a pursuer comes from rows. Estimators are dataclasses: their fields
     are scikit-learn's parameters, and those of a subclass come on top.
 
     Attributes
     ----------
-    classes_ : labels, in the order of all posteriors.
     model_ : the pursuer that was learnt.
     has_initially_known_ : whether it learnt from rows with initially known answers.
     notes_ : what was saved beside the model (JSON values); empty before that.
     """
 
     registry_kind: ClassVar[str] = "estimator"
+    uses_weights: ClassVar[bool] = False
+    """Whether `learn` counts each row by its weight (`Rows.weight`, `Batch.weight`). One that says no refuses
+    weights."""
+    labels_attribute: ClassVar[str]
+    """What the labels of the pursuer are learnt as."""
 
     query_set: QuerySet | None = None
     """What may be asked. By default every column of the table is a query."""
@@ -58,20 +66,29 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
     device: str = "cpu"
     """Where to train and to run `evaluate`: "cpu", "cuda", "mps" or "auto". Predictions are made on the CPU."""
 
-    def fit(self, X: Any, y: Any = None, *, initially_known: Any = None, run: TrainingRun | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        initially_known: Any = None,
+        run: TrainingRun | None = None,
+    ) -> Self:
         """Learn what to ask and what to believe from rows X with labels y, or from an X that brings both along: rows
         streamed from files (`ParquetRows`) or drawn by a rule (`GeneratedRows`).
 
-        `initially_known` (N, Q) says which answers are given before anything is asked, such as what a patient complains
-        of. A `run` says where training is logged and checkpointed, whether it resumes, and who watches it.
+        `sample_weight` (N,) says how many rows each of them counts as; one of weight 0 is left out. `initially_known`
+        (N, Q) says which answers are given before anything is asked, such as what a patient complains of. A `run` says
+        where training is logged and checkpointed, whether it resumes, and who watches it.
         """
         self._check_parameters()
-        query_set, rows = self._training_rows(X, y, initially_known)
-        if len(self.classes_) < 2:
+        if (sample_weight is not None or getattr(self, "class_weight", None) is not None) and not self.uses_weights:
             raise ValueError(
-                f"The labels have only one class ('{self.classes_[0]}'), so there is nothing to predict: at least two "
-                "are needed."
+                f"{type(self).__name__} counts every row the same: leave out sample_weight and class_weight, or repeat "
+                "the rows that should count more."
             )
+        query_set, rows = self._training_rows(X, y, sample_weight, initially_known)
         self._warn_if_nothing_will_be_asked(rows)
         self.notes_: dict[str, Any] = {}
         seed = int(check_random_state(self.random_state).randint(2**31))
@@ -87,48 +104,37 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.stopping_rule()
         find_device(self.device)
 
+    @property
+    def labels(self) -> Labels:
+        """The labels of the pursuer, once they are learnt."""
+        return getattr(self, self.labels_attribute)
+
     @abstractmethod
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> Any:
-        """The pursuer that is learnt from these rows; its classes are `classes_`."""
+        """The pursuer that is learnt from these rows; its classes are `labels`."""
 
-    def predict_proba(self, X: Any, *, initially_known: Any = None) -> np.ndarray:
-        """The belief about every class once enough was asked of each row: (N, C)."""
+    @abstractmethod
+    def _learn_labels(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """Learn what the labels are; the number (N,) of the label of each row, and the weights of rows."""
+
+    @abstractmethod
+    def _labels(self, X: Any, y: Any) -> np.ndarray:
+        """Labels of rows, checked: (N,)."""
+
+    def _posterior(self, X: Any, initially_known: Any) -> Tensor:
+        """The belief (N, C) once enough was asked of each row."""
         answers = self._answers(X)
         known = self._initially_known(initially_known, len(answers.x))
-        posterior = torch.zeros(len(answers.x), len(self.classes_))
+        posterior = torch.zeros(len(answers.x), len(self.labels))
         for step in pursue_in_batches(self.model_, *answers, self.stopping_rule(), known):
             posterior[step.rows] = step.log_posterior.exp().float()
-        return posterior.numpy()
-
-    def predict(self, X: Any, *, initially_known: Any = None) -> np.ndarray:
-        """The most probable label of each row once enough was asked."""
-        best = self.predict_proba(X, initially_known=initially_known).argmax(axis=1)
-        return self.classes_[best]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, initially_known: Any = None) -> float:
-        """The accuracy of `predict`."""
-        predicted = self.predict(X, initially_known=initially_known)
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        return posterior
 
     def explain(self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None) -> Chains:
         """The chain of queries, answers and posteriors of each row, which is the whole reason for its prediction."""
         answers = self._answers(X)
         known = self._initially_known(initially_known, len(answers.x))
         return explain(self.model_, *answers, self.stopping_rule(stop), known)
-
-    def evaluate(
-        self, X: Any, y: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
-    ) -> Evaluation:
-        """Accuracy against the number of queries asked, and what the stopping rule gives; computed on `device`."""
-        rows = self.rows(X, y, initially_known=initially_known)
-        return evaluate(self.model_, rows, self.stopping_rule(stop), self.max_queries, self.device)
-
-    def rows(self, X: Any, y: Any, *, initially_known: Any = None) -> Rows:
-        """Rows with labels, as the functions beneath the estimator take them."""
-        answers = self._answers(X)
-        y = column_or_1d(_without_nullable_booleans(y))
-        check_consistent_length(answers.x, y)
-        return Rows(*answers, label_codes(self.classes_, y), self._initially_known(initially_known, len(y)))
 
     def session(self, stop: StoppingRule | str | None = None) -> Session:
         """A session with a person, who is asked one query after the other."""
@@ -143,13 +149,13 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """The classifier that `save` wrote, with the same parameters; it predicts as before."""
-        classifier = saving.load(folder)
-        if not isinstance(classifier, cls):
+        """The estimator that `save` wrote, with the same parameters; it predicts as before."""
+        estimator = saving.load(folder)
+        if not isinstance(estimator, cls):
             raise ValueError(
-                f"{folder} holds a {type(classifier).__name__}, not a {cls.__name__}: load it with pursuit.load."
+                f"{folder} holds a {type(estimator).__name__}, not a {cls.__name__}: load it with pursuit.load."
             )
-        return classifier
+        return estimator
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -159,7 +165,7 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         return tags
 
     def stopping_rule(self, stop: StoppingRule | str | None = None) -> StoppingRule:
-        """The rule that rows are asked by: `stop`, or else the classifier's own, and never more than max_queries."""
+        """The rule that rows are asked by: `stop`, or else the estimator's own, and never more than max_queries."""
         return stopping_rule(stop if stop is not None else self.stop, self.max_queries)
 
     def _validated(self, X: Any, query_set: QuerySet | None, reset: bool) -> Any:
@@ -182,6 +188,125 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         validate_data(self, flat, reset=reset, skip_check_array=True)
         return X
 
+    def _warn_if_nothing_will_be_asked(self, rows: RowSource) -> None:
+        if self.has_initially_known_:  # the belief before the first question then differs from row to row
+            return
+        prior = rows.prior(len(self.labels))
+        rule, nothing = self.stopping_rule(), torch.zeros(1)
+        target = self.labels if isinstance(self.labels, TargetBins) else None
+        # What queries are worth shows once there is a model: until then they are worth asking.
+        worth = torch.full((1,), torch.inf)
+        stops, _ = rule.step(rule.start(1), Standing(prior.log()[None], nothing, nothing, nothing, worth, target))
+        if stops:
+            warnings.warn(
+                f"The stopping rule {rule} would stop before the first question: {self._in_advance(prior)}",
+                stacklevel=3,
+            )
+
+    @abstractmethod
+    def _in_advance(self, prior: Tensor) -> str:
+        """What is believed in advance (C,), and what to do if that is enough for the stopping rule."""
+
+    def _answers(self, X: Any) -> Answers:
+        check_is_fitted(self, "model_")
+        query_set = self.model_.query_set
+        return query_set.answers(self._validated(X, query_set, reset=False))
+
+    def _training_rows(self, X: Any, y: Any, sample_weight: Any, initially_known: Any) -> tuple[QuerySet, RowSource]:
+        """The query set and the rows in its answer space; learns the labels on the way."""
+        if isinstance(X, StreamedRows):
+            return self._streamed_rows(X, y, sample_weight, initially_known)
+        X = self._validated(X, self.query_set, reset=True)
+        y = self._labels(X, y)
+        weight = None if sample_weight is None else checked_weights(sample_weight, y)
+        if weight is not None and not weight.all():
+            X, y, weight, initially_known = _rows_that_count(X, y, weight, initially_known)
+        query_set = self.query_set if self.query_set is not None else ColumnQueries.from_data(X)
+        codes, weight = self._learn_labels(y, weight)
+        known = _as_known(initially_known, len(y), query_set)
+        self.has_initially_known_ = known is not None
+        weights = None if weight is None else torch.from_numpy(weight).float()
+        return query_set, Rows(*query_set.answers(X), torch.from_numpy(codes.astype(np.int64)), known, weights)
+
+    def _streamed_rows(
+        self, X: StreamedRows, y: Any, sample_weight: Any, initially_known: Any
+    ) -> tuple[QuerySet, StreamedRows]:
+        query_set = self.query_set if self.query_set is not None else X.query_set
+        if query_set is None or y is not None or initially_known is not None:
+            raise ValueError(
+                f"{type(X).__name__} bring labels and initially known answers along, and need the query_set they are "
+                "for."
+            )
+        if sample_weight is not None:
+            raise ValueError(
+                f"sample_weight is for rows in memory, and {type(X).__name__} are streamed: use class_weight, or a "
+                "source that writes rows which count more several times."
+            )
+        if X.n_queries != len(query_set):
+            raise ValueError(f"The rows answer {X.n_queries} queries, but the query_set has {len(query_set)}.")
+        self.n_features_in_ = X.n_queries
+        self.has_initially_known_ = X.has_initially_known
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if X.feature_names:
+            self.feature_names_in_ = np.array(X.feature_names, dtype=object)
+            self.n_features_in_ = len(X.feature_names)
+        return query_set, self._learn_streamed_labels(X)
+
+    @abstractmethod
+    def _learn_streamed_labels(self, rows: StreamedRows) -> StreamedRows:
+        """Learn what the labels of streamed rows are; the rows, perhaps with weights."""
+
+    def _initially_known(self, initially_known: Any, n_rows: int) -> Tensor | None:
+        return _as_known(initially_known, n_rows, self.model_.query_set)
+
+
+@dataclass(eq=False, repr=False)
+class PursuitClassifier(ClassifierMixin, PursuitEstimator):
+    """An estimator that predicts which of several classes a row belongs to.
+
+    Attributes
+    ----------
+    classes_ : labels, in the order of all posteriors.
+    """
+
+    labels_attribute = "classes_"
+    _: KW_ONLY
+    class_weight: Literal["balanced"] | Mapping[Any, float] | None = None
+    """How many rows one of each class counts as, as {"rare": 10}; "balanced" makes all classes count the same. The
+    posterior is then that of a world in which classes are as frequent as they count."""
+
+    def predict_proba(self, X: Any, *, initially_known: Any = None) -> np.ndarray:
+        """The belief about every class once enough was asked of each row: (N, C)."""
+        return self._posterior(X, initially_known).numpy()
+
+    def predict(self, X: Any, *, initially_known: Any = None) -> np.ndarray:
+        """The most probable label of each row once enough was asked."""
+        best = self.predict_proba(X, initially_known=initially_known).argmax(axis=1)
+        return self.classes_[best]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, initially_known: Any = None) -> float:
+        """The accuracy of `predict`."""
+        predicted = self.predict(X, initially_known=initially_known)
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+    def evaluate(
+        self, X: Any, y: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
+    ) -> Evaluation:
+        """Accuracy against the number of queries asked, and what the stopping rule gives; computed on `device`."""
+        rows = self.rows(X, y, initially_known=initially_known)
+        return evaluate(self.model_, rows, self.stopping_rule(stop), self.max_queries, self.device)
+
+    def rows(self, X: Any, y: Any, *, initially_known: Any = None) -> Rows:
+        """Rows with labels, as the functions beneath the estimator take them."""
+        answers = self._answers(X)
+        y = column_or_1d(_without_nullable_booleans(y))
+        check_consistent_length(answers.x, y)
+        return Rows(*answers, label_codes(self.classes_, y), self._initially_known(initially_known, len(y)))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_class_weight(self.class_weight)
+
     def _labels(self, X: Any, y: Any) -> np.ndarray:
         if y is None:
             raise ValueError(
@@ -194,58 +319,45 @@ class PursuitClassifier(ClassifierMixin, BaseEstimator, ABC):
         check_classification_targets(y)
         return y
 
-    def _warn_if_nothing_will_be_asked(self, rows: RowSource) -> None:
-        if self.has_initially_known_:  # the belief before the first question then differs from row to row
-            return
-        prior = rows.prior(len(self.classes_))
-        rule, nothing = self.stopping_rule(), torch.zeros(1)
-        # What queries are worth shows once there is a model: until then they are worth asking.
-        standing = Standing(prior.log()[None], nothing, nothing, nothing, worth=torch.full((1,), torch.inf))
-        stops, _ = rule.step(rule.start(1), standing)
-        if stops:
-            share, most = prior.max(dim=0)
-            warnings.warn(
-                f"The stopping rule {rule} would stop before the first question: '{self.classes_[int(most)]}' makes up "
-                f"{share:.1%} of the labels. Choose a higher confidence, or a rule such as stability=0.001.",
-                stacklevel=3,
-            )
-
-    def _answers(self, X: Any) -> Answers:
-        check_is_fitted(self, "model_")
-        query_set = self.model_.query_set
-        return query_set.answers(self._validated(X, query_set, reset=False))
-
-    def _training_rows(self, X: Any, y: Any, initially_known: Any) -> tuple[QuerySet, RowSource]:
-        """The query set and the rows in its answer space; learns the classes on the way."""
-        if isinstance(X, StreamedRows):
-            return self._streamed_rows(X, y, initially_known)
-        X = self._validated(X, self.query_set, reset=True)
-        y = self._labels(X, y)
-        query_set = self.query_set if self.query_set is not None else ColumnQueries.from_data(X)
+    def _learn_labels(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         self.classes_, codes = np.unique(y, return_inverse=True)
-        known = _as_known(initially_known, len(y), query_set)
-        self.has_initially_known_ = known is not None
-        return query_set, Rows(*query_set.answers(X), torch.from_numpy(codes.astype(np.int64)), known)
+        self._check_classes()
+        if self.class_weight is not None:
+            weight = np.ones(len(y)) if weight is None else weight
+            counts = np.bincount(codes, weight)
+            weight = weight * weights_of_classes(self.class_weight, self.classes_, counts)[codes]
+        return codes, weight
 
-    def _streamed_rows(self, X: StreamedRows, y: Any, initially_known: Any) -> tuple[QuerySet, StreamedRows]:
-        query_set = self.query_set if self.query_set is not None else X.query_set
-        if query_set is None or y is not None or initially_known is not None:
+    def _learn_streamed_labels(self, rows: StreamedRows) -> StreamedRows:
+        self.classes_ = np.asarray(rows.classes)
+        self._check_classes()
+        if self.class_weight is None:
+            return rows
+        prior = rows.prior(len(self.classes_)).numpy()
+        weights = weights_of_classes(self.class_weight, self.classes_, prior)
+        return ClassWeightedRows(rows, torch.from_numpy(weights / (prior @ weights)).float())
+
+    def _check_classes(self) -> None:
+        if len(self.classes_) < 2:
             raise ValueError(
-                f"{type(X).__name__} bring labels and initially known answers along, and need the query_set they are "
-                "for."
+                f"The labels have only one class ('{self.classes_[0]}'), so there is nothing to predict: at least two "
+                "are needed."
             )
-        if X.n_queries != len(query_set):
-            raise ValueError(f"The rows answer {X.n_queries} queries, but the query_set has {len(query_set)}.")
-        self.classes_, self.n_features_in_ = np.asarray(X.classes), X.n_queries
-        self.has_initially_known_ = X.has_initially_known
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-        if X.feature_names:
-            self.feature_names_in_ = np.array(X.feature_names, dtype=object)
-            self.n_features_in_ = len(X.feature_names)
-        return query_set, X
 
-    def _initially_known(self, initially_known: Any, n_rows: int) -> Tensor | None:
-        return _as_known(initially_known, n_rows, self.model_.query_set)
+    def _in_advance(self, prior: Tensor) -> str:
+        share, most = prior.max(dim=0)
+        return (
+            f"'{self.classes_[int(most)]}' makes up {share:.1%} of the labels. Choose a higher confidence, or a rule "
+            "such as stability=0.001."
+        )
+
+
+def _rows_that_count(X: Any, y: np.ndarray, weight: np.ndarray, initially_known: Any) -> tuple[Any, ...]:
+    """X, y, weights and initially known answers without the rows of weight 0."""
+    counts = np.flatnonzero(weight)
+    X = X.iloc[counts] if hasattr(X, "iloc") else X[counts]
+    known = None if initially_known is None else np.asarray(initially_known)[counts]
+    return X, y[counts], weight[counts], known
 
 
 def _without_nullable_booleans(y: Any) -> Any:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
-from pursuit.estimators.classifier import PursuitClassifier
+from pursuit.estimators.classifier import PursuitClassifier, PursuitEstimator
 from pursuit.queries import QuerySet
 from pursuit.registry import register
 
-E = TypeVar("E", bound=type[PursuitClassifier])
+E = TypeVar("E", bound=type[PursuitEstimator])
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Method:
     """In the program."""
     title: str
     """In figures and tables."""
-    estimator: type[PursuitClassifier]
+    estimator: type[PursuitEstimator]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Of the estimator, where they make it this method."""
 
@@ -30,7 +30,7 @@ class Method:
         of_settings = _names(getattr(self.estimator, "Settings", None))
         return parameter not in self.parameters and parameter in _names(self.estimator) | of_settings
 
-    def build(self, query_set: QuerySet | None = None, **parameters: Any) -> PursuitClassifier:
+    def build(self, query_set: QuerySet | None = None, **parameters: Any) -> Any:
         """The estimator with those of the parameters that it or its settings have, and with the method's own."""
         accepted = {name: value for name, value in parameters.items() if self.accepts(name)}
         of_estimator = _names(self.estimator)
@@ -40,6 +40,11 @@ class Method:
         if of_settings and isinstance(estimator, MethodClassifier):
             estimator.settings = replace(estimator.chosen_settings, **of_settings)
         return estimator
+
+    @property
+    def predicts_numbers(self) -> bool:
+        """Whether it predicts a number, and not a class."""
+        return not issubclass(self.estimator, PursuitClassifier)
 
     @property
     def registry_origin(self) -> type:

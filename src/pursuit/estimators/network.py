@@ -12,9 +12,9 @@ import torch
 from sklearn.model_selection import train_test_split
 from torch import Tensor
 
-from pursuit.data.rows import RowSource, StreamedRows, rows_in_memory
+from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.estimators import saving
-from pursuit.estimators.classifier import PursuitClassifier
+from pursuit.estimators.classifier import PursuitClassifier, PursuitEstimator
 from pursuit.files import write_whole
 from pursuit.networks import NetworkSettings
 from pursuit.queries import QuerySet
@@ -40,8 +40,9 @@ class CannotResume(ValueError):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LearnerClassifier(PursuitClassifier):
-    """An estimator around a `Learner`: a subclass builds one in `build`, and may adapt the training plan in `plan`."""
+class LearnerEstimator(PursuitEstimator):
+    """An estimator around a `Learner`: a subclass builds one in `make_learner`, and may adapt the training plan in
+    `plan`."""
 
     stages: list[Stage] | None = None
     """The training plan. By default one stage of carried histories, long enough for the number of rows. A method that
@@ -72,7 +73,7 @@ class LearnerClassifier(PursuitClassifier):
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> Any:
         kept, early_stopping = self._split(rows, seed)
         stages = self.stages if self.stages is not None else default_stages(len(kept), len(query_set), self.max_queries)
-        plan, prior = self.plan(stages), kept.prior(len(self.classes_))
+        plan, prior = self.plan(stages), kept.prior(len(self.labels))
         learner = self.make_learner(query_set, kept, prior)
         check_plan(plan, self.device, run.log, n_processes(self.devices))
         if run.path is not None and is_first():
@@ -86,7 +87,7 @@ class LearnerClassifier(PursuitClassifier):
             _claim(run.path, described, run.resume)
         train(
             learner,
-            kept,
+            kept.levelled() if isinstance(kept, Rows) else kept,
             plan,
             seed=seed,
             device=self.device,
@@ -104,12 +105,12 @@ class LearnerClassifier(PursuitClassifier):
             # Another seed, because rows may be drawn, and those of `seed` are trained on
             others, held_out = rows.hold_out(self.held_out, HELD_OUT_MOST, seed + 1)
             return others, EarlyStopping(held_out)
-        kept, held_out = train_test_split(np.arange(len(rows)), test_size=self.held_out, random_state=seed)
-        return rows.take(torch.from_numpy(kept)), EarlyStopping(rows.take(torch.from_numpy(held_out)))
+        kept, judged = train_test_split(np.arange(len(rows)), test_size=self.held_out, random_state=seed)
+        return rows.take(torch.from_numpy(kept)), EarlyStopping(rows.take(torch.from_numpy(judged)).levelled())
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class NetworkClassifier(LearnerClassifier):
+class NetworkEstimator(LearnerEstimator):
     """An estimator whose learner is a `ClassifierModel`, with a querier or without: it reads histories by networks."""
 
     network: NetworkSettings | None = None
@@ -128,6 +129,16 @@ class NetworkClassifier(LearnerClassifier):
             sample = rows_in_memory(rows, STANDARD_ROWS)
             model.standardise(sample.x, sample.available)
         return model
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LearnerClassifier(PursuitClassifier, LearnerEstimator):
+    """A classifier around a `Learner`."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class NetworkClassifier(LearnerClassifier, NetworkEstimator):
+    """A classifier around a `ClassifierModel`."""
 
 
 def default_stages(n_rows: int, n_queries: int, max_queries: int | None = None) -> list[Stage]:

@@ -46,7 +46,7 @@ def save(folder: str | Path, classifier: Any, notes: dict[str, Any]) -> None:
     # clone() separates tensors that a shared trunk has under two names
     tensors = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
     weights = safetensors.torch.save(tensors)
-    labels, names = np.asarray(classifier.classes_), getattr(classifier, "feature_names_in_", None)
+    names = getattr(classifier, "feature_names_in_", None)
     description = {
         "format": FORMAT,
         "pursuit": __version__,
@@ -57,7 +57,7 @@ def save(folder: str | Path, classifier: Any, notes: dict[str, Any]) -> None:
             **{name: getattr(classifier, name) for name in LEARNED},
         },
         "pursuer": {"type": name_of(type(model)), **how_to_build()},
-        "classes": {"dtype": labels.dtype.str, "labels": labels.tolist()},
+        "classes": _labels_config(classifier.labels),
         "query_set": to_config(classifier.model_.query_set),
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
         "notes": notes,
@@ -67,6 +67,20 @@ def save(folder: str | Path, classifier: Any, notes: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / WEIGHTS, weights)
     write_whole(folder / DESCRIPTION, text.encode())
+
+
+def _labels_config(labels: Any) -> dict[str, Any]:
+    """Labels as JSON: an array, or a registered object such as bins of a number."""
+    if isinstance(labels, np.ndarray):
+        return {"dtype": labels.dtype.str, "labels": labels.tolist()}
+    config: dict[str, Any] = to_config(labels)
+    return config
+
+
+def _labels_from_config(config: dict[str, Any]) -> Any:
+    if "dtype" not in config:
+        return from_config(config)
+    return np.array(config["labels"], dtype=np.dtype(config["dtype"]))
 
 
 def _parameter(value: Any) -> Any:
@@ -102,7 +116,7 @@ def load(folder: str | Path) -> Any:
 
 def _build(description: dict[str, Any], weights: bytes) -> Any:
     query_set = from_config(description["query_set"])
-    classes = np.array(description["classes"]["labels"], dtype=np.dtype(description["classes"]["dtype"]))
+    classes = _labels_from_config(description["classes"])
     pursuer = dict(description["pursuer"])
     model = find("pursuer", pursuer.pop("type")).from_config(query_set, classes, pursuer)
     model.load_state_dict(safetensors.torch.load(weights))
@@ -110,7 +124,8 @@ def _build(description: dict[str, Any], weights: bytes) -> Any:
     parameters = {name: from_config(value) for name, value in kept["parameters"].items()}
     classifier = find("estimator", kept["type"])(**parameters)
     classifier.stopping_rule()  # a rule written as text must be known as well
-    classifier.model_, classifier.classes_, classifier.notes_ = model.eval(), classes, description["notes"]
+    classifier.model_, classifier.notes_ = model.eval(), description["notes"]
+    setattr(classifier, classifier.labels_attribute, classes)
     for name in LEARNED:
         setattr(classifier, name, kept[name])
     if kept["feature_names"] is not None:

@@ -80,8 +80,12 @@ def _measure(run: MethodRun, progress: Progress) -> Result | Failure:
 
 def _titles(trial: Trial, methods: Mapping[str, Method]) -> dict[str, str]:
     """The methods to compare by name, as figures and tables have them; raises ValueError for unknown ones."""
-    names, known = list(dict.fromkeys(trial.methods)), [*vip_first(methods), EXACT]
+    names, known = list(dict.fromkeys(trial.methods)), [*vip_first(of_classes(methods)), EXACT]
     wanted = known if names == [ALL] else names
+    if numeric := [name for name in wanted if name in methods and methods[name].predicts_numbers]:
+        raise ValueError(
+            f"{numeric[0]} predicts a number, and what is compared is the accuracy of classes: leave it out."
+        )
     if unknown := [name for name in wanted if name not in known]:
         raise ValueError(f"'{unknown[0]}' is not a method: choose from {', '.join(known)}, or {ALL}.")
     if EXACT in wanted and trial.load(trial.seeds[0]).exact is None:
@@ -92,6 +96,11 @@ def _titles(trial: Trial, methods: Mapping[str, Method]) -> dict[str, str]:
         able = ", ".join(name for name in known if name == EXACT or methods[name].accepts("cost_aware"))
         raise ValueError(f"--cost-aware does not apply to {', '.join(wanted)}: leave it out, or compare with {able}.")
     return {name: methods[name].title if name in methods else EXACT_IP for name in wanted}
+
+
+def of_classes(methods: Mapping[str, Method]) -> list[str]:
+    """The names of the methods that predict classes, which can be compared by their accuracy."""
+    return [name for name, method in methods.items() if not method.predicts_numbers]
 
 
 def vip_first(methods: Iterable[str]) -> list[str]:

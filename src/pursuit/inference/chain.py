@@ -13,6 +13,7 @@ from torch import Tensor
 from pursuit.inference.pursuer import Pursuer, label_list
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import StoppingRule
+from pursuit.inference.target import COVERAGE, TargetBins, target_of
 from pursuit.queries import QuerySet
 
 UNKNOWN = "unknown"
@@ -47,6 +48,8 @@ class Chain:
     prior: Tensor  # (C,) the belief before the first query, given what is initially known
     steps: tuple[ChainStep, ...]
     initially_known: tuple[ChainStep, ...] = ()
+    target: TargetBins | None = None
+    """What the classes are bins of, where a number is predicted."""
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -68,6 +71,9 @@ class Chain:
 
     @property
     def prediction(self) -> Any:
+        """The most probable class, or the expected number."""
+        if self.target is not None:
+            return float(self.target.mean(self.posterior[None]))
         return self.classes[int(self.posterior.argmax())]
 
     @property
@@ -86,7 +92,7 @@ class Chain:
             bits = f"{bits:>{bits_width}}  " if bits_width else ""
             return f"  {start:>4} {text:<{width}}  {answer:<{answer_width}}  {bits}{belief}".rstrip()
 
-        lines = [f"Prediction: {self.prediction} ({percent(self.posterior.max())}) after {self._length()}"]
+        lines = [f"Prediction: {self._predicted()} after {self._length()}"]
         lines += [line("+ ", step.text, step.answer or UNKNOWN, "", "") for step in self.initially_known]
         lines.append(line("", "start", "", "", self._top(self.prior)))
         n_asked = 0
@@ -96,6 +102,11 @@ class Chain:
             lines.append(line(start, step.text, step.answer or UNKNOWN, bits, self._top(step.posterior)))
         return "\n".join(lines)
 
+    def _predicted(self) -> str:
+        if self.target is not None:
+            return self.target.belief(self.posterior)
+        return f"{self.prediction} ({percent(self.posterior.max())})"
+
     def _length(self) -> str:
         answers = _count(self.n_answered, "answer")
         if all(step.answer is not None and not step.volunteered for step in self.steps):
@@ -103,6 +114,8 @@ class Chain:
         return f"{_count(self.n_asked, 'question')} and {answers}"
 
     def _top(self, posterior: Tensor, most: int = 3) -> str:
+        if self.target is not None:
+            return self.target.belief(posterior)
         probabilities, best = posterior.topk(min(most, len(self.classes)))
         return ", ".join(f"{self.classes[i]} {percent(p)}" for p, i in zip(probabilities, best.tolist(), strict=True))
 
@@ -117,10 +130,12 @@ class Chain:
 
         def in_full(step: ChainStep) -> dict[str, Any]:
             information = {"volunteered": step.volunteered, "bits": step.bits, "gained": step.gained}
-            return {**query_and_answer(step), **information, "posterior": belief(step.posterior)}
+            number = {} if self.target is None else number_of(self.target, step.posterior)
+            return {**query_and_answer(step), **information, **number, "posterior": belief(step.posterior)}
 
         return {
             "prediction": self.prediction,
+            **({} if self.target is None else number_of(self.target, self.posterior)),
             "n_asked": self.n_asked,
             "n_answered": self.n_answered,
             "bits_gained": self.bits_gained,
@@ -193,8 +208,14 @@ def explain(
         )
         known = given[row].nonzero()[:, 0].tolist()
         initial = tuple(chain_step(query_set, x[row], query, True, prior, prior) for query in known)
-        chains.append(Chain(classes, prior, steps, initial))
+        chains.append(Chain(classes, prior, steps, initial, target_of(pursuer)))
     return Chains(chains)
+
+
+def number_of(target: TargetBins, posterior: Tensor) -> dict[str, Any]:
+    """What a belief (C,) says of the number to predict, as JSON values."""
+    low, median, high = target.quantiles(posterior[None], [(1 - COVERAGE) / 2, 0.5, (1 + COVERAGE) / 2])[0].tolist()
+    return {"mean": float(target.mean(posterior[None])), "median": median, "interval": [low, high]}
 
 
 def chain_step(

@@ -191,7 +191,7 @@ class FirstLayerState(HistoryState):
         return self._model.expected_information(History(self._x[self._rows], self._known, self._asked))
 
     def ask(self, query: Tensor, answered: Tensor) -> None:
-        if len(query) == 1:
+        if len(query) == 1 and self._query_set.has_plain_inputs:
             self.ask_one(int(query), bool(answered))
             return
         self._asked.scatter_(1, query[:, None], True)
@@ -206,12 +206,17 @@ class FirstLayerState(HistoryState):
         values = self._model.standardise_features(self._x[self._rows[:, None], features], features)
         if there is not None:
             values = values * there
+        if (code := self._query_set.code_inputs(query, self._x, self._rows)) is not None:
+            features, values = (torch.cat(parts, dim=1) for parts in zip((features, values), code, strict=True))
         if known is not None:
             features = torch.cat([features, known], dim=1)
             values = torch.cat([values, torch.ones_like(known, dtype=values.dtype)], dim=1)
         return features, values.masked_fill(~answered[:, None], 0).to(self._hidden.dtype)
 
     def ask_one(self, query: int, answered: bool) -> None:
+        if not self._query_set.has_plain_inputs:
+            super().ask_one(query, answered)
+            return
         # Every small operation counts here, so positions are plain numbers and not tensors.
         self._asked[0, query] = True
         if not answered:

@@ -11,6 +11,7 @@ from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState, history_state
 from pursuit.inference.pursuer import Pursuer, choose, highest_left, information, leave_out, score_unit, wants_more
 from pursuit.inference.stopping import Never, Standing, StoppingRule
+from pursuit.inference.target import target_of
 from pursuit.networks.arm import fast_products, has_only_dense_layers
 from pursuit.queries import QuerySet
 
@@ -72,7 +73,7 @@ def pursue(
     history = History.start(x, n_queries, None if initially_known is None else initially_known & available)
     state = history_state(pursuer, history) if template is None else template.restart(history)
     stop = stop or Never()
-    active = _ActiveRows(history, stop, pursuer.query_set)
+    active, target = _ActiveRows(history, stop, pursuer.query_set), target_of(pursuer)
     is_dense, has_unit = has_only_dense_layers(pursuer), score_unit(pursuer) is not None
     while len(active.rows):
         allowed = active.allowed(state.asked)
@@ -80,7 +81,7 @@ def pursue(
             log_posterior = state.log_posterior()  # believe
             scores = leave_out(state.scores(), allowed) if stop.needs_worth else None
         worth = _worth(state, scores, allowed, has_unit) if scores is not None else None
-        standing = active.standing(log_posterior, worth)
+        standing = active.standing(log_posterior, worth)._replace(target=target)
         goes_on = active.should_go_on(standing)  # stop
         going, scores = _score_rows_that_go_on(state, goes_on, scores, allowed, is_dense)
         query, answered = torch.full_like(active.rows, -1), torch.zeros_like(goes_on)

@@ -24,7 +24,11 @@ from pursuit.inference.pursuer import (
 )
 from pursuit.inference.question import Question
 from pursuit.inference.stopping import Standing, StoppingRule
+from pursuit.inference.target import target_of
 from pursuit.inference.why import Candidate, Why, answer_effects, candidates
+
+N_SHOWN = 3
+"""How many labels a belief names."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,19 @@ class Session:
 
     @property
     def prediction(self) -> Any:
-        return label_list(self.pursuer.classes)[int(self._standings[-1].log_posterior.argmax())]
+        """The most probable label, or the expected number."""
+        log_posterior, target = self._standings[-1].log_posterior, target_of(self.pursuer)
+        if target is not None:
+            return float(target.mean(log_posterior.exp()))
+        return label_list(self.pursuer.classes)[int(log_posterior.argmax())]
+
+    @property
+    def belief(self) -> str:
+        """The belief now in words: the most probable labels, or "about 152 (90%: 80 to 240)" of a number."""
+        target = target_of(self.pursuer)
+        if target is not None:
+            return target.belief(self._standings[-1].log_posterior[0].exp())
+        return ", ".join(f"{label} {share:.0%}" for label, share in list(self.posterior.items())[:N_SHOWN])
 
     @property
     def bits_gained(self) -> float:
@@ -213,7 +229,7 @@ class Session:
                 self._entries.values(), self._standings[1:], pairwise(beliefs), strict=True
             )
         )
-        return Chain(tuple(label_list(self.pursuer.classes)), beliefs[0], steps)
+        return Chain(tuple(label_list(self.pursuer.classes)), beliefs[0], steps, target=target_of(self.pursuer))
 
     def to_dict(self) -> dict[str, Any]:
         """All that is needed to go on later with the same pursuer, as JSON values."""
@@ -352,7 +368,7 @@ class Session:
         if self.stop is not None:
             asked, answered = torch.tensor([[n_asked], [n_answered]], device=log_posterior.device)
             before = self.stop.start(1, log_posterior.device) if last is None or last.memory is None else last.memory
-            standing = Standing(log_posterior, asked, answered, cost, self._worth(cost))
+            standing = Standing(log_posterior, asked, answered, cost, self._worth(cost), target_of(self.pursuer))
             satisfied, memory = self.stop.step(before, standing)
             enough = bool(satisfied)
         self._standings.append(_Standing(log_posterior, n_asked, n_answered, cost, bits, memory, enough))

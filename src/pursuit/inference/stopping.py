@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
 import torch
 from torch import Tensor
 
+from pursuit.inference.target import COVERAGE, TargetBins, check_coverage
 from pursuit.registry import UnknownName, how_to_make_known, known, register
 
 ROUNDING = 1e-5
@@ -23,6 +24,7 @@ class Standing(NamedTuple):
     n_answered: Tensor  # (B,) those of them with an answer
     cost: Tensor  # (B,) of what was asked
     worth: Tensor | None = None  # (B,) the highest score among the queries left; None where scores have no unit
+    target: TargetBins | None = None  # what the labels are bins of, where a number is predicted
 
 
 class StoppingRule(ABC):
@@ -176,6 +178,30 @@ class NothingWorthAsking(StoppingRule):
 
 @register
 @dataclass(frozen=True)
+class IntervalWidth(StoppingRule):
+    """Stop once the number to predict lies with probability `coverage` in an interval of at most `width`."""
+
+    keyword = "width"
+    width: float
+    coverage: float = COVERAGE
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.width < math.inf:
+            raise ValueError(f"The width of an interval is a number, 0 or more, as in width=20, not {self.width}.")
+        check_coverage(self.coverage)
+
+    def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
+        if standing.target is None:
+            raise ValueError(
+                f"{self} is for models that predict a number, and this one predicts classes: stop by another rule, "
+                "such as confidence=0.95."
+            )
+        low, high = standing.target.interval(standing.log_posterior.exp(), self.coverage).unbind(dim=1)
+        return high - low <= self.width, memory
+
+
+@register
+@dataclass(frozen=True)
 class CostBudget(StoppingRule):
     """Never spend more than `units`: what costs more than is left is not asked, and what costs less still is."""
 
@@ -272,7 +298,7 @@ def stopping_rule(stop: StoppingRule | str | None = None, max_queries: int | Non
 
 def parse_stop(text: str) -> StoppingRule:
     """Read a rule as written on the command line: `confidence=0.99`, `budget=20`, `stability=0.001x3`, `bits=0.01`,
-    `cost=20`, or several with commas."""
+    `cost=20`, `width=20`, or several with commas."""
     rules = tuple(_parse_one(part.strip()) for part in text.split(","))
     return rules[0] if len(rules) == 1 else AnyOf(rules)
 
@@ -288,8 +314,8 @@ def _parse_one(text: str) -> StoppingRule:
     own = [name for name, rule in rules.items() if rule.__module__ != __name__]
     message = (
         f"'{text}' is not a stopping rule. Write confidence=0.99, budget=20, stability=0.001 (stability=0.001x3 for "
-        "three answers in a row), bits=0.01 or cost=20, or several with commas to stop at the first."
-        + (f" Registered besides: {', '.join(own)}." if own else "")
+        "three answers in a row), bits=0.01, cost=20 or, where a number is predicted, width=20; or several with commas "
+        "to stop at the first." + (f" Registered besides: {', '.join(own)}." if own else "")
     )
     if numbers and keyword.isidentifier() and keyword not in rules:
         raise UnknownName(f"{message} {how_to_make_known(keyword)}")

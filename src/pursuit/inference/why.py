@@ -10,6 +10,7 @@ from torch import Tensor
 from pursuit.inference.chain import bits_text, percent
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import PossibleAnswer, Pursuer, choose, label_list
+from pursuit.inference.target import target_of
 
 N_NEXT_BEST, N_LEADING = 3, 3
 """How many queries that come next are named, and how many labels that lead after an answer."""
@@ -58,7 +59,11 @@ class AnswerEffect:
     probability: float | None
     """None where the pursuer has no model of the answers."""
     shifts: tuple[Shift, ...]
-    """The labels that lead after it."""
+    """The labels that lead after it; none where a number is predicted."""
+    number: tuple[float, float] | None = None
+    """Where a number is predicted: what is expected before and after it."""
+    text_of_number: str = ""
+    """The same in words."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +152,7 @@ class Why:
         lines = ["What an answer would change:"]
         for name, answer in zip(names, shown, strict=True):
             shifts = [f"{shift.label} {percent(shift.before)} -> {percent(shift.after)}" for shift in answer.shifts]
-            lines.append(f"  {name:<{width}}  {', '.join(shifts)}")
+            lines.append(f"  {name:<{width}}  {answer.text_of_number or ', '.join(shifts)}")
         return [*lines, f"  and {len(rest)} more"] if rest else lines
 
     def to_dict(self) -> dict[str, Any]:
@@ -215,6 +220,11 @@ def answer_effects(pursuer: Pursuer, history: History, query: int, before: Tenso
 
 
 def _effect(pursuer: Pursuer, text: str, probability: float | None, before: Tensor, after: Tensor) -> AnswerEffect:
+    target = target_of(pursuer)
+    if target is not None:
+        expected = float(target.mean(before[None])), float(target.mean(after[None]))
+        in_words = f"about {target.text(expected[0])} -> {target.belief(after)}"
+        return AnswerEffect(text, probability, (), expected, in_words)
     labels, leading = label_list(pursuer.classes), after.topk(min(N_LEADING, len(after))).indices.tolist()
     shifts = tuple(Shift(labels[i], float(before[i]), float(after[i])) for i in leading)
     return AnswerEffect(text, probability, shifts)

@@ -23,6 +23,7 @@ from pursuit.methods.random_order import RandomOrder, RandomOrderClassifier
 from pursuit.methods.refuel import REFUEL, REFUELClassifier, REFUELSettings
 from pursuit.methods.shared.langevin import Langevin
 from pursuit.methods.vip import VIPClassifier
+from pursuit.methods.vip_regressor import VIPRegressor
 from pursuit.registry import known
 
 for _module in pkgutil.iter_modules(__path__):  # whatever else was dropped in
@@ -65,4 +66,5 @@ __all__ = [
     "TreeClassifier",
     "TreeSettings",
     "VIPClassifier",
+    "VIPRegressor",
 ]

@@ -57,6 +57,8 @@ class AllAnswersClassifier(NetworkClassifier):
     """A classifier network trained on all answers. With `max_queries` below the number of queries it never gets beyond
     the prior."""
 
+    uses_weights = True
+
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> AllAnswers:
         return AllAnswers.build(query_set, self.classes_, self.network, **options)
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from sklearn.model_selection import KFold, ShuffleSplit, cross_val_score
+from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.tree import DecisionTreeClassifier
 from torch import Tensor, nn
 
@@ -62,15 +62,19 @@ class _Nodes:
         return self.left == np.arange(len(self))
 
 
-def grow(X: np.ndarray, y: np.ndarray, n_classes: int, pruning: float, seed: int) -> _Nodes:
-    """A tree without the splits that save fewer than `pruning` bits of the labels; NaN is a missing answer."""
-    fitted = _untrained(pruning, len(y), seed).fit(X, y)
+def grow(
+    X: np.ndarray, y: np.ndarray, n_classes: int, pruning: float, seed: int, weight: np.ndarray | None = None
+) -> _Nodes:
+    """A tree without the splits that save fewer than `pruning` bits of the labels; NaN is a missing answer. Rows may
+    have a `weight`: as how many each of them counts."""
+    fitted = _untrained(pruning, _total(y, weight), seed).fit(X, y, weight)
     tree, own = fitted.tree_, np.arange(fitted.tree_.node_count)
     is_leaf = tree.children_left < 0
     left, right = (np.where(is_leaf, own, child) for child in (tree.children_left, tree.children_right))
     n_rows = tree.weighted_n_node_samples
     counts = np.zeros((len(own), n_classes))
-    counts[:, fitted.classes_] = np.rint(tree.value[:, 0] * n_rows[:, None])
+    counted = tree.value[:, 0] * n_rows[:, None]
+    counts[:, fitted.classes_] = np.rint(counted) if weight is None else counted
     posterior = (counts + 1) / (n_rows[:, None] + n_classes)
     for node in np.flatnonzero(~is_leaf):  # one row more, spread as in the parent
         for child in (left[node], right[node]):
@@ -80,20 +84,31 @@ def grow(X: np.ndarray, y: np.ndarray, n_classes: int, pruning: float, seed: int
     return _Nodes(left, right, missing, feature, tree.threshold, n_rows, posterior)
 
 
-def _untrained(pruning: float, n_rows: int, seed: int) -> DecisionTreeClassifier:
+def _total(y: np.ndarray, weight: np.ndarray | None) -> float:
+    return len(y) if weight is None else float(weight.sum())
+
+
+def _untrained(pruning: float, n_rows: float, seed: int) -> DecisionTreeClassifier:
     return DecisionTreeClassifier(criterion="entropy", ccp_alpha=pruning / n_rows, random_state=seed)
 
 
-def choose_pruning(X: np.ndarray, y: np.ndarray, seed: int) -> float:
+def choose_pruning(X: np.ndarray, y: np.ndarray, seed: int, weight: np.ndarray | None = None) -> float:
     """The pruning whose trees are most accurate on held-out rows; the strongest of equals."""
     if len(y) <= FOLDED_ROWS:
         folds, share = KFold(min(FOLDS, len(y)), shuffle=True, random_state=seed), 1 - 1 / FOLDS
     else:
         folds, share = ShuffleSplit(1, test_size=0.2, random_state=seed), 0.8
-    accuracies = [
-        cross_val_score(_untrained(bits, round(share * len(y)), seed), X, y, cv=folds).mean() for bits in PRUNINGS
-    ]
-    return max(zip(accuracies, PRUNINGS, strict=True))[1]
+    total = round(share * _total(y, weight))
+
+    def accuracy(bits: float) -> float:
+        scores = []
+        for train, test in folds.split(X):
+            trained, tested = (None if weight is None else weight[part] for part in (train, test))
+            tree = _untrained(bits, total, seed).fit(X[train], y[train], trained)
+            scores.append(tree.score(X[test], y[test], tested))
+        return float(np.mean(scores))
+
+    return max((accuracy(bits), bits) for bits in PRUNINGS)[1]
 
 
 @register
@@ -226,6 +241,8 @@ class TreeClassifier(MethodClassifier):
         How the tree is pruned. By default as cross-validation chooses.
     """
 
+    uses_weights = True
+
     Settings = TreeSettings
     settings: TreeSettings | None = None
 
@@ -233,7 +250,8 @@ class TreeClassifier(MethodClassifier):
         rows, n_classes = rows_in_memory(rows, GROWING_ROWS, seed), len(self.classes_)
         X, features = _table(query_set, rows)
         y, pruning = rows.y.numpy(), self.chosen_settings.pruning
-        pruning = choose_pruning(X, y, seed) if pruning is None else float(pruning)
-        nodes = grow(X, y, n_classes, pruning, seed)
+        weight = None if rows.weight is None else rows.weight.double().numpy()
+        pruning = choose_pruning(X, y, seed, weight) if pruning is None else float(pruning)
+        nodes = grow(X, y, n_classes, pruning, seed, weight)
         nodes = replace(nodes, feature=features[nodes.feature])
         return DecisionTree.of_nodes(query_set, self.classes_, nodes, pruning)

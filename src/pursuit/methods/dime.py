@@ -70,8 +70,8 @@ class DIME(PretrainedModel):
         queries, is_left = self._candidates(values.detach(), self.closed(batch), batch.exploration)
         error = (values.gather(1, queries) - self._loss_removed(batch, log_posterior, queries)) ** 2 * is_left
         # The classifier learns from the answer asked for now when the chain has come there.
-        loss = F.cross_entropy(logits, batch.y, label_smoothing=batch.label_smoothing)
-        return Outcome(loss + error.sum() / is_left.sum().clamp(min=1), queries[:, 0])
+        error = error if batch.weight is None else error * batch.weight[:, None]
+        return Outcome(batch.label_loss(logits) + error.sum() / is_left.sum().clamp(min=1), queries[:, 0])
 
     @torch.no_grad()
     def _loss_removed(self, batch: Batch, log_posterior: Tensor, queries: Tensor) -> Tensor:
@@ -112,6 +112,8 @@ class DIME(PretrainedModel):
 @dataclass(kw_only=True, eq=False, repr=False)
 class DIMEClassifier(MethodClassifier, NetworkClassifier):
     """DIME: a value network that estimates the information of each query, and a classifier."""
+
+    uses_weights = True
 
     Settings = DIMESettings
     settings: DIMESettings | None = None

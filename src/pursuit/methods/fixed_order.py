@@ -122,7 +122,10 @@ class FixedOrder(ClassifierModel):
     def _loss(self, rows: Rows, known: Tensor) -> Tensor:
         """The mean of -log f(label) where this is known."""
         log_posterior = self.log_posterior(History(rows.x, known, known))
-        return nn.functional.nll_loss(log_posterior, rows.y)
+        if rows.weight is None:
+            return nn.functional.nll_loss(log_posterior, rows.y)
+        loss = nn.functional.nll_loss(log_posterior, rows.y, reduction="none")
+        return (loss * rows.weight).sum() / rows.weight.sum()
 
     def scores(self, history: History) -> Tensor:
         place = torch.empty_like(self.order).scatter_(0, self.order, torch.arange(len(self.order)).to(self.order))
@@ -140,6 +143,8 @@ def _with(known: Tensor, query: int, rows: Rows) -> Tensor:
 @dataclass(kw_only=True, eq=False, repr=False)
 class FixedOrderClassifier(NetworkClassifier):
     """A classifier network that asks the same queries in the same order of every row, the most informative first."""
+
+    uses_weights = True
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> FixedOrder:
         model = FixedOrder.build(query_set, self.classes_, self.network, **options)

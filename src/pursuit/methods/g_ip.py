@@ -99,7 +99,7 @@ class GIP(Learner):
         z = mean + (log_variance / 2).exp() * torch.randn_like(mean)
         log_prob = (self.likelihood.log_prob(self.decoder(z, batch.y), x) * there).sum(dim=1)
         divergence = 0.5 * (mean**2 + log_variance.exp() - log_variance - 1).sum(dim=1)
-        return Outcome((divergence - log_prob).mean())
+        return Outcome(batch.mean(divergence - log_prob))
 
     def shown(self, x: Tensor, units: Tensor) -> Tensor:
         """The answers x to these units (B, U) alone, and zero elsewhere: (B, F)."""
@@ -256,6 +256,8 @@ class GIPClassifier(MethodClassifier, LearnerClassifier):
     settings : GIPSettings, optional
         The sizes of the autoencoder, and how z is sampled. By default `GIPSettings.suiting` the query set.
     """
+
+    uses_weights = True
 
     Settings = GIPSettings
     settings: GIPSettings | None = None

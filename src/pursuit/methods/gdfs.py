@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from pursuit.data.rows import RowSource
@@ -62,8 +61,7 @@ class GDFS(PretrainedModel):
         closed = self.closed(batch)
         soft = (noisy.masked_fill(closed, ASKED) / batch.tau).softmax(dim=1) * ~closed  # (B, Q)
         logits = self.classifier(self.partial_input(batch.x, known, soft * batch.available)).float()
-        loss = F.cross_entropy(logits, batch.y, label_smoothing=batch.label_smoothing)
-        return Outcome(loss, choose(noisy.detach(), closed))
+        return Outcome(batch.label_loss(logits), choose(noisy.detach(), closed))
 
     def partial_input(self, x: Tensor, known: Tensor, shares: Tensor) -> Tensor:
         """Network input for answers `x`: all of what is `known`, and `shares` of the others, (B, Q) each."""
@@ -74,6 +72,8 @@ class GDFS(PretrainedModel):
 @dataclass(kw_only=True, eq=False, repr=False)
 class GDFSClassifier(MethodClassifier, NetworkClassifier):
     """Greedy dynamic feature selection: the networks of V-IP, whose querier learns by Concrete samples."""
+
+    uses_weights = True
 
     Settings = GDFSSettings
     settings: GDFSSettings | None = None

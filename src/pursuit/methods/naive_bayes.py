@@ -90,7 +90,7 @@ class NaiveBayesIP(nn.Module):
         at_once = max(1, CHUNK_BYTES // (16 * len(counts)))
         for start in range(0, len(rows), at_once):
             part = rows.take(slice(start, start + at_once))
-            members = F.one_hot(part.y, len(classes)).double()
+            members = part.counted_labels(len(classes)).double()
             counts += model.holds(part.x, query_set.known_units(part.available)).T @ members
         counts += settings.smoothing
         model.log_likelihood.copy_((counts / outcomes.by_unit(counts.T).T[outcomes.unit_of_value]).log())
@@ -251,6 +251,8 @@ class NaiveBayesIPClassifier(MethodClassifier):
     settings : NaiveBayesSettings, optional
         How answers are counted, and whether costs matter in what is asked.
     """
+
+    uses_weights = True
 
     Settings = NaiveBayesSettings
     settings: NaiveBayesSettings | None = None

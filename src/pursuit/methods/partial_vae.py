@@ -174,8 +174,8 @@ class PartialVAE(ClassifierModel):
         is_known = self.query_set.known_units(batch.known)  # (B, U)
         of_answers = self.likelihood.log_prob(self.decoder(z), x.flatten(1)) * is_known
         standard = Gaussian(torch.zeros_like(latent.mean), torch.zeros_like(latent.mean))
-        bound = (latent.divergence(standard) - of_answers.sum(dim=1)).mean()
-        of_label = F.cross_entropy(self.label_decoder(z).float(), y, label_smoothing=batch.label_smoothing)
+        bound = batch.mean(latent.divergence(standard) - of_answers.sum(dim=1))
+        of_label = batch.label_loss(self.label_decoder(z).float())
         query = choose(torch.rand(batch.asked.shape, device=y.device), self.closed(batch))
         return Outcome(of_label + bound / self.label_weight, query)
 
@@ -308,6 +308,8 @@ class PartialVAEClassifier(MethodClassifier, NetworkClassifier):
     settings : PartialVAESettings, optional
         The sizes of the autoencoder, and by what it asks.
     """
+
+    uses_weights = True
 
     Settings = PartialVAESettings
     settings: PartialVAESettings | None = None

@@ -105,6 +105,8 @@ class RAM(Policy):
 class RAMClassifier(MethodClassifier, NetworkClassifier):
     """RAM, or with `settings=RAMSettings(reward="sum")` RAM+: a policy and a classifier network, trained by PPO."""
 
+    uses_weights = True
+
     Settings = RAMSettings
     settings: RAMSettings | None = None
     """The reward, and how the policy learns. By default as published, which takes long: see `RAMSettings.quick`."""

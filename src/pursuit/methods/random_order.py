@@ -91,6 +91,8 @@ class _RandomOrderState(HistoryState):
 class RandomOrderClassifier(NetworkClassifier):
     """A classifier network trained on random histories, which asks in a random order."""
 
+    uses_weights = True
+
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> ClassifierModel:
         return ClassifierModel.build(query_set, self.classes_, self.network, **options)
 

@@ -173,6 +173,8 @@ def _masks(query_set: QuerySet) -> tuple[Tensor, Tensor, Tensor]:
 class REFUELClassifier(MethodClassifier, NetworkClassifier):
     """REFUEL: a policy rewarded for what it finds, a classifier and a head that rebuilds answers, on one trunk."""
 
+    uses_weights = True
+
     Settings = REFUELSettings
     settings: REFUELSettings | None = None
     """What a yes is worth, and how the policy learns."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pursuit.data.rows import RowSource, rows_in_memory
-from pursuit.estimators import NetworkClassifier, method
+from pursuit.estimators import NetworkClassifier, NetworkEstimator, method
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.queries import QuerySet
 from pursuit.vip import VIP, InformationVIP
@@ -22,11 +22,54 @@ COUNTED_ROWS = 100_000
 """The most rows that answers are counted on where rows are not in memory."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class VIPEstimator(NetworkEstimator):
+    """What V-IP's classifier and its regressor share: the parameters of the algorithm, and the model they make."""
+
+    uses_weights = True
+
+    querier: Querier = "auto"
+    cost_aware: bool = False
+    answers: AnswerSettings | None = None
+    shared: bool = False
+    """Whether querier and classifier share a trunk."""
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.querier not in QUERIERS:
+            raise ValueError(f"querier is one of {', '.join(QUERIERS)}, not {self.querier!r}.")
+        if self.answers is not None and not isinstance(self.answers, AnswerSettings):
+            raise TypeError(f"answers are AnswerSettings(...), not {self.answers!r}.")
+        if self.cost_aware and self.querier == "straight-through":
+            raise ValueError(
+                "A straight-through querier does not know how many bits a query is worth, so it cannot weigh them "
+                "against costs: use querier='information' with cost_aware=True."
+            )
+
+    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> VIP:
+        options |= {"shared": self.shared, "answer_model": self._answer_model(query_set, rows)}
+        querier = self.querier
+        if querier == "auto":
+            querier = "information" if self.cost_aware else suitable_querier(options["answer_model"], len(rows))
+        if querier == "straight-through":
+            return VIP.build(query_set, self.labels, self.network, **options)
+        model = InformationVIP.build(query_set, self.labels, self.network, **options)
+        model.cost_aware = self.cost_aware
+        return model
+
+    def _answer_model(self, query_set: QuerySet, rows: RowSource) -> AnswerModel | None:
+        """None for queries without a list of answers, unless it is needed, which says why it cannot be made."""
+        if not query_set.has_own_units and self.querier != "information" and not self.cost_aware:
+            return None
+        counted = rows_in_memory(rows, COUNTED_ROWS)
+        return AnswerModel.count(query_set, len(self.labels), counted, self.answers)
+
+
 @method("vip-straight-through", "V-IP, straight-through", querier="straight-through", cost_aware=False)
 @method("vip-information", "V-IP by information", querier="information")
 @method("vip", "V-IP")
 @dataclass(kw_only=True, eq=False, repr=False)
-class VIPClassifier(NetworkClassifier):
+class VIPClassifier(NetworkClassifier, VIPEstimator):
     """Variational Information Pursuit: a querier and a classifier network, trained end to end.
 
     Parameters
@@ -62,42 +105,6 @@ class VIPClassifier(NetworkClassifier):
     devices : int
         How many devices, or processes on a CPU, train together.
     """
-
-    querier: Querier = "auto"
-    cost_aware: bool = False
-    answers: AnswerSettings | None = None
-    shared: bool = False
-    """Whether querier and classifier share a trunk."""
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.querier not in QUERIERS:
-            raise ValueError(f"querier is one of {', '.join(QUERIERS)}, not {self.querier!r}.")
-        if self.answers is not None and not isinstance(self.answers, AnswerSettings):
-            raise TypeError(f"answers are AnswerSettings(...), not {self.answers!r}.")
-        if self.cost_aware and self.querier == "straight-through":
-            raise ValueError(
-                "A straight-through querier does not know how many bits a query is worth, so it cannot weigh them "
-                "against costs: use querier='information' with cost_aware=True."
-            )
-
-    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> VIP:
-        options |= {"shared": self.shared, "answer_model": self._answer_model(query_set, rows)}
-        querier = self.querier
-        if querier == "auto":
-            querier = "information" if self.cost_aware else suitable_querier(options["answer_model"], len(rows))
-        if querier == "straight-through":
-            return VIP.build(query_set, self.classes_, self.network, **options)
-        model = InformationVIP.build(query_set, self.classes_, self.network, **options)
-        model.cost_aware = self.cost_aware
-        return model
-
-    def _answer_model(self, query_set: QuerySet, rows: RowSource) -> AnswerModel | None:
-        """None for queries without a list of answers, unless it is needed, which says why it cannot be made."""
-        if not query_set.has_own_units and self.querier != "information" and not self.cost_aware:
-            return None
-        counted = rows_in_memory(rows, COUNTED_ROWS)
-        return AnswerModel.count(query_set, len(self.classes_), counted, self.answers)
 
 
 def suitable_querier(answer_model: AnswerModel | None, n_rows: int) -> Querier:

@@ -100,14 +100,15 @@ class SetEncoder(nn.Module):
 
     def __init__(self, query_set: QuerySet, embedding: int, width: int, aggregate: Literal["sum", "max"]):
         super().__init__()
-        unit_of_feature, _, _ = query_set.need_units("SetNetwork")
-        n_features = len(unit_of_feature)
+        query_set.need_units("SetNetwork")
+        owner = query_set.query_of_input
+        n_features = len(owner)
         self.n_features, self.aggregate = n_features, aggregate
         self.has_one_feature_each = n_features == len(query_set)
         self.embedding = nn.Parameter(torch.randn(n_features, embedding) / embedding**0.5)
         self.bias = nn.Parameter(torch.zeros(len(query_set), 1))
         self.linear = nn.Linear(embedding + 2, width)
-        self.register_buffer("owner", unit_of_feature.clone(), persistent=False)
+        self.register_buffer("owner", owner.clone(), persistent=False)
         self.owner: Tensor
 
     def slope_and_offset(self) -> tuple[Tensor, Tensor]:

@@ -38,10 +38,15 @@ class Choice(Query):
 @register
 @dataclass(frozen=True)
 class Number(Query):
-    """A query answered by a number, which networks see as (number - centre) / spread."""
+    """A query answered by a number, which networks see as (number - centre) / spread.
+
+    Beside that they see a code: for every piece between two neighbouring `edges`, how much of it lies below the number,
+    from 0 to 1. A threshold, or a peak between two of them, is then a sum of a few inputs.
+    """
 
     centre: float = 0.0
     spread: float = 1.0
+    edges: tuple[float, ...] = ()
     low: float | None = None
     """The least that is accepted; None: any number."""
     high: float | None = None

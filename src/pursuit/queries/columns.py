@@ -22,6 +22,7 @@ from pursuit.queries.frames import (
     refuse_infinite,
     rescale,
 )
+from pursuit.queries.number_code import NumberCode, suitable_pieces
 from pursuit.queries.order import Order
 from pursuit.queries.query_set import Answers, FeatureType, Place, Query, QuerySet
 from pursuit.queries.questions import Questions
@@ -34,8 +35,8 @@ class ColumnQueries(QuerySet):
     """One query a column of a table.
 
     In the answer space a yes/no column is one feature of -1 or 1, a number one standardised feature, and a column
-    with k other choices k features of 0 or 1. With `mask`, the network also sees which queries are known: without it
-    a number of average size would look like no answer.
+    with k other choices k features of 0 or 1. The network sees these, the codes of numbers, and with `mask` which
+    queries are known: without it a number of average size would look like no answer.
     """
 
     has_own_units = True
@@ -55,11 +56,14 @@ class ColumnQueries(QuerySet):
         self.queries: tuple[Choice | Number, ...] = tuple(columns)
         self.mask = mask
         self.widths = [1 if isinstance(c, Number) or len(c.choices) == 2 else len(c.choices) for c in columns]
-        self.starts = np.concatenate([[0], np.cumsum(self.widths)[:-1]]).tolist()
+        self.starts: list[int] = np.concatenate([[0], np.cumsum(self.widths)[:-1]]).tolist()
         self.has_one_feature_each = set(self.widths) == {1}
         n_features = sum(self.widths)
         self.answer_shape = (n_features,)
-        self.input_shape = (n_features + mask * len(columns),)
+        self.code = NumberCode(self.queries, self.starts)
+        self.has_plain_inputs = not self.code.n_inputs
+        self.n_shown = n_features + self.code.n_inputs  # inputs that show answers
+        self.input_shape = (self.n_shown + mask * len(columns),)
         # Every query is a unit of its own.
         query = torch.arange(len(columns))
         self.set_units(query.repeat_interleave(torch.tensor(self.widths)), query[:, None])
@@ -89,6 +93,7 @@ class ColumnQueries(QuerySet):
         refuse_infinite(frame)
         refuse_free_text(frame)
         columns = [guess_query(str(name), frame.iloc[:, i]) for i, name in enumerate(frame.columns)]
+        columns = _with_codes(columns, frame)
         worded = [replace(c, text=texts.get(c.name, c.text), cost=float(costs.get(c.name, c.cost))) for c in columns]
         return cls(worded, mask)
 
@@ -103,11 +108,7 @@ class ColumnQueries(QuerySet):
     def rescaled(self, data: Any) -> "ColumnQueries":
         """The same queries, with the centre and spread of numbers taken from these rows."""
         frame = as_frame(data, [query.name for query in self.queries])
-        columns = [
-            rescale(query, frame.iloc[:, i]) if isinstance(query, Number) else query
-            for i, query in enumerate(self.queries)
-        ]
-        return ColumnQueries(columns, self.mask, order=self.order)
+        return ColumnQueries(_with_codes(self.queries, frame), self.mask, order=self.order)
 
     def with_queries(self, queries: Sequence[Query], order: Order | None = None) -> QuerySet:
         if not self.reads_columns:  # but words of a text, or what a network says
@@ -151,7 +152,10 @@ class ColumnQueries(QuerySet):
     def encode(self, x: Tensor, known: Tensor) -> Tensor:
         known = known.to(x.dtype)
         shown = known if self.has_one_feature_each else known[:, self.unit_of_feature]  # (B, F)
-        return torch.cat([x * shown, known], dim=1) if self.mask else x * shown
+        parts = [x * shown]
+        if self.code.n_inputs:
+            parts.append(self.code(x) * known[:, self.code.query])
+        return torch.cat([*parts, known], dim=1) if self.mask else torch.cat(parts, dim=1)
 
     @property
     def feature_types(self) -> tuple[FeatureType, ...]:  # type: ignore[override]
@@ -163,16 +167,27 @@ class ColumnQueries(QuerySet):
 
     @property
     def inputs_per_answer(self) -> int:  # type: ignore[override]
-        return max(self.widths) + self.mask
+        return max(self.widths) + self.code.most_pieces + self.mask
+
+    @property
+    def query_of_input(self) -> Tensor:
+        assert self.unit_of_feature is not None
+        return torch.cat([self.unit_of_feature, self.code.query])
 
     def place(self, query: Tensor) -> Place:
-        known = query[:, None] + self.answer_shape[0] if self.mask else None
+        known = query[:, None] + self.n_shown if self.mask else None
         if self.has_one_feature_each:
             return Place(query[:, None], None, known)
         first, n_features = self.spans[:, query, None]  # (B, 1) each
         further = torch.arange(max(self.widths), device=query.device)
         there = further < n_features
         return Place(torch.where(there, first + further, 0), there, known)
+
+    def code_inputs(self, query: Tensor, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor] | None:
+        if not self.code.n_inputs:
+            return None
+        inputs, values = self.code.of_query(query, x, rows)
+        return inputs + self.answer_shape[0], values
 
     def features(self, query: int) -> slice:
         return slice(self.starts[query], self.starts[query] + self.widths[query])
@@ -204,3 +219,12 @@ class ColumnQueries(QuerySet):
         query_set = cls([from_config(column) for column in config["columns"]], config["mask"])
         query_set.set_order(from_config(config["order"]))
         return query_set
+
+
+def _with_codes(columns: Sequence[Choice | Number], frame: pd.DataFrame) -> list[Choice | Number]:
+    """The columns with numbers scaled and coded by the values in these rows."""
+    n_pieces = suitable_pieces(*frame.shape)
+    return [
+        rescale(column, frame.iloc[:, i], n_pieces) if isinstance(column, Number) else column
+        for i, column in enumerate(columns)
+    ]

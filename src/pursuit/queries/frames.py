@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pursuit.queries.column import NO_AND_YES, Choice, Number, listed, wording, yes_no
+from pursuit.queries.number_code import quantile_edges
 from pursuit.queries.scaling import TINIEST
 
 MAX_CHOICES = 50
@@ -107,16 +108,18 @@ def guess_query(name: str, series: pd.Series) -> Choice | Number:
     return Choice(name, text, tuple(str(value) for value in values), values=tuple(values))
 
 
-def rescale(query: Number, series: pd.Series) -> Number:
-    """The query with the centre and spread of these numbers, by their quartiles, which outliers hardly move."""
+def rescale(query: Number, series: pd.Series, n_pieces: int = 0) -> Number:
+    """The query with the centre and spread of these numbers, by their quartiles, which outliers hardly move; and with a
+    code of up to `n_pieces`."""
     numbers = series.dropna().to_numpy(dtype=float)
     if len(numbers) == 0:
         return replace(query, centre=0.0, spread=1.0, seen=None)
     low, centre, high = np.percentile(numbers, (25, 50, 75))
     # Quartiles of a normal distribution are 1.349 deviations apart. If they coincide, the deviation itself is taken.
     spread = float(high / 1.349 - low / 1.349) or float(np.std(numbers)) or 1.0
-    seen = float(numbers.min()), float(numbers.max())
-    return replace(query, centre=float(centre), spread=min(max(spread, TINIEST), 1 / TINIEST), seen=seen)
+    spread = min(max(spread, TINIEST), 1 / TINIEST)
+    seen, edges = (float(numbers.min()), float(numbers.max())), quantile_edges(numbers, n_pieces)
+    return replace(query, centre=float(centre), spread=spread, seen=seen, edges=edges)
 
 
 def refuse_infinite(frame: pd.DataFrame) -> None:

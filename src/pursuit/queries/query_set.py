@@ -303,6 +303,12 @@ class QuerySet(nn.Module, ABC):
     """How many inputs of the network an answer has, at most, if these are its own: then `place` and `features` say
     which. None where one input may belong to several answers."""
 
+    @property
+    def query_of_input(self) -> Tensor:
+        """(inputs,) the query whose answer each input shows, for query sets with units of their own; inputs of the mask
+        come after these."""
+        return self.need_units("Dividing the input by queries")[0]
+
     def reveal(self, encoded: Tensor, x: Tensor, query: Tensor, answered: Tensor) -> None:
         """Make `query` (B,) known in network input `encoded` of answers `x`, in place, where it was `answered` (B,)."""
         raise NotImplementedError(f"{self} encodes answers together: see reveals_in_place.")
@@ -310,6 +316,14 @@ class QuerySet(nn.Module, ABC):
     def place(self, query: Tensor) -> Place:
         """Where the answers to `query` (B,) stand in `x` and in the network input."""
         raise NotImplementedError(f"{self} has no inputs of its own for an answer: see inputs_per_answer.")
+
+    has_plain_inputs: bool = True
+    """Whether an answer has no other inputs than its features and, with a mask, one that says that it is known."""
+
+    def code_inputs(self, query: Tensor, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Further inputs of the answers to `query` (B,), beside those of `place`, and their values in the `rows` (B,) of
+        answers `x`: (B, k) each; None where no query has any."""
+        return None
 
     def features(self, query: int) -> slice:
         """The features of one query in `x` and in the network input."""

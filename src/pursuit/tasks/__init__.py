@@ -67,10 +67,10 @@ def _load(
     source: str | Path, seed: int, target: str | None, queries: str | None, table_options: Mapping[str, Any]
 ) -> Task:
     if str(source) in TASKS:
-        if target is not None or queries or any(table_options.get(name) for name in ("drop", "missing")):
+        if target is not None or queries or any(table_options.get(name) for name in ("drop", "missing", "regress")):
             raise ValueError(
-                f"'{source}' is a task with its own queries and labels: --target, --queries, --drop and --missing are "
-                "for CSV files and Parquet files."
+                f"'{source}' is a task with its own queries and labels: --target, --queries, --drop, --missing and "
+                "--regress are for CSV files and Parquet files."
             )
         info = TASKS[str(source)]
         task = info.load(seed)

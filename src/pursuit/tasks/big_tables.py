@@ -38,9 +38,15 @@ def load(
     missing: Sequence[str] = (),
     test_share: float = 0.2,
     seed: int = 0,
+    regress: bool = False,
 ) -> Task:
     """Read files whose column `target` is the label, as `tables.load` reads a CSV file; rows are streamed in training,
     and at most 20,000 of the held-out rows are test rows."""
+    if regress:
+        raise ValueError(
+            f"{name_of(source)} is streamed, but a number is predicted from rows in memory, because its bins need all "
+            "of them: write some of the rows into a CSV file, or group the number into classes."
+        )
     if target is None:
         table = ArrowTable(source, drop)
         columns = ", ".join(list(table.column_types)[:20])

@@ -26,8 +26,10 @@ def load(
     missing: Sequence[str] = (),
     test_share: float = 0.2,
     seed: int = 0,
+    regress: bool = False,
 ) -> Task:
-    """Read a CSV file whose column `target` is the label; a share `test_share` of the rows is held out for testing.
+    """Read a CSV file whose column `target` is the label, or to `regress` a number; a share `test_share` of the rows is
+    held out for testing.
 
     Columns in `drop` are left out, and texts in `missing` (such as "?") count as missing in addition to the usual ones.
     Rows without a label are left out.
@@ -36,7 +38,7 @@ def load(
         raise ValueError(f"The share of test rows must be at least 0 and below 1, not {test_share}.")
     path = Path(path)
     frame = read_csv(path, missing)
-    X, y = split_target(frame, target, path.name)
+    X, y = (split_number if regress else split_target)(frame, target, path.name)
     X = X.drop(columns=[existing_column(column, X.columns, path.name) for column in drop])
     silent = [name for name in X.columns if X[name].nunique() <= 1]  # empty, or the same in every row
     X = X.drop(columns=silent)
@@ -44,11 +46,12 @@ def load(
         query_set = ColumnQueries.from_data(X)
     except NotAQuestion as error:
         raise with_advice(error) from None
-    train, test = _split(y, test_share, seed)
+    train, test = _split(strata(y, regress), test_share, seed)
     notes = {
         "file": path.name,
         "sha256": fingerprint(path),
         "target": target,
+        "regress": regress,
         "missing": list(missing),
         "n_rows": len(X),
         "n_rows_without_label": len(frame) - len(X),
@@ -161,6 +164,31 @@ def split_target(frame: pd.DataFrame, target: str | None, where: str) -> tuple[p
     return labelled.drop(columns=target), y
 
 
+def split_number(frame: pd.DataFrame, target: str | None, where: str) -> tuple[pd.DataFrame, np.ndarray]:
+    """Queries and the numbers to predict; rows without one are left out."""
+    if target is None:
+        raise ValueError(
+            f"Which column of {where} is to be predicted? Name it with --target: {', '.join(frame.columns[:20])}."
+        )
+    target = existing_column(target, frame.columns, where)
+    numbers = pd.to_numeric(frame[target], errors="coerce")
+    other = frame[target][frame[target].notna() & ~np.isfinite(numbers)]
+    if len(other):
+        raise ValueError(
+            f"Column '{target}' of {where} has {len(other)} values that are not numbers, such as '{other.iloc[0]}': "
+            "leave out --regress to predict classes, or name with --missing what means missing."
+        )
+    has_number = numbers.notna()
+    if not has_number.any():
+        raise ValueError(f"Column '{target}' of {where} has no numbers: all its values are missing.")
+    return frame[has_number].drop(columns=target), numbers[has_number].to_numpy(dtype=np.float64)
+
+
+def strata(y: np.ndarray, regress: bool) -> np.ndarray:
+    """What rows are split by, so that each part has its share of every class; numbers make no classes."""
+    return np.zeros(len(y)) if regress else y
+
+
 def with_advice(error: NotAQuestion) -> ValueError:
     """The error with the options of the command line that leave the columns out."""
     options = " ".join(f"--drop {shlex.quote(name)}" for name in error.columns)
@@ -184,7 +212,8 @@ def unseen_rows(
     if target is None and trained.get("target") not in frame.columns:
         X, y = frame, None
     else:
-        X, y = split_target(frame, target or trained.get("target"), path.name)
+        split = split_number if trained.get("regress") else split_target
+        X, y = split(frame, target or trained.get("target"), path.name)
     absent = [column for column in columns if column not in X.columns]
     if absent:
         raise ValueError(
@@ -194,7 +223,7 @@ def unseen_rows(
     X = X[list(columns)]
     if y is None or trained.get("sha256") != fingerprint(path):
         return X, y, ""
-    _, test = _split(y, trained["test_share"], trained["seed"])
+    _, test = _split(strata(y, trained.get("regress", False)), trained["test_share"], trained["seed"])
     if len(test) == 0:
         return X, y, f"Warning: the model was trained on all rows of {path.name}: its accuracy on them says little."
     remark = f"The model was trained on {path.name}: only the {len(test)} held-out rows are used."

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import torch.nn.functional as F
 from torch import Tensor
 
 from pursuit.data.rows import Rows
@@ -20,6 +21,8 @@ class Batch(NamedTuple):
     asked: Tensor  # (B, Q) bool
     available: Tensor  # (B, Q) bool, False where a row has no answer to a query
     y: Tensor  # (B,) class index
+    weight: Tensor | None = None
+    """(B,) how much each row counts, 1 on average over all rows; None: all the same."""
     extra: Any = None
     """What the sampler adds for its learner, such as the rewards of what was asked: (B, ...) each."""
     tau: Tensor | float = 1.0
@@ -32,11 +35,21 @@ class Batch(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows, history: History, extra: Any = None) -> "Batch":
-        return cls(history.x, history.known, history.asked, rows.available, rows.y, extra)
+        return cls(history.x, history.known, history.asked, rows.available, rows.y, rows.weight, extra)
 
     @property
     def history(self) -> History:
         return History(self.x, self.known, self.asked)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """The mean of a value of each row (B,), by their weights."""
+        return values.mean() if self.weight is None else (values * self.weight).mean()
+
+    def label_loss(self, logits: Tensor) -> Tensor:
+        """The cross-entropy of the labels at `logits` (B, C): the mean over the rows, by their weights."""
+        if self.weight is None:
+            return F.cross_entropy(logits, self.y, label_smoothing=self.label_smoothing)
+        return self.mean(F.cross_entropy(logits, self.y, reduction="none", label_smoothing=self.label_smoothing))
 
     @property
     def n_rows(self) -> int:

@@ -106,7 +106,7 @@ class ClassifierModel(Learner):
     def forward(self, batch: Batch) -> Outcome:
         """Cross-entropy on the histories as they are."""
         logits = self.classifier(self.network_input(batch.x, batch.known.to(batch.x.dtype))).float()
-        return Outcome(nn.functional.cross_entropy(logits, batch.y, label_smoothing=batch.label_smoothing))
+        return Outcome(batch.label_loss(logits))
 
     def network_input(self, x: Tensor, known: Tensor) -> Tensor:
         """The input of the networks for answers `x` of which `known` may be read."""
@@ -128,6 +128,12 @@ class ClassifierModel(Learner):
         self.centre.copy_((x * there).sum(dim=0) / n)
         spread = (((x - self.centre) ** 2 * there).sum(dim=0) / n).sqrt()
         self.scale.copy_(1 / spread.clamp(min=LEAST_SPREAD))
+        if (
+            types := self.query_set.feature_types
+        ) is not None:  # numbers have a scale already, which their codes are on
+            is_number = torch.tensor([feature == "number" for feature in types], device=x.device)
+            self.centre.masked_fill_(is_number, 0.0)
+            self.scale.masked_fill_(is_number, 1.0)
 
     def scores(self, history: History) -> Tensor:
         """Queries are asked in their order."""

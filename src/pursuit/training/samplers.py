@@ -216,7 +216,8 @@ class _CarriedSampler(Sampler):
         self.rows_a_step = self.n_random + self.n_ending
         first = stream.next(batch_size)
         start = first.start()
-        self.rows = Rows(first.x.clone(), first.available.clone(), first.y.clone())
+        weight = None if first.weight is None else first.weight.clone()
+        self.rows = Rows(first.x.clone(), first.available.clone(), first.y.clone(), weight=weight)
         self.history = History(self.rows.x, start.known.clone(), start.asked.clone())
         self.step = torch.zeros((), dtype=torch.long, device=first.y.device)
 
@@ -225,22 +226,20 @@ class _CarriedSampler(Sampler):
         drawn, self._fresh = rows.take(slice(self.n_random)), rows.take(slice(self.n_random, None))
         k = self._lengths(self.n_random, rows.n_queries, self.random_skew)
         history = random_histories(drawn, k, self.generator)
-        for place, new in zip(
-            self._batch(), (drawn.x, drawn.available, drawn.y, history.known, history.asked), strict=True
-        ):
+        for place, new in zip(self._batch(), _tensors(drawn, history), strict=True):
             place[self.n_carried :] = new
         self._query_set = pursuer.query_set
         return Batch.of(self.rows, self.history)
 
     def _batch(self) -> tuple[Tensor, ...]:
-        return self.rows.x, self.rows.available, self.rows.y, self.history.known, self.history.asked
+        return _tensors(self.rows, self.history)
 
     def advance(self, query: Tensor | None) -> None:
         if query is None:
             raise ValueError(
                 "CarriedHistories go on by the learner's queries, but it chooses none: use RandomHistories."
             )
-        x, available, _, known, asked = self._carried()
+        x, available, _, known, asked, *_ = self._carried()
         _record(query[: self.n_carried], available, known, asked, self._query_set.allowed(x, known, asked))
         self._start_again()
         self.step += 1
@@ -255,19 +254,23 @@ class _CarriedSampler(Sampler):
         place = first + torch.arange(self.n_ending, device=first.device)
         ends = place < beyond  # the last may be one too many, and is put back
         place = place % n
-        start = self._fresh.start()
-        fresh = (self._fresh.x, self._fresh.available, self._fresh.y, start.known, start.asked)
-        for old, new in zip(self._carried(), fresh, strict=True):
+        for old, new in zip(self._carried(), _tensors(self._fresh, self._fresh.start()), strict=True):
             old[place] = torch.where(ends.view(-1, *[1] * (old.dim() - 1)), new, old[place])
 
     def state(self) -> dict[str, Tensor]:
-        now = zip(_STATE, self._carried(), strict=True)
+        now = zip(_STATE, self._carried(), strict=False)  # rows may have no weights
         return {"step": self.step.clone(), **{name: tensor.clone() for name, tensor in now}}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         self.step.copy_(state["step"])
-        for name, tensor in zip(_STATE, self._carried(), strict=True):
+        for name, tensor in zip(_STATE, self._carried(), strict=False):
             tensor.copy_(state[name])
 
 
-_STATE = ("x", "available", "y", "known", "asked")
+_STATE = ("x", "available", "y", "known", "asked", "weight")
+
+
+def _tensors(rows: Rows, history: History) -> tuple[Tensor, ...]:
+    """What carried rows are made of, in the order of `_STATE`; the last only where rows have weights."""
+    weight = () if rows.weight is None else (rows.weight,)
+    return (rows.x, rows.available, rows.y, history.known, history.asked, *weight)

@@ -79,7 +79,7 @@ class Policy(MethodModel):
         revealed = F.one_hot(query, batch.asked.shape[1]) * was_asked[:, None] * batch.available
         after = torch.maximum(known, revealed.to(batch.x.dtype))
         logits = self.classifier(self.network_input(batch.x, after)).float()
-        loss = F.cross_entropy(logits, batch.y, label_smoothing=batch.label_smoothing)
+        loss = batch.label_loss(logits)
         if decisions is not None:
             loss = loss + self.asking_loss(log_policy(scores, closed), decisions)
         return Outcome(loss, query)
@@ -163,12 +163,14 @@ class _Rollout(NamedTuple):
     log_prob: Tensor
     advantage: Tensor
     was_asked: Tensor  # bool
+    weight: Tensor | None = None  # (n,)
 
     def at(self, place: Tensor) -> Batch:
         """The steps that lie at these places (B,) among all T x n."""
         row = place % len(self.y)
-        rows = Rows(self.x[row], self.available[row], self.y[row])
-        known, asked, *decisions = (tensor.flatten(0, 1)[place] for tensor in self[3:])
+        weight = None if self.weight is None else self.weight[row]
+        rows = Rows(self.x[row], self.available[row], self.y[row], weight=weight)
+        known, asked, *decisions = (tensor.flatten(0, 1)[place] for tensor in self[3:9])
         return Batch.of(rows, History(rows.x, known, asked), Decisions(*decisions))
 
 
@@ -200,7 +202,9 @@ def roll_out(
         point = after
     known, asked, query, log_prob, reward, value, was_asked = (torch.stack(part) for part in zip(*steps, strict=True))
     advantage = _standardised(advantages(reward, value, settings.discount, settings.trace), was_asked)
-    return _Rollout(rows.x, rows.available, rows.y, known, asked, query, log_prob, advantage, was_asked)
+    if rows.weight is not None:
+        advantage = advantage * rows.weight
+    return _Rollout(rows.x, rows.available, rows.y, known, asked, query, log_prob, advantage, was_asked, rows.weight)
 
 
 def advantages(reward: Tensor, value: Tensor, discount: float, trace: float) -> Tensor:
@@ -272,17 +276,20 @@ class _PolicySampler(Sampler):
     def state(self) -> dict[str, Tensor]:
         if self.rollout is None:
             return {}
-        return {"n_dealt": torch.tensor(self.n_dealt), "order": self.order, **self.rollout._asdict()}
+        there = {name: tensor for name, tensor in self.rollout._asdict().items() if tensor is not None}
+        return {"n_dealt": torch.tensor(self.n_dealt), "order": self.order, **there}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         if not state:
             return
         self.n_dealt, self.order = int(state["n_dealt"]), state["order"].to(self.order.device)
-        self.rollout = _Rollout(*(state[name].to(self.order.device) for name in _Rollout._fields))
+        there = {name: state[name].to(self.order.device) for name in _Rollout._fields if name in state}
+        self.rollout = _Rollout(**there)
 
 
 def _joined(one: Batch, other: Batch) -> Batch:
     names = ("x", "known", "asked", "available", "y")
     x, known, asked, available, y = (torch.cat([getattr(one, name), getattr(other, name)]) for name in names)
     decisions = Decisions(*(torch.cat(pair) for pair in zip(one.extra, other.extra, strict=True)))
-    return Batch(x, known, asked, available, y, decisions)
+    weights = [batch.weight for batch in (one, other) if batch.weight is not None]
+    return Batch(x, known, asked, available, y, torch.cat(weights) if weights else None, decisions)

@@ -1,0 +1,151 @@
+"""Estimators that predict a number: a belief over bins of it is a distribution, with a mean, a median and intervals."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import check_consistent_length
+from torch import Tensor
+
+from pursuit.data.rows import Rows, StreamedRows
+from pursuit.estimators.classifier import PursuitEstimator
+from pursuit.evaluation.regression import RegressionEvaluation, evaluate_regression
+from pursuit.inference.stopping import IntervalWidth, NothingWorthAsking, Stability, StoppingRule, stopping_rule
+from pursuit.inference.target import COVERAGE, TargetBins, check_coverage
+
+FEWEST_BINS, MOST_BINS, ROWS_A_BIN = 8, 32, 25
+"""By default there are as many bins as have this many rows each, within limits."""
+NARROW = 0.1
+"""An interval of this share of the target's standard deviation is narrow enough not to ask more by default."""
+WORTH_ASKING = 0.02
+"""The bits that a question must promise to be asked by default."""
+
+
+@dataclass(eq=False, repr=False)
+class PursuitRegressor(RegressorMixin, PursuitEstimator):
+    """An estimator that predicts a number, by a distribution of it.
+
+    Attributes
+    ----------
+    bins_ : the bins of the number, over which all posteriors are; and how the training rows lie in them.
+    """
+
+    labels_attribute = "bins_"
+    _: KW_ONLY
+    n_bins: int | None = None
+    """How many bins the number is divided into, with equally many rows in each. By default 8 to 32, by the rows."""
+
+    def predict(self, X: Any, *, initially_known: Any = None) -> np.ndarray:
+        """The mean of the belief about each row once enough was asked: (N,)."""
+        return self.bins_.mean(self._posterior(X, initially_known)).numpy()
+
+    def predict_median(self, X: Any, *, initially_known: Any = None) -> np.ndarray:
+        """The median of the belief about each row once enough was asked: (N,)."""
+        return self.predict_quantiles(X, [0.5], initially_known=initially_known)[:, 0]
+
+    def predict_interval(self, X: Any, coverage: float = COVERAGE, *, initially_known: Any = None) -> np.ndarray:
+        """Between which numbers (N, 2) each row lies with probability `coverage`, once enough was asked."""
+        check_coverage(coverage)
+        return self.bins_.interval(self._posterior(X, initially_known), coverage).numpy()
+
+    def predict_quantiles(self, X: Any, levels: Any, *, initially_known: Any = None) -> np.ndarray:
+        """The quantiles (N, L) of the belief about each row at `levels` (L,), once enough was asked."""
+        wanted = [float(level) for level in np.atleast_1d(levels)]
+        if not all(0 <= level <= 1 for level in wanted):
+            raise ValueError(f"The levels of quantiles are shares between 0 and 1, not {wanted}.")
+        return self.bins_.quantiles(self._posterior(X, initially_known), wanted).numpy()
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, initially_known: Any = None) -> float:
+        """R², the share of the variance that `predict` explains."""
+        predicted = self.predict(X, initially_known=initially_known)
+        return float(r2_score(y, predicted, sample_weight=sample_weight))
+
+    def evaluate(
+        self, X: Any, y: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
+    ) -> RegressionEvaluation:
+        """R², mean absolute error and the coverage of intervals against the number of queries asked, and what the
+        stopping rule gives; computed on `device`."""
+        rows, numbers = self.rows(X, y, initially_known=initially_known), self._numbers(y)
+        return evaluate_regression(self.model_, rows, numbers, self.stopping_rule(stop), self.max_queries, self.device)
+
+    def rows(self, X: Any, y: Any, *, initially_known: Any = None) -> Rows:
+        """Rows with the bins of their numbers, as the functions beneath the estimator take them."""
+        answers, y = self._answers(X), self._numbers(y)
+        check_consistent_length(answers.x, y)
+        codes = torch.from_numpy(self.bins_.codes(y))
+        return Rows(*answers, codes, self._initially_known(initially_known, len(y)))
+
+    def stopping_rule(self, stop: StoppingRule | str | None = None) -> StoppingRule:
+        """The rule that rows are asked by. By default a row is asked until its interval is narrow or no question
+        promises much; where nobody knows what questions promise, until the belief stays as it is."""
+        chosen = stop if stop is not None else self.stop
+        return stopping_rule(self._default_stop() if chosen is None else chosen, self.max_queries)
+
+    def _default_stop(self) -> StoppingRule:
+        model = getattr(self, "model_", None)
+        knows_bits = model is None or getattr(model, "answer_model", None) is not None
+        rule: StoppingRule = NothingWorthAsking(WORTH_ASKING) if knows_bits else Stability(0.01, 3)
+        return rule if model is None else IntervalWidth(float(f"{NARROW * self.bins_.spread:.3g}")) | rule
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.n_bins is not None and self.n_bins < 2:
+            raise ValueError(f"n_bins is how many bins a number is divided into, at least 2, not {self.n_bins}.")
+
+    def _numbers(self, y: Any) -> np.ndarray:
+        """A target as numbers (N,), all of them finite."""
+        y = column_or_1d(y, warn=True)
+        try:
+            numbers = np.asarray(pd.to_numeric(pd.Series(y)), dtype=np.float64)
+        except (ValueError, TypeError):
+            raise ValueError(
+                f"{type(self).__name__} predicts numbers, and the target has others than these, such as "
+                f"{_other_than_number(y)!r}: train a classifier to predict classes."
+            ) from None
+        if not np.isfinite(numbers).all():
+            raise ValueError(
+                "Some numbers of the target y are missing (NaN) or infinite (inf): fill them in, or leave these rows "
+                "out."
+            )
+        return numbers
+
+    def _labels(self, X: Any, y: Any) -> np.ndarray:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give a number for every row."
+            )
+        numbers = self._numbers(y)
+        check_consistent_length(X, numbers)
+        return numbers
+
+    def _learn_labels(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        if len(np.unique(y)) < 2:
+            raise ValueError(
+                f"The target has only one value ({y[0]:g}) in n_samples = {len(y)}: there is nothing to predict."
+            )
+        n_bins = suitable_bins(len(y)) if self.n_bins is None else self.n_bins
+        self.bins_ = TargetBins.of(y, n_bins, weight)
+        return self.bins_.codes(y), weight
+
+    def _learn_streamed_labels(self, rows: StreamedRows) -> StreamedRows:
+        raise ValueError(
+            f"{type(self).__name__} divides the target into bins by all of its numbers, so it takes rows in memory, "
+            f"and {type(rows).__name__} are streamed: read them into a table first."
+        )
+
+    def _in_advance(self, prior: Tensor) -> str:
+        return f"it is {self.bins_.belief(prior)} before anything is asked. Choose a smaller width."
+
+
+def suitable_bins(n_rows: int) -> int:
+    """How many bins suit this many rows."""
+    return int(np.clip(n_rows // ROWS_A_BIN, FEWEST_BINS, MOST_BINS))
+
+
+def _other_than_number(y: np.ndarray) -> Any:
+    return next((value for value in y if pd.isna(pd.to_numeric(pd.Series([value]), errors="coerce")[0])), y[0])

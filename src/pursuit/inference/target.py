@@ -1,0 +1,138 @@
+"""A number as what is to be predicted: bins of it are the labels, and a belief over bins is a distribution of it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pursuit.registry import register
+
+COVERAGE = 0.9
+"""Of the intervals that are shown."""
+STEPS = 8
+"""Between as many and one quantiles of its rows a bin is described by."""
+
+
+@register
+@dataclass(frozen=True)
+class TargetBins(Sequence[str]):
+    """Bins of a number, from low to high, and how the training rows lie in each. As labels, they are texts such as
+    "80 to 96".
+
+    A belief (B, C) over the bins is a distribution of the number: its quantiles are those of the rows within bins.
+    """
+
+    points: tuple[tuple[float, ...], ...]  # (C, K + 1) quantiles of the rows of each bin, the lowest row to the highest
+    means: tuple[float, ...]  # (C,)
+    spread: float
+    """The standard deviation of all rows."""
+
+    @classmethod
+    def of(cls, y: np.ndarray, n_bins: int, weight: np.ndarray | None = None) -> "TargetBins":
+        """Up to `n_bins` bins with about as many of the rows each; equal numbers are in one bin. Rows may have a
+        `weight` (N,) above 0: as how many each of them counts."""
+        if n_bins < 2:
+            raise ValueError(f"A number is divided into at least 2 bins, not {n_bins}.")
+        values, place = np.unique(y, return_inverse=True)
+        counts = np.bincount(place, weight)
+        if len(values) <= n_bins:
+            code = np.arange(len(values))
+        else:
+            middle = counts.cumsum() - counts / 2  # of equal rows, the middle one decides
+            _, code = np.unique((middle / counts.sum() * n_bins).astype(int), return_inverse=True)
+        parts = [(values[code == i], counts[code == i]) for i in range(code.max() + 1)]
+        mean = np.average(values, weights=counts)
+        return cls(
+            points=tuple(_quantiles(*part) for part in parts),
+            means=tuple(float(np.average(own, weights=n)) for own, n in parts),
+            spread=float(np.sqrt(np.average((values - mean) ** 2, weights=counts))),
+        )
+
+    def __len__(self) -> int:
+        return len(self.means)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: Any) -> Any:
+        return self._texts[index]
+
+    @cached_property
+    def _texts(self) -> tuple[str, ...]:
+        digits = max(2, self.decimals)
+        while True:  # more of them until no two bins read the same
+            pairs = [(f"{own[0]:.{digits}g}", f"{own[-1]:.{digits}g}") for own in self.points]
+            texts = tuple(low if low == high else f"{low} to {high}" for low, high in pairs)
+            if len(set(texts)) == len(texts) or digits > 17:
+                return texts
+            digits += 1
+
+    @cached_property
+    def edges(self) -> np.ndarray:
+        """What divides the bins: (C - 1,), half-way between the rows on either side."""
+        points = np.array(self.points)
+        return (points[:-1, -1] + points[1:, 0]) / 2
+
+    def codes(self, y: np.ndarray) -> np.ndarray:
+        """The bin of each number (N,); what lies outside of all belongs to the first or the last."""
+        return np.searchsorted(self.edges, np.asarray(y, dtype=float)).astype(np.int64)
+
+    def mean(self, posterior: Tensor) -> Tensor:
+        """The expected number (B,) at a belief (B, C)."""
+        return posterior.double() @ torch.tensor(self.means, dtype=torch.double, device=posterior.device)
+
+    def quantiles(self, posterior: Tensor, levels: Sequence[float]) -> Tensor:
+        """The numbers (B, L) that lie above the share `levels` (L,) of the distribution."""
+        p = posterior.double()
+        points = torch.tensor(self.points, dtype=torch.double, device=p.device)  # (C, K + 1)
+        p = p / p.sum(dim=1, keepdim=True)
+        reached = p.cumsum(dim=1)
+        level = torch.tensor(levels, dtype=torch.double, device=p.device).expand(len(p), len(levels)).contiguous()
+        code = torch.searchsorted(reached, level).clamp(max=len(self) - 1)  # (B, L)
+        own = p.gather(1, code).clamp(min=torch.finfo(p.dtype).tiny)
+        share = ((level - reached.gather(1, code) + own) / own).clamp(0, 1) * (points.shape[1] - 1)
+        step = share.long().clamp(max=points.shape[1] - 2)
+        low, high = points[code, step], points[code, step + 1]
+        return low + (share - step) * (high - low)
+
+    def interval(self, posterior: Tensor, coverage: float = COVERAGE) -> Tensor:
+        """Between which numbers (B, 2) the share `coverage` of the distribution lies, with as much on either side."""
+        check_coverage(coverage)
+        return self.quantiles(posterior, [(1 - coverage) / 2, (1 + coverage) / 2])
+
+    @property
+    def decimals(self) -> int:
+        """How many decimals a person wants to see."""
+        return max(0, 1 - math.floor(math.log10(self.spread))) if self.spread > 0 else 0
+
+    def text(self, number: float) -> str:
+        return f"{round(number, self.decimals) + 0.0:.{self.decimals}f}"  # adding zero makes -0.0 zero
+
+    def belief(self, posterior: Tensor) -> str:
+        """A belief (C,) in words: "about 152 (90%: 80 to 240)"."""
+        low, high = (self.text(edge) for edge in self.interval(posterior[None])[0].tolist())
+        return f"about {self.text(float(self.mean(posterior[None])))} ({COVERAGE:.0%}: {low} to {high})"
+
+
+def check_coverage(coverage: float) -> None:
+    if not 0 < coverage < 1:
+        raise ValueError(f"The coverage of an interval is a share between 0 and 1, as 0.9, not {coverage}.")
+
+
+def _quantiles(values: np.ndarray, counts: np.ndarray) -> tuple[float, ...]:
+    """Those of different values, rising, each with its count."""
+    middle = counts.cumsum() - counts / 2
+    span = middle[-1] - middle[0]
+    place = (middle - middle[0]) / span if span else np.zeros(1)
+    return tuple(np.interp(np.linspace(0, 1, STEPS + 1), place, values).tolist())
+
+
+def target_of(pursuer: Any) -> TargetBins | None:
+    """What a pursuer predicts a number by; None if it predicts classes."""
+    return pursuer.classes if isinstance(pursuer.classes, TargetBins) else None
