@@ -34,7 +34,7 @@ def in_one_process(method: str) -> Any:
     return pytest.param(method, marks=pytest.mark.xdist_group(f"order of {method}"))
 
 
-EVERY_METHOD = pytest.mark.parametrize("method", [in_one_process(name) for name in METHODS])
+EVERY_METHOD = pytest.mark.parametrize("method", [in_one_process(name) for name in CHECKED])
 
 
 @cache

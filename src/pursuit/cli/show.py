@@ -43,7 +43,8 @@ def show(
         groups = {group.name: list(group.queries) for group in order.groups}
         print_json({"model": str(model), **about, "questions": asked, "groups": groups, "task": trained})
         return
-    _say(f"{method.title} ({method.name}), which predicts one of {len(labels)} labels: {listed(labels, SHOWN)}.")
+    of = "bins of a number" if method.predicts_numbers else "labels"
+    _say(f"{method.title} ({method.name}), which predicts one of {len(labels)} {of}: {listed(labels, SHOWN)}.")
     if trained:
         rows = f", {trained['n_rows']:,} rows with a label" if "n_rows" in trained else ""
         target = f", column '{trained['target']}'" if trained.get("target") else ""
