@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from ordered import ORDER, allowed_by, clinic, clinic_queries
 from pursuit.queries import Choice, ColumnQueries, Group, Number, OnlyAfter, Order, yes_no
@@ -89,6 +90,18 @@ def test_without_an_order_nothing_is_computed() -> None:
 
 
 ORDER_OF_LETTERS = Order(("a",), (OnlyAfter("b", "a", ("yes",)),), (Group("g", ("c", "d", "n")),))
+
+
+def test_the_operations_do_not_depend_on_the_histories() -> None:
+    """So that a training step can be recorded: a tensor without values is enough to run them."""
+    query_set = columns(ORDER_OF_LETTERS)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        x, known = torch.empty(5, *query_set.answer_shape), torch.empty(5, 6, dtype=torch.bool)
+        allowed = query_set.allowed(x, known, known)
+        assert allowed is not None
+        assert allowed.shape == (5, 6)
+        with pytest.raises(DataDependentOutputException):
+            bool(allowed.any())  # which asks for a value
 
 
 def test_a_group_that_cannot_be_paid_for_does_not_hold_up_the_rest() -> None:
