@@ -27,7 +27,6 @@ from pursuit.training.samplers import Sampler
 from pursuit.training.step import TrainingStep
 
 X, Y = clinic(missing=0.1)
-MANY = clinic(400)
 
 
 def in_one_process(method: str) -> Any:
@@ -148,19 +147,30 @@ def test_a_small_world_in_which_it_matters() -> None:
     assert asked_in(world, after, 0, NothingWorthAsking(0.01)) == []  # nothing that is open now tells anything
 
 
-def test_without_an_order_training_is_the_same_to_the_bit() -> None:
-    """An order that closes nothing gives the same model as none."""
-    never_closes = Order(only_after=(OnlyAfter("scan", "sex"),), beforehand=("sex",))
+@pytest.mark.parametrize("querier", ["information", "straight-through"])
+def test_an_order_that_closes_nothing_changes_no_bit(querier: Any) -> None:
+    X, y = clinic(120)
+    known = np.zeros(X.shape, dtype=bool)
+    known[:, 0] = True  # so that what waits for it is open from the start
     settings: dict[str, Any] = {"network": MLP((8,)), "stages": [Stage(3, batch_size=32)], "random_state": 0}
-    for querier in ("information", "straight-through"):
-        with_order = VIPClassifier(clinic_queries(never_closes), querier=querier, **settings).fit(X, Y)
-        known = np.zeros(X.shape, dtype=bool)
-        known[:, 0] = True
-        available = X["sex"].notna().to_numpy()
-        without = VIPClassifier(clinic_queries(None), querier=querier, **settings)
-        without.fit(X[available], Y[available], initially_known=known[available])
-        same = VIPClassifier(clinic_queries(never_closes), querier=querier, **settings).fit(X[available], Y[available])
-        assert with_order.has_initially_known_
-        assert same.has_initially_known_
-        for one, other in zip(same.model_.parameters(), without.model_.parameters(), strict=True):
-            assert torch.equal(one, other)
+    one, other = (
+        VIPClassifier(clinic_queries(order), querier=querier, **settings).fit(X, y, initially_known=known).model_
+        for order in (None, Order(only_after=(OnlyAfter("scan", "sex"),)))
+    )
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("querier", ["information", "straight-through"])
+def test_the_belief_by_what_is_known_beforehand_is_right(querier: Any) -> None:
+    """It may end a chain before the first question."""
+    X, y = clinic(600)
+    stages = [Stage(40, batch_size=64)]
+    model = VIPClassifier(clinic_queries(), querier=querier, network=MLP((32,)), stages=stages, random_state=0).fit(
+        X, y
+    )
+    with torch.no_grad():
+        believed = model.model_.log_posterior(model.rows(X, y).start()).exp().numpy()
+    for sex in ("f", "m"):
+        rows = (X["sex"] == sex).to_numpy()
+        shares = np.array([(y[rows] == label).mean() for label in model.classes_])
+        assert np.abs(believed[rows][0] - shares).max() < 0.05

@@ -76,13 +76,24 @@ class VIP(QuerierClassifier):
         scores = self.querier(encoded).float()
         query = choose_straight_through(scores, self.closed(batch), batch.tau)  # (B, Q) one-hot
         loss, chosen = self.loss_after(query, batch)
-        return Outcome(loss + self.surprise(encoded, batch), chosen)
+        return Outcome(loss + self.loss_at_start(encoded, batch) + self.surprise(encoded, batch), chosen)
 
     def loss_after(self, query: Tensor, batch: Batch) -> Outcome:
         """The classifier's loss once the answers to `query` (B, Q), one-hot, are known too."""
         answered = batch.known.to(batch.x.dtype) + query * batch.available  # one without an answer reveals nothing
         logits = self.classifier(self.network_input(batch.x, answered)).float()
         return Outcome(batch.label_loss(logits), query.detach().argmax(dim=1))
+
+    def loss_at_start(self, encoded: Tensor, batch: Batch) -> Tensor | float:
+        """The classifier's loss where nothing was asked yet and something is known beforehand. The objective always has
+        one more answer, and would leave the belief there, which may end a chain, to chance."""
+        beforehand = self.query_set.known_beforehand(1)
+        if beforehand is None:
+            return 0.0
+        is_start = ~(batch.asked & ~beforehand).any(dim=1)
+        logits = self.classifier(encoded).float()
+        loss = F.cross_entropy(logits, batch.y, reduction="none", label_smoothing=batch.label_smoothing)
+        return batch.mean(loss * is_start)
 
     def surprise(self, encoded: Tensor, batch: Batch) -> Tensor | float:
         """What the answer model, if there is one, got wrong."""
@@ -186,7 +197,7 @@ class InformationVIP(VIP):
             query = F.one_hot(choose(scores, closed), scores.shape[1]) * ~closed
         loss, chosen = self.loss_after(query, batch)
         surprise = self.answer_model.loss(outputs, batch.x, batch.y, batch.available, batch.asked, batch.weight)
-        return Outcome(loss + surprise, chosen)
+        return Outcome(loss + self.loss_at_start(encoded, batch) + surprise, chosen)
 
     def read(self, encoded: Tensor) -> Tensor:
         return self.querier(encoded)
