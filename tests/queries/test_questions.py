@@ -147,6 +147,21 @@ def test_what_does_not_fit_the_table_is_said(text: str, message: str, tmp_path: 
     assert str(error.value).startswith(f"{path}: ")
 
 
+def test_values_may_be_written_as_they_look_in_the_file() -> None:
+    table = pd.DataFrame({"smokes": [True, False, True], "level": [1.0, 0.0, 1.0], "done": ["Y", "N", "Y"]})
+    text = """
+    [questions]
+    smokes.choices = { False = "never", True = "often" }
+    level.choices = { 1.0 = "high", 0 = "low" }
+    done.choices = ["n", "y"]
+    """
+    smokes, level, done = asked(text.replace("1.0", '"1.0"'), table).queries
+    assert (smokes.choices, level.choices, done.choices) == (("never", "often"), ("high", "low"), ("N", "Y"))
+    assert isinstance(smokes, Choice)
+    assert isinstance(level, Choice)
+    assert (smokes.values, level.values) == ((0, 1), (1, 0))
+
+
 def test_columns_that_were_left_out_may_be_named() -> None:
     questions = read("[questions.empty]\ntext = 'Nothing?'\n[questions.fever]\ntext = 'Hot?'")
     query_set = questions.apply(ColumnQueries.from_data(TABLE), left_out=["empty"])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from pursuit.queries.column import Choice, Number, listed
+from pursuit.queries.column import NO_AND_YES, Choice, Number, listed
 from pursuit.queries.query_set import Query
 
 Kind = Literal["number", "choice", "yes/no", "date", "skip"]
@@ -83,6 +83,10 @@ def place_of(query: Choice, text: str) -> int | None:
         for wanted in (text, text.lower()):
             if wanted in options:
                 return options.index(wanted)
+    if tuple(word.lower() for word in query.choices) in NO_AND_YES:  # then any words for no and yes say the same
+        for pair in NO_AND_YES:
+            if text.lower() in pair:
+                return pair.index(text.lower())
     numbers = [float(value) if isinstance(value, int | float) else None for value in query.values]
     try:
         return numbers.index(float(text))
