@@ -77,7 +77,7 @@ class Questions:
     @property
     def kinds(self) -> dict[str, Kind]:
         """How to read the columns that the file says a kind of."""
-        return {one.name: one.kind for one in self.settings if one.kind is not None}
+        return {one.name: one.kind for one in self.settings if one.kind is not None and not one.is_never_asked}
 
     def apply(self, query_set: QuerySet, left_out: Iterable[str] = ()) -> QuerySet:
         """The query set asked as the file says. Columns that were `left_out` of it may be named in the file."""
