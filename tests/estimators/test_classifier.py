@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
@@ -37,6 +37,7 @@ from pursuit import (
     yes_no,
 )
 from pursuit.networks import MLP
+from pursuit.queries import Date
 
 pytestmark = pytest.mark.xdist_group("classifier")  # they share what is loaded or trained
 
@@ -200,7 +201,7 @@ def test_whether_rows_come_with_known_answers_is_learnt() -> None:
         (lambda X: X.assign(age=np.inf), r"Infinite values \(inf\) in age"),
         (lambda X: X.iloc[:0], "minimum of 1|empty"),
         (lambda X: X.assign(when=pd.Timestamp("2020-01-01")), "'when' holds dates"),
-        (lambda X: X.assign(name=[f"person {i}" for i in range(len(X))]), r"'name' \(120 different texts"),
+        (lambda X: X.assign(name=[f"person {i % 60}" for i in range(len(X))]), r"'name' is not a question .* 60 diff"),
         (lambda X: X[[]], "no columns|minimum of 1"),
     ],
 )
@@ -225,12 +226,87 @@ def test_bad_labels_get_a_sentence() -> None:
 
 def test_bad_rows_at_prediction_get_a_sentence(fitted: VIPClassifier) -> None:
     X, _ = patients()
-    with pytest.raises(ValueError, match=r"'where' holds 'foot', but one of belly, chest, head .*leave it empty"):
-        fitted.predict(X.assign(where="foot"))
     with pytest.raises(ValueError, match="feature names"):
         fitted.predict(X.rename(columns={"age": "years"}))
     with pytest.raises(ValueError, match="label 'cough' did not occur in training"):
         fitted.evaluate(X, np.full(len(X), "cough"))
+
+
+def test_rows_with_values_never_seen_are_predicted_with_a_warning(fitted: VIPClassifier) -> None:
+    X, _ = patients()
+    with pytest.warns(
+        UserWarning, match="120 values of 'where' were never seen in training and count as unknown: 'foot'"
+    ):
+        predicted = fitted.predict_proba(X.assign(where="foot"))
+    np.testing.assert_array_equal(predicted, fitted.predict_proba(X.assign(where=None)))
+    strict = VIPClassifier(ColumnQueries.from_data(X, unknown="error"), **QUICKEST).fit(*patients())
+    with pytest.raises(ValueError, match=r"'where' holds 'foot', but one of belly, chest, head .*leave it empty"):
+        strict.predict(X.assign(where="foot"))
+
+
+def test_a_pixel_that_was_black_or_white_in_training_is_still_a_number(recwarn: pytest.WarningsRecorder) -> None:
+    X, y = load_digits(return_X_y=True)
+    model = VIPClassifier(random_state=0, **QUICKEST).fit(np.minimum(X[:300], 1), y[:300])
+    recwarn.clear()
+    assert np.isfinite(model.predict_proba(X[300:310] / 16)).all()
+    assert not recwarn.list
+
+
+def test_columns_that_say_nothing_are_not_asked_but_are_columns_still(tmp_path: Path) -> None:
+    X, y = patients()
+    whole = X.assign(id=range(len(X)), site="Bonn")[["id", *X.columns, "site"]]
+    with pytest.warns(UserWarning, match=r"Not asked for: 'id' \(numbers the rows\); 'site' \(the same in every row\)"):
+        model = VIPClassifier(random_state=0, **QUICK).fit(whole, y)
+    assert model.n_features_in_ == 6
+    assert model.feature_names_in_.tolist() == list(whole.columns)
+    assert [query.name for query in model.model_.query_set.queries] == list(X.columns)
+    model.save(tmp_path)
+    for fitted in (model, VIPClassifier.load(tmp_path)):
+        expected = fitted.predict_proba(whole)
+        np.testing.assert_array_equal(fitted.predict_proba(X), expected)
+        np.testing.assert_array_equal(fitted.predict_proba(whole.drop(columns="site")), expected)
+        with pytest.warns(UserWarning, match="does not have valid feature names"):
+            np.testing.assert_array_equal(fitted.predict_proba(whole.to_numpy(dtype=object)), expected)
+        with pytest.raises(ValueError, match="yet now missing:\n- age"):
+            fitted.predict(whole.drop(columns="age"))
+
+
+def test_what_is_known_may_be_said_of_every_column() -> None:
+    X, y, initially_known = reporting_patients()
+    whole, known = X.assign(site="Bonn")[["site", *X.columns]], np.insert(initially_known, 0, True, axis=1)
+    with pytest.warns(UserWarning, match="Not asked for: 'site'"):
+        model = VIPClassifier(random_state=0, **QUICKEST).fit(whole, y, initially_known=known)
+    one, other = (model.explain(whole, initially_known=given) for given in (known, initially_known))
+    assert one.to_dict() == other.to_dict()
+
+
+def test_columns_of_arrays_that_say_nothing_are_skipped_too() -> None:
+    randomness = np.random.default_rng(0)
+    X, y = randomness.normal(size=(60, 4)), randomness.integers(0, 2, 60)
+    X[:, 1] = 7
+    with pytest.warns(UserWarning, match=r"Not asked for: 'x1' \(the same in every row\)"):
+        model = VIPClassifier(random_state=0, **QUICKEST).fit(X, y)
+    assert model.n_features_in_ == 4
+    other = X.copy()
+    other[:, 1] = 8
+    np.testing.assert_array_equal(model.predict_proba(X), model.predict_proba(other))
+    with pytest.raises(ValueError, match="3 features"):
+        model.predict(X[:, :3])
+
+
+def test_kinds_overrule_guesses() -> None:
+    X, y = patients()
+    X = X.assign(born=[f"19{50 + i % 50}-05-17" for i in range(len(X))], ward=np.arange(len(X)) % 3 + 1)
+    kinds = {"born": "date", "ward": "choice", "smokes": "skip"}
+    model = VIPClassifier(kinds=kinds, random_state=0, **QUICKEST).fit(X, y)
+    queries = {query.name: query for query in model.model_.query_set.queries}
+    assert list(queries) == ["fever", "where", "age", "born", "ward"]
+    assert isinstance(queries["born"], Date)
+    assert queries["ward"].choices == ("1", "2", "3")
+    with pytest.raises(ValueError, match="so does the query_set: leave one out"):
+        VIPClassifier(ColumnQueries.from_data(X, kinds=kinds), kinds=kinds, **QUICKEST).fit(X, y)
+    with pytest.raises(ValueError, match="leave kinds out"):
+        VIPClassifier(kinds=kinds, **QUICKEST).fit(PATIENTS)
 
 
 @pytest.mark.parametrize("stop", ["confidence=1.5", "budget=-1", "stability=-0.1", "sometimes", Confidence])

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pursuit.queries import Choice, ColumnQueries, Number, yes_no
+from pursuit.queries import Choice, ColumnQueries, Date, Number, yes_no
 
 TYPES = st.lists(st.sampled_from(["yes_no", "choice", "single", "number"]), min_size=1, max_size=6)
 CHOICES = st.lists(st.sampled_from(["yes_no", "choice", "single"]), min_size=1, max_size=6)
@@ -176,25 +176,63 @@ def refused(query_set: ColumnQueries, data: Any) -> str:
     return str(error.value)
 
 
-def test_an_unseen_category_is_refused() -> None:
-    message = refused(ColumnQueries([Choice("a", "a?", ("x", "y", "z"))]), column(["x", "w"]))
-    assert message.startswith("Column 'a' holds 'w', but one of x, y, z is expected, as in training.")
+def warned(query_set: ColumnQueries, data: Any) -> tuple[str, list[list[bool]]]:
+    """The only warning that reading gives, and what is available then."""
+    with pytest.warns(UserWarning, match="as unknown") as warnings:
+        answers = query_set.answers(data)
+    assert len(warnings) == 1
+    assert warnings[0].filename == __file__
+    assert answers.x[~answers.available[:, query_set.unit_of_feature]].eq(0).all()
+    return str(warnings[0].message), answers.available.tolist()
+
+
+UNSEEN = [
+    (Choice("a", "a?", ("x", "y", "z")), ["x", "w"], "'w', but one of x, y, z is"),
+    (Number("a", "a?"), [1, "many"], "'many', but a number is"),
+    (Date("a", "a?"), ["2024-12-31", "soon"], "'soon', but a date is"),
+    (yes_no("a"), [1, 2], "2, but one of 0, 1 is"),
+    (yes_no("a"), [1.0, 0.5], "0.5, but one of 0, 1 is"),
+    (yes_no("a"), ["yes", "perhaps"], "'perhaps', but one of 0, 1 is"),
+]
+
+
+@pytest.mark.parametrize(("query", "values", "refusal"), UNSEEN)
+def test_what_training_never_saw_is_unknown_or_an_error(query: Any, values: list[Any], refusal: str) -> None:
+    message, available = warned(ColumnQueries([query]), column(values))
+    shown = f"'{values[1]}'"
+    assert message == f"1 value of 'a' was never seen in training and counts as unknown: {shown}"
+    assert available == [[True], [False]]
+    strict = ColumnQueries([query], unknown="error")
+    message = refused(strict, column(values))
+    assert message.startswith(f"Column 'a' holds {refusal} expected, as in training.")
     assert "leave it empty" in message
+    assert "np." not in message
+    assert ColumnQueries.from_config(strict.to_config()).unknown == "error"
 
 
-def test_text_in_a_number_column_is_refused() -> None:
-    message = refused(ColumnQueries([Number("a", "a?")]), column([1, "many"], dtype=object))
-    assert message.startswith("Column 'a' holds 'many', but a number is expected, as in training.")
+def test_what_is_unknown_is_counted_by_column_in_one_warning(recwarn: pytest.WarningsRecorder) -> None:
+    queries = [Choice("ward", "Ward?", ("X1", "X2")), Number("age", "Age?"), yes_no("smokes")]
+    frame = pd.DataFrame({"ward": ["X12", "X13", "X12"], "age": [40, "?", "old"], "smokes": [1, 0, 1]})
+    message, available = warned(ColumnQueries(queries), frame)
+    assert message == (
+        "3 values of 'ward' and 1 of 'age' were never seen in training and count as unknown: 'X12', 'X13', 'old'"
+    )
+    assert available == [[False, True, True], [False, False, True], [False, False, True]]
+    recwarn.clear()
+    silent = ColumnQueries(queries).with_options(unknown="ignore").answers(frame)
+    assert silent.available.tolist() == available
+    assert not recwarn.list
+    with pytest.raises(ValueError, match="unknown is one of warn, ignore, error, not 'skip'"):
+        ColumnQueries(queries, unknown="skip")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", [2, 0.5, -1])
-def test_other_numbers_than_zero_and_one_are_refused(value: float) -> None:
-    message = refused(ColumnQueries([yes_no("a")]), column([1, value, 0]))
-    assert "but one of 0, 1 is expected" in message
-
-
-def test_values_in_messages_are_written_plainly() -> None:
-    assert "np." not in refused(ColumnQueries([yes_no("a")]), column([2]))
+def test_long_reports_of_unknown_values_are_cut() -> None:
+    queries = [yes_no(f"c{i}") for i in range(9)]
+    frame = pd.DataFrame({f"c{i}": [f"word {j}" for j in range(2000)] for i in range(9)})
+    message, _ = warned(ColumnQueries(queries), frame)
+    assert message.startswith("2,000 values of 'c0', 2,000 of 'c1', ")
+    assert " and of 3 more columns were never seen" in message
+    assert message.endswith("'word 0', 'word 1', 'word 2', 'word 0', 'word 1' …")
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf])
@@ -211,10 +249,10 @@ def test_infinite_values_are_refused_in_object_columns(value: Any) -> None:
     assert "a" in refused(ColumnQueries([Number("a", "a?")]), column([1.5, value], dtype=object))
 
 
-def test_dates_in_a_number_column_are_refused() -> None:
-    assert "a number is expected" in refused(
-        ColumnQueries([Number("a", "a?")]), column(pd.to_datetime(["2020-01-01", None]))
-    )
+def test_dates_in_a_number_column_are_unknown() -> None:
+    message, available = warned(ColumnQueries([Number("a", "a?")]), column(pd.to_datetime(["2020-01-01", None])))
+    assert message.startswith("1 value of 'a' was never seen")
+    assert available == [[False], [False]]
 
 
 def test_a_missing_column_is_refused() -> None:

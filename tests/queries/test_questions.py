@@ -107,6 +107,36 @@ def test_a_person_answers_within_the_range_and_with_the_unit() -> None:
         query_set.tell(x[0], 2, "hot °C")
 
 
+def test_a_number_beyond_the_range_is_unknown_in_a_table() -> None:
+    table = TABLE.assign(temp=[36.5, 380.0, 41.0, None])
+    query_set = asked(FILE, TABLE)
+    with pytest.warns(UserWarning, match="380"):
+        _, available = query_set.answers(table)
+    assert available[:, 2].tolist() == [True, False, True, False]
+    with pytest.raises(ValueError, match=r"holds 380\.0, but 34 to 43 °C is expected"):
+        query_set.with_options(unknown="error").answers(table)
+
+
+def test_a_kind_says_how_a_column_is_read() -> None:
+    table = TABLE.assign(born=["1990-01-31", "2001-05-05", "1985-12-24", "1970-01-02"])
+    text = """
+    [questions.pulse]
+    kind = "choice"
+    choices = { 60 = "slow", 70 = "calm", 80 = "quick", 95 = "fast" }
+    [questions.born]
+    kind = "date"
+    [questions.note]
+    kind = "skip"
+    """
+    query_set = asked(text, table)
+    assert query_set.queries[3].choices == ("slow", "calm", "quick", "fast")
+    assert query_set.queries[4].expected == "1970-01-02 to 2001-05-05"
+    assert "note" not in query_set.index_of
+    assert "# range" not in Questions.draft(query_set).split("[questions.born]")[1]
+    with pytest.raises(ValueError, match="range of 'born' does not fit, because the column is a date"):
+        asked(text.replace('kind = "date"', 'kind = "date"\n    range = [1, 2]'), table)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pursuit.queries.kinds import KINDS
 from pursuit.queries.order import Group
-from pursuit.queries.question_settings import ASKS, KINDS, QuestionSettings
+from pursuit.queries.question_settings import ASKS, QuestionSettings
 from pursuit.queries.questions_file import KEYS, draft_text, parse, toml_text
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -12,23 +12,26 @@ import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_array, check_random_state, column_or_1d
+from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from torch import Tensor
 
 from pursuit.data.class_weights import ClassWeightedRows
 from pursuit.data.rows import Rows, RowSource, StreamedRows
 from pursuit.estimators import saving
+from pursuit.estimators.labels import plain_labels
+from pursuit.estimators.reading import known_answers, rows_that_count, validated
 from pursuit.estimators.weights import check_class_weight, checked_weights, weights_of_classes
 from pursuit.evaluation import Evaluation, evaluate
 from pursuit.inference.chain import Chains, explain
+from pursuit.inference.predictions import predict_rows
 from pursuit.inference.pursuer import Labels, label_codes
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.session import Session
 from pursuit.inference.stopping import Standing, StoppingRule, stopping_rule
 from pursuit.inference.target import TargetBins
-from pursuit.queries import Answers, ColumnQueries, QuerySet
+from pursuit.queries import Answers, ColumnQueries, Kind, QuerySet
 from pursuit.training import TrainingRun
 from pursuit.training.devices import find_device
 
@@ -44,6 +47,7 @@ class PursuitEstimator(BaseEstimator, ABC):
     ----------
     model_ : the pursuer that was learnt.
     has_initially_known_ : whether it learnt from rows with initially known answers.
+    stop_ : the stopping rule that suits the model, judged by held-out rows; None where it was not chosen like that.
     notes_ : what was saved beside the model (JSON values); empty before that.
     """
 
@@ -57,6 +61,9 @@ class PursuitEstimator(BaseEstimator, ABC):
     query_set: QuerySet | None = None
     """What may be asked. By default every column of the table is a query."""
     _: KW_ONLY
+    kinds: Mapping[str, Kind] | None = None
+    """What columns are asked as where a guess is wrong, as in {"ward": "choice", "born": "date", "note": "skip"}; for
+    tables without a `query_set`."""
     stop: StoppingRule | str | None = None
     """When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default `Confidence(0.99)`."""
     max_queries: int | None = None
@@ -91,6 +98,7 @@ class PursuitEstimator(BaseEstimator, ABC):
         query_set, rows = self._training_rows(X, y, sample_weight, initially_known)
         self._warn_if_nothing_will_be_asked(rows)
         self.notes_: dict[str, Any] = {}
+        self.stop_: StoppingRule | None = None
         seed = int(check_random_state(self.random_state).randint(2**31))
         with torch.random.fork_rng(devices=[]):  # for whatever is drawn without a generator
             torch.default_generator.manual_seed(seed)
@@ -101,6 +109,11 @@ class PursuitEstimator(BaseEstimator, ABC):
         """Raise ValueError for parameters that are wrong whatever the data, before anything is trained."""
         if self.max_queries is not None and self.max_queries < 1:
             raise ValueError(f"max_queries is the most queries asked of a row, at least 1, not {self.max_queries}.")
+        if self.kinds is not None and self.query_set is not None:
+            raise ValueError(
+                "kinds say what columns are asked as, and so does the query_set: leave one out, or give kinds to "
+                "ColumnQueries.from_data."
+            )
         self.stopping_rule()
         find_device(self.device)
 
@@ -129,6 +142,19 @@ class PursuitEstimator(BaseEstimator, ABC):
         for step in pursue_in_batches(self.model_, *answers, self.stopping_rule(), known):
             posterior[step.rows] = step.log_posterior.exp().float()
         return posterior
+
+    def predict_table(
+        self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
+    ) -> pd.DataFrame:
+        """A row for each row of X: what is predicted and how probable it is, how many queries were asked, and each of
+        these (`question_1`, `answer_1`, …), whose answer is missing where there was none.
+
+        A classifier gives the probability of every label, a regressor the mean and the 90 % interval of the number.
+        """
+        answers = self._answers(X)
+        known = self._initially_known(initially_known, len(answers.x))
+        found = predict_rows(self.model_, *answers, self.stopping_rule(stop), known)
+        return found.table(self.model_, answers.x, X.index if isinstance(X, pd.DataFrame) else None)
 
     def explain(self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None) -> Chains:
         """The chain of queries, answers and posteriors of each row, which is the whole reason for its prediction."""
@@ -162,31 +188,13 @@ class PursuitEstimator(BaseEstimator, ABC):
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         tags.input_tags.categorical = True
+        tags.input_tags.sparse = True
         return tags
 
     def stopping_rule(self, stop: StoppingRule | str | None = None) -> StoppingRule:
         """The rule that rows are asked by: `stop`, or else the estimator's own, and never more than max_queries."""
-        return stopping_rule(stop if stop is not None else self.stop, self.max_queries)
-
-    def _validated(self, X: Any, query_set: QuerySet | None, reset: bool) -> Any:
-        """X as a DataFrame or an array of the right number of columns; texts are a single column."""
-        if query_set is not None and query_set.reads_texts and not isinstance(X, str) and np.ndim(X) == 1:
-            X = np.asarray(X, dtype=object)[:, None]
-        if isinstance(X, pd.DataFrame) and (reset or hasattr(self, "feature_names_in_")):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            return X
-        X = check_array(
-            X,
-            dtype=None,
-            ensure_all_finite=False,
-            allow_nd=True,
-            ensure_min_features=1,
-            ensure_min_samples=1,
-            estimator=self,
-        )
-        flat = X.reshape(len(X), -1)
-        validate_data(self, flat, reset=reset, skip_check_array=True)
-        return X
+        own = self.stop if self.stop is not None else getattr(self, "stop_", None)
+        return stopping_rule(stop if stop is not None else own, self.max_queries)
 
     def _warn_if_nothing_will_be_asked(self, rows: RowSource) -> None:
         if self.has_initially_known_:  # the belief before the first question then differs from row to row
@@ -210,20 +218,24 @@ class PursuitEstimator(BaseEstimator, ABC):
     def _answers(self, X: Any) -> Answers:
         check_is_fitted(self, "model_")
         query_set = self.model_.query_set
-        return query_set.answers(self._validated(X, query_set, reset=False))
+        return query_set.answers(validated(self, X, query_set, reset=False))
 
     def _training_rows(self, X: Any, y: Any, sample_weight: Any, initially_known: Any) -> tuple[QuerySet, RowSource]:
         """The query set and the rows in its answer space; learns the labels on the way."""
         if isinstance(X, StreamedRows):
             return self._streamed_rows(X, y, sample_weight, initially_known)
-        X = self._validated(X, self.query_set, reset=True)
+        X = validated(self, X, self.query_set, reset=True)
         y = self._labels(X, y)
+        if len(y) == 0:
+            raise ValueError("The table is empty: it has 0 rows, and at least one is needed.")
         weight = None if sample_weight is None else checked_weights(sample_weight, y)
         if weight is not None and not weight.all():
-            X, y, weight, initially_known = _rows_that_count(X, y, weight, initially_known)
-        query_set = self.query_set if self.query_set is not None else ColumnQueries.from_data(X)
+            X, y, weight, initially_known = rows_that_count(X, y, weight, initially_known)
         codes, weight = self._learn_labels(y, weight)
-        known = _as_known(initially_known, len(y), query_set)
+        query_set = self.query_set
+        if query_set is None:
+            query_set = ColumnQueries.from_data(X, kinds=self.kinds)
+        known = known_answers(self, initially_known, query_set, len(y))
         self.has_initially_known_ = known is not None
         weights = None if weight is None else torch.from_numpy(weight).float()
         return query_set, Rows(*query_set.answers(X), torch.from_numpy(codes.astype(np.int64)), known, weights)
@@ -231,6 +243,8 @@ class PursuitEstimator(BaseEstimator, ABC):
     def _streamed_rows(
         self, X: StreamedRows, y: Any, sample_weight: Any, initially_known: Any
     ) -> tuple[QuerySet, StreamedRows]:
+        if self.kinds is not None:
+            raise ValueError(f"{type(X).__name__} know what their columns are asked as: leave kinds out.")
         query_set = self.query_set if self.query_set is not None else X.query_set
         if query_set is None or y is not None or initially_known is not None:
             raise ValueError(
@@ -257,7 +271,7 @@ class PursuitEstimator(BaseEstimator, ABC):
         """Learn what the labels of streamed rows are; the rows, perhaps with weights."""
 
     def _initially_known(self, initially_known: Any, n_rows: int) -> Tensor | None:
-        return _as_known(initially_known, n_rows, self.model_.query_set)
+        return known_answers(self, initially_known, self.model_.query_set, n_rows)
 
 
 @dataclass(eq=False, repr=False)
@@ -287,19 +301,27 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, initially_known: Any = None) -> float:
         """The accuracy of `predict`."""
         predicted = self.predict(X, initially_known=initially_known)
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        return float(accuracy_score(self._plain_labels(y), predicted, sample_weight=sample_weight))
 
     def evaluate(
-        self, X: Any, y: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
+        self,
+        X: Any,
+        y: Any,
+        stop: StoppingRule | str | None = None,
+        *,
+        initially_known: Any = None,
+        with_bits: bool = False,
     ) -> Evaluation:
-        """Accuracy against the number of queries asked, and what the stopping rule gives; computed on `device`."""
-        rows = self.rows(X, y, initially_known=initially_known)
-        return evaluate(self.model_, rows, self.stopping_rule(stop), self.max_queries, self.device)
+        """Accuracy against the number of queries asked, what the stopping rule gives, also class by class, and which
+        questions are asked until then; computed on `device`. `with_bits`, also what these were expected to tell where
+        that takes more computing, as it does for a straight-through querier."""
+        rows, rule = self.rows(X, y, initially_known=initially_known), self.stopping_rule(stop)
+        return evaluate(self.model_, rows, rule, self.max_queries, self.device, in_detail=True, with_bits=with_bits)
 
     def rows(self, X: Any, y: Any, *, initially_known: Any = None) -> Rows:
         """Rows with labels, as the functions beneath the estimator take them."""
         answers = self._answers(X)
-        y = column_or_1d(_without_nullable_booleans(y))
+        y = column_or_1d(self._plain_labels(y))
         check_consistent_length(answers.x, y)
         return Rows(*answers, label_codes(self.classes_, y), self._initially_known(initially_known, len(y)))
 
@@ -312,12 +334,16 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give a label for every row."
             )
-        y = column_or_1d(_without_nullable_booleans(y), warn=True)
+        y = column_or_1d(plain_labels(y), warn=True)
         check_consistent_length(X, y)
         if pd.isna(y).any():
             raise ValueError("Some labels y are missing (NaN): fill them in, or leave these rows out.")
         check_classification_targets(y)
         return y
+
+    def _plain_labels(self, y: Any) -> Any:
+        """Labels of rows to measure on, which are words if those of training were."""
+        return plain_labels(y, as_words=self.classes_.dtype.kind == "U")
 
     def _learn_labels(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -350,31 +376,3 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
             f"'{self.classes_[int(most)]}' makes up {share:.1%} of the labels. Choose a higher confidence, or a rule "
             "such as stability=0.001."
         )
-
-
-def _rows_that_count(X: Any, y: np.ndarray, weight: np.ndarray, initially_known: Any) -> tuple[Any, ...]:
-    """X, y, weights and initially known answers without the rows of weight 0."""
-    counts = np.flatnonzero(weight)
-    X = X.iloc[counts] if hasattr(X, "iloc") else X[counts]
-    known = None if initially_known is None else np.asarray(initially_known)[counts]
-    return X, y[counts], weight[counts], known
-
-
-def _without_nullable_booleans(y: Any) -> Any:
-    """Labels with pandas' booleans as numpy's: scikit-learn would turn them into numbers."""
-    is_nullable = isinstance(y, pd.Series) and isinstance(y.dtype, pd.BooleanDtype) and not y.hasnans
-    return y.to_numpy(dtype=bool) if is_nullable else y
-
-
-def _as_known(initially_known: Any, n_rows: int, query_set: QuerySet) -> Tensor | None:
-    """(n_rows, Q) what is given before anything is asked, and what is known beforehand of every row."""
-    if initially_known is None:
-        return query_set.known_beforehand(n_rows)
-    shape = (n_rows, len(query_set))
-    known = torch.as_tensor(np.asarray(initially_known), dtype=torch.bool)
-    if known.shape != shape:
-        raise ValueError(
-            f"initially_known says for every row and query whether its answer is given before anything is asked: shape "
-            f"{shape} is expected, not {tuple(known.shape)}."
-        )
-    return query_set.known_beforehand(n_rows, known)

@@ -1,5 +1,6 @@
 """A session: a chain with a person in it, who is asked, answers, skips, takes back, and comes back later."""
 
+import datetime
 import difflib
 import json
 import math
@@ -384,5 +385,7 @@ class Session:
 
 
 def _json_value(value: Any) -> Any:
-    """A value or a list of values of numpy's as Python's own, which JSON can hold."""
+    """A value or a list of values of numpy's as Python's own, and a date as text, which JSON can hold."""
+    if isinstance(value, datetime.date):
+        return value.isoformat()
     return value.tolist() if hasattr(value, "tolist") else value

@@ -1,9 +1,10 @@
 """Query sets: what may be asked, how it is worded, and how answers become network input."""
 
-from pursuit.queries.column import NO_AND_YES, Choice, Number, yes_no
+from pursuit.queries.column import NO_AND_YES, Choice, Date, Number, yes_no
 from pursuit.queries.columns import ColumnQueries
 from pursuit.queries.concepts import ConceptQueries
-from pursuit.queries.frames import MAX_CHOICES, NotAQuestion
+from pursuit.queries.guessing import MAX_CHOICES, NotAQuestion
+from pursuit.queries.kinds import Kind
 from pursuit.queries.order import Group, OnlyAfter, Order
 from pursuit.queries.patches import PatchQueries
 from pursuit.queries.query_set import Answers, FeatureType, PatchGrid, Query, QuerySet
@@ -17,8 +18,10 @@ __all__ = [
     "Choice",
     "ColumnQueries",
     "ConceptQueries",
+    "Date",
     "FeatureType",
     "Group",
+    "Kind",
     "NotAQuestion",
     "Number",
     "OnlyAfter",

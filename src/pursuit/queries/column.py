@@ -1,7 +1,8 @@
-"""One column of a table as a query, answered by one of a list or by a number; and how a person's answer is read."""
+"""One column of a table as a query, answered by one of a list, a number or a date; and how an answer is read."""
 
+import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,37 @@ NO_AND_YES = [
     ("0", "1"),
     ("absent", "present"),
     ("negative", "positive"),
+    ("neg", "pos"),
+    ("off", "on"),
+    ("nein", "ja"),
+    ("falsch", "wahr"),
+    ("negativ", "positiv"),
+    ("non", "oui"),
+    ("faux", "vrai"),
+    ("no", "sí"),
+    ("no", "si"),
+    ("no", "sì"),
+    ("falso", "verdadero"),
+    ("falso", "vero"),
+    ("falso", "verdadeiro"),
+    ("não", "sim"),
+    ("nao", "sim"),
+    ("nee", "ja"),
+    ("nej", "ja"),
+    ("nei", "ja"),
+    ("nie", "tak"),
+    ("ne", "ano"),
+    ("нет", "да"),
+    ("否", "是"),
+    ("いいえ", "はい"),
 ]
+"""Words for no and yes that go together, in lower case."""
+_PAIRS = frozenset(NO_AND_YES)
+NO_WORDS, YES_WORDS = (frozenset(pair[i] for pair in NO_AND_YES) for i in (0, 1))
+
+ISO = "%Y-%m-%d"
+EPOCH = datetime.datetime(1970, 1, 1)
+DAY = datetime.timedelta(days=1)
 
 
 @register
@@ -34,6 +65,26 @@ class Choice(Query):
         if len(self.values) != len(self.choices):
             object.__setattr__(self, "values", self.choices)
 
+    @property
+    def is_yes_no(self) -> bool:
+        """Whether the choices are words for no and yes, so that any other such word says the same."""
+        return len(self.choices) == 2 and (fold(self.choices[0]), fold(self.choices[1])) in _PAIRS
+
+    def place_of(self) -> Callable[[Any], int | None]:
+        """A function that says where in the list a value stands: as it is, in another case, with spaces around it, or,
+        in a yes/no question, as any word for no or yes; None if nowhere."""
+        exactly = {value: i for i, value in reversed(list(enumerate(self.values)))}
+        words = [*(fold(value) for value in self.values), *(fold(choice) for choice in self.choices)]
+        folded = {word: i % len(self.values) for i, word in reversed(list(enumerate(words)))}
+        if self.is_yes_no:
+            folded = {**dict.fromkeys(NO_WORDS, 0), **dict.fromkeys(YES_WORDS, 1), **folded}
+
+        def place(value: Any) -> int | None:
+            exact = exactly.get(value) if isinstance(value, str | int | float) else None
+            return folded.get(fold(value)) if exact is None else exact
+
+        return place
+
 
 @register
 @dataclass(frozen=True)
@@ -47,6 +98,8 @@ class Number(Query):
     centre: float = 0.0
     spread: float = 1.0
     edges: tuple[float, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Texts among the numbers of training that say nothing, such as "?"."""
     low: float | None = None
     """The least that is accepted; None: any number."""
     high: float | None = None
@@ -65,7 +118,8 @@ class Number(Query):
     def expected(self) -> str:
         """The range that is accepted, or else that of the training rows, and the unit."""
         low, high = (self.low, self.high) if self.has_range else self.seen or (None, None)
-        return with_unit(_range_text(low, high), self.unit)
+        least, most = (None if end is None else self.written(end) for end in (low, high))
+        return with_unit(_range_text(least, most), self.unit)
 
     @property
     def has_range(self) -> bool:
@@ -74,6 +128,67 @@ class Number(Query):
     def accepts(self, number: float) -> bool:
         """Whether a number is in the range that is accepted."""
         return (self.low is None or self.low <= number) and (self.high is None or number <= self.high)
+
+    def written(self, number: float) -> str:
+        return format_number(number)
+
+    def in_words(self, number: float) -> str:
+        return with_unit(self.written(number), self.unit)
+
+    def parse(self, answer: Any) -> float:
+        """The number in a person's answer; raises ValueError if there is none, or one that is not accepted."""
+        number = self.read(answer)
+        if not self.accepts(number):
+            raise ValueError(f"The answer to '{self.text}' is {self.expected}, not {self.in_words(number)}.")
+        return number
+
+    def read(self, answer: Any) -> float:
+        """The number in an answer; raises ValueError if there is none."""
+        try:
+            # A person may write the unit, too.
+            number = float(answer.strip().removesuffix(self.unit) if isinstance(answer, str) else answer)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise ValueError(f"The answer to '{self.text}' is a number, not {answer!r}.")
+        return number
+
+
+@register
+@dataclass(frozen=True)
+class Date(Number):
+    """A query answered by a date, which is a number of days since 1970."""
+
+    pattern: str = ISO
+    """How dates are written in the data, for `strptime`. The international way, 2024-12-31, is always read."""
+    has_time: bool = False
+    """Whether the time of day matters."""
+
+    def written(self, number: float) -> str:
+        try:
+            date = EPOCH + (number if self.has_time else round(number)) * DAY
+        except OverflowError:
+            return f"{number:.0f} days from {EPOCH:%Y-%m-%d}"
+        return f"{date:%Y-%m-%d %H:%M}" if self.has_time else f"{date:%Y-%m-%d}"
+
+    def read(self, answer: Any) -> float:
+        """The days in an answer, a date or its text; raises ValueError if it is neither."""
+        if isinstance(answer, datetime.date):
+            return days_since_1970(answer)
+        for read in (datetime.datetime.fromisoformat, lambda text: datetime.datetime.strptime(text, self.pattern)):
+            try:
+                return days_since_1970(read(str(answer).strip()))
+            except ValueError:
+                continue
+        raise ValueError(f"The answer to '{self.text}' is a date such as 2024-12-31, not {answer!r}.")
+
+
+def days_since_1970(date: datetime.date) -> float:
+    if not isinstance(date, datetime.datetime):
+        date = datetime.datetime(date.year, date.month, date.day)
+    if date.tzinfo is not None:
+        date = date.astimezone(datetime.UTC).replace(tzinfo=None)
+    return (date - EPOCH) / DAY
 
 
 def yes_no(name: str, text: str = "", cost: float = 1.0) -> Choice:
@@ -87,19 +202,11 @@ def wording(name: str, pattern: str) -> str:
     return words if words.endswith("?") else pattern.format(words)
 
 
-def parse_number(query: Number, answer: Any) -> float:
-    try:
-        # A person may write the unit, too.
-        number = float(answer.strip().removesuffix(query.unit) if isinstance(answer, str) else answer)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise ValueError(f"The answer to '{query.text}' is a number, not {answer!r}.")
-    if not query.accepts(number):
-        raise ValueError(
-            f"The answer to '{query.text}' is {query.expected}, not {with_unit(format_number(number), query.unit)}."
-        )
-    return number
+def fold(value: Any) -> str:
+    """What values have in common that differ only in case, in spaces around them, or in being text or number."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip().casefold()
 
 
 def parse_choice(query: Choice, answer: Any) -> int:
@@ -108,15 +215,10 @@ def parse_choice(query: Choice, answer: Any) -> int:
     for options in (query.values, query.choices):
         if answer in options:
             return options.index(answer)
-    word = str(answer).strip().lower()
-    words = [choice.strip().lower() for choice in query.choices]
-    if word in words:
-        return words.index(word)
-    if tuple(words) in NO_AND_YES:
-        for pair in NO_AND_YES:
-            if word in pair:
-                return pair.index(word)
-    begins = [i for i, choice in enumerate(words) if word and choice.startswith(word)]
+    if (place := query.place_of()(answer)) is not None:
+        return place
+    word = fold(answer)
+    begins = [i for i, choice in enumerate(query.choices) if word and fold(choice).startswith(word)]
     if len(begins) != 1:
         raise ValueError(f"The answer to '{query.text}' is one of {listed(list(query.choices), 12)}, not {answer!r}.")
     return begins[0]
@@ -134,10 +236,10 @@ def with_unit(text: str, unit: str) -> str:
     return f"{text} {unit}".strip() if unit else text
 
 
-def _range_text(low: float | None, high: float | None) -> str:
-    if low is None:
-        return "" if high is None else f"at most {format_number(high)}"
-    return f"at least {format_number(low)}" if high is None else f"{format_number(low)} to {format_number(high)}"
+def _range_text(least: str | None, most: str | None) -> str:
+    if least is None:
+        return "" if most is None else f"at most {most}"
+    return f"at least {least}" if most is None else f"{least} to {most}"
 
 
 def listed(items: Sequence[Any], most: int = 6) -> str:

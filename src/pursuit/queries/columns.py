@@ -3,29 +3,22 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
-from pursuit.queries.column import Choice, Number, format_number, listed, parse_choice, parse_number, with_unit
-from pursuit.queries.frames import (
-    INFINITE,
-    as_frame,
-    guess_query,
-    json_value,
-    read_choices,
-    read_numbers,
-    refuse_free_text,
-    refuse_infinite,
-    rescale,
-)
+from pursuit.queries.column import Choice, Number, listed, parse_choice
+from pursuit.queries.frames import INFINITE, as_frame, columns_of, is_float_array
+from pursuit.queries.guessing import guess_queries
+from pursuit.queries.kinds import Kind, check_kinds, scaled
 from pursuit.queries.number_code import NumberCode, suitable_pieces
 from pursuit.queries.order import Order
 from pursuit.queries.query_set import Answers, FeatureType, Place, Query, QuerySet
 from pursuit.queries.questions import Questions
+from pursuit.queries.reading import Unknown, read_column, refusal, report_unseen
 from pursuit.queries.scaling import compress, expand
 from pursuit.registry import from_config, register, to_config
 
@@ -37,13 +30,22 @@ class ColumnQueries(QuerySet):
     In the answer space a yes/no column is one feature of -1 or 1, a number one standardised feature, and a column
     with k other choices k features of 0 or 1. The network sees these, the codes of numbers, and with `mask` which
     queries are known: without it a number of average size would look like no answer.
+
+    A value that a query cannot read, because training never saw it, is an unknown answer: `unknown` says whether that
+    goes with one warning a table ("warn"), without ("ignore"), or is an error ("error").
     """
 
     has_own_units = True
     reads_columns = True
     spans: Tensor
 
-    def __init__(self, columns: Sequence[Choice | Number], mask: bool = True, order: Order | None = None):
+    def __init__(
+        self,
+        columns: Sequence[Choice | Number],
+        mask: bool = True,
+        unknown: Unknown = "warn",
+        order: Order | None = None,
+    ):
         super().__init__()
         if not columns:
             raise ValueError("The table has no columns to ask for: at least one besides the target is needed.")
@@ -53,6 +55,9 @@ class ColumnQueries(QuerySet):
             raise ValueError(f"Column names must differ, but these occur more than once: {listed(twice)}.")
         if not mask and any(isinstance(column, Number) for column in columns):
             raise ValueError("Number columns need mask=True: without it an average number looks like no answer.")
+        if unknown not in get_args(Unknown):
+            raise ValueError(f"unknown is one of {', '.join(get_args(Unknown))}, not {unknown!r}.")
+        self.unknown = unknown
         self.queries: tuple[Choice | Number, ...] = tuple(columns)
         self.mask = mask
         self.widths = [1 if isinstance(c, Number) or len(c.choices) == 2 else len(c.choices) for c in columns]
@@ -78,37 +83,45 @@ class ColumnQueries(QuerySet):
         texts: Mapping[str, str] | None = None,
         costs: Mapping[str, float] | None = None,
         mask: bool = True,
+        *,
+        kinds: Mapping[str, Kind] | None = None,
+        unknown: Unknown = "warn",
+        ask_all: bool = False,
         questions: str | Path | Questions | None = None,
     ) -> "ColumnQueries":
-        """Guess the type of every column of a DataFrame or a 2-d array; `texts` and `costs` go by column name, and
-        `questions` is a questions file, which says all that and more."""
+        """Guess what every column of a table is asked as: a DataFrame of any library, a 2-d array or a sparse matrix.
+
+        `texts`, `costs` and `kinds` go by column name. Kinds overrule the guess: "number", "choice", "yes/no", "date"
+        or "skip". Columns that are empty, the same in every row, or number the rows are left out with a warning, unless
+        they have a kind; with `ask_all` they are not. `questions` is a questions file, which says all that and more.
+        """
         frame = as_frame(data)
         if questions is not None:
-            return cls._asked_as(Questions.read(questions), frame, texts, costs, mask)
+            file = Questions.read(questions)
+            options: dict[str, Any] = {"unknown": unknown, "ask_all": ask_all, "kinds": {**file.kinds, **(kinds or {})}}
+            return cls._asked_as(file, frame, texts, costs, mask, **options)
         texts, costs = texts or {}, costs or {}
         existing = set(frame.columns)
         stray = [str(name) for name in (*texts, *costs) if name not in existing]
         if stray:
             raise ValueError(f"texts and costs name columns that the table does not have: {listed(stray)}.")
-        refuse_infinite(frame)
-        refuse_free_text(frame)
-        columns = [guess_query(str(name), frame.iloc[:, i]) for i, name in enumerate(frame.columns)]
-        columns = _with_codes(columns, frame)
+        guess = guess_queries(frame, check_kinds(kinds or {}, list(frame.columns)), is_float_array(data), ask_all)
+        guess.report(stacklevel=2)
+        columns = _with_codes(guess.queries, frame)
         worded = [replace(c, text=texts.get(c.name, c.text), cost=float(costs.get(c.name, c.cost))) for c in columns]
-        return cls(worded, mask)
+        return cls(worded, mask, unknown)
 
     @classmethod
-    def _asked_as(cls, questions: Questions, frame: pd.DataFrame, *options: Any) -> "ColumnQueries":
-        never = [name for name in frame.columns if name in questions.never_asked]
-        guessed = cls.from_data(frame.drop(columns=never), *options)
-        query_set = questions.apply(guessed, left_out=never)
+    def _asked_as(cls, questions: Questions, frame: pd.DataFrame, *wording: Any, **options: Any) -> "ColumnQueries":
+        guessed = cls.from_data(frame.drop(columns=questions.never_asked, errors="ignore"), *wording, **options)
+        query_set = questions.apply(guessed, left_out=list(frame.columns))
         assert isinstance(query_set, cls)
         return query_set
 
     def rescaled(self, data: Any) -> "ColumnQueries":
         """The same queries, with the centre and spread of numbers taken from these rows."""
         frame = as_frame(data, [query.name for query in self.queries])
-        return ColumnQueries(_with_codes(self.queries, frame), self.mask, order=self.order)
+        return ColumnQueries(_with_codes(self.queries, frame), self.mask, self.unknown, self.order)
 
     def with_queries(self, queries: Sequence[Query], order: Order | None = None) -> QuerySet:
         if not self.reads_columns:  # but words of a text, or what a network says
@@ -117,36 +130,37 @@ class ColumnQueries(QuerySet):
         return self.from_config({**self.to_config(), **changed})
 
     def answers(self, data: Any) -> Answers:
-        """Read a DataFrame (columns are found by name) or a 2-d array (by position)."""
+        """Read a DataFrame of any library (columns are found by name), a 2-d array or a sparse matrix (by position)."""
         raw = self._codes(as_frame(data, [query.name for query in self.queries]))  # (N, Q), NaN where missing
         x = np.zeros((len(raw), *self.answer_shape), dtype=np.float32)
+        available = ~np.isnan(raw)
         for i, (query, start, width) in enumerate(zip(self.queries, self.starts, self.widths, strict=True)):
-            values = raw[:, i]
-            present = ~np.isnan(values)
+            values, present = raw[:, i], available[:, i]
             if isinstance(query, Number):
-                x[present, start] = compress((values[present] - query.centre) / query.spread)
+                np.copyto(
+                    x[:, start], compress((values - query.centre) / query.spread), where=present, casting="same_kind"
+                )
             elif width == 1 and len(query.choices) == 2:
-                x[present, start] = 2 * values[present] - 1
+                np.copyto(x[:, start], 2 * values - 1, where=present, casting="same_kind")
             else:
                 x[present.nonzero()[0], start + values[present].astype(int)] = 1
-        return Answers(torch.from_numpy(x), torch.from_numpy(~np.isnan(raw)))
+        return Answers(torch.from_numpy(x), torch.from_numpy(np.ascontiguousarray(available)))
 
     def _codes(self, frame: pd.DataFrame) -> np.ndarray:
         """The table as numbers (N, Q): a choice by its place in the list, a missing value as NaN."""
-        refuse_infinite(frame)
-        raw = np.empty(frame.shape)
-        for i, query in enumerate(self.queries):
-            series = frame.iloc[:, i]
-            raw[:, i] = read_numbers(series) if isinstance(query, Number) else read_choices(query, series)
-            if np.isinf(raw[:, i]).any():
-                raise ValueError(INFINITE.format(query.name))
-            unseen = series[np.isnan(raw[:, i]) & series.notna().to_numpy()]
-            if len(unseen):
-                wanted = "a number" if isinstance(query, Number) else f"one of {listed(list(query.values))}"
-                raise ValueError(
-                    f"Column '{query.name}' holds {json_value(unseen.iloc[0])!r}, but {wanted} is expected, as in "
-                    "training. Correct the value, or leave it empty (None or NaN) to say that the answer is unknown."
-                )
+        raw = np.empty(frame.shape, order="F")
+        unseen: dict[str, dict[Any, int]] = {}
+        for i, (query, column) in enumerate(zip(self.queries, columns_of(frame), strict=True)):
+            raw[:, i], others = read_column(query, column)
+            if others and self.unknown == "error":
+                raise refusal(query, next(iter(others)))
+            if others:
+                unseen[query.name] = others
+        infinite = np.flatnonzero(np.isinf(raw).any(axis=0))
+        if len(infinite):
+            raise ValueError(INFINITE.format(listed([self.queries[i].name for i in infinite])))
+        if self.unknown == "warn":
+            report_unseen(unseen, stacklevel=3)
         return raw
 
     def encode(self, x: Tensor, known: Tensor) -> Tensor:
@@ -195,14 +209,13 @@ class ColumnQueries(QuerySet):
     def describe(self, query: int, x: Tensor) -> str:
         column, features = self.queries[query], x[self.features(query)]
         if isinstance(column, Number):
-            number = column.centre + column.spread * expand(float(features[0]))
-            return with_unit(format_number(number), column.unit)
+            return column.in_words(column.centre + column.spread * expand(float(features[0])))
         return column.choices[int(features[0] > 0) if len(column.choices) == 2 else int(features.argmax())]
 
     def tell(self, x: Tensor, query: int, answer: Any) -> None:
         column, features = self.queries[query], x[self.features(query)]
         if isinstance(column, Number):
-            features[0] = float(compress(np.float64((parse_number(column, answer) - column.centre) / column.spread)))
+            features[0] = float(compress(np.float64((column.parse(answer) - column.centre) / column.spread)))
             return
         code = parse_choice(column, answer)
         if len(column.choices) == 2:
@@ -212,19 +225,20 @@ class ColumnQueries(QuerySet):
 
     def to_config(self) -> dict[str, Any]:
         columns = [to_config(query) for query in self.queries]
-        return {"columns": columns, "mask": self.mask, "order": to_config(self.order)}
+        return {"columns": columns, "mask": self.mask, "unknown": self.unknown, "order": to_config(self.order)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "ColumnQueries":
-        query_set = cls([from_config(column) for column in config["columns"]], config["mask"])
+        query_set = cls([from_config(column) for column in config["columns"]], config["mask"], config["unknown"])
         query_set.set_order(from_config(config["order"]))
         return query_set
 
 
 def _with_codes(columns: Sequence[Choice | Number], frame: pd.DataFrame) -> list[Choice | Number]:
     """The columns with numbers scaled and coded by the values in these rows."""
-    n_pieces = suitable_pieces(*frame.shape)
+    n_pieces = suitable_pieces(len(frame), len(columns))
+    values = dict(zip(frame.columns, columns_of(frame), strict=True))
     return [
-        rescale(column, frame.iloc[:, i], n_pieces) if isinstance(column, Number) else column
-        for i, column in enumerate(columns)
+        scaled(column, read_column(column, values[column.name])[0], n_pieces) if isinstance(column, Number) else column
+        for column in columns
     ]

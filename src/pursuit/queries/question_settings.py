@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from pursuit.queries.column import NO_AND_YES, Choice, Number, listed
+from pursuit.queries.column import NO_AND_YES, Choice, Date, Number, listed
+from pursuit.queries.kinds import Kind
 from pursuit.queries.query_set import Query
 
-Kind = Literal["number", "choice", "yes/no", "date", "skip"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 Ask = Literal["never", "beforehand"]
 ASKS: tuple[Ask, ...] = get_args(Ask)
 
@@ -36,16 +35,21 @@ class QuestionSettings:
     def is_never_asked(self) -> bool:
         return self.ask == "never" or self.kind == "skip"
 
+    @property
+    def has_range(self) -> bool:
+        return self.low is not None or self.high is not None
+
     def apply(self, query: Query) -> Query:
         """The query asked as these settings say; raises ValueError where they do not fit it."""
         changes: dict[str, Any] = {"text": self.text, "help": self.help, "cost": self.cost}
         if isinstance(query, Number):
             self._refuse(bool(self.choices), "choices", 'is a number: write kind = "choice" beside them')
             self._refuse(self.kind in ("choice", "yes/no"), "kind", "was read as a number")
+            self._refuse(isinstance(query, Date) and self.has_range, "range", "is a date")
             changes |= {"unit": self.unit, "low": self.low, "high": self.high}
         else:
             self._refuse(bool(self.unit), "unit", "is not a number")
-            self._refuse(self.low is not None or self.high is not None, "range", "is not a number")
+            self._refuse(self.has_range, "range", "is not a number")
             self._refuse(self.kind == "number", "kind", "was read as one of a list")
         query = replace(query, **{name: value for name, value in changes.items() if value is not None})
         return _with_choices(query, self.choices) if self.choices and isinstance(query, Choice) else query

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pursuit.queries.column import Choice, Number, listed
+from pursuit.queries.column import Choice, Date, Number, listed
+from pursuit.queries.kinds import Kind
 from pursuit.queries.order import Group, OnlyAfter, Order
 from pursuit.queries.query_set import Query, QuerySet
-from pursuit.queries.question_settings import Kind, QuestionSettings, place_of
+from pursuit.queries.question_settings import QuestionSettings, place_of
 from pursuit.queries.questions_file import draft_text, parse, toml_text
 
 TRAIN = "pursuit train FILE --target LABEL --questions questions.toml"
@@ -62,7 +63,8 @@ class Questions:
         """A first file to edit, with comments: `command` is what it is for, and columns `never_asked` are in it too."""
         questions = Questions.of(query_set)
         never = tuple(QuestionSettings(name, ask="never") for name in never_asked)
-        seen = {query.name: query.seen for query in query_set.queries if isinstance(query, Number) and query.seen}
+        numbers = [query for query in query_set.queries if isinstance(query, Number) and not isinstance(query, Date)]
+        seen = {query.name: query.seen for query in numbers if query.seen}
         return draft_text((*questions.settings, *never), questions.groups, seen, command)
 
     def to_toml(self) -> str:

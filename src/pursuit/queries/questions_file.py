@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pursuit.queries.column import format_number
+from pursuit.queries.kinds import KINDS
 from pursuit.queries.order import Group
-from pursuit.queries.question_settings import ASKS, KINDS, QuestionSettings
+from pursuit.queries.question_settings import ASKS, QuestionSettings
 
 KEYS = {
     "text": "the wording a person reads",

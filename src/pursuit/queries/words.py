@@ -14,6 +14,7 @@ import torch
 from pursuit.queries.column import Choice, Number, yes_no
 from pursuit.queries.columns import ColumnQueries
 from pursuit.queries.query_set import Answers
+from pursuit.queries.reading import Unknown
 from pursuit.registry import register
 
 _ENDING = r"(?:s|m|re|ve|ll|d)(?![^\W_])"  # of "Obama's", "we've": cut off, while "don't" stays one word
@@ -37,11 +38,11 @@ class WordQueries(ColumnQueries):
     reads_texts = True
     reads_columns = False
 
-    def __init__(self, columns: Sequence[Choice | Number], mask: bool = False):
+    def __init__(self, columns: Sequence[Choice | Number], mask: bool = False, unknown: Unknown = "warn"):
         other = next((c.name for c in columns if not isinstance(c, Choice) or c.values != (0, 1)), None)
         if other is not None:
             raise ValueError(f"Words are asked for by yes/no questions, but '{other}' is not one: use word_query.")
-        super().__init__(columns, mask)
+        super().__init__(columns, mask, unknown)
 
     @classmethod
     def from_texts(

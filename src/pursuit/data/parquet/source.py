@@ -93,6 +93,7 @@ class ParquetRows(StreamedRows):
         self.query_set = self._guess_queries() if query_set is None else self._check(query_set)
         self.n_queries = len(self.query_set)
         self.has_initially_known = self.known_beforehand() is not None
+        self._reader = self._silent_reader(self.query_set)
         row_bytes = 4 * int(np.prod(self.query_set.answer_shape)) + self.n_queries + 8
         self.chunk_rows = rows_in_a_chunk(8 * len(self.feature_names) + row_bytes)
         self.buffer_rows = buffer_rows or max(1024, BUFFER_BYTES // row_bytes)
@@ -118,7 +119,7 @@ class ParquetRows(StreamedRows):
     def with_queries(self, query_set: QuerySet) -> "ParquetRows":
         """The same rows, asked otherwise: the query set asks for some or all of the same columns."""
         others = copy.copy(self)
-        others.query_set, others.n_queries = query_set, len(query_set)
+        others.query_set, others.n_queries, others._reader = query_set, len(query_set), self._silent_reader(query_set)
         others.feature_names = tuple(query.name for query in query_set.queries)
         others.has_initially_known = others.known_beforehand() is not None
         return others
@@ -224,10 +225,14 @@ class ParquetRows(StreamedRows):
 
     def _read(self, chunk: "pa.Table") -> Rows:
         """Rows of the files, all with labels, in the answer space."""
-        assert self.query_set is not None
         codes = torch.from_numpy(self.labels.codes(chunk[self.target]))
-        answers = self.query_set.answers(chunk.select(self.feature_names).to_pandas())
-        return Rows(*answers, codes, self.query_set.known_beforehand(len(codes)))
+        answers = self._reader.answers(chunk.select(self.feature_names).to_pandas())
+        return Rows(*answers, codes, self._reader.known_beforehand(len(codes)))
+
+    @staticmethod
+    def _silent_reader(query_set: QuerySet) -> QuerySet:
+        """Values that the query set does not know are reported once, and not with every chunk."""
+        return query_set.with_options(unknown="ignore") if "unknown" in query_set.to_config() else query_set
 
     def known_beforehand(self) -> Tensor | None:
         """(1, Q) what is known of every row before anything is asked; None: nothing."""

@@ -44,6 +44,7 @@ class SeenValues:
     values: dict[Any, None] = field(default_factory=dict)
     low: float = np.inf
     high: float = -np.inf
+    has_missing: bool = False
 
     @property
     def are_too_many(self) -> bool:
@@ -55,6 +56,8 @@ class SeenValues:
                 return
             if value is not None and value == value:  # not NaN
                 self.values[value] = None
+            else:
+                self.has_missing = True
 
     def widen(self, low: float | None, high: float | None) -> None:
         if low is not None and high is not None:  # as they are where all values are missing
@@ -128,7 +131,7 @@ def guess_queries(table: ArrowTable, columns: Sequence[str]) -> tuple[ColumnQuer
     if not varying:
         raise ValueError(f"{table.name} has no columns to ask for that are not the same in every row.")
     try:
-        queries = ColumnQueries.from_data(_all_values(table, {name: seen[name] for name in varying}))
+        queries = ColumnQueries.from_data(_all_values(table, {name: seen[name] for name in varying}), ask_all=True)
     except NotAQuestion as error:
         raise NotAQuestion(f"{error} (Texts were counted no further than that.)", error.columns) from None
     return queries, silent
@@ -157,7 +160,10 @@ def _all_values(table: ArrowTable, seen: Mapping[str, SeenValues]) -> pd.DataFra
             columns[name] = pd.Series(pd.Categorical(values, sorted(values)))
         elif table.column_types[name] in NUMERIC:
             ends = [end for end in (column.low, column.high) if column.low <= column.high]
-            columns[name] = pd.Series([*values, *ends], dtype=float)
+            # Without missing values, 0 and 1 are yes/no only where they are whole.
+            is_float = table.column_types[name] == "numbers"
+            missing = [None] if column.has_missing else []
+            columns[name] = pd.Series([*values, *ends, *missing], dtype="Float64" if is_float else "Int64")
         else:
             columns[name] = pd.Series(values, dtype=object)
     return pd.DataFrame(columns)

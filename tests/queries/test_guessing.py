@@ -1,7 +1,8 @@
-"""Tables as users give them: what every column is taken for, what is refused and how."""
+"""What every column of a table is taken for, what is not asked for, and what is refused and how."""
 
 import datetime
 import json
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pursuit.queries import MAX_CHOICES, Choice, ColumnQueries, Number, yes_no
+from pursuit.queries import MAX_CHOICES, Choice, ColumnQueries, NotAQuestion, Number, yes_no
+from pursuit.queries.column import fold
 
 
 def column(values: Any, **settings: Any) -> pd.DataFrame:
@@ -20,7 +22,7 @@ def column(values: Any, **settings: Any) -> pd.DataFrame:
 
 def read(frame: pd.DataFrame) -> tuple[Choice | Number, list[Any]]:
     """What a table of one column is taken for, and its answers, None where there is none."""
-    query_set = ColumnQueries.from_data(frame)
+    query_set = ColumnQueries.from_data(frame, ask_all=True)
     x, available = query_set.answers(frame)
     answers = [query_set.describe(0, row) if there else None for row, there in zip(x, available[:, 0], strict=True)]
     return query_set.queries[0], answers
@@ -140,7 +142,7 @@ def test_a_constant_text_has_one_choice() -> None:
 @pytest.mark.parametrize("dtype", ["float64", "Int64", "boolean", object, "str", "category"])
 def test_a_column_without_values_is_never_available(dtype: Any) -> None:
     frame = pd.DataFrame({"a": pd.Series([None, None], dtype=dtype), "b": [1, 0]})
-    query_set = ColumnQueries.from_data(frame)
+    query_set = ColumnQueries.from_data(frame, ask_all=True)
     x, available = query_set.answers(frame)
     assert available.tolist() == [[False, True], [False, True]]
     assert x[:, query_set.unit_of_feature == 0].eq(0).all()
@@ -170,7 +172,7 @@ def test_numbers_can_be_rescaled() -> None:
 def test_arrays_name_their_columns() -> None:
     query_set = ColumnQueries.from_data(np.array([[1.5, 0], [2.5, 1], [3.5, np.nan]]))
     assert [query.name for query in query_set.queries] == ["x0", "x1"]
-    assert [type(query) for query in query_set.queries] == [Number, Choice]
+    assert [type(query) for query in query_set.queries] == [Number, Number]
     assert query_set.answers(np.array([[2.5, np.nan]])).available.tolist() == [[True, False]]
 
 
@@ -214,11 +216,15 @@ def test_names_that_occur_twice_are_refused() -> None:
 
 
 def test_too_many_texts_are_refused_all_at_once() -> None:
-    texts = [f"text {i}" for i in range(MAX_CHOICES + 1)]
-    with pytest.raises(ValueError, match="at most 50 answers") as error:
-        ColumnQueries.from_data(pd.DataFrame({"a": texts, "b": range(len(texts)), "c": texts}))
-    assert "'a' (51 different texts, such as 'text 0')" in str(error.value)
-    assert "'c' (51 different texts" in str(error.value)
+    texts = [f"text {i}" for i in range(MAX_CHOICES + 1)] * 2
+    with pytest.raises(NotAQuestion) as error:
+        ColumnQueries.from_data(pd.DataFrame({"a": texts, "b": [3, 1] * (MAX_CHOICES + 1), "c": texts}))
+    assert error.value.columns == ["a", "c"]
+    for name in "ac":
+        assert (
+            f"Column '{name}' is not a question with a list of at most 50 answers: it holds 51 different texts, such "
+            f"as 'text 0'. Leave it out, kinds={{'{name}': 'skip'}}, or group its values."
+        ) in str(error.value)
     assert "'b'" not in str(error.value)
 
 
@@ -227,23 +233,221 @@ def test_as_many_texts_as_allowed_are_choices() -> None:
     assert len(query.choices) == MAX_CHOICES
 
 
-def test_stray_text_among_numbers_is_named() -> None:
-    with pytest.raises(ValueError, match=r"'a' \(numbers but for \?, n/a: mark those as missing\)"):
-        ColumnQueries.from_data(column(["?", "n/a", *(str(i) for i in range(60))]))
+# Numbers, and texts among them
 
 
-def test_numbers_as_text_are_not_refused_for_stray_text() -> None:
-    with pytest.raises(ValueError, match="numbers") as error:
-        ColumnQueries.from_data(column([str(i) for i in range(60)]))
-    assert "but for :" not in str(error.value)
+def test_numbers_written_as_text_are_numbers() -> None:
+    query, answers = read(column([" 1.5", "2e1", None, "-3 "]))
+    assert isinstance(query, Number)
+    assert query.missing == ()
+    assert answers == ["1.5", "20", None, "-3"]
+
+
+def test_codes_with_leading_zeros_are_choices() -> None:
+    query, _ = read(column(["007", "012", "100"] * 3))
+    assert query.choices == ("007", "012", "100")
+
+
+def test_a_few_texts_among_numbers_count_as_missing_with_one_warning() -> None:
+    frame = pd.DataFrame({"a": ["?", "n/a", "many", *(str(i) for i in range(60))], "b": ["-", *map(str, range(62))]})
+    with pytest.warns(UserWarning, match="among numbers") as caught:
+        query_set = ColumnQueries.from_data(frame, ask_all=True)
+    (warning,) = caught
+    assert str(warning.message) == "Texts among numbers count as missing: '?', 'n/a', 'many' in 'a', '-' in 'b'."
+    assert warning.filename == __file__
+    first, _ = query_set.queries
+    assert isinstance(first, Number)
+    assert (first.centre, first.missing) == (29.5, ("?", "n/a", "many"))
+
+
+def test_texts_that_were_missing_in_training_are_missing_without_a_word(recwarn: pytest.WarningsRecorder) -> None:
+    frame = column(["many", *(str(i) for i in range(60))])
+    query_set = ColumnQueries.from_data(frame)
+    recwarn.clear()
+    assert query_set.answers(column([1.5, "Many ", "-", "?", None])).available[:, 0].tolist() == [True] + [False] * 4
+    assert not recwarn.list
 
 
 @pytest.mark.parametrize(
-    "values", [pd.to_datetime(["2020-01-01", None]), pd.to_datetime(["2020-01-01"], utc=True), pd.to_timedelta(["1D"])]
+    ("values", "choices"),
+    [
+        (["1", "2", "3", "more"] * 5, ("1", "2", "3", "more")),  # a choice among four is no accident
+        (["1", "2", "3", "4", "5+"] + ["1", "2"] * 40, ("1", "2", "3", "4", "5+")),  # as rare as it may be
+        (["0", "1", "?"], ("0", "1", "?")),
+        (["5", "?"], ("5", "?")),
+    ],
 )
-def test_dates_and_times_are_refused(values: Any) -> None:
-    with pytest.raises(ValueError, match="Column 'a' holds dates or times"):
+def test_words_beside_a_few_numbers_are_choices(values: list[str], choices: tuple[str, ...]) -> None:
+    assert read(column(values))[0].choices == tuple(sorted(choices))
+
+
+def test_words_for_missing_may_be_many() -> None:
+    query, answers = read(column(["unknown"] * 5 + ["3", "7"]))
+    assert isinstance(query, Number)
+    assert answers == [None] * 5 + ["3", "7"]
+
+
+def test_numbers_with_too_many_texts_are_refused_with_what_to_do() -> None:
+    texts = [f"<{i}" for i in range(20)] + [str(i) for i in range(60)]
+    with pytest.raises(NotAQuestion, match=r"holds numbers but for '<0', '<1', '<2' and 17 more: .*'a': 'number'"):
+        ColumnQueries.from_data(column(texts * 2))
+
+
+# Dates
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.to_datetime(["2020-01-01", None]),
+        pd.to_datetime(["2020-01-01"], utc=True),
+        ["2020-01-01", "2021-12-31 10:30"],
+        ["31.12.2020", None, "1.1.2021"],
+        ["12/31/2020", "01/01/2021"],
+        [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)],
+    ],
+)
+def test_dates_are_refused_with_what_to_do(values: Any) -> None:
+    with pytest.raises(NotAQuestion, match=r"Column 'a' holds dates: .* kinds=\{'a': 'date'\}, .*\{'a': 'skip'\}"):
         ColumnQueries.from_data(column(values))
+
+
+def test_durations_are_refused() -> None:
+    with pytest.raises(NotAQuestion, match="Column 'a' holds durations"):
+        ColumnQueries.from_data(column(pd.to_timedelta(["1D", "2D"])))
+
+
+@pytest.mark.parametrize("values", [["1.2.3", "2.0.1"], ["1/2/2020", "half"], ["2020", "2021"], ["10-20", "20-30"]])
+def test_what_only_resembles_dates_is_not_refused(values: list[str]) -> None:
+    read(column(values))
+
+
+# What is not asked for
+
+
+def asked(frame: Any, **options: Any) -> tuple[list[str], list[str]]:
+    """The names of the columns asked for, and the warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        names = [query.name for query in ColumnQueries.from_data(frame, **options).queries]
+    return names, [str(warning.message) for warning in caught]
+
+
+def test_columns_that_say_nothing_are_not_asked_for() -> None:
+    n = 60
+    frame = pd.DataFrame(
+        {
+            "row": range(100, 100 + n),
+            "site": ["Bonn"] * n,
+            "note": [None] * n,
+            "zero": np.zeros(n),
+            "name": [f"person {i}" for i in range(n)],
+            "patient_id": np.random.default_rng(0).choice(10**7, n, replace=False),
+            "shuffled": np.random.default_rng(1).permutation(n),
+            "age": np.random.default_rng(2).integers(0, 99, n),
+            "weight": np.random.default_rng(3).normal(size=n),
+            "income": np.random.default_rng(4).choice(10**5, n, replace=False),
+        }
+    )
+    names, said = asked(frame)
+    assert names == ["age", "weight", "income"]
+    assert said == [
+        "Not asked for: 'row', 'patient_id', 'shuffled' (numbers the rows); 'site', 'zero' (the same in every row); "
+        "'note' (empty); 'name' (different in every row). To ask anyway, say what it is: kinds={'row': 'number'}."
+    ]
+    kinds = {"row": "number", "site": "choice", "name": "choice", "weight": "skip"}
+    assert asked(frame, kinds=kinds)[0] == ["row", "site", "name", "age", "income"]
+    assert asked(frame.drop(columns="name"), ask_all=True) == (frame.columns.drop("name").tolist(), [])
+
+
+def test_an_array_is_numbered_as_a_table_is() -> None:
+    array = np.column_stack([np.arange(30.0), np.zeros(30), np.random.default_rng(0).normal(size=30)])
+    names, said = asked(array)
+    assert names == ["x2"]
+    assert said[0].startswith("Not asked for: 'x0' (numbers the rows); 'x1' (the same in every row).")
+
+
+@given(seed=st.integers(0, 1000), n=st.integers(3, 200))
+def test_measurements_are_not_taken_for_identifiers(seed: int, n: int) -> None:
+    randomness = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {"fraction": randomness.random(n), "whole": np.round(randomness.lognormal(8, 2, n)).astype(int)}
+    )
+    assert asked(frame)[0] == ["fraction", "whole"]
+
+
+def test_a_few_rows_do_not_make_an_identifier() -> None:
+    assert asked(pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]}))[0] == ["a", "b"]
+
+
+def test_a_numbering_is_asked_for_if_there_is_nothing_else() -> None:
+    assert asked(pd.DataFrame({"a": range(30), "b": 1}))[0] == ["a"]
+
+
+def test_a_table_that_says_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="no columns to ask for: 'a' is the same in every row, 'b' is empty"):
+        ColumnQueries.from_data(pd.DataFrame({"a": [1, 1], "b": [None, None]}))
+
+
+# Words that are the same
+
+
+@pytest.mark.parametrize("dtype", [object, "str", "string", "category"])
+def test_words_in_any_case_are_one_choice_as_mostly_written(dtype: Any) -> None:
+    values = ["Red", "red ", "RED", "Red", None, "blue", " Blue", "blue", "green"]
+    query, answers = read(column(values, dtype=dtype))
+    assert query.choices == ("blue", "green", "Red") or dtype == "category"
+    assert sorted(query.choices) == ["Red", "blue", "green"]
+    assert answers == ["Red"] * 4 + [None] + ["blue"] * 3 + ["green"]
+
+
+@pytest.mark.parametrize(
+    ("values", "choices"),
+    [
+        (["YES", "Yes", "no", "yes ", "Yes"], ("no", "Yes")),
+        (["Ja", "NEIN", "ja", "ja"], ("NEIN", "ja")),
+        (["Oui", "Non"], ("Non", "Oui")),
+        (["Sí", "no"], ("no", "Sí")),
+        (["sim", "Não"], ("Não", "sim")),
+        (["wahr", "falsch"], ("falsch", "wahr")),
+        (["Y", "yes", "yes", "N", "no", "no"], ("no", "yes")),
+        (["yes", "no", "y"], ("no", "yes")),
+    ],
+)
+def test_no_and_yes_in_any_case_and_several_languages(values: list[str], choices: tuple[str, str]) -> None:
+    query, answers = read(column(values))
+    assert query.choices == choices
+    assert query.text == "a?"
+    yes = {"y", "yes", "ja", "oui", "sí", "sim", "wahr"}
+    assert answers == [choices[value.strip().casefold() in yes] for value in values]
+
+
+@given(
+    words=st.lists(st.sampled_from(["Red", "blue", "Straße", "İ", "yes", "no"]), min_size=1, max_size=12),
+    seed=st.integers(0, 1000),
+)
+def test_case_and_spaces_never_change_what_is_read(words: list[str], seed: int) -> None:
+    randomness = np.random.default_rng(seed)
+    changes = (str.upper, str.lower, str.title, lambda word: f" {word}", lambda word: f"{word}\t", str.casefold)
+    changed = [changes[randomness.integers(len(changes))](word) for word in words]
+    plain = pd.DataFrame({"a": [*words, "Red", "blue"]})
+    query_set = ColumnQueries.from_data(plain)
+    same = [one if fold(one) == fold(word) else word for one, word in zip(changed, words, strict=True)]
+    expected = query_set.answers(plain).x[: len(words)]
+    assert torch.equal(query_set.answers(pd.DataFrame({"a": same})).x, expected)
+    again = ColumnQueries.from_data(pd.DataFrame({"a": [*same, "Red", "blue"]}))
+    assert [fold(value) for value in again.queries[0].choices] == [
+        fold(value) for value in query_set.queries[0].choices
+    ]
+    for row, word in enumerate(same):
+        answered = torch.zeros_like(expected[row])
+        query_set.tell(answered, 0, word)
+        assert torch.equal(answered, expected[row])
+
+
+def query_missing(query_set: ColumnQueries) -> list[str]:
+    (query,) = query_set.queries
+    return [fold(text) for text in query.missing] if isinstance(query, Number) else []
 
 
 def columns_of(values: st.SearchStrategy[Any], **settings: Any) -> st.SearchStrategy[pd.DataFrame]:
@@ -254,7 +458,6 @@ def columns_of(values: st.SearchStrategy[Any], **settings: Any) -> st.SearchStra
 
 WORDS = st.text(max_size=5)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=32)
-DATES = st.dates(datetime.date(1990, 1, 1), datetime.date(2030, 1, 1))
 INTERVALS = st.integers(0, 5).map(lambda left: pd.Interval(left, left + 1))
 ASKABLE = st.one_of(
     columns_of(NUMBERS, dtype="float64"),
@@ -267,16 +470,16 @@ ASKABLE = st.one_of(
     columns_of(st.sampled_from(["no", "yes", "perhaps"]), dtype="category"),
     columns_of(st.integers(0, 9), dtype="category"),
     columns_of(INTERVALS, dtype="category"),
-    columns_of(DATES, dtype=object),
     columns_of(st.binary(max_size=3), dtype=object),
 )
 
 
 @given(frame=ASKABLE)
 def test_every_column_that_can_be_asked_for_goes_through_json(frame: pd.DataFrame) -> None:
-    query_set = ColumnQueries.from_data(frame)
+    query_set = ColumnQueries.from_data(frame, ask_all=True)
     x, available = query_set.answers(frame)
-    assert available[:, 0].tolist() == frame["a"].notna().tolist()
+    says_nothing = [fold(value) in ("", *query_missing(query_set)) for value in frame["a"]]
+    assert available[:, 0].tolist() == (frame["a"].notna() & ~np.array(says_nothing)).tolist()
     again = ColumnQueries.from_config(json.loads(json.dumps(query_set.to_config())))
     assert again.queries == query_set.queries
     for one, other in zip(again.answers(frame), (x, available), strict=True):
@@ -287,5 +490,5 @@ def test_every_column_that_can_be_asked_for_goes_through_json(frame: pd.DataFram
     "values", [[[1], [2]], [{"k": 1}], [{1}, None], [np.zeros(2), np.ones(2)]], ids=["lists", "dicts", "sets", "arrays"]
 )
 def test_lists_and_other_objects_are_refused(values: Any) -> None:
-    with pytest.raises(ValueError, match="Column 'a' holds lists or other objects: only words, numbers, yes/no"):
+    with pytest.raises(ValueError, match="Column 'a' holds lists or other objects: only words, numbers, dates"):
         ColumnQueries.from_data(column(values, dtype=object))

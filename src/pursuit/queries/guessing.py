@@ -1,0 +1,235 @@
+"""What every column of a table is asked as, guessed from its values, and what is better not asked."""
+
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pursuit.queries.column import Choice, Number, fold, listed, wording, yes_no
+from pursuit.queries.frames import INFINITE, columns_of
+from pursuit.queries.kinds import (
+    MAX_STRAY,
+    Kind,
+    choice_query,
+    date_patterns,
+    number_query,
+    query_of_kind,
+)
+from pursuit.queries.reading import (
+    MISSING_WORDS,
+    Distinct,
+    distinct_values,
+    is_date,
+    is_date_type,
+    is_plain_number,
+    parse_numbers,
+    plain_numbers,
+)
+
+MAX_CHOICES = 50
+"""A text column with more distinct values than this is not a question with a list of answers."""
+FEW_ROWS = 20
+"""With fewer rows than this, values may well all differ by chance."""
+LIKELY = 10.0
+"""Whole numbers that all differ are identifiers if this many pairs would be equal, drawn by chance from their range."""
+
+EMPTY, CONSTANT, NUMBERING, UNIQUE = "empty", "the same in every row", "numbers the rows", "different in every row"
+ID_NAME = re.compile(
+    r"(^|[\W_])(id|uuid|guid|index|idx|key|nr|no)$|[a-z](Id|ID|Nr|No)$|^(Id|ID|Nr|No|Index|Key)$", re.ASCII
+)
+LEADING_ZERO = re.compile(r"[+-]?0\d")
+DATE_LOOK = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([T ].*)?")
+
+
+class NotAQuestion(ValueError):
+    """Columns that cannot be asked for as they are."""
+
+    def __init__(self, message: str, columns: list[str]):
+        super().__init__(message)
+        self.columns = columns
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What a table is asked as."""
+
+    queries: list[Choice | Number]
+    unasked: dict[str, str]
+    """Columns that are better not asked for, and why."""
+
+    def report(self, stacklevel: int) -> None:
+        """One warning for all that is not asked for, and one for all texts among numbers."""
+        if self.unasked:
+            by_reason: dict[str, list[str]] = {}
+            for name, reason in self.unasked.items():
+                by_reason.setdefault(reason, []).append(f"'{name}'")
+            named = "; ".join(f"{listed(names)} ({reason})" for reason, names in by_reason.items())
+            first = next(iter(self.unasked))
+            warnings.warn(
+                f"Not asked for: {named}. To ask anyway, say what it is: kinds={{{first!r}: 'number'}}.",
+                stacklevel=stacklevel + 1,
+            )
+        stray = {query.name: query.missing for query in self.queries if isinstance(query, Number) and query.missing}
+        if stray:
+            named = listed([f"{listed([repr(text) for text in texts])} in '{name}'" for name, texts in stray.items()])
+            warnings.warn(f"Texts among numbers count as missing: {named}.", stacklevel=stacklevel + 1)
+
+
+def guess_queries(
+    frame: pd.DataFrame, kinds: Mapping[str, Kind], floats_are_numbers: bool = False, ask_all: bool = False
+) -> Guess:
+    """The query of every column; raises NotAQuestion, with all columns that cannot be one.
+
+    With `floats_are_numbers`, a column of fractions is never yes/no. With `ask_all`, nothing is left out for having the
+    same value in every row or another one in each.
+    """
+    queries: dict[str, Choice | Number] = {}
+    unasked: dict[str, str] = {}
+    problems: dict[str, str] = {}
+    by_name = zip(frame.columns, columns_of(frame), strict=True)
+    columns = {name: series for name, series in by_name if kinds.get(name) != "skip"}
+    numbers = {name: plain_numbers(series) for name, series in columns.items() if is_plain_number(series)}
+    refuse_infinite(numbers)
+    for name, series in columns.items():
+        try:
+            if name in kinds:
+                queries[name] = query_of_kind(name, pd.Series(series, name=name), kinds[name])
+                continue
+            query: Choice | Number | None
+            if name in numbers:
+                query, reason = _guess_number(name, series.dtype, numbers[name], floats_are_numbers)
+            else:
+                query, reason = _guess_other(name, series, ask_all)
+            if reason and not ask_all:
+                unasked[name] = reason
+            if query is not None and (ask_all or reason in ("", NUMBERING, UNIQUE)):
+                queries[name] = query
+        except NotAQuestion as problem:
+            problems[name] = str(problem)
+    if problems:
+        raise NotAQuestion(" ".join(problems.values()), list(problems))
+    asked = [name for name in queries if name not in unasked]
+    if not asked:  # what numbers the rows is all there is
+        asked, unasked = list(queries), {name: why for name, why in unasked.items() if name not in queries}
+    if not asked and unasked:
+        raise ValueError(
+            f"The table has no columns to ask for: {listed([f'{n!r} is {w}' for n, w in unasked.items()])}."
+        )
+    return Guess([queries[name] for name in asked], unasked)
+
+
+def refuse_infinite(numbers: Mapping[str, np.ndarray]) -> None:
+    if infinite := [name for name, values in numbers.items() if np.isinf(values).any()]:
+        raise ValueError(INFINITE.format(listed(infinite)))
+
+
+# Guesses: the query, and why it is better not asked
+
+
+def _guess_number(name: str, dtype: Any, numbers: np.ndarray, floats_are_numbers: bool) -> tuple[Choice | Number, str]:
+    present = numbers[~np.isnan(numbers)]
+    reason = EMPTY if not len(present) else CONSTANT if present.min() == present.max() else ""
+    is_float = dtype.kind == "f"
+    # Missing values turn 0 and 1 into fractions in many tables.
+    may_be_yes_no = not is_float or (not floats_are_numbers and len(present) < len(numbers))
+    if may_be_yes_no and len(present) and ((present == 0) | (present == 1)).all():
+        return yes_no(name), reason
+    if not reason and _is_numbering(name, numbers, is_float):
+        reason = NUMBERING
+    return Number(name, wording(name, "What is {}?")), reason
+
+
+def _is_numbering(name: str, numbers: np.ndarray, is_float: bool) -> bool:
+    """Whether whole numbers count the rows, or all differ as identifiers do."""
+    n = len(numbers)
+    if n < FEW_ROWS // 2 or np.isnan(numbers[:2]).any():
+        return False
+    if numbers[1] - numbers[0] == 1 and (np.diff(numbers) == 1).all():
+        return True
+    if is_float or n < FEW_ROWS or np.isnan(numbers).any():
+        return False
+    span = float(numbers.max() - numbers.min() + 1)
+    may_be = n * (n - 1) / 2 / span >= LIKELY or ID_NAME.search(name.strip()) is not None
+    return may_be and len(np.unique(numbers)) == n
+
+
+def _guess_other(name: str, series: pd.Series, ask_all: bool) -> tuple[Choice | Number | None, str]:
+    if is_date_type(series):
+        raise NotAQuestion(_dates(name), [name])
+    if pd.api.types.is_timedelta64_dtype(series.dtype):
+        raise NotAQuestion(
+            f"Column '{name}' holds durations: turn them into numbers, such as days, or leave them out: "
+            f"kinds={{{name!r}: 'skip'}}.",
+            [name],
+        )
+    distinct = distinct_values(series)
+    values, n_rows = distinct.values, int(distinct.counts.sum())
+    if all(isinstance(value, bool) for value in values):
+        reason = EMPTY if not len(values) else CONSTANT if len(values) == 1 else ""
+        if not isinstance(series.dtype, pd.CategoricalDtype):
+            return (yes_no(name) if len(values) else Number(name, wording(name, "What is {}?"))), reason
+    query = choice_query(name, series, distinct)
+    if isinstance(series.dtype, pd.CategoricalDtype) or query.is_yes_no:
+        n_used = len({fold(value) for value in values})
+        return query, EMPTY if not n_used else CONSTANT if n_used == 1 else ""
+    if len(query.choices) == 1:
+        return query, CONSTANT
+    if _look_like_dates(values):
+        raise NotAQuestion(_dates(name), [name])
+    if _are_numbers(distinct):
+        return number_query(name, distinct), ""
+    if len(values) == n_rows >= FEW_ROWS and not ask_all:
+        return (query if len(query.choices) <= MAX_CHOICES else None), UNIQUE
+    if len(query.choices) > MAX_CHOICES:
+        raise NotAQuestion(_free_text(name, distinct), [name])
+    return query, ""
+
+
+def _dates(name: str) -> str:
+    return (
+        f"Column '{name}' holds dates: ask for them as dates, kinds={{{name!r}: 'date'}}, or leave them out: "
+        f"kinds={{{name!r}: 'skip'}}."
+    )
+
+
+def _free_text(name: str, distinct: Distinct) -> str:
+    stray = distinct.values[np.isnan(parse_numbers(distinct.values))]
+    skip = f"kinds={{{name!r}: 'skip'}}"
+    if len(stray) <= len(distinct.values) // 2:
+        named = listed([repr(text) for text in stray], 3)
+        return (
+            f"Column '{name}' holds numbers but for {named}: to count those as missing, say that it holds numbers, "
+            f"kinds={{{name!r}: 'number'}}, or leave it out: {skip}."
+        )
+    return (
+        f"Column '{name}' is not a question with a list of at most {MAX_CHOICES} answers: it holds "
+        f"{len(distinct.values)} different texts, such as {distinct.values[0]!r}. Leave it out, {skip}, or group its "
+        "values."
+    )
+
+
+def _look_like_dates(values: np.ndarray) -> bool:
+    some = values[:FEW_ROWS]
+    look = all(DATE_LOOK.fullmatch(value.strip()) if isinstance(value, str) else is_date(value) for value in some)
+    return look and bool(date_patterns(values))
+
+
+def _are_numbers(distinct: Distinct) -> bool:
+    """Whether texts are numbers but for some that say nothing and a few others; 007 is a code and not a number."""
+    values, counts, _ = distinct
+    numbers = parse_numbers(values)
+    is_number = ~np.isnan(numbers)
+    if is_number.sum() < 2 or any(LEADING_ZERO.match(str(value).strip()) for value in values[is_number]):
+        return False
+    says_nothing = np.array([fold(value) in MISSING_WORDS for value in values])
+    if not is_number.all() and np.isin(numbers[is_number], (0, 1)).all():
+        return False  # 0, 1 and unknown are three choices, as no, yes and unknown are
+    stray = ~is_number & ~says_nothing
+    return bool(
+        stray.sum() <= MAX_STRAY * (is_number | stray).sum()
+        and counts[stray].sum() <= MAX_STRAY * counts[is_number | stray].sum()
+    )
