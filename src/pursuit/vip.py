@@ -104,15 +104,27 @@ class VIP(QuerierClassifier):
         """The V-IP objective on a batch of histories, and the queries chosen (B,)."""
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
         scores = self.querier(encoded).float()
-        query = choose_straight_through(scores, batch.asked, batch.tau)  # (B, Q) one-hot
+        query = choose_straight_through(scores, self.closed(batch), batch.tau)  # (B, Q) one-hot
         loss, chosen = self.loss_after(query, batch)
-        return Outcome(loss + self.surprise(encoded, batch), chosen)
+        return Outcome(loss + self.loss_at_start(encoded, batch) + self.surprise(encoded, batch), chosen)
 
     def loss_after(self, query: Tensor, batch: Batch) -> Outcome:
         """The classifier's loss once the answers to `query` (B, Q), one-hot, are known too."""
         answered = batch.known.to(batch.x.dtype) + query * batch.available  # one without an answer reveals nothing
         logits = self.classifier(self.network_input(batch.x, answered)).float()
         return Outcome(batch.label_loss(logits, self.label_kernel), query.detach().argmax(dim=1))
+
+    def loss_at_start(self, encoded: Tensor, batch: Batch) -> Tensor | float:
+        """The classifier's loss where nothing was asked yet and something is known beforehand. The objective always has
+        one more answer, and would leave the belief there, which may end a chain, to chance."""
+        beforehand = self.query_set.known_beforehand(1)
+        if beforehand is None:
+            return 0.0
+        is_start = ~(batch.asked & ~beforehand).any(dim=1)
+        logits = self.classifier(encoded).float()
+        labels = batch.y if self.label_kernel is None else self.label_kernel[batch.y]
+        loss = F.cross_entropy(logits, labels, reduction="none", label_smoothing=batch.label_smoothing)
+        return batch.mean(loss * is_start)
 
     def surprise(self, encoded: Tensor, batch: Batch) -> Tensor | float:
         """What the answer model, if there is one, got wrong."""
@@ -157,15 +169,15 @@ class VIP(QuerierClassifier):
         )
 
 
-def choose_straight_through(scores: Tensor, asked: Tensor, tau: Tensor | float) -> Tensor:
-    """One-hot choice (B, Q) of the best query not asked yet, whose gradient is that of softmax(scores / tau).
+def choose_straight_through(scores: Tensor, closed: Tensor, tau: Tensor | float) -> Tensor:
+    """One-hot choice (B, Q) of the best query not closed, whose gradient is that of softmax(scores / tau).
 
-    A row in which everything was asked chooses nothing: all zeros.
+    A row in which everything was asked, or nothing more may be asked, chooses nothing: all zeros.
     """
-    soft = (scores.masked_fill(asked, ASKED) / tau).softmax(dim=1)
-    hard = F.one_hot(choose(scores, asked), scores.shape[1])
+    soft = (scores.masked_fill(closed, ASKED) / tau).softmax(dim=1)
+    hard = F.one_hot(choose(scores, closed), scores.shape[1])
     # Bracketed so that the softmax cancels to exactly zero: no trace of an unasked answer gets through.
-    return (hard + (soft - soft.detach())) * ~asked
+    return (hard + (soft - soft.detach())) * ~closed
 
 
 @register
@@ -213,7 +225,8 @@ class InformationVIP(VIP):
         with torch.no_grad():
             log_posterior = self.log_probabilities(logits, batch.known.any(dim=1))
             scores = self._scored(self.answer_model.information(outputs, log_posterior, MOST_LABELS))
-            query = F.one_hot(choose(scores, batch.asked), scores.shape[1]) * ~batch.asked
+            closed = self.closed(batch)
+            query = F.one_hot(choose(scores, closed), scores.shape[1]) * ~closed
         loss, chosen = self.loss_after(query, batch)
         surprise = self.answer_model.loss(outputs, batch.x, batch.y, batch.available, batch.asked, batch.weight)
         return Outcome(batch.label_loss(logits) + loss + surprise, chosen)

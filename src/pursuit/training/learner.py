@@ -47,6 +47,10 @@ class Learner(nn.Module, ABC):
     @abstractmethod
     def log_posterior(self, history: History) -> Tensor: ...
 
+    def closed(self, of: Batch | History) -> Tensor:
+        """Which queries (B, Q) are not to be chosen: those asked already, and those that may not be asked yet."""
+        return self.query_set.closed(of.x, of.known, of.asked)
+
     def begin(self, stage: Stage) -> None:
         """Prepare for a stage, before its first step. `batch.phase` says in each step which phase it is."""
         return
