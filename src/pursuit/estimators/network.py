@@ -23,17 +23,12 @@ from pursuit.inference.stopping import StoppingRule
 from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first, n_processes
 from pursuit.queries import QuerySet
-from pursuit.training import CarriedHistories, ClassifierModel, EarlyStopping, Kept, Learner, Stage, TrainingRun, train
+from pursuit.training import ClassifierModel, EarlyStopping, Kept, Learner, Stage, TrainingRun, train
 from pursuit.training.held_out import HELD_OUT_MOST
 from pursuit.training.run import check_plan
 
-DEFAULT_STEPS = 1000
-DEFAULT_PASSES = 20
 STANDARD_ROWS = 20_000
 """How many of the rows that are not in memory the mean and spread of answers are measured on."""
-CHAIN_QUERIES = 20
-"""How far chains are carried in training by default; random histories cover what lies beyond."""
-
 
 RUN = "run.json"
 """Says in a folder what is trained there."""
@@ -187,15 +182,6 @@ class LearnerClassifier(PursuitClassifier, LearnerEstimator):
 @dataclass(kw_only=True, eq=False, repr=False)
 class NetworkClassifier(LearnerClassifier, NetworkEstimator):
     """A classifier around a `ClassifierModel`."""
-
-
-def default_stages(n_rows: int, n_queries: int, max_queries: int | None = None) -> list[Stage]:
-    """One stage that suits the size of the data: small tables are seen often, large ones a few times in larger
-    batches."""
-    batch_size = 128 if n_rows < 20_000 else 512
-    epochs = max(DEFAULT_STEPS * batch_size / n_rows, DEFAULT_PASSES)
-    longest = max(1, min(n_queries, n_queries if max_queries is None else max_queries, CHAIN_QUERIES))
-    return [Stage(epochs, CarriedHistories(longest), batch_size=batch_size)]
 
 
 def _claim(folder: Path, run: dict[str, Any], resume: bool) -> None:

@@ -14,6 +14,7 @@ from pursuit.training.schedule import AdamW
 T = TypeVar("T")
 
 FEW_ROWS, MANY_ROWS, VERY_MANY_ROWS = 500, 2000, 20_000
+DEFAULT_STEPS, DEFAULT_PASSES = 1000, 20
 PASSES = 100
 """How often training may see each row, if held-out rows do not end it before."""
 LEAST_STEPS, MOST_STEPS, MOST_STEPS_ON_GPU = 200, 2500, 10_000
@@ -78,11 +79,15 @@ def suitable_plan(
         is_direct = query_set.has_own_units and n_queries * n_classes <= MOST_DIRECT
         why = f"wide enough for {n_rows:,} rows" + (", beginning as naive Bayes" if is_direct else "")
         network = choose("network", MLP((width, width), dropout, is_direct), why)
+    if is_image or isinstance(rows, StreamedRows):
+        stages = default_stages(n_rows, n_queries, max_queries)
+        choose("passes", f"{stages[0].epochs:.3g}", "no rows are held out to end training before")
+        return Plan(network, False, tuple(stages), 0, 0.0, tuple(reasons))
     why = "nearly all answers are no" if is_sparse else "answers vary enough as they are"
-    standardise = choose("standardise", is_sparse and not is_image, why)
+    standardise = choose("standardise", is_sparse, why)
     batch_size, lr = (128, 2e-3) if n_rows < MANY_ROWS else (256, 4e-3) if n_rows < VERY_MANY_ROWS else (512, 4e-3)
     choose("batch size", batch_size, "more rows at a time, and longer steps, where there are more")
-    longest = max(1, min(n_queries, n_queries if max_queries is None else max_queries, CHAIN_QUERIES))
+    longest = _chain_length(n_queries, max_queries)
     histories = CarriedHistories(longest)
     # A batch has fresh rows only for its random histories, and where chains end.
     fresh = batch_size * (histories.random_share + (1 - histories.random_share) / longest)
@@ -94,9 +99,7 @@ def suitable_plan(
         f"{PASSES} times each row" if n_steps >= wanted else f"{n_steps * fresh / n_rows:.3g} times each row, for time"
     )
     choose("steps", f"at most {n_steps:,}", why)
-    if is_image or isinstance(rows, StreamedRows):
-        n_trials, held_out, why = 0, 0.0, "training goes on to its end"
-    elif n_rows < MANY_ROWS:
+    if n_rows < MANY_ROWS:
         n_trials, held_out = 3 if n_rows < FEW_ROWS else 1, HELD_OUT_OF_FEW
         why = (
             "tried on three parts of the rows, then repeated on all"
@@ -108,6 +111,18 @@ def suitable_plan(
     choose("held out", f"{held_out:.0%}", why)
     stage = Stage(n_steps * batch_size / n_rows, histories, AdamW(lr), batch_size=batch_size)
     return Plan(network, standardise, (stage,), n_trials, held_out, tuple(reasons))
+
+
+def default_stages(n_rows: int, n_queries: int, max_queries: int | None = None) -> list[Stage]:
+    """One stage of carried histories for those who state its length, and for rows that none are held out of: small data
+    are seen often, large ones a few times in larger batches."""
+    batch_size = 128 if n_rows < VERY_MANY_ROWS else 512
+    epochs = max(DEFAULT_STEPS * batch_size / n_rows, DEFAULT_PASSES)
+    return [Stage(epochs, CarriedHistories(_chain_length(n_queries, max_queries)), batch_size=batch_size)]
+
+
+def _chain_length(n_queries: int, max_queries: int | None) -> int:
+    return max(1, min(n_queries, n_queries if max_queries is None else max_queries, CHAIN_QUERIES))
 
 
 def _products(network: NetworkSettings, query_set: QuerySet, n_classes: int) -> float:
