@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -52,6 +52,9 @@ class LearnerEstimator(PursuitEstimator):
     """An estimator around a `Learner`: a subclass builds one in `make_learner`, and may adapt the training plan in
     `plan`."""
 
+    counts_answers: ClassVar[bool] = False
+    """Whether its classifier can begin with what was counted, as naive Bayes."""
+
     stages: list[Stage] | None = None
     """The training plan. By default one stage of carried histories, long enough for the number of rows. A method that
     learns from other histories takes as many of them, in the same batches."""
@@ -80,7 +83,7 @@ class LearnerEstimator(PursuitEstimator):
             raise ValueError(f"held_out is a share of the rows, at least 0 and below 1, not {self.held_out}.")
 
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> Any:
-        plan = suitable_plan(query_set, rows, len(self.labels), self.max_queries, self.device)
+        plan = suitable_plan(query_set, rows, len(self.labels), self.max_queries, self.device, self.counts_answers)
         stages = self.plan(plan.stages if self.stages is None else self.stages)
         check_plan(stages, self.device, run.log, n_processes(self.devices))
         self.plan_ = plan

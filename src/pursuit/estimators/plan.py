@@ -59,9 +59,14 @@ class Plan:
 
 
 def suitable_plan(
-    query_set: QuerySet, rows: RowSource, n_classes: int, max_queries: int | None = None, device: str = "cpu"
+    query_set: QuerySet,
+    rows: RowSource,
+    n_classes: int,
+    max_queries: int | None = None,
+    device: str = "cpu",
+    counts_answers: bool = False,
 ) -> Plan:
-    """The plan for these rows. The limits were chosen on held-out training rows of fourteen tables: docs/tables.md."""
+    """The plan for these rows; a method that `counts_answers` can begin as naive Bayes. The limits were chosen on held-out training rows of fourteen tables: docs/tables.md."""
     n_rows, n_queries = len(rows), len(query_set)
     reasons: list[Reason] = []
 
@@ -76,7 +81,7 @@ def suitable_plan(
     else:
         width = 128 if n_rows < MANY_ROWS else 1024 if on_gpu and n_rows >= VERY_MANY_ROWS else 256
         dropout = 0.3 if n_rows < MANY_ROWS else 0.1
-        is_direct = query_set.has_own_units and n_queries * n_classes <= MOST_DIRECT
+        is_direct = counts_answers and query_set.has_own_units and n_queries * n_classes <= MOST_DIRECT
         why = f"wide enough for {n_rows:,} rows" + (", beginning as naive Bayes" if is_direct else "")
         network = choose("network", MLP((width, width), dropout, is_direct), why)
     if is_image or isinstance(rows, StreamedRows):
