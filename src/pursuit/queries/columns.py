@@ -108,9 +108,9 @@ class ColumnQueries(QuerySet):
 
         `texts`, `costs` and `kinds` go by column name. Kinds overrule the guess: "number", "choice", "yes/no", "date"
         or "skip". Columns that are empty, the same in every row, or number the rows are left out with a warning, unless
-        they have a kind; with `ask_all` they are not. With `missing_informs`, a missing value is an answer, "not given",
-        in columns that lack it in at least 10 rows and 1 % of them. `questions` is a questions file, which says all
-        that and more.
+        they have a kind; with `ask_all` they are not. With `missing_informs`, a missing value is the answer "not given"
+        in columns that lack it in at least 10 rows and 1 % of them. `questions` is a questions file, which says how
+        columns are asked, and more.
         """
         frame = as_frame(data)
         if questions is not None:
