@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_WAIT_POLICY := PASSIVE
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup demo test test-slow lint format structure bench bench-speed bench-gpu bench-methods clean
+.PHONY: help setup demo test test-slow lint format structure bench bench-speed bench-gpu bench-methods bench-tables bench-tables-large clean
 
 help:
 	@echo "make demo       train on two built-in tasks, print accuracy against queries, draw figures into demo/"
@@ -18,6 +18,8 @@ help:
 	@echo "make bench-speed  only speed: beside a plain implementation, and how time and memory grow"
 	@echo "make bench-gpu  measure training on an NVIDIA GPU"
 	@echo "make bench-methods  compare V-IP with its rivals"
+	@echo "make bench-tables  measure ordinary tables without a setting, beside what others know with all columns"
+	@echo "make bench-tables-large  time and memory on a table of a million rows and on one of 20,000 columns"
 	@echo "make setup      only make the environment in $(VENV)"
 
 # Installed again whenever the list of dependencies changes.
@@ -71,6 +73,13 @@ bench-methods: setup
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/methods.py
 	$(BIN)/python benchmarks/g_ip.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/costs.py
+
+# One process of one thread for each core, so that times are those of one core.
+bench-tables: setup
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/tables.py --jobs 2
+
+bench-tables-large: setup
+	$(BIN)/python benchmarks/tables.py --sizes
 
 clean:
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build

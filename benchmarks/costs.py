@@ -74,7 +74,7 @@ def contestants() -> list[Contestant]:
     ]
     if METHODS["vip"].accepts("cost_aware"):
         found.append(Contestant("V-IP, bits per cost", "vip", {**aware, "querier": "information"}))
-    return [*found, Contestant("V-IP", "vip"), Contestant("random order", "random")]
+    return [*found, Contestant("V-IP", "vip", {"cost_aware": False}), Contestant("random order", "random")]
 
 
 @dataclass(frozen=True)

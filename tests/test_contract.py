@@ -37,7 +37,7 @@ from contract_table import (
 )
 from pursuit import methods
 from pursuit.data.rows import Rows
-from pursuit.estimators import PursuitClassifier
+from pursuit.estimators import PursuitClassifier, PursuitEstimator
 from pursuit.exact import IndependentIP, TableIP
 from pursuit.inference.chain import explain
 from pursuit.inference.history import History
@@ -105,9 +105,11 @@ def ours() -> dict[str, Any]:
 
 
 def test_every_method_is_in_the_table_of_quick_parameters() -> None:
-    assert set(QUICK) == set(ours())
+    """Those that predict a number keep the contract in `methods/test_vip_regressor.py`."""
+    assert {*QUICK, "vip-regressor"} == set(ours())
+    assert [name for name, method in ours().items() if method.predicts_numbers] == ["vip-regressor"]
     assert all(method.name == name for name, method in ours().items())
-    assert len({method.title for method in ours().values()}) == len(QUICK)
+    assert len({method.title for method in ours().values()}) == len(ours())
 
 
 def test_every_file_of_methods_is_a_method() -> None:
@@ -117,7 +119,7 @@ def test_every_file_of_methods_is_a_method() -> None:
             continue
         module = importlib.import_module(f"pursuit.methods.{found.name}")
         classes = {cls for _, cls in inspect.getmembers(module, inspect.isclass) if cls.__module__ == module.__name__}
-        there = {cls for cls in classes if issubclass(cls, PursuitClassifier)}
+        there = {cls for cls in classes if issubclass(cls, PursuitEstimator) and not inspect.isabstract(cls)}
         assert there, f"methods/{found.name}.py has no estimator"
         assert there <= estimators, f"{there - estimators} of methods/{found.name}.py is not registered by @method"
         assert all(getattr(methods, cls.__name__) is cls for cls in there)
@@ -371,8 +373,19 @@ def checked() -> list[PursuitClassifier]:
     return [estimator(**CHECKED[name]) for estimator, name in reversed(classes.items())]
 
 
-# No check is expected to fail. `check_array_api_input` skips itself where scipy's array API is not switched on.
-@parametrize_with_checks(checked())
+def expected_to_fail(estimator: PursuitClassifier) -> dict[str, str]:
+    """Rows of weight 2 and rows that come twice are shuffled, split into folds and put into intervals differently;
+    `estimators/test_weights.py` holds what is counted equal, and what is learnt nearly so."""
+    reasons = {
+        "TreeClassifier": "cross-validation splits repeated rows, and weighted ones not",
+        "NaiveBayesIPClassifier": "intervals of numbers hold equally many rows, whatever these weigh",
+    }
+    reason = reasons.get(type(estimator).__name__, "repeated rows come in another order")
+    return {"check_sample_weight_equivalence_on_dense_data": reason}
+
+
+# No other check is expected to fail. `check_array_api_input` skips itself where scipy's array API is not switched on.
+@parametrize_with_checks(checked(), expected_failed_checks=expected_to_fail)
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from pursuit import ColumnQueries, History, yes_no
 from pursuit.cli import app
+from pursuit.cli.commands import load_command
 from pursuit.exact import TableIP
 
 ROOT = Path(__file__).parent.parent
@@ -78,6 +79,14 @@ def test_greedy_example() -> None:
 # ---- commands
 
 
+@functools.cache
+def program() -> Any:
+    """The program with all its commands loaded."""
+    group: Any = get_command(app)
+    group.commands = {name: load_command(name) for name in group.commands}
+    return group
+
+
 def shell_commands() -> Iterator[Any]:
     for page in PAGES:
         for line in "\n".join(blocks(page, "sh")).splitlines():
@@ -88,7 +97,7 @@ def shell_commands() -> Iterator[Any]:
 
 @pytest.mark.parametrize("words", list(shell_commands()))
 def test_commands_parse(words: list[str]) -> None:
-    command: Any = get_command(app)
+    command: Any = program()
     name = "pursuit"
     while hasattr(command, "commands"):
         place = next((i for i, word in enumerate(words) if word in command.commands), None)
@@ -99,7 +108,7 @@ def test_commands_parse(words: list[str]) -> None:
 
 
 def options_of(command: Any) -> set[str]:
-    return {option for parameter in command.params for option in parameter.opts}
+    return {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
 
 
 def all_options(command: Any) -> set[str]:
@@ -109,18 +118,17 @@ def all_options(command: Any) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_and_options_named_in_a_sentence_exist(page: Path) -> None:
-    program: Any = get_command(app)
     for code in inline_code(page):
         if code.startswith("pursuit "):
-            command = program
+            command = program()
             for word in code.split()[1:]:
                 if word in getattr(command, "commands", {}):
                     command = command.commands[word]
                 elif word.startswith("--"):
                     assert word in options_of(command), f"{page.name}: `{code}`"
-            assert command is not program or "--plugin" in code, f"{page.name}: `{code}` names no command"
+            assert command is not program() or "--plugin" in code, f"{page.name}: `{code}` names no command"
         elif re.match(r"--\w", code):
-            assert code.split()[0] in all_options(program), f"{page.name}: `{code}`"
+            assert code.split()[0] in all_options(program()), f"{page.name}: `{code}`"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -80,6 +80,22 @@ assert torch.equal(state, torch.get_rng_state()) and threads == torch.get_num_th
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_importing_the_package_alone_takes_no_time_and_any_name_brings_the_rest() -> None:
+    code = """
+import sys, pursuit
+assert pursuit.__version__
+heavy = [name for name in ("torch", "pandas", "sklearn", "numpy") if name in sys.modules]
+assert not heavy, heavy
+assert "VIPClassifier" in dir(pursuit)
+from pursuit import *
+assert VIPClassifier is pursuit.VIPClassifier and pursuit.methods.METHODS is METHODS
+assert not hasattr(pursuit, "nothing")
+from pursuit import tasks
+assert tasks.TASKS
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_what_the_package_promises_can_be_imported() -> None:
     import pursuit
 

@@ -1,99 +1,26 @@
 """Predictions that explain themselves by the questions they ask: Variational Information Pursuit."""
 
-from pursuit.data.rows import Rows
-from pursuit.estimators import Method, PursuitClassifier, PursuitEstimator, PursuitRegressor, load, method
-from pursuit.evaluation import Evaluation, RegressionEvaluation, evaluate
-from pursuit.inference.chain import Chain, Chains
-from pursuit.inference.history import History
-from pursuit.inference.pursuer import Pursuer
-from pursuit.inference.session import Session
-from pursuit.inference.stopping import (
-    AnyOf,
-    Budget,
-    Confidence,
-    CostBudget,
-    IntervalWidth,
-    NothingWorthAsking,
-    Stability,
-    Standing,
-    StoppingRule,
-)
-from pursuit.inference.target import TargetBins
-from pursuit.information import AnswerSettings
-from pursuit.methods import METHODS
-from pursuit.methods.vip import VIPClassifier
-from pursuit.methods.vip_regressor import VIPRegressor
-from pursuit.networks import DLA, MLP, Conv, DenseNet, NetworkSettings, PaperConv, Residual, SetNetwork
-from pursuit.queries import (
-    Choice,
-    ColumnQueries,
-    ConceptQueries,
-    Number,
-    PatchQueries,
-    Query,
-    QuerySet,
-    WordQueries,
-    yes_no,
-)
-from pursuit.registry import register
-from pursuit.training import CarriedHistories, RandomHistories, RolledOutHistories, Stage, TrainingRun
-from pursuit.version import __version__
-from pursuit.vip import VIP, InformationVIP
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "DLA",
-    "METHODS",
-    "MLP",
-    "VIP",
-    "AnswerSettings",
-    "AnyOf",
-    "Budget",
-    "CarriedHistories",
-    "Chain",
-    "Chains",
-    "Choice",
-    "ColumnQueries",
-    "ConceptQueries",
-    "Confidence",
-    "Conv",
-    "CostBudget",
-    "DenseNet",
-    "Evaluation",
-    "History",
-    "InformationVIP",
-    "IntervalWidth",
-    "Method",
-    "NetworkSettings",
-    "NothingWorthAsking",
-    "Number",
-    "PaperConv",
-    "PatchQueries",
-    "Pursuer",
-    "PursuitClassifier",
-    "PursuitEstimator",
-    "PursuitRegressor",
-    "Query",
-    "QuerySet",
-    "RandomHistories",
-    "RegressionEvaluation",
-    "Residual",
-    "RolledOutHistories",
-    "Rows",
-    "Session",
-    "SetNetwork",
-    "Stability",
-    "Stage",
-    "Standing",
-    "StoppingRule",
-    "TargetBins",
-    "TrainingRun",
-    "VIPClassifier",
-    "VIPRegressor",
-    "WordQueries",
-    "__version__",
-    "evaluate",
-    "load",
-    "method",
-    "register",
-    "yes_no",
-]
+from pursuit.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from pursuit.public import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    """Any public name, or the list of them. All come at once with the first, because torch takes seconds to import and
+    `pursuit --help` should not wait for it."""
+    if name != "__all__" and name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    public = import_module("pursuit.public")
+    globals().update({known: getattr(public, known) for known in public.__all__ if hasattr(public, known)})
+    globals()["__all__"] = [*public.__all__, "__version__"]
+    if name not in globals():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return [*__getattr__("__all__"), *globals()]

@@ -2,7 +2,10 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
 class DamagedFile(ValueError):
@@ -11,10 +14,18 @@ class DamagedFile(ValueError):
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write `data` to `path` so that a crash at any moment leaves either the old file or the new one."""
+    with whole_file(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to that takes its place at `path` once all is written: a crash or an error at any moment leaves
+    the old file, or none."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).chmod(0o666 & ~_umask())

@@ -94,9 +94,15 @@ class AnswerModel(nn.Module):
 
     @classmethod
     def count(
-        cls, query_set: QuerySet, n_classes: int, rows: Rows, settings: AnswerSettings | None = None
+        cls,
+        query_set: QuerySet,
+        n_classes: int,
+        rows: Rows,
+        settings: AnswerSettings | None = None,
+        kernel: Tensor | None = None,
     ) -> "AnswerModel":
-        """A model whose table is counted from rows."""
+        """A model whose table is counted from rows; where labels have neighbours, `kernel` (C, C) says how much a row
+        of each counts for the others."""
         if not query_set.has_own_units:
             raise ValueError(
                 f"{WHO} needs queries that each have a list of answers of their own (columns, words or concepts), not "
@@ -106,13 +112,13 @@ class AnswerModel(nn.Module):
         outcomes = Outcomes.listed(query_set, rows.x, rows.available, settings.n_bins, WHO)
         maybe_missing = (~rows.available).any(dim=0).nonzero()[:, 0].tolist()
         model = cls(outcomes, n_classes, maybe_missing, settings)
-        model._count(rows)
+        model._count(rows, kernel)
         return model
 
     @torch.no_grad()
-    def _count(self, rows: Rows) -> None:
+    def _count(self, rows: Rows, kernel: Tensor | None) -> None:
         first = self.outcomes.values_of_unit[:, 0]
-        members = rows.counted_labels(self.table.shape[1])  # (N, C)
+        members = rows.counted_labels(self.table.shape[1], kernel)  # (N, C)
         counts, of_first = torch.zeros_like(self.table), torch.zeros(self.n_queries, self.table.shape[1])
         for part in torch.arange(len(rows)).split(COUNTED_AT_ONCE):
             x, available = rows.x[part], rows.available[part]
@@ -124,6 +130,12 @@ class AnswerModel(nn.Module):
             for part in (counts, of_first)
         )
         self.table.copy_(smoothed.log() - smoothed_first.log()[self.query_of])
+
+    def log_likelihood(self, query: int) -> Tensor:
+        """The log probability of each answer to a query under each label before anything is known, (k, C): what was
+        counted, without what it says that there is no answer."""
+        own = (self.query_of[: len(self.further)] == query).nonzero()[:, 0]
+        return F.pad(self.table.detach()[own], (0, 0, 1, 0)).log_softmax(dim=0)
 
     def holds(self, x: Tensor, available: Tensor) -> Tensor:
         """Which answers that have log odds the rows give: (B, A) bool."""

@@ -15,16 +15,18 @@ queries but says how many bits they are expected to give.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pursuit.data.rows import Rows
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import ASKED, Labels, PossibleAnswer, ScoreUnit, choose, per_cost
 from pursuit.information import AnswerModel
-from pursuit.networks import NetworkSettings, TrunkAndHeads, default_network
+from pursuit.networks import MLP, NetworkSettings, TrunkAndHeads, default_network
 from pursuit.queries import QuerySet
 from pursuit.registry import from_config, register
 from pursuit.training.batch import Batch, Outcome
@@ -37,6 +39,8 @@ MOST_LABELS = 64
 @register
 class VIP(QuerierClassifier):
     """A querier and a classifier that learn what to ask and what to believe by one objective."""
+
+    label_kernel: Tensor | None
 
     def __init__(
         self,
@@ -53,6 +57,8 @@ class VIP(QuerierClassifier):
         super().__init__(query_set, classes, querier, classifier, prior, standardised)
         self.answer_model, self.reader = answer_model, reader
         """What would be answered, and the network that reads the history for it."""
+        # (C, C) how much a training row of each label counts for its neighbours, where labels have any
+        self.register_buffer("label_kernel", None, persistent=False)
 
     @classmethod
     def build(
@@ -70,6 +76,29 @@ class VIP(QuerierClassifier):
             options |= {"answer_model": answer_model, "reader": fresh_reader(network, query_set, answer_model)}
         return super().build(query_set, classes, network, **options)
 
+    @torch.no_grad()
+    def start_from_counts(self, rows: Rows) -> None:
+        """Let a classifier with a direct path begin as naive Bayes: answers add what they say of each label by
+        themselves, as counted by the answer model, and hidden layers nothing yet. How answers look as input is seen in
+        some `rows`."""
+        assert self.answer_model is not None
+        head: Any = self.classifier[-1]  # type: ignore[index]
+        head.weight.zero_()
+        head.bias.copy_(self.log_prior)
+        encoded, holds = self.network_input(rows.x, rows.available), self.answer_model.outcomes.holds(rows.x)
+        n_queries, n_inputs = len(self.query_set), encoded.shape[1]
+        query_of_input = self.query_set.query_of_input
+        if self.query_set.mask:
+            query_of_input = torch.cat([query_of_input, torch.arange(n_queries)])
+        inputs = query_of_input.argsort(stable=True).split(query_of_input.bincount(minlength=n_queries).tolist())
+        for query, own in enumerate(inputs):
+            there = rows.available[:, query]
+            values = self.answer_model.outcomes.values_of_query(query)
+            evidence = holds[there][:, values].float() @ self.answer_model.log_likelihood(query)  # (n, C)
+            evidence = evidence - evidence.mean(dim=1, keepdim=True)
+            weight = torch.linalg.pinv(encoded[there][:, own]) @ evidence
+            head.weight[:, head.in_features - n_inputs + own] = weight.T
+
     def forward(self, batch: Batch) -> Outcome:
         """The V-IP objective on a batch of histories, and the queries chosen (B,)."""
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
@@ -82,7 +111,7 @@ class VIP(QuerierClassifier):
         """The classifier's loss once the answers to `query` (B, Q), one-hot, are known too."""
         answered = batch.known.to(batch.x.dtype) + query * batch.available  # one without an answer reveals nothing
         logits = self.classifier(self.network_input(batch.x, answered)).float()
-        return Outcome(batch.label_loss(logits), query.detach().argmax(dim=1))
+        return Outcome(batch.label_loss(logits, self.label_kernel), query.detach().argmax(dim=1))
 
     def surprise(self, encoded: Tensor, batch: Batch) -> Tensor | float:
         """What the answer model, if there is one, got wrong."""
@@ -176,16 +205,16 @@ class InformationVIP(VIP):
         return model
 
     def forward(self, batch: Batch) -> Outcome:
-        """V-IP's objective at the most informative query, and how well answers were foreseen."""
+        """V-IP's objective before and after the most informative query, and how well answers were foreseen."""
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
-        outputs = self.read(encoded)
+        outputs, logits = self.read(encoded), self.classifier(encoded).float()
         with torch.no_grad():
-            log_posterior = self.log_probabilities(self.classifier(encoded), batch.known.any(dim=1))
+            log_posterior = self.log_probabilities(logits, batch.known.any(dim=1))
             scores = self._scored(self.answer_model.information(outputs, log_posterior, MOST_LABELS))
             query = F.one_hot(choose(scores, batch.asked), scores.shape[1]) * ~batch.asked
         loss, chosen = self.loss_after(query, batch)
         surprise = self.answer_model.loss(outputs, batch.x, batch.y, batch.available, batch.asked, batch.weight)
-        return Outcome(loss + surprise, chosen)
+        return Outcome(batch.label_loss(logits) + loss + surprise, chosen)
 
     def read(self, encoded: Tensor) -> Tensor:
         return self.querier(encoded)
@@ -216,7 +245,8 @@ def fresh_reader(
 ) -> nn.Module:
     """A network that reads histories for an answer model, on a trunk of its own unless one is given."""
     if trunk is None:
-        _, reader = network.build(query_set, answer_model.n_outputs, shared=False)
+        alone = replace(network, direct=False) if isinstance(network, MLP) else network  # counts are the direct path
+        _, reader = alone.build(query_set, answer_model.n_outputs, shared=False)
     else:
         assert isinstance(network, TrunkAndHeads)
         reader = nn.Sequential(trunk, network.heads(query_set, answer_model.n_outputs)[1])

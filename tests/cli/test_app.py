@@ -1,8 +1,14 @@
 """What all commands share."""
 
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
 from program import run
+from pursuit import cli
+from pursuit.cli.commands import COMMANDS, load_command
 from pursuit.version import __version__
 
 
@@ -15,5 +21,38 @@ def test_version_and_help(tmp_path: Path) -> None:
 def test_commands_come_in_the_order_people_need_them(tmp_path: Path) -> None:
     lines = run(tmp_path, "--help").stdout.splitlines()
     commands = [line.split()[1] for line in lines if line.startswith("│ ") and line[2] != " " and line[2] != "-"]
-    names = ["demo", "train", "evaluate", "explain", "ask", "compare", "reproduce", "tasks", "methods"]
+    names = ["demo", "train", "evaluate", "predict", "explain", "ask", "compare", "reproduce", "tasks", "methods"]
     assert commands == [*names, "concepts", "data"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], []])
+def test_the_list_of_commands_waits_for_nothing_heavy(arguments: list[str]) -> None:
+    code = f"""
+import sys
+from pursuit.cli import main
+sys.argv = ["pursuit", *{arguments}]
+try:
+    main()
+except SystemExit:
+    pass
+print([name for name in ("torch", "pandas", "sklearn", "numpy", "narwhals") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_list_has_every_command_and_what_its_own_help_says(tmp_path: Path) -> None:
+    listed = " ".join(run(tmp_path, "--help").stdout.replace("│", " ").split())
+    for name in COMMANDS:
+        command = load_command(name)
+        assert command.help, name
+        assert " ".join(command.help.split("\n\n")[0].split()) in listed
+    files = {path.stem for path in Path(cli.__file__).parent.glob("*.py")}
+    parts = {"__init__", "app", "commands", "console", "measurements", "plugins", "progress", "rows"}
+    assert files - parts == set(COMMANDS)
+
+
+def test_a_command_that_is_not_there_has_a_likely_one(tmp_path: Path) -> None:
+    done = run(tmp_path, "explian")
+    assert done.returncode == 2
+    assert "Did you mean 'explain'?" in " ".join(done.stderr.replace("│", " ").split())

@@ -1,49 +1,9 @@
-"""What the program shows people."""
+"""How the program speaks."""
 
-from dataclasses import replace
-
-from pursuit.cli.console import err, escaped, out, print_evaluation, thin
-from pursuit.evaluation.curves import AtStop, Evaluation
-
-
-def test_long_lists_are_thinned_but_keep_both_ends() -> None:
-    assert thin([0.1, 0.2, 0.3]) == [(0, 0.1), (1, 0.2), (2, 0.3)]
-    shown = [n for n, _ in thin([0.5] * 334)]
-    assert shown[:9] == list(range(9))
-    assert shown[-1] == 333
-    assert len(shown) < 20
+from pursuit.cli.console import err, escaped
 
 
 def test_square_brackets_are_shown_as_they_are() -> None:
     with err.capture() as captured:
         err.print(escaped("a [red]column[/red] [0]"))
     assert captured.get().strip() == "a [red]column[/red] [0]"
-
-
-def printed(evaluation: Evaluation) -> str:
-    with out.capture() as captured:
-        print_evaluation("made", evaluation)
-    return " ".join(captured.get().replace("│", " ").split())
-
-
-def test_answers_and_costs_are_shown_where_they_differ_from_queries() -> None:
-    stop = AtStop("confidence=0.9", 1.5, 1.5, 1.5, 0.7, (0.6, 0.8), 0.9, 0.1)
-    plain = Evaluation(100, 2, [0.1, 0.4, 0.8], 0.6, [0.1, 0.4, 0.8], 0.6, 0.8, stop)
-    shown = printed(plain)
-    assert "1 0.400" in shown
-    assert "after 1.50 queries on average; mean confidence 0.900." in shown
-    assert "answered" not in shown
-    assert "cost" not in shown
-    costs = [(0.5 * i, i / 49) for i in range(50)]
-    dear = replace(
-        plain,
-        accuracy_by_answered=[0.1, 0.5, 0.8],
-        accuracy_by_cost=costs,
-        area_by_cost=0.5,
-        at_stop=replace(stop, mean_answered=1.25, mean_cost=7.5),
-    )
-    shown = printed(dear)
-    assert "1 0.400 0.500" in shown
-    assert "0 0.000" in shown
-    assert "24.5 1.000" in shown  # the last cost
-    assert "after 1.50 queries on average (1.25 answered), which cost 7.5; mean confidence" in shown

@@ -1,5 +1,6 @@
 """`pursuit evaluate`."""
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -55,3 +56,29 @@ def test_mistakes_get_one_sentence(workspace: Path, arguments: list[str], messag
     assert message in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
+
+
+def test_classes_and_questions_are_shown_and_written(workspace: Path, tmp_path: Path) -> None:
+    arguments = ("evaluate", "model", "--data", "patients.csv", "--stop", "confidence=0.9")
+    written, folder = tmp_path / "result.json", tmp_path / "figures"
+    done = run(workspace, *arguments, "--out", str(written), "--figures", str(folder))
+    assert done.returncode == 0, done.stderr
+    result = json.loads(written.read_text())
+    assert result == json_of(run(workspace, *arguments, "--json"))
+    assert [one["label"] for one in result["by_class"]["classes"]] == ["flu", "gastritis", "migraine"]
+    assert sum(map(sum, result["by_class"]["confusion"])) == 60
+    shown = [" ".join(line.replace("│", " ").split()) for line in done.stdout.splitlines()]
+    flu, first = result["by_class"]["classes"][0], result["questions"][0]
+    assert f"flu {flu['n_rows']} {flu['precision']:.3f} {flu['recall']:.3f} {flu['f1']:.3f}" in " ".join(shown)
+    assert " ".join(["flu", *(str(n) if n else "·" for n in result["by_class"]["confusion"][0])]) in shown
+    assert any(line.startswith(f"{first['name']} {first['share_asked']:.0%}") for line in shown)
+    assert {path.name for path in folder.iterdir()} == {"curve.png", "confusion.png"}
+    table = tmp_path / "questions.csv"
+    assert run(workspace, *arguments, "--out", str(table)).returncode == 0
+    assert pd.read_csv(table)["share_asked"].tolist() == [use["share_asked"] for use in result["questions"]]
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(workspace: Path) -> None:
+    for name in ("result.txt", "nowhere/result.json"):
+        refused = run(workspace, "evaluate", "nothing", "--data", "patients.csv", "--out", name)
+        assert f"{name} cannot be written: give a file that ends in .json or .csv" in " ".join(refused.stderr.split())

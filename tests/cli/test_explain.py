@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from program import json_of, run
+from pursuit import load
+from pursuit.cli.rows import unseen_rows
 
 
 def test_a_chain_as_text_json_and_figure(workspace: Path) -> None:
@@ -44,3 +46,44 @@ def test_mistakes_get_one_sentence(workspace: Path, arguments: list[str], messag
     assert message in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
+
+
+def test_any_row_by_its_line_or_its_id(workspace: Path) -> None:
+    frame = pd.read_csv(workspace / "patients.csv")
+    found = run(workspace, "explain", "model", "--data", "patients.csv", *("--line", "17", "--line", "18"), "--json")
+    chains = json_of(found)["chains"]
+    assert [(chain["line"], chain["label"]) for chain in chains] == [(n, frame["label"][n - 2]) for n in (17, 18)]
+    arguments = ("explain", "model", "--data", "patients.csv", "--id", "patient 15", "--id-column", "note", "--json")
+    (chain,) = json_of(run(workspace, *arguments))["chains"]
+    assert (chain["id"], chain["label"], chain["n_asked"]) == ("patient 15", chains[0]["label"], chains[0]["n_asked"])
+    assert chain["posterior"] == pytest.approx(chains[0]["posterior"], abs=1e-5)
+    assert [step["answer"] for step in chain["steps"]] == [step["answer"] for step in chains[0]["steps"]]
+    text = run(workspace, "explain", "model", "--data", "patients.csv", "--line", "17")
+    assert f"Line 17, true label: {frame['label'][15]}" in text.stdout
+
+
+def test_rows_trained_on_are_remarked_on(workspace: Path) -> None:
+    unseen = unseen_rows(load(workspace / "model"), str(workspace / "patients.csv")).X.index
+    trained = next(row for row in range(300) if row not in unseen)
+    lines = [str(row + 2) for row in (trained, unseen[0])]
+    done = run(workspace, "explain", "model", "--data", "patients.csv", "--line", lines[0], "--line", lines[1])
+    assert f"The model was trained on Line {lines[0]}: it may be surer there" in " ".join(done.stderr.split())
+    assert "trained on" not in run(workspace, "explain", "model", "--data", "patients.csv", "--line", lines[1]).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--line", "1"], "There is no row with Line 1. Lines of rows go from 2 to 301."),
+        (["--line", "302"], "There is no row with Line 302."),
+        (["--id", "nobody", "--id-column", "note"], "There is no row with note nobody."),
+        (["--id", "yes", "--id-column", "fever"], "There are several rows with fever yes"),
+        (["--id", "1"], "--id and --id-column belong together"),
+        (["--id-column", "note"], "--id and --id-column belong together"),
+        (["--row", "1", "--line", "3"], "use either it, or --line and --id"),
+    ],
+)
+def test_rows_that_cannot_be_found_are_said_so(workspace: Path, arguments: list[str], message: str) -> None:
+    result = run(workspace, "explain", "model", "--data", "patients.csv", *arguments)
+    assert result.returncode == 1
+    assert message in " ".join(result.stderr.split())

@@ -5,16 +5,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
-from typer.main import get_command
 
 from cli.conftest import TRAIN
 from program import json_of, run, wait_for
 from pursuit import load
-from pursuit.cli import app
+from pursuit.cli.commands import load_command
 from pursuit.inference.pursuer import score_unit
 from pursuit.inference.stopping import AnyOf, Never
 from pursuit.methods.decision_tree import TreeClassifier
@@ -42,7 +40,13 @@ def test_run_folder_holds_model_log_and_settings(workspace: Path) -> None:
     [
         (["patients.csv"], "--target"),
         (["patients.csv", "--target", "lable"], "Did you mean 'label'"),
-        (["patients.csv", "--target", "label"], "To leave them out: --drop note"),
+        (["patients.csv", "--target", "age", "--drop", "note"], "To predict the number itself, add --regress"),
+        ([*TRAIN[1:], "--kind", "age"], "'age' does not say what a column is: write COLUMN=KIND, as in born=date"),
+        ([*TRAIN[1:], "--group", "agee"], "Did you mean 'age'?"),
+        ([*TRAIN[1:], "--group", "age", "--time", "age"], "by --group or by --time"),
+        ([*TRAIN[1:], "--encoding", "latin9x"], "no encoding 'latin9x'"),
+        ([*TRAIN[1:], "--test-share", "0.9999"], "leaves 0 of 300 rows to train on"),
+        (["digits", "--time", "date", "--decimal", ","], "--decimal and --time are for CSV files"),
         (["patients.csv", "--target", "label", "--drop", "nothing"], "no column 'nothing'"),
         (["nowhere.csv", "--target", "label"], "no file nowhere.csv"),
         ([*TRAIN[1:], "--stop", "confidence=2"], "confidence level"),
@@ -80,8 +84,40 @@ def test_mistakes_get_one_sentence_and_leave_nothing(workspace: Path, arguments:
     assert result.returncode == 1
     assert message in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
+    assert "━" not in result.stderr  # a bar is for what is trained
     assert result.stdout == ""
     assert not (workspace / "x").exists()
+
+
+def test_a_file_from_elsewhere_is_read_the_same_way_ever_after(workspace: Path) -> None:
+    """In Windows-1252, with semicolons, decimal commas and a mark for what is missing; of several visits a patient."""
+    frame = pd.read_csv(workspace / "patients.csv").drop(columns="note")
+    frame["größe"] = [f"{150 + i % 50},{i % 10}" for i in range(300)]
+    frame["patient"] = [f"p{i // 3}" for i in range(300)]
+    frame["where"] = frame["where"].fillna("k. A.")
+    path = workspace / "praxis.csv"
+    frame.to_csv(path, sep=";", index=False, encoding="cp1252")
+    options = ("--group", "patient", "--missing", "k. A.", "--method", "tree", "--out", "praxis")
+    done = run(workspace, "train", "praxis.csv", "--target", "label", *options, "--json")
+    trained = json_of(done)
+    said = " ".join(done.stderr.split())
+    assert "praxis.csv is not UTF-8: it is read as Windows-1252." in said
+    assert "12,5 is read as 12.5, as in größe." in said
+    assert "The 60 rows of 20 of the 100 groups of 'patient' are held out." in said
+    model = load(workspace / "praxis")
+    assert [query.name for query in model.model_.query_set.queries] == ["fever", "where", "age", "größe"]
+    assert model.model_.query_set.queries[1].choices == ("belly", "head")
+    measured = run(workspace, "evaluate", "praxis", "--data", "praxis.csv", "--json")
+    assert {**trained, "model": ""} == {**json_of(measured), "model": ""}
+    assert "only the 60 held-out rows are used" in measured.stderr.replace("\n", " ")
+    frame.head(30).to_csv(workspace / "other.csv.gz", sep="\t", index=False)
+    explained = run(workspace, "explain", "praxis", "--data", "other.csv.gz", "--row", "0", "--json")
+    assert json_of(explained)["task"] == "other"
+    frame.head(30).to_csv(workspace / "other.csv", index=False, encoding="utf-16-le")
+    refused = run(workspace, "evaluate", "praxis", "--data", "other.csv")
+    assert "add --encoding utf-16-le" in refused.stderr.replace("\n", " ")
+    options = ("--encoding", "utf-16-le", "--decimal", ",")
+    assert json_of(run(workspace, "evaluate", "praxis", "--data", "other.csv", *options, "--json"))["n_rows"] == 30
 
 
 def test_another_method_is_trained_saved_and_used(workspace: Path) -> None:
@@ -108,6 +144,15 @@ def test_costs_are_given_and_kept(workspace: Path) -> None:
     assert [chain.steps[0].query for chain in model.explain(frame[["fever", "where", "age"]][1:4])] == [1, 1, 1]
 
 
+def test_costs_that_differ_are_weighed_by_default(workspace: Path) -> None:
+    for options, unit in ((), "bits per cost"), (("--no-cost-aware", "--querier", "information"), "bits"):
+        arguments = ("--cost", "where=50", "--epochs", "3", "--out", "weighed", "--overwrite")
+        done = run(workspace, *TRAIN, *arguments, *options)
+        assert done.returncode == 0, done.stderr
+        assert load(workspace / "weighed").model_.score_unit == unit
+        assert ("the most bits per unit of cost" in " ".join(done.stderr.split())) == (unit == "bits per cost")
+
+
 @pytest.mark.parametrize(("querier", "unit"), [("information", "bits"), ("straight-through", None)])
 def test_the_querier_is_chosen_and_kept(workspace: Path, querier: str, unit: str | None) -> None:
     done = run(workspace, *TRAIN, "--querier", querier, "--epochs", "3", "--out", f"by-{querier}")
@@ -118,8 +163,7 @@ def test_the_querier_is_chosen_and_kept(workspace: Path, querier: str, unit: str
 
 
 def test_help_names_every_stopping_rule() -> None:
-    program: Any = get_command(app)
-    (text,) = [option.help for option in program.commands["train"].params if option.name == "stop"]
+    (text,) = [option.help for option in load_command("train").params if option.name == "stop"]
     for rule in known("stopping rule").values():
         if rule not in (AnyOf, Never) and rule.__module__ == AnyOf.__module__:
             assert f"{rule.keyword_of()}=" in text

@@ -167,6 +167,32 @@ def test_a_cheap_question_comes_before_a_dear_test_only_where_costs_count() -> N
     assert asked == {False: "test", True: "question"}
 
 
+@pytest.mark.parametrize(
+    ("costs", "parameters", "unit"),
+    [
+        ({}, {}, "bits"),
+        ({"test": 10.0}, {}, "bits per cost"),
+        ({"test": 10.0}, {"querier": "information"}, "bits per cost"),
+        ({"test": 10.0}, {"cost_aware": False}, "bits"),
+        ({"test": 10.0}, {"querier": "straight-through"}, None),
+        ({"test": 5.0, "question": 5.0, "age": 5.0}, {}, "bits"),
+        ({}, {"cost_aware": True}, "bits per cost"),
+    ],
+)
+def test_costs_that_differ_are_weighed_unless_told_otherwise(
+    costs: dict[str, float], parameters: dict[str, Any], unit: str | None
+) -> None:
+    X, y = patients(40)
+    model = VIPClassifier(ColumnQueries.from_data(X, costs=costs), **PLAN, **parameters).fit(X, y)
+    assert score_unit(model.model_) == unit
+
+
+def test_the_costs_of_patches_are_only_counted() -> None:
+    query_set, X, y = images()
+    dear = query_set.with_costs({query_set.queries[0].name: 5.0})
+    assert score_unit(VIPClassifier(dear, **PLAN).fit(X, y).model_) is None
+
+
 def test_the_answer_model_is_made_as_the_settings_say() -> None:
     settings = AnswerSettings(rank=3, n_bins=4, smoothing=1.5)
     model = model_of(answers=settings).answer_model

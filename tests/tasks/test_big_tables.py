@@ -38,12 +38,11 @@ def test_a_file_is_a_task_that_streams(table: Path) -> None:
     assert task.name == "people"
     assert isinstance(task.X_train, ParquetRows)
     assert task.y_train is None
-    assert [query.name for query in task.query_set.queries] == ["id", "age", "pain"]
+    assert [query.name for query in task.query_set.queries] == ["age", "pain"]
     labelled = int(people().ill.notna().sum())
     assert len(task.X_train) + len(task.y_test) == labelled == task.notes["n_rows"]
     assert task.notes["n_rows_without_label"] == 400 - labelled
-    assert task.notes["silent_columns"] == ["same"]
-    assert task.notes["numbering_columns"] == ["id"]
+    assert task.notes["unasked_columns"] == ["id", "same"]
     pd.testing.assert_series_equal(task.X_test.age, people().age[task.X_test.index].astype(float))
     assert task.y_test.tolist() == people().ill[task.X_test.index].tolist()
     with pytest.raises(ValueError, match="streams its rows"):
@@ -52,8 +51,8 @@ def test_a_file_is_a_task_that_streams(table: Path) -> None:
 
 def test_costs_are_those_of_the_columns(table: Path) -> None:
     task = load_task(table, target="ill", costs={"age": 0, "pain": 2.5, "same": 9})
-    assert task.query_set.costs.tolist() == [1, 0, 2.5]
-    assert task.query_set.answers(task.X_test).x.shape == (len(task.y_test), 3)
+    assert task.query_set.costs.tolist() == [0, 2.5]
+    assert task.query_set.answers(task.X_test).x.shape == (len(task.y_test), 2)
     with pytest.raises(ValueError, match="no query 'agee' to give a cost"):
         load_task(table, target="ill", costs={"agee": 1})
 
@@ -74,9 +73,11 @@ def test_folders_patterns_and_names(table: Path, monkeypatch: pytest.MonkeyPatch
         ({}, {}, r"--target: id, age, pain, same, ill"),
         ({}, {"target": "il"}, r"Did you mean 'ill'"),
         ({}, {"target": "ill", "drop": ["agee"]}, r"Did you mean 'age'"),
-        ({"when": pd.Timestamp("2020-01-01")}, {"target": "ill"}, r"'when' holds dates .* leave them out: --drop when"),
-        ({"a note": [f"n{i}" for i in range(400)]}, {"target": "ill"}, r"To leave them out: --drop 'a note'"),
         ({}, {"target": "ill", "test_share": 1}, r"below 1"),
+        ({}, {"target": "ill", "group": "id"}, r"--group is for CSV files, not for Parquet and Arrow files, because"),
+        ({}, {"target": "ill", "time": "age"}, r"--time is for CSV files, not .* write the latest rows into a file"),
+        ({}, {"target": "ill", "kinds": {"age": "date"}}, r"--kind is for CSV files"),
+        ({}, {"target": "ill", "encoding": "cp1252"}, r"--encoding is for CSV files, .* which is always UTF-8 here"),
     ],
 )
 def test_mistakes_get_a_sentence(table: Path, change: Any, options: dict[str, Any], message: str) -> None:
@@ -85,12 +86,33 @@ def test_mistakes_get_a_sentence(table: Path, change: Any, options: dict[str, An
         load_task(table, **options)
 
 
+def test_columns_that_cannot_be_asked_for_are_left_out_and_named(table: Path) -> None:
+    columns = {"when": pd.Timestamp("2020-01-01"), "a note": [f"n{i}" for i in range(400)]}
+    people().assign(**columns).to_parquet(table)
+    task = load_task(table, target="ill", costs={"when": 2.0, "age": 3.0})
+    assert not {"when", "a note"} & {query.name for query in task.query_set.queries}
+    numbering, dates, texts, silent = task.notes["remarks"]
+    assert numbering == "Not asked for: id (numbers the rows)."
+    assert dates.startswith("Warning: not asked for. Column 'when' holds dates")
+    assert "--drop 'a note'" in texts
+    assert silent == "Not asked for: same (empty, or the same in every row)."
+    assert task.query_set.costs.max() == 3
+
+
+def test_that_nothing_is_held_out_and_rare_labels_are_said(table: Path) -> None:
+    ill = people()["ill"].tolist()
+    people().assign(ill=["odd", *ill[1:]]).to_parquet(table)
+    *_, rare, none = load_task(table, target="ill", test_share=1e-9).notes["remarks"]
+    assert rare.startswith("Warning: 1 of 3 labels has fewer than 3 rows: 'odd'")
+    assert none == "Warning: no rows are held out to measure on: 1e-09 of 365 rows are too few."
+
+
 def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no file .*nowhere.parquet"):
         load_task(tmp_path / "nowhere.parquet", target="y")
 
 
-COLUMNS = ["id", "age", "pain"]
+COLUMNS = ["age", "pain"]
 
 
 def test_the_training_file_gives_only_held_out_rows(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,14 @@
 """CSV files as tasks, clean and messy."""
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from pursuit.queries import Choice, Number
+from pursuit import tasks
+from pursuit.queries import Choice, ColumnQueries, Number
 from pursuit.tasks import load_task, tables
 
 
@@ -48,15 +50,6 @@ def test_test_rows_have_no_influence_on_the_scale(table: Path) -> None:
     assert load_task(table, target="ill", drop=["id"]).query_set.queries == first.query_set.queries
 
 
-@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
-def test_any_usual_separator_byte_order_mark_and_spaces(tmp_path: Path, separator: str) -> None:
-    lines = ["size", "label"], ["1", " a"], ["2", " b"], ["3", " a"]
-    path = write(tmp_path / "t.csv", "\ufeff" + "\n".join(separator.join(line) for line in lines))
-    X, y = tables.split_target(tables.read_csv(path), "label", "t.csv")
-    assert X.columns.tolist() == ["size"]
-    assert y.tolist() == ["a", "b", "a"]
-
-
 @pytest.mark.parametrize(
     ("text", "target", "message"),
     [
@@ -66,7 +59,7 @@ def test_any_usual_separator_byte_order_mark_and_spaces(tmp_path: Path, separato
         ("a,label\n1,2\n", "lable", r"Did you mean 'label'"),
         ("a,y\n1,2\n", None, r"--target: a, y"),
         ("a,y\n1,\n2,\n", "y", "has no labels"),
-        ("a,y\n1,2\n1,2,3,4\n", "y", "not a well-formed CSV"),
+        ("a,y\n1,2\n1,2,3,4\n", "y", "4 values in line 3, but only 2 names"),
         ("y\n1\n2\n", "y", "no columns to ask"),
         ("a,y\ninf,1\n2,0\n", "y", "Infinite"),
     ],
@@ -81,13 +74,15 @@ def test_no_file_no_text_and_no_such_task(tmp_path: Path) -> None:
         load_task(tmp_path / "nowhere.csv", target="y")
     with pytest.raises(ValueError, match=r"neither a task \(animals, .*digits, .*mnist"):
         load_task("animal")
-    (tmp_path / "latin.csv").write_bytes("größe,y\n1,2\n".encode("latin-1"))
-    with pytest.raises(ValueError, match="UTF-8"):
-        load_task(tmp_path / "latin.csv", target="y")
-    with pytest.raises(ValueError, match="is a folder"):
-        tables.read_csv(tmp_path)
-    with pytest.raises(ValueError, match="for CSV files"):
-        load_task("digits", target="y")
+    with pytest.raises(ValueError, match="own queries and labels: --target and --kind are for CSV files"):
+        load_task("digits", target="y", kinds={"a": "date"}, test_share=0.3)
+
+
+def test_a_folder_of_csv_files_is_not_a_table(tmp_path: Path) -> None:
+    write(tmp_path / "b.csv", "a,y\n1,2\n")
+    write(tmp_path / "a.csv.gz", "")
+    with pytest.raises(ValueError, match=r"is a folder. Give the path of one of the CSV files in it: a.csv.gz, b.csv"):
+        load_task(tmp_path, target="y")
 
 
 def test_rows_without_a_label_are_left_out_and_counted(tmp_path: Path) -> None:
@@ -96,13 +91,6 @@ def test_rows_without_a_label_are_left_out_and_counted(tmp_path: Path) -> None:
     assert task.notes["n_rows_without_label"] == 10
     assert task.y_train.dtype == np.int64
     assert len(task.y_train) + len(task.y_test) == 20
-
-
-def test_numbers_with_stray_words(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.csv", "a,y\n" + "".join(f"{i},{i % 2}\n" for i in range(100)) + "?,1\n")
-    with pytest.warns(UserWarning, match=r"Texts among numbers count as missing: '\?' in 'a'"):
-        assert isinstance(load_task(path, target="y", drop=[]).query_set.queries[0], Number)
-    assert isinstance(load_task(path, target="y", missing=["?"]).query_set.queries[0], Number)
 
 
 def test_spaces_around_words_do_not_count(tmp_path: Path) -> None:
@@ -114,24 +102,16 @@ def test_spaces_around_words_do_not_count(tmp_path: Path) -> None:
     assert query.choices == ("x", "z")
 
 
-def test_columns_that_tell_nothing_are_left_out_and_numbering_is_noticed(tmp_path: Path) -> None:
-    lines = "".join(f"{i},same,,{i % 3},{'' if i == 7 else i % 2}\n" for i in range(20))  # one without a label
+def test_columns_that_tell_nothing_are_left_out_and_named(tmp_path: Path) -> None:
+    lines = "".join(f"{i},same,,{i % 3},{'' if i == 7 else i % 2}\n" for i in range(40))  # one without a label
     task = load_task(write(tmp_path / "t.csv", "id,constant,empty,a,y\n" + lines), target="y")
-    assert [query.name for query in task.query_set.queries] == ["id", "a"]
-    assert task.notes["silent_columns"] == ["constant", "empty"]
-    assert task.notes["numbering_columns"] == ["id"]
-
-
-def test_fractions_are_labels_only_if_few(tmp_path: Path) -> None:
-    few = write(tmp_path / "few.csv", "a,y\n" + "1,0.5\n2,1.5\n" * 10)
-    assert set(load_task(few, target="y").y_train) == {"0.5", "1.5"}
-    many = write(tmp_path / "many.csv", "a,y\n" + "".join(f"{i % 3},{i / 7}\n" for i in range(100)))
-    with pytest.raises(ValueError, match=r"'y' of many.csv has .* different fractions"):
-        load_task(many, target="y")
+    assert [query.name for query in task.query_set.queries] == ["a"]
+    assert task.X_train.columns.tolist() == ["a"]
+    assert task.notes["unasked_columns"] == ["id", "constant", "empty"]
 
 
 def test_every_class_of_the_test_rows_is_a_training_class(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.csv", "a,y\n" + "".join(f"{i},{i % 101}\n" for i in range(300)))
+    path = write(tmp_path / "t.csv", "a,y\n" + "".join(f"{i},w{i % 101}\n" for i in range(300)))
     for seed in range(5):
         task = load_task(path, target="y", seed=seed)
         assert set(task.y_test) <= set(task.y_train)
@@ -199,3 +179,162 @@ def test_costs_of_columns_that_are_left_out_do_not_matter(table: Path) -> None:
     assert task.query_set.costs.tolist() == [1, 5]
     with pytest.raises(ValueError, match="no query 'ill' to give a cost"):
         load_task(table, target="ill", drop=["id"], costs={"ill": 1})
+
+
+def sick(n: int = 40, **columns: list) -> pd.DataFrame:
+    """A table with a label that follows from one column."""
+    label = ["flu" if i % 2 else "well" for i in range(n)]
+    return pd.DataFrame({"fever": [i % 2 for i in range(n)], **columns, "y": label})
+
+
+@pytest.mark.parametrize("ending", [".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zip", ".tsv", ".tsv.gz"])
+def test_a_table_is_called_like_its_file_however_it_is_stored(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"people.2024{ending}"
+    sick().to_csv(path, index=False, sep="\t" if "tsv" in ending else ",")
+    task = load_task(path, target="y")
+    assert task.name == tasks.name_of(path) == "people.2024"
+    assert (len(task.y_train), len(task.y_test)) == (32, 8)
+
+
+def test_rows_of_a_group_are_held_out_together_and_again(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    patients = [f"p{i // 4}" for i in range(38)] + ["", ""]
+    sick(patient=patients).to_csv(path, index=False)
+    task = load_task(path, target="y", group="patient", seed=3)
+    assert [query.name for query in task.query_set.queries] == ["fever"]
+    held_out = {patients[i] for i in task.X_test.index}
+    assert len(held_out) == 2
+    assert held_out.isdisjoint(patients[i] for i in task.X_train.index)
+    assert task.notes["remarks"] == [
+        "The 8 rows of 2 of the 10 groups of 'patient' are held out.",
+        "Warning: 2 rows without a value of 'patient' are training rows.",
+    ]
+    X, y, _ = tables.unseen_rows(path, ["fever"], task.notes)
+    assert X.index.tolist() == task.X_test.index.tolist()
+    assert y is not None
+    assert y.tolist() == task.y_test.tolist()
+    chosen = task.validation_split(0.2)
+    assert {patients[i] for i in chosen.X_test.index}.isdisjoint(patients[i] for i in chosen.X_train.index)
+
+
+def test_the_latest_rows_are_held_out_and_again(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    days = [f"{1 + i % 28:02d}.{1 + i // 28:02d}.2024" for i in range(40)]  # which sorts by day as text
+    sick(day=days).sample(frac=1, random_state=0).to_csv(path, index=False)
+    task = load_task(path, target="y", time="day")
+    assert [query.name for query in task.query_set.queries] == ["fever"]
+    frame = pd.read_csv(path)
+    assert set(frame["day"].iloc[task.X_test.index]) == set(days[-8:])
+    assert task.notes["remarks"] == ["The 8 latest rows are held out, from 'day' = 05.02.2024 on."]
+    X, _, _ = tables.unseen_rows(path, ["fever"], task.notes)
+    assert X.index.tolist() == task.X_test.index.tolist()
+
+
+def test_held_out_rows_are_those_of_training_whatever_is_asked_for_later(tmp_path: Path) -> None:
+    """Other options than those of training change which rows have a label, but not which were held out."""
+    path = tmp_path / "t.csv"
+    frame = sick(100)
+    frame.loc[::10, "y"] = "?"
+    frame.to_csv(path, index=False)
+    task = load_task(path, target="y", missing=["?"])
+    X, y, _ = tables.unseen_rows(path, ["fever"], task.notes, missing=["x"])
+    assert X.index.tolist() == task.X_test.index.tolist()
+    assert y is not None
+    assert set(y) == {"flu", "well"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"group": "fever", "time": "fever"}, "--group or by --time: leave one of them out"),
+        ({"group": "fevre"}, "Did you mean 'fever'"),
+        ({"time": "y"}, "has no column 'y'"),
+        ({"time": "when"}, r"'when' is not a time: 'soon' in line 3 is neither a number nor a date such as 2024-12-31"),
+        ({"test_share": 0.99999}, r"A test share of 0.99999 leaves 0 of 40 rows to train on"),
+        ({"test_share": 1.0}, "at least 0 and below 1, not 1.0"),
+        ({"decimal": "x"}, "a point or a comma"),
+        ({"encoding": "rot13"}, "no encoding 'rot13'"),
+    ],
+)
+def test_options_that_cannot_be_get_a_sentence(tmp_path: Path, options: dict, message: str) -> None:
+    sick(when=["2024-01-01", "soon"] * 20).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ValueError, match=message):
+        load_task(tmp_path / "t.csv", target="y", drop=["when"] if "test_share" in options else [], **options)
+
+
+@pytest.mark.parametrize(
+    ("column", "options", "why"),
+    [
+        ([1] * 40, {"group": "z"}, "no group of 'z' can be, without all rows of some label"),
+        ([1] * 40, {"time": "z"}, "all rows have the same 'z'"),
+        (list(range(40)), {"test_share": 0.001}, "0.001 of 40 rows is less than one"),
+    ],
+)
+def test_that_nothing_is_held_out_is_said(tmp_path: Path, column: list, options: dict, why: str) -> None:
+    sick(z=column).to_csv(tmp_path / "t.csv", index=False)
+    task = load_task(tmp_path / "t.csv", target="y", **options)
+    assert len(task.y_test) == 0
+    assert f"Warning: no rows are held out to measure on, because {why}." in task.notes["remarks"]
+
+
+def test_other_files_are_read_like_that_of_training(tmp_path: Path) -> None:
+    first, other = tmp_path / "first.csv", tmp_path / "other.csv"
+    lines = "".join(f'"{i},5";{"?" if i % 5 else "x"};{"größer" if i % 2 else "kleiner"}\n' for i in range(40))
+    first.write_text("a;b;y\n" + lines + "1;y;kleiner\n", encoding="mac-roman")
+    task = load_task(first, target="y", missing=["?"], encoding="mac-roman", decimal=",")
+    assert set(task.y_train) == {"größer", "kleiner"}
+    other.write_text("a,b,y\n" + '"7,5",?,größer\n', encoding="mac-roman")
+    X, y, remark = tables.unseen_rows(other, ["a", "b"], task.notes)
+    assert (X["a"].tolist(), X["b"].isna().tolist(), remark) == ([7.5], [True], "")
+    assert y is not None
+    assert y.tolist() == ["größer"]
+    X, _, _ = tables.unseen_rows(other, ["a", "b"], task.notes, encoding="latin-1", decimal=".", missing=["7,5"])
+    assert (X["a"].isna().tolist(), X["b"].tolist()) == ([True], ["?"])
+
+
+def test_a_query_set_of_ones_own_gets_all_columns(table: Path) -> None:
+    read = []
+
+    def from_data(X: pd.DataFrame) -> ColumnQueries:
+        read.append(X.columns.tolist())
+        return ColumnQueries.from_data(X[["age"]])
+
+    task = tables.load(table, "ill", from_data=from_data)
+    assert read == [["id", "age", "pain"]] == [task.X_train.columns.tolist()]
+    assert len(task.query_set) == 1
+
+
+def test_kinds_come_from_texts() -> None:
+    assert tables.parse_kinds(["born=date", " a = b = number "]) == {"born": "date", "a = b": "number"}
+    for text in ("born", "=date", "born="):
+        with pytest.raises(ValueError, match="write COLUMN=KIND, as in born=date"):
+            tables.parse_kinds([text])
+
+
+TARGETS = {
+    "heart": "num",
+    "lymph": "class",
+    "titanic": "survived",
+    "credit": "class",
+    "kr-vs-kp": "class",
+    "nursery": "class",
+    "sick": "Class",
+    "diamonds": "cut",
+    "letter": "class",
+    "bank": "y",
+    "vowel": "Class",
+    "dermatology": "class",
+    "cylinder-bands": "band_type",
+    "symptoms-773": "diseases",
+}
+"""The tables among the shared data, and their labels."""
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_ordinary_tables_need_nothing_but_a_target(name: str) -> None:
+    path = Path(os.environ.get("PURSUIT_DATA", "")) / "tables" / f"{name}.csv.gz"
+    if not path.exists():
+        pytest.skip("the tables are not below $PURSUIT_DATA")
+    task = load_task(path, target=TARGETS[name])
+    assert task.name == name
+    assert len(task.y_test) == pytest.approx(0.2 * task.notes["n_rows"], abs=5)

@@ -17,6 +17,7 @@ import torch
 from small_training import PATCHES, fresh, fresh_by_information, rows, weights
 
 from pursuit.networks import MLP, Conv
+from pursuit.processes import is_first
 from pursuit.training import (
     AdamW,
     CarriedHistories,
@@ -27,7 +28,6 @@ from pursuit.training import (
     TrainingRun,
     train,
 )
-from pursuit.training.devices import is_first
 
 SEED, BATCH = 7, 16
 STAGES = [

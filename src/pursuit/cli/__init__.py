@@ -1,33 +1,5 @@
-"""The program: `main` runs it. Every command is a file with a few lines over the library."""
+"""The program: `main` runs it. Every command is a file with a few lines over the library, loaded when it is run."""
 
-from pursuit.cli import (
-    ask,
-    compare,
-    concepts,
-    data,
-    demo,
-    evaluate,
-    explain,
-    methods,
-    reproduce,
-    tasks,
-    train,
-)
 from pursuit.cli.app import app, main
-
-for _command in (
-    demo.demo,
-    train.train,
-    evaluate.evaluate,
-    explain.explain,
-    ask.ask,
-    compare.compare,
-    reproduce.reproduce,
-    tasks.tasks,
-    methods.methods,
-    concepts.concepts,
-):
-    app.command()(_command)
-app.add_typer(data.commands, name="data")
 
 __all__ = ["app", "main"]

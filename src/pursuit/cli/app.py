@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
+from pursuit.cli.commands import CommandsByName, add_commands
 from pursuit.cli.console import err, escaped
 from pursuit.cli.plugins import PLUGINS_VARIABLE, load_plugins
 from pursuit.version import __version__
 
 app = typer.Typer(
     name="pursuit",
+    cls=CommandsByName,
     help="Predictions that explain themselves by the questions they ask.",
     no_args_is_help=True,
     add_completion=False,
@@ -32,6 +34,21 @@ Drop = Annotated[list[str] | None, typer.Option(help="A column of a file to leav
 Missing = Annotated[
     list[str] | None, typer.Option(help="A text that means missing in a file, such as '?'; repeatable.")
 ]
+Encoding = Annotated[
+    str | None, typer.Option(help="The encoding of a CSV file, such as cp1252; by default what it can be read in.")
+]
+Decimal = Annotated[
+    str | None, typer.Option(help="What stands before decimals in a CSV file, . or , and by default what looks right.")
+]
+Kind = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN=KIND", help="What a column of a CSV file is, as in born=date; repeatable."),
+]
+Group = Annotated[
+    str | None,
+    typer.Option(help="A column of a CSV file, such as patient: its rows of one value are held out together or not."),
+]
+Time = Annotated[str | None, typer.Option(help="A column of a CSV file, such as date: its latest rows are held out.")]
 Cost = Annotated[
     list[str] | None,
     typer.Option(
@@ -41,7 +58,12 @@ Cost = Annotated[
     ),
 ]
 CostAware = Annotated[
-    bool, typer.Option("--cost-aware", help="Ask by information for each unit of cost, not by information alone.")
+    bool | None,
+    typer.Option(
+        "--cost-aware/--no-cost-aware",
+        help="Ask by information for each unit of cost, or by information alone; by default V-IP weighs costs if they "
+        "differ, and other methods do not.",
+    ),
 ]
 Querier = Annotated[
     str | None,
@@ -77,6 +99,9 @@ def main() -> None:
     warnings.showwarning = lambda message, *_: err.print(f"Warning: {escaped(str(message))}", soft_wrap=True)
     try:
         app()
+    except BrokenPipeError:  # whoever reads what is printed has had enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (ValueError, OSError, ModuleNotFoundError) as error:
         err.quiet = False  # whichever process it happens in
         err.print(f"[bold red]Error:[/] {escaped(str(error))}", soft_wrap=True)
@@ -105,3 +130,6 @@ def common(
     load_plugins(plugin or [])
     if context.invoked_subcommand is None:
         print(context.get_help())
+
+
+add_commands(app)

@@ -9,8 +9,12 @@ from pursuit.cli.app import (
     AsJson,
     Cost,
     CostAware,
+    Decimal,
     Device,
     Drop,
+    Encoding,
+    Group,
+    Kind,
     MaxQueries,
     Missing,
     Network,
@@ -20,12 +24,14 @@ from pursuit.cli.app import (
     Stop,
     Target,
     TestShare,
+    Time,
 )
-from pursuit.cli.console import out, print_comparison, print_json, remark_on_recipe, remark_on_task, say, stoppable
+from pursuit.cli.console import out, print_json, remark_on_recipe, remark_on_task, say, stoppable
+from pursuit.cli.measurements import print_comparison
 from pursuit.cli.progress import training_bar
 from pursuit.experiments.compare import compare as run_trial
 from pursuit.experiments.trial import DEFAULT_METHODS, Trial
-from pursuit.tasks.tables import parse_costs
+from pursuit.tasks.tables import parse_costs, parse_kinds
 
 
 def compare(
@@ -57,9 +63,14 @@ def compare(
     target: Target = None,
     drop: Drop = None,
     missing: Missing = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    kind: Kind = None,
+    group: Group = None,
+    time: Time = None,
     queries: Queries = None,
     cost: Cost = None,
-    cost_aware: CostAware = False,
+    cost_aware: CostAware = None,
     test_share: TestShare = 0.2,
     as_json: AsJson = False,
 ) -> None:
@@ -81,11 +92,16 @@ def compare(
         max_rows=rows,
         validation=validation,
         costs=parse_costs(cost or ()),
-        cost_aware=cost_aware,
+        cost_aware=bool(cost_aware),
         table_options={
             "target": target,
             "drop": drop or (),
             "missing": missing or (),
+            "encoding": encoding,
+            "decimal": decimal,
+            "kinds": parse_kinds(kind or ()),
+            "group": group,
+            "time": time,
             "queries": queries,
             "test_share": test_share,
         },

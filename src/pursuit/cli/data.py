@@ -14,9 +14,14 @@ from pursuit.registry import find
 from pursuit.tasks import TASKS, TaskInfo, files
 from pursuit.tasks.files import DataFile
 
-commands = typer.Typer(help="The data files of the tasks: list, get, verify.", no_args_is_help=True)
+commands = typer.Typer(no_args_is_help=True, add_completion=False)
 
 STYLES = {"good": "green", "damaged": "bold red", "absent": "dim", "unchecked": "yellow"}
+
+
+@commands.callback()
+def data() -> None:
+    """The data files of the tasks: list, get, verify."""
 
 
 @commands.command("list")

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from pursuit.cli.app import AsJson, Seed
-from pursuit.cli.console import out, print_demo, print_json, say, stoppable
+from pursuit.cli.console import out, print_json, say, stoppable
+from pursuit.cli.measurements import print_demo
 from pursuit.cli.progress import training_bar
 from pursuit.experiments.demo import run_demo
 

@@ -1,9 +1,22 @@
-"""`pursuit evaluate`: how good a model is after each query, and at a stopping rule."""
+"""`pursuit evaluate`: how good a model is after each query and at a stopping rule, by class, and by which questions."""
 
-from pursuit.cli.app import AsJson, Data, Device, MaxQueries, Missing, Model, Stop, Target
-from pursuit.cli.console import print_evaluation, print_json
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pursuit.cli.app import AsJson, Data, Decimal, Device, Encoding, MaxQueries, Missing, Model, Stop, Target
+from pursuit.cli.console import out, print_json
+from pursuit.cli.measurements import print_classes, print_evaluation, print_questions
 from pursuit.cli.rows import unseen_rows
 from pursuit.estimators import load
+from pursuit.evaluation import Evaluation, RegressionEvaluation
+from pursuit.evaluation.confusion import confusion_figure
+from pursuit.evaluation.figures import accuracy_curve
+from pursuit.files import write_whole
+
+ENDINGS = (".json", ".csv")
 
 
 def evaluate(
@@ -11,21 +24,61 @@ def evaluate(
     data: Data,
     target: Target = None,
     missing: Missing = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     stop: Stop = None,
     max_queries: MaxQueries = None,
     device: Device = "cpu",
+    to: Annotated[
+        Path | None,
+        typer.Option("--out", help="Write all that was measured as .json, or the table of questions as .csv."),
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Draw accuracy and confusion matrix into this folder.", metavar="FOLDER")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure accuracy against the number of queries asked, and at a stopping rule."""
+    """Measure accuracy by the number of queries asked and at a stopping rule, by class, and which questions matter."""
+    if to is not None and (to.suffix.lower() not in ENDINGS or not to.parent.is_dir()):
+        raise ValueError(f"{to} cannot be written: give a file that ends in .json or .csv, in a folder that exists.")
     classifier = load(model)
     classifier.device = device
     if max_queries is not None:
         classifier.max_queries = max_queries
-    rows = unseen_rows(classifier, data, target, missing)
+    rows = unseen_rows(classifier, data, target, missing=missing, encoding=encoding, decimal=decimal)
     if rows.y is None:
         raise ValueError(f"{data} has no labels to measure by: name their column with --target.")
-    evaluation = classifier.evaluate(rows.X, rows.y, stop, initially_known=rows.initially_known)
+    evaluation = classifier.evaluate(rows.X, rows.y, stop, initially_known=rows.initially_known, with_bits=True)
+    written = []
+    if to is not None:
+        _write(to, rows.name, evaluation)
+        written.append(to)
+    if figures is not None:
+        written += _draw(figures, rows.name, evaluation)
     if as_json:
         print_json({"task": rows.name, **evaluation.to_dict()})
+        return
+    print_evaluation(rows.name, evaluation)
+    if isinstance(evaluation, Evaluation):
+        print_classes(evaluation)
+    print_questions(evaluation)
+    if written:
+        out.print(f"Written: {', '.join(map(str, written))}", highlight=False, soft_wrap=True)
+
+
+def _write(path: Path, name: str, evaluation: Evaluation | RegressionEvaluation) -> None:
+    if path.suffix.lower() == ".csv":
+        assert evaluation.questions is not None
+        text = evaluation.questions.frame().to_csv(index=False)
     else:
-        print_evaluation(rows.name, evaluation)
+        text = json.dumps({"task": name, **evaluation.to_dict()}, ensure_ascii=False, indent=1)
+    write_whole(path, text.encode())
+
+
+def _draw(folder: Path, name: str, evaluation: Evaluation | RegressionEvaluation) -> list[Path]:
+    if isinstance(evaluation, RegressionEvaluation) or evaluation.by_class is None:
+        raise ValueError("--figures draws how classes are told apart, and this model predicts a number: leave it out.")
+    curve, confusion = folder / "curve.png", folder / "confusion.png"
+    accuracy_curve({name: evaluation}, curve)
+    confusion_figure(evaluation.by_class, confusion, name)
+    return [curve, confusion]

@@ -1,60 +1,151 @@
 """`pursuit explain`: the chains of questions and answers behind predictions."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
+import numpy as np
+import pandas as pd
 import typer
 
-from pursuit.cli.app import AsJson, Data, Missing, Model, Stop, Target
-from pursuit.cli.console import escaped, out, print_json
-from pursuit.cli.rows import UnseenRows, unseen_rows
-from pursuit.estimators import load
+from pursuit.cli.app import AsJson, Data, Decimal, Encoding, Missing, Model, Stop, Target
+from pursuit.cli.console import escaped, out, print_json, say
+from pursuit.cli.rows import columns_read, every_row, unseen_rows
+from pursuit.estimators import PursuitEstimator, load
 from pursuit.evaluation.figures import draw_chain
+from pursuit.tasks import TASKS, name_of
+from pursuit.tasks.every_row import RowsPart, was_held_out
 from pursuit.tasks.task import take_rows
+
+
+class _Shown(NamedTuple):
+    """The rows to explain."""
+
+    X: Any
+    names: list[dict[str, Any]]
+    """How each is named in JSON: by its row, its line or its id."""
+    titles: list[str]
+    labels: list[str | None]
+    initially_known: np.ndarray | None = None
 
 
 def explain(
     model: Model,
     data: Data,
     row: Annotated[
-        list[int] | None, typer.Option(help="The number of a row, from 0; repeatable. By default 0, 1 and 2.")
+        list[int] | None,
+        typer.Option(
+            help="A row by its number, from 0, among those not trained on; repeatable; by default the first 3."
+        ),
     ] = None,
+    line: Annotated[
+        list[int] | None,
+        typer.Option(help="A row by its line in a CSV file, of which the names of columns are line 1; repeatable."),
+    ] = None,
+    id_value: Annotated[
+        list[str] | None, typer.Option("--id", help="A row by its value in the --id-column; repeatable.")
+    ] = None,
+    id_column: Annotated[str | None, typer.Option(help="The column that --id is looked for in.")] = None,
     target: Target = None,
     missing: Missing = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     stop: Stop = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the first chain into this file (png, svg or pdf).")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the chains of questions and answers that lead to predictions: as text, JSON or a figure."""
+    """Show the chains of questions and answers that lead to predictions: as text, JSON or a figure.
+
+    Lines and ids name any row of a file, those that the model was trained on included.
+    """
+    if bool(id_value) != (id_column is not None):
+        raise ValueError("--id and --id-column belong together, as in --id 4711 --id-column patient.")
+    if row and (line or id_value):
+        raise ValueError("--row counts the rows not trained on: use either it, or --line and --id.")
+    if data in TASKS and (line or id_value):
+        raise ValueError(f"{data} is a task, whose rows have neither lines nor ids: name them with --row.")
     classifier = load(model)
-    rows = unseen_rows(classifier, data, target, missing)
-    wanted = row if row else list(range(min(3, len(rows.X))))
-    beyond = [number for number in wanted if not 0 <= number < len(rows.X)]
-    if beyond:
-        raise ValueError(f"There is no row {beyond[0]}: rows go from 0 to {len(rows.X) - 1}.")
-    X = take_rows(rows.X, wanted)
-    labels = [None if rows.y is None else str(rows.y[number]) for number in wanted]
-    titles = [_row_title(rows, number, label) for number, label in zip(wanted, labels, strict=True)]
-    known = None if rows.initially_known is None else rows.initially_known[wanted]
-    chains = classifier.explain(X, stop, initially_known=known)
+    reading = {"missing": missing, "encoding": encoding, "decimal": decimal}
+    if line or id_value:
+        parts = every_row(classifier, data, target, id_column, **reading)
+        shown = _rows_of_file(parts, line or [], id_value or [], id_column)
+        _remark_on_training(classifier, data, shown)
+    else:
+        shown = _unseen_rows(classifier, data, row, target, **reading)
+    titled = zip(shown.titles, shown.labels, strict=True)
+    headings = [title + (f", true label: {label}" if label else "") for title, label in titled]
+    chains = classifier.explain(shown.X, stop, initially_known=shown.initially_known)
     if figure:
-        draw_chain(classifier.model_.query_set, X, chains[0], figure, titles[0])
+        draw_chain(classifier.model_.query_set, shown.X, chains[0], figure, headings[0])
     if as_json:
-        shown = zip(wanted, labels, chains, strict=True)
-        print_json({"task": rows.name, "chains": [{"row": n, "label": y, **chain.to_dict()} for n, y, chain in shown]})
+        rows = zip(shown.names, shown.labels, chains, strict=True)
+        described = [{**name, "label": label, **chain.to_dict()} for name, label, chain in rows]
+        print_json({"task": data if data in TASKS else name_of(data), "chains": described})
         return
-    for title, chain in zip(titles, chains, strict=True):
-        out.print(escaped(title), style="bold", highlight=False)
+    for heading, chain in zip(headings, chains, strict=True):
+        out.print(escaped(heading), style="bold", highlight=False)
         print(f"{chain}\n")
     if figure:
         out.print(f"Drawn into {figure}", soft_wrap=True)
 
 
-def _row_title(rows: UnseenRows, number: int, label: str | None) -> str:
-    """The number of a row among those shown, its number in the file if that is another one, and its label."""
-    in_file = rows.X.index[number] if hasattr(rows.X, "index") else number
-    return (
-        f"Row {number}"
-        + (f" (row {in_file} of the file)" if in_file != number else "")
-        + (f", true label: {label}" if label else "")
+def _unseen_rows(
+    classifier: PursuitEstimator, data: str, numbers: list[int] | None, target: str | None, **reading: Any
+) -> _Shown:
+    """Rows by their numbers among those that the model was not trained on."""
+    rows = unseen_rows(classifier, data, target, **reading)
+    wanted = numbers or list(range(min(3, len(rows.X))))
+    beyond = [number for number in wanted if not 0 <= number < len(rows.X)]
+    if beyond:
+        raise ValueError(f"There is no row {beyond[0]}: rows go from 0 to {len(rows.X) - 1}.")
+    in_file = [rows.X.index[number] if hasattr(rows.X, "index") else number for number in wanted]
+    return _Shown(
+        take_rows(rows.X, wanted),
+        [{"row": number} for number in wanted],
+        # The number in the file too, if that is another one.
+        [f"Row {n}" + (f" (row {m} of the file)" if m != n else "") for n, m in zip(wanted, in_file, strict=True)],
+        [None if rows.y is None else str(rows.y[number]) for number in wanted],
+        None if rows.initially_known is None else rows.initially_known[wanted],
     )
+
+
+def _rows_of_file(parts: Iterable[RowsPart], lines: list[int], ids: list[str], id_column: str | None) -> _Shown:
+    """Any rows of a file, by their lines and by what stands in a column."""
+    titles = [*(f"Line {line}" for line in lines), *(f"{id_column} {value}" for value in ids)]
+    found: dict[str, tuple[pd.DataFrame, str | None]] = {}
+    last = 0
+    for part in parts:
+        if lines and part.place != "line":
+            raise ValueError("Only CSV files have lines: name the rows of other files by --id and --id-column.")
+        in_column = np.empty(0) if part.ids is None else part.ids.map(_as_written).to_numpy()
+        matches = [*(part.places == line for line in lines), *(in_column == value for value in ids)]
+        for title, matching in zip(titles, matches, strict=True):
+            places = np.flatnonzero(matching)
+            if len(places) + (title in found) > 1:
+                raise ValueError(f"There are several rows with {title}: name the one you mean by --line.")
+            if len(places):
+                label = None if part.labels is None else part.labels.iloc[places[0]]
+                found[title] = (part.X.iloc[places], None if pd.isna(label) else _as_written(label))
+        last = int(part.places[-1])
+    if absent := [title for title in titles if title not in found]:
+        where = f" Lines of rows go from 2 to {last}." if absent[0] in titles[: len(lines)] else ""
+        raise ValueError(f"There is no row with {absent[0]}.{where}")
+    return _Shown(
+        pd.concat([found[title][0] for title in titles]),
+        [*({"line": line} for line in lines), *({"id": value} for value in ids)],
+        titles,
+        [found[title][1] for title in titles],
+    )
+
+
+def _as_written(value: Any) -> str:
+    """A value of a column as it is written: whole numbers, which may have been read as fractions, without a point."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _remark_on_training(classifier: PursuitEstimator, data: str, shown: _Shown) -> None:
+    trained = classifier.notes_.get("task", {})
+    held_out = was_held_out(data, columns_read(classifier), trained, shown.X.index.tolist())
+    if held_out is not None and not all(held_out):
+        seen = [title for title, is_new in zip(shown.titles, held_out, strict=True) if not is_new]
+        say(f"The model was trained on {', '.join(seen)}: it may be surer there than of a new row.")

@@ -1,13 +1,17 @@
-"""The rows that `pursuit evaluate` and `pursuit explain` show a model: those it was not trained on."""
+"""The rows that commands show a model: those it was not trained on, to measure it, or all rows of a file."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from pursuit import tasks
 from pursuit.cli.console import say
 from pursuit.estimators import PursuitEstimator
 from pursuit.tasks import TASKS, load_task
+from pursuit.tasks.every_row import RowsPart
+from pursuit.tasks.every_row import every_row as rows_of_file
 
 
 class UnseenRows(NamedTuple):
@@ -19,16 +23,14 @@ class UnseenRows(NamedTuple):
     initially_known: np.ndarray | None = None
 
 
-def unseen_rows(
-    classifier: PursuitEstimator, data: str, target: str | None = None, missing: list[str] | None = None
-) -> UnseenRows:
-    """The rows of a task or a file that the model was not trained on; a file may have no labels."""
+def unseen_rows(classifier: PursuitEstimator, data: str, target: str | None = None, **reading: Any) -> UnseenRows:
+    """The rows of a task or a file that the model was not trained on; a file may have no labels. It is read as that of
+    the training rows was, but for the options of `reading` that are given (missing, encoding, decimal)."""
     trained = classifier.notes_.get("task", {})
-    queries = [query.name for query in classifier.model_.query_set.queries]
     if data in TASKS:
-        return _rows_of_task(data, queries, trained)
-    columns = list(getattr(classifier, "feature_names_in_", queries))  # a query set may ask several things of a column
-    X, y, remark = tasks.unseen_rows(data, columns, trained, target, missing or ())
+        return _rows_of_task(data, _queries(classifier), trained)
+    given = {name: value for name, value in reading.items() if value}
+    X, y, remark = tasks.unseen_rows(data, columns_read(classifier), trained, target, **given)
     if remark:
         say(remark)
     classes = getattr(classifier, "classes_", None)
@@ -48,3 +50,42 @@ def _rows_of_task(name: str, queries: list[str], trained: dict[str, Any]) -> Uns
         whose = f" was trained on {trained['name']} and" if "name" in trained else ""
         raise ValueError(f"The model{whose} asks other queries than those of {name}: give it rows of its own kind.")
     return UnseenRows(name, task.X_test, task.y_test, task.initially_known_test)
+
+
+def every_row(
+    classifier: PursuitEstimator,
+    data: str,
+    target: str | None = None,
+    id_column: str | None = None,
+    **reading: Any,
+) -> Iterator[RowsPart]:
+    """All rows of a file, part by part and read as `unseen_rows` are, or those of a task that the model was not trained
+    on."""
+    trained = classifier.notes_.get("task", {})
+    if data in TASKS:
+        if id_column is not None:
+            raise ValueError(f"{data} is a task, and its rows have no columns to name them by: leave --id out.")
+        rows = _rows_of_task(data, _queries(classifier), trained)
+        numbers = np.arange(len(rows.X))
+        labels = None if rows.y is None else pd.Series(rows.y)
+        yield RowsPart(rows.X, labels, "row", numbers, None, (), rows.initially_known)
+        return
+    columns, given = columns_read(classifier), {name: value for name, value in reading.items() if value}
+    for number, part in enumerate(rows_of_file(data, columns, trained, target=target, id_column=id_column, **given)):
+        for line in part.remarks:
+            say(line)
+        if part.absent and number == 0:
+            say(
+                f"{tasks.name_of(data)} lacks columns the model may ask for: {', '.join(part.absent[:10])}. They count "
+                "as not known."
+            )
+        yield part
+
+
+def columns_read(classifier: PursuitEstimator) -> list[str]:
+    """The columns of a file that a model reads: a query set may ask several things of one."""
+    return list(getattr(classifier, "feature_names_in_", _queries(classifier)))
+
+
+def _queries(classifier: PursuitEstimator) -> list[str]:
+    return [query.name for query in classifier.model_.query_set.queries]

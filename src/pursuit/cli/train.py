@@ -10,8 +10,12 @@ from pursuit.cli.app import (
     AsJson,
     Cost,
     CostAware,
+    Decimal,
     Device,
     Drop,
+    Encoding,
+    Group,
+    Kind,
     MaxQueries,
     Missing,
     Network,
@@ -22,25 +26,28 @@ from pursuit.cli.app import (
     Stop,
     Target,
     TestShare,
+    Time,
 )
 from pursuit.cli.console import (
-    print_evaluation,
     print_json,
     print_trained,
     remark_on_recipe,
     remark_on_task,
+    say,
     stoppable,
 )
+from pursuit.cli.measurements import print_evaluation
 from pursuit.cli.progress import training_bar
 from pursuit.estimators import Method, default_stages
 from pursuit.estimators.network import RUN
 from pursuit.estimators.saving import DESCRIPTION
+from pursuit.inference.pursuer import score_unit
 from pursuit.networks import NetworkSettings
+from pursuit.processes import is_first
 from pursuit.registry import find
 from pursuit.tasks import TASKS, Task, load_task
-from pursuit.tasks.tables import parse_costs
+from pursuit.tasks.tables import parse_costs, parse_kinds
 from pursuit.training import TrainingRun
-from pursuit.training.devices import is_first
 from pursuit.training.logs import check_log
 
 VIP, VIP_REGRESSOR = "vip", "vip-regressor"
@@ -66,9 +73,14 @@ def train(
     ] = False,
     drop: Drop = None,
     missing: Missing = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    kind: Kind = None,
+    group: Group = None,
+    time: Time = None,
     queries: Queries = None,
     cost: Cost = None,
-    cost_aware: CostAware = False,
+    cost_aware: CostAware = None,
     querier: Querier = None,
     network: Network = None,
     stop: Stop = None,
@@ -104,12 +116,20 @@ def train(
         "--log": log != "csv",
         "--resume": resume,
         "--querier": querier is not None,
-        "--cost-aware": cost_aware,
+        "--cost-aware": cost_aware is not None,
     }
     _check_options(chosen, [option for option, is_given in given.items() if is_given])
-    table_options: dict[str, Any] = {"drop": drop or (), "missing": missing or (), "test_share": test_share}
-    if chosen.predicts_numbers:
-        table_options["regress"] = True
+    table_options: dict[str, Any] = {
+        "drop": drop or (),
+        "missing": missing or (),
+        "encoding": encoding,
+        "decimal": decimal,
+        "kinds": parse_kinds(kind or ()),
+        "group": group,
+        "time": time,
+        "regress": chosen.predicts_numbers,
+        "test_share": test_share,
+    }
     task = load_task(source, seed, target, queries=queries, costs=parse_costs(cost or ()), **table_options)
     task = task.with_costs({}, cost_aware)
     is_usual = method in (VIP, VIP_REGRESSOR)
@@ -130,10 +150,13 @@ def train(
         model.fit(task.X_train, task.y_train, initially_known=task.initially_known_train, run=run)
     if not is_first():
         return
+    if getattr(model, "cost_aware", False) is None and score_unit(model.model_) == "bits per cost":
+        say("Costs differ, so it asks for the most bits per unit of cost; --no-cost-aware: for the most bits.")
     model.save(folder, {"task": {"name": task.name, **task.notes}})
     evaluation = None
     if len(task.y_test):
-        evaluation = model.evaluate(task.X_test, task.y_test, initially_known=task.initially_known_test)
+        options = {"initially_known": task.initially_known_test, "with_bits": as_json}
+        evaluation = model.evaluate(task.X_test, task.y_test, **options)
     if as_json:
         print_json({"model": str(folder), "task": task.name, **(evaluation.to_dict() if evaluation else {})})
         return

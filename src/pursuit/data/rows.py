@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from pursuit.inference.history import History
@@ -79,9 +80,10 @@ class Rows:
         """The same rows with weights of mean 1, as training takes them: a step is as long whatever they were."""
         return self if self.weight is None else replace(self, weight=self.weight * (len(self) / self.total_weight))
 
-    def counted_labels(self, n_classes: int) -> Tensor:
-        """How much of each class a row counts as: (N, C), one-hot times its weight."""
-        members = torch.nn.functional.one_hot(self.y, n_classes).float()
+    def counted_labels(self, n_classes: int, kernel: Tensor | None = None) -> Tensor:
+        """How much of each class a row counts as: (N, C), one-hot times its weight. Where classes have neighbours,
+        `kernel` (C, C) says how much a row of each counts for the others."""
+        members = F.one_hot(self.y, n_classes).float() if kernel is None else kernel[self.y]
         return members if self.weight is None else members * self.weight[:, None]
 
     def start(self) -> History:

@@ -25,6 +25,7 @@ from pursuit.estimators.reading import known_answers, rows_that_count, validated
 from pursuit.estimators.weights import check_class_weight, checked_weights, weights_of_classes
 from pursuit.evaluation import Evaluation, evaluate
 from pursuit.inference.chain import Chains, explain
+from pursuit.inference.predictions import predict_rows
 from pursuit.inference.pursuer import Labels, label_codes
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.session import Session
@@ -46,6 +47,7 @@ class PursuitEstimator(BaseEstimator, ABC):
     ----------
     model_ : the pursuer that was learnt.
     has_initially_known_ : whether it learnt from rows with initially known answers.
+    stop_ : the stopping rule that suits the model, judged by held-out rows; None where it was not chosen like that.
     notes_ : what was saved beside the model (JSON values); empty before that.
     """
 
@@ -96,6 +98,7 @@ class PursuitEstimator(BaseEstimator, ABC):
         query_set, rows = self._training_rows(X, y, sample_weight, initially_known)
         self._warn_if_nothing_will_be_asked(rows)
         self.notes_: dict[str, Any] = {}
+        self.stop_: StoppingRule | None = None
         seed = int(check_random_state(self.random_state).randint(2**31))
         with torch.random.fork_rng(devices=[]):  # for whatever is drawn without a generator
             torch.default_generator.manual_seed(seed)
@@ -140,6 +143,19 @@ class PursuitEstimator(BaseEstimator, ABC):
             posterior[step.rows] = step.log_posterior.exp().float()
         return posterior
 
+    def predict_table(
+        self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
+    ) -> pd.DataFrame:
+        """A row for each row of X: what is predicted and how probable it is, how many queries were asked, and each of
+        these (`question_1`, `answer_1`, …), whose answer is missing where there was none.
+
+        A classifier gives the probability of every label, a regressor the mean and the 90 % interval of the number.
+        """
+        answers = self._answers(X)
+        known = self._initially_known(initially_known, len(answers.x))
+        found = predict_rows(self.model_, *answers, self.stopping_rule(stop), known)
+        return found.table(self.model_, answers.x, X.index if isinstance(X, pd.DataFrame) else None)
+
     def explain(self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None) -> Chains:
         """The chain of queries, answers and posteriors of each row, which is the whole reason for its prediction."""
         answers = self._answers(X)
@@ -177,7 +193,8 @@ class PursuitEstimator(BaseEstimator, ABC):
 
     def stopping_rule(self, stop: StoppingRule | str | None = None) -> StoppingRule:
         """The rule that rows are asked by: `stop`, or else the estimator's own, and never more than max_queries."""
-        return stopping_rule(stop if stop is not None else self.stop, self.max_queries)
+        own = self.stop if self.stop is not None else getattr(self, "stop_", None)
+        return stopping_rule(stop if stop is not None else own, self.max_queries)
 
     def _warn_if_nothing_will_be_asked(self, rows: RowSource) -> None:
         if self.has_initially_known_:  # the belief before the first question then differs from row to row
@@ -287,11 +304,19 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
         return float(accuracy_score(self._plain_labels(y), predicted, sample_weight=sample_weight))
 
     def evaluate(
-        self, X: Any, y: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
+        self,
+        X: Any,
+        y: Any,
+        stop: StoppingRule | str | None = None,
+        *,
+        initially_known: Any = None,
+        with_bits: bool = False,
     ) -> Evaluation:
-        """Accuracy against the number of queries asked, and what the stopping rule gives; computed on `device`."""
-        rows = self.rows(X, y, initially_known=initially_known)
-        return evaluate(self.model_, rows, self.stopping_rule(stop), self.max_queries, self.device)
+        """Accuracy against the number of queries asked, what the stopping rule gives, also class by class, and which
+        questions are asked until then; computed on `device`. `with_bits`, also what these were expected to tell where
+        that takes more computing, as it does for a straight-through querier."""
+        rows, rule = self.rows(X, y, initially_known=initially_known), self.stopping_rule(stop)
+        return evaluate(self.model_, rows, rule, self.max_queries, self.device, in_detail=True, with_bits=with_bits)
 
     def rows(self, X: Any, y: Any, *, initially_known: Any = None) -> Rows:
         """Rows with labels, as the functions beneath the estimator take them."""

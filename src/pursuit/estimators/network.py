@@ -1,11 +1,12 @@
 """Estimators whose pursuer is trained by the training loop."""
 
 import json
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,11 +16,13 @@ from torch import Tensor
 from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.estimators import saving
 from pursuit.estimators.classifier import PursuitClassifier, PursuitEstimator
+from pursuit.estimators.plan import suitable_plan
 from pursuit.files import write_whole
+from pursuit.inference.stopping import StoppingRule
 from pursuit.networks import NetworkSettings
+from pursuit.processes import is_first, n_processes
 from pursuit.queries import QuerySet
-from pursuit.training import CarriedHistories, ClassifierModel, EarlyStopping, Learner, Stage, TrainingRun, train
-from pursuit.training.devices import is_first, n_processes
+from pursuit.training import CarriedHistories, ClassifierModel, EarlyStopping, Kept, Learner, Stage, TrainingRun, train
 from pursuit.training.held_out import HELD_OUT_MOST
 from pursuit.training.run import check_plan
 
@@ -35,6 +38,15 @@ RUN = "run.json"
 """Says in a folder what is trained there."""
 
 
+class _Trial(NamedTuple):
+    """A training on a part of the rows, and the others."""
+
+    learner: Learner
+    rows: Rows
+    kept: list[Kept]
+    """What each stage ended with."""
+
+
 class CannotResume(ValueError):
     """A folder holds a run with other settings or data, or what it holds is damaged."""
 
@@ -47,8 +59,9 @@ class LearnerEstimator(PursuitEstimator):
     stages: list[Stage] | None = None
     """The training plan. By default one stage of carried histories, long enough for the number of rows. A method that
     learns from other histories takes as many of them, in the same batches."""
-    held_out: float = 0.0
-    """Share of the rows to hold out for early stopping. By default none: training goes on to the end of its plan."""
+    held_out: float | None = None
+    """Share of the rows to hold out for early stopping; 0: training goes on to the end of its stages. By default what
+    suits the number of rows, or 0 where `stages` are given."""
     devices: int = 1
     """How many devices, or processes on a CPU, train together; each but the first runs the program again up to `fit`.
     A program started by torchrun has as many as torchrun started."""
@@ -67,45 +80,77 @@ class LearnerEstimator(PursuitEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not 0 <= self.held_out < 1:
+        if self.held_out is not None and not 0 <= self.held_out < 1:
             raise ValueError(f"held_out is a share of the rows, at least 0 and below 1, not {self.held_out}.")
 
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> Any:
-        kept, early_stopping = self._split(rows, seed)
-        stages = self.stages if self.stages is not None else default_stages(len(kept), len(query_set), self.max_queries)
-        plan, prior = self.plan(stages), kept.prior(len(self.labels))
-        learner = self.make_learner(query_set, kept, prior)
-        check_plan(plan, self.device, run.log, n_processes(self.devices))
+        plan = suitable_plan(query_set, rows, len(self.labels), self.max_queries, self.device)
+        stages = self.plan(plan.stages if self.stages is None else self.stages)
+        check_plan(stages, self.device, run.log, n_processes(self.devices))
+        self.plan_ = plan
+        temperature = 1.0
+        is_tried = self.held_out is None and self.stages is None and n_processes(self.devices) == 1
+        held_out = self.held_out or (plan.held_out if is_tried and not plan.n_trials else 0.0)
+        if is_tried and plan.n_trials and isinstance(rows, Rows):
+            trials = [self._try(query_set, rows, stages, plan.held_out, seed + i) for i in range(plan.n_trials)]
+            kept_in_stages = list(zip(*(trial.kept for trial in trials), strict=True))
+            stages = [
+                replace(stage, epochs=stage.epochs * _middle([kept.share for kept in in_trials]))
+                for stage, in_trials in zip(stages, kept_in_stages, strict=True)
+            ]
+            temperature = _middle([kept.temperature for kept in kept_in_stages[-1]])
+            self.stop_ = self.suitable_stop([(trial.learner, trial.rows) for trial in trials])
+        kept, early_stopping = self._split(rows, seed, held_out)
+        learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
         if run.path is not None and is_first():
             described = {
                 "model": {"type": type(learner).__name__, **learner.to_config()},
                 "query_set": query_set.to_config(),
-                "stages": repr(plan),
+                "stages": repr(stages),
                 "seed": seed,
                 "rows": kept.fingerprint(),
             }
             _claim(run.path, described, run.resume)
-        train(
-            learner,
-            kept.levelled() if isinstance(kept, Rows) else kept,
-            plan,
-            seed=seed,
-            device=self.device,
-            devices=self.devices,
-            early_stopping=early_stopping,
-            run=run,
-        )
+        self._train(learner, kept, stages, seed, early_stopping, run)
+        if early_stopping is not None:
+            self.stop_ = self.suitable_stop([(learner, early_stopping.rows)])
+        else:
+            learner.set_temperature(temperature)
         return self.finish(learner, kept)
 
-    def _split(self, rows: RowSource, seed: int) -> tuple[RowSource, EarlyStopping | None]:
-        """The rows to train on, and those held out to see when to stop."""
-        if not self.held_out:
+    def _train(
+        self,
+        learner: Learner,
+        rows: RowSource,
+        stages: list[Stage],
+        seed: int,
+        early_stopping: EarlyStopping | None,
+        run: TrainingRun,
+    ) -> list[Kept]:
+        levelled = rows.levelled() if isinstance(rows, Rows) else rows
+        options: Any = {"seed": seed, "device": self.device, "devices": self.devices}
+        return train(learner, levelled, stages, early_stopping=early_stopping, run=run, **options)
+
+    def _try(self, query_set: QuerySet, rows: Rows, stages: list[Stage], share: float, seed: int) -> "_Trial":
+        kept, early_stopping = self._split(rows, seed, share)
+        assert early_stopping is not None
+        learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
+        ends = self._train(learner, kept, stages, seed, early_stopping, TrainingRun())
+        return _Trial(learner, early_stopping.rows, ends)
+
+    def suitable_stop(self, judged: Sequence[tuple[Any, Rows]]) -> StoppingRule | None:
+        """The rule to stop by that suits learners, judged by rows that each did not learn from; None: the usual one."""
+        return None
+
+    def _split(self, rows: RowSource, seed: int, share: float) -> tuple[RowSource, EarlyStopping | None]:
+        """The rows to train on, and a `share` held out to see when to stop."""
+        if not share:
             return rows, None
         if isinstance(rows, StreamedRows):
             # Another seed, because rows may be drawn, and those of `seed` are trained on
-            others, held_out = rows.hold_out(self.held_out, HELD_OUT_MOST, seed + 1)
+            others, held_out = rows.hold_out(share, HELD_OUT_MOST, seed + 1)
             return others, EarlyStopping(held_out)
-        kept, judged = train_test_split(np.arange(len(rows)), test_size=self.held_out, random_state=seed)
+        kept, judged = train_test_split(np.arange(len(rows)), test_size=share, random_state=seed)
         return rows.take(torch.from_numpy(kept)), EarlyStopping(rows.take(torch.from_numpy(judged)).levelled())
 
 
@@ -115,17 +160,19 @@ class NetworkEstimator(LearnerEstimator):
 
     network: NetworkSettings | None = None
     """`MLP`, `Conv`, `SetNetwork` … with its sizes. By default one that suits the query set."""
-    standardise: bool = False
+    standardise: bool | None = None
     """Whether networks see answers relative to their mean and spread, which helps where nearly all answers are no, as
-    with words. For columns, words and concepts only."""
+    with words. For columns, words and concepts only. By default where answers are like that."""
 
     @abstractmethod
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> ClassifierModel:
-        """A fresh model for these rows; `options` (prior, standardised) go to its `build`."""
+        """A fresh model for these rows; `options` (network, prior, standardised) go to its `build`."""
 
     def make_learner(self, query_set: QuerySet, rows: RowSource, prior: Tensor) -> ClassifierModel:
-        model = self.make_model(query_set, rows, prior=prior, standardised=self.standardise)
-        if self.standardise:
+        standardise = self.plan_.standardise if self.standardise is None else self.standardise
+        network = self.plan_.network if self.network is None else self.network
+        model = self.make_model(query_set, rows, network=network, prior=prior, standardised=standardise)
+        if standardise:
             sample = rows_in_memory(rows, STANDARD_ROWS)
             model.standardise(sample.x, sample.available)
         return model
@@ -170,3 +217,8 @@ def _claim(folder: Path, run: dict[str, Any], resume: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     saving.remove(folder)  # a model of an earlier run would not belong to this one
     write_whole(path, json.dumps(run, indent=1).encode())
+
+
+def _middle(shares: Sequence[float]) -> float:
+    """The geometric mean of shares above 0."""
+    return math.exp(sum(math.log(share) for share in shares) / len(shares))

@@ -42,7 +42,8 @@ class PursuitRegressor(RegressorMixin, PursuitEstimator):
 
     def predict(self, X: Any, *, initially_known: Any = None) -> np.ndarray:
         """The mean of the belief about each row once enough was asked: (N,)."""
-        return self.bins_.mean(self._posterior(X, initially_known)).numpy()
+        posterior = self._posterior(X, initially_known)
+        return self.bins_.mean(posterior).numpy()
 
     def predict_median(self, X: Any, *, initially_known: Any = None) -> np.ndarray:
         """The median of the belief about each row once enough was asked: (N,)."""
@@ -51,14 +52,16 @@ class PursuitRegressor(RegressorMixin, PursuitEstimator):
     def predict_interval(self, X: Any, coverage: float = COVERAGE, *, initially_known: Any = None) -> np.ndarray:
         """Between which numbers (N, 2) each row lies with probability `coverage`, once enough was asked."""
         check_coverage(coverage)
-        return self.bins_.interval(self._posterior(X, initially_known), coverage).numpy()
+        posterior = self._posterior(X, initially_known)
+        return self.bins_.interval(posterior, coverage).numpy()
 
     def predict_quantiles(self, X: Any, levels: Any, *, initially_known: Any = None) -> np.ndarray:
         """The quantiles (N, L) of the belief about each row at `levels` (L,), once enough was asked."""
         wanted = [float(level) for level in np.atleast_1d(levels)]
         if not all(0 <= level <= 1 for level in wanted):
             raise ValueError(f"The levels of quantiles are shares between 0 and 1, not {wanted}.")
-        return self.bins_.quantiles(self._posterior(X, initially_known), wanted).numpy()
+        posterior = self._posterior(X, initially_known)
+        return self.bins_.quantiles(posterior, wanted).numpy()
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, initially_known: Any = None) -> float:
         """R², the share of the variance that `predict` explains."""
@@ -66,12 +69,20 @@ class PursuitRegressor(RegressorMixin, PursuitEstimator):
         return float(r2_score(y, predicted, sample_weight=sample_weight))
 
     def evaluate(
-        self, X: Any, y: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
+        self,
+        X: Any,
+        y: Any,
+        stop: StoppingRule | str | None = None,
+        *,
+        initially_known: Any = None,
+        with_bits: bool = False,
     ) -> RegressionEvaluation:
-        """R², mean absolute error and the coverage of intervals against the number of queries asked, and what the
-        stopping rule gives; computed on `device`."""
+        """R², mean absolute error and the coverage of intervals against the number of queries asked, what the stopping
+        rule gives, and which questions are asked until then; computed on `device`. `with_bits`, also what these were
+        expected to tell where that takes more computing."""
         rows, numbers = self.rows(X, y, initially_known=initially_known), self._numbers(y)
-        return evaluate_regression(self.model_, rows, numbers, self.stopping_rule(stop), self.max_queries, self.device)
+        rule = self.stopping_rule(stop)
+        return evaluate_regression(self.model_, rows, numbers, rule, self.max_queries, self.device, with_bits)
 
     def rows(self, X: Any, y: Any, *, initially_known: Any = None) -> Rows:
         """Rows with the bins of their numbers, as the functions beneath the estimator take them."""
@@ -105,7 +116,7 @@ class PursuitRegressor(RegressorMixin, PursuitEstimator):
         except (ValueError, TypeError):
             raise ValueError(
                 f"{type(self).__name__} predicts numbers, and the target has others than these, such as "
-                f"{_other_than_number(y)!r}: train a classifier to predict classes."
+                f"'{_other_than_number(y)}': train a classifier to predict classes."
             ) from None
         if not np.isfinite(numbers).all():
             raise ValueError(
@@ -147,5 +158,6 @@ def suitable_bins(n_rows: int) -> int:
     return int(np.clip(n_rows // ROWS_A_BIN, FEWEST_BINS, MOST_BINS))
 
 
-def _other_than_number(y: np.ndarray) -> Any:
-    return next((value for value in y if pd.isna(pd.to_numeric(pd.Series([value]), errors="coerce")[0])), y[0])
+def _other_than_number(y: np.ndarray) -> str:
+    others = (value for value in y if pd.isna(pd.to_numeric(pd.Series([value]), errors="coerce")[0]))
+    return str(next(others, y[0]))

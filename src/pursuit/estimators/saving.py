@@ -17,7 +17,7 @@ from pursuit.queries import QuerySet
 from pursuit.registry import UnknownName, find, from_config, name_of, to_config
 from pursuit.version import __version__
 
-FORMAT = 4
+FORMAT = 5
 DESCRIPTION, WEIGHTS = "model.json", "model.safetensors"
 LEARNED = ("n_features_in_", "has_initially_known_")
 """What an estimator learned besides its pursuer, its classes and the names of columns."""
@@ -54,6 +54,7 @@ def save(folder: str | Path, classifier: Any, notes: dict[str, Any]) -> None:
             "type": name_of(type(classifier)),
             "parameters": {name: _parameter(value) for name, value in classifier.get_params(deep=False).items()},
             "feature_names": None if names is None else names.tolist(),
+            "stop": to_config(classifier.stop_),
             **{name: getattr(classifier, name) for name in LEARNED},
         },
         "pursuer": {"type": name_of(type(model)), **how_to_build()},
@@ -126,6 +127,7 @@ def _build(description: dict[str, Any], weights: bytes) -> Any:
     classifier.stopping_rule()  # a rule written as text must be known as well
     classifier.model_, classifier.notes_ = model.eval(), description["notes"]
     setattr(classifier, classifier.labels_attribute, classes)
+    classifier.stop_ = from_config(kept["stop"])
     for name in LEARNED:
         setattr(classifier, name, kept[name])
     if kept["feature_names"] is not None:

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from pursuit.data.rows import Rows
+from pursuit.evaluation.classes import ClassResults, class_results
+from pursuit.evaluation.questions import QuestionCounts, QuestionUses, question_uses
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import Pursuer
@@ -68,9 +70,13 @@ class Evaluation:
     the queries of `accuracy_by_asked` can cost. Empty where every query costs 1: cost is then the number asked."""
     area_by_cost: float | None = None
     """Mean accuracy over these costs, without 0; None where there are none."""
+    by_class: ClassResults | None = None
+    """What the stopping rule gives class by class; None where it was not asked for."""
+    questions: QuestionUses | None = None
+    """What is asked until the stopping rule stops; None where it was not asked for."""
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "questions": self.questions and self.questions.to_list()}
 
 
 @torch.no_grad()
@@ -82,8 +88,13 @@ def evaluate(
     device: str = "cpu",
     batch_rows: int | None = None,
     trade_off: Sequence[StoppingRule] = (),
+    in_detail: bool = False,
+    with_bits: bool = False,
 ) -> Evaluation:
     """Ask every row until everything (or `max_queries`) is answered, and look back for the stopping rules.
+
+    `in_detail`, it also says what `stop` gives class by class, and which questions are asked until then; `with_bits`,
+    how much these were expected to tell even where that takes more computing.
 
     `max_queries` bounds what is asked, answered or not, in all but the curve by answers. Rules that restrict what is
     asked, such as a cost budget, have chains of their own. Rows go a bounded batch at a time. A pursuer that is a
@@ -94,8 +105,10 @@ def evaluate(
     n_queries = len(pursuer.query_set)
     longest = n_queries if max_queries is None else min(max_queries, n_queries)
     stops = [rule for rule in (stop, *trade_off) if rule is not None]
+    in_detail = in_detail and stop is not None
     costs, right_with_all = cost_grid(pursuer.query_set.costs, longest), 0.0
     changes, stopped = torch.zeros(3, max(longest + 1, len(costs)), dtype=torch.double), []
+    uses = torch.zeros(5, n_queries, dtype=torch.double)
     with placed(pursuer, device) as place:
         bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (BATCH_ROWS, BATCH_BYTES)
         batch_rows = batch_rows or rows_at_once(pursuer, *bounds)
@@ -103,12 +116,15 @@ def evaluate(
         for start in range(0, len(rows), batch_rows):
             part = rows.take(torch.arange(start, min(start + batch_rows, len(rows)))).to(place)
             curves = _Curves(changes.shape[1], longest, costs.to(place, torch.float))
-            stopped.append(_Chains(pursuer, part, longest, template).at_stops(stops, curves))
+            counts = QuestionCounts(len(part), n_queries, place) if in_detail else None
+            stopped.append(_Chains(pursuer, part, longest, template, with_bits).at_stops(stops, curves, counts))
             changes += curves.changes.cpu()
+            uses += 0.0 if counts is None else counts.sums.cpu()
             everything = torch.ones_like(part.available)  # was asked, answered or not
             all_answers = pursuer.log_posterior(History(part.x, part.available, everything))
             right_with_all += _right(all_answers, part.y).sum().item()
-    found = [_summary(rule, at_stop) for rule, at_stop in zip(stops, torch.cat(stopped, dim=1), strict=True)]
+    at_stops = torch.cat(stopped, dim=1)  # (rules, N, 7)
+    found = [_summary(rule, at_stop) for rule, at_stop in zip(stops, at_stops, strict=True)]
     accuracy = (changes.cumsum(dim=1) / len(rows)).tolist()
     by_asked, by_answered, by_cost = accuracy[0][: longest + 1], accuracy[1][: longest + 1], accuracy[2][: len(costs)]
     return Evaluation(
@@ -123,6 +139,8 @@ def evaluate(
         trade_off=found if stop is None else found[1:],
         accuracy_by_cost=list(zip(costs.tolist(), by_cost, strict=True)),
         area_by_cost=_area(by_cost) if by_cost else None,
+        by_class=_by_class(pursuer, rows, at_stops[0]) if in_detail else None,
+        questions=question_uses(pursuer.query_set, uses, len(rows)) if in_detail else None,
     )
 
 
@@ -178,37 +196,47 @@ class _Chains:
     rows: Rows
     longest: int
     template: HistoryState
+    with_bits: bool
 
-    def at_stops(self, rules: Sequence[StoppingRule], curves: _Curves) -> Tensor:
-        """Where each of the rules stops (rules, B, 6): queries asked, answers, cost, whether the belief is right, its
-        confidence, and whether it was cut short. The rows that are right on the way are added to the curves."""
+    def at_stops(self, rules: Sequence[StoppingRule], curves: _Curves, questions: QuestionCounts | None) -> Tensor:
+        """Where each of the rules stops (rules, B, 7): queries asked, answers, cost, whether the belief is right, its
+        confidence, whether it was cut short, and the label predicted. The rows that are right on the way are added to
+        the curves, and what is asked until the first rule stops to the questions."""
         costs = self.pursuer.query_set.costs
         restricts = [rule.affordable(torch.zeros(1, device=costs.device), costs) is not None for rule in rules]
         free = [rule for rule, is_restricted in zip(rules, restricts, strict=True) if not is_restricted]
-        in_common = iter(self._look_back(free, _Revealed(self.longest, free), curves))
+        of_first = [questions if i == 0 else None for i in range(len(rules))]
+        of_free = None if not rules or restricts[0] else questions
+        in_common = iter(self._look_back(free, _Revealed(self.longest, free), curves, of_free))
         found = [
-            self._look_back([rule], _Within(self.longest, rule))[0] if is_restricted else next(in_common)
-            for rule, is_restricted in zip(rules, restricts, strict=True)
+            self._look_back([rule], _Within(self.longest, rule), None, counts)[0] if is_restricted else next(in_common)
+            for rule, is_restricted, counts in zip(rules, restricts, of_first, strict=True)
         ]
-        return torch.stack(found).cpu() if found else torch.empty(0, len(self.rows), 6)
+        return torch.stack(found).cpu() if found else torch.empty(0, len(self.rows), 7)
 
     def _look_back(
-        self, rules: Sequence[StoppingRule], until: "_Revealed | _Within", curves: _Curves | None = None
+        self,
+        rules: Sequence[StoppingRule],
+        until: "_Revealed | _Within",
+        curves: _Curves | None,
+        questions: QuestionCounts | None,
     ) -> Tensor:
-        """The same (rules, B, 6) for rules on the chains that end with `until`."""
+        """The same (rules, B, 7) for rules on the chains that end with `until`."""
         rows, n_rows, device = self.rows, len(self.rows), self.rows.x.device
         was_right = torch.zeros(n_rows, device=device)
-        at_stop = torch.zeros(len(rules), n_rows, 6, device=device)
+        at_stop = torch.zeros(len(rules), n_rows, 7, device=device)
         has_stopped = torch.zeros(len(rules), n_rows, dtype=torch.bool, device=device)
         memories = [rule.start(n_rows, device) for rule in rules]
-        steps = pursue(self.pursuer, rows.x, rows.available, until, rows.initially_known, self.template)
+        with_bits = self.with_bits and questions is not None
+        steps = pursue(self.pursuer, rows.x, rows.available, until, rows.initially_known, self.template, with_bits)
         for n_asked, step in enumerate(steps):
             r, standing = step.rows, step.standing
-            is_right = _right(step.log_posterior, rows.y[r]).float()
+            highest = step.log_posterior.max(dim=1)
+            is_right = (highest.indices == rows.y[r]).float()
             if curves is not None:
                 curves.add(n_asked, standing, is_right - was_right[r])
                 was_right[r] = is_right
-            confidence = step.log_posterior.max(dim=1).values.exp()
+            confidence = highest.values.exp()
             stayed = step.goes_on.nonzero()[:, 0]
             at_limit = n_asked >= self.longest
             for i, rule in enumerate(rules):
@@ -216,10 +244,13 @@ class _Chains:
                 now = (enough | ~step.goes_on | at_limit) & ~has_stopped[i, r]
                 is_cut = until.would_ask_more(step) & ~enough & (at_limit and self.longest < rows.n_queries)
                 counts = standing.n_asked, standing.n_answered, standing.cost
-                seen = torch.stack([part.float() for part in (*counts, is_right, confidence, is_cut)], dim=1)
+                state = (*counts, is_right, confidence, is_cut, highest.indices)
+                seen = torch.stack([part.float() for part in state], dim=1)
                 at_stop[i, r] = torch.where(now[:, None], seen, at_stop[i, r])
                 has_stopped[i, r] |= now
                 memories[i] = memory[stayed]
+            if questions is not None:
+                questions.add(step, ~has_stopped[0, r])
         return at_stop
 
 
@@ -262,7 +293,7 @@ def _right(log_posterior: Tensor, y: Tensor) -> Tensor:
 
 
 def _summary(stop: StoppingRule, at_stop: Tensor) -> AtStop:
-    asked, answered, cost, right, confidence, is_cut = at_stop.double().unbind(dim=1)
+    asked, answered, cost, right, confidence, is_cut, _ = at_stop.double().unbind(dim=1)
     bins = (confidence * CALIBRATION_BINS).long().clamp(max=CALIBRATION_BINS - 1)
     gaps = torch.zeros(CALIBRATION_BINS, dtype=torch.double).index_add(0, bins, confidence - right)
     accuracy = right.mean().item()
@@ -277,6 +308,10 @@ def _summary(stop: StoppingRule, at_stop: Tensor) -> AtStop:
         (gaps.abs().sum() / len(right)).item(),
         is_cut.mean().item(),
     )
+
+
+def _by_class(pursuer: Pursuer, rows: Rows, at_stop: Tensor) -> ClassResults:
+    return class_results(pursuer.classes, rows.y.cpu(), at_stop[:, 6].long(), at_stop[:, 0])
 
 
 def accuracy_interval(n_right: int, n: int) -> tuple[float, float]:

@@ -4,7 +4,6 @@ Every function returns a matplotlib `Figure` and, given a `path`, writes it as p
 imported when something is drawn, and never through pyplot, so no display is needed.
 """
 
-import io
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,8 +13,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pursuit.evaluation.canvas import (
+    BLUE,
+    CHARACTER,
+    CLASS_WIDTH,
+    FAINT,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PALE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    escape,
+    new_figure,
+    save_figure,
+    shorten,
+)
 from pursuit.evaluation.curves import Evaluation
-from pursuit.files import write_whole
 from pursuit.inference.chain import Chain, ChainStep, bits_text
 from pursuit.queries import NO_AND_YES, QuerySet
 
@@ -26,31 +42,25 @@ if TYPE_CHECKING:
 Curve = Evaluation | Sequence[float] | Sequence[Sequence[float]] | np.ndarray
 """Accuracy by the number of queries asked, from 0: of one run, or of several seeds (S, T + 1)."""
 
-# The palette of Okabe and Ito, which colour-blind people can tell apart.
-BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#B8588F", "#E69F00", "#56B4E9"
 COLOURS, LINES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY), ("-", "-.", ":")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 """One more than colours, so that each pair comes up late again."""
-INK, GREY, PALE, FAINT = "#222222", "#767676", "#C3C8CE", "#E4E7EA"
 YES_COLOUR, NO_COLOUR, UNKNOWN_COLOUR, OTHER_COLOUR = "#007A59", "#C04A00", GREY, "#14306B"
 UNSEEN, UNSEEN_HATCH = "#9DBDE3", "#6C97CC"
 
 # "1" and "0" are left out: in a chain they may as well be numbers.
 NO_WORDS, YES_WORDS = ({pair[i] for pair in NO_AND_YES if not pair[i].isdigit()} for i in (0, 1))
 
-FORMATS, DPI = ("png", "svg", "pdf"), 160
 MAX_BARS, TOP_BARS = 12, 10
 """Up to MAX_BARS classes all have a bar; of more, only the TOP_BARS most probable."""
 SHOWN_PROBABILITY = 0.005
 """Cells of a heat map above this carry their number."""
-QUESTION_WIDTH, ANSWER_WIDTH, CLASS_WIDTH = 52, 24, 28
-"""Characters in a line of a question, an answer and the name of a class."""
+QUESTION_WIDTH, ANSWER_WIDTH = 52, 24
+"""Characters in a line of a question and of an answer."""
 PICTURE_WIDTH = 2.4
 """Inches of a picture beside a chain."""
 FEW_CURVES = 3
 """Up to this many curves have a dot at every number of queries, and each stop an entry in the legend."""
-CHARACTER = 0.073
-"""Inches that a character of the usual size takes, generously."""
 
 
 def accuracy_curve(
@@ -84,7 +94,7 @@ def accuracy_curve(
         all_answers = next(iter(measured.values())).accuracy_all_answers
     are_few = len(curves) <= FEW_CURVES
     height = 0.4 * len(curves) + 0.45 * len(points) + 0.9 if are_few else 0.27 * _n_lines(curves) + 1.3
-    figure = _figure(7.4 if are_few else 8.6, max(4.2 if are_few else 5.0, height), title)  # room for the legend
+    figure = new_figure(7.4 if are_few else 8.6, max(4.2 if are_few else 5.0, height), title)  # room for the legend
     axes = figure.add_subplot()
     for i, (name, curve) in enumerate(curves.items()):
         _draw_curve(axes, name, _seeds(name, curve, costs), points.get(name), i, are_few, costs)
@@ -100,7 +110,7 @@ def accuracy_curve(
     axes.spines[["top", "right"]].set_visible(False)
     spacing = {"labelspacing": 0.8} if are_few else {"labelspacing": 0.5, "handlelength": 3.2}
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=10, **spacing)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def image_chain(
@@ -125,9 +135,9 @@ def image_chain(
     shown = [0, *_thinned(len(chain), max_steps)]
     beliefs = _beliefs(chain)  # (T + 1, C)
     classes = np.arange(len(chain.classes)) if len(chain.classes) <= MAX_BARS else _top_classes(beliefs, TOP_BARS)
-    names = [_short(str(chain.classes[c]), CLASS_WIDTH) for c in classes]
+    names = [shorten(str(chain.classes[c]), CLASS_WIDTH) for c in classes]
     picture, bars = 1.25 * x.shape[1] / x.shape[2], max(0.7, 0.17 * len(classes))  # heights in inches
-    figure = _figure(1.3 * len(shown) + CHARACTER * max(map(len, names)) + 0.3, picture + bars + 1.2, title)
+    figure = new_figure(1.3 * len(shown) + CHARACTER * max(map(len, names)) + 0.3, picture + bars + 1.2, title)
     grid = figure.subplots(2, len(shown), squeeze=False, height_ratios=[picture, bars])
     for column, n in enumerate(shown):
         _draw_patches(grid[0, column], chain, query_set, x, n)
@@ -135,7 +145,7 @@ def image_chain(
         grid[0, column].set_title(name if bits is None else f"{name}\n{bits_text(bits)}", fontsize=10)
         _draw_bars(grid[1, column], beliefs[n], classes, chain.classes)
         grid[1, column].set_yticks(range(len(names)), names if column == 0 else [""] * len(names), fontsize=9)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def answer_chain(
@@ -162,13 +172,13 @@ def answer_chain(
     given = [_query_and_answer("given:", step) for step in chain.initially_known]
     labels = [*given, "start", *(_query_and_answer(f"{n}.", step) for n, step in zip(steps, asked, strict=True))]
     colours = [*map(_colour, chain.initially_known), INK, *map(_colour, asked)]
-    names = [_short(str(chain.classes[c]), CLASS_WIDTH) for c in classes]
+    names = [shorten(str(chain.classes[c]), CLASS_WIDTH) for c in classes]
     lines = [line for label in labels for line in label.split("\n")]
     row_height = 0.29 if len(lines) == len(labels) else 0.36
     label_width, name_height = (CHARACTER * max(map(len, texts)) for texts in (lines, names))
     width = label_width + 0.58 * len(classes) + 0.6 * name_height + 0.3
     beside = 0.0 if picture is None else PICTURE_WIDTH
-    figure = _figure(width + beside, max(row_height * len(labels) + 0.75 * name_height + 0.5, beside), title)
+    figure = new_figure(width + beside, max(row_height * len(labels) + 0.75 * name_height + 0.5, beside), title)
     if picture is None:
         axes = figure.add_subplot()
     else:
@@ -192,7 +202,7 @@ def answer_chain(
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.hlines(np.arange(1, len(beliefs)) - 0.5, -0.5, len(classes) - 0.5, color="white", linewidth=1)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def draw_chain(
@@ -229,7 +239,7 @@ def _draw_curve(
             "markersize": 5.5,
             "markevery": (place * every // 7 % every, every),
         }
-    label = _escape("\n".join(textwrap.wrap(name, CLASS_WIDTH)))
+    label = escape("\n".join(textwrap.wrap(name, CLASS_WIDTH)))
     axes.plot(n, mean, line, color=colour, label=label, linewidth=1.8 if are_few else 1.5, **style)
     if len(seeds) > 1:
         alpha = 0.18 if are_few else 0.12
@@ -279,7 +289,9 @@ def _draw_bars(axes: "Axes", belief: np.ndarray, classes: np.ndarray, names: Seq
     axes.barh(range(len(classes)), belief[classes], color=colours, height=0.8)
     axes.set(xlim=(0, 1.02), ylim=(len(classes) - 0.4, -0.6), xticks=[0.5, 1], xticklabels=[], axisbelow=True)
     axes.grid(axis="x", color=FAINT, linewidth=0.8)
-    axes.set_xlabel(f"{_short(str(names[predicted]), 16)}\n{_number(float(belief[predicted]))}", fontsize=9, color=BLUE)
+    axes.set_xlabel(
+        f"{shorten(str(names[predicted]), 16)}\n{_number(float(belief[predicted]))}", fontsize=9, color=BLUE
+    )
     axes.spines[["top", "right", "bottom"]].set_visible(False)
     axes.tick_params(length=0)
 
@@ -322,9 +334,9 @@ def _top_classes(beliefs: np.ndarray, most: int) -> np.ndarray:
 def _query_and_answer(number: str, step: ChainStep) -> str:
     """A query and its answer, on at most two lines."""
     question = textwrap.wrap(f"{number} {step.text}", QUESTION_WIDTH, max_lines=2, placeholder=" …")
-    answer = "unknown" if step.answer is None else _short(step.answer, ANSWER_WIDTH)
+    answer = "unknown" if step.answer is None else shorten(step.answer, ANSWER_WIDTH)
     bits = "" if step.bits is None else f"  {bits_text(step.bits)}"
-    return _escape("\n".join(question)) + "  " + answer + bits
+    return escape("\n".join(question)) + "  " + answer + bits
 
 
 def _colour(step: ChainStep) -> str:
@@ -337,43 +349,3 @@ def _colour(step: ChainStep) -> str:
 def _number(probability: float) -> str:
     # Only certainty itself is written 1: rounding must not promise it.
     return ">0.99" if 0.995 <= probability < 1 else f"{probability:.2f}"
-
-
-def _short(text: str, width: int) -> str:
-    """The text on one line, cut in the middle where it is too long: names often differ at their end."""
-    text = " ".join(text.split())
-    return _escape(
-        text if len(text) <= width else f"{text[: width // 2 - 1].rstrip()}…{text[-(width // 2) :].lstrip()}"
-    )
-
-
-def _escape(text: str) -> str:
-    # Between dollar signs matplotlib would read a formula.
-    return text.replace("$", r"\$")
-
-
-def _figure(width: float, height: float, title: str) -> "Figure":
-    """An empty figure, large enough for its title, which stands above the rest."""
-    from matplotlib.figure import Figure
-
-    width = max(width, 3.2)
-    lines = textwrap.wrap(title, int(9 * width))
-    figure = Figure((width, height + 0.25 * len(lines)), dpi=DPI, layout="constrained")
-    if lines:
-        figure.suptitle(_escape("\n".join(lines)), fontsize=12)
-    return figure
-
-
-def _save(figure: "Figure", path: str | Path | None) -> "Figure":
-    """Write the figure whole or not at all: it is drawn in memory first."""
-    if path is None:
-        return figure
-    path = Path(path)
-    suffix = path.suffix[1:].lower()
-    if suffix not in FORMATS:
-        raise ValueError(f"Figures are written as {', '.join(FORMATS)}: give {path.name!r} one of these endings.")
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format=suffix, dpi=DPI)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, drawn.getvalue())
-    return figure

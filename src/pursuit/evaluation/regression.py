@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import GPU_BATCH_BYTES, GPU_BATCH_ROWS, placed
+from pursuit.evaluation.questions import QuestionCounts, QuestionUses, question_uses
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.rollout import BATCH_BYTES, BATCH_ROWS, pursue, rows_at_once, template_state
@@ -57,9 +58,11 @@ class RegressionEvaluation:
     all_answers: NumberScores
     at_stop: NumbersAtStop | None
     """What the stopping rule gives."""
+    questions: QuestionUses | None = None
+    """What is asked until the stopping rule stops."""
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "questions": self.questions and self.questions.to_list()}
 
 
 @torch.no_grad()
@@ -70,6 +73,7 @@ def evaluate_regression(
     stop: StoppingRule | None = None,
     max_queries: int | None = None,
     device: str = "cpu",
+    with_bits: bool = False,
 ) -> RegressionEvaluation:
     """Ask every row until everything (or `max_queries`) was asked, and once more with the stopping rule; `numbers` (N,)
     are the true ones."""
@@ -83,7 +87,7 @@ def evaluate_regression(
     y = torch.tensor(np.asarray(numbers, dtype=np.float64))
     by_asked = torch.zeros(longest + 1, len(rows), 3, dtype=torch.double)
     at_stop, at_end = (torch.zeros(len(rows), 3, dtype=torch.double) for _ in range(2))
-    lengths = torch.zeros(len(rows), 3, dtype=torch.double)
+    lengths, uses = torch.zeros(len(rows), 3, dtype=torch.double), torch.zeros(5, n_queries, dtype=torch.double)
     with placed(pursuer, device) as place:
         bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (BATCH_ROWS, BATCH_BYTES)
         template = template_state(pursuer, rows.x[:0].to(place))
@@ -94,12 +98,17 @@ def evaluate_regression(
                 by_asked[n_asked:, part[step.rows.cpu()]] = _summary(target, step.log_posterior)
             everything = History(some.x, some.available, torch.ones_like(some.available))
             at_end[part] = _summary(target, pursuer.log_posterior(everything))
-            for step in pursue(pursuer, some.x, some.available, stop, some.initially_known, template) if stop else ():
+            if stop is None:
+                continue
+            questions = QuestionCounts(len(some), n_queries, place)
+            for step in pursue(pursuer, some.x, some.available, stop, some.initially_known, template, with_bits):
+                questions.add(step, step.goes_on)
                 index = part[step.rows.cpu()]
                 at_stop[index] = _summary(target, step.log_posterior)
                 standing = step.standing
                 counts = (standing.n_asked, standing.n_answered, standing.cost)
                 lengths[index] = torch.stack([count.cpu().double() for count in counts], dim=1)
+            uses += questions.sums.cpu()
     curve = [_scores(y, summary) for summary in by_asked]
     asked, answered, cost = lengths.mean(dim=0).tolist()
     return RegressionEvaluation(
@@ -117,6 +126,7 @@ def evaluate_regression(
         )
         if stop
         else None,
+        questions=question_uses(pursuer.query_set, uses, len(rows)) if stop else None,
     )
 
 

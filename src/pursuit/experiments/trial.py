@@ -51,7 +51,7 @@ class Trial:
     cost_aware: bool = False
     """Whether methods that can (`cost_aware`) ask by information for each unit of cost; the others ask as always."""
     table_options: Mapping[str, Any] = field(default_factory=dict)
-    """How to read a file: `target`, `queries`, `drop`, `missing` and `test_share` of `load_task`."""
+    """How to read a file: `target`, `queries` and `table_options` of `load_task`."""
     _loaded: dict[int, Task] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class Trial:
             raise ValueError(f"The effort must be above 0, not {self.effort}.")
         if self.is_named:
             self.find_recipe()
-            if any(self.table_options.get(name) for name in ("target", "queries", "drop", "missing")):
+            if any(value for name, value in self.table_options.items() if name != "test_share"):
                 load_task(str(self.source), **self.table_options)  # which says why not
         elif self.recipe is not None:
             raise ValueError(f"'{self.name}' has no recipes: --recipe is for the tasks {', '.join(TASKS)}.")
@@ -148,7 +148,8 @@ class Trial:
         else:
             task = load_task(self.source, seed, costs=self.costs, **self.table_options)
             task = task.validation_split() if self.validation else task
-        task = task.with_costs({}, self.cost_aware)
+        if self.costs or self.cost_aware:
+            task = task.with_costs({}, self.cost_aware)
         if not len(task.y_test):
             raise ValueError(f"{self.name} has no held-out rows to measure on, so methods cannot be compared.")
         shown = slice(self.max_rows)

@@ -14,6 +14,7 @@ from pursuit.registry import register
 
 COVERAGE = 0.9
 """Of the intervals that are shown."""
+MOST_DECIMALS = 12
 STEPS = 8
 """Between as many and one quantiles of its rows a bin is described by."""
 
@@ -65,13 +66,12 @@ class TargetBins(Sequence[str]):
 
     @cached_property
     def _texts(self) -> tuple[str, ...]:
-        digits = max(2, self.decimals)
-        while True:  # more of them until no two bins read the same
-            pairs = [(f"{own[0]:.{digits}g}", f"{own[-1]:.{digits}g}") for own in self.points]
+        for decimals in range(self.decimals, MOST_DECIMALS):  # more of them until no two bins read the same
+            pairs = [[_rounded(own[i], decimals) for i in (0, -1)] for own in self.points]
             texts = tuple(low if low == high else f"{low} to {high}" for low, high in pairs)
-            if len(set(texts)) == len(texts) or digits > 17:
+            if len(set(texts)) == len(texts):
                 return texts
-            digits += 1
+        return tuple(f"{own[0]!r} to {own[-1]!r}" for own in self.points)
 
     @cached_property
     def edges(self) -> np.ndarray:
@@ -106,18 +106,34 @@ class TargetBins(Sequence[str]):
         check_coverage(coverage)
         return self.quantiles(posterior, [(1 - coverage) / 2, (1 + coverage) / 2])
 
+    def kernel(self, neighbours: float) -> Tensor | None:
+        """How much a row of each bin counts for the others (C, C): a normal curve whose deviation is `neighbours` bins.
+        A bin of a single number has no neighbours. None where no bin has any."""
+        points = torch.tensor(self.points)
+        is_single = points[:, 0] == points[:, -1]
+        if not neighbours or is_single.all():
+            return None
+        place = torch.arange(len(self)).float()
+        share = torch.exp(-(((place[:, None] - place) / neighbours) ** 2) / 2)
+        share = torch.where(is_single[:, None] | is_single, torch.eye(len(self)), share)
+        return share / share.sum(dim=1, keepdim=True)
+
     @property
     def decimals(self) -> int:
         """How many decimals a person wants to see."""
         return max(0, 1 - math.floor(math.log10(self.spread))) if self.spread > 0 else 0
 
     def text(self, number: float) -> str:
-        return f"{round(number, self.decimals) + 0.0:.{self.decimals}f}"  # adding zero makes -0.0 zero
+        return _rounded(number, self.decimals)
 
     def belief(self, posterior: Tensor) -> str:
         """A belief (C,) in words: "about 152 (90%: 80 to 240)"."""
         low, high = (self.text(edge) for edge in self.interval(posterior[None])[0].tolist())
         return f"about {self.text(float(self.mean(posterior[None])))} ({COVERAGE:.0%}: {low} to {high})"
+
+
+def _rounded(number: float, decimals: int) -> str:
+    return f"{round(number, decimals) + 0.0:.{decimals}f}"  # adding zero makes -0.0 zero
 
 
 def check_coverage(coverage: float) -> None:

@@ -60,7 +60,7 @@ class AllAnswersClassifier(NetworkClassifier):
     uses_weights = True
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> AllAnswers:
-        return AllAnswers.build(query_set, self.classes_, self.network, **options)
+        return AllAnswers.build(query_set, self.classes_, **options)
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         return [replace(stage, histories=FullHistories()) for stage in stages]

@@ -123,7 +123,7 @@ class DIMEClassifier(MethodClassifier, NetworkClassifier):
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> DIME:
         settings = self.chosen_settings
-        return DIME.build(query_set, self.classes_, self.network, settings=settings, shared=self.shared, **options)
+        return DIME.build(query_set, self.classes_, settings=settings, shared=self.shared, **options)
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         settings: DIMESettings = self.chosen_settings

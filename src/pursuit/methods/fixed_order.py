@@ -147,7 +147,7 @@ class FixedOrderClassifier(NetworkClassifier):
     uses_weights = True
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> FixedOrder:
-        model = FixedOrder.build(query_set, self.classes_, self.network, **options)
+        model = FixedOrder.build(query_set, self.classes_, **options)
         # Training rows will do: of the 2^Q histories of a row, a random one hardly ever comes twice, so that the
         # classifier cannot have learnt them by heart until nearly all is known, where the order hardly matters.
         sample = rows_in_memory(rows, RANKING_ROWS)

@@ -82,7 +82,7 @@ class GDFSClassifier(MethodClassifier, NetworkClassifier):
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> GDFS:
         settings = self.chosen_settings
-        return GDFS.build(query_set, self.classes_, self.network, settings=settings, shared=self.shared, **options)
+        return GDFS.build(query_set, self.classes_, settings=settings, shared=self.shared, **options)
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         settings: GDFSSettings = self.chosen_settings

@@ -315,7 +315,7 @@ class PartialVAEClassifier(MethodClassifier, NetworkClassifier):
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> PartialVAE:
         settings = self.chosen_settings
-        return PartialVAE.build(query_set, self.classes_, self.network, settings=settings, **options)
+        return PartialVAE.build(query_set, self.classes_, settings=settings, **options)
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         """Histories as long as V-IP's, of random queries."""

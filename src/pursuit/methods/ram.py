@@ -115,7 +115,7 @@ class RAMClassifier(MethodClassifier, NetworkClassifier):
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> RAM:
         settings = self.chosen_settings
-        return RAM.build(query_set, self.classes_, self.network, settings=settings, shared=self.shared, **options)
+        return RAM.build(query_set, self.classes_, settings=settings, shared=self.shared, **options)
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         settings: RAMSettings = self.chosen_settings

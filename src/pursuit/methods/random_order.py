@@ -94,7 +94,7 @@ class RandomOrderClassifier(NetworkClassifier):
     uses_weights = True
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> ClassifierModel:
-        return ClassifierModel.build(query_set, self.classes_, self.network, **options)
+        return ClassifierModel.build(query_set, self.classes_, **options)
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         return [replace(stage, histories=RandomHistories(self.max_queries)) for stage in stages]

@@ -181,7 +181,7 @@ class REFUELClassifier(MethodClassifier, NetworkClassifier):
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> REFUEL:
         settings = self.chosen_settings
-        return REFUEL.build(query_set, self.classes_, self.network, settings=settings, **options)
+        return REFUEL.build(query_set, self.classes_, settings=settings, **options)
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         settings: REFUELSettings = self.chosen_settings

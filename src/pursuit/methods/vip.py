@@ -1,23 +1,23 @@
 """V-IP's estimator. The algorithm itself is in `pursuit.vip`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pursuit.data.rows import RowSource, rows_in_memory
+from torch import Tensor
+
+from pursuit.data.rows import Rows, RowSource, rows_in_memory
 from pursuit.estimators import NetworkClassifier, NetworkEstimator, method
+from pursuit.estimators.stop import suitable_stop
+from pursuit.inference.stopping import StoppingRule
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.queries import QuerySet
 from pursuit.vip import VIP, InformationVIP
 
 Querier = Literal["auto", "information", "straight-through"]
 QUERIERS: tuple[Querier, ...] = ("auto", "information", "straight-through")
-MANY_QUERIES = 100
-"""From this many queries on, single answers and labels say too little about which of them was best, however many rows
-there are: asking by information is ahead."""
-ENOUGH_ROWS, ENOUGH_ROWS_WITH_NUMBERS, MANY_NUMBERS = 20, 4, 1 / 3
-"""With fewer rows than this for each query and label, counted answers teach more than a gradient does; with more, the
-straight-through querier is level or ahead. It is so earlier where more than a third of the queries are numbers, because
-intervals tell less than numbers do."""
+LOOKED_AT = 4096
+"""How many rows show how answers look as input."""
 COUNTED_ROWS = 100_000
 """The most rows that answers are counted on where rows are not in memory."""
 
@@ -29,7 +29,7 @@ class VIPEstimator(NetworkEstimator):
     uses_weights = True
 
     querier: Querier = "auto"
-    cost_aware: bool = False
+    cost_aware: bool | None = None
     answers: AnswerSettings | None = None
     shared: bool = False
     """Whether querier and classifier share a trunk."""
@@ -49,20 +49,45 @@ class VIPEstimator(NetworkEstimator):
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> VIP:
         options |= {"shared": self.shared, "answer_model": self._answer_model(query_set, rows)}
         querier = self.querier
-        if querier == "auto":
-            querier = "information" if self.cost_aware else suitable_querier(options["answer_model"], len(rows))
+        if querier == "auto":  # patches have too many answers to list
+            querier = "straight-through" if options["answer_model"] is None else "information"
+        model: VIP
         if querier == "straight-through":
-            return VIP.build(query_set, self.labels, self.network, **options)
-        model = InformationVIP.build(query_set, self.labels, self.network, **options)
-        model.cost_aware = self.cost_aware
+            model = VIP.build(query_set, self.labels, **options)
+        else:
+            model = InformationVIP.build(query_set, self.labels, **options)
+            model.cost_aware = self._weighs_costs(query_set)
+        model.label_kernel = self.label_kernel()
         return model
+
+    def make_learner(self, query_set: QuerySet, rows: RowSource, prior: Tensor) -> VIP:
+        model = super().make_learner(query_set, rows, prior)
+        assert isinstance(model, VIP)
+        if model.answer_model is not None and getattr(model.network_settings, "direct", False):
+            model.start_from_counts(rows_in_memory(rows, LOOKED_AT).take(slice(LOOKED_AT)))
+        return model
+
+    def label_kernel(self) -> Tensor | None:
+        """How much a training row of each label counts for others (C, C), where labels have neighbours."""
+        return None
+
+    def suitable_stop(self, judged: Sequence[tuple[VIP, Rows]]) -> StoppingRule | None:
+        has_bits = all(model.answer_model is not None for model, _ in judged)
+        return suitable_stop(judged, self.max_queries) if has_bits else None
+
+    def _weighs_costs(self, query_set: QuerySet) -> bool:
+        """Whether to ask by bits per unit of cost: as `cost_aware` says, or where costs differ and bits are known."""
+        if self.cost_aware is not None:
+            return self.cost_aware
+        knows_bits = query_set.has_own_units and self.querier != "straight-through"
+        return knows_bits and len({query.cost for query in query_set.queries}) > 1
 
     def _answer_model(self, query_set: QuerySet, rows: RowSource) -> AnswerModel | None:
         """None for queries without a list of answers, unless it is needed, which says why it cannot be made."""
         if not query_set.has_own_units and self.querier != "information" and not self.cost_aware:
             return None
         counted = rows_in_memory(rows, COUNTED_ROWS)
-        return AnswerModel.count(query_set, len(self.labels), counted, self.answers)
+        return AnswerModel.count(query_set, len(self.labels), counted, self.answers, self.label_kernel())
 
 
 @method("vip-straight-through", "V-IP, straight-through", querier="straight-through", cost_aware=False)
@@ -82,10 +107,11 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
         The most queries ever asked of a row. By default all of them.
     querier : "auto", "information" or "straight-through"
         How it learns what to ask: from the information that an answer model expects of every query, or by the paper's
-        straight-through gradient. "auto" takes what suits the queries and the rows (`suitable_querier`). Either way the
-        answer model says how many bits a query is expected to give, unless queries are patches.
-    cost_aware : bool
-        Whether to ask for the most bits per unit of cost, instead of the most bits.
+        straight-through gradient. "auto" takes information, except for patches, which have too many answers to
+        list. Either way the answer model says how many bits a query is expected to give, unless queries are patches.
+    cost_aware : bool, optional
+        Whether to ask for the most bits per unit of cost, instead of the most bits. By default it does where the costs
+        of queries differ, unless they are patches or the querier is straight-through.
     answers : AnswerSettings, optional
         How the answer model is made.
     network : NetworkSettings, optional
@@ -105,15 +131,3 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
     devices : int
         How many devices, or processes on a CPU, train together.
     """
-
-
-def suitable_querier(answer_model: AnswerModel | None, n_rows: int) -> Querier:
-    """The querier that suits such queries: docs/algorithm.md says how the limits were chosen, and
-    docs/results/queriers.md has both queriers on test rows."""
-    if answer_model is None:
-        return "straight-through"  # patches have too many answers to list
-    n_queries, n_labels = answer_model.n_queries, answer_model.table.shape[1]
-    has_many_numbers = answer_model.n_numbers > MANY_NUMBERS * n_queries
-    enough = ENOUGH_ROWS_WITH_NUMBERS if has_many_numbers else ENOUGH_ROWS
-    is_information = n_queries >= MANY_QUERIES or n_rows < enough * n_queries * n_labels
-    return "information" if is_information else "straight-through"

@@ -3,8 +3,7 @@ is a task too."""
 
 import importlib
 import pkgutil
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,8 @@ TASKS: Mapping[str, TaskInfo] = known(TaskInfo.registry_kind)
 """All tasks by name, those registered later included."""
 EMBEDDED = ("animals", "digits")
 """Tasks that need no files."""
+FILE_OPTIONS = {"kinds": "kind"}
+"""Options of the program that read files, where they are not called as in Python."""
 
 
 def load_task(
@@ -40,7 +41,7 @@ def load_task(
     column is a query. `costs` says by name what queries cost; those of columns that are left out do not matter.
     """
     task = _load(source, seed, target, queries, table_options)
-    left_out = {*table_options.get("drop", ()), *task.notes.get("silent_columns", ())}
+    left_out = {*table_options.get("drop", ()), *task.notes.get("unasked_columns", ())}
     return task.with_costs({name: cost for name, cost in (costs or {}).items() if name not in left_out})
 
 
@@ -48,10 +49,12 @@ def _load(
     source: str | Path, seed: int, target: str | None, queries: str | None, table_options: Mapping[str, Any]
 ) -> Task:
     if str(source) in TASKS:
-        if target is not None or queries or any(table_options.get(name) for name in ("drop", "missing", "regress")):
+        given = {"target": target, "queries": queries, **table_options, "test_share": None}  # which is never absent
+        options = [f"--{FILE_OPTIONS.get(name, name)}" for name, value in given.items() if value]
+        if options:
             raise ValueError(
-                f"'{source}' is a task with its own queries and labels: --target, --queries, --drop, --missing and "
-                "--regress are for CSV files and Parquet files."
+                f"'{source}' is a task with its own queries and labels: {' and '.join(options)} "
+                f"{'is' if len(options) == 1 else 'are'} for CSV files and Parquet files."
             )
         info = TASKS[str(source)]
         task = info.load(seed)
@@ -60,22 +63,21 @@ def _load(
         if queries:
             raise ValueError("--queries is for CSV files: the rows of Parquet files are streamed, a query a column.")
         return big_tables.load(source, target, seed=seed, **table_options)
-    if not Path(source).exists() and not str(source).lower().endswith((".csv", ".tsv", ".txt")):
+    if not Path(source).exists() and not str(source).lower().endswith(tables.ENDINGS):
         raise ValueError(
             f"'{source}' is neither a task ({', '.join(TASKS)}) nor a CSV or Parquet file that exists. If it is a task "
             "of your own, import the module that registers it first, or name that module: pursuit --plugin MODULE …"
         )
-    task = tables.load(source, target, seed=seed, **table_options)
-    return replace(task, query_set=_from_data(queries, task.X_train)) if queries else task
+    from_data = _from_data(queries) if queries else None
+    return tables.load(source, target, seed=seed, from_data=from_data, **table_options)
 
 
-def _from_data(name: str, data: Any) -> QuerySet:
-    """The query set of this name made from training rows."""
-    make = getattr(find(QuerySet.registry_kind, name), "from_data", None)
+def _from_data(name: str) -> Callable[[Any], QuerySet]:
+    """What makes the query set of this name from training rows."""
+    make: Callable[[Any], QuerySet] | None = getattr(find(QuerySet.registry_kind, name), "from_data", None)
     if make is None:
         raise ValueError(f"{name} cannot be made from a table: it has no from_data.")
-    query_set: QuerySet = make(data)
-    return query_set
+    return make
 
 
 def unseen_rows(
@@ -83,14 +85,15 @@ def unseen_rows(
     columns: Sequence[str],
     trained: Mapping[str, Any],
     target: str | None = None,
-    missing: Sequence[str] = (),
+    **reading: Any,
 ) -> tuple[Any, Any, str]:
     """The rows of a file that a model was not trained on, their labels if there are any, and a remark for the user.
 
-    `columns` are those that the model reads, and `trained` the notes of the task it was trained on.
+    `columns` are those that the model reads, and `trained` the notes of the task it was trained on; `reading` are other
+    options than that was read with (`missing`, `encoding`, `decimal`).
     """
     table = big_tables if big_tables.is_big_table(source) else tables
-    return table.unseen_rows(source, columns, trained, target, missing)
+    return table.unseen_rows(source, columns, trained, target, **reading)
 
 
 def find_recipe(task: str, name: str = "fast") -> Recipe:

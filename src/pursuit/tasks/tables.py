@@ -1,21 +1,24 @@
 """Any CSV file as a task: every column but the target is a query."""
 
 import hashlib
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.model_selection import train_test_split
 
 from pursuit.data.parquet.arrow_files import existing_column
-from pursuit.data.parquet.survey import MAX_FRACTIONS
-from pursuit.queries import ColumnQueries, NotAQuestion
+from pursuit.queries import QuerySet
+from pursuit.tasks.asking import column_queries
+from pursuit.tasks.files.csv import CsvOptions, CsvTable, read_csv
+from pursuit.tasks.files.text import COMPRESSED
+from pursuit.tasks.holding_out import Division, group_numbers, time_numbers
+from pursuit.tasks.labels import refuse_amounts, remarks_on_labels, split_number, split_target
 from pursuit.tasks.task import Task
 
-SEPARATORS = ",;\t|"
+ENDINGS = tuple(f"{ending}{packed}" for ending in (".csv", ".tsv", ".tab", ".txt") for packed in ("", *COMPRESSED))
+"""How the names of CSV files end."""
 
 
 def load(
@@ -24,51 +27,139 @@ def load(
     *,
     drop: Sequence[str] = (),
     missing: Sequence[str] = (),
+    encoding: str | None = None,
+    decimal: str | None = None,
+    kinds: Mapping[str, str] | None = None,
+    group: str | None = None,
+    time: str | None = None,
     test_share: float = 0.2,
     seed: int = 0,
     regress: bool = False,
+    from_data: Callable[[pd.DataFrame], QuerySet] | None = None,
 ) -> Task:
-    """Read a CSV file whose column `target` is the label, or to `regress` a number; a share `test_share` of the rows is
-    held out for testing.
+    """Read a CSV file, compressed or not, whose column `target` is the label, or to `regress` a number; a share
+    `test_share` of the rows is held out for testing. Rows without a label are left out.
 
     Columns in `drop` are left out, and texts in `missing` (such as "?") count as missing in addition to the usual ones.
-    Rows without a label are left out.
+    The `encoding` and what stands before decimals (`decimal`: "." or ",") are guessed where they are not given; `kinds`
+    says what columns are (`ColumnQueries.from_data`). Rows with the same value in the column `group` are held out
+    together, and of a column `time` the latest rows are. Neither column is asked for, unless `kinds` says what a time
+    is. `from_data` makes the query set from training rows, if columns are not the queries.
     """
     if not 0 <= test_share < 1:
         raise ValueError(f"The share of test rows must be at least 0 and below 1, not {test_share}.")
-    path = Path(path)
-    frame = read_csv(path, missing)
-    X, y = (split_number if regress else split_target)(frame, target, path.name)
-    X = X.drop(columns=[existing_column(column, X.columns, path.name) for column in drop])
-    silent = [name for name in X.columns if X[name].nunique() <= 1]  # empty, or the same in every row
-    X = X.drop(columns=silent)
-    try:
-        query_set = ColumnQueries.from_data(X)
-    except NotAQuestion as error:
-        raise with_advice(error) from None
-    train, test = _split(strata(y, regress), test_share, seed)
+    path, kinds = Path(path), dict(kinds or {})
+    table = read_csv(path, CsvOptions(tuple(missing), encoding, decimal))
+    X, y, division = _divided(table, target, regress, group, time)
+    if not regress:
+        refuse_amounts(table.frame[target].dropna(), path.name)
+    unasked = [*drop, *([group] if group else []), *([time] if time and time not in kinds else [])]
+    X = X.drop(columns=[existing_column(column, X.columns, path.name) for column in unasked])
+    train, test = division.split(test_share, seed)
+    remarks = list(table.remarks)
+    if from_data is not None:
+        query_set = from_data(X.iloc[train])
+    else:
+        queries, on_columns = column_queries(X, kinds, table)
+        X, remarks = X[[query.name for query in queries.queries]], [*remarks, *on_columns]
+        query_set = queries.rescaled(X.iloc[train])  # test rows have no influence on the scale of numbers
+    remarks += [] if regress else remarks_on_labels(y)
+    remarks += _remarks_on_split(table.frame, division, train, test, test_share, group, time)
     notes = {
         "file": path.name,
         "sha256": fingerprint(path),
         "target": target,
         "regress": regress,
         "missing": list(missing),
+        "encoding": encoding,
+        "decimal": decimal,
+        "group": group,
+        "time": time,
         "n_rows": len(X),
-        "n_rows_without_label": len(frame) - len(X),
-        "silent_columns": silent,
-        "numbering_columns": [name for name in X.columns if is_numbering(frame[name])],
+        "n_rows_without_label": len(table.frame) - len(X),
+        "unasked_columns": [name for name in table.frame.columns if name not in X.columns and name != target],
+        "remarks": remarks,
         "test_share": test_share,
         "seed": seed,
     }
     return Task(
-        path.stem,
-        query_set.rescaled(X.iloc[train]),  # test rows have no influence on the scale of numbers
+        name_of(path),
+        query_set,
         X.iloc[train],
         y[train],
         X.iloc[test],
         y[test],
         notes=notes,
+        division_train=division.take(train),
     )
+
+
+def name_of(path: Path) -> str:
+    """The name of the table: that of its file, without what says how it is stored."""
+    ending = next(
+        (ending for ending in sorted(ENDINGS, key=len, reverse=True) if path.name.lower().endswith(ending)), ""
+    )
+    return path.name[: -len(ending)] if ending and path.name != ending else path.stem
+
+
+def _divided(
+    table: CsvTable, target: str | None, regress: bool, group: str | None, time: str | None
+) -> tuple[pd.DataFrame, np.ndarray, Division]:
+    """Queries, labels or numbers, and what decides which rows may be held out."""
+    X, y = (split_number if regress else split_target)(table.frame, target, table.text.path.name)
+    return X, y, _division(table, X, np.zeros(len(y)) if regress else y, group, time)  # numbers make no classes
+
+
+def _division(table: CsvTable, X: pd.DataFrame, y: np.ndarray, group: str | None, time: str | None) -> Division:
+    """What decides which rows may be held out, from labelled rows."""
+    where = table.text.path.name
+    if group is not None and time is not None:
+        raise ValueError("Rows are held out by --group or by --time: leave one of them out.")
+    if group is not None:
+        return Division(y, groups=group_numbers(X[existing_column(group, X.columns, where)]))
+    if time is not None:
+        column = X[existing_column(time, X.columns, where)]
+        return Division(y, times=time_numbers(column, time, lambda row: table.line(column.index[row])))
+    return Division(y)
+
+
+def _remarks_on_split(
+    frame: pd.DataFrame,
+    division: Division,
+    train: np.ndarray,
+    test: np.ndarray,
+    share: float,
+    group: str | None,
+    time: str | None,
+) -> list[str]:
+    """Which rows are held out, where that is not just a random share of them."""
+    n_rows, remarks = len(division.y), []
+    if share > 0 and not len(test):
+        why = (
+            f"{share:g} of {n_rows:,} rows is less than one"
+            if round(share * n_rows) == 0
+            else (
+                f"no group of '{group}' can be, without all rows of some label"
+                if group
+                else f"all rows have the same '{time}'"
+                if time
+                else "nearly all labels have a single row"
+            )
+        )
+        remarks.append(f"Warning: no rows are held out to measure on, because {why}.")
+    elif division.groups is not None and len(test):
+        n_test, n_groups = (len(np.unique(groups[groups >= 0])) for groups in (division.groups[test], division.groups))
+        remarks.append(f"The {len(test):,} rows of {n_test:,} of the {n_groups:,} groups of '{group}' are held out.")
+        if n_loose := int((division.groups < 0).sum()):
+            remarks.append(f"Warning: {n_loose:,} rows without a value of '{group}' are training rows.")
+    elif division.times is not None and len(test):
+        first = test[division.times[test].argmin()]
+        remarks.append(f"The {len(test):,} latest rows are held out, from '{time}' = {frame[time].iloc[first]} on.")
+        if n_loose := int(np.isnan(division.times).sum()):
+            remarks.append(f"Warning: {n_loose:,} rows without a value of '{time}' are training rows.")
+    if n_neither := n_rows - len(train) - len(test):
+        remarks.append(f"Warning: {n_neither:,} of the latest rows are left out: no earlier row has their label.")
+    return remarks
 
 
 def parse_costs(texts: Sequence[str]) -> dict[str, float]:
@@ -89,8 +180,17 @@ def parse_costs(texts: Sequence[str]) -> dict[str, float]:
     return costs
 
 
+def parse_kinds(texts: Sequence[str]) -> dict[str, str]:
+    """What columns are, from texts COLUMN=KIND."""
+    pairs = [text.rpartition("=") for text in texts]
+    for text, (name, equals, kind) in zip(texts, pairs, strict=True):
+        if not (name.strip() and equals and kind.strip()):
+            raise ValueError(f"'{text}' does not say what a column is: write COLUMN=KIND, as in born=date.")
+    return {name.strip(): kind.strip() for name, _, kind in pairs}
+
+
 def _read_costs(path: Path) -> dict[str, float]:
-    frame = read_csv(path, dtype=str, keep_default_na=False)  # a query may be called "01" or "NA"
+    frame = read_csv(path, as_text=True).frame  # a query may be called "01" or "NA"
     if absent := [column for column in ("query", "cost") if column not in frame.columns]:
         raise ValueError(
             f"{path} has no column '{absent[0]}', only {', '.join(frame.columns)}: a file of costs has the columns "
@@ -112,157 +212,66 @@ def _parse_cost(name: str, text: str | None, where: str) -> float:
     return cost
 
 
-def read_csv(path: Path, missing: Sequence[str] = (), **options: Any) -> pd.DataFrame:
-    """The file as a table, whatever its separator, read with `options` of pandas; raises ValueError saying what is
-    wrong."""
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder. Give the path of a CSV file.")
-    if not path.exists():
-        raise FileNotFoundError(f"There is no file {path}. Give the path of a CSV file with a header line.")
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            header = file.readline()
-        separator = max(SEPARATORS, key=header.count)
-        usual = {"na_values": list(missing), "skipinitialspace": True, "encoding": "utf-8-sig"}
-        frame = pd.read_csv(path, sep=separator, **{**usual, **options})
-        frame = _stripped(frame)
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not UTF-8 text. Save it as CSV in UTF-8.") from None
-    except pd.errors.EmptyDataError:
-        raise ValueError(f"{path} is empty: it needs a header line and at least one row.") from None
-    except pd.errors.ParserError as error:
-        raise ValueError(f"{path} is not a well-formed CSV file: {str(error).strip()}.") from None
-    if frame.empty:
-        raise ValueError(f"{path} has no rows below its header line.")
-    if not isinstance(frame.index, pd.RangeIndex):
-        raise ValueError(f"{path} has rows with more values than its header line has names.")
-    return frame
-
-
-def split_target(frame: pd.DataFrame, target: str | None, where: str) -> tuple[pd.DataFrame, np.ndarray]:
-    """Queries and labels; rows without a label are left out."""
-    if target is None:
-        raise ValueError(
-            f"Which column of {where} is the label? Name it with --target: {', '.join(frame.columns[:20])}."
-        )
-    target = existing_column(target, frame.columns, where)
-    labelled = frame[frame[target].notna()]
-    if labelled.empty:
-        raise ValueError(f"Column '{target}' of {where} has no labels: all its values are missing.")
-    labels = labelled[target]
-    if pd.api.types.is_float_dtype(labels) and not (labels % 1 == 0).all():
-        if labels.nunique() > MAX_FRACTIONS:
-            raise ValueError(
-                f"Column '{target}' of {where} has {labels.nunique()} different fractions, but a label is one of a few "
-                "classes: group the values first."
-            )
-        labels = labels.astype(str)
-    # Labels of several types (numbers and words) can only be sorted as words.
-    y = labels.to_numpy() if pd.api.types.is_numeric_dtype(labels) else labels.astype(str).to_numpy(dtype=str)
-    if pd.api.types.is_float_dtype(labels) and (labels % 1 == 0).all():
-        y = labels.to_numpy(dtype=np.int64)  # whole numbers, read as fractions because some were missing
-    return labelled.drop(columns=target), y
-
-
-def split_number(frame: pd.DataFrame, target: str | None, where: str) -> tuple[pd.DataFrame, np.ndarray]:
-    """Queries and the numbers to predict; rows without one are left out."""
-    if target is None:
-        raise ValueError(
-            f"Which column of {where} is to be predicted? Name it with --target: {', '.join(frame.columns[:20])}."
-        )
-    target = existing_column(target, frame.columns, where)
-    numbers = pd.to_numeric(frame[target], errors="coerce")
-    other = frame[target][frame[target].notna() & ~np.isfinite(numbers)]
-    if len(other):
-        raise ValueError(
-            f"Column '{target}' of {where} has {len(other)} values that are not numbers, such as '{other.iloc[0]}': "
-            "leave out --regress to predict classes, or name with --missing what means missing."
-        )
-    has_number = numbers.notna()
-    if not has_number.any():
-        raise ValueError(f"Column '{target}' of {where} has no numbers: all its values are missing.")
-    return frame[has_number].drop(columns=target), numbers[has_number].to_numpy(dtype=np.float64)
-
-
-def strata(y: np.ndarray, regress: bool) -> np.ndarray:
-    """What rows are split by, so that each part has its share of every class; numbers make no classes."""
-    return np.zeros(len(y)) if regress else y
-
-
-def with_advice(error: NotAQuestion) -> ValueError:
-    """The error with the options of the command line that leave the columns out."""
-    options = " ".join(f"--drop {shlex.quote(name)}" for name in error.columns)
-    return ValueError(f"{error} To leave them out: {options}")
-
-
 def unseen_rows(
     path: str | Path,
     columns: Sequence[str],
     trained: Mapping[str, Any],
     target: str | None = None,
     missing: Sequence[str] = (),
+    encoding: str | None = None,
+    decimal: str | None = None,
 ) -> tuple[pd.DataFrame, np.ndarray | None, str]:
     """The rows of a CSV file that a model was not trained on, their labels if there are any, and a remark for the user.
 
-    `columns` are the model's queries, and `trained` the notes of the task it was trained on: if that was this file,
-    only the rows held out then are returned.
+    `columns` are the model's queries, and `trained` the notes of the task it was trained on: the file is read as that
+    one was, unless other options are given, and if it is that file, only the rows held out then are returned.
     """
     path = Path(path)
-    frame = read_csv(path, missing or trained.get("missing", ()))
-    if target is None and trained.get("target") not in frame.columns:
-        X, y = frame, None
+    as_trained, options = reading_options(trained), reading_options(trained, missing, encoding, decimal)
+    table = read_csv(path, options)
+    if target is None and trained.get("target") not in table.frame.columns:
+        X, y = table.frame, None
     else:
         split = split_number if trained.get("regress") else split_target
-        X, y = split(frame, target or trained.get("target"), path.name)
+        X, y = split(table.frame, target or trained.get("target"), path.name)
     absent = [column for column in columns if column not in X.columns]
     if absent:
         raise ValueError(
             f"{path.name} lacks columns the model asks for: {', '.join(absent[:10])}. Add them; unknown answers may "
             "stay empty."
         )
-    X = X[list(columns)]
-    if y is None or trained.get("sha256") != fingerprint(path):
-        return X, y, ""
-    _, test = _split(strata(y, trained.get("regress", False)), trained["test_share"], trained["seed"])
-    if len(test) == 0:
-        return X, y, f"Warning: the model was trained on all rows of {path.name}: its accuracy on them says little."
-    remark = f"The model was trained on {path.name}: only the {len(test)} held-out rows are used."
-    return X.iloc[test], y[test], remark
+    X, remarks = X[list(columns)], list(table.remarks)
+    if y is not None and trained.get("sha256") == fingerprint(path):
+        held_out = _held_out(table if options == as_trained else read_csv(path, as_trained), trained)
+        is_held_out = X.index.isin(held_out)
+        if is_held_out.any():
+            X, y = X[is_held_out], y[is_held_out]
+            remarks.append(f"The model was trained on {path.name}: only the {len(X)} held-out rows are used.")
+        else:
+            remarks.append(
+                f"Warning: the model was trained on all rows of {path.name}: its accuracy on them says little."
+            )
+    return X, y, "\n".join(remarks)
 
 
-def _stripped(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table without the spaces around words; a word of nothing but spaces is missing."""
-    frame = frame.rename(columns=lambda name: str(name).strip())
-    for name in frame.columns[~frame.columns.duplicated()]:
-        column = frame[name]
-        if isinstance(column, pd.Series) and pd.api.types.is_string_dtype(column):
-            frame[name] = column.str.strip().replace("", None)
-    return frame
+def reading_options(
+    trained: Mapping[str, Any], missing: Sequence[str] = (), encoding: str | None = None, decimal: str | None = None
+) -> CsvOptions:
+    """How to read a CSV file for a model: as that of its training rows was read, but for what is given here."""
+    return CsvOptions(
+        tuple(missing) or tuple(trained.get("missing", ())),
+        encoding or trained.get("encoding"),
+        decimal or trained.get("decimal"),
+    )
 
 
-def is_numbering(column: pd.Series) -> bool:
-    """Whether a column only counts the rows, as an index or an identifier does."""
-    return bool(pd.api.types.is_integer_dtype(column) and len(column) > 2 and (column.diff().iloc[1:] == 1).all())
+def _held_out(table: CsvTable, trained: Mapping[str, Any]) -> pd.Index:
+    """The rows of the file trained on that were held out then."""
+    how = [trained.get(name) for name in ("group", "time")]
+    X, _, division = _divided(table, trained["target"], trained.get("regress", False), *how)
+    _, test = division.split(trained["test_share"], trained["seed"])
+    return X.index[test]
 
 
 def fingerprint(path: str | Path) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-
-
-def _split(y: np.ndarray, test_share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers for training and for testing; a class that occurs once stays in training, or it could not be
-    learnt."""
-    rows = np.arange(len(y))
-    _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
-    several = rows[counts[codes] > 1]
-    n_test = round(test_share * len(y))
-    if n_test == 0 or len(several) <= n_test:
-        return rows, rows[:0]
-    can_stratify = n_test >= len(np.unique(y[several])) and len(several) - n_test >= len(np.unique(y[several]))
-    _, test = train_test_split(
-        several, test_size=n_test, random_state=seed, stratify=y[several] if can_stratify else None
-    )
-    # A class whose rows are all test rows could not be learnt: they go back to training.
-    learnt = np.setdiff1d(rows, test)
-    test = np.sort(test[np.isin(y[test], y[learnt])])
-    return np.setdiff1d(rows, test), test

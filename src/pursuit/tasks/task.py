@@ -11,6 +11,7 @@ from pursuit.data.rows import StreamedRows
 from pursuit.inference.pursuer import Pursuer
 from pursuit.queries import QuerySet
 from pursuit.tasks.files import DataFile
+from pursuit.tasks.holding_out import Division
 from pursuit.tasks.recipe import Published, Recipe
 
 
@@ -37,30 +38,36 @@ class Task:
     """Makes exact Information Pursuit to compare with, where the distribution of the answers is known."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of `VIPClassifier` that suit the task."""
+    division_train: Division | None = None
+    """Which training rows stay together where they are divided again; by default any may be on either side."""
 
     def with_recipe(self, recipe: Recipe) -> "Task":
         """The same task with a recipe's settings and options of the query set."""
         query_set = self.query_set.with_options(**recipe.query_options) if recipe.query_options else self.query_set
         return replace(self, query_set=query_set, settings=recipe.settings())
 
-    def with_costs(self, costs: Mapping[str, float], cost_aware: bool = False) -> "Task":
-        """The same task in which the queries named in `costs` cost that, for exact Information Pursuit too; if
-        `cost_aware`, methods that can are to ask by information for each unit of cost."""
-        if not costs and not cost_aware:
+    def with_costs(self, costs: Mapping[str, float], cost_aware: bool | None = None) -> "Task":
+        """The same task in which the queries named in `costs` cost that, for exact Information Pursuit too.
+        `cost_aware` says whether methods that can are to ask by information for each unit of cost; None leaves that to
+        them."""
+        if not costs and cost_aware is None:
             return self
         return replace(
             self,
             query_set=self.query_set.with_costs(costs),
-            exact=self.exact and partial(_with_costs, self.exact, costs, cost_aware),
-            settings={**self.settings, **({"cost_aware": True} if cost_aware else {})},
+            exact=self.exact and partial(_with_costs, self.exact, costs, bool(cost_aware)),
+            settings={**self.settings, **({} if cost_aware is None else {"cost_aware": cost_aware})},
         )
 
     def validation_split(self, share: float = 0.1, seed: int = 0) -> "Task":
         """The same task with a share of its training rows as test rows, to choose settings without the real ones."""
         if isinstance(self.X_train, StreamedRows):
             raise ValueError(f"{self.name} streams its rows, so they cannot be split: load it with another seed.")
-        order = np.random.default_rng(seed).permutation(len(self.y_train))
-        test, train = np.split(order, [round(share * len(order))])
+        if self.division_train is None:
+            order = np.random.default_rng(seed).permutation(len(self.y_train))
+            test, train = np.split(order, [round(share * len(order))])
+        else:
+            train, test = self.division_train.split(share, seed)
 
         def rows(index: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:
             return (
@@ -80,6 +87,7 @@ class Task:
             initially_known_train=initially_known_train,
             initially_known_test=initially_known_test,
             picture=None,  # which shows the real test rows
+            division_train=self.division_train and self.division_train.take(train),
         )
 
 

@@ -1,7 +1,7 @@
 """Training: learners, the histories they learn from, schedules, and the one loop."""
 
 from pursuit.training.batch import Batch, Outcome
-from pursuit.training.held_out import EarlyStopping
+from pursuit.training.held_out import EarlyStopping, Kept
 from pursuit.training.learner import ClassifierModel, Learner, QuerierClassifier
 from pursuit.training.loop import Report
 from pursuit.training.run import TrainingRun, train
@@ -16,6 +16,7 @@ __all__ = [
     "CarriedHistories",
     "ClassifierModel",
     "EarlyStopping",
+    "Kept",
     "Learner",
     "Outcome",
     "QuerierClassifier",

@@ -45,11 +45,13 @@ class Batch(NamedTuple):
         """The mean of a value of each row (B,), by their weights."""
         return values.mean() if self.weight is None else (values * self.weight).mean()
 
-    def label_loss(self, logits: Tensor) -> Tensor:
-        """The cross-entropy of the labels at `logits` (B, C): the mean over the rows, by their weights."""
+    def label_loss(self, logits: Tensor, kernel: Tensor | None = None) -> Tensor:
+        """The cross-entropy of the labels at `logits` (B, C): the mean over the rows, by their weights. Where labels
+        have neighbours, `kernel` (C, C) says how much a row of each counts for the others."""
+        labels = self.y if kernel is None else kernel[self.y]
         if self.weight is None:
-            return F.cross_entropy(logits, self.y, label_smoothing=self.label_smoothing)
-        return self.mean(F.cross_entropy(logits, self.y, reduction="none", label_smoothing=self.label_smoothing))
+            return F.cross_entropy(logits, labels, label_smoothing=self.label_smoothing)
+        return self.mean(F.cross_entropy(logits, labels, reduction="none", label_smoothing=self.label_smoothing))
 
     @property
     def n_rows(self) -> int:

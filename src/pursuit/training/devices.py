@@ -1,13 +1,14 @@
-"""Where to compute: devices by name, their precision and kernels, and the processes that train one model together."""
+"""Where to compute: devices by name, their precision and kernels."""
 
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+
+from pursuit.processes import started_by_torchrun
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -28,35 +29,6 @@ def find_device(device: str) -> torch.device:
     if device == "mps" and not torch.backends.mps.is_available():
         raise ValueError("The device mps needs an Apple GPU and a torch built for it: use cpu or auto.")
     return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-
-
-def process_number() -> int:
-    """The rank of this process among those that train together, from 0.
-
-    Fabric's own helper reads the same variables, but importing Fabric takes seconds, and every command asks this.
-    """
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")))
-
-
-def is_first() -> bool:
-    """Whether this process is the one that reports and writes files."""
-    return process_number() == 0
-
-
-def started_by_torchrun() -> tuple[int, int] | None:
-    """The number of processes on this machine and of machines, if torchrun has started them."""
-    if "TORCHELASTIC_RUN_ID" not in os.environ:
-        return None
-    local = int(os.environ["LOCAL_WORLD_SIZE"])
-    return local, int(os.environ["WORLD_SIZE"]) // local
-
-
-def n_processes(devices: int) -> int:
-    """How many processes train together on this many devices; where torchrun has started them, as many as it did."""
-    if devices < 1:
-        raise ValueError(f"Training needs at least one device, not {devices}.")
-    n_here, n_machines = started_by_torchrun() or (devices, 1)
-    return n_here * n_machines
 
 
 def launched(device: str, devices: int, precision: Any, in_phases: bool = False) -> "Fabric":

@@ -50,6 +50,10 @@ class Learner(nn.Module, ABC):
         """Prepare for a stage, before its first step. `batch.phase` says in each step which phase it is."""
         return
 
+    def set_temperature(self, temperature: float) -> None:
+        """Make beliefs less extreme than they were learnt (above 1) or more; a learner that cannot leaves them."""
+        return
+
     @abstractmethod
     def to_config(self) -> dict[str, Any]:
         """How to build it, as JSON values; weights and other tensors are saved beside them."""
@@ -63,6 +67,7 @@ class Learner(nn.Module, ABC):
 class ClassifierModel(Learner):
     """A classifier network over a query set, which learns a posterior. It does not choose queries."""
 
+    temperature: Tensor
     centre: Tensor
     scale: Tensor
 
@@ -78,6 +83,7 @@ class ClassifierModel(Learner):
         self.classifier, self.standardised = classifier, standardised
         self.network_settings: NetworkSettings | None = None
         self.shared = False
+        self.register_buffer("temperature", torch.ones(()))  # logits are divided by it
         if standardised:
             self.register_buffer("centre", torch.zeros(query_set.answer_shape))
             self.register_buffer("scale", torch.ones(query_set.answer_shape))
@@ -124,9 +130,8 @@ class ClassifierModel(Learner):
         self.centre.copy_((x * there).sum(dim=0) / n)
         spread = (((x - self.centre) ** 2 * there).sum(dim=0) / n).sqrt()
         self.scale.copy_(1 / spread.clamp(min=LEAST_SPREAD))
-        if (
-            types := self.query_set.feature_types
-        ) is not None:  # numbers have a scale already, which their codes are on
+        if (types := self.query_set.feature_types) is not None:
+            # Numbers have a scale already, which their codes are on.
             is_number = torch.tensor([feature == "number" for feature in types], device=x.device)
             self.centre.masked_fill_(is_number, 0.0)
             self.scale.masked_fill_(is_number, 1.0)
@@ -143,7 +148,11 @@ class ClassifierModel(Learner):
     def log_probabilities(self, logits: Tensor, knows_any: Tensor) -> Tensor:
         """Log probabilities (B, C) from the classifier's logits, and whether a row knows any answer (B,)."""
         # Training hardly ever shows the classifier an empty history, and there the label frequencies are the answer.
-        return torch.where(knows_any[:, None], logits.float().log_softmax(dim=1), self.log_prior)
+        return torch.where(knows_any[:, None], (logits.float() / self.temperature).log_softmax(dim=1), self.log_prior)
+
+    def set_temperature(self, temperature: float) -> None:
+        """Divide logits by this from now on."""
+        self.temperature.fill_(temperature)
 
     def to_config(self) -> dict[str, Any]:
         if self.network_settings is None:

@@ -12,7 +12,7 @@ from pursuit.data.augmentation import AugmentedRows
 from pursuit.data.rows import RowSource
 from pursuit.training.averaging import REFRESH_STEPS, WeightAverage, refresh_batch_norm
 from pursuit.training.batch import Batch
-from pursuit.training.held_out import EarlyStopping, HeldOut
+from pursuit.training.held_out import EarlyStopping, HeldOut, Kept
 from pursuit.training.learner import Learner
 from pursuit.training.schedule import Stage
 from pursuit.training.step import TrainingStep
@@ -63,6 +63,8 @@ class Trainer:
         self.stream = shard.stream(self.generator)
         self.held_out = HeldOut(fabric, early_stopping, self._mean) if early_stopping else None
         self.n_reports = 0
+        self.kept: list[Kept] = []
+        """What each finished stage ended with."""
         self.begin(0)
 
     def reseed(self, offset: int) -> None:
@@ -75,6 +77,7 @@ class Trainer:
         self.stage_index, self.step_index = index, 0
         stage = self.stages[index]
         self.model.begin(stage)
+        self.model.set_temperature(1.0)
         stream = AugmentedRows(self.stream, stage.augment, self.generator) if stage.augment else self.stream
         sampler = stage.histories.sampler(stream, stage.batch_size // self.fabric.world_size, self.generator)
         parameters: list[Tensor] = [p for p in self.model.parameters() if p.requires_grad]
@@ -106,7 +109,8 @@ class Trainer:
             self.step_index += 1
             if self.step_index % every == 0 or self.step_index == n_steps:
                 loss = self._mean(loss_sum / n_summed)
-                held_out_loss = self.held_out.look(self.model, stage, self.average) if self.held_out else None
+                look = self.held_out and self.held_out.look
+                held_out_loss = look(self.model, stage, self.average, self.step_index) if look else None
                 self.n_reports += 1
                 # A coarse clock may not have moved after a quick step.
                 pace = max(time.monotonic() - started, 1e-6) / (self.step_index - first_step)
@@ -134,6 +138,11 @@ class Trainer:
 
     def _end(self) -> None:
         """Keep the best weights where rows are held out for that, otherwise the averaged ones."""
+        n_steps, kept_now = self.stages[self.stage_index].n_steps(len(self.rows)), Kept(1.0, 1.0)
+        if self.held_out and self.held_out.best:
+            kept_now = Kept(self.held_out.best_step / n_steps, self.held_out.temperature)
+        self.kept.append(kept_now)
+        self.model.set_temperature(kept_now.temperature)
         kept = (self.held_out.best if self.held_out else []) or self.average.averaged
         if not kept:
             return

@@ -8,9 +8,10 @@ from typing import Any
 
 from pursuit.data.rows import RowSource
 from pursuit.networks.arm import fast_products, has_only_dense_layers
+from pursuit.processes import n_processes
 from pursuit.training.checkpoints import load_checkpoint, remove_checkpoints, save_checkpoint
-from pursuit.training.devices import fast_convolutions, find_device, launched, n_processes, own_randomness
-from pursuit.training.held_out import EarlyStopping
+from pursuit.training.devices import fast_convolutions, find_device, launched, own_randomness
+from pursuit.training.held_out import EarlyStopping, Kept
 from pursuit.training.learner import Learner
 from pursuit.training.logs import LogFormat, check_log, open_log
 from pursuit.training.loop import Report, Trainer
@@ -53,8 +54,8 @@ def train(
     compiled: bool | None = None,
     early_stopping: EarlyStopping | None = None,
     run: TrainingRun | None = None,
-) -> None:
-    """Train `model` in place on `rows`, stage after stage.
+) -> list[Kept]:
+    """Train `model` in place on `rows`, stage after stage, and say which weights each stage ended with.
 
     By default the precision is bf16-mixed on an NVIDIA GPU and full elsewhere, and on such a GPU the objective is
     `compiled` where that pays. With several `devices` (or started by torchrun), as many processes train the model
@@ -73,6 +74,7 @@ def train(
         _train_and_save(trainer, run)
     fabric.barrier()
     model.to("cpu").eval()
+    return trainer.kept
 
 
 def _train_and_save(trainer: Trainer, run: TrainingRun) -> None:

@@ -6,7 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pursuit.training.held_out import Kept
 from pursuit.training.loop import Trainer
+
+HELD_OUT = ("best_step", "temperature", "looks_since_best", "n_reports", "last_loss")
+"""What is remembered of held-out rows, besides the best weights and their loss."""
 
 
 def state_of(trainer: Trainer) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -25,7 +29,8 @@ def state_of(trainer: Trainer) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "n_reports": trainer.n_reports,
         "n_processes": trainer.fabric.world_size,
         "best_loss": held_out.best_loss if held_out and not math.isinf(held_out.best_loss) else None,
-        "reports_since_best": held_out.reports_since_best if held_out else 0,
+        "held_out": {name: getattr(held_out, name) for name in HELD_OUT} if held_out else {},
+        "kept": [list(kept) for kept in trainer.kept],
     }
     return {name: tensor.clone() for name, tensor in tensors.items()}, values
 
@@ -62,10 +67,12 @@ def load_state(trainer: Trainer, tensors: dict[str, Tensor], values: dict[str, A
         optimizer["state"].setdefault(int(index), {})[key] = value.to(device)
     trainer.training_step.optimizer.load_state_dict(optimizer)
     trainer.step_index, trainer.n_reports = values["step"], values["n_reports"]
+    trainer.kept = [Kept(*kept) for kept in values["kept"]]
     if held_out := trainer.held_out:
         held_out.best = [tensor.to(device) for tensor in _in_order(_part(tensors, "best"))]
         held_out.best_loss = math.inf if values["best_loss"] is None else values["best_loss"]
-        held_out.reports_since_best = values["reports_since_best"]
+        for name, value in values["held_out"].items():
+            setattr(held_out, name, value)
     if values["n_processes"] == trainer.fabric.world_size:
         _load_own_state(trainer, _part(tensors, f"process {trainer.fabric.global_rank}"))
     else:  # the rows are divided differently now: chains start again, and so does randomness

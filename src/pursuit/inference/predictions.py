@@ -1,0 +1,98 @@
+"""Predictions as a table: what is believed of every row, and what was asked for it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from pursuit.inference.pursuer import Pursuer, label_list
+from pursuit.inference.rollout import pursue_in_batches
+from pursuit.inference.stopping import StoppingRule
+from pursuit.inference.target import target_of
+from pursuit.queries import QuerySet
+
+PROBABILITY = "probability_"
+"""Before a label, the name of the column with its probability."""
+LOW, HIGH = "low", "high"
+"""The columns with the ends of the 90 % interval of a number."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What is believed of N rows once enough was asked, and what was asked for it."""
+
+    posterior: Tensor  # (N, C)
+    query: Tensor  # (N, T), in the order of asking, -1 behind the last
+    answered: Tensor  # (N, T) bool
+
+    def table(self, pursuer: Pursuer, x: Tensor, index: pd.Index | None = None) -> pd.DataFrame:
+        """A row for each row of the answers `x` (N, *answer_shape): what is predicted (`believed`), how many queries
+        were asked, and each of these with its answer in words, which is missing where it could not be answered."""
+        columns = self.believed(pursuer)
+        columns["n_asked"] = (self.query >= 0).sum(dim=1).numpy()
+        names = [query.name for query in pursuer.query_set.queries]
+        name_of = np.array([*names, None], dtype=object)  # the last one is that of -1
+        answers = _answer_texts(pursuer.query_set, x, self.query, self.answered)
+        for place in range(self.query.shape[1]):
+            columns[f"question_{place + 1}"] = name_of[self.query[:, place].numpy()]
+            columns[f"answer_{place + 1}"] = answers[:, place]
+        return pd.DataFrame(columns, index=index)
+
+    def believed(self, pursuer: Pursuer) -> dict[str, np.ndarray]:
+        """The label predicted and the probability of every label, or of a number its mean and its 90 % interval."""
+        target = target_of(pursuer)
+        if target is not None:
+            low, high = target.interval(self.posterior).T.numpy()
+            return {"prediction": target.mean(self.posterior).numpy(), LOW: low, HIGH: high}
+        predicted = np.asarray(pursuer.classes)[self.posterior.argmax(dim=1).numpy()]
+        probabilities = zip(label_list(pursuer.classes), self.posterior.double().T.numpy(), strict=True)
+        return {"prediction": predicted, **{f"{PROBABILITY}{label}": share for label, share in probabilities}}
+
+
+def predict_rows(
+    pursuer: Pursuer,
+    x: Tensor,
+    available: Tensor,
+    stop: StoppingRule | None = None,
+    initially_known: Tensor | None = None,
+) -> Predictions:
+    """Ask every row until `stop` says enough."""
+    posterior = torch.zeros(len(x), len(pursuer.classes))
+    queries: list[Tensor] = []  # (N,) each: what is asked first, second, and so on
+    answered: list[Tensor] = []
+    for step in pursue_in_batches(pursuer, x, available, stop, initially_known):
+        posterior[step.rows] = step.log_posterior.exp().float()
+        if not step.goes_on.any():
+            continue
+        place = int(step.n_asked[0])  # the same in all rows of a step
+        if place == len(queries):
+            queries.append(torch.full((len(x),), -1))
+            answered.append(torch.zeros(len(x), dtype=torch.bool))
+        queries[place][step.rows] = step.query
+        answered[place][step.rows] = step.answered
+    if not queries:
+        return Predictions(posterior, torch.empty(len(x), 0).long(), torch.empty(len(x), 0).bool())
+    return Predictions(posterior, torch.stack(queries, dim=1), torch.stack(answered, dim=1))
+
+
+def _answer_texts(query_set: QuerySet, x: Tensor, query: Tensor, answered: Tensor) -> np.ndarray:
+    """The answers in words (N, T), None where there is none. Equal answers to a query are put into words once."""
+    texts = np.full(tuple(query.shape), None, dtype=object)
+    for number in query[answered].unique().tolist():
+        rows, places = ((query == number) & answered).nonzero().unbind(dim=1)
+        first, same = _distinct(query_set, x[rows], number)
+        words = np.array([query_set.describe(number, x[rows[i]]) for i in first], dtype=object)
+        texts[rows.numpy(), places.numpy()] = words[same]
+    return texts
+
+
+def _distinct(query_set: QuerySet, x: Tensor, query: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first of the rows `x` (n, *answer_shape) with each answer to a query, and for each row (n,) which of these
+    has the same."""
+    if not query_set.has_own_units or query_set.unit_of_feature is None:
+        return np.arange(len(x)), np.arange(len(x))
+    own = (query_set.unit_of_feature == query).nonzero()[:, 0]
+    _, first, same = np.unique(x[:, own].numpy(), axis=0, return_index=True, return_inverse=True)
+    return first, same.reshape(-1)  # of one version of numpy it is (n, 1)

@@ -1,0 +1,97 @@
+"""All public names. `import pursuit` brings them from here once the first of them is asked for."""
+
+from pursuit.data.rows import Rows
+from pursuit.estimators import Method, PursuitClassifier, PursuitEstimator, PursuitRegressor, load, method
+from pursuit.evaluation import Evaluation, RegressionEvaluation, evaluate
+from pursuit.inference.chain import Chain, Chains
+from pursuit.inference.history import History
+from pursuit.inference.pursuer import Pursuer
+from pursuit.inference.session import Session
+from pursuit.inference.stopping import (
+    AnyOf,
+    Budget,
+    Confidence,
+    CostBudget,
+    IntervalWidth,
+    NothingWorthAsking,
+    Stability,
+    Standing,
+    StoppingRule,
+)
+from pursuit.inference.target import TargetBins
+from pursuit.information import AnswerSettings
+from pursuit.methods import METHODS
+from pursuit.methods.vip import VIPClassifier
+from pursuit.methods.vip_regressor import VIPRegressor
+from pursuit.networks import DLA, MLP, Conv, DenseNet, NetworkSettings, PaperConv, Residual, SetNetwork
+from pursuit.queries import (
+    Choice,
+    ColumnQueries,
+    ConceptQueries,
+    Number,
+    PatchQueries,
+    Query,
+    QuerySet,
+    WordQueries,
+    yes_no,
+)
+from pursuit.registry import register
+from pursuit.training import CarriedHistories, RandomHistories, RolledOutHistories, Stage, TrainingRun
+from pursuit.vip import VIP, InformationVIP
+
+__all__ = [
+    "DLA",
+    "METHODS",
+    "MLP",
+    "VIP",
+    "AnswerSettings",
+    "AnyOf",
+    "Budget",
+    "CarriedHistories",
+    "Chain",
+    "Chains",
+    "Choice",
+    "ColumnQueries",
+    "ConceptQueries",
+    "Confidence",
+    "Conv",
+    "CostBudget",
+    "DenseNet",
+    "Evaluation",
+    "History",
+    "InformationVIP",
+    "IntervalWidth",
+    "Method",
+    "NetworkSettings",
+    "NothingWorthAsking",
+    "Number",
+    "PaperConv",
+    "PatchQueries",
+    "Pursuer",
+    "PursuitClassifier",
+    "PursuitEstimator",
+    "PursuitRegressor",
+    "Query",
+    "QuerySet",
+    "RandomHistories",
+    "RegressionEvaluation",
+    "Residual",
+    "RolledOutHistories",
+    "Rows",
+    "Session",
+    "SetNetwork",
+    "Stability",
+    "Stage",
+    "Standing",
+    "StoppingRule",
+    "TargetBins",
+    "TrainingRun",
+    "VIPClassifier",
+    "VIPRegressor",
+    "WordQueries",
+    "evaluate",
+    "load",
+    "method",
+    "register",
+    "yes_no",
+]

@@ -1,0 +1,126 @@
+"""The label column of a table: what is a class, and what a person should know of the classes before training."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from pursuit.data.parquet.arrow_files import existing_column
+from pursuit.data.parquet.survey import MAX_FRACTIONS
+from pursuit.queries.column import listed
+
+FEW_ROWS = 3
+"""A label with fewer rows than this can hardly be learnt."""
+MANY_NUMBERS, ROWS_PER_NUMBER = 50, 20
+"""More different whole numbers than this are amounts, not labels, where each has fewer rows than this on average."""
+
+
+def split_target(frame: pd.DataFrame, target: str | None, where: str) -> tuple[pd.DataFrame, np.ndarray]:
+    """Queries and labels; rows without a label are left out."""
+    column = target_column(frame, target, where)
+    labels = column.dropna()
+    if _are_whole(labels):
+        y = labels.to_numpy(dtype=np.int64)  # some are read as fractions because others were missing
+    else:  # fractions, and labels of several types, which can only be sorted as words
+        y = labels.to_numpy() if pd.api.types.is_bool_dtype(labels) else labels.astype(str).to_numpy(dtype=str)
+    return frame.loc[labels.index].drop(columns=column.name), y
+
+
+def split_number(frame: pd.DataFrame, target: str | None, where: str) -> tuple[pd.DataFrame, np.ndarray]:
+    """Queries and the numbers to predict; rows without one are left out."""
+    column = target_column(frame, target, where)
+    numbers = pd.to_numeric(column, errors="coerce")
+    other = column[column.notna() & ~np.isfinite(numbers)]
+    if len(other):
+        raise ValueError(
+            f"Column '{target}' of {where} has {len(other)} values that are not numbers, such as '{other.iloc[0]}': "
+            "leave out --regress to predict classes, or name with --missing what means missing."
+        )
+    has_number = numbers.notna()
+    return frame[has_number].drop(columns=column.name), numbers[has_number].to_numpy(dtype=np.float64)
+
+
+def target_column(frame: pd.DataFrame, target: str | None, where: str) -> pd.Series:
+    """The column of labels; raises ValueError if there is none, or if it is empty."""
+    names = list(frame.columns)
+    if target is None:
+        raise ValueError(f"Which column of {where} is the label? Name it with --target: {', '.join(names[:20])}.")
+    if target not in names and all(_is_number(name) for name in names):
+        raise ValueError(
+            f"{where} has no column '{target}': its first line holds {listed(names)}. A header line with the names of "
+            "the columns is needed above the data."
+        )
+    if target not in names and (len(names) == 1 or sum(name.startswith("Unnamed: ") for name in names) > 1):
+        raise ValueError(
+            f"{where} has no column '{target}': its first line holds {names[0]!r}. That must be the header line, with "
+            "the names of all columns between commas, semicolons, tabs or bars: delete what stands above it."
+        )
+    column = frame[existing_column(target, names, where)]
+    if column.isna().all():
+        raise ValueError(f"Column '{target}' of {where} has no labels: all its values are missing.")
+    return column
+
+
+def remarks_on_labels(y: np.ndarray) -> list[str]:
+    """What may be wrong with the labels, each in a sentence."""
+    return remarks_on_counts(*np.unique(y, return_counts=True))
+
+
+def remarks_on_counts(classes: np.ndarray, counts: np.ndarray) -> list[str]:
+    """What may be wrong with labels that occur as often as `counts` says."""
+    remarks = []
+    rare = [f"'{label}'" for label, count in zip(classes, counts, strict=True) if count < FEW_ROWS]
+    if rare:
+        have = "has" if len(rare) == 1 else "have"
+        remarks.append(
+            f"Warning: {len(rare)} of {len(classes)} labels {have} fewer than {FEW_ROWS} rows: {listed(rare)}. Such "
+            "labels are hardly learnt: give more rows of them, merge them with others, or leave these rows out."
+        )
+    if alike := _alike(classes.tolist(), counts.tolist()):
+        remarks.append(
+            f"Warning: labels that differ only in case or spaces count as different: {listed(alike)}. If they mean the "
+            "same, write them alike."
+        )
+    if np.issubdtype(classes.dtype, np.integer) and len(classes) > MANY_NUMBERS:
+        remarks.append(
+            f"The labels are {len(classes)} different whole numbers, each a class of its own. If they are amounts, add "
+            "--regress to predict a number."
+        )
+    return remarks
+
+
+def refuse_amounts(labels: pd.Series, where: str) -> None:
+    """Raise ValueError for numbers that are not classes but amounts."""
+    if not pd.api.types.is_numeric_dtype(labels) or pd.api.types.is_bool_dtype(labels):
+        return
+    n_labels, n_rows, are_whole = labels.nunique(), len(labels), _are_whole(labels)
+    are_few = n_labels <= (MANY_NUMBERS if are_whole else MAX_FRACTIONS)
+    if not are_few and not (are_whole and n_rows >= ROWS_PER_NUMBER * n_labels):
+        what = "whole numbers" if are_whole else "fractions"
+        raise ValueError(
+            f"Column '{labels.name}' of {where} has {n_labels} different {what} in {n_rows:,} rows, but a label is "
+            "one of a few classes. To predict the number itself, add --regress; to predict classes, group the values "
+            "first, or write them as words if each is a class."
+        )
+
+
+def _are_whole(labels: pd.Series) -> bool:
+    is_integer = pd.api.types.is_integer_dtype(labels)
+    return is_integer or bool(pd.api.types.is_float_dtype(labels) and (labels % 1 == 0).all())
+
+
+def _alike(classes: Sequence[object], counts: Sequence[int]) -> list[str]:
+    """Groups of labels that differ only in case or spaces, in words."""
+    groups: dict[str, list[str]] = {}
+    for label, count in zip(classes, counts, strict=True):
+        rows = "1 row" if count == 1 else f"{count:,} rows"
+        groups.setdefault(" ".join(str(label).split()).casefold(), []).append(f"'{label}' ({rows})")
+    return [" and ".join(group) for group in groups.values() if len(group) > 1]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,123 @@
+"""`pursuit predict`."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from program import run
+from pursuit import load
+from pursuit.tasks import every_row
+
+
+def predicted(folder: Path, *arguments: str) -> pd.DataFrame:
+    done = run(folder, "predict", "model", *arguments, "--out", "predicted.csv")
+    assert done.returncode == 0, done.stderr
+    return pd.read_csv(folder / "predicted.csv", dtype={f"answer_{place}": str for place in range(1, 4)})
+
+
+def test_every_row_has_what_the_model_says_of_it(workspace: Path) -> None:
+    table = predicted(workspace, "--data", "patients.csv", "--stop", "confidence=0.9")
+    frame, model = pd.read_csv(workspace / "patients.csv"), load(workspace / "model")
+    assert table["line"].tolist() == list(range(2, 302))
+    wanted = model.predict_table(frame[["fever", "where", "age"]], "confidence=0.9")
+    assert table["prediction"].tolist() == wanted["prediction"].tolist()
+    chances = [f"probability_{label}" for label in ("flu", "gastritis", "migraine")]
+    assert list(table.columns[1:6]) == ["prediction", *chances, "n_asked"]
+    assert np.allclose(table[chances], wanted[chances], atol=1e-6)
+    chains = model.explain(frame[["fever", "where", "age"]][:40], "confidence=0.9")
+    for chain, (_, row) in zip(chains, table[:40].iterrows(), strict=True):
+        assert row["n_asked"] == len(chain)
+        for place in range(1, 4):
+            step = chain.steps[place - 1] if place <= len(chain) else None
+            if f"question_{place}" not in table:
+                assert step is None
+                continue
+            found = [None if pd.isna(value) else str(value) for value in row[[f"question_{place}", f"answer_{place}"]]]
+            assert found == ([None, None] if step is None else [step.name, step.answer])
+
+
+def test_parts_are_joined_however_many_questions_each_asks(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = predicted(workspace, "--data", "patients.csv")
+    monkeypatch.setattr(every_row.every_row, "__kwdefaults__", {**every_row.every_row.__kwdefaults__, "part_rows": 7})
+    pd.testing.assert_frame_equal(predicted(workspace, "--data", "patients.csv"), whole, atol=2e-6)
+    done = run(workspace, "predict", "model", "--data", "patients.csv", "--out", "predicted.parquet")
+    assert done.returncode == 0, done.stderr
+    stored = pd.read_parquet(workspace / "predicted.parquet")
+    assert list(stored.columns) == list(whole.columns)
+    assert stored["prediction"].tolist() == whole["prediction"].tolist()
+    assert stored["n_asked"].tolist() == whole["n_asked"].tolist()
+    assert "Written into predicted.parquet" in done.stderr
+
+
+def test_standard_output_holds_nothing_else(workspace: Path) -> None:
+    done = run(workspace, "predict", "model", "--data", "patients.csv", "--max-queries", "1")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert len(lines) == 301
+    assert lines[0].endswith("n_asked,question_1,answer_1")
+    assert "Predicting: 300 rows, done in 0:00" in done.stderr
+
+
+def test_files_may_lack_labels_and_columns_and_have_others(workspace: Path) -> None:
+    frame = pd.read_csv(workspace / "patients.csv")
+    new = pd.DataFrame({"key": ["007", "a,b", 'say "hi"\nthere'], "fever": ["yes", "no", None], "x": [1, 2, 3]})
+    new.assign(where=["head", "belly", None]).to_csv(workspace / "new.csv", index=False)
+    done = run(workspace, "predict", "model", "--data", "new.csv", "--id", "key", "--out", "predicted.csv")
+    assert done.returncode == 0, done.stderr
+    assert "new lacks columns the model may ask for: age. They count as not known." in " ".join(done.stderr.split())
+    table = pd.read_csv(workspace / "predicted.csv", dtype=str)
+    assert table["key"].tolist() == new["key"].tolist()
+    assert table["prediction"].tolist()[:2] == ["flu", "gastritis"]
+    frame[["label", "note"]].to_csv(workspace / "wrong.csv", index=False)
+    refused = run(workspace, "predict", "model", "--data", "wrong.csv")
+    assert refused.returncode == 1
+    assert "wrong.csv has none of the columns the model asks for (fever, where, age)" in " ".join(
+        refused.stderr.split()
+    )
+
+
+def test_rows_of_a_task_have_numbers(workspace: Path, tmp_path: Path) -> None:
+    trained = run(tmp_path, "train", "digits", "--method", "tree", "--out", "tree")
+    assert trained.returncode == 0, trained.stderr
+    done = run(tmp_path, "predict", "tree", "--data", "digits", "--stop", "budget=2")
+    assert done.stdout.startswith("row,prediction,probability_0,")
+    assert [line.split(",")[0] for line in done.stdout.splitlines()[1:4]] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "patients.csv", "--out", "table.doc"], "give a name that ends in .csv, .tsv, .parquet, .pq"),
+        (["--data", "patients.csv", "--out", "nowhere/table.csv"], "give a file in a folder that exists"),
+        (["--data", "patients.csv", "--id", "nots"], "has no column 'nots'. Did you mean 'note'?"),
+        (["--data", "nowhere.csv"], "There is no file nowhere.csv"),
+        (["--data", "animals"], "asks other queries than those of animals"),
+    ],
+)
+def test_mistakes_get_one_sentence(workspace: Path, arguments: list[str], message: str) -> None:
+    result = run(workspace, "predict", "model", *arguments)
+    assert result.returncode == 1
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_column_of_the_predictions_cannot_be_copied(workspace: Path) -> None:
+    pd.read_csv(workspace / "patients.csv").rename(columns={"note": "n_asked"}).to_csv(workspace / "own.csv")
+    refused = run(workspace, "predict", "model", "--data", "own.csv", "--id", "n_asked", "--out", "refused.csv")
+    assert "The predictions have a column 'n_asked' of their own" in " ".join(refused.stderr.split())
+    assert not (workspace / "refused.csv").exists()
+
+
+def test_a_number_is_predicted_with_its_interval(workspace: Path) -> None:
+    arguments = ("train", "patients.csv", "--target", "age", "--regress", "--drop", "note", "--epochs", "3")
+    trained = run(workspace, *arguments, "--out", "ages")
+    assert trained.returncode == 0, trained.stderr
+    done = run(workspace, "predict", "ages", "--data", "patients.csv", "--stop", "budget=1")
+    assert done.returncode == 0, done.stderr
+    names, first, *_ = (line.split(",") for line in done.stdout.splitlines())
+    assert names[:5] == ["line", "prediction", "low", "high", "n_asked"]
+    assert float(first[2]) < float(first[1]) < float(first[3])
+    assert len(first[1]) <= 7

@@ -1,0 +1,92 @@
+"""What columns are asked as is said, with the options that change it."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from pursuit.queries import Choice, Date, Number
+from pursuit.tasks import load_task
+from pursuit.tasks.asking import in_options
+
+
+def write(path: Path, **columns: list) -> Path:
+    n = len(next(iter(columns.values())))
+    pd.DataFrame({**columns, "y": ["u", "v"] * (n // 2)}).to_csv(path, index=False)
+    return path
+
+
+def test_numbers_with_stray_words_are_numbers_and_that_is_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", a=[*range(0, 297, 3), "?"])
+    task = load_task(path, target="y")
+    assert isinstance(task.query_set.queries[0], Number)
+    assert task.notes["remarks"] == ["Among the numbers of 'a', '?' count as missing (first in line 101)."]
+    assert load_task(path, target="y", missing=["?"]).notes["remarks"] == []
+
+
+def test_a_mark_among_choices_is_named_with_the_option_as_one_types_it(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", a=["x", "z", "?", "x"] * 5, b=[0, 1, "- -", 1] * 5, c=["+", "-"] * 10)
+    first, second = load_task(path, target="y", drop=["c"]).notes["remarks"]
+    assert first == "Warning: 'a' holds '?' (first in line 4). If that means missing, add --missing '?'"
+    assert second == "Warning: 'b' holds '- -' (first in line 4). If that means missing, add --missing '- -'"
+    task = load_task(path, target="y", missing=["?", "- -"])
+    assert task.notes["remarks"] == []  # + and - are the answers
+    assert [query.choices for query in task.query_set.queries] == [("x", "z"), ("no", "yes"), ("+", "-")]
+
+
+def test_what_is_not_asked_for_is_said_once_with_the_reason(tmp_path: Path) -> None:
+    columns = {"the id": [*range(40)], "same": ["s"] * 40, "v": [1, 2, 3, 5] * 10}
+    task = load_task(write(tmp_path / "t.csv", **columns), target="y")
+    assert task.notes["remarks"] == [
+        "Not asked for: 'the id' (numbers the rows); 'same' (the same in every row). To ask anyway, say what it is, as "
+        "in --kind 'the id=number'"
+    ]
+    asked = load_task(tmp_path / "t.csv", target="y", kinds={"the id": "number", "same": "skip"})
+    assert [query.name for query in asked.query_set.queries] == ["the id", "v"]
+    assert asked.notes["remarks"] == []
+
+
+def test_columns_that_cannot_be_asked_for_are_left_out_and_named(tmp_path: Path) -> None:
+    texts = [f"text {i % 60}" for i in range(120)]
+    days = [f"2024-01-{1 + i % 28:02d}" for i in range(120)]
+    path = write(tmp_path / "t.csv", note=texts, born=days, v=[1, 2, 3, 5] * 30)
+    task = load_task(path, target="y", costs={"note": 2.0, "v": 3.0})
+    assert [query.name for query in task.query_set.queries] == ["v"]
+    assert task.notes["unasked_columns"] == ["note", "born"]
+    (remark,) = task.notes["remarks"]
+    assert remark.startswith("Warning: not asked for. Column 'note'")
+    assert "--drop note" in remark
+    assert "--kind born=date" in remark
+    assert "kinds=" not in remark
+    task = load_task(path, target="y", kinds={"born": "date"}, drop=["note"])
+    assert [type(query) for query in task.query_set.queries] == [Date, Number]
+    with pytest.raises(ValueError, match=r"Column 'note' .*--drop note"):
+        load_task(path, target="y", drop=["v", "born"])
+
+
+@pytest.mark.parametrize(
+    ("kinds", "message"),
+    [
+        ({"aa": "number"}, r"has no column 'aa'. Did you mean 'a'"),
+        ({"y": "number"}, r"has no column 'y'"),
+        ({"a": "colour"}, r"A column is asked as number, choice, yes/no, date or skip, not as 'colour'"),
+        ({"a": "number"}, r"Column 'a' is not a number: .* another kind: --kind a=choice"),
+        ({"a": "date"}, r"Column 'a' is not a date"),
+    ],
+)
+def test_kinds_that_cannot_be_get_a_sentence(tmp_path: Path, kinds: dict, message: str) -> None:
+    path = write(tmp_path / "t.csv", a=["x", "z"] * 10)
+    with pytest.raises(ValueError, match=message):
+        load_task(path, target="y", kinds=kinds)
+
+
+def test_choices_on_request(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", ward=[1, 2, 3, 4] * 10)
+    (query,) = load_task(path, target="y", kinds={"ward": "choice"}).query_set.queries
+    assert isinstance(query, Choice)
+
+
+def test_advice_is_given_in_options() -> None:
+    assert in_options("Write kinds={'a b': 'date'}, or kinds={\"it's\": 'skip'}.") == (
+        """Write --kind 'a b=date', or --drop 'it'"'"'s'."""
+    )
