@@ -81,7 +81,10 @@ def suitable_plan(
     else:
         width = 128 if n_rows < MANY_ROWS else 1024 if on_gpu and n_rows >= VERY_MANY_ROWS else 256
         dropout = 0.3 if n_rows < MANY_ROWS else 0.1
-        is_direct = counts_answers and query_set.has_own_units and n_queries * n_classes <= MOST_DIRECT
+        # Where rows are few for what there is to learn, counts are a better start than none; where they are many, such a
+        # start has to be unlearnt.
+        begins_counted = (n_rows < MANY_ROWS or is_sparse) and n_queries * n_classes <= MOST_DIRECT
+        is_direct = counts_answers and query_set.has_own_units and begins_counted
         why = f"wide enough for {n_rows:,} rows" + (", beginning as naive Bayes" if is_direct else "")
         network = choose("network", MLP((width, width), dropout, is_direct), why)
     if is_image or isinstance(rows, StreamedRows):
