@@ -139,7 +139,7 @@ def test_saved_and_loaded_it_predicts_the_same(tmp_path: Path) -> None:
 
 
 def test_all_parameters_are_saved(tmp_path: Path) -> None:
-    others = {**OTHER_PARAMETERS, "n_bins": 5, "neighbours": 2.0}
+    others = {**OTHER_PARAMETERS, "kinds": {"cat": "choice"}, "n_bins": 5, "neighbours": 2.0}
     model = copy.copy(fitted())
     defaults = VIPRegressor().get_params()
     model.set_params(**{name: others[name] for name in defaults if name != "query_set"})
