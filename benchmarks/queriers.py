@@ -35,8 +35,6 @@ from pursuit.experiments.compare import EXACT, compare
 from pursuit.experiments.results import Results, Summary, mean_and_spread
 from pursuit.experiments.trial import Trial
 from pursuit.inference.pursuer import choose
-from pursuit.information import AnswerModel
-from pursuit.methods.vip import suitable_querier
 from pursuit.networks import MLP
 from pursuit.tasks import Task, load_task
 from pursuit.training import CarriedHistories, Stage
@@ -88,7 +86,7 @@ LONG_PLANS: dict[str, dict[str, Any]] = {
     SYMCAT_FAST: {"recipe": "fast"},
     LARGE_WORLD: {},
 }
-JUDGED_ROWS, AT_ONCE, COUNTED_ROWS = 5_000, 500, 20_000
+JUDGED_ROWS, AT_ONCE = 5_000, 500
 CORRECTED = """\
 The commit 83b24e6 was written into the files by hand: on the machine of these runs git knew only an older commit and
 called the tree changed. Tasks with fewer seeds or methods than others ran out of time on the GPU.
@@ -201,16 +199,8 @@ def keep(name: str, task: Task, results: Results, device: str | None) -> None:
 
 
 def auto(task: Task) -> str:
-    """The method that `querier="auto"` stands for, by what the answers of the training rows look like."""
-    if not task.query_set.has_own_units:
-        return STRAIGHT
-    if isinstance(task.X_train, StreamedRows):
-        rows = task.X_train.draw(COUNTED_ROWS, torch.Generator().manual_seed(0))
-    else:
-        labels = np.unique(task.y_train, return_inverse=True)[1]
-        rows = Rows(*task.query_set.answers(task.X_train), torch.from_numpy(labels))
-    answer_model = AnswerModel.count(task.query_set, n_labels_of(task), rows)
-    return f"vip-{suitable_querier(answer_model, len(task.X_train))}"
+    """The method that `querier="auto"` stands for."""
+    return INFORMATION if task.query_set.has_own_units else STRAIGHT
 
 
 def n_labels_of(task: Task) -> int:

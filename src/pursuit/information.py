@@ -131,18 +131,16 @@ class AnswerModel(nn.Module):
         )
         self.table.copy_(smoothed.log() - smoothed_first.log()[self.query_of])
 
+    def log_likelihood(self, query: int) -> Tensor:
+        """The log probability of each answer to a query under each label before anything is known, (k, C): what was
+        counted, without what it says that there is no answer."""
+        own = (self.query_of[: len(self.further)] == query).nonzero()[:, 0]
+        return F.pad(self.table.detach()[own], (0, 0, 1, 0)).log_softmax(dim=0)
+
     def holds(self, x: Tensor, available: Tensor) -> Tensor:
         """Which answers that have log odds the rows give: (B, A) bool."""
         given = self.outcomes.holds(x)[:, self.further] & available[:, self.query_of[: len(self.further)]]
         return torch.cat([given, ~available[:, self.maybe_missing]], dim=1)
-
-    @property
-    def n_numbers(self) -> int:
-        """How many queries are numbers with so many values that all intervals are needed."""
-        _, _, types = self.outcomes.query_set.need_units(WHO)
-        first = self.outcomes.feature_of_value[self.outcomes.values_of_unit[:, 0]].tolist()
-        pairs = zip(self.outcomes.n_values, first, strict=True)
-        return sum(n >= self.settings.n_bins and types[feature] == "number" for n, feature in pairs)
 
     @property
     def n_outputs(self) -> int:

@@ -32,6 +32,7 @@ from pursuit.queries import (
     PatchQueries,
     Query,
     QuerySet,
+    Questions,
     WordQueries,
     yes_no,
 )
@@ -73,6 +74,7 @@ __all__ = [
     "PursuitRegressor",
     "Query",
     "QuerySet",
+    "Questions",
     "RandomHistories",
     "RegressionEvaluation",
     "Residual",

@@ -162,9 +162,8 @@ def to_config(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [to_config(item) for item in value]
     if isinstance(value, Mapping):
-        if "type" in value:
-            raise ValueError("A mapping with a key 'type' cannot be saved: it would be read as an object.")
-        if not all(isinstance(key, str) for key in value):  # such as class weights by whole numbers
+        # Class weights may go by whole numbers, and what has a key "type" would be read as an object.
+        if "type" in value or not all(isinstance(key, str) for key in value):
             return {"type": MAPPING, "items": [[to_config(key), to_config(item)] for key, item in value.items()]}
         return {key: to_config(item) for key, item in value.items()}
     if hasattr(value, "to_config"):

@@ -14,17 +14,20 @@ classifier on the histories of its own queries, but asks by the information that
 queries but says how many bits they are expected to give.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pursuit.data.rows import Rows
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import ASKED, Labels, PossibleAnswer, ScoreUnit, choose, per_cost
 from pursuit.information import AnswerModel
-from pursuit.networks import NetworkSettings, TrunkAndHeads, default_network
+from pursuit.networks import MLP, NetworkSettings, TrunkAndHeads, default_network
 from pursuit.queries import QuerySet
 from pursuit.registry import from_config, register
 from pursuit.training.batch import Batch, Outcome
@@ -74,19 +77,54 @@ class VIP(QuerierClassifier):
             options |= {"answer_model": answer_model, "reader": fresh_reader(network, query_set, answer_model)}
         return super().build(query_set, classes, network, **options)
 
+    @torch.no_grad()
+    def start_from_counts(self, rows: Rows) -> None:
+        """Let a classifier with a direct path begin as naive Bayes: answers add what they say of each label by
+        themselves, as counted by the answer model, and hidden layers nothing yet. How answers look as input is seen in
+        some `rows`."""
+        assert self.answer_model is not None
+        head: Any = self.classifier[-1]  # type: ignore[index]
+        head.weight.zero_()
+        head.bias.copy_(self.log_prior)
+        encoded, holds = self.network_input(rows.x, rows.available), self.answer_model.outcomes.holds(rows.x)
+        n_queries, n_inputs = len(self.query_set), encoded.shape[1]
+        query_of_input = self.query_set.query_of_input
+        if self.query_set.mask:
+            query_of_input = torch.cat([query_of_input, torch.arange(n_queries)])
+        inputs = query_of_input.argsort(stable=True).split(query_of_input.bincount(minlength=n_queries).tolist())
+        for query, own in enumerate(inputs):
+            there = rows.available[:, query]
+            values = self.answer_model.outcomes.values_of_query(query)
+            evidence = holds[there][:, values].float() @ self.answer_model.log_likelihood(query)  # (n, C)
+            evidence = evidence - evidence.mean(dim=1, keepdim=True)
+            weight = torch.linalg.pinv(encoded[there][:, own]) @ evidence
+            head.weight[:, head.in_features - n_inputs + own] = weight.T
+
     def forward(self, batch: Batch) -> Outcome:
         """The V-IP objective on a batch of histories, and the queries chosen (B,)."""
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
         scores = self.querier(encoded).float()
-        query = choose_straight_through(scores, batch.asked, batch.tau)  # (B, Q) one-hot
+        query = choose_straight_through(scores, self.closed(batch), batch.tau)  # (B, Q) one-hot
         loss, chosen = self.loss_after(query, batch)
-        return Outcome(loss + self.surprise(encoded, batch), chosen)
+        return Outcome(loss + self.loss_at_start(encoded, batch) + self.surprise(encoded, batch), chosen)
 
     def loss_after(self, query: Tensor, batch: Batch) -> Outcome:
         """The classifier's loss once the answers to `query` (B, Q), one-hot, are known too."""
         answered = batch.known.to(batch.x.dtype) + query * batch.available  # one without an answer reveals nothing
         logits = self.classifier(self.network_input(batch.x, answered)).float()
         return Outcome(batch.label_loss(logits, self.label_kernel), query.detach().argmax(dim=1))
+
+    def loss_at_start(self, encoded: Tensor, batch: Batch) -> Tensor | float:
+        """The classifier's loss where nothing was asked yet and something is known beforehand. The objective always has
+        one more answer, and would leave the belief there, which may end a chain, to chance."""
+        beforehand = self.query_set.known_beforehand(1)
+        if beforehand is None:
+            return 0.0
+        is_start = ~(batch.asked & ~beforehand).any(dim=1)
+        logits = self.classifier(encoded).float()
+        labels = batch.y if self.label_kernel is None else self.label_kernel[batch.y]
+        loss = F.cross_entropy(logits, labels, reduction="none", label_smoothing=batch.label_smoothing)
+        return batch.mean(loss * is_start)
 
     def surprise(self, encoded: Tensor, batch: Batch) -> Tensor | float:
         """What the answer model, if there is one, got wrong."""
@@ -131,15 +169,15 @@ class VIP(QuerierClassifier):
         )
 
 
-def choose_straight_through(scores: Tensor, asked: Tensor, tau: Tensor | float) -> Tensor:
-    """One-hot choice (B, Q) of the best query not asked yet, whose gradient is that of softmax(scores / tau).
+def choose_straight_through(scores: Tensor, closed: Tensor, tau: Tensor | float) -> Tensor:
+    """One-hot choice (B, Q) of the best query not closed, whose gradient is that of softmax(scores / tau).
 
-    A row in which everything was asked chooses nothing: all zeros.
+    A row in which everything was asked, or nothing more may be asked, chooses nothing: all zeros.
     """
-    soft = (scores.masked_fill(asked, ASKED) / tau).softmax(dim=1)
-    hard = F.one_hot(choose(scores, asked), scores.shape[1])
+    soft = (scores.masked_fill(closed, ASKED) / tau).softmax(dim=1)
+    hard = F.one_hot(choose(scores, closed), scores.shape[1])
     # Bracketed so that the softmax cancels to exactly zero: no trace of an unasked answer gets through.
-    return (hard + (soft - soft.detach())) * ~asked
+    return (hard + (soft - soft.detach())) * ~closed
 
 
 @register
@@ -150,6 +188,7 @@ class InformationVIP(VIP):
     """
 
     answer_model: AnswerModel
+    _most_labels: int | None = None
     cost_aware: bool = False
     """Whether it asks for the most bits per unit of cost."""
 
@@ -186,7 +225,8 @@ class InformationVIP(VIP):
         with torch.no_grad():
             log_posterior = self.log_probabilities(logits, batch.known.any(dim=1))
             scores = self._scored(self.answer_model.information(outputs, log_posterior, MOST_LABELS))
-            query = F.one_hot(choose(scores, batch.asked), scores.shape[1]) * ~batch.asked
+            closed = self.closed(batch)
+            query = F.one_hot(choose(scores, closed), scores.shape[1]) * ~closed
         loss, chosen = self.loss_after(query, batch)
         surprise = self.answer_model.loss(outputs, batch.x, batch.y, batch.available, batch.asked, batch.weight)
         return Outcome(batch.label_loss(logits) + loss + surprise, chosen)
@@ -200,7 +240,16 @@ class InformationVIP(VIP):
 
     def scores_from(self, outputs: Tensor, log_posterior: Callable[[], Tensor]) -> Tensor:
         """The expected information (B, Q) in bits, or in bits per unit of cost."""
-        return self._scored(self.answer_model.information(outputs, log_posterior()))
+        return self._scored(self.answer_model.information(outputs, log_posterior(), self._most_labels))
+
+    @contextmanager
+    def roughly(self) -> Iterator[None]:
+        """Information on the labels that training estimates it on."""
+        self._most_labels = MOST_LABELS
+        try:
+            yield
+        finally:
+            self._most_labels = None
 
     def _scored(self, bits: Tensor) -> Tensor:
         return per_cost(bits, self.query_set.costs) if self.cost_aware else bits
@@ -220,7 +269,8 @@ def fresh_reader(
 ) -> nn.Module:
     """A network that reads histories for an answer model, on a trunk of its own unless one is given."""
     if trunk is None:
-        _, reader = network.build(query_set, answer_model.n_outputs, shared=False)
+        alone = replace(network, direct=False) if isinstance(network, MLP) else network  # counts are the direct path
+        _, reader = alone.build(query_set, answer_model.n_outputs, shared=False)
     else:
         assert isinstance(network, TrunkAndHeads)
         reader = nn.Sequential(trunk, network.heads(query_set, answer_model.n_outputs)[1])

@@ -145,6 +145,8 @@ def test_networks_of_ones_own_cannot_be_saved(tmp_path: Path) -> None:
 
 EVERYTHING: dict[str, Any] = {
     "query_set": COLUMNS,
+    "class_weight": {"a": 2.0},
+    "kinds": {"type": "choice", "born": "date"},
     "stop": Confidence(0.9) | Budget(7) | Stability(0.01, 2),
     "max_queries": 5,
     "random_state": 17,

@@ -9,6 +9,7 @@ from small_training import PATCHES, KillAt, Killed, fresh, rows
 
 from pursuit.data.augmentation import Shifts
 from pursuit.networks import MLP, Conv
+from pursuit.queries import ColumnQueries, Group, OnlyAfter, Order, yes_no
 from pursuit.training import (
     SGD,
     Adam,
@@ -90,6 +91,26 @@ def test_recorded_steps_learn_as_plain_ones(
     gap = (torch.tensor(recorded) - torch.tensor(plain)).abs()
     assert gap[:40].max() < 0.02  # later on rounding may turn a close choice, and the two go apart
     assert gap[-20:].mean() < 0.05
+
+
+def test_recorded_steps_keep_the_order_of_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order is part of the recording, and what is recorded learns as what is not."""
+    queries = ColumnQueries([yes_no(f"q{i}") for i in range(6)])
+    queries.set_order(Order(("q1",), (OnlyAfter("q0", "q2", ("yes",)),), (Group("g", ("q4", "q5")),)))
+    stage = Stage(60, CarriedHistories(4), batch_size=16)
+    n_plain, work = 0, TrainingStep._work
+
+    def counted(step: TrainingStep) -> None:
+        nonlocal n_plain
+        n_plain += 1
+        work(step)
+
+    monkeypatch.setattr(TrainingStep, "_work", counted)
+    recorded = losses_of(fresh(queries, MLP((16,))), stage, precision="32-true", compiled=False)
+    assert n_plain < 10  # but replayed after that
+    monkeypatch.setattr(TrainingStep, "_can_be_recorded", lambda _: False)
+    plain = losses_of(fresh(queries, MLP((16,))), stage, precision="32-true")
+    assert (torch.tensor(recorded) - torch.tensor(plain)).abs()[:40].max() < 0.02
 
 
 def test_recorded_images_learn_as_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,12 @@ Network = Annotated[
 Queries = Annotated[
     str | None, typer.Option(help="A query set by name to read a CSV file with; by default every column is a query.")
 ]
+QuestionsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--questions", metavar="FILE.toml", help="How columns are asked, as `pursuit questions` drafts it for you."
+    ),
+]
 MaxQueries = Annotated[int | None, typer.Option(help="The most queries to ask of a row.", min=1)]
 Seed = Annotated[int, typer.Option(help="The seed of everything random.", min=0, max=2**32 - 1)]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, mps or auto.")]

@@ -40,7 +40,9 @@ def ask(
     else:
         _report(session, tell or [])
     console = err if as_json else out
-    if classifier.has_initially_known_ and not session.to_dict()["answers"]:
+    order = session.pursuer.query_set.order
+    is_asked_first = order is not None and order.beforehand
+    if classifier.has_initially_known_ and not is_asked_first and not session.to_dict()["answers"]:
         console.print(
             "This model was trained on people who report something first. For better questions, do so too: "
             "--tell QUERY=ANSWER",
@@ -77,10 +79,14 @@ def _saved_session(path: Path, fresh: Session) -> Session:
 def _put_question(session: Session, console: Console) -> bool:
     """Ask one question and take the answer; False if the person wants to stop."""
     question = session.ask()
-    choices = f" [dim]({escaped('/'.join(question.choices[:8]))})[/]" if question.choices else ""
+    expected = "/".join(question.choices[:8]) if question.choices else question.expected
+    choices = f" [dim]({escaped(expected)})[/]" if expected else ""
     costs = {query.cost for query in session.pursuer.query_set.queries}
-    cost = f" [dim]cost {question.cost:g}[/]" if len(costs) > 1 else ""
-    console.print(f"\n[bold]{question.number}. {escaped(question.text)}[/]{choices}{cost} ", end="", highlight=False)
+    cost = f" [dim]cost {question.cost:g}[/]" if len(costs) > 1 and question.number else ""
+    number = f"{question.number}." if question.number else "+"
+    explained = f"\n   [dim]{escaped(question.help)}[/]\n   " if question.help else ""
+    line = f"\n[bold]{number} {escaped(question.text)}[/]{choices}{cost} {explained}"
+    console.print(line, end="", highlight=False)
     try:
         answer = input().strip()
     except EOFError:

@@ -12,7 +12,9 @@ from typer.main import get_command
 
 COMMANDS = (
     "demo",
+    "questions",
     "train",
+    "show",
     "evaluate",
     "predict",
     "explain",

@@ -19,6 +19,7 @@ from pursuit.cli.app import (
     Missing,
     Network,
     Queries,
+    QuestionsFile,
     Seed,
     Source,
     Stop,
@@ -69,6 +70,7 @@ def compare(
     group: Group = None,
     time: Time = None,
     queries: Queries = None,
+    questions: QuestionsFile = None,
     cost: Cost = None,
     cost_aware: CostAware = None,
     test_share: TestShare = 0.2,
@@ -103,6 +105,7 @@ def compare(
             "group": group,
             "time": time,
             "queries": queries,
+            "questions": questions,
             "test_share": test_share,
         },
     )

@@ -21,6 +21,7 @@ from pursuit.cli.app import (
     Network,
     Querier,
     Queries,
+    QuestionsFile,
     Seed,
     Source,
     Stop,
@@ -79,6 +80,7 @@ def train(
     group: Group = None,
     time: Time = None,
     queries: Queries = None,
+    questions: QuestionsFile = None,
     cost: Cost = None,
     cost_aware: CostAware = None,
     querier: Querier = None,
@@ -130,7 +132,8 @@ def train(
         "regress": chosen.predicts_numbers,
         "test_share": test_share,
     }
-    task = load_task(source, seed, target, queries=queries, costs=parse_costs(cost or ()), **table_options)
+    costs = parse_costs(cost or ())
+    task = load_task(source, seed, target, queries=queries, costs=costs, questions=questions, **table_options)
     task = task.with_costs({}, cost_aware)
     is_usual = method in (VIP, VIP_REGRESSOR)
     folder = to or Path("runs") / (task.name if is_usual else f"{task.name}-{method}")

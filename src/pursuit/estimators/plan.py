@@ -21,7 +21,7 @@ PRODUCTS = {"cpu": 1e12}
 MORE_PRODUCTS = 1e14
 CHAIN_QUERIES = 20
 SPARSE = 0.1
-MANY_LABELS = 50
+MOST_DIRECT = 1_000_000
 JUDGED_ROWS = 2000
 LOOKED_AT_ROWS = 20_000
 
@@ -65,6 +65,7 @@ def suitable_plan(
         reasons.append(Reason(setting, str(value), why))
         return value
 
+    is_direct = query_set.has_own_units and n_queries * n_classes <= MOST_DIRECT
     is_image, is_sparse = query_set.patches is not None, _is_sparse(query_set, rows)
     network: NetworkSettings
     if is_image:
@@ -74,7 +75,7 @@ def suitable_plan(
         dropout = 0.3 if n_rows < SOME_ROWS else 0.1
         network = choose(
             "network",
-            MLP((width, width), dropout, direct=is_sparse and n_classes >= MANY_LABELS),
+            MLP((width, width), dropout, direct=is_direct),
             f"{n_rows:,} rows, {n_queries:,} queries and {n_classes} labels",
         )
     standardise = choose(
@@ -107,8 +108,9 @@ def _products(network: NetworkSettings, query_set: QuerySet, n_classes: int) -> 
         return 1.0
     n_inputs = int(torch.Size(query_set.input_shape).numel())
     width = network.hidden[0]
-    n_outputs = n_inputs * 9 + n_classes
-    return 3.0 * (2 * n_inputs * width + 2 * width * width + width * n_outputs)
+    numbers = sum(feature == "number" for feature in query_set.feature_types or ())
+    n_outputs = 9 * (6 * numbers + len(query_set)) + n_classes  # seven log odds a number, and eight ways they change
+    return 3.0 * (2 * n_inputs * width + 2 * width * width + width * n_outputs + n_inputs * n_classes)
 
 
 def _is_sparse(query_set: QuerySet, rows: RowSource) -> bool:

@@ -50,10 +50,10 @@ def _with_all_columns(X: pd.DataFrame, names: list[str], query_set: QuerySet) ->
 
 
 def known_answers(estimator: Any, initially_known: Any, query_set: QuerySet, n_rows: int) -> Tensor | None:
-    """Which answers to every query are initially known: (N, Q). Where it is said of every column of the table, those
-    asked for are taken."""
+    """Which answers to every query are initially known: (N, Q), those known beforehand of every row included. Where it
+    is said of every column of the table, those asked for are taken."""
     if initially_known is None:
-        return None
+        return query_set.known_beforehand(n_rows)
     known, shape = torch.as_tensor(np.asarray(initially_known), dtype=torch.bool), (n_rows, len(query_set))
     n_columns = estimator.n_features_in_
     if query_set.reads_columns and known.shape == (n_rows, n_columns) != shape:
@@ -65,7 +65,7 @@ def known_answers(estimator: Any, initially_known: Any, query_set: QuerySet, n_r
             f"initially_known says for every row and query whether its answer is given before anything is asked: shape "
             f"{shape} is expected, not {tuple(known.shape)}."
         )
-    return known
+    return query_set.known_beforehand(n_rows, known)
 
 
 def rows_that_count(X: Any, y: np.ndarray, weight: np.ndarray, initially_known: Any) -> tuple[Any, ...]:

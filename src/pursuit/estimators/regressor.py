@@ -17,9 +17,9 @@ from pursuit.data.rows import Rows, StreamedRows
 from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.stop import suitable_bits
 from pursuit.evaluation.regression import RegressionEvaluation, evaluate_regression
-from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.stopping import IntervalWidth, NothingWorthAsking, Stability, StoppingRule, stopping_rule
 from pursuit.inference.target import COVERAGE, TargetBins, check_coverage
+from pursuit.training import Learner
 
 FEWEST_BINS, MOST_BINS, ROWS_A_BIN = 8, 32, 25
 """By default there are as many bins as have this many rows each, within limits."""
@@ -114,7 +114,7 @@ class PursuitRegressor(RegressorMixin, PursuitEstimator):
     def _narrow(self) -> float:
         return float(f"{NARROW * self.bins_.spread:.3g}")
 
-    def _stop_by_error(self, judged: Sequence[tuple[Pursuer, Rows]]) -> StoppingRule | None:
+    def _stop_by_error(self, judged: Sequence[tuple[Learner, Rows]]) -> StoppingRule | None:
         """Stop once the interval is narrow, or no query promises the bits that matter to the squared error of pursuers
         on rows they did not learn from; None where no bits are so many that they matter."""
         means, width = torch.tensor(self.bins_.means, dtype=torch.double), self._narrow

@@ -7,16 +7,17 @@ import torch
 from torch import Tensor
 
 from pursuit.data.rows import Rows
-from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import Budget, Confidence, NothingWorthAsking, StoppingRule
+from pursuit.training import Learner
 
 SURE = 0.99
 BITS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005, 0.003, 0.001)
 """What a question must be worth, from much to little."""
 WORSE = 0.02
 """How much more surprising labels may be, in nats a row, than once everything was asked."""
-LONGEST = 100
+LONGEST, MOST_ROWS = 100, 500
+"""How far chains are rolled out, and of how many rows at most."""
 
 
 Judge = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -40,9 +41,9 @@ class _Chains:
         return self.loss.gather(1, enough.int().argmax(dim=1, keepdim=True))[:, 0]
 
 
-def suitable_stop(judged: Sequence[tuple[Pursuer, Rows]], max_queries: int | None = None) -> StoppingRule:
+def suitable_stop(judged: Sequence[tuple[Learner, Rows]], max_queries: int | None = None) -> StoppingRule:
     """Stop once sure, or once no query promises enough bits: the most that leave labels hardly more surprising than
-    answers to everything, by rows that pursuers did not learn from."""
+    answers to everything, by rows that learners did not learn from."""
     bits = suitable_bits(judged, _surprise, WORSE, max_queries)
     return Confidence(SURE) if bits is None else Confidence(SURE) | NothingWorthAsking(bits)
 
@@ -52,12 +53,12 @@ def _surprise(log_posterior: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def suitable_bits(
-    judged: Sequence[tuple[Pursuer, Rows]], judge: Judge, worse: float, max_queries: int | None = None
+    judged: Sequence[tuple[Learner, Rows]], judge: Judge, worse: float, max_queries: int | None = None
 ) -> float | None:
     """The most bits that a query may promise and not be asked, such that beliefs are not wrong by more than `worse`
     beyond those after answers to everything; None if there are none. Where rows are few, that is hard to tell, and a
     query must be worth less not to be asked."""
-    chains = [_roll_out(pursuer, rows, judge, max_queries) for pursuer, rows in judged]
+    chains = [_roll_out(learner, rows.take(slice(MOST_ROWS)), judge, max_queries) for learner, rows in judged]
 
     def loss(bits: float) -> Tensor:
         return torch.cat([each.at_stop(bits) for each in chains])
@@ -70,20 +71,20 @@ def suitable_bits(
     return None
 
 
-def _roll_out(pursuer: Pursuer, rows: Rows, judge: Judge, max_queries: int | None) -> _Chains:
-    n, longest = len(rows), min(len(pursuer.query_set), LONGEST, max_queries or LONGEST)
+def _roll_out(learner: Learner, rows: Rows, judge: Judge, max_queries: int | None) -> _Chains:
+    n, longest = len(rows), min(len(learner.query_set), LONGEST, max_queries or LONGEST)
     loss, is_enough = torch.zeros(n, longest + 1), torch.zeros(n, longest + 1, dtype=torch.bool)
     bits = torch.zeros(n, longest)
-    for step in pursue_in_batches(
-        pursuer, rows.x, rows.available, Budget(longest), rows.initially_known, with_bits=True
-    ):
-        here, n_asked = step.rows, step.n_asked.long()
-        wrong, enough = judge(step.log_posterior, rows.y[here])
-        # A row that is asked nothing more keeps its last belief.
-        later = torch.arange(longest + 1) >= n_asked[:, None]
-        loss[here] = torch.where(later, wrong[:, None].float(), loss[here])
-        is_enough[here] = torch.where(later, enough[:, None], is_enough[here])
-        if step.bits is not None:
-            going = step.goes_on
-            bits[here[going], n_asked[going]] = step.bits[going]
+    steps = pursue_in_batches(learner, rows.x, rows.available, Budget(longest), rows.initially_known, with_bits=True)
+    with learner.roughly():
+        for step in steps:
+            here, n_asked = step.rows, step.n_asked.long()
+            wrong, enough = judge(step.log_posterior, rows.y[here])
+            # A row that is asked nothing more keeps its last belief.
+            later = torch.arange(longest + 1) >= n_asked[:, None]
+            loss[here] = torch.where(later, wrong[:, None].float(), loss[here])
+            is_enough[here] = torch.where(later, enough[:, None], is_enough[here])
+            if step.bits is not None:
+                going = step.goes_on
+                bits[here[going], n_asked[going]] = step.bits[going]
     return _Chains(loss, is_enough, bits)

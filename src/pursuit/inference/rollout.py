@@ -13,6 +13,7 @@ from pursuit.inference.pursuer import Pursuer, choose, highest_left, information
 from pursuit.inference.stopping import Never, Standing, StoppingRule
 from pursuit.inference.target import target_of
 from pursuit.networks.arm import fast_products, has_only_dense_layers
+from pursuit.queries import QuerySet
 
 BATCH_ROWS = 1024
 """How many rows are rolled out together at most: enough to keep a processor busy."""
@@ -72,17 +73,17 @@ def pursue(
     history = History.start(x, n_queries, None if initially_known is None else initially_known & available)
     state = history_state(pursuer, history) if template is None else template.restart(history)
     stop = stop or Never()
-    active, target = _ActiveRows(history, stop, pursuer.query_set.costs.to(x.device)), target_of(pursuer)
+    active, target = _ActiveRows(history, stop, pursuer.query_set), target_of(pursuer)
     is_dense, has_unit = has_only_dense_layers(pursuer), score_unit(pursuer) is not None
     while len(active.rows):
-        affordable = stop.affordable(active.cost, active.costs)
+        allowed = active.allowed(state.asked)
         with fast_products(is_dense):
             log_posterior = state.log_posterior()  # believe
-            scores = leave_out(state.scores(), affordable) if stop.needs_worth else None
-        worth = _worth(state, scores, affordable, has_unit) if scores is not None else None
+            scores = leave_out(state.scores(), allowed) if stop.needs_worth else None
+        worth = _worth(state, scores, allowed, has_unit) if scores is not None else None
         standing = active.standing(log_posterior, worth)._replace(target=target)
         goes_on = active.should_go_on(standing)  # stop
-        going, scores = _score_rows_that_go_on(state, goes_on, scores, affordable, is_dense)
+        going, scores = _score_rows_that_go_on(state, goes_on, scores, allowed, is_dense)
         query, answered = torch.full_like(active.rows, -1), torch.zeros_like(goes_on)
         bits = None
         if len(going):
@@ -100,13 +101,22 @@ def pursue(
 class _ActiveRows:
     """The rows that have not stopped, with what the stopping rule looks at and remembers of them."""
 
-    def __init__(self, history: History, stop: StoppingRule, costs: Tensor):
+    def __init__(self, history: History, stop: StoppingRule, query_set: QuerySet):
         n_rows, device = len(history), history.x.device
-        self.stop, self.memory, self.costs = stop, stop.start(n_rows, device), costs  # costs: (Q,)
+        self.query_set, self.stop, self.memory = query_set, stop, stop.start(n_rows, device)
+        self.costs = query_set.costs.to(device)  # (Q,)
         self.rows = torch.arange(n_rows, device=device)
         self.n_left = history.asked.shape[1] - history.n_known  # (b,) queries that were not known initially
         self.n_asked, self.n_answered = torch.zeros_like(self.rows), torch.zeros_like(self.rows)  # (b,) each
         self.cost = torch.zeros(n_rows, device=device)  # (b,)
+        self.x, self.known = history.x, history.known  # (B, *answer_shape) and (b, Q), for the order of queries
+
+    def allowed(self, asked: Tensor) -> Tensor | None:
+        """What may be asked now (b, Q) of that which was not `asked`; None: everything."""
+        affordable = self.stop.affordable(self.cost, self.costs)
+        if self.query_set.order is None:
+            return affordable
+        return self.query_set.allowed(self.x[self.rows], self.known, asked, affordable)
 
     def standing(self, log_posterior: Tensor, worth: Tensor | None) -> Standing:
         return Standing(log_posterior, self.n_asked, self.n_answered, self.cost, worth)
@@ -121,15 +131,18 @@ class _ActiveRows:
         self.rows, self.n_left, self.memory = self.rows[going], self.n_left[going], self.memory[going]
         self.n_answered, self.n_asked = self.n_answered[going] + answered[going], self.n_asked[going] + 1
         self.cost = self.cost[going] + self.costs[query[going]]
+        if self.query_set.order is not None:
+            column = query[going, None]
+            self.known = self.known[going].scatter(1, column, answered[going, None])
 
 
 def _score_rows_that_go_on(
-    state: HistoryState, goes_on: Tensor, scores: Tensor | None, affordable: Tensor | None, is_dense: bool
+    state: HistoryState, goes_on: Tensor, scores: Tensor | None, allowed: Tensor | None, is_dense: bool
 ) -> tuple[Tensor, Tensor]:
     """The rows that go on (g,) and their scores (g, Q), computed unless all rows have `scores` (b, Q); `state` keeps
     these rows alone.
 
-    Where the pursuer would ask nothing more that is `affordable` (b, Q), `goes_on` (b,) is cleared in place.
+    Where the pursuer would ask nothing more that is `allowed` (b, Q), `goes_on` (b,) is cleared in place.
     """
     going = goes_on.nonzero()[:, 0]
     if len(going) < len(goes_on):
@@ -138,7 +151,7 @@ def _score_rows_that_go_on(
         return going, torch.empty(0, device=goes_on.device)
     if scores is None:
         with fast_products(is_dense):
-            scores = leave_out(state.scores(), None if affordable is None else affordable[going])
+            scores = leave_out(state.scores(), None if allowed is None else allowed[going])
     else:
         scores = scores[going]
     asks = wants_more(scores, state.asked)
@@ -149,10 +162,10 @@ def _score_rows_that_go_on(
     return going, scores
 
 
-def _worth(state: HistoryState, scores: Tensor, affordable: Tensor | None, has_unit: bool) -> Tensor | None:
+def _worth(state: HistoryState, scores: Tensor, allowed: Tensor | None, has_unit: bool) -> Tensor | None:
     """The most that a query left promises (b,): by its score if that has a unit, or by the information beside it."""
     promised = scores if has_unit else state.information()
-    return None if promised is None else highest_left(leave_out(promised, affordable), state.asked)
+    return None if promised is None else highest_left(leave_out(promised, allowed), state.asked)
 
 
 def rows_at_once(pursuer: Pursuer, most: int = BATCH_ROWS, n_bytes: int = BATCH_BYTES) -> int:

@@ -23,31 +23,13 @@ from pursuit.inference.pursuer import (
     score_unit,
     wants_more,
 )
+from pursuit.inference.question import Question
 from pursuit.inference.stopping import Standing, StoppingRule
 from pursuit.inference.target import target_of
-from pursuit.inference.why import Why, answer_effects, candidates
+from pursuit.inference.why import Candidate, Why, answer_effects, candidates
 
 N_SHOWN = 3
 """How many labels a belief names."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """What a person is asked, and why this."""
-
-    number: int
-    query: int
-    name: str
-    text: str
-    choices: tuple[str, ...]
-    cost: float
-    bits: float | None
-    """How much its answer is expected to tell about the label; None where the pursuer does not know that."""
-    share: float | None
-    """For a pursuer that does not know the bits: how strongly it prefers this query, as its share of a softmax over all
-    that are left."""
-    runners_up: tuple[tuple[str, float | None], ...]
-    """The wordings it would have asked otherwise, with their bits."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +73,10 @@ class Session:
 
     @property
     def done(self) -> bool:
-        """Whether the stopping rule is satisfied, everything was asked, or the pursuer would ask nothing more that is
-        affordable."""
+        """Whether the stopping rule is satisfied, everything was asked, or the pursuer would ask nothing more that may
+        be asked; never before what is known beforehand was given or skipped."""
+        if self._first_unknown() is not None:
+            return False
         if self._standings[-1].enough or len(self._entries) == len(self.pursuer.query_set):
             return True
         return not bool(wants_more(self._open_scores(), self._current().asked))
@@ -144,28 +128,37 @@ class Session:
                 f"The session is finished: the prediction is {self.prediction}. Take an answer back "
                 "with undo() to go on."
             )
-        best, *others = candidates(self.pursuer, self._open_scores(), self._current().asked, self._information())
-        self._question = Question(
-            self._standings[-1].n_asked + 1,
-            best.query,
-            best.name,
-            best.text,
-            self.pursuer.query_set.queries[best.query].choices,
-            best.cost,
-            best.bits,
-            best.share,
-            tuple((other.text, other.bits) for other in others),
-        )
+        best, *others = self._candidates()
+        number = 0 if self._is_beforehand(best.query) else self._standings[-1].n_asked + 1
+        self._question = Question.of(self.pursuer.query_set.queries[best.query], number, best, others)
         return self._question
+
+    def _candidates(self) -> list[Candidate]:
+        """The query to ask now, and those that come after it."""
+        if (first := self._first_unknown()) is not None:
+            query = self.pursuer.query_set.queries[first]
+            return [Candidate(first, query.name, query.text, None, None, query.cost)]
+        return candidates(self.pursuer, self._open_scores(), self._current().asked, self._information())
+
+    def _first_unknown(self) -> int | None:
+        """The first query that is known beforehand and was neither given nor skipped yet."""
+        query_set = self.pursuer.query_set
+        names = () if query_set.order is None else query_set.order.beforehand
+        return next((i for name in names if (i := query_set.index_of[name]) not in self._entries), None)
+
+    def _is_beforehand(self, query: int) -> bool:
+        query_set = self.pursuer.query_set
+        return query_set.order is not None and query_set.queries[query].name in query_set.order.beforehand
 
     @torch.no_grad()
     def why(self) -> Why:
         """Why the next question is asked: what it is expected to tell, what else could be asked, what each answer would
         change."""
         self.ask()  # raises ValueError if there is nothing to ask
-        asked, bits, allowed = self._current().asked, self._information(), self._affordable()
-        best, *others = candidates(self.pursuer, self._open_scores(), asked, bits)
+        asked, bits, allowed = self._current().asked, self._information(), self._allowed()
+        best, *others = self._candidates()
         before = self._standings[-1].log_posterior[0].exp()
+        is_beforehand = self._is_beforehand(best.query)
         return Why(
             best,
             tuple(others),
@@ -173,7 +166,11 @@ class Session:
             doubt(before),
             self.bits_gained,
             is_cost_aware=score_unit(self.pursuer) == "bits per cost",
-            promises_most=bits is None or bool(bits[0, best.query] >= highest_left(leave_out(bits, allowed), asked)),
+            promises_most=is_beforehand
+            or bits is None
+            or bool(bits[0, best.query] >= highest_left(leave_out(bits, allowed), asked)),
+            is_beforehand=is_beforehand,
+            is_restricted=self._is_restricted(),
         )
 
     def tell(self, answer: Any, query: str | None = None) -> None:
@@ -183,11 +180,12 @@ class Session:
             raise ValueError(f"'{query}' was answered already: use change() to correct it.")
         if answer is None:
             self._check(index, answer)  # skipping is done by skip()
-        self._add(_Entry(index, _json_value(answer), volunteered=query is not None))
+        self._add(_Entry(index, _json_value(answer), query is not None or self._is_beforehand(index)))
 
     def skip(self) -> None:
         """Leave the question unanswered; it is not asked again."""
-        self._add(_Entry(self.ask().query, None))
+        query = self.ask().query
+        self._add(_Entry(query, None, self._is_beforehand(query)))
 
     def undo(self) -> None:
         """Take back the last answer or skip."""
@@ -333,13 +331,23 @@ class Session:
         return self._scores
 
     def _open_scores(self) -> Tensor:
-        """The same for what is affordable alone."""
-        return leave_out(self._next_scores(), self._affordable())
+        """The same for what may be asked alone."""
+        return leave_out(self._next_scores(), self._allowed())
 
-    def _affordable(self) -> Tensor | None:
-        """What may be asked (1, Q) with what was spent so far; None: everything."""
-        spent, costs = self._standings[-1].cost, self.pursuer.query_set.costs
-        return None if self.stop is None else self.stop.affordable(spent, costs)
+    def _allowed(self, spent: Tensor | None = None) -> Tensor | None:
+        """What may be asked (1, Q) in the order of queries and with what was spent so far; None: everything."""
+        spent, query_set = self._standings[-1].cost if spent is None else spent, self.pursuer.query_set
+        affordable = None if self.stop is None else self.stop.affordable(spent, query_set.costs)
+        if query_set.order is None:
+            return affordable
+        history = self._history()
+        return query_set.allowed(history.x, history.known, history.asked, affordable)
+
+    def _is_restricted(self) -> bool:
+        """Whether the order of queries closes any that was not asked."""
+        history, query_set = self._history(), self.pursuer.query_set
+        closed = query_set.closed(history.x, history.known, history.asked)
+        return bool((closed & ~history.asked).any())
 
     @torch.no_grad()
     def _show(self, state: HistoryState, entry: _Entry) -> None:
@@ -373,8 +381,7 @@ class Session:
         promised = self._information() if score_unit(self.pursuer) is None else self._next_scores()
         if promised is None:
             return None
-        allowed = self.stop.affordable(cost, self.pursuer.query_set.costs)
-        return highest_left(leave_out(promised, allowed), self._current().asked)
+        return highest_left(leave_out(promised, self._allowed(cost)), self._current().asked)
 
 
 def _json_value(value: Any) -> Any:

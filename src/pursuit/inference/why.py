@@ -81,8 +81,12 @@ class Why:
     is_cost_aware: bool = False
     """Whether queries are chosen by bits per unit of cost."""
     promises_most: bool = True
-    """Whether no other query that is affordable promises more bits; a querier that was not trained on these may prefer
+    """Whether no other query that may be asked promises more bits; a querier that was not trained on these may prefer
     another one."""
+    is_beforehand: bool = False
+    """Whether it is known beforehand, so that nobody chose to ask it."""
+    is_restricted: bool = False
+    """Whether the order of queries closes others at this point."""
 
     def __str__(self) -> str:
         lines = [f'"{self.question.text}" {self._reason()}', f"{self._so_far()} (The toss of a coin tells 1 bit.)"]
@@ -95,6 +99,9 @@ class Why:
 
     def _reason(self) -> str:
         question = self.question
+        if self.is_beforehand:
+            return "is known beforehand: the model chooses its questions once it has the answer."
+        others = "no other question that may be asked now" if self.is_restricted else "no other question"
         if question.bits is None:
             share = "" if question.share is None else f" ({percent(question.share)} of its preference)"
             return (
@@ -102,7 +109,7 @@ class Why:
             )
         if not self.is_cost_aware:
             most = (
-                "no other question promises more"
+                f"{others} promises more"
                 if self.promises_most
                 else "others promise more, but the model learnt to prefer this one"
             )
@@ -111,7 +118,7 @@ class Why:
             return f"is expected to tell {bits_text(question.bits)} about the result, and costs nothing."
         return (
             f"is expected to tell {bits_text(question.bits)} about the result at a cost of {question.cost:g}: "
-            f"{_rate(question.bits_per_cost)}; no other question promises more."
+            f"{_rate(question.bits_per_cost)}; {others} promises more."
         )
 
     def _so_far(self) -> str:
@@ -158,6 +165,8 @@ class Why:
             "bits_gained": self.bits_gained,
             "is_cost_aware": self.is_cost_aware,
             "promises_most": self.promises_most,
+            "is_beforehand": self.is_beforehand,
+            "is_restricted": self.is_restricted,
         }
 
     def to_json(self, indent: int | None = None) -> str:

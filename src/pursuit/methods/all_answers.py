@@ -43,12 +43,12 @@ class _FullSampler(Sampler):
 
 @register
 class AllAnswers(ClassifierModel):
-    """Asks in the order of the query set. Its posterior is the prior until every query was asked, answered or not, and
-    then that of its classifier network."""
+    """Asks in the order of the query set. Its posterior is the prior until every query was asked that may be,
+    answered or not, and then that of its classifier network."""
 
     def log_posterior(self, history: History) -> Tensor:
         with_answers = super().log_posterior(history)
-        return torch.where(history.asked.all(dim=1, keepdim=True), with_answers, self.log_prior)
+        return torch.where(self.closed(history).all(dim=1, keepdim=True), with_answers, self.log_prior)
 
 
 @method("all-answers", "all answers")

@@ -67,7 +67,7 @@ class DIME(PretrainedModel):
         log_posterior = self.log_probabilities(logits.detach(), batch.known.any(dim=1))
         values = self.values(self.querier(encoded), log_posterior)  # (B, Q)
         # (B, K) each; the first is asked
-        queries, is_left = self._candidates(values.detach(), batch.asked, batch.exploration)
+        queries, is_left = self._candidates(values.detach(), self.closed(batch), batch.exploration)
         error = (values.gather(1, queries) - self._loss_removed(batch, log_posterior, queries)) ** 2 * is_left
         # The classifier learns from the answer asked for now when the chain has come there.
         error = error if batch.weight is None else error * batch.weight[:, None]
@@ -85,16 +85,16 @@ class DIME(PretrainedModel):
         removed = F.nll_loss(log_posterior, batch.y, reduction="none")[:, None] - loss
         return removed * batch.available.gather(1, queries)
 
-    def _candidates(self, values: Tensor, asked: Tensor, epsilon: Tensor | float) -> tuple[Tensor, Tensor]:
+    def _candidates(self, values: Tensor, closed: Tensor, epsilon: Tensor | float) -> tuple[Tensor, Tensor]:
         """K queries of each row, first the one to ask, which is the best or a random one, then others at random; and
-        which of them were left to ask, because that may be fewer than K: (B, K) each."""
-        lots = torch.rand_like(values).masked_fill(asked, -1)
+        which of them were open, because that may be fewer than K: (B, K) each."""
+        lots = torch.rand_like(values).masked_fill(closed, -1)
         explores = torch.rand_like(values[:, 0]) < epsilon
-        best = choose(per_cost(values, self.query_set.costs), asked)
+        best = choose(per_cost(values, self.query_set.costs), closed)
         query = torch.where(explores, lots.argmax(dim=1), best)[:, None]
         n_others = min(self.settings.candidates, values.shape[1]) - 1
         lot, others = lots.scatter(1, query, -1).topk(n_others, dim=1)
-        return torch.cat([query, others], dim=1), torch.cat([~asked.gather(1, query), lot >= 0], dim=1)
+        return torch.cat([query, others], dim=1), torch.cat([~closed.gather(1, query), lot >= 0], dim=1)
 
     def values(self, raw: Tensor, log_posterior: Tensor) -> Tensor:
         """Estimates of the information of every query (B, Q) in nats, from the querier's output and the log posterior

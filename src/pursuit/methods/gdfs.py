@@ -58,9 +58,10 @@ class GDFS(PretrainedModel):
         known = batch.known.to(batch.x.dtype)
         scores = self.querier(self.network_input(batch.x, known)).float()
         noisy = scores - torch.empty_like(scores).exponential_().clamp(min=LEAST_NOISE).log()
-        soft = (noisy.masked_fill(batch.asked, ASKED) / batch.tau).softmax(dim=1) * ~batch.asked  # (B, Q)
+        closed = self.closed(batch)
+        soft = (noisy.masked_fill(closed, ASKED) / batch.tau).softmax(dim=1) * ~closed  # (B, Q)
         logits = self.classifier(self.partial_input(batch.x, known, soft * batch.available)).float()
-        return Outcome(batch.label_loss(logits), choose(noisy.detach(), batch.asked))
+        return Outcome(batch.label_loss(logits), choose(noisy.detach(), closed))
 
     def partial_input(self, x: Tensor, known: Tensor, shares: Tensor) -> Tensor:
         """Network input for answers `x`: all of what is `known`, and `shares` of the others, (B, Q) each."""

@@ -176,7 +176,7 @@ class PartialVAE(ClassifierModel):
         standard = Gaussian(torch.zeros_like(latent.mean), torch.zeros_like(latent.mean))
         bound = batch.mean(latent.divergence(standard) - of_answers.sum(dim=1))
         of_label = batch.label_loss(self.label_decoder(z).float())
-        query = choose(torch.rand(batch.asked.shape, device=y.device), batch.asked)
+        query = choose(torch.rand(batch.asked.shape, device=y.device), self.closed(batch))
         return Outcome(of_label + bound / self.label_weight, query)
 
     def latent(self, reading: Tensor) -> Gaussian:
@@ -214,9 +214,10 @@ class PartialVAE(ClassifierModel):
         z = latent.at((slice(None), None)).sample(self.noise)  # (B, K, latent)
         samples = Samples(self.decoder(z).float(), self.labels(z))
         rough = mixture_information(self.likelihood, history.known, samples)
-        wanted = ~history.asked
+        closed = self.closed(history)
+        wanted = ~closed
         if self.settings.candidates is not None and self.settings.candidates < wanted.shape[1]:
-            best = rough.masked_fill(history.asked, -torch.inf).topk(self.settings.candidates, dim=1).indices
+            best = rough.masked_fill(closed, -torch.inf).topk(self.settings.candidates, dim=1).indices
             wanted = wanted & torch.zeros_like(wanted).scatter(1, best, True)
         if self.settings.reward == "label":
             reward = self._label_reward(self._imagined(history, encoded, samples, wanted), wanted)

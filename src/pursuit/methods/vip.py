@@ -16,6 +16,8 @@ from pursuit.vip import VIP, InformationVIP
 
 Querier = Literal["auto", "information", "straight-through"]
 QUERIERS: tuple[Querier, ...] = ("auto", "information", "straight-through")
+LOOKED_AT = 4096
+"""How many rows show how answers look as input."""
 COUNTED_ROWS = 100_000
 """The most rows that answers are counted on where rows are not in memory."""
 
@@ -56,6 +58,13 @@ class VIPEstimator(NetworkEstimator):
             model = InformationVIP.build(query_set, self.labels, **options)
             model.cost_aware = self._weighs_costs(query_set)
         model.label_kernel = self.label_kernel()
+        return model
+
+    def make_learner(self, query_set: QuerySet, rows: RowSource, prior: Tensor) -> VIP:
+        model = super().make_learner(query_set, rows, prior)
+        assert isinstance(model, VIP)
+        if model.answer_model is not None and getattr(model.network_settings, "direct", False):
+            model.start_from_counts(rows_in_memory(rows, LOOKED_AT).take(slice(LOOKED_AT)))
         return model
 
     def label_kernel(self) -> Tensor | None:

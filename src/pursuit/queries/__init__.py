@@ -5,8 +5,10 @@ from pursuit.queries.columns import ColumnQueries
 from pursuit.queries.concepts import ConceptQueries
 from pursuit.queries.guessing import MAX_CHOICES, NotAQuestion
 from pursuit.queries.kinds import Kind
+from pursuit.queries.order import Group, OnlyAfter, Order
 from pursuit.queries.patches import PatchQueries
 from pursuit.queries.query_set import Answers, FeatureType, PatchGrid, Query, QuerySet
+from pursuit.queries.questions import Questions
 from pursuit.queries.words import WordQueries
 
 __all__ = [
@@ -18,13 +20,17 @@ __all__ = [
     "ConceptQueries",
     "Date",
     "FeatureType",
+    "Group",
     "Kind",
     "NotAQuestion",
     "Number",
+    "OnlyAfter",
+    "Order",
     "PatchGrid",
     "PatchQueries",
     "Query",
     "QuerySet",
+    "Questions",
     "WordQueries",
     "yes_no",
 ]

@@ -49,7 +49,7 @@ NO_WORDS, YES_WORDS = (frozenset(pair[i] for pair in NO_AND_YES) for i in (0, 1)
 
 ISO = "%Y-%m-%d"
 EPOCH = datetime.datetime(1970, 1, 1)
-DAY = datetime.timedelta(days=1)
+DAY, MINUTES = datetime.timedelta(days=1), 24 * 60
 
 
 @register
@@ -100,14 +100,53 @@ class Number(Query):
     edges: tuple[float, ...] = ()
     missing: tuple[str, ...] = ()
     """Texts among the numbers of training that say nothing, such as "?"."""
+    low: float | None = None
+    """The least that is accepted; None: any number."""
+    high: float | None = None
+    seen: tuple[float, float] | None = None
+    """The least and the greatest number in the training rows."""
 
-    def in_words(self, number: float) -> str:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.low is not None and self.high is not None and not self.low < self.high:
+            raise ValueError(
+                f"The range of '{self.name}' goes from the least to the greatest number that is accepted, but "
+                f"{format_number(self.low)} is not below {format_number(self.high)}."
+            )
+
+    @property
+    def expected(self) -> str:
+        """The range that is accepted, or else that of the training rows, and the unit."""
+        low, high = (self.low, self.high) if self.has_range else self.seen or (None, None)
+        least, most = (None if end is None else self.written(end) for end in (low, high))
+        return with_unit(_range_text(least, most), self.unit)
+
+    @property
+    def has_range(self) -> bool:
+        return self.low is not None or self.high is not None
+
+    def accepts(self, number: float) -> bool:
+        """Whether a number is in the range that is accepted."""
+        return (self.low is None or self.low <= number) and (self.high is None or number <= self.high)
+
+    def written(self, number: float) -> str:
         return format_number(number)
 
+    def in_words(self, number: float) -> str:
+        return with_unit(self.written(number), self.unit)
+
     def parse(self, answer: Any) -> float:
-        """The number in a person's answer; raises ValueError if there is none."""
+        """The number in a person's answer; raises ValueError if there is none, or one that is not accepted."""
+        number = self.read(answer)
+        if not self.accepts(number):
+            raise ValueError(f"The answer to '{self.text}' is {self.expected}, not {self.in_words(number)}.")
+        return number
+
+    def read(self, answer: Any) -> float:
+        """The number in an answer; raises ValueError if there is none."""
         try:
-            number = float(answer)
+            # A person may write the unit, too.
+            number = float(answer.strip().removesuffix(self.unit) if isinstance(answer, str) else answer)
         except (TypeError, ValueError):
             number = math.nan
         if not math.isfinite(number):
@@ -125,15 +164,16 @@ class Date(Number):
     has_time: bool = False
     """Whether the time of day matters."""
 
-    def in_words(self, number: float) -> str:
+    def written(self, number: float) -> str:
         try:
-            date = EPOCH + (number if self.has_time else round(number)) * DAY
+            # Single precision keeps dates of a few decades to the minute.
+            date = EPOCH + (round(number * MINUTES) / MINUTES if self.has_time else round(number)) * DAY
         except OverflowError:
             return f"{number:.0f} days from {EPOCH:%Y-%m-%d}"
         return f"{date:%Y-%m-%d %H:%M}" if self.has_time else f"{date:%Y-%m-%d}"
 
-    def parse(self, answer: Any) -> float:
-        """The days in a person's answer, a date or its text; raises ValueError if it is neither."""
+    def read(self, answer: Any) -> float:
+        """The days in an answer, a date or its text; raises ValueError if it is neither."""
         if isinstance(answer, datetime.date):
             return days_since_1970(answer)
         for read in (datetime.datetime.fromisoformat, lambda text: datetime.datetime.strptime(text, self.pattern)):
@@ -191,6 +231,16 @@ def format_number(number: float) -> str:
     return (
         np.format_float_positional(rounded, trim="-") if 1e-4 <= abs(rounded) < 1e12 or not rounded else f"{rounded:g}"
     )
+
+
+def with_unit(text: str, unit: str) -> str:
+    return f"{text} {unit}".strip() if unit else text
+
+
+def _range_text(least: str | None, most: str | None) -> str:
+    if least is None:
+        return "" if most is None else f"at most {most}"
+    return f"at least {least}" if most is None else f"{least} to {most}"
 
 
 def listed(items: Sequence[Any], most: int = 6) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -14,7 +15,9 @@ from pursuit.queries.frames import INFINITE, as_frame, columns_of, is_float_arra
 from pursuit.queries.guessing import guess_queries
 from pursuit.queries.kinds import Kind, check_kinds, scaled
 from pursuit.queries.number_code import NumberCode, suitable_pieces
-from pursuit.queries.query_set import Answers, FeatureType, Place, QuerySet
+from pursuit.queries.order import Order
+from pursuit.queries.query_set import Answers, FeatureType, Place, Query, QuerySet
+from pursuit.queries.questions import Questions
 from pursuit.queries.reading import Unknown, read_column, refusal, report_unseen
 from pursuit.queries.scaling import compress, expand
 from pursuit.registry import from_config, register, to_config
@@ -36,7 +39,13 @@ class ColumnQueries(QuerySet):
     reads_columns = True
     spans: Tensor
 
-    def __init__(self, columns: Sequence[Choice | Number], mask: bool = True, unknown: Unknown = "warn"):
+    def __init__(
+        self,
+        columns: Sequence[Choice | Number],
+        mask: bool = True,
+        unknown: Unknown = "warn",
+        order: Order | None = None,
+    ):
         super().__init__()
         if not columns:
             raise ValueError("The table has no columns to ask for: at least one besides the target is needed.")
@@ -65,6 +74,7 @@ class ColumnQueries(QuerySet):
         self.set_units(query.repeat_interleave(torch.tensor(self.widths)), query[:, None])
         # The first feature of every query, and how many it has: (2, Q)
         self.register_buffer("spans", torch.tensor([self.starts, self.widths]), persistent=False)
+        self.set_order(order)
 
     @classmethod
     def from_data(
@@ -77,14 +87,19 @@ class ColumnQueries(QuerySet):
         kinds: Mapping[str, Kind] | None = None,
         unknown: Unknown = "warn",
         ask_all: bool = False,
+        questions: str | Path | Questions | None = None,
     ) -> "ColumnQueries":
         """Guess what every column of a table is asked as: a DataFrame of any library, a 2-d array or a sparse matrix.
 
         `texts`, `costs` and `kinds` go by column name. Kinds overrule the guess: "number", "choice", "yes/no", "date"
         or "skip". Columns that are empty, the same in every row, or number the rows are left out with a warning, unless
-        they have a kind; with `ask_all` they are not.
+        they have a kind; with `ask_all` they are not. `questions` is a questions file, which says all that and more.
         """
         frame = as_frame(data)
+        if questions is not None:
+            file = Questions.read(questions)
+            options: dict[str, Any] = {"unknown": unknown, "ask_all": ask_all, "kinds": {**file.kinds, **(kinds or {})}}
+            return cls._asked_as(file, frame, texts, costs, mask, **options)
         texts, costs = texts or {}, costs or {}
         existing = set(frame.columns)
         stray = [str(name) for name in (*texts, *costs) if name not in existing]
@@ -96,10 +111,23 @@ class ColumnQueries(QuerySet):
         worded = [replace(c, text=texts.get(c.name, c.text), cost=float(costs.get(c.name, c.cost))) for c in columns]
         return cls(worded, mask, unknown)
 
+    @classmethod
+    def _asked_as(cls, questions: Questions, frame: pd.DataFrame, *wording: Any, **options: Any) -> "ColumnQueries":
+        guessed = cls.from_data(frame.drop(columns=questions.never_asked, errors="ignore"), *wording, **options)
+        query_set = questions.apply(guessed, left_out=list(frame.columns))
+        assert isinstance(query_set, cls)
+        return query_set
+
     def rescaled(self, data: Any) -> "ColumnQueries":
         """The same queries, with the centre and spread of numbers taken from these rows."""
         frame = as_frame(data, [query.name for query in self.queries])
-        return ColumnQueries(_with_codes(self.queries, frame), self.mask, self.unknown)
+        return ColumnQueries(_with_codes(self.queries, frame), self.mask, self.unknown, self.order)
+
+    def with_queries(self, queries: Sequence[Query], order: Order | None = None) -> QuerySet:
+        if not self.reads_columns:  # but words of a text, or what a network says
+            return super().with_queries(queries, order)
+        changed = {"columns": [to_config(query) for query in queries], "order": to_config(order or None)}
+        return self.from_config({**self.to_config(), **changed})
 
     def answers(self, data: Any) -> Answers:
         """Read a DataFrame of any library (columns are found by name), a 2-d array or a sparse matrix (by position)."""
@@ -196,11 +224,14 @@ class ColumnQueries(QuerySet):
             features.zero_()[code] = 1
 
     def to_config(self) -> dict[str, Any]:
-        return {"columns": [to_config(query) for query in self.queries], "mask": self.mask, "unknown": self.unknown}
+        columns = [to_config(query) for query in self.queries]
+        return {"columns": columns, "mask": self.mask, "unknown": self.unknown, "order": to_config(self.order)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "ColumnQueries":
-        return cls([from_config(column) for column in config["columns"]], config["mask"], config["unknown"])
+        query_set = cls([from_config(column) for column in config["columns"]], config["mask"], config["unknown"])
+        query_set.set_order(from_config(config["order"]))
+        return query_set
 
 
 def _with_codes(columns: Sequence[Choice | Number], frame: pd.DataFrame) -> list[Choice | Number]:

@@ -68,11 +68,10 @@ class Guess:
             for name, reason in self.unasked.items():
                 by_reason.setdefault(reason, []).append(f"'{name}'")
             named = "; ".join(f"{listed(names)} ({reason})" for reason, names in by_reason.items())
-            first = next(iter(self.unasked))
-            warnings.warn(
-                f"Not asked for: {named}. To ask anyway, say what it is: kinds={{{first!r}: 'number'}}.",
-                stacklevel=stacklevel + 1,
-            )
+            kinds = {NUMBERING: "number", UNIQUE: "choice"}  # nobody wants to ask for what is always the same
+            ways = [f"kinds={{{name!r}: '{kinds[why]}'}}" for name, why in self.unasked.items() if why in kinds]
+            advice = f" To ask anyway, say what it is: {ways[0]}." if ways else ""
+            warnings.warn(f"Not asked for: {named}.{advice}", stacklevel=stacklevel + 1)
         stray = {query.name: query.missing for query in self.queries if isinstance(query, Number) and query.missing}
         if stray:
             named = listed([f"{listed([repr(text) for text in texts])} in '{name}'" for name, texts in stray.items()])

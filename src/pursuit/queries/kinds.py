@@ -199,9 +199,10 @@ def scaled(query: N, numbers: np.ndarray, n_pieces: int) -> N:
     code of up to `n_pieces`."""
     present = numbers[~np.isnan(numbers)]
     if len(present) == 0:
-        return replace(query, centre=0.0, spread=1.0)
+        return replace(query, centre=0.0, spread=1.0, seen=None)
     low, centre, high = _quartiles(present)
     # Quartiles of a normal distribution are 1.349 deviations apart. If they coincide, the deviation itself is taken.
     spread = float(high / 1.349 - low / 1.349) or float(np.std(present)) or 1.0
     spread = min(max(spread, TINIEST), 1 / TINIEST)
-    return replace(query, centre=float(centre), spread=spread, edges=quantile_edges(present, n_pieces))
+    seen, edges = (float(present.min()), float(present.max())), quantile_edges(present, n_pieces)
+    return replace(query, centre=float(centre), spread=spread, seen=seen, edges=edges)

@@ -12,13 +12,15 @@ import copy
 import difflib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
+
+from pursuit.queries.order import Gate, Order
 
 FeatureType = Literal["yes_no", "share", "choice", "number"]
 """What a feature of the answer space is: -1 or 1; anything from -1 to 1, a share of no and yes; 0 or 1 for one of
@@ -36,6 +38,15 @@ class Query:
     """What may be answered; empty where the answer is not one of a list."""
     cost: float = 1.0
     """What it takes to get the answer, in any unit; 0 if it is free."""
+    help: str = field(default="", kw_only=True)
+    """What a person may want to know to answer it."""
+    unit: str = field(default="", kw_only=True)
+    """What a number is measured in."""
+
+    @property
+    def expected(self) -> str:
+        """What may be answered, in a few words; empty where that cannot be said."""
+        return "/".join(self.choices)
 
     def __post_init__(self) -> None:
         if not 0 <= self.cost < math.inf:
@@ -95,6 +106,9 @@ class QuerySet(nn.Module, ABC):
         self.register_buffer("_costs", None, persistent=False)  # made when it is asked for: queries come later
         self.register_buffer("unit_of_feature", None, persistent=False)
         self.register_buffer("units_of_query", None, persistent=False)
+        self.order: Order | None = None
+        """What restricts the order of the queries; None if any may be asked at any time."""
+        self._gate: Gate | None = None
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -167,6 +181,34 @@ class QuerySet(nn.Module, ABC):
         if [query.cost for query in kept.queries] != [query.cost for query in again.queries]:
             raise ValueError(f"{self} would lose its costs when saved: add them to its to_config and from_config.")
         return again
+
+    def with_queries(self, queries: Sequence[Query], order: Order | None = None) -> "QuerySet":
+        """The same query set with its queries worded or restricted otherwise; those that are not given are left out."""
+        raise ValueError(f"A questions file is for the columns of a table, but {self} does not read columns.")
+
+    def set_order(self, order: Order | None) -> None:
+        """Restrict the order of the queries; raises ValueError for an order that does not fit them."""
+        self._gate = Gate(order, self) if order else None
+        self.order = order or None
+
+    def allowed(self, x: Tensor, known: Tensor, asked: Tensor, affordable: Tensor | None = None) -> Tensor | None:
+        """What may be asked now (B, Q) of that which was not asked, in histories of answers `x`, `known` and `asked`,
+        as far as it is `affordable` (B, Q); None: everything."""
+        return affordable if self._gate is None else self._gate(x, known, asked, affordable)
+
+    def closed(self, x: Tensor, known: Tensor, asked: Tensor) -> Tensor:
+        """What is not to be chosen now (B, Q): what was asked already, and what may not be asked yet."""
+        allowed = self.allowed(x, known, asked)
+        return asked if allowed is None else ~allowed
+
+    def known_beforehand(self, n_rows: int, given: Tensor | None = None) -> Tensor | None:
+        """What is known of `n_rows` rows before anything is asked (n_rows, Q): what is `given`, and what the order
+        says; None: nothing."""
+        if self.order is None or not self.order.beforehand:
+            return given
+        assert self._gate is not None
+        known = self._gate.beforehand.expand(n_rows, -1)
+        return known if given is None else given | known.to(given.device)
 
     def blank(self, n_rows: int = 1) -> Tensor:
         """Rows (n_rows, *answer_shape) without any answer, to be filled by `tell`."""

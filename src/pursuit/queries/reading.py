@@ -130,8 +130,17 @@ def whole_as_text(value: Any) -> Any:
 
 
 def read_column(query: Choice | Number, series: Any) -> tuple[np.ndarray, dict[Any, int]]:
-    """A column as numbers (N,), NaN where there is no answer, and the values that the query cannot read with their
-    counts."""
+    """A column as numbers (N,), NaN where there is no answer, and the values that the query cannot read, or does not
+    accept, with their counts."""
+    numbers, others = _read(query, series)
+    if not isinstance(query, Number) or not query.has_range:
+        return numbers, others
+    low, high = -np.inf if query.low is None else query.low, np.inf if query.high is None else query.high
+    beyond = (numbers < low) | (numbers > high)
+    return np.where(beyond, np.nan, numbers), {**others, **_counts(pd.Series(series)[beyond])}
+
+
+def _read(query: Choice | Number, series: Any) -> tuple[np.ndarray, dict[Any, int]]:
     if isinstance(query, Date):
         series = pd.Series(series)
         days = date_days(series, query.pattern)
@@ -184,6 +193,7 @@ def report_unseen(unseen: Mapping[str, Mapping[Any, int]], stacklevel: int) -> N
 def refusal(query: Choice | Number, value: Any) -> ValueError:
     """The error for a value that the query cannot read."""
     wanted = "a date" if isinstance(query, Date) else "a number" if isinstance(query, Number) else ""
+    wanted = query.expected if isinstance(query, Number) and query.has_range else wanted
     wanted = wanted or f"one of {listed(list(query.choices if isinstance(query, Number) else query.values))}"
     return ValueError(
         f"Column '{query.name}' holds {json_value(value)!r}, but {wanted} is expected, as in training. Correct the "

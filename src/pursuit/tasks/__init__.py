@@ -3,11 +3,13 @@ is a task too."""
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pursuit.queries import QuerySet
+from pursuit.data.parquet import ParquetRows
+from pursuit.queries import QuerySet, Questions
 from pursuit.registry import find, known
 from pursuit.tasks import big_tables, tables
 from pursuit.tasks.big_tables import name_of
@@ -32,6 +34,7 @@ def load_task(
     *,
     queries: str | None = None,
     costs: Mapping[str, float] | None = None,
+    questions: str | Path | Questions | None = None,
     **table_options: Any,
 ) -> Task:
     """The task named `source`, with the settings of its fast recipe if it has one, or the CSV file (`tables.load`) or
@@ -39,10 +42,28 @@ def load_task(
 
     `queries` names a registered query set to read the rows of a CSV file with, by its `from_data`; by default every
     column is a query. `costs` says by name what queries cost; those of columns that are left out do not matter.
+    `questions` is a questions file, which says how columns are asked.
     """
+    asked_as = None if questions is None else Questions.read(questions)
+    if asked_as is not None:
+        if str(source) in TASKS or queries:
+            raise ValueError("A questions file is for CSV files and Parquet files, of which every column is a query.")
+        drop = table_options.get("drop", ())
+        table_options["drop"] = [*drop, *(name for name in asked_as.never_asked if name not in drop)]
+        table_options["kinds"] = {**asked_as.kinds, **(table_options.get("kinds") or {})}
     task = _load(source, seed, target, queries, table_options)
     left_out = {*table_options.get("drop", ()), *task.notes.get("unasked_columns", ())}
+    if asked_as is not None:
+        task = _asked_as(task, asked_as, left_out)
     return task.with_costs({name: cost for name, cost in (costs or {}).items() if name not in left_out})
+
+
+def _asked_as(task: Task, questions: Questions, left_out: Collection[str]) -> Task:
+    """The task of a file, with its columns asked as the questions say."""
+    query_set = questions.apply(task.query_set, left_out)
+    X_train = task.X_train.with_queries(query_set) if isinstance(task.X_train, ParquetRows) else task.X_train
+    notes = {**task.notes, "questions": questions.to_toml()}
+    return replace(task, query_set=query_set, X_train=X_train, notes=notes)
 
 
 def _load(

@@ -19,7 +19,7 @@ from pursuit.training.schedule import Stage
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-HELD_OUT_SEED, HELD_OUT_MOST = 20230, 1024
+HELD_OUT_SEED, HELD_OUT_MOST = 20230, 512
 """Held-out rows are looked at often: what is drawn for them is seeded, and no more rows than this are used."""
 TEMPERATURES = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4, 1.6, 1.9, 2.3, 3.0)
 """Logits are divided by one of these."""
@@ -92,7 +92,7 @@ class HeldOut:
         weight = self.rows.weight if self.rows.weight is not None else torch.ones_like(self.rows.y, dtype=torch.float)
         rows = self.rows
         # A learner that draws noise draws the same every time, and none of what training will draw.
-        with own_randomness(HELD_OUT_SEED, self.fabric.device), self.fabric.autocast():
+        with own_randomness(HELD_OUT_SEED, self.fabric.device), self.fabric.autocast(), model.roughly():
             for step in pursue_in_batches(model, rows.x, rows.available, Budget(limit), rows.initially_known):
                 asked = step.n_asked > 0  # before that, the belief is that of all rows
                 here, log_posterior = step.rows[asked], step.log_posterior[asked].float()

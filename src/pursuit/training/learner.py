@@ -6,6 +6,7 @@ of its rivals; what differs between them is `forward`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, Self
 
 import torch
@@ -46,9 +47,17 @@ class Learner(nn.Module, ABC):
     @abstractmethod
     def log_posterior(self, history: History) -> Tensor: ...
 
+    def closed(self, of: Batch | History) -> Tensor:
+        """Which queries (B, Q) are not to be chosen: those asked already, and those that may not be asked yet."""
+        return self.query_set.closed(of.x, of.known, of.asked)
+
     def begin(self, stage: Stage) -> None:
         """Prepare for a stage, before its first step. `batch.phase` says in each step which phase it is."""
         return
+
+    def roughly(self) -> AbstractContextManager[None]:
+        """While it lasts, scores may be estimates that take less time, as in training."""
+        return nullcontext()
 
     def set_temperature(self, temperature: float) -> None:
         """Make beliefs less extreme than they were learnt (above 1) or more; a learner that cannot leaves them."""

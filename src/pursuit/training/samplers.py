@@ -161,13 +161,27 @@ def rolled_out_histories(rows: Rows, k: Tensor, pursuer: Pursuer) -> History:
         if n < n_in_state:
             state.keep(torch.arange(n, device=order.device))
             n_in_state = n
-        query = choose(state.scores(), asked[:n])
-        answered = some.available[:n].gather(1, query[:, None])
-        known[:n].scatter_(1, query[:, None], answered | known[:n].gather(1, query[:, None]))
-        asked[:n].scatter_(1, query[:, None], True)
-        state.ask(query, answered[:, 0])
+        allowed = pursuer.query_set.allowed(some.x[:n], known[:n], asked[:n])
+        query = choose(state.scores(), asked[:n] if allowed is None else ~allowed)
+        answered = _record(query, some.available[:n], known[:n], asked[:n], allowed)
+        state.ask(query, answered)
     back = order.argsort()
     return History(rows.x, known[back], asked[back])
+
+
+def _record(query: Tensor, available: Tensor, known: Tensor, asked: Tensor, allowed: Tensor | None) -> Tensor:
+    """Note in `known` and `asked` (B, Q), in place, that each row was asked its `query` (B,); whether it was answered:
+    (B,). A query that is not `allowed` (B, Q) was not asked: the row waits, because nothing is open."""
+    column = query[:, None]
+    answered = available.gather(1, column)
+    if allowed is None:
+        asked.scatter_(1, column, True)
+    else:
+        is_open = allowed.gather(1, column)
+        answered = answered & is_open
+        asked.scatter_(1, column, asked.gather(1, column) | is_open)
+    known.scatter_(1, column, known.gather(1, column) | answered)
+    return answered[:, 0]
 
 
 class _RandomSampler(Sampler):
@@ -214,6 +228,7 @@ class _CarriedSampler(Sampler):
         history = random_histories(drawn, k, self.generator)
         for place, new in zip(self._batch(), _tensors(drawn, history), strict=True):
             place[self.n_carried :] = new
+        self._query_set = pursuer.query_set
         return Batch.of(self.rows, self.history)
 
     def _batch(self) -> tuple[Tensor, ...]:
@@ -224,10 +239,8 @@ class _CarriedSampler(Sampler):
             raise ValueError(
                 "CarriedHistories go on by the learner's queries, but it chooses none: use RandomHistories."
             )
-        _, available, _, known, asked, *_ = self._carried()
-        column = query[: self.n_carried, None]
-        asked.scatter_(1, column, True)
-        known.scatter_(1, column, known.gather(1, column) | available.gather(1, column))
+        x, available, _, known, asked, *_ = self._carried()
+        _record(query[: self.n_carried], available, known, asked, self._query_set.allowed(x, known, asked))
         self._start_again()
         self.step += 1
 

@@ -92,9 +92,8 @@ class ParquetRows(StreamedRows):
             raise ValueError(f"{self.table.name} has no rows to train on: give more rows, or a smaller test_share.")
         self.query_set = self._guess_queries() if query_set is None else self._check(query_set)
         self.n_queries = len(self.query_set)
-        # Values that the query set does not know were reported above, once and not with every chunk.
-        is_told = "unknown" in self.query_set.to_config()
-        self._reader = self.query_set.with_options(unknown="ignore") if is_told else self.query_set
+        self.has_initially_known = self.known_beforehand() is not None
+        self._reader = self._silent_reader(self.query_set)
         row_bytes = 4 * int(np.prod(self.query_set.answer_shape)) + self.n_queries + 8
         self.chunk_rows = rows_in_a_chunk(8 * len(self.feature_names) + row_bytes)
         self.buffer_rows = buffer_rows or max(1024, BUFFER_BYTES // row_bytes)
@@ -116,6 +115,14 @@ class ParquetRows(StreamedRows):
             by_name = [name for name in self.table.column_types if name != self.target]
         self.feature_names = tuple(by_name)
         return query_set
+
+    def with_queries(self, query_set: QuerySet) -> "ParquetRows":
+        """The same rows, asked otherwise: the query set asks for some or all of the same columns."""
+        others = copy.copy(self)
+        others.query_set, others.n_queries, others._reader = query_set, len(query_set), self._silent_reader(query_set)
+        others.feature_names = tuple(query.name for query in query_set.queries)
+        others.has_initially_known = others.known_beforehand() is not None
+        return others
 
     def __len__(self) -> int:
         return sum(self._n_learnt)
@@ -219,7 +226,18 @@ class ParquetRows(StreamedRows):
     def _read(self, chunk: "pa.Table") -> Rows:
         """Rows of the files, all with labels, in the answer space."""
         codes = torch.from_numpy(self.labels.codes(chunk[self.target]))
-        return Rows(*self._reader.answers(chunk.select(self.feature_names).to_pandas()), codes)
+        answers = self._reader.answers(chunk.select(self.feature_names).to_pandas())
+        return Rows(*answers, codes, self._reader.known_beforehand(len(codes)))
+
+    @staticmethod
+    def _silent_reader(query_set: QuerySet) -> QuerySet:
+        """Values that the query set does not know are reported once, and not with every chunk."""
+        return query_set.with_options(unknown="ignore") if "unknown" in query_set.to_config() else query_set
+
+    def known_beforehand(self) -> Tensor | None:
+        """(1, Q) what is known of every row before anything is asked; None: nothing."""
+        known = None if self.query_set is None else self.query_set.known_beforehand(1)
+        return None if known is None else known.to(self.device)
 
     def pieces_to_learn_from(self) -> list[Piece]:
         """Those with any row to learn from; others need not be read."""

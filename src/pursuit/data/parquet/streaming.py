@@ -31,6 +31,9 @@ class StreamSource(Protocol):
     buffer_rows: int
     device: torch.device
 
+    def known_beforehand(self) -> Tensor | None:
+        """(1, Q) what is known of every row before anything is asked; None: nothing."""
+
     def __len__(self) -> int:
         """How many rows are learnt from."""
 
@@ -57,6 +60,7 @@ class ParquetStream(RowStream):
         self._seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
         self._ready: dict[int, Rows] = {}
         """The next rows, for every n in the same memory each time, where a recorded step finds them."""
+        self._beforehand = source.known_beforehand()
         self._begin(0, 0, 0)
 
     def _begin(self, number: int, buffer: int, position: int) -> None:
@@ -82,7 +86,9 @@ class ParquetStream(RowStream):
                 place.copy_(tensor)
 
     def take(self, n: int) -> Rows:
-        return Rows(*(tensor.clone() for tensor in _tensors(self._ready[n])))
+        known = None if self._beforehand is None else self._beforehand.expand(n, -1)
+        x, available, y = (tensor.clone() for tensor in _tensors(self._ready[n]))
+        return Rows(x, available, y, known)
 
     def _refilled(self) -> Rows:
         """The buffer, or the next one once it is empty."""

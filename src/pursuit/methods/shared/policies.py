@@ -71,8 +71,9 @@ class Policy(MethodModel):
         known = batch.known.to(batch.x.dtype)
         scores = self.querier(self.network_input(batch.x, known)).float()
         decisions: Decisions | None = batch.extra
+        closed = self.closed(batch)
         if decisions is None:
-            query, was_asked = choose(scores, batch.asked), ~batch.asked.all(dim=1)
+            query, was_asked = choose(scores, closed), ~closed.all(dim=1)
         else:
             query, was_asked = decisions.query, decisions.was_asked
         revealed = F.one_hot(query, batch.asked.shape[1]) * was_asked[:, None] * batch.available
@@ -80,13 +81,13 @@ class Policy(MethodModel):
         logits = self.classifier(self.network_input(batch.x, after)).float()
         loss = batch.label_loss(logits)
         if decisions is not None:
-            loss = loss + self.asking_loss(log_policy(scores, batch.asked), decisions)
+            loss = loss + self.asking_loss(log_policy(scores, closed), decisions)
         return Outcome(loss, query)
 
 
-def log_policy(scores: Tensor, asked: Tensor) -> Tensor:
-    """The log probability of every query to be asked next (B, Q); all equal where everything was asked."""
-    return scores.float().masked_fill(asked, ASKED).log_softmax(dim=1)
+def log_policy(scores: Tensor, closed: Tensor) -> Tensor:
+    """The log probability of every query to be asked next (B, Q); all equal where all are closed."""
+    return scores.float().masked_fill(closed, ASKED).log_softmax(dim=1)
 
 
 def entropy(log_policy: Tensor) -> Tensor:
@@ -183,15 +184,18 @@ def roll_out(
     point = RolloutPoint(history, state.log_posterior(), rows.y, n_steps, n_steps)
     steps = []
     for n_left in reversed(range(n_steps)):
-        history, was_asked = point.history, ~point.history.asked.all(dim=1)
-        log_probs = log_policy(state.scores(), history.asked)
+        history, closed = point.history, policy.closed(point.history)
+        was_asked = ~closed.all(dim=1)
+        log_probs = log_policy(state.scores(), closed)
         # The largest of log p - log e, e exponential, is drawn by the probabilities p.
         noise = torch.empty_like(log_probs).exponential_(generator=generator).log()
-        query = choose(log_probs - noise, history.asked)
+        query = choose(log_probs - noise, closed)
         answered = rows.available.gather(1, query[:, None])[:, 0] & was_asked
         state.ask(query, answered)
-        after = RolloutPoint(history.record(query, answered), state.log_posterior(), rows.y, n_left, n_steps)
-        is_last = was_asked & after.history.asked.all(dim=1) if n_left else was_asked
+        recorded = history.record(query, answered)
+        recorded = replace(recorded, asked=torch.where(was_asked[:, None], recorded.asked, history.asked))
+        after = RolloutPoint(recorded, state.log_posterior(), rows.y, n_left, n_steps)
+        is_last = was_asked & policy.closed(recorded).all(dim=1) if n_left else was_asked
         reward, value = policy.reward(point, after, is_last) * was_asked, policy.value(point) * was_asked
         log_prob = log_probs.gather(1, query[:, None])[:, 0]
         steps.append((history.known, history.asked, query, log_prob, reward, value, was_asked))

@@ -1,0 +1,118 @@
+"""`pursuit show`: what a model predicts, what it asks and how, and when it stops."""
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Column, Table
+
+from pursuit.cli.app import AsJson, Model
+from pursuit.cli.console import escaped, out, print_json
+from pursuit.estimators import Method, PursuitClassifier, load
+from pursuit.inference.pursuer import label_list
+from pursuit.methods import METHODS
+from pursuit.queries import Order, Query, Questions
+from pursuit.queries.column import listed
+
+SHOWN = 20
+"""At most so many labels, and so many choices of a question, are printed."""
+
+
+def show(
+    model: Model,
+    questions: Annotated[
+        bool, typer.Option("--questions", help="Print the questions as a file for `pursuit train --questions`.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a model predicts, what it asks and how, and when it stops."""
+    classifier = load(model)
+    query_set = classifier.model_.query_set
+    if questions:
+        print(Questions.of(query_set).to_toml(), end="")
+        return
+    method, order, trained = _method(classifier), query_set.order or Order(), classifier.notes_.get("task", {})
+    asked = [_question(query, order) for query in query_set.queries]
+    labels = label_list(classifier.model_.classes)
+    if as_json:
+        about = {
+            "method": method.name,
+            "title": method.title,
+            "labels": labels,
+            "stop": str(classifier.stopping_rule()),
+        }
+        groups = {group.name: list(group.queries) for group in order.groups}
+        print_json({"model": str(model), **about, "questions": asked, "groups": groups, "task": trained})
+        return
+    of = "bins of a number" if method.predicts_numbers else "labels"
+    _say(f"{method.title} ({method.name}), which predicts one of {len(labels)} {of}: {listed(labels, SHOWN)}.")
+    if trained:
+        rows = f", {trained['n_rows']:,} rows with a label" if "n_rows" in trained else ""
+        target = f", column '{trained['target']}'" if trained.get("target") else ""
+        _say(f"Trained on {trained.get('file', trained.get('name'))}{target}{rows}.")
+    _say(f"It stops asking at {classifier.stopping_rule()}.")
+    out.print(_table(asked))
+    _say(repr(classifier))
+
+
+def _method(classifier: PursuitClassifier) -> Method:
+    """The method that a classifier is of, by its class and its parameters."""
+    fitting = [
+        method
+        for method in METHODS.values()
+        if type(classifier) is method.estimator
+        and all(getattr(classifier, name) == value for name, value in method.parameters.items())
+    ]
+    unnamed = Method(type(classifier).__name__, type(classifier).__name__, type(classifier))
+    return max(fitting, key=lambda method: len(method.parameters), default=unnamed)
+
+
+def _question(query: Query, order: Order) -> dict[str, Any]:
+    """A question as JSON values."""
+    return {
+        "query": query.name,
+        "text": query.text,
+        "help": query.help,
+        "choices": list(query.choices),
+        "unit": query.unit,
+        "expected": query.expected,
+        "cost": query.cost,
+        "when": _when(query.name, order),
+    }
+
+
+def _when(name: str, order: Order) -> str:
+    """When a question may be asked, in words; empty if at any time."""
+    if name in order.beforehand:
+        return "known beforehand"
+    conditions = [
+        f"after {condition.after}" + (f" = {' or '.join(condition.answers)}" if condition.answers else "")
+        for condition in order.only_after
+        if condition.query == name
+    ]
+    together = [f"together with {', '.join(sorted({*g.queries} - {name}))}" for g in order.groups if name in g.queries]
+    return "; ".join([*([f"only {' and '.join(conditions)}"] if conditions else []), *together])
+
+
+def _table(asked: list[dict[str, Any]]) -> Table:
+    """What is asked, with the columns that say anything."""
+    titles = {
+        "query": "column",
+        "text": "question",
+        "help": "help",
+        "expected": "answers",
+        "cost": "cost",
+        "when": "when",
+    }
+    is_plain = {"help": "", "cost": 1, "when": ""}  # of every question: then the column says nothing
+    shown = [key for key in titles if key not in is_plain or any(one[key] != is_plain[key] for one in asked)]
+    columns = [Column(titles[key], overflow="fold") for key in shown]
+    table = Table(*columns, box=None, padding=(0, 2, 0, 0), header_style="underline")
+    for one in asked:
+        answers = listed(one["choices"], SHOWN) if one["choices"] else one["expected"]
+        cells = {**one, "expected": answers, "cost": f"{one['cost']:g}"}
+        table.add_row(*(escaped(str(cells[key])) for key in shown))
+    return table
+
+
+def _say(text: str) -> None:
+    out.print(escaped(text), highlight=False, soft_wrap=True)

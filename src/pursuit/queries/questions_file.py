@@ -1,0 +1,280 @@
+"""Questions as a TOML file: read with a sentence for everything that may be wrong, and written so that it reads the
+same."""
+
+import difflib
+import json
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pursuit.queries.column import format_number
+from pursuit.queries.kinds import KINDS
+from pursuit.queries.order import Group
+from pursuit.queries.question_settings import ASKS, QuestionSettings
+
+KEYS = {
+    "text": "the wording a person reads",
+    "help": "what a person may want to know to answer it",
+    "choices": "the values in the column and the words for them, in the order they are offered",
+    "unit": "what a number is measured in",
+    "range": "the least and the greatest number that is accepted; inf where there is no limit",
+    "cost": "what it takes to get the answer, in any unit; 1 by default",
+    "ask": '"never": the column is not used; "beforehand": known before anything is asked',
+    "only_after": "asked only once another column was asked, or got an answer",
+    "kind": f"how to read the column: {', '.join(KINDS)}",
+}
+LONGEST = 120
+"""Choices that take a longer line are written one a line."""
+
+
+def parse(text: str) -> tuple[tuple[QuestionSettings, ...], tuple[Group, ...]]:
+    """The settings and groups that a TOML text holds; raises ValueError saying what is wrong."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"This is not TOML: {error}. Names and texts stand in quotation marks.") from None
+    _check_keys(tables, ("questions", "groups"), "the file", "[questions.COLUMN] and [groups]")
+    questions = _table(tables.get("questions", {}), "questions")
+    groups = _table(tables.get("groups", {}), "groups")
+    return (
+        tuple(_question(name, value) for name, value in questions.items()),
+        tuple(Group(name, _texts(value, f"groups.{name}", "names of columns")) for name, value in groups.items()),
+    )
+
+
+def _question(name: str, value: Any) -> QuestionSettings:
+    if isinstance(value, str):  # the wording alone
+        value = {"text": value}
+    table, where = _table(value, f"questions.{name}"), f"questions.{name}"
+    for key, part in table.items():
+        if key not in KEYS and isinstance(part, dict):
+            raise ValueError(
+                f"{where} has no key '{key}': a column with a dot is written [questions.\"{name}.{key}\"]."
+            )
+    _check_keys(table, KEYS, where, ", ".join(KEYS))
+    low, high = _range(table["range"], where) if "range" in table else (None, None)
+    return QuestionSettings(
+        name,
+        _text(table, "text", where),
+        _text(table, "help", where),
+        _choices(table.get("choices", {}), f"{where}.choices"),
+        _text(table, "unit", where),
+        low,
+        high,
+        _cost(table["cost"], where) if "cost" in table else None,
+        _one_of(table, "ask", ASKS, where),
+        _only_after(table.get("only_after", {}), f"{where}.only_after"),
+        _one_of(table, "kind", KINDS, where),
+    )
+
+
+def _check_keys(table: Mapping[str, Any], keys: Iterable[str], where: str, known: str) -> None:
+    for key in table:
+        if key not in keys:
+            close = difflib.get_close_matches(key, list(keys), n=1)
+            hint = f"Did you mean '{close[0]}'?" if close else f"It may have {known}."
+            raise ValueError(f"'{key}' is not a key of {where}. {hint}")
+
+
+def _table(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where} is a table, written [{where}] with a line for each key, not {value!r}.")
+    return value
+
+
+def _text(table: Mapping[str, Any], key: str, where: str) -> str | None:
+    value = table.get(key)
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{where}.{key} is a text in quotation marks, not {value!r}.")
+    if key == "text" and value is not None and not value.strip():
+        raise ValueError(f"{where}.text is the wording a person reads: write it, or leave the key out.")
+    return value
+
+
+def _one_of(table: Mapping[str, Any], key: str, options: Sequence[str], where: str) -> Any:
+    value = table.get(key)
+    if value is not None and value not in options:
+        quoted = " or ".join(f'"{option}"' for option in options)
+        raise ValueError(f"{where}.{key} is {quoted}, not {value!r}.")
+    return value
+
+
+def _number(value: Any) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number else math.nan
+
+
+def _cost(value: Any, where: str) -> float:
+    cost = _number(value)
+    if not 0 <= cost < math.inf:
+        raise ValueError(f"{where}.cost is a number of at least 0, not {value!r}.")
+    return cost
+
+
+def _range(value: Any, where: str) -> tuple[float | None, float | None]:
+    low, high = map(_number, value) if isinstance(value, list) and len(value) == 2 else (math.nan, math.nan)
+    if math.isnan(low) or math.isnan(high):
+        raise ValueError(f"{where}.range is two numbers, as in [34, 43], not {value!r}.")
+    if not low < high:
+        raise ValueError(
+            f"{where}.range goes from the least to the greatest number, but {low:g} is not below {high:g}."
+        )
+    return None if low == -math.inf else low, None if high == math.inf else high
+
+
+def _value(value: Any, where: str) -> str:
+    """A value of a column as text; numbers and true and false may stand without quotation marks."""
+    if not isinstance(value, str | int | float | bool):
+        raise ValueError(f"{where} has {value!r}, which is not a value of a column: write a text or a number.")
+    return str(value)
+
+
+def _texts(value: Any, where: str, what: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError(f'{where} is a list of {what}, as in ["one", "two"], not {value!r}.')
+    return tuple(value)
+
+
+def _choices(value: Any, where: str) -> tuple[tuple[str, str | None], ...]:
+    if isinstance(value, list):
+        return tuple((_value(item, where), None) for item in value)
+    if not isinstance(value, dict) or not all(isinstance(words, str) and words.strip() for words in value.values()):
+        raise ValueError(
+            f'{where} is a table of values and words, as in {{ "0" = "no", "1" = "yes" }}, or a list of values, not '
+            f"{value!r}."
+        )
+    return tuple(value.items())
+
+
+def _only_after(value: Any, where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if isinstance(value, str):
+        return ((value, ()),)
+    if isinstance(value, list):
+        return tuple((name, ()) for name in _texts(value, where, "names of columns"))
+    if not isinstance(value, dict):
+        raise ValueError(
+            f"{where} is the name of a column, a list of names, or a table of names and answers, as in "
+            f'{{ fever = "yes" }}, not {value!r}.'
+        )
+    conditions = []
+    for name, answers in value.items():
+        some = answers if isinstance(answers, list) else [answers]  # an empty list is any answer, or none
+        conditions.append((name, tuple(_value(answer, f"{where}.{name}") for answer in some)))
+    return tuple(conditions)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Writing
+
+
+def toml_text(settings: Sequence[QuestionSettings], groups: Sequence[Group]) -> str:
+    """The file that reads as these questions."""
+    return "\n".join([*map(_question_text, settings), *_groups_text(groups)])
+
+
+def draft_text(
+    settings: Sequence[QuestionSettings],
+    groups: Sequence[Group],
+    seen: Mapping[str, tuple[float, float]],
+    command: str,
+) -> str:
+    """The same with comments for those who edit it; `seen` has the range of numbers in the rows."""
+    width = max(map(len, KEYS))
+    head = [
+        "What is asked, and how. Edit this file, then train with:",
+        f"  {command}",
+        "",
+        "Every key may be left out, and so may every column: it is then asked as if this file did not name it.",
+        *(f"  {key:<{width}}  {meaning}" for key, meaning in KEYS.items()),
+        'Columns asked together stand at the end, as in: [groups] vitals = ["pulse", "pressure"]',
+    ]
+    comments = "".join(f"# {line}".rstrip() + "\n" for line in head)
+    parts = [_question_text(one, _suggestions(one, seen.get(one.name))) for one in settings]
+    return "\n".join([comments, *parts, *(_groups_text(groups) or ["# [groups]\n# name = []\n"])])
+
+
+def _suggestions(one: QuestionSettings, seen: tuple[float, float] | None) -> dict[str, str]:
+    """Keys that the question does not have, as comments."""
+    if one.is_never_asked:
+        return {}
+    comments = {"help": '# help = ""'}
+    if not one.choices:
+        comments["unit"] = '# unit = ""'
+        if seen:
+            low, high = map(format_number, seen)
+            comments["range"] = f"# range = [{low}, {high}]  # as in these rows: no other number would be accepted"
+    return comments
+
+
+def _question_text(one: QuestionSettings, suggestions: Mapping[str, str] | None = None) -> str:
+    inline_choices, choices_below = _choices_text(one)
+    values = {
+        "text": one.text and _string(one.text),
+        "help": None if one.help is None else _string(one.help),
+        "choices": inline_choices,
+        "unit": None if one.unit is None else _string(one.unit),
+        "range": _range_text(one.low, one.high),
+        "cost": None if one.cost is None else _number_text(one.cost),
+        "ask": one.ask and _string(one.ask),
+        "only_after": _only_after_text(one.only_after),
+        "kind": one.kind and _string(one.kind),
+    }
+    lines = [(suggestions or {}).get(key, "") if value is None else f"{key} = {value}" for key, value in values.items()]
+    return "\n".join([f"[questions.{_key(one.name)}]", *filter(None, lines), *choices_below]) + "\n"
+
+
+def _choices_text(one: QuestionSettings) -> tuple[str | None, list[str]]:
+    """The choices in one line, or, where that is long, the lines of a table of their own."""
+    if not one.choices:
+        return None, []
+    if any(words is None for _, words in one.choices):
+        return _list(value for value, _ in one.choices), []
+    pairs = [f"{_string(value)} = {_string(words or '')}" for value, words in one.choices]
+    inline = f"{{ {', '.join(pairs)} }}"
+    if len(inline) + len("choices = ") <= LONGEST:
+        return inline, []
+    return None, [f"[questions.{_key(one.name)}.choices]", *pairs]
+
+
+def _only_after_text(conditions: Sequence[tuple[str, tuple[str, ...]]]) -> str | None:
+    if not conditions:
+        return None
+    if not any(answers for _, answers in conditions):
+        names = [name for name, _ in conditions]
+        return _string(names[0]) if len(names) == 1 else _list(names)
+    parts = [f"{_key(name)} = {_string(a[0]) if len(a) == 1 else _list(a)}" for name, a in conditions]
+    return f"{{ {', '.join(parts)} }}"
+
+
+def _groups_text(groups: Sequence[Group]) -> list[str]:
+    if not groups:
+        return []
+    lines = [f"{_key(group.name)} = {_list(group.queries)}" for group in groups]
+    return ["\n".join(["[groups]", *lines]) + "\n"]
+
+
+def _range_text(low: float | None, high: float | None) -> str | None:
+    if low is None and high is None:
+        return None
+    ends = (-math.inf if low is None else low, math.inf if high is None else high)
+    return f"[{', '.join(map(_number_text, ends))}]"
+
+
+def _number_text(number: float) -> str:
+    is_whole = math.isfinite(number) and number == int(number) and abs(number) < 1e15
+    return str(int(number)) if is_whole else repr(float(number))
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _string(name)
+
+
+def _list(items: Iterable[str]) -> str:
+    return f"[{', '.join(map(_string, items))}]"
+
+
+def _string(text: str) -> str:
+    # TOML's basic strings are JSON's, but for the one control character that JSON allows.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,161 @@
+"""Kinds: what a column is asked as because somebody says so, and where its values contradict that."""
+
+import datetime
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pursuit.queries import Choice, ColumnQueries, Date, Number, yes_no
+from pursuit.queries.kinds import _quartiles, date_patterns
+
+
+def asked_as(values: Any, kind: str) -> ColumnQueries:
+    return ColumnQueries.from_data(pd.DataFrame({"a": values}), kinds={"a": kind})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "query"),
+    [
+        ([3, 1, 2], "choice", Choice("a", "Which a?", ("1", "2", "3"), values=(1, 2, 3))),
+        ([1.0, 2.5, np.nan], "choice", Choice("a", "Which a?", ("1", "2.5"), values=(1, 2.5))),
+        ([10, 9, 100], "choice", Choice("a", "Which a?", ("9", "10", "100"), values=(9, 10, 100))),
+        (["007", "012"], "choice", Choice("a", "Which a?", ("007", "012"))),
+        ([0.0, 1.0], "yes/no", yes_no("a")),
+        (["Ja", "nein"], "yes/no", Choice("a", "a?", ("nein", "Ja"))),
+        (["yes", "yes"], "yes/no", yes_no("a")),
+    ],
+)
+def test_a_kind_overrules_the_guess(values: list[Any], kind: str, query: Choice) -> None:
+    query_set = asked_as(values, kind)
+    assert query_set.queries == (query,)
+    present = pd.Series(values).notna().tolist()
+    assert query_set.answers(pd.DataFrame({"a": values})).available[:, 0].tolist() == present
+
+
+@pytest.mark.parametrize(
+    ("values", "centre"), [(["007", "012", "?"], 9.5), ([True, False, True], 1), (["<1", "2", "4"], 3), ([0, 1, 1], 1)]
+)
+def test_numbers_are_numbers_if_somebody_says_so(values: list[Any], centre: float) -> None:
+    (query,) = asked_as(values, "number").queries
+    assert isinstance(query, Number)
+    assert query.centre == centre
+
+
+def test_what_is_skipped_is_neither_asked_for_nor_looked_at() -> None:
+    frame = pd.DataFrame({"a": [1.5, 2.5], "note": [["a list"], np.inf]})
+    assert [query.name for query in ColumnQueries.from_data(frame, kinds={"note": "skip"}).queries] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "message"),
+    [
+        (["x", "y", "3"], "number", "'a' is not a number: it holds 'x', 'y'. Correct these values, or ask"),
+        (pd.to_datetime(["2024-01-01", "2025-01-01"]), "number", "'a' is not a number: it holds '2024-01-01"),
+        (["left", "right"], "yes/no", "'a' is not yes/no: it holds 'left', 'right'. Write no and yes, or 0 and 1"),
+        ([1, 2], "yes/no", "'a' is not yes/no: it holds 2"),
+        (["x", "y"], "date", "'a' is not a date: it holds 'x', 'y'. Write dates as 2024-12-31"),
+        ([1987.0, 1990.0], "date", "'a' is not a date"),
+        (["01/02/2003", "03/04/2005"], "date", "can be read in two ways, such as '01/02/2003'"),
+        ([1, 2], "text", "asked as number, choice, yes/no, date or skip, not as 'text'"),
+    ],
+)
+def test_contradictions_get_a_sentence(values: Any, kind: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
+        asked_as(values, kind)
+
+
+def test_kinds_of_other_columns_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"kinds name columns that the table does not have: b\. It has a\."):
+        ColumnQueries.from_data(pd.DataFrame({"a": [1, 2]}), kinds={"b": "number"})
+
+
+# Dates
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["1980-05-17", None, "1990-12-31"],
+        ["1980/05/17", None, "1990/12/31"],
+        ["17.05.1980", None, "31.12.1990"],
+        ["17-05-1980", None, "31-12-1990"],
+        ["17/05/1980", None, "31/12/1990"],
+        ["05/17/1980", None, "12/31/1990"],
+        [19800517, None, 19901231],
+        [datetime.date(1980, 5, 17), None, datetime.date(1990, 12, 31)],
+        pd.to_datetime(["1980-05-17", None, "1990-12-31"]),
+        pd.to_datetime(["1980-05-17", None, "1990-12-31"], utc=True),
+    ],
+)
+def test_dates_are_read_and_read_back(values: Any) -> None:
+    frame = pd.DataFrame({"a": values})
+    query_set = asked_as(values, "date")
+    (query,) = query_set.queries
+    assert isinstance(query, Date)
+    assert query.text == "When is a?"
+    x, available = query_set.answers(frame)
+    assert available[:, 0].tolist() == [True, False, True]
+    assert [query_set.describe(0, row) for row in x[[0, 2]]] == ["1980-05-17", "1990-12-31"]
+    again = ColumnQueries.from_config(json.loads(json.dumps(query_set.to_config())))
+    assert again.queries == query_set.queries
+    for answer in (
+        "1990-12-31",
+        datetime.date(1990, 12, 31),
+        datetime.datetime(1990, 12, 31),
+        pd.Timestamp("1990-12-31"),
+    ):
+        told = torch.zeros_like(x[0])
+        query_set.tell(told, 0, answer)
+        torch.testing.assert_close(told, x[2])
+    with pytest.raises(ValueError, match=r"The answer to 'When is a\?' is a date such as 2024-12-31, not 'soon'"):
+        query_set.tell(x[0], 0, "soon")
+
+
+def test_dates_are_answered_as_they_are_written_in_the_table() -> None:
+    query_set = asked_as(["17.05.1980", "31.12.1990"], "date")
+    x = torch.zeros(1)
+    query_set.tell(x, 0, "1.6.1985")
+    assert query_set.describe(0, x) == "1985-06-01"
+
+
+def test_times_of_day_are_kept_where_there_are_any() -> None:
+    query_set = asked_as(["2024-01-01 06:30", "2024-01-01 18:00", "2024-01-03"], "date")
+    x = query_set.answers(pd.DataFrame({"a": ["2024-01-02T12:45"]})).x[0]
+    assert query_set.describe(0, x) == "2024-01-02 12:45"
+
+
+def test_a_stray_text_among_dates_is_missing() -> None:
+    values = [f"2024-01-{day:02}" for day in range(1, 31)] + ["soon"]
+    with pytest.warns(UserWarning, match="'soon' in 'a'"):
+        query_set = asked_as(values, "date")
+    assert query_set.answers(pd.DataFrame({"a": values})).available.sum() == 30
+
+
+@given(days=st.lists(st.integers(-30_000, 30_000), min_size=2, max_size=8, unique=True))
+def test_every_date_comes_back(days: list[int]) -> None:
+    dates = [str(datetime.date(1970, 1, 1) + datetime.timedelta(day)) for day in days]
+    query_set = asked_as(dates, "date")
+    x = query_set.answers(pd.DataFrame({"a": dates})).x
+    assert [query_set.describe(0, row) for row in x] == dates
+
+
+def test_what_is_far_from_any_date_is_still_described() -> None:
+    query_set = asked_as(["2024-01-01", "2024-01-02"], "date")
+    assert query_set.describe(0, torch.tensor([60.0])).endswith("days from 1970-01-01")
+
+
+def test_nothing_is_written_like_a_date() -> None:
+    assert date_patterns(np.array([], dtype=object)) == []
+    assert date_patterns(np.array(["?", "n/a"], dtype=object)) == []
+
+
+@given(numbers=st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=30))
+def test_quartiles_are_those_of_numpy(numbers: list[float]) -> None:
+    expected = np.percentile(numbers, (25, 50, 75))
+    np.testing.assert_allclose(_quartiles(np.array(numbers)), expected, rtol=1e-12, atol=1e-12 * np.abs(numbers).max())

@@ -1,0 +1,159 @@
+"""Questions as TOML: what is written reads the same, and whatever is wrong in a file is said in a sentence."""
+
+import re
+import tomllib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pursuit.queries.kinds import KINDS
+from pursuit.queries.order import Group
+from pursuit.queries.question_settings import ASKS, QuestionSettings
+from pursuit.queries.questions_file import KEYS, draft_text, parse, toml_text
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+WORDS = TEXTS.filter(lambda text: bool(text.strip()))
+NUMBERS = st.floats(-1e12, 1e12) | st.integers(-1000, 1000).map(float)
+
+
+@st.composite
+def settings(draw: Any, name: str) -> QuestionSettings:
+    def maybe(strategy: Any) -> Any:
+        return draw(st.none() | strategy)
+
+    ends = sorted(draw(st.lists(NUMBERS, min_size=2, max_size=2, unique=True)))
+    words = st.none() if draw(st.booleans()) else WORDS
+    return QuestionSettings(
+        name,
+        maybe(WORDS),
+        maybe(TEXTS),
+        tuple(draw(st.dictionaries(TEXTS, words, max_size=12)).items()),
+        maybe(TEXTS),
+        maybe(st.just(ends[0])),
+        maybe(st.just(ends[1])),
+        maybe(st.floats(0, 1e300)),
+        maybe(st.sampled_from(ASKS)),
+        tuple(draw(st.dictionaries(TEXTS, st.lists(TEXTS, max_size=3).map(tuple), max_size=3)).items()),
+        maybe(st.sampled_from(KINDS)),
+    )
+
+
+@st.composite
+def files(draw: Any) -> tuple[tuple[QuestionSettings, ...], tuple[Group, ...]]:
+    names = draw(st.lists(TEXTS, max_size=4, unique=True))
+    groups = draw(st.dictionaries(TEXTS, st.lists(TEXTS, max_size=3).map(tuple), max_size=2))
+    return tuple(draw(settings(name)) for name in names), tuple(Group(*group) for group in groups.items())
+
+
+@given(questions=files(), seen=st.dictionaries(TEXTS, st.tuples(NUMBERS, NUMBERS)))
+def test_what_is_written_reads_the_same(questions: Any, seen: Any) -> None:
+    assert parse(toml_text(*questions)) == questions
+    assert parse(draft_text(*questions, seen, "pursuit train some.csv")) == questions
+
+
+@pytest.mark.parametrize("text", ["", "[questions]", "# nothing yet", "[groups]"])
+def test_a_file_may_say_nothing(text: str) -> None:
+    assert parse(text) == ((), ())
+
+
+def test_every_form_a_person_may_write() -> None:
+    (fever, where, age, week), groups = parse(
+        """
+        groups.vitals = ["pulse", "pressure"]
+
+        [questions]
+        fever = "Do you have a fever?"
+        [questions."where it hurts"]
+        choices = ["head", 2, true]
+        only_after = ["fever", "age"]
+        [questions.age]
+        range = [0, inf]
+        cost = 2
+        only_after = "fever"
+        [questions.week]
+        only_after = { fever = "yes", age = [], sex = [1, "f"] }
+        [questions.week.choices]
+        "1" = "first"
+        """
+    )
+    assert fever == QuestionSettings("fever", "Do you have a fever?")
+    assert where.name == "where it hurts"
+    assert where.choices == (("head", None), ("2", None), ("True", None))
+    assert where.only_after == (("fever", ()), ("age", ()))
+    assert (age.low, age.high, age.cost, age.only_after) == (0, None, 2, (("fever", ()),))
+    assert week.only_after == (("fever", ("yes",)), ("age", ()), ("sex", ("1", "f")))
+    assert week.choices == (("1", "first"),)
+    assert groups == (Group("vitals", ("pulse", "pressure")),)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[questions.fever", "This is not TOML: "),
+        ("[questions.fever]\ntext = Do you?", "Names and texts stand in quotation marks."),
+        ("[questions.fever]\ntext = 'a'\n[questions.fever]", "This is not TOML: "),
+        ("[question.fever]", "'question' is not a key of the file. Did you mean 'questions'?"),
+        ("fever = 1", "'fever' is not a key of the file. It may have [questions.COLUMN] and [groups]."),
+        ("questions = 1", "questions is a table, written [questions] with a line for each key, not 1."),
+        ("[questions]\nfever = 1", "questions.fever is a table"),
+        ("[questions.fever]\ntxt = ''", "'txt' is not a key of questions.fever. Did you mean 'text'?"),
+        ("[questions.fever]\nzzz = ''", "It may have text, help, choices, unit, range, cost, ask, only_after, kind."),
+        ("[questions.a.b]\ntext = 'x'", 'a column with a dot is written [questions."a.b"].'),
+        ("[questions.fever]\ntext = 3", "questions.fever.text is a text in quotation marks, not 3."),
+        ("[questions.fever]\ntext = ' '", "questions.fever.text is the wording a person reads: write it"),
+        ("[questions.fever]\nhelp = true", "questions.fever.help is a text in quotation marks, not True."),
+        ("[questions.fever]\nunit = 1.5", "questions.fever.unit is a text"),
+        ("[questions.fever]\ncost = -1", "questions.fever.cost is a number of at least 0, not -1."),
+        ("[questions.fever]\ncost = inf", "questions.fever.cost is a number of at least 0"),
+        ("[questions.fever]\ncost = true", "questions.fever.cost is a number of at least 0, not True."),
+        ("[questions.fever]\ncost = '2'", "questions.fever.cost is a number of at least 0, not '2'."),
+        ("[questions.fever]\nrange = [1]", "questions.fever.range is two numbers, as in [34, 43], not [1]."),
+        ("[questions.fever]\nrange = 'low'", "questions.fever.range is two numbers"),
+        ("[questions.fever]\nrange = [nan, 3]", "questions.fever.range is two numbers"),
+        ("[questions.fever]\nrange = [1, '2']", "questions.fever.range is two numbers"),
+        ("[questions.fever]\nrange = [43, 34]", "from the least to the greatest number, but 43 is not below 34."),
+        ("[questions.fever]\nrange = [3, 3]", "3 is not below 3"),
+        ("[questions.fever]\nchoices = 'no'", "questions.fever.choices is a table of values and words"),
+        ("[questions.fever]\nchoices = {a = 1}", "questions.fever.choices is a table of values and words"),
+        ("[questions.fever]\nchoices = {a = ''}", "questions.fever.choices is a table of values and words"),
+        ("[questions.fever]\nchoices = [[1]]", "questions.fever.choices has [1], which is not a value"),
+        ("[questions.fever]\nask = 'always'", 'questions.fever.ask is "never" or "beforehand", not \'always\'.'),
+        ("[questions.fever]\nask = ['never']", 'questions.fever.ask is "never" or "beforehand"'),
+        ("[questions.fever]\nkind = 'text'", 'questions.fever.kind is "number" or "choice" or "yes/no"'),
+        ("[questions.fever]\nonly_after = 3", "questions.fever.only_after is the name of a column, a list of names"),
+        ("[questions.fever]\nonly_after = [3]", "questions.fever.only_after is a list of names of columns"),
+        ("[questions.fever]\nonly_after = {a = [[]]}", "questions.fever.only_after.a has [], which is not a value"),
+        ("[groups]\nvitals = 'pulse'", "groups.vitals is a list of names of columns"),
+        ("groups = []", "groups is a table"),
+    ],
+)
+def test_whatever_is_wrong_is_said(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        parse(text)
+
+
+def test_a_draft_explains_every_key_and_suggests_what_is_not_there() -> None:
+    text = draft_text(
+        (
+            QuestionSettings("age", "What is age?", cost=1.0),
+            QuestionSettings("sex", "sex?", choices=(("f", "woman"), ("m", "man"))),
+            QuestionSettings("town", choices=tuple((f"town {i}", f"the town {i}") for i in range(9))),
+            QuestionSettings("note", ask="never"),
+        ),
+        (),
+        {"age": (0.5, 93.0)},
+        "pursuit train some.csv",
+    )
+    assert "#   pursuit train some.csv\n" in text
+    assert all(f"#   {key} " in text for key in KEYS)
+    assert "# range = [0.5, 93]  #" in text
+    assert '[questions.age]\ntext = "What is age?"\n# help = ""\n# unit = ""\n# range' in text
+    assert 'choices = { "f" = "woman", "m" = "man" }\n' in text
+    assert '[questions.town.choices]\n"town 0" = "the town 0"\n' in text  # too long for one line
+    assert text.count("# unit") == 1
+    assert '[questions.note]\nask = "never"\n' in text
+    assert len(max(text.splitlines(), key=len)) <= 120
+    uncommented = "\n".join(line.removeprefix("# ") for line in text.splitlines() if line.startswith("# range"))
+    assert tomllib.loads(uncommented) == {"range": [0.5, 93]}
