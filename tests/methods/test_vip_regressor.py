@@ -17,7 +17,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import pursuit
-from contract_table import OTHER_PARAMETERS, SHORT, reports
+from contract_table import EQUIVALENT_WEIGHTS, OTHER_PARAMETERS, SHORT, reports
 from pursuit import (
     METHODS,
     MLP,
@@ -139,7 +139,7 @@ def test_saved_and_loaded_it_predicts_the_same(tmp_path: Path) -> None:
 
 
 def test_all_parameters_are_saved(tmp_path: Path) -> None:
-    others = {**OTHER_PARAMETERS, "kinds": {"cat": "choice"}, "n_bins": 5, "neighbours": 2.0}
+    others = {**OTHER_PARAMETERS, "n_bins": 5, "neighbours": 2.0}
     model = copy.copy(fitted())
     defaults = VIPRegressor().get_params()
     model.set_params(**{name: others[name] for name in defaults if name != "query_set"})
@@ -256,7 +256,7 @@ def test_it_is_a_regressor_among_others() -> None:
 
 
 def expected_to_fail(estimator: Any) -> dict[str, str]:
-    return {"check_sample_weight_equivalence_on_dense_data": "repeated rows come in another order"}
+    return dict.fromkeys(EQUIVALENT_WEIGHTS, "repeated rows come in another order")
 
 
 @parametrize_with_checks([VIPRegressor(**SHORT)], expected_failed_checks=expected_to_fail)
