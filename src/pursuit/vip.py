@@ -229,7 +229,7 @@ class InformationVIP(VIP):
             query = F.one_hot(choose(scores, closed), scores.shape[1]) * ~closed
         loss, chosen = self.loss_after(query, batch)
         surprise = self.answer_model.loss(outputs, batch.x, batch.y, batch.available, batch.asked, batch.weight)
-        return Outcome(batch.label_loss(logits) + loss + surprise, chosen)
+        return Outcome(batch.label_loss(logits, self.label_kernel) + loss + surprise, chosen)
 
     def read(self, encoded: Tensor) -> Tensor:
         return self.querier(encoded)

@@ -9,8 +9,8 @@ from pursuit.estimators.network import (
     LearnerEstimator,
     NetworkClassifier,
     NetworkEstimator,
-    default_stages,
 )
+from pursuit.estimators.plan import default_stages
 from pursuit.estimators.regressor import PursuitRegressor
 from pursuit.estimators.saving import load
 

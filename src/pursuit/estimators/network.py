@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -23,17 +23,12 @@ from pursuit.inference.stopping import StoppingRule
 from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first, n_processes
 from pursuit.queries import QuerySet
-from pursuit.training import CarriedHistories, ClassifierModel, EarlyStopping, Kept, Learner, Stage, TrainingRun, train
+from pursuit.training import ClassifierModel, EarlyStopping, Kept, Learner, Stage, TrainingRun, train
 from pursuit.training.held_out import HELD_OUT_MOST
 from pursuit.training.run import check_plan
 
-DEFAULT_STEPS = 1000
-DEFAULT_PASSES = 20
 STANDARD_ROWS = 20_000
 """How many of the rows that are not in memory the mean and spread of answers are measured on."""
-CHAIN_QUERIES = 20
-"""How far chains are carried in training by default; random histories cover what lies beyond."""
-
 
 RUN = "run.json"
 """Says in a folder what is trained there."""
@@ -56,6 +51,9 @@ class CannotResume(ValueError):
 class LearnerEstimator(PursuitEstimator):
     """An estimator around a `Learner`: a subclass builds one in `make_learner`, and may adapt the training plan in
     `plan`."""
+
+    counts_answers: ClassVar[bool] = False
+    """Whether its classifier can begin with what was counted, as naive Bayes."""
 
     stages: list[Stage] | None = None
     """The training plan. By default one stage of carried histories, long enough for the number of rows. A method that
@@ -85,7 +83,7 @@ class LearnerEstimator(PursuitEstimator):
             raise ValueError(f"held_out is a share of the rows, at least 0 and below 1, not {self.held_out}.")
 
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> Any:
-        plan = suitable_plan(query_set, rows, len(self.labels), self.max_queries, self.device)
+        plan = suitable_plan(query_set, rows, len(self.labels), self.max_queries, self.device, self.counts_answers)
         stages = self.plan(plan.stages if self.stages is None else self.stages)
         check_plan(stages, self.device, run.log, n_processes(self.devices))
         self.plan_ = plan
@@ -187,15 +185,6 @@ class LearnerClassifier(PursuitClassifier, LearnerEstimator):
 @dataclass(kw_only=True, eq=False, repr=False)
 class NetworkClassifier(LearnerClassifier, NetworkEstimator):
     """A classifier around a `ClassifierModel`."""
-
-
-def default_stages(n_rows: int, n_queries: int, max_queries: int | None = None) -> list[Stage]:
-    """One stage that suits the size of the data: small tables are seen often, large ones a few times in larger
-    batches."""
-    batch_size = 128 if n_rows < 20_000 else 512
-    epochs = max(DEFAULT_STEPS * batch_size / n_rows, DEFAULT_PASSES)
-    longest = max(1, min(n_queries, n_queries if max_queries is None else max_queries, CHAIN_QUERIES))
-    return [Stage(epochs, CarriedHistories(longest), batch_size=batch_size)]
 
 
 def _claim(folder: Path, run: dict[str, Any], resume: bool) -> None:

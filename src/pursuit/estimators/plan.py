@@ -9,20 +9,24 @@ from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.networks import MLP, NetworkSettings, default_network
 from pursuit.queries import QuerySet
 from pursuit.training import CarriedHistories, Stage
+from pursuit.training.schedule import AdamW
 
 T = TypeVar("T")
 
-FEW_ROWS, SOME_ROWS, MANY_ROWS = 500, 2000, 5000
+FEW_ROWS, MANY_ROWS, VERY_MANY_ROWS = 500, 2000, 20_000
+DEFAULT_STEPS, DEFAULT_PASSES = 1000, 20
 PASSES = 100
 """How often training may see each row, if held-out rows do not end it before."""
-LEAST_STEPS, MOST_STEPS = 200, 6000
-PRODUCTS = {"cpu": 1e12}
-"""About how many multiplications training may take, by device: half a minute on two cores; more on a GPU."""
-MORE_PRODUCTS = 1e14
+LEAST_STEPS, MOST_STEPS, MOST_STEPS_ON_GPU = 200, 2500, 10_000
+PRODUCTS, PRODUCTS_ON_GPU = 1e12, 1e14
+"""About how many multiplications training may take: a minute on two cores, or on a GPU."""
 CHAIN_QUERIES = 20
+"""How far chains are carried in training; random histories cover what lies beyond."""
 SPARSE = 0.1
+"""Answers of which fewer are yes are nearly all no."""
 MOST_DIRECT = 1_000_000
-JUDGED_ROWS = 2000
+"""The most weights of a path from answers to labels."""
+HELD_OUT, HELD_OUT_OF_FEW, MOST_HELD_OUT = 0.1, 0.2, 2000
 LOOKED_AT_ROWS = 20_000
 
 
@@ -55,9 +59,14 @@ class Plan:
 
 
 def suitable_plan(
-    query_set: QuerySet, rows: RowSource, n_classes: int, max_queries: int | None = None, device: str = "cpu"
+    query_set: QuerySet,
+    rows: RowSource,
+    n_classes: int,
+    max_queries: int | None = None,
+    device: str = "cpu",
+    counts_answers: bool = False,
 ) -> Plan:
-    """The plan for these rows. The limits were chosen on held-out training rows of fourteen tables: docs/tables.md."""
+    """The plan for these rows; a method that `counts_answers` can begin as naive Bayes. The limits were chosen on held-out training rows of fourteen tables: docs/tables.md."""
     n_rows, n_queries = len(rows), len(query_set)
     reasons: list[Reason] = []
 
@@ -65,47 +74,67 @@ def suitable_plan(
         reasons.append(Reason(setting, str(value), why))
         return value
 
-    is_direct = query_set.has_own_units and n_queries * n_classes <= MOST_DIRECT
-    is_image, is_sparse = query_set.patches is not None, _is_sparse(query_set, rows)
+    is_image, is_sparse, on_gpu = query_set.patches is not None, _is_sparse(query_set, rows), device != "cpu"
     network: NetworkSettings
     if is_image:
         network = choose("network", default_network(query_set), "queries are patches of an image")
     else:
-        width = 128 if n_rows < SOME_ROWS else 256 if device == "cpu" or n_rows < LOOKED_AT_ROWS else 1024
-        dropout = 0.3 if n_rows < SOME_ROWS else 0.1
-        network = choose(
-            "network",
-            MLP((width, width), dropout, direct=is_direct),
-            f"{n_rows:,} rows, {n_queries:,} queries and {n_classes} labels",
-        )
-    standardise = choose(
-        "standardise", is_sparse and not is_image, "nearly all answers are no" if is_sparse else "answers vary enough"
-    )
-    batch_size = choose("batch size", 128 if n_rows < LOOKED_AT_ROWS else 512, "large tables in larger batches")
-    longest = max(1, min(n_queries, n_queries if max_queries is None else max_queries, CHAIN_QUERIES))
+        width = 128 if n_rows < MANY_ROWS else 1024 if on_gpu and n_rows >= VERY_MANY_ROWS else 256
+        dropout = 0.3 if n_rows < MANY_ROWS else 0.1
+        is_direct = counts_answers and query_set.has_own_units and n_queries * n_classes <= MOST_DIRECT
+        why = f"wide enough for {n_rows:,} rows" + (", beginning as naive Bayes" if is_direct else "")
+        network = choose("network", MLP((width, width), dropout, is_direct), why)
+    if is_image or isinstance(rows, StreamedRows):
+        stages = default_stages(n_rows, n_queries, max_queries)
+        choose("passes", f"{stages[0].epochs:.3g}", "no rows are held out to end training before")
+        return Plan(network, False, tuple(stages), 0, 0.0, tuple(reasons))
+    why = "nearly all answers are no" if is_sparse else "answers vary enough as they are"
+    standardise = choose("standardise", is_sparse, why)
+    batch_size, lr = (128, 2e-3) if n_rows < MANY_ROWS else (256, 4e-3) if n_rows < VERY_MANY_ROWS else (512, 4e-3)
+    choose("batch size", batch_size, "more rows at a time, and longer steps, where there are more")
+    longest = _chain_length(n_queries, max_queries)
     histories = CarriedHistories(longest)
     # A batch has fresh rows only for its random histories, and where chains end.
     fresh = batch_size * (histories.random_share + (1 - histories.random_share) / longest)
-    affordable = (PRODUCTS["cpu"] if device == "cpu" else MORE_PRODUCTS) / _products(network, query_set, n_classes)
-    steps = min(max(PASSES * n_rows / fresh, LEAST_STEPS), affordable / batch_size, MOST_STEPS)
-    steps = choose("steps", round(max(steps, LEAST_STEPS)), f"at most {PASSES} times each row")
-    if is_image or isinstance(rows, StreamedRows):
-        n_trials, held_out, why = 0, 0.0, "training goes on to its end"
-    elif n_rows < MANY_ROWS:
-        n_trials = 3 if n_rows < FEW_ROWS else 1
-        held_out, why = 0.2, f"tried on {n_trials} split(s), then repeated on all rows"
+    wanted, most = PASSES * n_rows / fresh, MOST_STEPS_ON_GPU if on_gpu else MOST_STEPS
+    products = batch_size * _products(network, query_set, n_classes)
+    affordable = (PRODUCTS_ON_GPU if on_gpu else PRODUCTS) / products if products else most
+    n_steps = round(max(min(wanted, affordable, most), LEAST_STEPS))
+    why = (
+        f"{PASSES} times each row" if n_steps >= wanted else f"{n_steps * fresh / n_rows:.3g} times each row, for time"
+    )
+    choose("steps", f"at most {n_steps:,}", why)
+    if n_rows < MANY_ROWS:
+        n_trials, held_out = 3 if n_rows < FEW_ROWS else 1, HELD_OUT_OF_FEW
+        why = (
+            "tried on three parts of the rows, then repeated on all"
+            if n_trials > 1
+            else "tried, then repeated on all rows"
+        )
     else:
-        n_trials, held_out, why = 0, min(0.1, JUDGED_ROWS / n_rows), "there are rows enough to do without some"
+        n_trials, held_out, why = 0, min(HELD_OUT, MOST_HELD_OUT / n_rows), "there are rows enough to do without some"
     choose("held out", f"{held_out:.0%}", why)
-    stage = Stage(steps * batch_size / n_rows, histories, batch_size=batch_size)
+    stage = Stage(n_steps * batch_size / n_rows, histories, AdamW(lr), batch_size=batch_size)
     return Plan(network, standardise, (stage,), n_trials, held_out, tuple(reasons))
+
+
+def default_stages(n_rows: int, n_queries: int, max_queries: int | None = None) -> list[Stage]:
+    """One stage of carried histories for those who state its length, and for rows that none are held out of: small data
+    are seen often, large ones a few times in larger batches."""
+    batch_size = 128 if n_rows < VERY_MANY_ROWS else 512
+    epochs = max(DEFAULT_STEPS * batch_size / n_rows, DEFAULT_PASSES)
+    return [Stage(epochs, CarriedHistories(_chain_length(n_queries, max_queries)), batch_size=batch_size)]
+
+
+def _chain_length(n_queries: int, max_queries: int | None) -> int:
+    return max(1, min(n_queries, n_queries if max_queries is None else max_queries, CHAIN_QUERIES))
 
 
 def _products(network: NetworkSettings, query_set: QuerySet, n_classes: int) -> float:
     """About how many multiplications a history takes in training: three for each weight of a classifier and of a
     network that foresees answers."""
     if not isinstance(network, MLP):
-        return 1.0
+        return 0.0
     n_inputs = int(torch.Size(query_set.input_shape).numel())
     width = network.hidden[0]
     numbers = sum(feature == "number" for feature in query_set.feature_types or ())

@@ -27,6 +27,7 @@ class VIPEstimator(NetworkEstimator):
     """What V-IP's classifier and its regressor share: the parameters of the algorithm, and the model they make."""
 
     uses_weights = True
+    counts_answers = True
 
     querier: Querier = "auto"
     cost_aware: bool | None = None

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pursuit.data.rows import Rows, RowStream
-from pursuit.estimators.network import CHAIN_QUERIES
+from pursuit.estimators.plan import CHAIN_QUERIES
 from pursuit.inference.history import History
 from pursuit.inference.incremental import history_state
 from pursuit.inference.pursuer import ASKED, Pursuer, choose
