@@ -90,7 +90,10 @@ def train(
     epochs: Annotated[
         float | None, typer.Option(help="Passes over the rows; by default as many as suit their number.")
     ] = None,
-    held_out: Annotated[float, typer.Option(help="The share of the training rows to use for early stopping.")] = 0.0,
+    held_out: Annotated[
+        float | None,
+        typer.Option(help="The share of the training rows to use for early stopping; by default what suits them."),
+    ] = None,
     test_share: TestShare = 0.2,
     seed: Seed = 0,
     device: Device = "cpu",
@@ -113,7 +116,7 @@ def train(
     given = {
         "--network": network is not None,
         "--epochs": epochs is not None,
-        "--held-out": held_out != 0,
+        "--held-out": held_out is not None,
         "--devices": devices != 1,
         "--log": log != "csv",
         "--resume": resume,
