@@ -3,10 +3,10 @@
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,13 +17,13 @@ from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.estimators import saving
 from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.classifier import PursuitClassifier
-from pursuit.estimators.plan import suitable_plan
+from pursuit.estimators.plan import Plan, suitable_plan
 from pursuit.files import write_whole
 from pursuit.inference.stopping import StoppingRule
 from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first, n_processes
 from pursuit.queries import QuerySet
-from pursuit.training import ClassifierModel, EarlyStopping, Kept, Learner, Stage, TrainingRun, train
+from pursuit.training import ClassifierModel, EarlyStopping, Kept, Learner, Report, Stage, TrainingRun, train
 from pursuit.training.held_out import HELD_OUT_MOST
 from pursuit.training.run import check_plan
 
@@ -32,15 +32,6 @@ STANDARD_ROWS = 20_000
 
 RUN = "run.json"
 """Says in a folder what is trained there."""
-
-
-class _Trial(NamedTuple):
-    """A training on a part of the rows, and the others."""
-
-    learner: Learner
-    rows: Rows
-    kept: list[Kept]
-    """What each stage ended with."""
 
 
 class CannotResume(ValueError):
@@ -86,19 +77,12 @@ class LearnerEstimator(PursuitEstimator):
         plan = suitable_plan(query_set, rows, len(self.labels), self.max_queries, self.device, self.counts_answers)
         stages = self.plan(plan.stages if self.stages is None else self.stages)
         check_plan(stages, self.device, run.log, n_processes(self.devices))
-        self.plan_ = plan
-        temperature = 1.0
-        is_tried = self.held_out is None and self.stages is None and n_processes(self.devices) == 1
-        held_out = self.held_out or (plan.held_out if is_tried and not plan.n_trials else 0.0)
-        if is_tried and plan.n_trials and isinstance(rows, Rows):
-            trials = [self._try(query_set, rows, stages, plan.held_out, seed + i) for i in range(plan.n_trials)]
-            kept_in_stages = list(zip(*(trial.kept for trial in trials), strict=True))
-            stages = [
-                replace(stage, epochs=stage.epochs * _middle([kept.share for kept in in_trials]))
-                for stage, in_trials in zip(stages, kept_in_stages, strict=True)
-            ]
-            temperature = _middle([kept.temperature for kept in kept_in_stages[-1]])
-            self.stop_ = self.suitable_stop([(trial.learner, trial.rows) for trial in trials])
+        self.plan_, temperature, held_out = plan, 1.0, self.held_out or 0.0
+        if self.held_out is None and self.stages is None and n_processes(self.devices) == 1:
+            if plan.n_trials and isinstance(rows, Rows):
+                stages, temperature, self.stop_ = self._try(query_set, rows, stages, plan, seed, run)
+            else:
+                held_out = plan.held_out
         kept, early_stopping = self._split(rows, seed, held_out)
         learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
         if run.path is not None and is_first():
@@ -130,12 +114,25 @@ class LearnerEstimator(PursuitEstimator):
         options: Any = {"seed": seed, "device": self.device, "devices": self.devices}
         return train(learner, levelled, stages, early_stopping=early_stopping, run=run, **options)
 
-    def _try(self, query_set: QuerySet, rows: Rows, stages: list[Stage], share: float, seed: int) -> "_Trial":
-        kept, early_stopping = self._split(rows, seed, share)
-        assert early_stopping is not None
-        learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
-        ends = self._train(learner, kept, stages, seed, early_stopping, TrainingRun())
-        return _Trial(learner, early_stopping.rows, ends)
+    def _try(
+        self, query_set: QuerySet, rows: Rows, stages: list[Stage], plan: Plan, seed: int, run: TrainingRun
+    ) -> tuple[list[Stage], float, StoppingRule | None]:
+        """Train on parts of the rows: the stages with as many steps as predict the others best, and the temperature and
+        the stopping rule that suit these."""
+        judged, ends = [], []
+        for i in range(plan.n_trials):
+            kept, early_stopping = self._split(rows, seed + i, plan.held_out)
+            assert early_stopping is not None
+            learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
+            watched = TrainingRun(on_report=_of_trial(run.on_report, f"trial {i + 1} of {plan.n_trials}"))
+            ends.append(self._train(learner, kept, stages, seed + i, early_stopping, watched))
+            judged.append((learner, early_stopping.rows))
+        of_stages = list(zip(*ends, strict=True))
+        shortened = [
+            replace(stage, epochs=stage.epochs * _middle([end.share for end in of_stage]))
+            for stage, of_stage in zip(stages, of_stages, strict=True)
+        ]
+        return shortened, _middle([end.temperature for end in of_stages[-1]]), self.suitable_stop(judged)
 
     def suitable_stop(self, judged: Sequence[tuple[Any, Rows]]) -> StoppingRule | None:
         """The rule to stop by that suits learners, judged by rows that each did not learn from; None: the usual one."""
@@ -207,6 +204,10 @@ def _claim(folder: Path, run: dict[str, Any], resume: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     saving.remove(folder)  # a model of an earlier run would not belong to this one
     write_whole(path, json.dumps(run, indent=1).encode())
+
+
+def _of_trial(on_report: Callable[[Report], None] | None, trial: str) -> Callable[[Report], None] | None:
+    return on_report and (lambda report: on_report(replace(report, trial=trial)))
 
 
 def _middle(shares: Sequence[float]) -> float:

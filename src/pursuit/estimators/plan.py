@@ -66,7 +66,10 @@ def suitable_plan(
     device: str = "cpu",
     counts_answers: bool = False,
 ) -> Plan:
-    """The plan for these rows; a method that `counts_answers` can begin as naive Bayes. The limits were chosen on held-out training rows of fourteen tables: docs/tables.md."""
+    """The plan for these rows; a method that `counts_answers` can begin as naive Bayes.
+
+    The limits were chosen on held-out training rows of fourteen tables (docs/tables.md).
+    """
     n_rows, n_queries = len(rows), len(query_set)
     reasons: list[Reason] = []
 
@@ -81,8 +84,8 @@ def suitable_plan(
     else:
         width = 128 if n_rows < MANY_ROWS else 1024 if on_gpu and n_rows >= VERY_MANY_ROWS else 256
         dropout = 0.3 if n_rows < MANY_ROWS else 0.1
-        # Where rows are few for what there is to learn, counts are a better start than none; where they are many, such a
-        # start has to be unlearnt.
+        # Where rows are few for what there is to learn, counts are a better start than none. Where they are many, what
+        # naive Bayes gets wrong would have to be unlearnt.
         begins_counted = (n_rows < MANY_ROWS or is_sparse) and n_queries * n_classes <= MOST_DIRECT
         is_direct = counts_answers and query_set.has_own_units and begins_counted
         why = f"wide enough for {n_rows:,} rows" + (", beginning as naive Bayes" if is_direct else "")
