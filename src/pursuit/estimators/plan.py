@@ -6,6 +6,7 @@ from typing import TypeVar
 import torch
 
 from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
+from pursuit.estimators.reasons import Reason
 from pursuit.networks import MLP, NetworkSettings, default_network
 from pursuit.queries import QuerySet
 from pursuit.training import CarriedHistories, Stage
@@ -28,18 +29,6 @@ MOST_DIRECT = 1_000_000
 """The most weights of a path from answers to labels."""
 HELD_OUT, HELD_OUT_OF_FEW, MOST_HELD_OUT = 0.1, 0.2, 2000
 LOOKED_AT_ROWS = 20_000
-
-
-@dataclass(frozen=True)
-class Reason:
-    """A setting, what was chosen for it, and why."""
-
-    setting: str
-    value: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.setting}: {self.value} ({self.why})"
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Table columns as queries: yes/no, one of a list, or a number; a missing value is a query without an answer."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from pursuit.queries.column import Choice, Number, listed, parse_choice
 from pursuit.queries.frames import INFINITE, as_frame, columns_of, is_float_array
-from pursuit.queries.guessing import guess_queries
+from pursuit.queries.guessing import guess_askable
 from pursuit.queries.kinds import Kind, check_kinds, scaled
 from pursuit.queries.number_code import NumberCode, suitable_pieces
 from pursuit.queries.order import Order
@@ -92,8 +93,8 @@ class ColumnQueries(QuerySet):
         """Guess what every column of a table is asked as: a DataFrame of any library, a 2-d array or a sparse matrix.
 
         `texts`, `costs` and `kinds` go by column name. Kinds overrule the guess: "number", "choice", "yes/no", "date"
-        or "skip". Columns that are empty, the same in every row, or number the rows are left out with a warning, unless
-        they have a kind; with `ask_all` they are not. `questions` is a questions file, which says all that and more.
+        or "skip". Columns that are empty, the same in every row, number the rows or cannot be a question are left out with
+        a warning, unless they have a kind; with `ask_all` they are not. `questions` is a questions file, which says all that and more.
         """
         frame = as_frame(data)
         if questions is not None:
@@ -105,7 +106,10 @@ class ColumnQueries(QuerySet):
         stray = [str(name) for name in (*texts, *costs) if name not in existing]
         if stray:
             raise ValueError(f"texts and costs name columns that the table does not have: {listed(stray)}.")
-        guess = guess_queries(frame, check_kinds(kinds or {}, list(frame.columns)), is_float_array(data), ask_all)
+        checked = check_kinds(kinds or {}, list(frame.columns))
+        guess, refused = guess_askable(frame, checked, is_float_array(data), ask_all)
+        if refused:
+            warnings.warn(refused, stacklevel=2)
         guess.report(stacklevel=2)
         columns = _with_codes(guess.queries, frame)
         worded = [replace(c, text=texts.get(c.name, c.text), cost=float(costs.get(c.name, c.cost))) for c in columns]

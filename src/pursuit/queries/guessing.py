@@ -121,6 +121,20 @@ def guess_queries(
     return Guess([queries[name] for name in asked], unasked)
 
 
+def guess_askable(
+    frame: pd.DataFrame, kinds: Mapping[str, Kind], floats_are_numbers: bool = False, ask_all: bool = False
+) -> tuple[Guess, str]:
+    """The same without the columns that cannot be asked for, unless there is no other, and a text on these."""
+    try:
+        return guess_queries(frame, kinds, floats_are_numbers, ask_all), ""
+    except NotAQuestion as error:
+        asked = [name for name in frame.columns if name not in error.columns and kinds.get(name) != "skip"]
+        if not asked:
+            raise
+        skipped: dict[str, Kind] = dict.fromkeys(error.columns, "skip")
+        return guess_queries(frame, {**kinds, **skipped}, floats_are_numbers, ask_all), f"Not asked for. {error}"
+
+
 def refuse_infinite(numbers: Mapping[str, np.ndarray]) -> None:
     if infinite := [name for name, values in numbers.items() if np.isinf(values).any()]:
         raise ValueError(INFINITE.format(listed(infinite)))
