@@ -93,8 +93,9 @@ class ColumnQueries(QuerySet):
         """Guess what every column of a table is asked as: a DataFrame of any library, a 2-d array or a sparse matrix.
 
         `texts`, `costs` and `kinds` go by column name. Kinds overrule the guess: "number", "choice", "yes/no", "date"
-        or "skip". Columns that are empty, the same in every row, number the rows or cannot be a question are left out with
-        a warning, unless they have a kind; with `ask_all` they are not. `questions` is a questions file, which says all that and more.
+        or "skip". Columns that are empty, the same in every row, number the rows or cannot be a question are left out
+        with a warning, unless they have a kind; with `ask_all`, only the last are. `questions` is a questions file,
+        which says all that and more.
         """
         frame = as_frame(data)
         if questions is not None:
