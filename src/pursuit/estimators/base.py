@@ -62,7 +62,8 @@ class PursuitEstimator(BaseEstimator, ABC):
     """What columns are asked as where a guess is wrong, as in {"ward": "choice", "born": "date", "note": "skip"}; for
     tables without a `query_set`."""
     stop: StoppingRule | str | None = None
-    """When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default `Confidence(0.99)`."""
+    """When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default at a confidence of 0.99 or,
+    for V-IP, before that once no query is worth asking, as held-out rows show (`stop_`)."""
     max_queries: int | None = None
     """The most queries ever asked of a row. By default all of them."""
     random_state: Any = None

@@ -117,7 +117,7 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
     answers : AnswerSettings, optional
         How the answer model is made.
     network : NetworkSettings, optional
-        `MLP`, `Conv`, `SetNetwork` … with its sizes. By default one that suits the query set.
+        `MLP`, `Conv`, `SetNetwork` … with its sizes. By default one that suits the data.
     shared : bool
         Whether querier and classifier share a trunk.
     standardise : bool, optional
