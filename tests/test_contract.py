@@ -26,6 +26,7 @@ from torch import Tensor
 import pursuit
 from contract_table import (
     CHECKED,
+    EQUIVALENT_WEIGHTS,
     OTHER_PARAMETERS,
     OTHER_SETTINGS,
     QUICK,
@@ -381,7 +382,7 @@ def expected_to_fail(estimator: PursuitClassifier) -> dict[str, str]:
         "NaiveBayesIPClassifier": "intervals of numbers hold equally many rows, whatever these weigh",
     }
     reason = reasons.get(type(estimator).__name__, "repeated rows come in another order")
-    return {"check_sample_weight_equivalence_on_dense_data": reason}
+    return dict.fromkeys(EQUIVALENT_WEIGHTS, reason)
 
 
 # No other check is expected to fail. `check_array_api_input` skips itself where scipy's array API is not switched on.

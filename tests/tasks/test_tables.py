@@ -93,13 +93,6 @@ def test_rows_without_a_label_are_left_out_and_counted(tmp_path: Path) -> None:
     assert len(task.y_train) + len(task.y_test) == 20
 
 
-def test_numbers_with_stray_words(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.csv", "a,y\n" + "".join(f"{i},{i % 2}\n" for i in range(100)) + "?,1\n")
-    with pytest.warns(UserWarning, match=r"Texts among numbers count as missing: '\?' in 'a'"):
-        assert isinstance(load_task(path, target="y", drop=[]).query_set.queries[0], Number)
-    assert isinstance(load_task(path, target="y", missing=["?"]).query_set.queries[0], Number)
-
-
 def test_spaces_around_words_do_not_count(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", " a ,y \n" + "x , Yes\n x,No \n,Yes\n  ,No\nz,No\n" * 4)
     task = load_task(path, target="y", test_share=0)

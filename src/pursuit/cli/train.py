@@ -1,6 +1,7 @@
 """`pursuit train`: learn from a task or a file, measure on held-out rows, and save the model."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +32,7 @@ from pursuit.cli.app import (
     Time,
 )
 from pursuit.cli.console import (
+    print_chosen,
     print_json,
     print_trained,
     remark_on_recipe,
@@ -92,7 +94,10 @@ def train(
     epochs: Annotated[
         float | None, typer.Option(help="Passes over the rows; by default as many as suit their number.")
     ] = None,
-    held_out: Annotated[float, typer.Option(help="The share of the training rows to use for early stopping.")] = 0.0,
+    held_out: Annotated[
+        float | None,
+        typer.Option(help="The share of the training rows to use for early stopping; by default what suits them."),
+    ] = None,
     test_share: TestShare = 0.2,
     seed: Seed = 0,
     device: Device = "cpu",
@@ -115,7 +120,7 @@ def train(
     given = {
         "--network": network is not None,
         "--epochs": epochs is not None,
-        "--held-out": held_out != 0,
+        "--held-out": held_out is not None,
         "--devices": devices != 1,
         "--log": log != "csv",
         "--resume": resume,
@@ -164,10 +169,13 @@ def train(
         options = {"initially_known": task.initially_known_test, "with_bits": as_json}
         evaluation = model.evaluate(task.X_test, task.y_test, **options)
     if as_json:
-        print_json({"model": str(folder), "task": task.name, **(evaluation.to_dict() if evaluation else {})})
+        chosen_by_data = [asdict(reason) for reason in model.chosen_]
+        measured = evaluation.to_dict() if evaluation else {}
+        print_json({"model": str(folder), "task": task.name, **measured, "chosen": chosen_by_data})
         return
     if evaluation:
         print_evaluation(task.name, evaluation)
+    print_chosen(model.chosen_)
     print_trained(str(folder), source)
 
 

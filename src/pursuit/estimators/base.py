@@ -18,6 +18,7 @@ from torch import Tensor
 from pursuit.data.rows import Rows, RowSource, StreamedRows
 from pursuit.estimators import saving
 from pursuit.estimators.reading import known_answers, rows_that_count, validated
+from pursuit.estimators.reasons import Reason
 from pursuit.estimators.weights import checked_weights
 from pursuit.inference.chain import Chains, explain
 from pursuit.inference.predictions import predict_rows
@@ -42,6 +43,7 @@ class PursuitEstimator(BaseEstimator, ABC):
     ----------
     model_ : the pursuer that was learnt.
     has_initially_known_ : whether it learnt from rows with initially known answers.
+    chosen_ : what was chosen by the data, given or learnt, with a `Reason` each; empty for methods without a plan.
     stop_ : the stopping rule that suits the model, judged by held-out rows; None where it was not chosen like that.
     notes_ : what was saved beside the model (JSON values); empty before that.
     """
@@ -63,7 +65,8 @@ class PursuitEstimator(BaseEstimator, ABC):
     """Whether it is an answer, "not given", that a value is missing, in columns where many are; for tables without a
     `query_set`."""
     stop: StoppingRule | str | None = None
-    """When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default `Confidence(0.99)`."""
+    """When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default at a confidence of 0.99 or,
+    for V-IP, before that once no query is worth asking, as held-out rows show (`stop_`)."""
     max_queries: int | None = None
     """The most queries ever asked of a row. By default all of them."""
     random_state: Any = None
@@ -94,9 +97,10 @@ class PursuitEstimator(BaseEstimator, ABC):
                 "the rows that should count more."
             )
         query_set, rows = self._training_rows(X, y, sample_weight, initially_known)
-        self._warn_if_nothing_will_be_asked(rows)
         self.notes_: dict[str, Any] = {}
         self.stop_: StoppingRule | None = None
+        self.chosen_: tuple[Reason, ...] = ()
+        self._warn_if_nothing_will_be_asked(rows)
         seed = int(check_random_state(self.random_state).randint(2**31))
         with torch.random.fork_rng(devices=[]):  # for whatever is drawn without a generator
             torch.default_generator.manual_seed(seed)
@@ -185,6 +189,10 @@ class PursuitEstimator(BaseEstimator, ABC):
                 f"{folder} holds a {type(estimator).__name__}, not a {cls.__name__}: load it with pursuit.load."
             )
         return estimator
+
+    def __str__(self) -> str:
+        """The parameters; once it is fitted, also what was chosen, a line each."""
+        return "\n".join([repr(self), *map(str, getattr(self, "chosen_", ()))])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,6 +1,7 @@
 """Table columns as queries: yes/no, one of a list, or a number. A missing value is a query without an answer,
 or the answer "not given"."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from pursuit.queries.column import Choice, Number, listed, parse_choice, says_not_given
 from pursuit.queries.frames import INFINITE, as_frame, columns_of, is_float_array
-from pursuit.queries.guessing import guess_queries
+from pursuit.queries.guessing import guess_askable
 from pursuit.queries.kinds import Kind, check_kinds, scaled
 from pursuit.queries.number_code import NumberCode, suitable_pieces
 from pursuit.queries.order import Order
@@ -107,10 +108,10 @@ class ColumnQueries(QuerySet):
         """Guess what every column of a table is asked as: a DataFrame of any library, a 2-d array or a sparse matrix.
 
         `texts`, `costs` and `kinds` go by column name. Kinds overrule the guess: "number", "choice", "yes/no", "date"
-        or "skip". Columns that are empty, the same in every row, or number the rows are left out with a warning, unless
-        they have a kind; with `ask_all` they are not. With `missing_informs`, a missing value is the answer "not given"
-        in columns that lack it in at least 10 rows and 1 % of them. `questions` is a questions file, which says how
-        columns are asked, and more.
+        or "skip". Columns that are empty, the same in every row, number the rows or cannot be a question are left out
+        with a warning, unless they have a kind; with `ask_all`, only the last are. With `missing_informs`, a missing
+        value is the answer "not given" in columns that lack it in at least 10 rows and 1 % of them. `questions` is a
+        questions file, which says how columns are asked, and more.
         """
         frame = as_frame(data)
         if questions is not None:
@@ -124,7 +125,10 @@ class ColumnQueries(QuerySet):
         if stray:
             raise ValueError(f"texts and costs name columns that the table does not have: {listed(stray)}.")
         checked = check_kinds(kinds or {}, list(frame.columns))
-        guess = guess_queries(frame, checked, is_float_array(data), ask_all, missing_informs)
+        options = {"floats_are_numbers": is_float_array(data), "ask_all": ask_all, "missing_informs": missing_informs}
+        guess, refused = guess_askable(frame, checked, **options)
+        if refused:
+            warnings.warn(refused, stacklevel=2)
         guess.report(stacklevel=2)
         columns = _with_codes(guess.queries, frame)
         worded = [replace(c, text=texts.get(c.name, c.text), cost=float(costs.get(c.name, c.cost))) for c in columns]

@@ -134,6 +134,18 @@ def guess_queries(
     return Guess([queries[name] for name in asked], unasked)
 
 
+def guess_askable(frame: pd.DataFrame, kinds: Mapping[str, Kind], **options: bool) -> tuple[Guess, str]:
+    """The same without the columns that cannot be asked for, unless there is no other, and a text on these."""
+    try:
+        return guess_queries(frame, kinds, **options), ""
+    except NotAQuestion as error:
+        asked = [name for name in frame.columns if name not in error.columns and kinds.get(name) != "skip"]
+        if not asked:
+            raise
+        skipped: dict[str, Kind] = dict.fromkeys(error.columns, "skip")
+        return guess_queries(frame, {**kinds, **skipped}, **options), f"Not asked for. {error}"
+
+
 def _lacks_values(query: Choice | Number, series: Any) -> bool:
     """Whether so many rows lack a value that this may be an answer, and others have one."""
     missing = is_missing(query, series)

@@ -50,8 +50,8 @@ class NumberCode(nn.Module):
         return ((x[:, self.feature] - self.start) * self.slope).clamp(0, 1)
 
     def of_query(self, query: Tensor, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Which inputs the codes of `query` (B,) have, and their values in the `rows` (B,) of answers `x` (N, F): (B, K)
-        each, with value 0 beyond those a query has."""
+        """Which inputs the codes of `query` (B,) have, and their values in the `rows` (B,) of answers `x` (N, F):
+        (B, K) each, with value 0 beyond those a query has."""
         inputs = self.inputs_of_query[query]
         there, inputs = inputs >= 0, inputs.clamp(min=0)
         values = (x[rows[:, None], self.feature[inputs]] - self.start[inputs]) * self.slope[inputs]

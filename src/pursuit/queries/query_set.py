@@ -340,8 +340,8 @@ class QuerySet(nn.Module, ABC):
         return values
 
     def code_inputs(self, query: Tensor, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Further inputs of the answers to `query` (B,), beside those of `place`, and their values in the `rows` (B,) of
-        answers `x`: (B, k) each; None where no query has any."""
+        """Further inputs of the answers to `query` (B,), beside those of `place`, and their values in the `rows` (B,)
+        of answers `x`: (B, k) each; None where no query has any."""
         return None
 
     def features(self, query: int) -> slice:

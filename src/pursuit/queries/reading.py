@@ -90,9 +90,9 @@ def parse_dates(values: Iterable[Any], pattern: str) -> np.ndarray:
     """Dates, and their texts, as days since 1970; NaN where they are none."""
     texts = [value.strip() if isinstance(value, str) else value for value in values]
     days = _coerced([value if _may_be_iso(value) else None for value in texts], "ISO8601")
-    return (
-        days if pattern == ISO else np.where(np.isnan(days), _coerced([str(value) for value in texts], pattern), days)
-    )
+    if pattern == ISO:
+        return days
+    return np.where(np.isnan(days), _coerced([str(value) for value in texts], pattern), days)
 
 
 def _coerced(texts: list[Any], pattern: str) -> np.ndarray:
@@ -149,7 +149,7 @@ def _read(query: Choice | Number, series: Any) -> tuple[np.ndarray, dict[Any, in
         if is_plain_number(series):
             return plain_numbers(series), {}
         values, counts, codes = distinct_values(series)
-        read = parse_numbers(values) if not is_date_type(series) else np.full(len(values), np.nan)
+        read = parse_numbers(values)
         known = MISSING_WORDS | {fold(word) for word in query.missing}
         unseen = {v: int(counts[i]) for i, v in enumerate(values) if np.isnan(read[i]) and fold(v) not in known}
         return np.append(read, np.nan)[codes], unseen
@@ -162,7 +162,7 @@ def _read(query: Choice | Number, series: Any) -> tuple[np.ndarray, dict[Any, in
     values, counts, codes = distinct_values(pd.Series(series))
     place_of = query.place_of()
     places = [place_of(value) for value in values]
-    read = np.array([*(np.nan if place is None else place for place in places), np.nan])
+    read = np.array([*places, None], dtype=float)  # None becomes NaN
     return read[codes], {v: int(counts[i]) for i, v in enumerate(values) if places[i] is None}
 
 
@@ -207,7 +207,7 @@ def refusal(query: Choice | Number, value: Any) -> ValueError:
     if isinstance(query, Number):
         wanted = query.expected if query.has_range else query.noun
     else:
-        wanted = f"one of {listed(list(query.values))}"
+        wanted = f"one of {listed(query.values)}"
     return ValueError(
         f"Column '{query.name}' holds {json_value(value)!r}, but {wanted} is expected, as in training. Correct the "
         "value, or leave it empty (None or NaN) to say that the answer is unknown."

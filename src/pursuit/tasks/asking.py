@@ -3,21 +3,13 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 
 from pursuit.data.parquet.arrow_files import existing_column
-from pursuit.queries import Choice, ColumnQueries, NotAQuestion, Number
+from pursuit.queries import Choice, ColumnQueries, Number
 from pursuit.queries.column import listed
-from pursuit.queries.guessing import (
-    LEAST_MISSING,
-    LEAST_SHARE_MISSING,
-    NUMBERING,
-    UNIQUE,
-    Guess,
-    guess_queries,
-)
+from pursuit.queries.guessing import LEAST_MISSING, LEAST_SHARE_MISSING, NUMBERING, UNIQUE, guess_askable
 from pursuit.queries.kinds import check_kinds
 from pursuit.tasks.files.csv import CsvTable
 
@@ -38,9 +30,10 @@ def column_queries(
     for name in kinds:
         existing_column(name, X.columns, table.text.path.name)
     try:
-        guess, remarks = _guess(X, dict(kinds), missing_informs)
+        guess, refused = guess_askable(X, check_kinds(kinds, list(X.columns)), missing_informs=missing_informs)
     except ValueError as error:
         raise ValueError(in_options(str(error))) from None
+    remarks = [f"Warning: {in_options(refused)}"] if refused else []
     if guess.unasked:
         remarks.append(_on_unasked(guess.unasked))
     for query in guess.queries:
@@ -60,21 +53,6 @@ def column_queries(
 def in_options(text: str) -> str:
     """A message of the library with what it advises written as options of the program."""
     return IN_PYTHON.sub(lambda found: _option(found["name"], found["kind"]), text)
-
-
-def _guess(X: pd.DataFrame, kinds: dict[str, Any], missing_informs: bool) -> tuple[Guess, list[str]]:
-    """What columns are asked as, without those that cannot be asked for, unless there is no other; and a remark on
-    these."""
-    checked = check_kinds(kinds, list(X.columns))
-    try:
-        return guess_queries(X, checked, missing_informs=missing_informs), []
-    except NotAQuestion as error:
-        asked = [name for name in X.columns if name not in error.columns and checked.get(name) != "skip"]
-        if not asked:
-            raise
-        checked |= dict.fromkeys(error.columns, "skip")
-        guess = guess_queries(X, checked, missing_informs=missing_informs)
-        return guess, [f"Warning: not asked for. {in_options(str(error))}"]
 
 
 def _on_unasked(unasked: Mapping[str, str]) -> str:

@@ -9,8 +9,8 @@ from torch import Tensor
 from pursuit.training.held_out import Kept
 from pursuit.training.loop import Trainer
 
-HELD_OUT = ("best_step", "temperature", "looks_since_best", "n_reports", "last_loss")
-"""What is remembered of held-out rows, besides the best weights and their loss."""
+HELD_OUT = ("best_loss", "best_step", "temperature", "looks_since_best", "n_reports", "last_loss")
+"""What is remembered of held-out rows, besides the best weights; a loss is infinite before the first look at them."""
 
 
 def state_of(trainer: Trainer) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -28,11 +28,15 @@ def state_of(trainer: Trainer) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "step": trainer.step_index,
         "n_reports": trainer.n_reports,
         "n_processes": trainer.fabric.world_size,
-        "best_loss": held_out.best_loss if held_out and not math.isinf(held_out.best_loss) else None,
-        "held_out": {name: getattr(held_out, name) for name in HELD_OUT} if held_out else {},
+        "held_out": {name: _finite(getattr(held_out, name)) for name in HELD_OUT} if held_out else {},
         "kept": [list(kept) for kept in trainer.kept],
     }
     return {name: tensor.clone() for name, tensor in tensors.items()}, values
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no infinity."""
+    return None if math.isinf(value) else value
 
 
 def _own_state(trainer: Trainer) -> dict[str, Tensor]:
@@ -70,9 +74,8 @@ def load_state(trainer: Trainer, tensors: dict[str, Tensor], values: dict[str, A
     trainer.kept = [Kept(*kept) for kept in values["kept"]]
     if held_out := trainer.held_out:
         held_out.best = [tensor.to(device) for tensor in _in_order(_part(tensors, "best"))]
-        held_out.best_loss = math.inf if values["best_loss"] is None else values["best_loss"]
         for name, value in values["held_out"].items():
-            setattr(held_out, name, value)
+            setattr(held_out, name, math.inf if value is None else value)
     if values["n_processes"] == trainer.fabric.world_size:
         _load_own_state(trainer, _part(tensors, f"process {trainer.fabric.global_rank}"))
     else:  # the rows are divided differently now: chains start again, and so does randomness
