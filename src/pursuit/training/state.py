@@ -19,6 +19,8 @@ def state_of(trainer: Trainer) -> tuple[dict[str, Tensor], dict[str, Any]]:
     tensors = {f"model.{name}": tensor for name, tensor in trainer.model.state_dict().items()}
     tensors |= {f"averaged.{i}": tensor for i, tensor in enumerate(trainer.average.averaged)}
     tensors |= {f"best.{i}": tensor for i, tensor in enumerate(held_out.best if held_out else [])}
+    if held_out and len(held_out.best_losses):
+        tensors["best_losses"] = held_out.best_losses
     for i, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{i}.{name}": value for name, value in state.items() if value is not None}
     for number, own in enumerate(_gathered(trainer, _own_state(trainer))):
@@ -73,6 +75,7 @@ def load_state(trainer: Trainer, tensors: dict[str, Tensor], values: dict[str, A
     trainer.step_index, trainer.n_reports = values["step"], values["n_reports"]
     trainer.kept = [Kept(*kept) for kept in values["kept"]]
     if held_out := trainer.held_out:
+        held_out.best_losses = tensors.get("best_losses", held_out.best_losses).to(device)
         held_out.best = [tensor.to(device) for tensor in _in_order(_part(tensors, "best"))]
         for name, value in values["held_out"].items():
             setattr(held_out, name, math.inf if value is None else value)
