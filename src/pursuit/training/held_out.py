@@ -38,8 +38,8 @@ class EarlyStopping:
     every: int = 4
     """Of this many reports, one has a look at the rows."""
     prefers_end: bool = False
-    """Whether to train to the end of the stage, where the learning rate has fallen to nothing, and to keep those weights
-    unless they are worse by more than a standard error: of few rows, the best look may be best by chance."""
+    """Whether to train to the end of the stage, where the learning rate has fallen to nothing, and to keep those
+    weights unless they are worse by more than a standard error: of few rows, the best look may be best by chance."""
 
 
 class Kept(NamedTuple):
