@@ -315,7 +315,7 @@ def test_all_histories_train_by_information(histories: RandomHistories | RolledO
     assert loss < 0.7 * torch.tensor(float(N_CLASSES)).log()
 
 
-def test_the_loss_by_information_is_v_ips_at_the_most_informative_query_and_the_surprise_of_answers() -> None:
+def test_the_loss_by_information_is_v_ips_before_and_after_its_query_and_the_surprise_of_answers() -> None:
     world, rows = known_world(), draw(known_world(), 50, seed=5)
     torch.manual_seed(0)
     answer_model = AnswerModel.count(world.query_set, N_CLASSES, rows, AnswerSettings(rank=2))
@@ -332,7 +332,9 @@ def test_the_loss_by_information_is_v_ips_at_the_most_informative_query_and_the_
     encoded = model.query_set.encode(rows.x, history.known)
     surprise = model.answer_model.loss(model.querier(encoded), rows.x, rows.y, available, asked)
     logits = model.classifier(model.query_set.encode(rows.x, after))
-    torch.testing.assert_close(loss, F.cross_entropy(logits, rows.y) + surprise)
+    logits_before = model.classifier(encoded)
+    wanted = F.cross_entropy(logits_before, rows.y) + F.cross_entropy(logits, rows.y) + surprise
+    torch.testing.assert_close(loss, wanted)
 
 
 def test_costs_divide_the_information_they_must_be_worth() -> None:
@@ -378,7 +380,7 @@ def test_held_out_rows_end_a_training_by_information() -> None:
     answer_model = AnswerModel.count(world.query_set, N_CLASSES, rows)
     model = InformationVIP.build(world.query_set, world.classes, MLP((64,)), answer_model=answer_model)
     reports: list[Report] = []
-    held_out, run = EarlyStopping(draw(world, 300, seed=12), patience=3), TrainingRun(on_report=reports.append)
+    held_out, run = EarlyStopping(draw(world, 300, seed=12), patience=3, every=1), TrainingRun(on_report=reports.append)
     train(model, rows, [Stage(400, batch_size=32)], seed=0, early_stopping=held_out, run=run)
     assert reports[-1].step < reports[-1].n_steps
     losses = [report.held_out_loss for report in reports if report.held_out_loss is not None]

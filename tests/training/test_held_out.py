@@ -3,15 +3,14 @@
 import pytest
 import torch
 from small_training import QUERIES, fresh, rows, same, weights
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pursuit.data.rows import Rows
+from pursuit.inference import rollout
 from pursuit.networks import MLP
 from pursuit.training import (
-    Batch,
     EarlyStopping,
-    Outcome,
     RandomHistories,
     Report,
     RolledOutHistories,
@@ -22,8 +21,7 @@ from pursuit.training import (
 from pursuit.training import held_out as held_out_module
 from pursuit.training.averaging import WeightAverage
 from pursuit.training.devices import launched
-from pursuit.training.held_out import HELD_OUT_SEED, HeldOut
-from pursuit.training.samplers import rolled_out_histories
+from pursuit.training.held_out import TEMPERATURES, HeldOut
 from pursuit.vip import VIP
 
 
@@ -35,7 +33,11 @@ def noise(n: int, seed: int) -> Rows:
 
 
 def make_held_out(data: Rows, patience: int = 20) -> HeldOut:
-    return HeldOut(launched("cpu", 1, None), EarlyStopping(data, patience), lambda value: value)
+    return HeldOut(launched("cpu", 1, None), EarlyStopping(data, patience, every=1), lambda value: value)
+
+
+def every_report(data: Rows, patience: int = 20) -> EarlyStopping:
+    return EarlyStopping(data, patience, every=1)
 
 
 def test_early_stopping_keeps_the_best_weights() -> None:
@@ -44,66 +46,115 @@ def test_early_stopping_keeps_the_best_weights() -> None:
     reports: list[Report] = []
     model = fresh(network=MLP((64, 64)))
     run = TrainingRun(on_report=reports.append)
-    train(model, data, stages, early_stopping=EarlyStopping(held_out, 5), run=run)
+    (kept,) = train(model, data, stages, early_stopping=every_report(held_out, 5), run=run)
     assert reports[-1].step < reports[-1].n_steps
     losses = [report.held_out_loss for report in reports if report.held_out_loss is not None]
     assert losses.index(min(losses)) == len(losses) - 1 - 5
+    assert kept.share == pytest.approx(reports[losses.index(min(losses))].step / reports[0].n_steps)
     # A patience of one report less stops one report earlier, but with the same best weights.
     sooner = fresh(network=MLP((64, 64)))
-    train(sooner, data, stages, early_stopping=EarlyStopping(held_out, 4))
+    assert train(sooner, data, stages, early_stopping=every_report(held_out, 4)) == [kept]
     assert same(weights(model), weights(sooner))
-    # And those are the weights of the lowest loss.
-    found = make_held_out(held_out).look(model, stages[0], WeightAverage(model, 0.0))
+    # And those are the weights of the lowest loss, at its temperature.
+    assert float(model.temperature) == pytest.approx(kept.temperature)
+    model.set_temperature(1.0)
+    found = make_held_out(held_out).look(model, stages[0], WeightAverage(model, 0.0), 1)
     assert found == pytest.approx(min(losses), abs=1e-6)
+
+
+def test_without_held_out_rows_a_stage_ends_with_its_last_step() -> None:
+    assert train(fresh(), rows(), [Stage(1, batch_size=50), Stage(1, batch_size=50)]) == [(1.0, 1.0)] * 2
 
 
 def test_every_stage_starts_its_patience_again() -> None:
     reports: list[Report] = []
     stages = [Stage(400, batch_size=32), Stage(400, RandomHistories(), batch_size=32)]
     run = TrainingRun(on_report=reports.append)
-    train(fresh(network=MLP((64, 64))), noise(60, 1), stages, early_stopping=EarlyStopping(noise(300, 2), 3), run=run)
+    train(fresh(network=MLP((64, 64))), noise(60, 1), stages, early_stopping=every_report(noise(300, 2), 3), run=run)
     for number in (1, 2):
         losses = [report.held_out_loss for report in reports if report.stage == number]
         assert losses.index(min(losses)) == len(losses) - 1 - 3  # type: ignore[type-var]
 
 
+def test_one_report_of_several_looks() -> None:
+    model, stage = fresh(network=MLP((8,))), Stage(1)
+    held_out = HeldOut(launched("cpu", 1, None), EarlyStopping(rows(50), 2, every=3), lambda value: value)
+    average, found = WeightAverage(model, 0.9), []
+    for step in range(1, 8):
+        found.append(held_out.look(model, stage, average, step))
+        with torch.no_grad():
+            for tensor in average.averaged:
+                tensor.mul_(3)
+    assert found[0] == found[1] == found[2] != found[3] == found[4] == found[5] != found[6]
+    assert held_out.best_step == (1, 4, 7)[found[::3].index(min(found))]
+    assert held_out.n_reports == 7
+
+
 @pytest.mark.parametrize("longest", [None, 3])
-def test_the_loss_is_that_of_the_queriers_own_histories(longest: int | None) -> None:
+def test_the_loss_is_that_along_the_chains_at_the_best_temperature(longest: int | None) -> None:
     data, model, stage = rows(50), fresh().eval(), Stage(1, RolledOutHistories(longest), phase="late")
-    found = make_held_out(data).look(model, stage, WeightAverage(model, 0.0))
-    generator = torch.Generator().manual_seed(HELD_OUT_SEED)
-    k = torch.randint(longest or len(QUERIES), (50,), generator=generator)
-    history = rolled_out_histories(data, k, model)
+    found = make_held_out(data).look(model, stage, WeightAverage(model, 0.0), 1)
+    history, losses = data.start(), torch.zeros(len(TEMPERATURES))
+    n_queries = longest or len(QUERIES)
     with torch.no_grad():
-        query = model.scores(history).masked_fill(history.asked, -torch.inf).argmax(dim=1)
-        answered = history.ask(query, data.available)
-        logits = model.classifier(model.network_input(answered.x, answered.known))
-    assert found == pytest.approx(float(F.cross_entropy(logits, data.y)), abs=1e-6)
+        for _ in range(n_queries):
+            history = history.ask(
+                model.scores(history).masked_fill(history.asked, -torch.inf).argmax(1), data.available
+            )
+            beliefs = model.log_posterior(history)
+            losses += torch.stack([F.cross_entropy(beliefs / t, data.y) for t in TEMPERATURES]) / n_queries
+    assert found == pytest.approx(float(losses.min()), abs=1e-5)
+
+
+def test_rows_of_more_weight_count_more() -> None:
+    data, model, stage = rows(50), fresh().eval(), Stage(1)
+    weight = torch.where(torch.arange(50) < 20, 2.0, 0.0)
+    weighted = make_held_out(Rows(data.x, data.available, data.y, weight=weight))
+    found = weighted.look(model, stage, WeightAverage(model, 0.0), 1)
+    alone = make_held_out(data.take(slice(20))).look(model, stage, WeightAverage(model, 0.0), 1)
+    assert found == pytest.approx(alone, abs=1e-5)
+
+
+class Blaring(VIP):
+    """Logits a few times what the classifier makes of them."""
+
+    loudness = 1.0
+
+    def log_probabilities(self, logits: Tensor, knows_any: Tensor) -> Tensor:
+        return super().log_probabilities(logits * self.loudness, knows_any)
+
+
+@pytest.mark.parametrize(("loudness", "is_above"), [(1.0, False), (6.0, True)])
+def test_overconfident_beliefs_are_cooled_down(loudness: float, is_above: bool) -> None:
+    """Labels that two queries give away in nine rows of ten, and a classifier that learnt these shares."""
+    generator = torch.Generator().manual_seed(5)
+    data = rows(600)
+    wrong = torch.rand(600, generator=generator) < 0.1
+    data = Rows(data.x, data.available, torch.where(wrong, torch.randint(4, (600,), generator=generator), data.y))
+    torch.manual_seed(0)
+    model = Blaring.build(QUERIES, list("abcd"), MLP((16,)))
+    train(model, data.take(slice(300)), [Stage(20, batch_size=32)])
+    model.loudness = loudness
+    held_out, stage, average = make_held_out(data.take(slice(300, 600))), Stage(1), WeightAverage(model, 0.0)
+    loss = held_out.look(model, stage, average, 1)
+    assert (held_out.temperature > 1.5) == is_above
+    losses = held_out._losses(model, stage)
+    as_learnt = float(losses[TEMPERATURES.index(1.0)])
+    assert (loss < as_learnt - 0.1) == is_above
+    assert loss <= as_learnt
+    # The temperature does for the model what it did for the loss.
+    model.set_temperature(held_out.temperature)
+    assert float(held_out._losses(model, stage)[TEMPERATURES.index(1.0)]) == pytest.approx(loss, abs=1e-5)
 
 
 def test_the_loss_does_not_depend_on_batches_and_leaves_randomness_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     data, model, stage = rows(50), fresh(), Stage(1)
     state = torch.get_rng_state()
-    whole = make_held_out(data).look(model, stage, WeightAverage(model, 0.0))
-    monkeypatch.setattr(held_out_module, "BATCH_ROWS", 7)
-    parts = make_held_out(data).look(model, stage, WeightAverage(model, 0.0))
+    whole = make_held_out(data).look(model, stage, WeightAverage(model, 0.0), 1)
+    monkeypatch.setattr(rollout.rows_at_once, "__defaults__", (7, rollout.BATCH_BYTES))
+    parts = make_held_out(data).look(model, stage, WeightAverage(model, 0.0), 1)
     assert parts == pytest.approx(whole, abs=1e-6)
     assert torch.equal(torch.get_rng_state(), state)
-
-
-class PhaseLearner(VIP):
-    """Remembers what it was given besides rows."""
-
-    def forward(self, batch: Batch) -> Outcome:
-        self.given = (batch.phase, batch.tau, batch.exploration, batch.label_smoothing)
-        return super().forward(batch)
-
-
-def test_the_learner_is_given_the_phase_and_nothing_random() -> None:
-    model = PhaseLearner.build(QUERIES, list("abcd"), MLP((4,)))
-    stage = Stage(1, phase="joint", tau=(1.0, 0.2), exploration=(0.5, 0.5), label_smoothing=0.3)
-    make_held_out(rows(20)).look(model, stage, WeightAverage(model, 0.0))
-    assert model.given == ("joint", 0.2, 0.0, 0.0)
 
 
 def test_a_look_is_at_averaged_weights_and_keeps_the_best_of_them() -> None:
@@ -114,15 +165,16 @@ def test_a_look_is_at_averaged_weights_and_keeps_the_best_of_them() -> None:
         for parameter in model.parameters():
             parameter.add_(10 * torch.randn_like(parameter))
     astray = weights(model)
-    best = held_out.look(model, stage, average)
+    best = held_out.look(model, stage, average, 10)
     assert same(weights(model), astray)
     assert all(torch.equal(one, other) for one, other in zip(held_out.best, start, strict=True))
     with torch.no_grad():
         for tensor in average.averaged:
             tensor.mul_(20)
-    assert held_out.look(model, stage, average) > best
-    assert (held_out.best_loss, held_out.reports_since_best, held_out.has_stopped) == (best, 1, False)
-    held_out.look(model, stage, average)
+    assert held_out.look(model, stage, average, 20) > best
+    assert (held_out.best_loss, held_out.best_step, held_out.looks_since_best) == (best, 10, 1)
+    assert not held_out.has_stopped
+    held_out.look(model, stage, average, 30)
     assert held_out.has_stopped
     assert all(torch.equal(one, other) for one, other in zip(held_out.best, start, strict=True))
     held_out.start()

@@ -78,6 +78,9 @@ def test_answers_are_standardised_by_the_mean_and_spread_of_those_that_exist(mak
     model.standardise(rows.x, rows.available)
     query_of_feature = query_set.unit_of_feature.tolist()
     for feature, query in enumerate(query_of_feature):
+        if query_set.feature_types[feature] == "number":  # its code is on the scale it has
+            assert (float(model.centre[feature]), float(model.scale[feature])) == (0.0, 1.0)
+            continue
         there = rows.x[rows.available[:, query], feature]
         assert float(model.centre[feature]) == pytest.approx(float(there.mean()), abs=1e-6)
         spread = max(float(there.std(unbiased=False)), LEAST_SPREAD)
@@ -85,6 +88,37 @@ def test_answers_are_standardised_by_the_mean_and_spread_of_those_that_exist(mak
     seen = model.network_input(rows.x, rows.available)[:, : len(query_of_feature)]
     wanted = model.standardise_features(rows.x, slice(None)) * rows.available[:, query_of_feature]
     torch.testing.assert_close(seen, wanted)
+
+
+@pytest.mark.parametrize("temperature", [0.6, 1.0, 3.0])
+def test_a_temperature_changes_how_sure_it_is_but_not_what_is_most_probable(
+    make_columns: Any, temperature: float
+) -> None:
+    torch.manual_seed(0)
+    query_set = make_columns(COLUMNS)
+    model = VIP.build(query_set, ["a", "b", "c"], MLP((8,)), prior=torch.tensor([0.2, 0.3, 0.5])).eval()
+    history = histories(query_set)
+    before = model.log_posterior(history)
+    model.set_temperature(temperature)
+    after = model.log_posterior(history)
+    torch.testing.assert_close(after.exp().sum(dim=1), torch.ones(9))
+    assert torch.equal(after.argsort(dim=1), before.argsort(dim=1))
+    assert torch.equal(after[0], before[0])  # nothing is known of it, and the prior stays
+    known = history.known.any(dim=1)
+    torch.testing.assert_close(after[known], (before[known] / temperature).log_softmax(dim=1))
+    surer = after[known].max(dim=1).values - before[known].max(dim=1).values
+    assert (surer * (1 - temperature) >= -1e-6).all()
+    state = history_state(model, history)
+    torch.testing.assert_close(state.log_posterior(), after)
+
+
+def test_a_temperature_is_saved_with_the_weights(make_columns: Any) -> None:
+    query_set = make_columns(COLUMNS)
+    model = VIP.build(query_set, ["a", "b"], MLP((8,)))
+    model.set_temperature(1.4)
+    again = VIP.from_config(query_set, ["a", "b"], model.to_config())
+    again.load_state_dict(model.state_dict())
+    assert torch.equal(again.temperature, model.temperature)
 
 
 def test_only_models_made_for_it_are_standardised(make_columns: Any, make_rows: Any) -> None:

@@ -11,9 +11,10 @@ from torch import Tensor
 from pursuit.training import EarlyStopping, Stage
 from pursuit.training.checkpoints import load_checkpoint, save_checkpoint
 from pursuit.training.devices import launched, own_randomness
+from pursuit.training.held_out import TEMPERATURES
 from pursuit.training.loop import SEED_STRIDE, Trainer
 from pursuit.training.schedule import Adam
-from pursuit.training.state import load_state, state_of
+from pursuit.training.state import HELD_OUT, load_state, state_of
 
 EVERY_STAGE = pytest.mark.parametrize("stage", STAGES, ids=["random", "carried", "rolled out"])
 
@@ -84,22 +85,37 @@ def test_a_state_is_what_a_checkpoint_file_gives_back(tmp_path: Path) -> None:
 def test_before_the_first_look_at_held_out_rows_there_is_no_best_loss() -> None:
     trainer = make_trainer(STAGES)
     tensors, values = state_of(trainer)
-    assert json.loads(json.dumps(values, allow_nan=False))["best_loss"] is None
+    assert json.loads(json.dumps(values, allow_nan=False))["held_out"]["best_loss"] is None
     assert trainer.held_out is not None
     next(trainer.run())
     load_state(trainer, tensors, values)
-    assert trainer.held_out.best_loss == float("inf")
+    assert trainer.held_out.best_loss == trainer.held_out.last_loss == float("inf")
     assert trainer.held_out.best == []
 
 
-def test_the_patience_of_early_stopping_is_part_of_the_state() -> None:
+def test_what_early_stopping_remembers_is_part_of_the_state() -> None:
     trainer, other = make_trainer(STAGES), make_trainer(STAGES)
     assert trainer.held_out is not None
     assert other.held_out is not None
-    next(trainer.run())
-    trainer.held_out.reports_since_best = 999
+    running = trainer.run()
+    for _ in range(6):  # the first and the fifth report look at the rows
+        next(running)
+    trainer.held_out.looks_since_best, trainer.held_out.temperature = 999, 1.4
     load_state(other, *state_of(trainer))
-    assert (other.held_out.reports_since_best, other.held_out.best_loss) == (999, trainer.held_out.best_loss)
+    for name in HELD_OUT:
+        assert getattr(other.held_out, name) == getattr(trainer.held_out, name)
+    assert (other.held_out.n_reports, other.held_out.looks_since_best, other.held_out.temperature) == (6, 999, 1.4)
+
+
+def test_how_finished_stages_ended_is_part_of_the_state() -> None:
+    trainer, other = make_trainer(STAGES), make_trainer(STAGES)
+    for report in trainer.run():
+        if report.stage == 3:
+            break
+    load_state(other, *state_of(trainer))
+    assert len(trainer.kept) == 2
+    assert other.kept == trainer.kept
+    assert all(0 < kept.share <= 1 and kept.temperature in TEMPERATURES for kept in trainer.kept)
 
 
 def test_with_another_number_of_processes_rows_and_randomness_start_again() -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -12,6 +12,7 @@ from rich.console import Console
 from pursuit.processes import is_first
 
 if TYPE_CHECKING:
+    from pursuit.estimators.reasons import Reason
     from pursuit.tasks.recipe import Recipe
     from pursuit.tasks.task import Task
 
@@ -62,6 +63,12 @@ def remark_on_task(task: "Task") -> None:
         say(line)
     if unlabelled := task.notes.get("n_rows_without_label"):
         say(f"{unlabelled:,} rows without a label are left out.")
+
+
+def print_chosen(reasons: "Sequence[Reason]") -> None:
+    """What was chosen in training where the user left it open, a line each."""
+    if reasons:
+        print("\n".join(["Settings:", *(f"  {reason}" for reason in reasons)]))
 
 
 def print_trained(model: str, source: str) -> None:

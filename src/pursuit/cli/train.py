@@ -1,6 +1,7 @@
 """`pursuit train`: learn from a task or a file, measure on held-out rows, and save the model."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from pursuit.cli.app import (
     Kind,
     MaxQueries,
     Missing,
+    MissingInforms,
     Network,
     Querier,
     Queries,
@@ -30,6 +32,7 @@ from pursuit.cli.app import (
     Time,
 )
 from pursuit.cli.console import (
+    print_chosen,
     print_json,
     print_trained,
     remark_on_recipe,
@@ -77,6 +80,7 @@ def train(
     encoding: Encoding = None,
     decimal: Decimal = None,
     kind: Kind = None,
+    missing_informs: MissingInforms = False,
     group: Group = None,
     time: Time = None,
     queries: Queries = None,
@@ -130,6 +134,7 @@ def train(
         "encoding": encoding,
         "decimal": decimal,
         "kinds": parse_kinds(kind or ()),
+        "missing_informs": missing_informs,
         "group": group,
         "time": time,
         "regress": chosen.predicts_numbers,
@@ -164,10 +169,13 @@ def train(
         options = {"initially_known": task.initially_known_test, "with_bits": as_json}
         evaluation = model.evaluate(task.X_test, task.y_test, **options)
     if as_json:
-        print_json({"model": str(folder), "task": task.name, **(evaluation.to_dict() if evaluation else {})})
+        chosen_by_data = [asdict(reason) for reason in model.chosen_]
+        measured = evaluation.to_dict() if evaluation else {}
+        print_json({"model": str(folder), "task": task.name, **measured, "chosen": chosen_by_data})
         return
     if evaluation:
         print_evaluation(task.name, evaluation)
+    print_chosen(model.chosen_)
     print_trained(str(folder), source)
 
 

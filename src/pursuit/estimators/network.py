@@ -17,7 +17,9 @@ from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.estimators import saving
 from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.classifier import PursuitClassifier
-from pursuit.estimators.plan import Plan, suitable_plan
+from pursuit.estimators.plan import MANY_ROWS, Plan, suitable_plan
+from pursuit.estimators.reasons import Reason, given
+from pursuit.estimators.stop import expected
 from pursuit.files import write_whole
 from pursuit.inference.stopping import StoppingRule
 from pursuit.networks import NetworkSettings
@@ -45,6 +47,8 @@ class LearnerEstimator(PursuitEstimator):
 
     counts_answers: ClassVar[bool] = False
     """Whether its classifier can begin with what was counted, as naive Bayes."""
+    planned_settings: ClassVar[tuple[str, ...]] = ("passes", "batch size", "steps", "held out")
+    """What it takes from the plan."""
 
     stages: list[Stage] | None = None
     """The training plan. By default one stage of carried histories, long enough for the number of rows. A method that
@@ -77,10 +81,11 @@ class LearnerEstimator(PursuitEstimator):
         plan = suitable_plan(query_set, rows, len(self.labels), self.max_queries, self.device, self.counts_answers)
         stages = self.plan(plan.stages if self.stages is None else self.stages)
         check_plan(stages, self.device, run.log, n_processes(self.devices))
-        self.plan_, temperature, held_out = plan, 1.0, self.held_out or 0.0
+        self.plan_, planned, temperature, held_out = plan, stages, 1.0, self.held_out or 0.0
+        judged: list[tuple[Any, Rows]] = []
         if self.held_out is None and self.stages is None and n_processes(self.devices) == 1:
             if plan.n_trials and isinstance(rows, Rows):
-                stages, temperature, self.stop_ = self._try(query_set, rows, stages, plan, seed, run)
+                stages, temperature, judged = self._try(query_set, rows, stages, plan, seed, run)
             else:
                 held_out = plan.held_out
         kept, early_stopping = self._split(rows, seed, held_out)
@@ -94,12 +99,55 @@ class LearnerEstimator(PursuitEstimator):
                 "rows": kept.fingerprint(),
             }
             _claim(run.path, described, run.resume)
-        self._train(learner, kept, stages, seed, early_stopping, run)
+        ends = self._train(learner, kept, stages, seed, early_stopping, run)
         if early_stopping is not None:
-            self.stop_ = self.suitable_stop([(learner, early_stopping.rows)])
-        else:
-            learner.set_temperature(temperature)
-        return self.finish(learner, kept)
+            temperature, judged = ends[-1].temperature, [(learner, early_stopping.rows)]
+        learner.set_temperature(temperature)
+        if judged:
+            self.stop_ = self.suitable_stop(judged)
+        self.model_ = self.finish(learner, kept)  # which the usual stopping rule may depend on
+        n_planned, n_trained = _n_steps(planned, len(kept)), _n_steps(stages, len(kept), [end.share for end in ends])
+        has_temperature = bool(judged) and hasattr(learner, "temperature")
+        self.chosen_ = (
+            *self._plan_reasons(n_planned, n_trained, bool(judged)),
+            *(
+                [Reason("temperature", f"{temperature:.3g}", "fits beliefs to held-out rows")]
+                if has_temperature
+                else []
+            ),
+            self._stop_reason(),
+            *self._expectations(judged),
+        )
+        return self.model_
+
+    def _plan_reasons(self, n_planned: int, n_trained: int, is_judged: bool) -> tuple[Reason, ...]:
+        """What was planned or given, and how many steps were trained where held-out rows ended training."""
+        reasons = {reason.setting: reason for reason in self.plan_.reasons if reason.setting in self.planned_settings}
+        if not is_judged:  # stages were given, or processes train together
+            reasons.pop("held out", None)
+        if self.stages is not None:
+            for setting in ("batch size", "steps", "passes"):
+                reasons.pop(setting, None)
+            n_steps = f"{n_planned:,}" if n_trained == n_planned else f"{n_trained:,} of {n_planned:,}"
+            reasons["stages"] = given("stages", f"{len(self.stages)} with {n_steps} steps")
+        elif is_judged:
+            reasons["steps"] = Reason("steps", f"{n_trained:,} of {n_planned:,}", "best on held-out rows")
+        return tuple((reasons | self._given()).values())
+
+    def _given(self) -> dict[str, Reason]:
+        """The settings of the plan that the user gave."""
+        return {} if self.held_out is None else {"held out": given("held out", f"{self.held_out:.0%}")}
+
+    def _stop_reason(self) -> Reason:
+        """Which rule rows are asked by."""
+        rule = self.stopping_rule()
+        if self.stop is not None:
+            return given("stop", rule)
+        return Reason("stop", str(rule), "by default" if self.stop_ is None else "held-out rows need no more than that")
+
+    def _expectations(self, judged: Sequence[tuple[Any, Rows]]) -> list[Reason]:
+        """What to expect of predictions, by rows that learners did not learn from."""
+        return []
 
     def _train(
         self,
@@ -116,10 +164,11 @@ class LearnerEstimator(PursuitEstimator):
 
     def _try(
         self, query_set: QuerySet, rows: Rows, stages: list[Stage], plan: Plan, seed: int, run: TrainingRun
-    ) -> tuple[list[Stage], float, StoppingRule | None]:
-        """Train on parts of the rows: the stages with as many steps as predict the others best, and the temperature and
-        the stopping rule that suit these."""
-        judged, ends = [], []
+    ) -> tuple[list[Stage], float, list[tuple[Any, Rows]]]:
+        """Train on parts of the rows: the stages with as many steps as predict the others best, the temperature that
+        suits these, and the learners with the rows that each did not learn from."""
+        judged: list[tuple[Any, Rows]] = []
+        ends = []
         for i in range(plan.n_trials):
             kept, early_stopping = self._split(rows, seed + i, plan.held_out)
             assert early_stopping is not None
@@ -132,7 +181,7 @@ class LearnerEstimator(PursuitEstimator):
             replace(stage, epochs=stage.epochs * _middle([end.share for end in of_stage]))
             for stage, of_stage in zip(stages, of_stages, strict=True)
         ]
-        return shortened, _middle([end.temperature for end in of_stages[-1]]), self.suitable_stop(judged)
+        return shortened, _middle([end.temperature for end in of_stages[-1]]), judged
 
     def suitable_stop(self, judged: Sequence[tuple[Any, Rows]]) -> StoppingRule | None:
         """The rule to stop by that suits learners, judged by rows that each did not learn from; None: the usual one."""
@@ -147,18 +196,25 @@ class LearnerEstimator(PursuitEstimator):
             others, held_out = rows.hold_out(share, HELD_OUT_MOST, seed + 1)
             return others, EarlyStopping(held_out)
         kept, judged = train_test_split(np.arange(len(rows)), test_size=share, random_state=seed)
-        return rows.take(torch.from_numpy(kept)), EarlyStopping(rows.take(torch.from_numpy(judged)).levelled())
+        held_out = rows.take(torch.from_numpy(judged)).levelled()
+        return rows.take(torch.from_numpy(kept)), EarlyStopping(held_out, prefers_end=len(rows) >= MANY_ROWS)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NetworkEstimator(LearnerEstimator):
     """An estimator whose learner is a `ClassifierModel`, with a querier or without: it reads histories by networks."""
 
+    planned_settings = ("network", "standardise", *LearnerEstimator.planned_settings)
+
     network: NetworkSettings | None = None
     """`MLP`, `Conv`, `SetNetwork` … with its sizes. By default one that suits the query set."""
     standardise: bool | None = None
     """Whether networks see answers relative to their mean and spread, which helps where nearly all answers are no, as
     with words. For columns, words and concepts only. By default where answers are like that."""
+
+    def _given(self) -> dict[str, Reason]:
+        own = {"network": self.network, "standardise": self.standardise}
+        return super()._given() | {name: given(name, value) for name, value in own.items() if value is not None}
 
     @abstractmethod
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> ClassifierModel:
@@ -177,6 +233,12 @@ class NetworkEstimator(LearnerEstimator):
 @dataclass(kw_only=True, eq=False, repr=False)
 class LearnerClassifier(PursuitClassifier, LearnerEstimator):
     """A classifier around a `Learner`."""
+
+    def _expectations(self, judged: Sequence[tuple[Any, Rows]]) -> list[Reason]:
+        if self.stop_ is None:
+            return []
+        found = expected(judged, self.stopping_rule())
+        return [Reason("expected", str(found), f"on {found.n_rows:,} held-out rows")]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -213,3 +275,9 @@ def _of_trial(on_report: Callable[[Report], None] | None, trial: str) -> Callabl
 def _middle(shares: Sequence[float]) -> float:
     """The geometric mean of shares above 0."""
     return math.exp(sum(math.log(share) for share in shares) / len(shares))
+
+
+def _n_steps(stages: Sequence[Stage], n_rows: int, shares: Sequence[float] | None = None) -> int:
+    """How many steps stages have, or the shares of them."""
+    n_steps = [stage.n_steps(n_rows) for stage in stages]
+    return sum(n_steps) if shares is None else round(sum(n * share for n, share in zip(n_steps, shares, strict=True)))

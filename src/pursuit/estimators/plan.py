@@ -6,6 +6,7 @@ from typing import TypeVar
 import torch
 
 from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
+from pursuit.estimators.reasons import Reason
 from pursuit.networks import MLP, NetworkSettings, default_network
 from pursuit.queries import QuerySet
 from pursuit.training import CarriedHistories, Stage
@@ -13,7 +14,7 @@ from pursuit.training.schedule import AdamW
 
 T = TypeVar("T")
 
-FEW_ROWS, MANY_ROWS, VERY_MANY_ROWS = 500, 2000, 20_000
+VERY_FEW_ROWS, FEW_ROWS, MANY_ROWS, VERY_MANY_ROWS = 30, 500, 2000, 20_000
 DEFAULT_STEPS, DEFAULT_PASSES = 1000, 20
 PASSES = 100
 """How often training may see each row, if held-out rows do not end it before."""
@@ -28,18 +29,6 @@ MOST_DIRECT = 1_000_000
 """The most weights of a path from answers to labels."""
 HELD_OUT, HELD_OUT_OF_FEW, MOST_HELD_OUT = 0.1, 0.2, 2000
 LOOKED_AT_ROWS = 20_000
-
-
-@dataclass(frozen=True)
-class Reason:
-    """A setting, what was chosen for it, and why."""
-
-    setting: str
-    value: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.setting}: {self.value} ({self.why})"
 
 
 @dataclass(frozen=True)
@@ -110,7 +99,9 @@ def suitable_plan(
         f"{PASSES} times each row" if n_steps >= wanted else f"{n_steps * fresh / n_rows:.3g} times each row, for time"
     )
     choose("steps", f"at most {n_steps:,}", why)
-    if n_rows < MANY_ROWS:
+    if n_rows < VERY_FEW_ROWS:
+        n_trials, held_out, why = 0, 0.0, "too few rows to do without any"
+    elif n_rows < MANY_ROWS:
         n_trials, held_out = 3 if n_rows < FEW_ROWS else 1, HELD_OUT_OF_FEW
         why = (
             "tried on three parts of the rows, then repeated on all"

@@ -3,6 +3,7 @@ pickle, and no class is imported because a file names it: all are looked up in t
 
 import hashlib
 import json
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -11,6 +12,7 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import nn
 
+from pursuit.estimators.reasons import Reason
 from pursuit.files import DamagedFile, write_whole
 from pursuit.inference.pursuer import Labels, Pursuer
 from pursuit.queries import QuerySet
@@ -55,6 +57,7 @@ def save(folder: str | Path, classifier: Any, notes: dict[str, Any]) -> None:
             "parameters": {name: _parameter(value) for name, value in classifier.get_params(deep=False).items()},
             "feature_names": None if names is None else names.tolist(),
             "stop": to_config(classifier.stop_),
+            "chosen": [astuple(reason) for reason in classifier.chosen_],
             **{name: getattr(classifier, name) for name in LEARNED},
         },
         "pursuer": {"type": name_of(type(model)), **how_to_build()},
@@ -128,6 +131,7 @@ def _build(description: dict[str, Any], weights: bytes) -> Any:
     classifier.model_, classifier.notes_ = model.eval(), description["notes"]
     setattr(classifier, classifier.labels_attribute, classes)
     classifier.stop_ = from_config(kept["stop"])
+    classifier.chosen_ = tuple(Reason(*reason) for reason in kept["chosen"])
     for name in LEARNED:
         setattr(classifier, name, kept[name])
     if kept["feature_names"] is not None:

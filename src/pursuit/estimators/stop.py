@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -46,6 +47,32 @@ def suitable_stop(judged: Sequence[tuple[Learner, Rows]], max_queries: int | Non
     answers to everything, by rows that learners did not learn from."""
     bits = suitable_bits(judged, _surprise, WORSE, max_queries)
     return Confidence(SURE) if bits is None else Confidence(SURE) | NothingWorthAsking(bits)
+
+
+class Expected(NamedTuple):
+    """How a rule does on rows that learners did not learn from."""
+
+    n_queries: float
+    """A row is asked, on average."""
+    accuracy: float
+    n_rows: int
+
+    def __str__(self) -> str:
+        return f"about {self.n_queries:.1f} queries a row and an accuracy of {self.accuracy:.0%}"
+
+
+def expected(judged: Sequence[tuple[Learner, Rows]], rule: StoppingRule) -> Expected:
+    """What to expect of a rule, by rows that learners did not learn from."""
+    n_asked, is_right = [], []
+    for learner, rows in judged:
+        some = rows.take(slice(MOST_ROWS))
+        with learner.roughly():
+            for step in pursue_in_batches(learner, some.x, some.available, rule, some.initially_known):
+                stopped = ~step.goes_on
+                n_asked.append(step.n_asked[stopped])
+                is_right.append(step.log_posterior[stopped].argmax(dim=1) == some.y[step.rows[stopped]])
+    all_asked, all_right = torch.cat(n_asked).float(), torch.cat(is_right).float()
+    return Expected(float(all_asked.mean()), float(all_right.mean()), len(all_asked))
 
 
 def _surprise(log_posterior: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

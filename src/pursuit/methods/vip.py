@@ -102,8 +102,13 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
     ----------
     query_set : QuerySet, optional
         What may be asked. By default every column of the table is a query.
+    kinds : mapping, optional
+        What columns are asked as where a guess is wrong, as in {"ward": "choice", "note": "skip"}.
+    missing_informs : bool
+        Whether it is an answer, "not given", that a value is missing, in columns where many are.
     stop : StoppingRule or str, optional
-        When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default `Confidence(0.99)`.
+        When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default once a label has 99 %, or
+        no question promises the bits that matter to held-out rows.
     max_queries : int, optional
         The most queries ever asked of a row. By default all of them.
     querier : "auto", "information" or "straight-through"
@@ -116,15 +121,17 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
     answers : AnswerSettings, optional
         How the answer model is made.
     network : NetworkSettings, optional
-        `MLP`, `Conv`, `SetNetwork` … with its sizes. By default one that suits the query set.
+        `MLP`, `Conv`, `SetNetwork` … with its sizes. By default one that suits the data.
     shared : bool
         Whether querier and classifier share a trunk.
-    standardise : bool
-        Whether networks see answers relative to their mean and spread; for columns, words and concepts only.
+    standardise : bool, optional
+        Whether networks see answers relative to their mean and spread; for columns, words and concepts only. By default
+        where nearly all answers are no.
     stages : list of Stage, optional
-        The training plan. By default one stage of carried histories, long enough for the number of rows.
-    held_out : float
-        Share of the rows to hold out for early stopping. By default none.
+        The training plan. By default one stage of carried histories, which held-out rows end.
+    held_out : float, optional
+        Share of the rows to hold out for early stopping; 0: none. By default what suits the number of rows, or none
+        where `stages` are given. Few rows are held out in trials only, and trained on in the end.
     random_state : int, RandomState or None
         Seed; the same number gives the same model on the same machine.
     device : str

@@ -9,8 +9,8 @@ from torch import Tensor
 from pursuit.training.held_out import Kept
 from pursuit.training.loop import Trainer
 
-HELD_OUT = ("best_step", "temperature", "looks_since_best", "n_reports", "last_loss")
-"""What is remembered of held-out rows, besides the best weights and their loss."""
+HELD_OUT = ("best_loss", "best_step", "temperature", "looks_since_best", "n_reports", "last_loss")
+"""What is remembered of held-out rows, besides the best weights; a loss is infinite before the first look at them."""
 
 
 def state_of(trainer: Trainer) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -19,6 +19,8 @@ def state_of(trainer: Trainer) -> tuple[dict[str, Tensor], dict[str, Any]]:
     tensors = {f"model.{name}": tensor for name, tensor in trainer.model.state_dict().items()}
     tensors |= {f"averaged.{i}": tensor for i, tensor in enumerate(trainer.average.averaged)}
     tensors |= {f"best.{i}": tensor for i, tensor in enumerate(held_out.best if held_out else [])}
+    if held_out and len(held_out.best_losses):
+        tensors["best_losses"] = held_out.best_losses
     for i, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{i}.{name}": value for name, value in state.items() if value is not None}
     for number, own in enumerate(_gathered(trainer, _own_state(trainer))):
@@ -28,11 +30,15 @@ def state_of(trainer: Trainer) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "step": trainer.step_index,
         "n_reports": trainer.n_reports,
         "n_processes": trainer.fabric.world_size,
-        "best_loss": held_out.best_loss if held_out and not math.isinf(held_out.best_loss) else None,
-        "held_out": {name: getattr(held_out, name) for name in HELD_OUT} if held_out else {},
+        "held_out": {name: _finite(getattr(held_out, name)) for name in HELD_OUT} if held_out else {},
         "kept": [list(kept) for kept in trainer.kept],
     }
     return {name: tensor.clone() for name, tensor in tensors.items()}, values
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no infinity."""
+    return None if math.isinf(value) else value
 
 
 def _own_state(trainer: Trainer) -> dict[str, Tensor]:
@@ -69,10 +75,10 @@ def load_state(trainer: Trainer, tensors: dict[str, Tensor], values: dict[str, A
     trainer.step_index, trainer.n_reports = values["step"], values["n_reports"]
     trainer.kept = [Kept(*kept) for kept in values["kept"]]
     if held_out := trainer.held_out:
+        held_out.best_losses = tensors.get("best_losses", held_out.best_losses).to(device)
         held_out.best = [tensor.to(device) for tensor in _in_order(_part(tensors, "best"))]
-        held_out.best_loss = math.inf if values["best_loss"] is None else values["best_loss"]
         for name, value in values["held_out"].items():
-            setattr(held_out, name, value)
+            setattr(held_out, name, math.inf if value is None else value)
     if values["n_processes"] == trainer.fabric.world_size:
         _load_own_state(trainer, _part(tensors, f"process {trainer.fabric.global_rank}"))
     else:  # the rows are divided differently now: chains start again, and so does randomness
