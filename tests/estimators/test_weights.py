@@ -76,7 +76,9 @@ def test_the_pruning_of_a_tree_is_chosen_by_the_weights() -> None:
     assert choose_pruning(X, y, 0, counts) < choose_pruning(X, y, 0, hardly)
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if METHODS[name].accepts("stages")])
+@pytest.mark.parametrize(
+    "method", [name for name in METHODS if METHODS[name].accepts("stages") and not METHODS[name].predicts_numbers]
+)
 def test_training_follows_the_weights_as_it_follows_repeated_rows(method: str) -> None:
     """Half of the rows contradict the other half: what is believed is what counts more."""
     X = pd.DataFrame({"a": np.tile([True, True, False, False], 30), "b": np.tile([True, False], 60)})
