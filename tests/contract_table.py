@@ -68,6 +68,7 @@ CHECKED: dict[str, dict[str, Any]] = {
 OTHER_PARAMETERS: dict[str, Any] = {
     "query_set": ColumnQueries([yes_no(name) for name in "abcdefgh"]),
     "stop": Confidence(0.9) | Budget(7),
+    "kinds": {"a": "choice"},
     "class_weight": {0: 2.0, 3: 0.5},
     "max_queries": 5,
     "random_state": 17,
@@ -101,6 +102,8 @@ OTHER_SETTINGS: dict[str, Any] = {
 }
 """Settings of which none is the default, for every method that has settings of its own."""
 
+EQUIVALENT_WEIGHTS = tuple(f"check_sample_weight_equivalence_on_{data}_data" for data in ("dense", "sparse"))
+"""scikit-learn's checks that a row of weight 2 is the same as a row twice, to the last digit."""
 UNSUITED = {("refuel", "patches"), ("vip-information", "patches")}
 """Methods that say of a world that it is not for them."""
 RANDOM = {"random"}

@@ -29,6 +29,7 @@ from pursuit.data.rows import Rows
 from pursuit.inference.pursuer import NO_ANSWER, PossibleAnswer
 from pursuit.queries import QuerySet
 from pursuit.queries.outcomes import Outcomes
+from pursuit.queries.query_set import NOT_GIVEN_TEXT
 from pursuit.registry import from_config, register, to_config
 
 WHO = "An answer model"
@@ -64,12 +65,15 @@ class AnswerModel(nn.Module):
     """P(answer | label, history) of all queries, from the outputs of a network that reads the history.
 
     A query of k possible answers has k - 1 log odds, A in all. Where rows of training lack the answer to a query, to
-    have no answer is one of them: it may well depend on the label, and classifiers learn to use that.
+    have no answer is one of them: it may well depend on the label, and classifiers learn to use that. Of a query that
+    may be answered "not given", it is this answer, which classifiers are told.
     """
 
     further: Tensor
     query_of: Tensor
     maybe_missing: Tensor
+    is_told: Tensor
+    untold: Tensor
 
     def __init__(
         self, outcomes: Outcomes, n_classes: int, maybe_missing: Sequence[int], settings: AnswerSettings | None = None
@@ -79,10 +83,12 @@ class AnswerModel(nn.Module):
         is_further = torch.ones(len(outcomes), dtype=torch.bool)
         is_further[outcomes.values_of_unit[:, 0]] = False
         further = is_further.nonzero()[:, 0]
-        missing = torch.tensor(list(maybe_missing), dtype=torch.long)
+        missing, is_told = torch.tensor(list(maybe_missing), dtype=torch.long), told_if_missing(outcomes.query_set)
         for name, tensor in (
             ("further", further),  # values besides the first of their query
             ("maybe_missing", missing),  # queries
+            ("is_told", is_told),  # (Q,) whether a classifier is told that there is no answer
+            ("untold", missing[~is_told[missing]]),  # queries
             ("query_of", torch.cat([outcomes.unit_of_value[further], missing])),  # (A,)
         ):
             self.register_buffer(name, tensor, persistent=False)
@@ -110,7 +116,7 @@ class AnswerModel(nn.Module):
             )
         settings = settings or AnswerSettings()
         outcomes = Outcomes.listed(query_set, rows.x, rows.available, settings.n_bins, WHO)
-        maybe_missing = (~rows.available).any(dim=0).nonzero()[:, 0].tolist()
+        maybe_missing = ((~rows.available).any(dim=0) | told_if_missing(query_set)).nonzero()[:, 0].tolist()
         model = cls(outcomes, n_classes, maybe_missing, settings)
         model._count(rows, kernel)
         return model
@@ -131,16 +137,26 @@ class AnswerModel(nn.Module):
         )
         self.table.copy_(smoothed.log() - smoothed_first.log()[self.query_of])
 
-    def log_likelihood(self, query: int) -> Tensor:
-        """The log probability of each answer to a query under each label before anything is known, (k, C): what was
-        counted, without what it says that there is no answer."""
-        own = (self.query_of[: len(self.further)] == query).nonzero()[:, 0]
-        return F.pad(self.table.detach()[own], (0, 0, 1, 0)).log_softmax(dim=0)
+    def evidence(self, query: int, holds: Tensor) -> Tensor:
+        """The log probability under each label (n, C) of answers to a query before anything is known, by what was
+        counted. `holds` (n, V) says which values they have. That there is no answer counts only where it is told."""
+        is_told = bool(self.is_told[query])
+        own = (self.query_of[: None if is_told else len(self.further)] == query).nonzero()[:, 0]
+        log_likelihood = F.pad(self.table.detach()[own], (0, 0, 1, 0)).log_softmax(dim=0)  # (k, C)
+        holds = holds[:, self.outcomes.values_of_query(query)]
+        if is_told:
+            holds = torch.cat([holds, ~holds.any(dim=1, keepdim=True)], dim=1)
+        return holds.float() @ log_likelihood
 
     def holds(self, x: Tensor, available: Tensor) -> Tensor:
         """Which answers that have log odds the rows give: (B, A) bool."""
         given = self.outcomes.holds(x)[:, self.further] & available[:, self.query_of[: len(self.further)]]
-        return torch.cat([given, ~available[:, self.maybe_missing]], dim=1)
+        return torch.cat([given, self._has_none(x, available)[:, self.maybe_missing]], dim=1)
+
+    def _has_none(self, x: Tensor, available: Tensor) -> Tensor:
+        """Where rows have no answer (B, Q), or the answer "not given" if a query may have that."""
+        given = self.outcomes.query_set.given(x, available)
+        return ~available if given is available else torch.where(self.is_told, available & ~given, ~available)
 
     @property
     def n_outputs(self) -> int:
@@ -169,7 +185,7 @@ class AnswerModel(nn.Module):
         holds = self.holds(x, available)
         log_probability = self._by_query(log_odds * holds) - (1 + self._by_query(log_odds.exp())).log()
         # Answers that were never missing in the rows counted may be missing in others, which then teach nothing.
-        foreseen = available.index_fill(1, self.maybe_missing, True) & ~asked
+        foreseen = available.index_fill(1, self.untold, True) & ~asked
         told = log_probability * foreseen
         told = told if weight is None else told * weight[:, None]
         return -told.sum() / foreseen.sum().clamp(min=1)
@@ -245,8 +261,9 @@ class AnswerModel(nn.Module):
         probability, posterior = (part[0] for part in self.after_answers(outputs, log_posterior, query))
         texts = self.outcomes.describe(query)
         if len(probability) > len(texts):
-            texts.append(NO_ANSWER)
-            posterior[-1] = log_posterior[0].exp()  # a classifier is not told that there was no answer
+            texts.append(NOT_GIVEN_TEXT if self.is_told[query] else NO_ANSWER)
+            if not self.is_told[query]:
+                posterior[-1] = log_posterior[0].exp()  # a classifier is not told that there was no answer
         return tuple(map(PossibleAnswer, texts, probability.tolist(), posterior))
 
     def to_config(self) -> dict[str, Any]:
@@ -261,3 +278,8 @@ class AnswerModel(nn.Module):
         """What `to_config` described, with tensors of the right shapes for those saved."""
         outcomes = Outcomes(query_set, config["n_values"], WHO)
         return cls(outcomes, n_classes, config["maybe_missing"], from_config(config["settings"]))
+
+
+def told_if_missing(query_set: QuerySet) -> Tensor:
+    """Which queries (Q,) may be answered "not given"."""
+    return torch.tensor([query.may_be_missing for query in query_set.queries])

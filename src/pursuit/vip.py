@@ -94,8 +94,7 @@ class VIP(QuerierClassifier):
         inputs = query_of_input.argsort(stable=True).split(query_of_input.bincount(minlength=n_queries).tolist())
         for query, own in enumerate(inputs):
             there = rows.available[:, query]
-            values = self.answer_model.outcomes.values_of_query(query)
-            evidence = holds[there][:, values].float() @ self.answer_model.log_likelihood(query)  # (n, C)
+            evidence = self.answer_model.evidence(query, holds[there])  # (n, C)
             evidence = evidence - evidence.mean(dim=1, keepdim=True)
             weight = torch.linalg.pinv(encoded[there][:, own]) @ evidence
             head.weight[:, head.in_features - n_inputs + own] = weight.T

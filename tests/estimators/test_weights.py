@@ -14,6 +14,7 @@ import pursuit
 from pursuit import MLP, CarriedHistories, ColumnQueries, Rows, Stage, VIPClassifier, yes_no
 from pursuit.estimators import PursuitClassifier
 from pursuit.estimators.weights import weights_of_classes
+from pursuit.experiments.compare import of_classes
 from pursuit.information import AnswerModel
 from pursuit.methods import METHODS, FixedOrder, NaiveBayesIP, TreeClassifier, TreeSettings
 from pursuit.methods.decision_tree import choose_pruning
@@ -76,9 +77,7 @@ def test_the_pruning_of_a_tree_is_chosen_by_the_weights() -> None:
     assert choose_pruning(X, y, 0, counts) < choose_pruning(X, y, 0, hardly)
 
 
-@pytest.mark.parametrize(
-    "method", [name for name in METHODS if METHODS[name].accepts("stages") and not METHODS[name].predicts_numbers]
-)
+@pytest.mark.parametrize("method", [name for name in of_classes(METHODS) if METHODS[name].accepts("stages")])
 def test_training_follows_the_weights_as_it_follows_repeated_rows(method: str) -> None:
     """Half of the rows contradict the other half: what is believed is what counts more."""
     X = pd.DataFrame({"a": np.tile([True, True, False, False], 30), "b": np.tile([True, False], 60)})

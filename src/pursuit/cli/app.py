@@ -44,6 +44,13 @@ Kind = Annotated[
     list[str] | None,
     typer.Option(metavar="COLUMN=KIND", help="What a column of a CSV file is, as in born=date; repeatable."),
 ]
+MissingInforms = Annotated[
+    bool,
+    typer.Option(
+        "--missing-informs",
+        help="Where many rows of a CSV file lack a value, let that be an answer of its own: not given.",
+    ),
+]
 Group = Annotated[
     str | None,
     typer.Option(help="A column of a CSV file, such as patient: its rows of one value are held out together or not."),

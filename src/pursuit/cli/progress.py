@@ -24,7 +24,7 @@ def training_bar(title: str, console: Console = err) -> Iterator[Callable[["Repo
     if not console.is_terminal:
         with _lines(console) as show:
             yield lambda report: show(
-                f"{title}, stage {report.stage}: step {report.step:,} of {report.n_steps:,}, {_losses(report)}",
+                f"{title}, {_part(report)}: step {report.step:,} of {report.n_steps:,}, {_losses(report)}",
                 f", {_time(report.seconds_left)} left",
             )
         return
@@ -38,7 +38,7 @@ def training_bar(title: str, console: Console = err) -> Iterator[Callable[["Repo
             bar,
             total=report.n_steps,
             completed=report.step,
-            description=f"{title}, stage {report.stage}",
+            description=f"{title}, {_part(report)}",
             state=f"{_losses(report)}, {_time(report.seconds_left)} left",
         )
 
@@ -78,6 +78,10 @@ def _lines(console: Console) -> Iterator[Callable[..., None]]:
     yield show
     if last:
         console.print(escaped(f"{last}, done in {_time(time.monotonic() - start)}"), soft_wrap=True, highlight=False)
+
+
+def _part(report: "Report") -> str:
+    return report.trial or f"stage {report.stage}"
 
 
 def _losses(report: "Report") -> str:

@@ -72,7 +72,7 @@ def _question(query: Query, order: Order) -> dict[str, Any]:
         "query": query.name,
         "text": query.text,
         "help": query.help,
-        "choices": list(query.choices),
+        "choices": list(query.offered),
         "unit": query.unit,
         "expected": query.expected,
         "cost": query.cost,

@@ -61,8 +61,12 @@ class PursuitEstimator(BaseEstimator, ABC):
     kinds: Mapping[str, Kind] | None = None
     """What columns are asked as where a guess is wrong, as in {"ward": "choice", "born": "date", "note": "skip"}; for
     tables without a `query_set`."""
+    missing_informs: bool = False
+    """Whether it is an answer, "not given", that a value is missing, in columns where many are; for tables without a
+    `query_set`."""
     stop: StoppingRule | str | None = None
-    """When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default `Confidence(0.99)`."""
+    """When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default at a confidence of 0.99 or,
+    for V-IP, before that once no query is worth asking, as held-out rows show (`stop_`)."""
     max_queries: int | None = None
     """The most queries ever asked of a row. By default all of them."""
     random_state: Any = None
@@ -110,6 +114,11 @@ class PursuitEstimator(BaseEstimator, ABC):
         if self.kinds is not None and self.query_set is not None:
             raise ValueError(
                 "kinds say what columns are asked as, and so does the query_set: leave one out, or give kinds to "
+                "ColumnQueries.from_data."
+            )
+        if self.missing_informs and self.query_set is not None:
+            raise ValueError(
+                "missing_informs is for tables without a query_set: leave one out, or give missing_informs to "
                 "ColumnQueries.from_data."
             )
         self.stopping_rule()
@@ -236,7 +245,7 @@ class PursuitEstimator(BaseEstimator, ABC):
         codes, weight = self._learn_labels(y, weight)
         query_set = self.query_set
         if query_set is None:
-            query_set = ColumnQueries.from_data(X, kinds=self.kinds)
+            query_set = ColumnQueries.from_data(X, kinds=self.kinds, missing_informs=self.missing_informs)
         known = known_answers(self, initially_known, query_set, len(y))
         self.has_initially_known_ = known is not None
         weights = None if weight is None else torch.from_numpy(weight).float()
@@ -245,8 +254,9 @@ class PursuitEstimator(BaseEstimator, ABC):
     def _streamed_rows(
         self, X: StreamedRows, y: Any, sample_weight: Any, initially_known: Any
     ) -> tuple[QuerySet, StreamedRows]:
-        if self.kinds is not None:
-            raise ValueError(f"{type(X).__name__} know what their columns are asked as: leave kinds out.")
+        if self.kinds is not None or self.missing_informs:
+            option = "missing_informs" if self.kinds is None else "kinds"
+            raise ValueError(f"{type(X).__name__} know what their columns are asked as: leave {option} out.")
         query_set = self.query_set if self.query_set is not None else X.query_set
         if query_set is None or y is not None or initially_known is not None:
             raise ValueError(

@@ -3,10 +3,10 @@
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.estimators import saving
 from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.classifier import PursuitClassifier
-from pursuit.estimators.plan import suitable_plan
+from pursuit.estimators.plan import MANY_ROWS, Plan, suitable_plan
 from pursuit.estimators.reasons import Reason, given
 from pursuit.estimators.stop import expected
 from pursuit.files import write_whole
@@ -25,7 +25,7 @@ from pursuit.inference.stopping import StoppingRule
 from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first, n_processes
 from pursuit.queries import QuerySet
-from pursuit.training import ClassifierModel, EarlyStopping, Kept, Learner, Stage, TrainingRun, train
+from pursuit.training import ClassifierModel, EarlyStopping, Kept, Learner, Report, Stage, TrainingRun, train
 from pursuit.training.held_out import HELD_OUT_MOST
 from pursuit.training.run import check_plan
 
@@ -34,15 +34,6 @@ STANDARD_ROWS = 20_000
 
 RUN = "run.json"
 """Says in a folder what is trained there."""
-
-
-class _Trial(NamedTuple):
-    """A training on a part of the rows, and the others."""
-
-    learner: Learner
-    rows: Rows
-    kept: list[Kept]
-    """What each stage ended with."""
 
 
 class CannotResume(ValueError):
@@ -90,19 +81,13 @@ class LearnerEstimator(PursuitEstimator):
         plan = suitable_plan(query_set, rows, len(self.labels), self.max_queries, self.device, self.counts_answers)
         stages = self.plan(plan.stages if self.stages is None else self.stages)
         check_plan(stages, self.device, run.log, n_processes(self.devices))
-        self.plan_ = plan
-        temperature, judged, planned = 1.0, [], stages
-        is_tried = self.held_out is None and self.stages is None and n_processes(self.devices) == 1
-        held_out = self.held_out or (plan.held_out if is_tried and not plan.n_trials else 0.0)
-        if is_tried and plan.n_trials and isinstance(rows, Rows):
-            trials = [self._try(query_set, rows, stages, plan.held_out, seed + i) for i in range(plan.n_trials)]
-            kept_in_stages = list(zip(*(trial.kept for trial in trials), strict=True))
-            stages = [
-                replace(stage, epochs=stage.epochs * _middle([kept.share for kept in in_trials]))
-                for stage, in_trials in zip(stages, kept_in_stages, strict=True)
-            ]
-            temperature = _middle([kept.temperature for kept in kept_in_stages[-1]])
-            judged = [(trial.learner, trial.rows) for trial in trials]
+        self.plan_, planned, temperature, held_out = plan, stages, 1.0, self.held_out or 0.0
+        judged: list[tuple[Any, Rows]] = []
+        if self.held_out is None and self.stages is None and n_processes(self.devices) == 1:
+            if plan.n_trials and isinstance(rows, Rows):
+                stages, temperature, judged = self._try(query_set, rows, stages, plan, seed, run)
+            else:
+                held_out = plan.held_out
         kept, early_stopping = self._split(rows, seed, held_out)
         learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
         if run.path is not None and is_first():
@@ -177,12 +162,26 @@ class LearnerEstimator(PursuitEstimator):
         options: Any = {"seed": seed, "device": self.device, "devices": self.devices}
         return train(learner, levelled, stages, early_stopping=early_stopping, run=run, **options)
 
-    def _try(self, query_set: QuerySet, rows: Rows, stages: list[Stage], share: float, seed: int) -> "_Trial":
-        kept, early_stopping = self._split(rows, seed, share)
-        assert early_stopping is not None
-        learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
-        ends = self._train(learner, kept, stages, seed, early_stopping, TrainingRun())
-        return _Trial(learner, early_stopping.rows, ends)
+    def _try(
+        self, query_set: QuerySet, rows: Rows, stages: list[Stage], plan: Plan, seed: int, run: TrainingRun
+    ) -> tuple[list[Stage], float, list[tuple[Any, Rows]]]:
+        """Train on parts of the rows: the stages with as many steps as predict the others best, the temperature that
+        suits these, and the learners with the rows that each did not learn from."""
+        judged: list[tuple[Any, Rows]] = []
+        ends = []
+        for i in range(plan.n_trials):
+            kept, early_stopping = self._split(rows, seed + i, plan.held_out)
+            assert early_stopping is not None
+            learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
+            watched = TrainingRun(on_report=_of_trial(run.on_report, f"trial {i + 1} of {plan.n_trials}"))
+            ends.append(self._train(learner, kept, stages, seed + i, early_stopping, watched))
+            judged.append((learner, early_stopping.rows))
+        of_stages = list(zip(*ends, strict=True))
+        shortened = [
+            replace(stage, epochs=stage.epochs * _middle([end.share for end in of_stage]))
+            for stage, of_stage in zip(stages, of_stages, strict=True)
+        ]
+        return shortened, _middle([end.temperature for end in of_stages[-1]]), judged
 
     def suitable_stop(self, judged: Sequence[tuple[Any, Rows]]) -> StoppingRule | None:
         """The rule to stop by that suits learners, judged by rows that each did not learn from; None: the usual one."""
@@ -197,7 +196,8 @@ class LearnerEstimator(PursuitEstimator):
             others, held_out = rows.hold_out(share, HELD_OUT_MOST, seed + 1)
             return others, EarlyStopping(held_out)
         kept, judged = train_test_split(np.arange(len(rows)), test_size=share, random_state=seed)
-        return rows.take(torch.from_numpy(kept)), EarlyStopping(rows.take(torch.from_numpy(judged)).levelled())
+        held_out = rows.take(torch.from_numpy(judged)).levelled()
+        return rows.take(torch.from_numpy(kept)), EarlyStopping(held_out, prefers_end=len(rows) >= MANY_ROWS)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -266,6 +266,10 @@ def _claim(folder: Path, run: dict[str, Any], resume: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     saving.remove(folder)  # a model of an earlier run would not belong to this one
     write_whole(path, json.dumps(run, indent=1).encode())
+
+
+def _of_trial(on_report: Callable[[Report], None] | None, trial: str) -> Callable[[Report], None] | None:
+    return on_report and (lambda report: on_report(replace(report, trial=trial)))
 
 
 def _middle(shares: Sequence[float]) -> float:

@@ -14,7 +14,7 @@ from pursuit.training.schedule import AdamW
 
 T = TypeVar("T")
 
-FEW_ROWS, MANY_ROWS, VERY_MANY_ROWS = 500, 2000, 20_000
+VERY_FEW_ROWS, FEW_ROWS, MANY_ROWS, VERY_MANY_ROWS = 30, 500, 2000, 20_000
 DEFAULT_STEPS, DEFAULT_PASSES = 1000, 20
 PASSES = 100
 """How often training may see each row, if held-out rows do not end it before."""
@@ -57,7 +57,7 @@ def suitable_plan(
 ) -> Plan:
     """The plan for these rows; a method that `counts_answers` can begin as naive Bayes.
 
-    The limits were chosen on held-out training rows of fourteen tables: docs/tables.md.
+    The limits were chosen on held-out training rows of fourteen tables (docs/tables.md).
     """
     n_rows, n_queries = len(rows), len(query_set)
     reasons: list[Reason] = []
@@ -73,7 +73,10 @@ def suitable_plan(
     else:
         width = 128 if n_rows < MANY_ROWS else 1024 if on_gpu and n_rows >= VERY_MANY_ROWS else 256
         dropout = 0.3 if n_rows < MANY_ROWS else 0.1
-        is_direct = counts_answers and query_set.has_own_units and n_queries * n_classes <= MOST_DIRECT
+        # Where rows are few for what there is to learn, counts are a better start than none. Where they are many, what
+        # naive Bayes gets wrong would have to be unlearnt.
+        begins_counted = (n_rows < MANY_ROWS or is_sparse) and n_queries * n_classes <= MOST_DIRECT
+        is_direct = counts_answers and query_set.has_own_units and begins_counted
         why = f"wide enough for {n_rows:,} rows" + (", beginning as naive Bayes" if is_direct else "")
         network = choose("network", MLP((width, width), dropout, is_direct), why)
     if is_image or isinstance(rows, StreamedRows):
@@ -96,7 +99,9 @@ def suitable_plan(
         f"{PASSES} times each row" if n_steps >= wanted else f"{n_steps * fresh / n_rows:.3g} times each row, for time"
     )
     choose("steps", f"at most {n_steps:,}", why)
-    if n_rows < MANY_ROWS:
+    if n_rows < VERY_FEW_ROWS:
+        n_trials, held_out, why = 0, 0.0, "too few rows to do without any"
+    elif n_rows < MANY_ROWS:
         n_trials, held_out = 3 if n_rows < FEW_ROWS else 1, HELD_OUT_OF_FEW
         why = (
             "tried on three parts of the rows, then repeated on all"
@@ -136,7 +141,7 @@ def _products(network: NetworkSettings, query_set: QuerySet, n_classes: int) -> 
 
 def _is_sparse(query_set: QuerySet, rows: RowSource) -> bool:
     """Whether answers are yes or no, and nearly all of them no."""
-    if query_set.feature_types is None or set(query_set.feature_types) != {"yes_no"}:
+    if not query_set.has_own_units or set(query_set.feature_types or ()) != {"yes_no"}:
         return False
     sample: Rows = rows_in_memory(rows, LOOKED_AT_ROWS)
     sample = sample.take(slice(LOOKED_AT_ROWS))

@@ -25,7 +25,7 @@ FEWEST_BINS, MOST_BINS, ROWS_A_BIN = 8, 32, 25
 """By default there are as many bins as have this many rows each, within limits."""
 NARROW = 0.1
 """An interval of this share of the target's standard deviation is narrow enough not to ask more by default."""
-WORSE = 0.01
+WORSE = 0.02
 """How much less of the variance means may explain, by default, than once everything was asked."""
 WORTH_ASKING = 0.02
 """The bits that a question must promise to be asked where no held-out rows said how many."""

@@ -204,6 +204,7 @@ class FirstLayerState(HistoryState):
         """The inputs that the answers to `query` (B,) have, and their values: (B, w) each."""
         features, there, known = self._query_set.place(query)
         values = self._model.standardise_features(self._x[self._rows[:, None], features], features)
+        values = self._query_set.shown(values)
         if there is not None:
             values = values * there
         if (code := self._query_set.code_inputs(query, self._x, self._rows)) is not None:

@@ -40,7 +40,7 @@ class Question:
             best.query,
             best.name,
             best.text,
-            query.choices,
+            query.offered,
             best.cost,
             best.bits,
             best.share,

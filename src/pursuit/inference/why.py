@@ -206,7 +206,7 @@ def answer_effects(pursuer: Pursuer, history: History, query: int, before: Tenso
     if answers:
         likely = sorted(answers, key=lambda answer: -answer.probability)
         return tuple(_effect(pursuer, a.text, a.probability, before, a.posterior) for a in likely)
-    choices = pursuer.query_set.queries[query].choices
+    choices = pursuer.query_set.queries[query].offered
     if not choices:
         return ()
     x, known, asked = (

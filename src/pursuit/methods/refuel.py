@@ -146,7 +146,7 @@ class REFUEL(Policy):
         share = torch.where(self.is_indicator, x, (x + 1) / 2).clamp(0, 1)
         of_yes = F.binary_cross_entropy_with_logits(rebuilt, share.to(rebuilt.dtype), reduction="none")
         loss = torch.where(self.is_number, (rebuilt - x) ** 2 / 2, of_yes)
-        available = self._of_features(batch.available)
+        available = self._of_features(self.query_set.given(batch.x, batch.available))
         return torch.where(available, loss, 0).sum() / available.sum().clamp(min=1)
 
 

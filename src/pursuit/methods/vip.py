@@ -102,6 +102,10 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
     ----------
     query_set : QuerySet, optional
         What may be asked. By default every column of the table is a query.
+    kinds : mapping, optional
+        What columns are asked as where a guess is wrong, as in {"ward": "choice", "note": "skip"}.
+    missing_informs : bool
+        Whether it is an answer, "not given", that a value is missing, in columns where many are.
     stop : StoppingRule or str, optional
         When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default once a label has 99 %, or
         no question promises the bits that matter to held-out rows.
@@ -117,7 +121,7 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
     answers : AnswerSettings, optional
         How the answer model is made.
     network : NetworkSettings, optional
-        `MLP`, `Conv`, `SetNetwork` … with its sizes. By default one that suits the query set.
+        `MLP`, `Conv`, `SetNetwork` … with its sizes. By default one that suits the data.
     shared : bool
         Whether querier and classifier share a trunk.
     standardise : bool, optional

@@ -4,11 +4,11 @@ import datetime
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from pursuit.queries.query_set import Query
+from pursuit.queries.query_set import NOT_GIVEN_TEXT, Query
 from pursuit.registry import register
 
 NO_AND_YES = [
@@ -95,6 +95,7 @@ class Number(Query):
     from 0 to 1. A threshold, or a peak between two of them, is then a sum of a few inputs.
     """
 
+    noun: ClassVar[str] = "a number"
     centre: float = 0.0
     spread: float = 1.0
     edges: tuple[float, ...] = ()
@@ -119,7 +120,8 @@ class Number(Query):
         """The range that is accepted, or else that of the training rows, and the unit."""
         low, high = (self.low, self.high) if self.has_range else self.seen or (None, None)
         least, most = (None if end is None else self.written(end) for end in (low, high))
-        return with_unit(_range_text(least, most), self.unit)
+        text = with_unit(_range_text(least, most), self.unit)
+        return f"{text or self.noun} or {NOT_GIVEN_TEXT}" if self.may_be_missing else text
 
     @property
     def has_range(self) -> bool:
@@ -159,6 +161,7 @@ class Number(Query):
 class Date(Number):
     """A query answered by a date, which is a number of days since 1970."""
 
+    noun = "a date"
     pattern: str = ISO
     """How dates are written in the data, for `strptime`. The international way, 2024-12-31, is always read."""
     has_time: bool = False
@@ -221,8 +224,15 @@ def parse_choice(query: Choice, answer: Any) -> int:
     word = fold(answer)
     begins = [i for i, choice in enumerate(query.choices) if word and fold(choice).startswith(word)]
     if len(begins) != 1:
-        raise ValueError(f"The answer to '{query.text}' is one of {listed(list(query.choices), 12)}, not {answer!r}.")
+        raise ValueError(f"The answer to '{query.text}' is one of {listed(query.offered, 12)}, not {answer!r}.")
     return begins[0]
+
+
+def says_not_given(query: Choice | Number, answer: Any) -> bool:
+    """Whether a person's answer is that the value is missing, where that is an answer."""
+    if not query.may_be_missing or fold(answer) != NOT_GIVEN_TEXT:
+        return False
+    return isinstance(query, Number) or query.place_of()(answer) is None  # data may have a choice of this name
 
 
 def format_number(number: float) -> str:

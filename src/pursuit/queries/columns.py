@@ -1,5 +1,7 @@
-"""Table columns as queries: yes/no, one of a list, or a number; a missing value is a query without an answer."""
+"""Table columns as queries: yes/no, one of a list, or a number. A missing value is a query without an answer,
+or the answer "not given"."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,16 +12,16 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pursuit.queries.column import Choice, Number, listed, parse_choice
+from pursuit.queries.column import Choice, Number, listed, parse_choice, says_not_given
 from pursuit.queries.frames import INFINITE, as_frame, columns_of, is_float_array
-from pursuit.queries.guessing import guess_queries
+from pursuit.queries.guessing import guess_askable
 from pursuit.queries.kinds import Kind, check_kinds, scaled
 from pursuit.queries.number_code import NumberCode, suitable_pieces
 from pursuit.queries.order import Order
-from pursuit.queries.query_set import Answers, FeatureType, Place, Query, QuerySet
+from pursuit.queries.query_set import NOT_GIVEN_TEXT, Answers, FeatureType, Place, Query, QuerySet
 from pursuit.queries.questions import Questions
-from pursuit.queries.reading import Unknown, read_column, refusal, report_unseen
-from pursuit.queries.scaling import compress, expand
+from pursuit.queries.reading import Unknown, is_missing, read_column, refusal, report_unseen
+from pursuit.queries.scaling import NOT_GIVEN, compress, expand
 from pursuit.registry import from_config, register, to_config
 
 
@@ -31,6 +33,9 @@ class ColumnQueries(QuerySet):
     with k other choices k features of 0 or 1. The network sees these, the codes of numbers, and with `mask` which
     queries are known: without it a number of average size would look like no answer.
 
+    Where a query `may_be_missing`, a row without a value has the answer "not given": neither -1 nor 1 but 0, none of
+    the choices, or NOT_GIVEN in place of a number. Networks see nothing of it but that the query is known.
+
     A value that a query cannot read, because training never saw it, is an unknown answer: `unknown` says whether that
     goes with one warning a table ("warn"), without ("ignore"), or is an error ("error").
     """
@@ -38,6 +43,8 @@ class ColumnQueries(QuerySet):
     has_own_units = True
     reads_columns = True
     spans: Tensor
+    is_number: Tensor
+    may_be_missing: Tensor
 
     def __init__(
         self,
@@ -55,6 +62,8 @@ class ColumnQueries(QuerySet):
             raise ValueError(f"Column names must differ, but these occur more than once: {listed(twice)}.")
         if not mask and any(isinstance(column, Number) for column in columns):
             raise ValueError("Number columns need mask=True: without it an average number looks like no answer.")
+        if not mask and any(column.may_be_missing for column in columns):
+            raise ValueError('Columns that may be "not given" need mask=True: without it that looks like no answer.')
         if unknown not in get_args(Unknown):
             raise ValueError(f"unknown is one of {', '.join(get_args(Unknown))}, not {unknown!r}.")
         self.unknown = unknown
@@ -66,7 +75,9 @@ class ColumnQueries(QuerySet):
         n_features = sum(self.widths)
         self.answer_shape = (n_features,)
         self.code = NumberCode(self.queries, self.starts)
-        self.has_plain_inputs = not self.code.n_inputs
+        lacking = [column for column in columns if column.may_be_missing]
+        self._has_missing, self._has_missing_numbers = bool(lacking), any(isinstance(c, Number) for c in lacking)
+        self.has_plain_inputs = not self.code.n_inputs and not self._has_missing_numbers
         self.n_shown = n_features + self.code.n_inputs  # inputs that show answers
         self.input_shape = (self.n_shown + mask * len(columns),)
         # Every query is a unit of its own.
@@ -74,6 +85,10 @@ class ColumnQueries(QuerySet):
         self.set_units(query.repeat_interleave(torch.tensor(self.widths)), query[:, None])
         # The first feature of every query, and how many it has: (2, Q)
         self.register_buffer("spans", torch.tensor([self.starts, self.widths]), persistent=False)
+        is_number = torch.tensor([isinstance(column, Number) for column in columns])
+        self.register_buffer("is_number", is_number[self.unit_of_feature], persistent=False)  # (F,)
+        may_be_missing = torch.tensor([column.may_be_missing for column in columns])
+        self.register_buffer("may_be_missing", may_be_missing, persistent=False)  # (Q,)
         self.set_order(order)
 
     @classmethod
@@ -87,25 +102,33 @@ class ColumnQueries(QuerySet):
         kinds: Mapping[str, Kind] | None = None,
         unknown: Unknown = "warn",
         ask_all: bool = False,
+        missing_informs: bool = False,
         questions: str | Path | Questions | None = None,
     ) -> "ColumnQueries":
         """Guess what every column of a table is asked as: a DataFrame of any library, a 2-d array or a sparse matrix.
 
         `texts`, `costs` and `kinds` go by column name. Kinds overrule the guess: "number", "choice", "yes/no", "date"
-        or "skip". Columns that are empty, the same in every row, or number the rows are left out with a warning, unless
-        they have a kind; with `ask_all` they are not. `questions` is a questions file, which says all that and more.
+        or "skip". Columns that are empty, the same in every row, number the rows or cannot be a question are left out
+        with a warning, unless they have a kind; with `ask_all`, only the last are. With `missing_informs`, a missing
+        value is the answer "not given" in columns that lack it in at least 10 rows and 1 % of them. `questions` is a
+        questions file, which says how columns are asked, and more.
         """
         frame = as_frame(data)
         if questions is not None:
             file = Questions.read(questions)
-            options: dict[str, Any] = {"unknown": unknown, "ask_all": ask_all, "kinds": {**file.kinds, **(kinds or {})}}
+            options: dict[str, Any] = {"unknown": unknown, "ask_all": ask_all, "missing_informs": missing_informs}
+            options["kinds"] = {**file.kinds, **(kinds or {})}
             return cls._asked_as(file, frame, texts, costs, mask, **options)
         texts, costs = texts or {}, costs or {}
         existing = set(frame.columns)
         stray = [str(name) for name in (*texts, *costs) if name not in existing]
         if stray:
             raise ValueError(f"texts and costs name columns that the table does not have: {listed(stray)}.")
-        guess = guess_queries(frame, check_kinds(kinds or {}, list(frame.columns)), is_float_array(data), ask_all)
+        checked = check_kinds(kinds or {}, list(frame.columns))
+        options = {"floats_are_numbers": is_float_array(data), "ask_all": ask_all, "missing_informs": missing_informs}
+        guess, refused = guess_askable(frame, checked, **options)
+        if refused:
+            warnings.warn(refused, stacklevel=2)
         guess.report(stacklevel=2)
         columns = _with_codes(guess.queries, frame)
         worded = [replace(c, text=texts.get(c.name, c.text), cost=float(costs.get(c.name, c.cost))) for c in columns]
@@ -131,7 +154,8 @@ class ColumnQueries(QuerySet):
 
     def answers(self, data: Any) -> Answers:
         """Read a DataFrame of any library (columns are found by name), a 2-d array or a sparse matrix (by position)."""
-        raw = self._codes(as_frame(data, [query.name for query in self.queries]))  # (N, Q), NaN where missing
+        frame = as_frame(data, [query.name for query in self.queries])
+        raw = self._codes(frame)  # (N, Q), NaN where missing
         x = np.zeros((len(raw), *self.answer_shape), dtype=np.float32)
         available = ~np.isnan(raw)
         for i, (query, start, width) in enumerate(zip(self.queries, self.starts, self.widths, strict=True)):
@@ -144,7 +168,17 @@ class ColumnQueries(QuerySet):
                 np.copyto(x[:, start], 2 * values - 1, where=present, casting="same_kind")
             else:
                 x[present.nonzero()[0], start + values[present].astype(int)] = 1
+        if self._has_missing:
+            self._mark_missing(frame, x, available)
         return Answers(torch.from_numpy(x), torch.from_numpy(np.ascontiguousarray(available)))
+
+    def _mark_missing(self, frame: pd.DataFrame, x: np.ndarray, available: np.ndarray) -> None:
+        """Make a missing value the answer "not given", in place, where the query may be answered so."""
+        for i, (query, column) in enumerate(zip(self.queries, columns_of(frame), strict=True)):
+            if query.may_be_missing:
+                missing = is_missing(query, column)
+                available[missing, i] = True
+                x[missing, self.starts[i]] = NOT_GIVEN if isinstance(query, Number) else 0
 
     def _codes(self, frame: pd.DataFrame) -> np.ndarray:
         """The table as numbers (N, Q): a choice by its place in the list, a missing value as NaN."""
@@ -166,10 +200,24 @@ class ColumnQueries(QuerySet):
     def encode(self, x: Tensor, known: Tensor) -> Tensor:
         known = known.to(x.dtype)
         shown = known if self.has_one_feature_each else known[:, self.unit_of_feature]  # (B, F)
-        parts = [x * shown]
+        parts = [self.shown(x) * shown]
         if self.code.n_inputs:
             parts.append(self.code(x) * known[:, self.code.query])
         return torch.cat([*parts, known], dim=1) if self.mask else torch.cat(parts, dim=1)
+
+    def shown(self, values: Tensor) -> Tensor:
+        # Codes of numbers are 0 for NOT_GIVEN as it is, because that lies below all of their edges.
+        return values.masked_fill(values == NOT_GIVEN, 0) if self._has_missing_numbers else values
+
+    def given(self, x: Tensor, known: Tensor) -> Tensor:
+        if not self._has_missing:
+            return known
+        has_value = torch.where(self.is_number, x != NOT_GIVEN, x != 0)  # (B, F)
+        if not self.has_one_feature_each:
+            assert self.unit_of_feature is not None
+            n_values = torch.zeros(known.shape, dtype=torch.int, device=x.device)
+            has_value = n_values.index_add(1, self.unit_of_feature, has_value.int()) > 0  # (B, Q)
+        return known & (has_value | ~self.may_be_missing)
 
     @property
     def feature_types(self) -> tuple[FeatureType, ...]:  # type: ignore[override]
@@ -208,12 +256,17 @@ class ColumnQueries(QuerySet):
 
     def describe(self, query: int, x: Tensor) -> str:
         column, features = self.queries[query], x[self.features(query)]
+        if column.may_be_missing and not (features != (NOT_GIVEN if isinstance(column, Number) else 0)).any():
+            return NOT_GIVEN_TEXT
         if isinstance(column, Number):
             return column.in_words(column.centre + column.spread * expand(float(features[0])))
         return column.choices[int(features[0] > 0) if len(column.choices) == 2 else int(features.argmax())]
 
     def tell(self, x: Tensor, query: int, answer: Any) -> None:
         column, features = self.queries[query], x[self.features(query)]
+        if says_not_given(column, answer):
+            features.fill_(NOT_GIVEN if isinstance(column, Number) else 0)
+            return
         if isinstance(column, Number):
             features[0] = float(compress(np.float64((column.parse(answer) - column.centre) / column.spread)))
             return

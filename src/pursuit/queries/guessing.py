@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from pursuit.queries.reading import (
     distinct_values,
     is_date,
     is_date_type,
+    is_missing,
     is_plain_number,
     parse_numbers,
     plain_numbers,
@@ -36,6 +37,9 @@ FEW_ROWS = 20
 """With fewer rows than this, values may well all differ by chance."""
 LIKELY = 10.0
 """Whole numbers that all differ are identifiers if this many pairs would be equal, drawn by chance from their range."""
+
+LEAST_MISSING, LEAST_SHARE_MISSING = 10, 0.01
+"""That a value is missing may be an answer where at least as many rows, and this share of them, lack it."""
 
 EMPTY, CONSTANT, NUMBERING, UNIQUE = "empty", "the same in every row", "numbers the rows", "different in every row"
 ID_NAME = re.compile(
@@ -79,12 +83,17 @@ class Guess:
 
 
 def guess_queries(
-    frame: pd.DataFrame, kinds: Mapping[str, Kind], floats_are_numbers: bool = False, ask_all: bool = False
+    frame: pd.DataFrame,
+    kinds: Mapping[str, Kind],
+    floats_are_numbers: bool = False,
+    ask_all: bool = False,
+    missing_informs: bool = False,
 ) -> Guess:
     """The query of every column; raises NotAQuestion, with all columns that cannot be one.
 
     With `floats_are_numbers`, a column of fractions is never yes/no. With `ask_all`, nothing is left out for having the
-    same value in every row or another one in each.
+    same value in every row or another one in each. With `missing_informs`, columns that lack a value in enough rows may
+    be answered "not given", and are then not the same in every row.
     """
     queries: dict[str, Choice | Number] = {}
     unasked: dict[str, str] = {}
@@ -103,6 +112,8 @@ def guess_queries(
                 query, reason = _guess_number(name, series.dtype, numbers[name], floats_are_numbers)
             else:
                 query, reason = _guess_other(name, series, ask_all)
+            if reason == CONSTANT and query is not None and missing_informs and _lacks_values(query, series):
+                reason = ""
             if reason and not ask_all:
                 unasked[name] = reason
             if query is not None and (ask_all or reason in ("", NUMBERING, UNIQUE)):
@@ -118,7 +129,27 @@ def guess_queries(
         raise ValueError(
             f"The table has no columns to ask for: {listed([f'{n!r} is {w}' for n, w in unasked.items()])}."
         )
+    if missing_informs:
+        queries = {name: replace(q, may_be_missing=_lacks_values(q, columns[name])) for name, q in queries.items()}
     return Guess([queries[name] for name in asked], unasked)
+
+
+def guess_askable(frame: pd.DataFrame, kinds: Mapping[str, Kind], **options: bool) -> tuple[Guess, str]:
+    """The same without the columns that cannot be asked for, unless there is no other, and a text on these."""
+    try:
+        return guess_queries(frame, kinds, **options), ""
+    except NotAQuestion as error:
+        asked = [name for name in frame.columns if name not in error.columns and kinds.get(name) != "skip"]
+        if not asked:
+            raise
+        skipped: dict[str, Kind] = dict.fromkeys(error.columns, "skip")
+        return guess_queries(frame, {**kinds, **skipped}, **options), f"Not asked for. {error}"
+
+
+def _lacks_values(query: Choice | Number, series: Any) -> bool:
+    """Whether so many rows lack a value that this may be an answer, and others have one."""
+    missing = is_missing(query, series)
+    return max(LEAST_MISSING, LEAST_SHARE_MISSING * len(missing)) <= missing.sum() < len(missing)
 
 
 def refuse_infinite(numbers: Mapping[str, np.ndarray]) -> None:

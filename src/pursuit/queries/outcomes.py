@@ -1,7 +1,8 @@
 """What may be answered, as a list: yes and no, the choices of a column, or intervals of a number.
 
 Answers are made of units (`QuerySet.unit_of_feature`). Unit u has `n_values[u]` possible values, V in all units
-together, and a value holds where its feature lies above one edge and up to another.
+together, and a value holds where its feature lies above one edge and up to another. The answer "not given" is none of
+these values.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from pursuit.queries.query_set import QuerySet
+from pursuit.queries.scaling import NOT_GIVEN
 
 
 class Outcomes(nn.Module):
@@ -102,7 +104,7 @@ class Outcomes(nn.Module):
 
 
 def _interval(low: float, high: float, in_words: Callable[[float], str]) -> str:
-    if low == -np.inf:
+    if low <= NOT_GIVEN:
         return "any" if high == np.inf else f"up to {in_words(high)}"
     return f"above {in_words(low)}" if high == np.inf else f"{in_words(low)} to {in_words(high)}"
 
@@ -117,19 +119,22 @@ class _Intervals(NamedTuple):
 def _intervals(query_set: QuerySet, x: Tensor, available: Tensor, n_bins: int, who: str) -> list[_Intervals]:
     """Those of every unit."""
     features, (_, _, types) = query_set.features_of_units(who), query_set.need_units(who)
-    there = query_set.known_units(available) if "number" in types else torch.empty(0)  # (N, U)
+    there = torch.empty(0)
+    if "number" in types:
+        there = query_set.known_units(query_set.given(x, available))  # (N, U)
     intervals = []
     for unit, own in enumerate(features):
+        may_be_missing = query_set.has_own_units and query_set.queries[unit].may_be_missing
         match types[own[0]]:
             case "choice":  # each has a feature of its own, of 0 or 1
                 intervals.append(_Intervals([0.0] * len(own), [np.inf] * len(own)))
-            case "yes_no":
-                intervals.append(_between(np.zeros(1)))
+            case "yes_no":  # -1 or 1, or 0 if it is not given
+                intervals.append(_Intervals([-np.inf, 0.0], [-0.5 if may_be_missing else 0.0, np.inf]))
             case "share":
                 intervals.append(_between(np.linspace(-1, 1, n_bins + 1)[1:-1]))
             case "number":
                 answers = x.flatten(1)[there[:, unit], own[0]].float().numpy()
-                intervals.append(_between(_quantiles(answers, n_bins)))
+                intervals.append(_between(_quantiles(answers, n_bins), NOT_GIVEN if may_be_missing else -np.inf))
     return intervals
 
 
@@ -141,5 +146,5 @@ def _quantiles(answers: np.ndarray, n_bins: int) -> np.ndarray:
     return np.unique(edges[edges < answers.max()])
 
 
-def _between(edges: np.ndarray) -> _Intervals:
-    return _Intervals([-np.inf, *edges.tolist()], [*edges.tolist(), np.inf])
+def _between(edges: np.ndarray, lowest: float = -np.inf) -> _Intervals:
+    return _Intervals([lowest, *edges.tolist()], [*edges.tolist(), np.inf])

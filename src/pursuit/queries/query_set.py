@@ -25,6 +25,8 @@ from pursuit.queries.order import Gate, Order
 FeatureType = Literal["yes_no", "share", "choice", "number"]
 """What a feature of the answer space is: -1 or 1; anything from -1 to 1, a share of no and yes; 0 or 1 for one of
 several choices; or a standardised number."""
+NOT_GIVEN_TEXT = "not given"
+"""The answer, in words, that a value is missing, to a query that may be answered so."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,20 @@ class Query:
     """What a person may want to know to answer it."""
     unit: str = field(default="", kw_only=True)
     """What a number is measured in."""
+    may_be_missing: bool = field(default=False, kw_only=True)
+    """Whether it is an answer of its own, "not given", that data have no value. It is not "don't know", which is no
+    answer."""
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The choices that a person may pick, "not given" last where it is an answer; empty without choices."""
+        is_more = self.may_be_missing and self.choices and NOT_GIVEN_TEXT not in self.choices
+        return (*self.choices, NOT_GIVEN_TEXT) if is_more else self.choices
 
     @property
     def expected(self) -> str:
         """What may be answered, in a few words; empty where that cannot be said."""
-        return "/".join(self.choices)
+        return "/".join(self.offered)
 
     def __post_init__(self) -> None:
         if not 0 <= self.cost < math.inf:
@@ -194,7 +205,7 @@ class QuerySet(nn.Module, ABC):
     def allowed(self, x: Tensor, known: Tensor, asked: Tensor, affordable: Tensor | None = None) -> Tensor | None:
         """What may be asked now (B, Q) of that which was not asked, in histories of answers `x`, `known` and `asked`,
         as far as it is `affordable` (B, Q); None: everything."""
-        return affordable if self._gate is None else self._gate(x, known, asked, affordable)
+        return affordable if self._gate is None else self._gate(x, self.given(x, known), asked, affordable)
 
     def closed(self, x: Tensor, known: Tensor, asked: Tensor) -> Tensor:
         """What is not to be chosen now (B, Q): what was asked already, and what may not be asked yet."""
@@ -226,6 +237,10 @@ class QuerySet(nn.Module, ABC):
     """Whether each query is a column of a table, found by the query's name."""
     patches: PatchGrid | None = None
     """Where the queries are patches of an image, which image networks and figures need to know."""
+
+    def given(self, x: Tensor, known: Tensor) -> Tensor:
+        """Of the answers that are `known` (B, Q), those that are more than "not given"."""
+        return known
 
     def encode_partly(self, x: Tensor, known: Tensor, shares: Tensor) -> Tensor:
         """Network input that also shows `shares` (B, Q), from 0 to 1, of further answers; differentiable in these."""
@@ -319,6 +334,10 @@ class QuerySet(nn.Module, ABC):
 
     has_plain_inputs: bool = True
     """Whether an answer has no other inputs than its features and, with a mask, one that says that it is known."""
+
+    def shown(self, values: Tensor) -> Tensor:
+        """The `values` of features, of any shape, as the input shows them once they are known."""
+        return values
 
     def code_inputs(self, query: Tensor, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor] | None:
         """Further inputs of the answers to `query` (B,), beside those of `place`, and their values in the `rows` (B,)

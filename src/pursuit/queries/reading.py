@@ -166,6 +166,18 @@ def _read(query: Choice | Number, series: Any) -> tuple[np.ndarray, dict[Any, in
     return read[codes], {v: int(counts[i]) for i, v in enumerate(values) if places[i] is None}
 
 
+def is_missing(query: Choice | Number, series: Any) -> np.ndarray:
+    """Which rows (N,) of a column have no value at all; one that the query cannot read is a value."""
+    if is_plain_number(series):
+        return np.isnan(plain_numbers(series))
+    series = pd.Series(series)
+    if is_date_type(series):
+        return series.isna().to_numpy()
+    values, _, codes = distinct_values(series)
+    words = MISSING_WORDS | {fold(word) for word in query.missing} if isinstance(query, Number) else frozenset()
+    return np.array([*(fold(value) in words for value in values), True])[codes]
+
+
 def _counts(series: pd.Series, known: Sequence[str] = ()) -> dict[Any, int]:
     values, counts, _ = distinct_values(series)
     words = MISSING_WORDS | {fold(word) for word in known}
@@ -192,9 +204,10 @@ def report_unseen(unseen: Mapping[str, Mapping[Any, int]], stacklevel: int) -> N
 
 def refusal(query: Choice | Number, value: Any) -> ValueError:
     """The error for a value that the query cannot read."""
-    wanted = "a date" if isinstance(query, Date) else "a number" if isinstance(query, Number) else ""
-    wanted = query.expected if isinstance(query, Number) and query.has_range else wanted
-    wanted = wanted or f"one of {listed(query.choices if isinstance(query, Number) else query.values)}"
+    if isinstance(query, Number):
+        wanted = query.expected if query.has_range else query.noun
+    else:
+        wanted = f"one of {listed(query.values)}"
     return ValueError(
         f"Column '{query.name}' holds {json_value(value)!r}, but {wanted} is expected, as in training. Correct the "
         "value, or leave it empty (None or NaN) to say that the answer is unknown."

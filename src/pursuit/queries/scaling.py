@@ -9,6 +9,8 @@ NORMAL_RANGE = 3.0
 """Standardised numbers beyond this are compressed logarithmically."""
 TINIEST = 1e-30
 """Spreads are at least this and at most its inverse, so that scaled numbers do not overflow."""
+NOT_GIVEN = -100.0
+"""In place of a number that is missing where that is an answer: below every compressed number, which is above -73."""
 
 
 def compress(z: Any) -> Any:

@@ -23,7 +23,7 @@ TASKS: Mapping[str, TaskInfo] = known(TaskInfo.registry_kind)
 """All tasks by name, those registered later included."""
 EMBEDDED = ("animals", "digits")
 """Tasks that need no files."""
-FILE_OPTIONS = {"kinds": "kind"}
+FILE_OPTIONS = {"kinds": "kind", "missing_informs": "missing-informs"}
 """Options of the program that read files, where they are not called as in Python."""
 
 

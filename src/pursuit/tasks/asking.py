@@ -3,31 +3,37 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 
 from pursuit.data.parquet.arrow_files import existing_column
-from pursuit.queries import Choice, ColumnQueries, NotAQuestion, Number
+from pursuit.queries import Choice, ColumnQueries, Number
 from pursuit.queries.column import listed
-from pursuit.queries.guessing import NUMBERING, UNIQUE, Guess, guess_queries
+from pursuit.queries.guessing import LEAST_MISSING, LEAST_SHARE_MISSING, NUMBERING, UNIQUE, guess_askable
 from pursuit.queries.kinds import check_kinds
 from pursuit.tasks.files.csv import CsvTable
 
 MAX_STRAYS = 3
 """More different words than this among numbers are not marks for missing values."""
+NOTHING_MISSING = (
+    f"No column lacks a value in {LEAST_MISSING} rows and {LEAST_SHARE_MISSING:.0%} of them, so --missing-informs "
+    "changes nothing."
+)
 IN_PYTHON = re.compile(r"kinds=\{(?P<quote>['\"])(?P<name>.*?)(?P=quote): '(?P<kind>[\w/]+)'\}")
 
 
-def column_queries(X: pd.DataFrame, kinds: Mapping[str, str], table: CsvTable) -> tuple[ColumnQueries, list[str]]:
+def column_queries(
+    X: pd.DataFrame, kinds: Mapping[str, str], table: CsvTable, missing_informs: bool = False
+) -> tuple[ColumnQueries, list[str]]:
     """The queries of a table, whose numbers are not scaled yet, and remarks on columns that are not asked for or read
     in a way that may surprise."""
     for name in kinds:
         existing_column(name, X.columns, table.text.path.name)
     try:
-        guess, remarks = _guess(X, dict(kinds))
+        guess, refused = guess_askable(X, check_kinds(kinds, list(X.columns)), missing_informs=missing_informs)
     except ValueError as error:
         raise ValueError(in_options(str(error))) from None
+    remarks = [f"Warning: {in_options(refused)}"] if refused else []
     if guess.unasked:
         remarks.append(_on_unasked(guess.unasked))
     for query in guess.queries:
@@ -38,26 +44,15 @@ def column_queries(X: pd.DataFrame, kinds: Mapping[str, str], table: CsvTable) -
             words, where = _shown(X[query.name], marks, table)
             options = " ".join(f"--missing {shlex.quote(mark)}" for mark in marks)
             remarks.append(f"Warning: '{query.name}' holds {words}{where}. If that means missing, add {options}")
+    if missing_informs:
+        lacking = [f"'{query.name}'" for query in guess.queries if query.may_be_missing]
+        remarks.append(f'These may be answered "not given": {listed(lacking)}.' if lacking else NOTHING_MISSING)
     return ColumnQueries(guess.queries), remarks
 
 
 def in_options(text: str) -> str:
     """A message of the library with what it advises written as options of the program."""
     return IN_PYTHON.sub(lambda found: _option(found["name"], found["kind"]), text)
-
-
-def _guess(X: pd.DataFrame, kinds: dict[str, Any]) -> tuple[Guess, list[str]]:
-    """What columns are asked as, without those that cannot be asked for, unless there is no other; and a remark on
-    these."""
-    checked = check_kinds(kinds, list(X.columns))
-    try:
-        return guess_queries(X, checked), []
-    except NotAQuestion as error:
-        asked = [name for name in X.columns if name not in error.columns and checked.get(name) != "skip"]
-        if not asked:
-            raise
-        guess = guess_queries(X, {**checked, **dict.fromkeys(error.columns, "skip")})
-        return guess, [f"Warning: not asked for. {in_options(str(error))}"]
 
 
 def _on_unasked(unasked: Mapping[str, str]) -> str:

@@ -30,6 +30,7 @@ def load(
     encoding: str | None = None,
     decimal: str | None = None,
     kinds: Mapping[str, str] | None = None,
+    missing_informs: bool = False,
     group: str | None = None,
     time: str | None = None,
     test_share: float = 0.2,
@@ -42,9 +43,9 @@ def load(
 
     Columns in `drop` are left out, and texts in `missing` (such as "?") count as missing in addition to the usual ones.
     The `encoding` and what stands before decimals (`decimal`: "." or ",") are guessed where they are not given; `kinds`
-    says what columns are (`ColumnQueries.from_data`). Rows with the same value in the column `group` are held out
-    together, and of a column `time` the latest rows are. Neither column is asked for, unless `kinds` says what a time
-    is. `from_data` makes the query set from training rows, if columns are not the queries.
+    and `missing_informs` say how columns are asked (`ColumnQueries.from_data`). Rows with the same value in the column
+    `group` are held out together, and of a column `time` the latest rows are. Neither column is asked for, unless
+    `kinds` says what a time is. `from_data` makes the query set from training rows, if columns are not the queries.
     """
     if not 0 <= test_share < 1:
         raise ValueError(f"The share of test rows must be at least 0 and below 1, not {test_share}.")
@@ -58,9 +59,11 @@ def load(
     train, test = division.split(test_share, seed)
     remarks = list(table.remarks)
     if from_data is not None:
+        if missing_informs:
+            raise ValueError("--missing-informs is for columns as queries: leave it out, or leave --queries out.")
         query_set = from_data(X.iloc[train])
     else:
-        queries, on_columns = column_queries(X, kinds, table)
+        queries, on_columns = column_queries(X, kinds, table, missing_informs)
         X, remarks = X[[query.name for query in queries.queries]], [*remarks, *on_columns]
         query_set = queries.rescaled(X.iloc[train])  # test rows have no influence on the scale of numbers
     remarks += [] if regress else remarks_on_labels(y)

@@ -90,7 +90,7 @@ def _train_and_save(trainer: Trainer, run: TrainingRun) -> None:
     last_saved, pause = time.monotonic(), run.checkpoint_seconds
     try:
         for report in trainer.run():
-            log.write(asdict(report))
+            log.write({name: value for name, value in asdict(report).items() if name != "trial"})
             if run.on_report and fabric.is_global_zero:
                 run.on_report(report)
             began = time.monotonic()
