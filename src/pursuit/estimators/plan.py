@@ -141,7 +141,7 @@ def _products(network: NetworkSettings, query_set: QuerySet, n_classes: int) -> 
 
 def _is_sparse(query_set: QuerySet, rows: RowSource) -> bool:
     """Whether answers are yes or no, and nearly all of them no."""
-    if query_set.feature_types is None or set(query_set.feature_types) != {"yes_no"}:
+    if not query_set.has_own_units or set(query_set.feature_types or ()) != {"yes_no"}:
         return False
     sample: Rows = rows_in_memory(rows, LOOKED_AT_ROWS)
     sample = sample.take(slice(LOOKED_AT_ROWS))
