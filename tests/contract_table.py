@@ -69,6 +69,7 @@ OTHER_PARAMETERS: dict[str, Any] = {
     "query_set": ColumnQueries([yes_no(name) for name in "abcdefgh"]),
     "stop": Confidence(0.9) | Budget(7),
     "kinds": {"a": "choice"},
+    "missing_informs": True,
     "class_weight": {0: 2.0, 3: 0.5},
     "max_queries": 5,
     "random_state": 17,
