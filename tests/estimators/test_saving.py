@@ -48,6 +48,7 @@ def as_fitted(model: VIP, **parameters: Any) -> VIPClassifier:
     """An estimator that has this model, as if it had learnt it."""
     classifier = VIPClassifier(**parameters)
     classifier.model_, classifier.classes_, classifier.notes_ = model.eval(), np.asarray(model.classes), {}
+    classifier.stop_, classifier.chosen_ = None, ()
     classifier.n_features_in_, classifier.has_initially_known_ = len(model.query_set), False
     return classifier
 

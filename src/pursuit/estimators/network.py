@@ -17,7 +17,7 @@ from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.estimators import saving
 from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.classifier import PursuitClassifier
-from pursuit.estimators.plan import Plan, suitable_plan
+from pursuit.estimators.plan import MANY_ROWS, Plan, suitable_plan
 from pursuit.estimators.reasons import Reason, given
 from pursuit.estimators.stop import expected
 from pursuit.files import write_whole
@@ -196,7 +196,8 @@ class LearnerEstimator(PursuitEstimator):
             others, held_out = rows.hold_out(share, HELD_OUT_MOST, seed + 1)
             return others, EarlyStopping(held_out)
         kept, judged = train_test_split(np.arange(len(rows)), test_size=share, random_state=seed)
-        return rows.take(torch.from_numpy(kept)), EarlyStopping(rows.take(torch.from_numpy(judged)).levelled())
+        held_out = rows.take(torch.from_numpy(judged)).levelled()
+        return rows.take(torch.from_numpy(kept)), EarlyStopping(held_out, prefers_end=len(rows) >= MANY_ROWS)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

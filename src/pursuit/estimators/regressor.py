@@ -21,7 +21,7 @@ from pursuit.inference.stopping import IntervalWidth, NothingWorthAsking, Stabil
 from pursuit.inference.target import COVERAGE, TargetBins, check_coverage
 from pursuit.training import Learner
 
-FEWEST_BINS, MOST_BINS, ROWS_A_BIN = 8, 32, 25
+FEWEST_BINS, MOST_BINS, ROWS_A_BIN = 8, 32, 40
 """By default there are as many bins as have this many rows each, within limits."""
 NARROW = 0.1
 """An interval of this share of the target's standard deviation is narrow enough not to ask more by default."""

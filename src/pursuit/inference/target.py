@@ -85,15 +85,16 @@ class TargetBins(Sequence[str]):
 
     def mean(self, posterior: Tensor) -> Tensor:
         """The expected number (B,) at a belief (B, C)."""
-        return posterior.double() @ torch.tensor(self.means, dtype=torch.double, device=posterior.device)
+        p = _precise(posterior)
+        return p @ torch.tensor(self.means, dtype=p.dtype, device=p.device)
 
     def quantiles(self, posterior: Tensor, levels: Sequence[float]) -> Tensor:
         """The numbers (B, L) that lie above the share `levels` (L,) of the distribution."""
-        p = posterior.double()
-        points = torch.tensor(self.points, dtype=torch.double, device=p.device)  # (C, K + 1)
+        p = _precise(posterior)
+        points = torch.tensor(self.points, dtype=p.dtype, device=p.device)  # (C, K + 1)
         p = p / p.sum(dim=1, keepdim=True)
         reached = p.cumsum(dim=1)
-        level = torch.tensor(levels, dtype=torch.double, device=p.device).expand(len(p), len(levels)).contiguous()
+        level = torch.tensor(levels, dtype=p.dtype, device=p.device).expand(len(p), len(levels)).contiguous()
         code = torch.searchsorted(reached, level).clamp(max=len(self) - 1)  # (B, L)
         own = p.gather(1, code).clamp(min=torch.finfo(p.dtype).tiny)
         share = ((level - reached.gather(1, code) + own) / own).clamp(0, 1) * (points.shape[1] - 1)
@@ -134,6 +135,11 @@ class TargetBins(Sequence[str]):
 
 def _rounded(number: float, decimals: int) -> str:
     return f"{round(number, decimals) + 0.0:.{decimals}f}"  # adding zero makes -0.0 zero
+
+
+def _precise(posterior: Tensor) -> Tensor:
+    """In double precision where the device has it: Apple's GPUs have not."""
+    return posterior.float() if posterior.device.type == "mps" else posterior.double()
 
 
 def check_coverage(coverage: float) -> None:

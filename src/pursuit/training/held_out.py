@@ -36,7 +36,10 @@ class EarlyStopping:
     rows: Rows
     patience: int = 12
     every: int = 4
-    """Of so many reports, one has a look at the rows."""
+    """Of this many reports, one has a look at the rows."""
+    prefers_end: bool = False
+    """Whether to train to the end of the stage, where the learning rate has fallen to nothing, and to keep those
+    weights unless they are worse by more than a standard error: of few rows, the best look may be best by chance."""
 
 
 class Kept(NamedTuple):
@@ -62,44 +65,56 @@ class HeldOut:
         self.best: list[Tensor] = []
         self.best_loss, self.best_step, self.temperature = math.inf, 0, 1.0
         self.looks_since_best, self.n_reports, self.last_loss = 0, 0, math.inf
+        self.best_losses = torch.empty(0)  # (N,) of each row
 
     @property
     def has_stopped(self) -> bool:
-        return self.looks_since_best >= self.settings.patience
+        return self.looks_since_best >= self.settings.patience and not self.settings.prefers_end
 
     @torch.no_grad()
-    def look(self, model: Learner, stage: Stage, average: WeightAverage, step: int) -> float:
-        """The loss with the weights that the stage would end with now, after `step` steps; every few reports that of
-        the last look."""
+    def look(self, model: Learner, stage: Stage, average: WeightAverage, step: int, is_last: bool) -> float:
+        """The loss with the weights that the stage would end with now, after `step` steps; every few reports, and in
+        the last one, and that of the last look between."""
         self.n_reports += 1
-        if (self.n_reports - 1) % self.settings.every:
+        if (self.n_reports - 1) % self.settings.every and not is_last:
             return self.last_loss
         with average.applied():
             model.eval()
-            losses = self._losses(model, stage)
-            self.last_loss, best = losses.min(dim=0)[0].item(), int(losses.argmin())
-            if self.last_loss < self.best_loss:
-                self.best_loss, self.best_step, self.temperature = self.last_loss, step, TEMPERATURES[best]
-                self.best, self.looks_since_best = average.copy(), 0
+            losses, weight = self._losses(model, stage)  # (temperatures, N) and (N,)
+            means = self._mean(torch.stack([losses @ weight, weight.sum().expand(len(losses))]))
+            means = means[0] / means[1]
+            self.last_loss, warmest = means.min().item(), int(means.argmin())
+            if self.last_loss < self.best_loss + self._slack(losses[warmest], weight, is_last):
+                self.best_loss, self.best_step, self.temperature = self.last_loss, step, TEMPERATURES[warmest]
+                self.best, self.best_losses, self.looks_since_best = average.copy(), losses[warmest], 0
             else:
                 self.looks_since_best += 1
         return self.last_loss
 
-    def _losses(self, model: Learner, stage: Stage) -> Tensor:
-        """The cross-entropy of labels at each temperature, a mean over rows and over what they were asked so far."""
+    def _slack(self, losses: Tensor, weight: Tensor, is_last: bool) -> float:
+        """How much worse than the best these weights may be and still be kept."""
+        if not (is_last and self.settings.prefers_end) or len(self.best_losses) != len(losses):
+            return 0.0
+        worse = (losses - self.best_losses) * weight
+        sums = torch.stack([worse.sum(), (worse**2).sum(), torch.tensor(float(len(worse)), device=worse.device)])
+        total, squares, n = (self._mean(sums) * self.fabric.world_size).tolist()  # of all processes
+        return math.sqrt(max(0.0, squares / n - (total / n) ** 2) / n)
+
+    def _losses(self, model: Learner, stage: Stage) -> tuple[Tensor, Tensor]:
+        """The cross-entropy of labels at each temperature, a mean over what each row was asked so far, and the weights
+        of rows."""
         limit = min(len(model.query_set), stage.histories.max_queries or len(model.query_set))
-        total = torch.zeros(len(TEMPERATURES) + 1, device=self.rows.y.device)
-        weight = self.rows.weight if self.rows.weight is not None else torch.ones_like(self.rows.y, dtype=torch.float)
-        rows = self.rows
+        rows, device = self.rows, self.rows.y.device
+        total, n = torch.zeros(len(TEMPERATURES), len(rows), device=device), torch.zeros(len(rows), device=device)
         # A learner that draws noise draws the same every time, and none of what training will draw.
         with own_randomness(HELD_OUT_SEED, self.fabric.device), self.fabric.autocast(), model.roughly():
             for step in pursue_in_batches(model, rows.x, rows.available, Budget(limit), rows.initially_known):
                 asked = step.n_asked > 0  # before that, the belief is that of all rows
                 here, log_posterior = step.rows[asked], step.log_posterior[asked].float()
-                own = torch.stack([_label_loss(log_posterior / t, rows.y[here]) @ weight[here] for t in TEMPERATURES])
-                total += torch.cat([own, weight[here].sum()[None]])
-        *losses, n = self._mean(total)
-        return torch.stack(losses) / n
+                total[:, here] += torch.stack([_label_loss(log_posterior / t, rows.y[here]) for t in TEMPERATURES])
+                n[here] += 1
+        weight = rows.weight if rows.weight is not None else torch.ones(len(rows), device=device)
+        return total / n.clamp(min=1), weight * (n > 0)
 
 
 def _label_loss(logits: Tensor, y: Tensor) -> Tensor:

@@ -112,7 +112,8 @@ class Trainer:
             if self.step_index % every == 0 or self.step_index == n_steps:
                 loss = self._mean(loss_sum / n_summed)
                 look = self.held_out and self.held_out.look
-                held_out_loss = look(self.model, stage, self.average, self.step_index) if look else None
+                is_last = self.step_index == n_steps
+                held_out_loss = look(self.model, stage, self.average, self.step_index, is_last) if look else None
                 self.n_reports += 1
                 # A coarse clock may not have moved after a quick step.
                 pace = max(time.monotonic() - started, 1e-6) / (self.step_index - first_step)

@@ -44,6 +44,8 @@ def _own_state(trainer: Trainer) -> dict[str, Tensor]:
     own = {f"sampler.{name}": tensor for name, tensor in trainer.training_step.sampler.state().items()}
     own |= {f"stream.{name}": tensor for name, tensor in trainer.stream.state().items()}
     own |= {"generator": trainer.generator.get_state(), "randomness": torch.get_rng_state()}
+    if trainer.held_out and len(trainer.held_out.best_losses):
+        own["best_losses"] = trainer.held_out.best_losses
     if trainer.fabric.device.type == "cuda":
         own["cuda_randomness"] = torch.cuda.get_rng_state(trainer.fabric.device)
     return own
@@ -87,6 +89,8 @@ def _load_own_state(trainer: Trainer, own: dict[str, Tensor]) -> None:
     trainer.stream.load_state(_part(own, "stream"))
     trainer.training_step.sampler.load_state(_part(own, "sampler"))
     torch.set_rng_state(own["randomness"])
+    if trainer.held_out and "best_losses" in own:
+        trainer.held_out.best_losses = own["best_losses"].to(trainer.fabric.device)
     if trainer.fabric.device.type == "cuda" and "cuda_randomness" in own:
         torch.cuda.set_rng_state(own["cuda_randomness"], trainer.fabric.device)
 
