@@ -53,7 +53,10 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 """Parameters with which a method learns enough, and is quick enough, for tests."""
 
-SHORT = {"network": MLP((24,)), "stages": [Stage(8, CarriedHistories(4), AdamW(0.03), batch_size=32, average=0.5)]}
+SHORT: dict[str, Any] = {
+    "network": MLP((24,)),
+    "stages": [Stage(8, CarriedHistories(4), AdamW(0.03), batch_size=32, average=0.5)],
+}
 CHECKED: dict[str, dict[str, Any]] = {
     **{name: SHORT if "network" in parameters else parameters for name, parameters in QUICK.items()},
     "g-ip": {
@@ -62,6 +65,7 @@ CHECKED: dict[str, dict[str, Any]] = {
     },
     "partial-vae": {**SHORT, "settings": PartialVAESettings(latent=4, width=24, samples=4)},
     "ram": {**SHORT, "settings": RAMSettings(lr=0.03)},
+    "refuel": {**SHORT, "stages": [stage.scaled(3) for stage in SHORT["stages"]]},
 }
 """Parameters for scikit-learn's checks, which fit 90 times and want to see something learnt."""
 

@@ -26,10 +26,7 @@ from pursuit import (
 )
 from pursuit.data.rows import GeneratedRows
 from pursuit.inference.pursuer import score_unit
-from pursuit.information import AnswerModel
 from pursuit.methods import vip as vip_module
-from pursuit.methods.vip import suitable_querier
-from pursuit.queries import Number
 
 PLAN: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(20, batch_size=32)], "random_state": 0}
 
@@ -54,53 +51,24 @@ def model_of(**parameters: Any) -> Any:
     return VIPClassifier(**{**PLAN, **parameters}).fit(*patients()).model_
 
 
-def answers_to(n_yes_no: int, n_numbers: int, n_labels: int, n_values: int = 50) -> AnswerModel:
-    """A model of answers to yes/no queries and numbers of so many values."""
-    query_set = ColumnQueries(
-        [*(yes_no(f"q{i}") for i in range(n_yes_no)), *(Number(f"n{i}", "How much?") for i in range(n_numbers))]
-    )
-    x = (torch.arange(50)[:, None] % n_values).float().expand(50, n_yes_no + n_numbers)
-    return AnswerModel.count(query_set, n_labels, Rows(x, torch.ones_like(x).bool(), torch.arange(50) % n_labels))
+@pytest.mark.parametrize("n_rows", [20, 400])
+def test_columns_are_asked_by_information_however_many_rows_there_are(n_rows: int) -> None:
+    model: Any = VIPClassifier(**PLAN).fit(*patients(n_rows)).model_
+    assert type(model) is InformationVIP
+    assert score_unit(model) == "bits"
 
 
-@pytest.mark.parametrize(
-    ("n_yes_no", "n_numbers", "n_labels", "n_rows", "querier"),
-    [
-        (99, 0, 2, 10**9, "straight-through"),
-        (100, 0, 2, 10**9, "information"),  # many queries
-        (30, 0, 5, 20 * 30 * 5, "straight-through"),
-        (30, 0, 5, 20 * 30 * 5 - 1, "information"),  # few rows for each query and label
-        (30, 0, 6, 20 * 30 * 5, "information"),
-        (19, 11, 5, 4 * 30 * 5, "straight-through"),  # numbers tell more than intervals do
-        (19, 11, 5, 4 * 30 * 5 - 1, "information"),
-        (20, 10, 5, 20 * 30 * 5 - 1, "information"),  # not more than a third are numbers
-    ],
-)
-def test_many_queries_or_few_rows_are_asked_by_information(
-    n_yes_no: int, n_numbers: int, n_labels: int, n_rows: int, querier: str
-) -> None:
-    assert suitable_querier(answers_to(n_yes_no, n_numbers, n_labels), n_rows) == querier
+def test_columns_of_numbers_alone_are_asked_by_information_too() -> None:
+    randomness = np.random.default_rng(0)
+    X, y = randomness.normal(size=(150, 3)), randomness.integers(2, size=150)
+    assert type(VIPClassifier(**PLAN).fit(X, y).model_) is InformationVIP
 
 
-def test_numbers_of_few_values_are_no_better_told_than_listed() -> None:
-    few, many = (answers_to(2, 3, 2, n_values) for n_values in (5, 50))
-    assert (few.n_numbers, many.n_numbers) == (0, 3)
-    assert suitable_querier(few, 100) == "information"
-    assert suitable_querier(many, 100) == "straight-through"
-
-
-def test_patches_are_asked_straight_through_however_few_rows_there_are() -> None:
-    assert suitable_querier(None, 1) == "straight-through"
+def test_patches_are_asked_straight_through() -> None:
     query_set, X, y = images()
     model: Any = VIPClassifier(query_set, **PLAN).fit(X, y).model_
     assert type(model) is VIP
     assert model.answer_model is model.reader is None
-
-
-@pytest.mark.parametrize(("n_rows", "pursuer_class"), [(119, InformationVIP), (120, VIP)])
-def test_what_suits_the_rows_is_the_default(n_rows: int, pursuer_class: type[VIP]) -> None:
-    """Three queries, of which one is a number, and two labels."""
-    assert type(VIPClassifier(**PLAN).fit(*patients(n_rows)).model_) is pursuer_class
 
 
 def test_the_querier_may_be_chosen() -> None:
@@ -212,8 +180,8 @@ def test_held_out_rows_are_not_counted() -> None:
         patch.setattr(
             vip_module.AnswerModel,
             "count",
-            lambda query_set, n_classes, rows, settings: (
-                counted.append(len(rows)) or count(query_set, n_classes, rows, settings)
+            lambda query_set, n_classes, rows, *settings: (
+                counted.append(len(rows)) or count(query_set, n_classes, rows, *settings)
             ),
         )
         model.fit(X, y)

@@ -58,7 +58,7 @@ def test_early_stopping_keeps_the_best_weights() -> None:
     # And those are the weights of the lowest loss, at its temperature.
     assert float(model.temperature) == pytest.approx(kept.temperature)
     model.set_temperature(1.0)
-    found = make_held_out(held_out).look(model, stages[0], WeightAverage(model, 0.0), 1)
+    found = make_held_out(held_out).look(model, stages[0], WeightAverage(model, 0.0), 1, is_last=False)
     assert found == pytest.approx(min(losses), abs=1e-6)
 
 
@@ -81,7 +81,7 @@ def test_one_report_of_several_looks() -> None:
     held_out = HeldOut(launched("cpu", 1, None), EarlyStopping(rows(50), 2, every=3), lambda value: value)
     average, found = WeightAverage(model, 0.9), []
     for step in range(1, 8):
-        found.append(held_out.look(model, stage, average, step))
+        found.append(held_out.look(model, stage, average, step, is_last=False))
         with torch.no_grad():
             for tensor in average.averaged:
                 tensor.mul_(3)
@@ -93,7 +93,7 @@ def test_one_report_of_several_looks() -> None:
 @pytest.mark.parametrize("longest", [None, 3])
 def test_the_loss_is_that_along_the_chains_at_the_best_temperature(longest: int | None) -> None:
     data, model, stage = rows(50), fresh().eval(), Stage(1, RolledOutHistories(longest), phase="late")
-    found = make_held_out(data).look(model, stage, WeightAverage(model, 0.0), 1)
+    found = make_held_out(data).look(model, stage, WeightAverage(model, 0.0), 1, is_last=False)
     history, losses = data.start(), torch.zeros(len(TEMPERATURES))
     n_queries = longest or len(QUERIES)
     with torch.no_grad():
@@ -106,12 +106,51 @@ def test_the_loss_is_that_along_the_chains_at_the_best_temperature(longest: int 
     assert found == pytest.approx(float(losses.min()), abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("prefers_end", "is_last", "spread", "is_kept"),
+    [(True, True, 0.2, True), (True, True, 0.0, False), (True, False, 0.2, False), (False, True, 0.2, False)],
+)
+def test_the_last_weights_are_kept_unless_they_are_clearly_worse(
+    prefers_end: bool, is_last: bool, spread: float, is_kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are worse by a hundredth in the mean, which is less than a standard error where rows differ."""
+    held_out = HeldOut(launched("cpu", 1, None), EarlyStopping(rows(50), 2, 1, prefers_end), lambda value: value)
+    model, stage = fresh(network=MLP((8,))), Stage(1)
+    before = torch.full((len(TEMPERATURES), 50), 0.5)
+    after = before + 0.01 + spread * (torch.arange(50) % 2 * 2 - 1)
+    looks = iter([before, after])
+    monkeypatch.setattr(held_out, "_losses", lambda *_: (next(looks), torch.ones(50)))
+    held_out.look(model, stage, WeightAverage(model, 0.9), 10, is_last=False)
+    held_out.look(model, stage, WeightAverage(model, 0.9), 20, is_last=is_last)
+    assert held_out.best_step == (20 if is_kept else 10)
+
+
+def test_one_that_prefers_the_end_has_no_patience() -> None:
+    reports: list[Report] = []
+    run, settings = TrainingRun(on_report=reports.append), EarlyStopping(noise(300, 2), 1, 1, prefers_end=True)
+    (kept,) = train(fresh(), noise(60, 1), [Stage(100, batch_size=32)], early_stopping=settings, run=run)
+    assert reports[-1].step == reports[-1].n_steps
+    losses = [report.held_out_loss for report in reports]
+    assert kept.share in (1.0, reports[losses.index(min(losses))].step / reports[-1].n_steps)  # type: ignore[type-var]
+
+
+def test_the_last_report_looks_whatever_its_number() -> None:
+    model, stage = fresh(network=MLP((8,))), Stage(1)
+    held_out = HeldOut(launched("cpu", 1, None), EarlyStopping(rows(50), every=3), lambda value: value)
+    average = WeightAverage(model, 0.9)
+    first = held_out.look(model, stage, average, 1, is_last=False)
+    with torch.no_grad():
+        for tensor in average.averaged:
+            tensor.mul_(3)
+    assert held_out.look(model, stage, average, 2, is_last=True) != first
+
+
 def test_rows_of_more_weight_count_more() -> None:
     data, model, stage = rows(50), fresh().eval(), Stage(1)
     weight = torch.where(torch.arange(50) < 20, 2.0, 0.0)
     weighted = make_held_out(Rows(data.x, data.available, data.y, weight=weight))
-    found = weighted.look(model, stage, WeightAverage(model, 0.0), 1)
-    alone = make_held_out(data.take(slice(20))).look(model, stage, WeightAverage(model, 0.0), 1)
+    found = weighted.look(model, stage, WeightAverage(model, 0.0), 1, is_last=False)
+    alone = make_held_out(data.take(slice(20))).look(model, stage, WeightAverage(model, 0.0), 1, is_last=False)
     assert found == pytest.approx(alone, abs=1e-5)
 
 
@@ -136,23 +175,23 @@ def test_overconfident_beliefs_are_cooled_down(loudness: float, is_above: bool) 
     train(model, data.take(slice(300)), [Stage(20, batch_size=32)])
     model.loudness = loudness
     held_out, stage, average = make_held_out(data.take(slice(300, 600))), Stage(1), WeightAverage(model, 0.0)
-    loss = held_out.look(model, stage, average, 1)
+    loss = held_out.look(model, stage, average, 1, is_last=False)
     assert (held_out.temperature > 1.5) == is_above
-    losses = held_out._losses(model, stage)
-    as_learnt = float(losses[TEMPERATURES.index(1.0)])
+    losses, _ = held_out._losses(model, stage)
+    as_learnt = float(losses[TEMPERATURES.index(1.0)].mean())
     assert (loss < as_learnt - 0.1) == is_above
     assert loss <= as_learnt
     # The temperature does for the model what it did for the loss.
     model.set_temperature(held_out.temperature)
-    assert float(held_out._losses(model, stage)[TEMPERATURES.index(1.0)]) == pytest.approx(loss, abs=1e-5)
+    assert float(held_out._losses(model, stage)[0][TEMPERATURES.index(1.0)].mean()) == pytest.approx(loss, abs=1e-5)
 
 
 def test_the_loss_does_not_depend_on_batches_and_leaves_randomness_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     data, model, stage = rows(50), fresh(), Stage(1)
     state = torch.get_rng_state()
-    whole = make_held_out(data).look(model, stage, WeightAverage(model, 0.0), 1)
+    whole = make_held_out(data).look(model, stage, WeightAverage(model, 0.0), 1, is_last=False)
     monkeypatch.setattr(rollout.rows_at_once, "__defaults__", (7, rollout.BATCH_BYTES))
-    parts = make_held_out(data).look(model, stage, WeightAverage(model, 0.0), 1)
+    parts = make_held_out(data).look(model, stage, WeightAverage(model, 0.0), 1, is_last=False)
     assert parts == pytest.approx(whole, abs=1e-6)
     assert torch.equal(torch.get_rng_state(), state)
 
@@ -165,16 +204,16 @@ def test_a_look_is_at_averaged_weights_and_keeps_the_best_of_them() -> None:
         for parameter in model.parameters():
             parameter.add_(10 * torch.randn_like(parameter))
     astray = weights(model)
-    best = held_out.look(model, stage, average, 10)
+    best = held_out.look(model, stage, average, 10, is_last=False)
     assert same(weights(model), astray)
     assert all(torch.equal(one, other) for one, other in zip(held_out.best, start, strict=True))
     with torch.no_grad():
         for tensor in average.averaged:
             tensor.mul_(20)
-    assert held_out.look(model, stage, average, 20) > best
+    assert held_out.look(model, stage, average, 20, is_last=False) > best
     assert (held_out.best_loss, held_out.best_step, held_out.looks_since_best) == (best, 10, 1)
     assert not held_out.has_stopped
-    held_out.look(model, stage, average, 30)
+    held_out.look(model, stage, average, 30, is_last=False)
     assert held_out.has_stopped
     assert all(torch.equal(one, other) for one, other in zip(held_out.best, start, strict=True))
     held_out.start()

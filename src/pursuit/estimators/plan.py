@@ -10,6 +10,7 @@ from pursuit.estimators.reasons import Reason
 from pursuit.networks import MLP, NetworkSettings, default_network
 from pursuit.queries import QuerySet
 from pursuit.training import CarriedHistories, Stage
+from pursuit.training.devices import find_device
 from pursuit.training.schedule import AdamW
 
 T = TypeVar("T")
@@ -66,7 +67,8 @@ def suitable_plan(
         reasons.append(Reason(setting, str(value), why))
         return value
 
-    is_image, is_sparse, on_gpu = query_set.patches is not None, _is_sparse(query_set, rows), device != "cpu"
+    is_image, is_sparse = query_set.patches is not None, _is_sparse(query_set, rows)
+    on_gpu = find_device(device).type != "cpu"
     network: NetworkSettings
     if is_image:
         network = choose("network", default_network(query_set), "queries are patches of an image")
@@ -141,7 +143,7 @@ def _products(network: NetworkSettings, query_set: QuerySet, n_classes: int) -> 
 
 def _is_sparse(query_set: QuerySet, rows: RowSource) -> bool:
     """Whether answers are yes or no, and nearly all of them no."""
-    if query_set.feature_types is None or set(query_set.feature_types) != {"yes_no"}:
+    if not query_set.has_own_units or set(query_set.feature_types or ()) != {"yes_no"}:
         return False
     sample: Rows = rows_in_memory(rows, LOOKED_AT_ROWS)
     sample = sample.take(slice(LOOKED_AT_ROWS))

@@ -96,7 +96,9 @@ class HeldOut:
         if not (is_last and self.settings.prefers_end) or len(self.best_losses) != len(losses):
             return 0.0
         worse = (losses - self.best_losses) * weight
-        return worse.std().item() / max(1, len(worse)) ** 0.5
+        sums = torch.stack([worse.sum(), (worse**2).sum(), torch.tensor(float(len(worse)), device=worse.device)])
+        total, squares, n = (self._mean(sums) * self.fabric.world_size).tolist()  # of all processes
+        return math.sqrt(max(0.0, squares / n - (total / n) ** 2) / n)
 
     def _losses(self, model: Learner, stage: Stage) -> tuple[Tensor, Tensor]:
         """The cross-entropy of labels at each temperature, a mean over what each row was asked so far, and the weights

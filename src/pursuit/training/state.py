@@ -19,8 +19,6 @@ def state_of(trainer: Trainer) -> tuple[dict[str, Tensor], dict[str, Any]]:
     tensors = {f"model.{name}": tensor for name, tensor in trainer.model.state_dict().items()}
     tensors |= {f"averaged.{i}": tensor for i, tensor in enumerate(trainer.average.averaged)}
     tensors |= {f"best.{i}": tensor for i, tensor in enumerate(held_out.best if held_out else [])}
-    if held_out and len(held_out.best_losses):
-        tensors["best_losses"] = held_out.best_losses
     for i, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{i}.{name}": value for name, value in state.items() if value is not None}
     for number, own in enumerate(_gathered(trainer, _own_state(trainer))):
@@ -46,6 +44,8 @@ def _own_state(trainer: Trainer) -> dict[str, Tensor]:
     own = {f"sampler.{name}": tensor for name, tensor in trainer.training_step.sampler.state().items()}
     own |= {f"stream.{name}": tensor for name, tensor in trainer.stream.state().items()}
     own |= {"generator": trainer.generator.get_state(), "randomness": torch.get_rng_state()}
+    if trainer.held_out and len(trainer.held_out.best_losses):
+        own["best_losses"] = trainer.held_out.best_losses
     if trainer.fabric.device.type == "cuda":
         own["cuda_randomness"] = torch.cuda.get_rng_state(trainer.fabric.device)
     return own
@@ -75,7 +75,6 @@ def load_state(trainer: Trainer, tensors: dict[str, Tensor], values: dict[str, A
     trainer.step_index, trainer.n_reports = values["step"], values["n_reports"]
     trainer.kept = [Kept(*kept) for kept in values["kept"]]
     if held_out := trainer.held_out:
-        held_out.best_losses = tensors.get("best_losses", held_out.best_losses).to(device)
         held_out.best = [tensor.to(device) for tensor in _in_order(_part(tensors, "best"))]
         for name, value in values["held_out"].items():
             setattr(held_out, name, math.inf if value is None else value)
@@ -90,6 +89,8 @@ def _load_own_state(trainer: Trainer, own: dict[str, Tensor]) -> None:
     trainer.stream.load_state(_part(own, "stream"))
     trainer.training_step.sampler.load_state(_part(own, "sampler"))
     torch.set_rng_state(own["randomness"])
+    if trainer.held_out and "best_losses" in own:
+        trainer.held_out.best_losses = own["best_losses"].to(trainer.fabric.device)
     if trainer.fabric.device.type == "cuda" and "cuda_randomness" in own:
         torch.cuda.set_rng_state(own["cuda_randomness"], trainer.fabric.device)
 
