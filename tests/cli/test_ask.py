@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,3 +131,11 @@ def test_json_has_bits(world: Any, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert (asked["n_asked"], asked["n_answered"]) == (2, 1)
     assert all(step["bits"] > 0.01 for step in asked["steps"])
     assert [step["gained"] for step in asked["steps"]] == pytest.approx([asked["bits_gained"], 0])
+
+
+def test_a_process_of_its_own_knows_what_models_are_made_of(tmp_path: Path) -> None:
+    """Nothing else that tests import may be needed to load one."""
+    folder = fit(tmp_path / "model", reports_first=False)
+    command = [sys.executable, "-m", "pursuit", "ask", str(folder), "--json"]
+    done = subprocess.run(command, input="quit\n", capture_output=True, text=True, check=False)
+    assert json_of(done)["finished"] is False

@@ -148,6 +148,7 @@ EVERYTHING: dict[str, Any] = {
     "query_set": COLUMNS,
     "class_weight": {"a": 2.0},
     "kinds": {"type": "choice", "born": "date"},
+    "missing_informs": True,
     "stop": Confidence(0.9) | Budget(7) | Stability(0.01, 2),
     "max_queries": 5,
     "random_state": 17,

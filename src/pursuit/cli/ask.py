@@ -10,9 +10,9 @@ from rich.console import Console
 
 from pursuit.cli.app import AsJson, Model, Stop
 from pursuit.cli.console import err, escaped, out, print_json
-from pursuit.estimators import load
 from pursuit.files import write_whole
 from pursuit.inference.session import Session
+from pursuit.public import load  # which makes all that a model may be made of known
 
 
 def ask(
