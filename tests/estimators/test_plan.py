@@ -1,0 +1,188 @@
+"""The plan that suits the data: what is chosen for which rows, with a reason each."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from pursuit.data.rows import GeneratedRows, Rows
+from pursuit.estimators import plan as plan_module
+from pursuit.estimators.plan import (
+    FEW_ROWS,
+    LEAST_STEPS,
+    MANY_ROWS,
+    MOST_STEPS,
+    PASSES,
+    PRODUCTS,
+    VERY_FEW_ROWS,
+    VERY_MANY_ROWS,
+    Plan,
+    suitable_plan,
+)
+from pursuit.estimators.reasons import Reason
+from pursuit.networks import MLP
+from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, QuerySet, yes_no
+from pursuit.training import CarriedHistories
+
+SETTINGS = ["network", "standardise", "batch size", "steps", "held out"]
+
+
+def numbers(n_queries: int) -> ColumnQueries:
+    return ColumnQueries([Number(f"n{i}", "How many?", edges=tuple(range(9))) for i in range(n_queries)])
+
+
+def yes_or_no(n_queries: int) -> ColumnQueries:
+    return ColumnQueries([yes_no(f"q{i}") for i in range(n_queries)])
+
+
+def blank(query_set: QuerySet, n_rows: int, value: float = 1.0) -> Rows:
+    """Rows that are all the same, and hardly take memory."""
+    x = torch.full((1, *query_set.answer_shape), value).expand(n_rows, *query_set.answer_shape)
+    available = torch.ones(1, 1, dtype=torch.bool).expand(n_rows, len(query_set))
+    return Rows(x, available, torch.arange(n_rows) % 2)
+
+
+def plan_of(n_rows: int, query_set: QuerySet | None = None, n_classes: int = 2, **options: Any) -> Plan:
+    query_set = query_set or numbers(10)
+    return suitable_plan(query_set, blank(query_set, n_rows), n_classes, counts_answers=True, **options)
+
+
+def n_steps(plan: Plan, n_rows: int) -> int:
+    return plan.stages[0].n_steps(n_rows)
+
+
+class Drawn(GeneratedRows):
+    """Rows that are drawn as they are needed."""
+
+    n_rows, n_queries, classes = 3000, 4, ("a", "b")
+
+    def draw(self, n: int, generator: torch.Generator) -> Rows:
+        return blank(yes_or_no(4), n)
+
+    def to(self, device: torch.device) -> "Drawn":
+        return self
+
+    def prior(self, n_classes: int) -> torch.Tensor:
+        return torch.full((n_classes,), 1 / n_classes)
+
+    def fingerprint(self) -> str:
+        return "drawn"
+
+
+@pytest.mark.parametrize("n_rows", [5, VERY_FEW_ROWS, FEW_ROWS, MANY_ROWS, VERY_MANY_ROWS])
+def test_every_setting_has_a_reason(n_rows: int) -> None:
+    plan = plan_of(n_rows)
+    assert [reason.setting for reason in plan.reasons] == SETTINGS
+    assert all(reason.why and reason.value for reason in plan.reasons)
+    found = {reason.setting: reason.value for reason in plan.reasons}
+    (stage,) = plan.stages
+    assert found["network"] == str(plan.network)
+    assert found["standardise"] == str(plan.standardise)
+    assert found["batch size"] == str(stage.batch_size)
+    assert found["steps"] == f"at most {n_steps(plan, n_rows):,}"
+    assert found["held out"] == f"{plan.held_out:.0%}"
+
+
+def test_a_reason_is_a_line() -> None:
+    assert str(Reason("steps", "200", "few rows")) == "steps: 200 (few rows)"
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_trials", "held_out"),
+    [
+        (VERY_FEW_ROWS - 1, 0, 0.0),
+        (VERY_FEW_ROWS, 3, 0.2),
+        (FEW_ROWS - 1, 3, 0.2),
+        (FEW_ROWS, 1, 0.2),
+        (MANY_ROWS - 1, 1, 0.2),
+        (MANY_ROWS, 0, 0.1),
+        (20_000, 0, 0.1),
+        (1_000_000, 0, 0.002),
+    ],
+)
+def test_few_rows_are_tried_on_and_many_do_without_some(n_rows: int, n_trials: int, held_out: float) -> None:
+    plan = plan_of(n_rows)
+    assert (plan.n_trials, plan.held_out) == (n_trials, held_out)
+
+
+def test_streamed_rows_and_images_are_trained_to_the_end() -> None:
+    images = PatchQueries((1, 8, 8), size=2, stride=2)
+    for plan in (
+        suitable_plan(yes_or_no(4), Drawn(), 2, counts_answers=True),
+        suitable_plan(images, blank(images, 100), 2),
+    ):
+        assert (plan.n_trials, plan.held_out, plan.standardise) == (0, 0.0, False)
+        assert [reason.setting for reason in plan.reasons] == ["network", "passes"]
+        assert plan.reasons[1].value == f"{plan.stages[0].epochs:.3g}"
+
+
+def test_pixels_of_yes_and_no_are_no_reason_to_standardise() -> None:
+    """Their answers are several pixels each, most of which may be dark."""
+    dark = PatchQueries((1, 6, 6), size=2, stride=2)
+    assert not suitable_plan(dark, blank(dark, 40, value=-1.0), 2).standardise
+
+
+@pytest.mark.parametrize("n_rows", [50, 1000, 10_000, 10**6, 10**8])
+@pytest.mark.parametrize("n_queries", [1, 30, 1000, 10_000])
+@pytest.mark.parametrize("n_classes", [2, 1000])
+def test_steps_never_exceed_what_time_allows(n_rows: int, n_queries: int, n_classes: int) -> None:
+    query_set = yes_or_no(n_queries)
+    plan = plan_of(n_rows, query_set, n_classes)
+    (stage,) = plan.stages
+    steps = stage.n_steps(n_rows)
+    assert LEAST_STEPS <= steps <= MOST_STEPS
+    products = steps * stage.batch_size * plan_module._products(plan.network, query_set, n_classes)
+    assert products <= 1.01 * PRODUCTS or steps == LEAST_STEPS
+    assert isinstance(stage.histories, CarriedHistories)
+    assert stage.histories.max_queries == min(n_queries, 20)
+
+
+def test_what_is_too_much_to_compute_is_cut_and_said() -> None:
+    small, large = plan_of(600, numbers(5)), plan_of(600, numbers(2000))
+    assert n_steps(small, 600) > n_steps(large, 600)
+    assert small.reasons[3].why == f"{PASSES} times each row"
+    assert large.reasons[3].why.endswith("times each row, for time")
+
+
+def test_products_grow_with_what_is_asked() -> None:
+    network = MLP((64, 64))
+    found = [
+        plan_module._products(network, query_set, n_classes)
+        for query_set, n_classes in ((yes_or_no(5), 2), (numbers(5), 2), (numbers(50), 2), (numbers(50), 20))
+    ]
+    assert found == sorted(found)
+    assert len(set(found)) == 4
+
+
+def test_chains_are_not_longer_than_what_will_be_asked() -> None:
+    lengths = [plan_of(100, max_queries=most).stages[0].histories.max_queries for most in (None, 3, 50)]
+    assert lengths == [10, 3, 10]
+
+
+def test_networks_grow_with_rows_and_few_rows_begin_counted() -> None:
+    few, many = plan_of(MANY_ROWS - 1).network, plan_of(MANY_ROWS).network
+    assert isinstance(few, MLP)
+    assert isinstance(many, MLP)
+    assert few.hidden < many.hidden
+    assert few.dropout > many.dropout
+    assert (few.direct, many.direct) == (True, False)
+    uncounted = suitable_plan(numbers(10), blank(numbers(10), 100), 2).network
+    assert isinstance(uncounted, MLP)
+    assert not uncounted.direct
+
+
+@pytest.mark.parametrize(
+    ("query_set", "value", "is_sparse"),
+    [
+        (yes_or_no(10), -1.0, True),
+        (yes_or_no(10), 1.0, False),
+        (numbers(10), -1.0, False),
+        (ColumnQueries([Choice("c", "Which?", ("a", "b", "c"))]), 0.0, False),
+    ],
+)
+def test_answers_that_are_nearly_all_no_are_standardised(query_set: QuerySet, value: float, is_sparse: bool) -> None:
+    plan = suitable_plan(query_set, blank(query_set, 3000, value), 2, counts_answers=True)
+    assert plan.standardise == is_sparse
+    assert (plan.reasons[1].why == "nearly all answers are no") == is_sparse
+    assert isinstance(plan.network, MLP)
+    assert plan.network.direct == is_sparse  # where there are many rows besides

@@ -1,0 +1,116 @@
+"""The stopping rule that suits a learner, judged by rows it did not learn from, and what to expect of it."""
+
+import pytest
+import torch
+
+from pursuit.data.rows import Rows
+from pursuit.estimators.stop import BITS, SURE, Expected, expected, suitable_bits, suitable_stop
+from pursuit.inference.stopping import AnyOf, Budget, Confidence, Never, NothingWorthAsking, StoppingRule
+from pursuit.information import AnswerModel
+from pursuit.networks import MLP
+from pursuit.queries import ColumnQueries, yes_no
+from pursuit.training import RandomHistories, Stage, train
+from pursuit.vip import InformationVIP
+
+N_QUERIES = 6
+QUERIES = ColumnQueries([yes_no(f"q{i}") for i in range(N_QUERIES)])
+
+
+def world(n: int, seed: int, reliability: float | tuple[float, ...]) -> Rows:
+    """Rows of a label that each query repeats with a probability of its own; one of a half says nothing."""
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.randint(2, (n,), generator=generator)
+    right = torch.rand(n, N_QUERIES, generator=generator) < torch.tensor(reliability)
+    x = torch.where(right, y[:, None], 1 - y[:, None]) * 2.0 - 1
+    return Rows(x, torch.ones(n, N_QUERIES, dtype=torch.bool), y)
+
+
+def learnt(rows: Rows) -> InformationVIP:
+    """What is counted and nearly nothing else, because answers are independent given the label."""
+    torch.manual_seed(0)
+    model = InformationVIP.build(
+        QUERIES, [0, 1], MLP((4,), direct=True), answer_model=AnswerModel.count(QUERIES, 2, rows)
+    )
+    model.start_from_counts(rows)
+    return model.eval()
+
+
+ONE_TELLS = (0.95, 0.5, 0.5, 0.5, 0.5, 0.5)
+ALL_MATTER = (0.75,) * N_QUERIES
+
+
+def mean_asked(model: InformationVIP, rows: Rows, rule: StoppingRule) -> float:
+    return expected([(model, rows)], rule).n_queries
+
+
+def test_where_one_column_tells_all_there_is_one_is_asked() -> None:
+    model, judged = learnt(world(4000, 1, ONE_TELLS)), world(500, 2, ONE_TELLS)
+    rule = suitable_stop([(model, judged)])
+    assert isinstance(rule, AnyOf)
+    assert Confidence(SURE) in rule.rules
+    assert mean_asked(model, world(300, 3, ONE_TELLS), rule) == 1
+
+
+def test_where_all_columns_matter_it_asks_on() -> None:
+    model, judged = learnt(world(4000, 1, ALL_MATTER)), world(500, 2, ALL_MATTER)
+    asked = mean_asked(model, world(300, 3, ALL_MATTER), suitable_stop([(model, judged)]))
+    assert asked > 4
+
+
+def surprise(log_posterior: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return -log_posterior.gather(1, y[:, None])[:, 0], torch.zeros(len(y), dtype=torch.bool)
+
+
+def test_the_bits_chosen_are_the_most_that_cost_no_more_than_allowed() -> None:
+    model, judged = learnt(world(4000, 1, ALL_MATTER)), world(500, 2, ALL_MATTER)
+    found = [suitable_bits([(model, judged)], surprise, worse) for worse in (10.0, 0.2, 0.05, -1.0)]
+    assert found[0] == BITS[0]
+    assert found[-1] is None
+    least = [0.0 if bits is None else bits for bits in found]
+    assert least == sorted(least, reverse=True)
+    assert least[0] > least[2]
+
+
+def test_few_rows_must_show_more_clearly_that_less_is_enough() -> None:
+    """The same rows, once and many times: as much is lost, but it is less likely by chance."""
+    model, found = learnt(world(4000, 1, ALL_MATTER)), []
+    for seed in range(3):
+        few = world(30, seed, ALL_MATTER)
+        for worse in (0.01, 0.05, 0.1, 0.2):
+            alike = [few.take(torch.arange(30).repeat(times)) for times in (1, 15)]
+            found.append([suitable_bits([(model, rows)], surprise, worse) or 0.0 for rows in alike])
+    assert all(one <= other for one, other in found)
+    assert any(one < other for one, other in found)
+
+
+@pytest.mark.parametrize("most", [1, 2, 4])
+def test_no_row_is_asked_more_than_allowed(most: int) -> None:
+    model, judged = learnt(world(4000, 1, ALL_MATTER)), world(300, 2, ALL_MATTER)
+    rule = suitable_stop([(model, judged)], max_queries=most) | Budget(most)
+    assert mean_asked(model, judged, rule) <= most
+    assert expected([(model, judged)], Never()).n_queries == N_QUERIES
+
+
+def test_what_is_expected_is_measured_where_each_row_stops() -> None:
+    model, judged = learnt(world(4000, 1, ONE_TELLS)), world(400, 2, ONE_TELLS)
+    found = expected([(model, judged)], Budget(1))
+    follows_first = (judged.x[:, 0] > 0) == (judged.y == 1)
+    assert found == Expected(1.0, pytest.approx(float(follows_first.float().mean())), 400)
+    assert str(Expected(3.14, 0.925, 10)) == "about 3.1 queries a row and an accuracy of 92%"
+    twice = expected([(model, judged.take(slice(100))), (model, judged.take(slice(100, 400)))], Budget(1))
+    assert twice == Expected(1.0, pytest.approx(found.accuracy), 400)
+
+
+def test_rows_with_missing_answers_and_known_ones_are_judged_too() -> None:
+    rows = world(600, 5, ALL_MATTER)
+    rows.available[::2, 3] = False
+    known = torch.zeros_like(rows.available)
+    known[:, 0] = True
+    rows = Rows(rows.x, rows.available, rows.y, known)
+    torch.manual_seed(0)
+    model = InformationVIP.build(QUERIES, [0, 1], MLP((16,)), answer_model=AnswerModel.count(QUERIES, 2, rows))
+    train(model, rows, [Stage(5, RandomHistories(), batch_size=50)])
+    rule = suitable_stop([(model, rows)])
+    assert 0 < mean_asked(model, rows, rule) < N_QUERIES
+    assert isinstance(rule, AnyOf | Confidence)
+    assert not isinstance(rule, NothingWorthAsking)
