@@ -108,7 +108,7 @@ def test_a_file_from_elsewhere_is_read_the_same_way_ever_after(workspace: Path) 
     assert [query.name for query in model.model_.query_set.queries] == ["fever", "where", "age", "größe"]
     assert model.model_.query_set.queries[1].choices == ("belly", "head")
     measured = run(workspace, "evaluate", "praxis", "--data", "praxis.csv", "--json")
-    assert {**trained, "model": ""} == {**json_of(measured), "model": ""}
+    assert {**trained, "model": ""} == {**json_of(measured), "model": "", "chosen": trained["chosen"]}
     assert "only the 60 held-out rows are used" in measured.stderr.replace("\n", " ")
     frame.head(30).to_csv(workspace / "other.csv.gz", sep="\t", index=False)
     explained = run(workspace, "explain", "praxis", "--data", "other.csv.gz", "--row", "0", "--json")
@@ -128,7 +128,7 @@ def test_another_method_is_trained_saved_and_used(workspace: Path) -> None:
     assert isinstance(model, TreeClassifier)
     assert (model.stop, model.random_state) == ("budget=2", 0)
     measured = json_of(run(workspace, "evaluate", str(folder), "--data", "patients.csv", "--json"))
-    assert {**trained, "model": ""} == {**measured, "model": ""}
+    assert {**trained, "model": ""} == {**measured, "model": "", "chosen": trained["chosen"]}
     assert "Prediction:" in run(workspace, "explain", str(folder), "--data", "patients.csv").stdout
 
 
@@ -225,7 +225,12 @@ def test_parquet_files_are_streamed(workspace: Path) -> None:
     assert f"{300 - n_held_out} rows are streamed; {n_held_out} are held out" in " ".join(done.stderr.split())
     assert trained["accuracy_all_answers"] > 0.85
     measured = run(workspace, "evaluate", "streamed", "--data", "parts", "--json")
-    assert {**trained, "model": "", "task": ""} == {**json_of(measured), "model": "", "task": ""}
+    assert {**trained, "model": "", "task": "", "chosen": []} == {
+        **json_of(measured),
+        "model": "",
+        "task": "",
+        "chosen": [],
+    }
     assert f"{n_held_out} of the {n_held_out} held-out rows are used" in " ".join(measured.stderr.split())
     explained = run(workspace, "explain", "streamed", "--data", "parts/*.parquet", "--row", "2")
     assert " of the file), true label: " in explained.stdout
