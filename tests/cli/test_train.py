@@ -35,6 +35,25 @@ def test_run_folder_holds_model_log_and_settings(workspace: Path) -> None:
     assert log.loss.iloc[-1] < log.loss.iloc[0]
 
 
+def test_it_says_what_was_chosen_and_what_to_expect(workspace: Path) -> None:
+    """Rows are held out by default where nobody says how long to train."""
+    done = run(workspace, *TRAIN, "--out", "chosen")
+    assert done.returncode == 0, done.stderr
+    lines = [line.strip() for line in done.stdout.split("Settings:\n")[1].split("Saved in")[0].strip().split("\n")]
+    assert lines == [str(reason) for reason in load(workspace / "chosen").chosen_]
+    assert any(line.startswith("expected: about ") and line.endswith(" held-out rows)") for line in lines)
+    assert "tried on three parts of the rows, then repeated on all" in done.stdout
+
+
+def test_what_was_given_is_said_to_be(workspace: Path) -> None:
+    options = ("--epochs", "3", "--held-out", "0.2", "--stop", "budget=2", "--json")
+    trained = json_of(run(workspace, *TRAIN, "--out", "given", *options))
+    found = {reason["setting"]: reason for reason in trained["chosen"]}
+    assert {name for name, reason in found.items() if reason["why"] == "given"} == {"held out", "stages", "stop"}
+    assert found["held out"]["value"] == "20%"
+    assert json_of(run(workspace, *TRAIN, "--out", "tree", "--method", "tree", "--json"))["chosen"] == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -108,6 +127,7 @@ def test_a_file_from_elsewhere_is_read_the_same_way_ever_after(workspace: Path) 
     assert [query.name for query in model.model_.query_set.queries] == ["fever", "where", "age", "größe"]
     assert model.model_.query_set.queries[1].choices == ("belly", "head")
     measured = run(workspace, "evaluate", "praxis", "--data", "praxis.csv", "--json")
+    assert trained.pop("chosen") == []
     assert {**trained, "model": ""} == {**json_of(measured), "model": ""}
     assert "only the 60 held-out rows are used" in measured.stderr.replace("\n", " ")
     frame.head(30).to_csv(workspace / "other.csv.gz", sep="\t", index=False)
