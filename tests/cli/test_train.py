@@ -148,6 +148,7 @@ def test_another_method_is_trained_saved_and_used(workspace: Path) -> None:
     assert isinstance(model, TreeClassifier)
     assert (model.stop, model.random_state) == ("budget=2", 0)
     measured = json_of(run(workspace, "evaluate", str(folder), "--data", "patients.csv", "--json"))
+    assert trained.pop("chosen") == []
     assert {**trained, "model": ""} == {**measured, "model": ""}
     assert "Prediction:" in run(workspace, "explain", str(folder), "--data", "patients.csv").stdout
 
@@ -201,7 +202,7 @@ def test_a_method_trained_by_the_loop_has_its_options(workspace: Path) -> None:
 
 def test_without_test_rows_nothing_is_measured(workspace: Path) -> None:
     arguments = (*TRAIN, "--method", "tree", "--test-share", "0", "--out", "everything", "--json")
-    assert json_of(run(workspace, *arguments)) == {"model": "everything", "task": "patients"}
+    assert json_of(run(workspace, *arguments)) == {"model": "everything", "task": "patients", "chosen": []}
 
 
 def test_killed_training_goes_on_with_resume(workspace: Path) -> None:
@@ -245,6 +246,7 @@ def test_parquet_files_are_streamed(workspace: Path) -> None:
     assert f"{300 - n_held_out} rows are streamed; {n_held_out} are held out" in " ".join(done.stderr.split())
     assert trained["accuracy_all_answers"] > 0.85
     measured = run(workspace, "evaluate", "streamed", "--data", "parts", "--json")
+    assert [reason["setting"] for reason in trained.pop("chosen")] == ["network", "stages", "stop"]
     assert {**trained, "model": "", "task": ""} == {**json_of(measured), "model": "", "task": ""}
     assert f"{n_held_out} of the {n_held_out} held-out rows are used" in " ".join(measured.stderr.split())
     explained = run(workspace, "explain", "streamed", "--data", "parts/*.parquet", "--row", "2")
