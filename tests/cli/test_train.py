@@ -35,6 +35,25 @@ def test_run_folder_holds_model_log_and_settings(workspace: Path) -> None:
     assert log.loss.iloc[-1] < log.loss.iloc[0]
 
 
+def test_it_says_what_was_chosen_and_what_to_expect(workspace: Path) -> None:
+    """Rows are held out by default where nobody says how long to train."""
+    done = run(workspace, *TRAIN, "--out", "chosen")
+    assert done.returncode == 0, done.stderr
+    lines = [line.strip() for line in done.stdout.split("Settings:\n")[1].split("Saved in")[0].strip().split("\n")]
+    assert lines == [str(reason) for reason in load(workspace / "chosen").chosen_]
+    assert any(line.startswith("expected: about ") and line.endswith(" held-out rows)") for line in lines)
+    assert "tried on three parts of the rows, then repeated on all" in done.stdout
+
+
+def test_what_was_given_is_said_to_be(workspace: Path) -> None:
+    options = ("--epochs", "3", "--held-out", "0.2", "--stop", "budget=2", "--json")
+    trained = json_of(run(workspace, *TRAIN, "--out", "given", *options))
+    found = {reason["setting"]: reason for reason in trained["chosen"]}
+    assert {name for name, reason in found.items() if reason["why"] == "given"} == {"held out", "stages", "stop"}
+    assert found["held out"]["value"] == "20%"
+    assert json_of(run(workspace, *TRAIN, "--out", "tree", "--method", "tree", "--json"))["chosen"] == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -108,7 +127,8 @@ def test_a_file_from_elsewhere_is_read_the_same_way_ever_after(workspace: Path) 
     assert [query.name for query in model.model_.query_set.queries] == ["fever", "where", "age", "größe"]
     assert model.model_.query_set.queries[1].choices == ("belly", "head")
     measured = run(workspace, "evaluate", "praxis", "--data", "praxis.csv", "--json")
-    assert {**trained, "model": ""} == {**json_of(measured), "model": "", "chosen": trained["chosen"]}
+    assert trained.pop("chosen") == []
+    assert {**trained, "model": ""} == {**json_of(measured), "model": ""}
     assert "only the 60 held-out rows are used" in measured.stderr.replace("\n", " ")
     frame.head(30).to_csv(workspace / "other.csv.gz", sep="\t", index=False)
     explained = run(workspace, "explain", "praxis", "--data", "other.csv.gz", "--row", "0", "--json")
@@ -128,7 +148,8 @@ def test_another_method_is_trained_saved_and_used(workspace: Path) -> None:
     assert isinstance(model, TreeClassifier)
     assert (model.stop, model.random_state) == ("budget=2", 0)
     measured = json_of(run(workspace, "evaluate", str(folder), "--data", "patients.csv", "--json"))
-    assert {**trained, "model": ""} == {**measured, "model": "", "chosen": trained["chosen"]}
+    assert trained.pop("chosen") == []
+    assert {**trained, "model": ""} == {**measured, "model": ""}
     assert "Prediction:" in run(workspace, "explain", str(folder), "--data", "patients.csv").stdout
 
 
@@ -181,7 +202,7 @@ def test_a_method_trained_by_the_loop_has_its_options(workspace: Path) -> None:
 
 def test_without_test_rows_nothing_is_measured(workspace: Path) -> None:
     arguments = (*TRAIN, "--method", "tree", "--test-share", "0", "--out", "everything", "--json")
-    assert json_of(run(workspace, *arguments)) == {"model": "everything", "task": "patients"}
+    assert json_of(run(workspace, *arguments)) == {"model": "everything", "task": "patients", "chosen": []}
 
 
 def test_killed_training_goes_on_with_resume(workspace: Path) -> None:
@@ -225,12 +246,8 @@ def test_parquet_files_are_streamed(workspace: Path) -> None:
     assert f"{300 - n_held_out} rows are streamed; {n_held_out} are held out" in " ".join(done.stderr.split())
     assert trained["accuracy_all_answers"] > 0.85
     measured = run(workspace, "evaluate", "streamed", "--data", "parts", "--json")
-    assert {**trained, "model": "", "task": "", "chosen": []} == {
-        **json_of(measured),
-        "model": "",
-        "task": "",
-        "chosen": [],
-    }
+    assert [reason["setting"] for reason in trained.pop("chosen")] == ["network", "stages", "stop"]
+    assert {**trained, "model": "", "task": ""} == {**json_of(measured), "model": "", "task": ""}
     assert f"{n_held_out} of the {n_held_out} held-out rows are used" in " ".join(measured.stderr.split())
     explained = run(workspace, "explain", "streamed", "--data", "parts/*.parquet", "--row", "2")
     assert " of the file), true label: " in explained.stdout

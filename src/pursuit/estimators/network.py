@@ -129,7 +129,9 @@ class LearnerEstimator(PursuitEstimator):
             for setting in ("batch size", "steps", "passes"):
                 reasons.pop(setting, None)
             n_steps = f"{n_planned:,}" if n_trained == n_planned else f"{n_trained:,} of {n_planned:,}"
-            reasons["stages"] = given("stages", f"{len(self.stages)} with {n_steps} steps")
+            n_stages = len(self.stages)
+            value = f"{n_stages} stage{'s' * (n_stages > 1)}, {n_steps} step{'s' * (n_planned > 1)}"
+            reasons["stages"] = given("stages", value)
         elif is_judged:
             reasons["steps"] = Reason("steps", f"{n_trained:,} of {n_planned:,}", "best on held-out rows")
         return tuple((reasons | self._given()).values())

@@ -1,0 +1,192 @@
+"""What was chosen for an estimator, and why: printed, saved, and said to be given where it was."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_table import PATIENTS, QUICK, QUICKEST, patients, symptom_classifier
+
+import pursuit
+from pursuit import MLP, Stage, TrainingRun, VIPClassifier, VIPRegressor
+from pursuit.estimators.reasons import Reason, given
+from pursuit.methods import METHODS, TreeClassifier
+
+
+@pytest.fixture(scope="module")
+def by_default() -> VIPClassifier:
+    return VIPClassifier(random_state=0, network=MLP((8,))).fit(*patients())
+
+
+def settings_of(estimator: Any) -> dict[str, Reason]:
+    return {reason.setting: reason for reason in estimator.chosen_}
+
+
+def test_before_it_is_fitted_an_estimator_prints_its_parameters() -> None:
+    estimator = VIPClassifier(max_queries=3, random_state=0)
+    assert str(estimator) == repr(estimator) == "VIPClassifier(max_queries=3, random_state=0)"
+
+
+def test_a_fitted_estimator_prints_a_line_for_each_setting(by_default: VIPClassifier) -> None:
+    parameters, printed = repr(by_default), str(by_default)
+    assert printed.startswith(f"{parameters}\n")
+    lines = printed.removeprefix(f"{parameters}\n").split("\n")
+    assert lines == [str(reason) for reason in by_default.chosen_]
+    assert [line.split(":")[0] for line in lines] == [
+        "network",
+        "standardise",
+        "batch size",
+        "steps",
+        "held out",
+        "temperature",
+        "stop",
+        "expected",
+    ]
+    assert all(line.endswith(")") for line in lines)
+
+
+def test_what_was_given_says_so_and_what_was_not_says_why(by_default: VIPClassifier) -> None:
+    found = settings_of(by_default)
+    assert found["network"] == given("network", MLP((8,)))
+    assert found["standardise"].why == "answers vary enough as they are"
+    assert found["held out"] == Reason("held out", "20%", "tried on three parts of the rows, then repeated on all")
+    trained, planned = (int(number.replace(",", "")) for number in found["steps"].value.split(" of "))
+    assert 0 < trained <= planned
+    assert float(found["temperature"].value) == pytest.approx(float(by_default.model_.temperature), rel=0.01)
+    assert found["stop"].value == str(by_default.stop_)
+    assert found["expected"].why == "on 72 held-out rows"
+
+
+def test_everything_may_be_given() -> None:
+    model = VIPClassifier(stop="budget=2", standardise=True, held_out=0.25, random_state=0, **QUICKEST).fit(*patients())
+    found = settings_of(model)
+    for setting, value in (
+        ("network", str(QUICKEST["network"])),
+        ("standardise", "True"),
+        ("held out", "25%"),
+        ("stop", "budget=2"),
+    ):
+        assert found[setting] == Reason(setting, value, "given")
+    assert found["stages"].why == "given"
+    assert found["stages"].value.startswith("1 stage, ")
+    assert {"batch size", "steps"}.isdisjoint(found)
+    assert found["expected"].why == "on 30 held-out rows"
+
+
+def test_stages_that_are_given_are_trained_to_the_end() -> None:
+    model = VIPClassifier(random_state=0, **QUICKEST).fit(*patients())
+    found = settings_of(model)
+    assert found["stages"].value == "1 stage, 1 step"
+    assert found["stop"] == Reason("stop", "confidence=0.99", "by default")
+    assert {"held out", "temperature", "expected", "steps", "batch size"}.isdisjoint(found)
+
+
+def test_streamed_rows_have_passes_and_nothing_judged() -> None:
+    model = symptom_classifier(network=None, stages=None, max_queries=2).fit(PATIENTS)
+    assert list(settings_of(model)) == ["network", "passes", "stop"]
+
+
+def test_a_method_without_networks_of_ours_has_no_line_for_them() -> None:
+    model = METHODS["g-ip"].build(stages=[Stage(0.1, batch_size=32)], random_state=0)
+    found = settings_of(model.fit(*patients(40)))
+    assert {"network", "standardise"}.isdisjoint(found)
+    assert found["stages"].why == "given"
+
+
+def test_a_method_without_a_plan_has_nothing_to_say() -> None:
+    model = TreeClassifier(random_state=0).fit(*patients())
+    assert model.chosen_ == ()
+    assert str(model) == repr(model)
+
+
+def test_a_regressor_has_its_own_rule() -> None:
+    X, _ = patients()
+    y = X.pop("age").fillna(40.0)
+    model = VIPRegressor(random_state=0, **{**QUICK, "held_out": 0.2}).fit(X, y)
+    found = settings_of(model)
+    assert found["stop"].value == str(model.stopping_rule())
+    assert found["stop"].value.startswith("width=")
+    assert "expected" not in found  # an accuracy of intervals would say little
+
+
+def test_what_was_chosen_is_saved_and_loaded(by_default: VIPClassifier, tmp_path: Path) -> None:
+    by_default.save(tmp_path)
+    loaded = pursuit.load(tmp_path)
+    assert loaded.chosen_ == by_default.chosen_
+    assert str(loaded) == str(by_default)
+    assert loaded.stop_ == by_default.stop_ is not None
+    kept = json.loads((tmp_path / "model.json").read_text())["estimator"]["chosen"]
+    assert kept[0] == ["network", str(MLP((8,))), "given"]
+
+
+def test_fitting_again_chooses_again() -> None:
+    model = VIPClassifier(random_state=0, **QUICKEST).fit(*patients())
+    model.set_params(stages=[Stage(3, batch_size=40)] * 2).fit(*patients())
+    assert settings_of(model)["stages"].value == "2 stages, 18 steps"
+
+
+def test_what_is_expected_is_about_what_is_found() -> None:
+    X, y = patients(400)
+    model = VIPClassifier(random_state=0, network=MLP((16,)), held_out=0.3).fit(X, y)
+    value = settings_of(model)["expected"].value
+    n_queries, accuracy = float(value.split()[1]), float(value.split()[-1].rstrip("%")) / 100
+    at_stop = model.evaluate(*patients(600, seed=1)).at_stop
+    assert at_stop is not None
+    assert at_stop.mean_asked == pytest.approx(n_queries, abs=0.4)
+    assert at_stop.accuracy == pytest.approx(accuracy, abs=0.08)
+
+
+# Training that is tried before
+
+
+def test_a_training_that_is_tried_before_is_the_same_each_time() -> None:
+    X, y = patients()
+    models = [VIPClassifier(random_state=3, network=MLP((8,))).fit(X, y) for _ in range(2)]
+    one, other = (model.model_.state_dict() for model in models)
+    assert all((one[name] == other[name]).all() for name in one)
+    assert models[0].chosen_ == models[1].chosen_
+    assert VIPClassifier(random_state=4, network=MLP((8,))).fit(X, y).chosen_ != models[0].chosen_
+
+
+def test_all_rows_are_trained_on_once_it_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+    count = pursuit.methods.vip.AnswerModel.count
+    monkeypatch.setattr(
+        pursuit.methods.vip.AnswerModel,
+        "count",
+        lambda query_set, n_classes, rows, *more: counted.append(len(rows)) or count(query_set, n_classes, rows, *more),
+    )
+    VIPClassifier(random_state=0, network=MLP((4,))).fit(*patients())
+    assert counted == [96, 96, 96, 120]
+
+
+def test_trials_are_reported_as_such() -> None:
+    reports: list[Any] = []
+    VIPClassifier(random_state=0, network=MLP((4,))).fit(*patients(), run=TrainingRun(on_report=reports.append))
+    trials = list(dict.fromkeys(report.trial for report in reports))
+    assert trials == ["trial 1 of 3", "trial 2 of 3", "trial 3 of 3", ""]
+    assert all((report.held_out_loss is None) == (report.trial == "") for report in reports)
+
+
+def test_a_training_that_was_tried_before_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials are repeated, and then it goes on where it was."""
+
+    class Killed(Exception): ...
+
+    def kill(report: Any) -> None:
+        if not report.trial and report.step * 2 >= report.n_steps:
+            raise Killed
+
+    monkeypatch.setattr("pursuit.training.run.CHECKPOINT_PAUSE", 0)
+    X, y = patients()
+    estimator = VIPClassifier(random_state=0, network=MLP((8,)))
+    whole = pursuit.VIPClassifier(random_state=0, network=MLP((8,))).fit(X, y)
+    with pytest.raises(Killed):
+        estimator.fit(X, y, run=TrainingRun(tmp_path, on_report=kill, checkpoint_seconds=0))
+    reports: list[Any] = []
+    estimator.fit(X, y, run=TrainingRun(tmp_path, resume=True, on_report=reports.append))
+    first = next(report for report in reports if not report.trial)
+    assert first.step > 1
+    one, other = (model.model_.state_dict() for model in (whole, estimator))
+    assert all((one[name] == other[name]).all() for name in one)
+    assert (estimator.stop_, estimator.chosen_) == (whole.stop_, whole.chosen_)
