@@ -234,8 +234,7 @@ def readme_section(measured: dict[str, Any]) -> str:
     origin = (
         f"Means and standard deviations over {len(digits)} seeds ({len(TABLE_SEEDS)} for the tables, {len(runs)} for "
         "animals), each with its own training and its own fifth of the rows held out (fresh players for animals). "
-        "Digits stop at confidence 0.99, animals at 0.9, the tables by the rule chosen in training. Measured by "
-        "`make bench` at commit "
+        "Stopping at confidence 0.99 (0.9 for animals). Measured by `make bench` at commit "
         f"{listed_commits(where)} on {where['machine']}; whole curves, training times and single runs are in "
         "[docs/results/core.md](docs/results/core.md)."
     )
