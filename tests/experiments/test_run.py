@@ -255,6 +255,9 @@ def test_a_method_gets_the_settings_that_its_estimator_has() -> None:
     simple = Method("simple", "simple", Simple, {"share": 0.1})
     assert simple.build(**settings).get_params() == {
         "query_set": None,
+        "kinds": None,
+        "missing_informs": False,
+        "class_weight": None,
         "stop": "budget=2",
         "max_queries": 6,
         "random_state": 7,
