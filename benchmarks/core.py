@@ -180,7 +180,7 @@ def mean_columns(tree: DecisionTreeClassifier, X: pd.DataFrame) -> float:
 
 def listed_commits(where: dict[str, Any]) -> str:
     """The commit that all was measured at, or that of each part."""
-    commits: dict[str, str] = where["commits"]
+    commits: dict[str, str] = where.get("commits", {"all": where["commit"]})
     if len(set(commits.values())) == 1:
         return next(iter(commits.values()))
     return ", ".join(f"{commit} ({name})" for name, commit in commits.items())

@@ -217,8 +217,11 @@ def test_names_that_occur_twice_are_refused() -> None:
 
 def test_too_many_texts_are_refused_all_at_once() -> None:
     texts = [f"text {i}" for i in range(MAX_CHOICES + 1)] * 2
+    frame = pd.DataFrame({"a": texts, "b": [3, 1] * (MAX_CHOICES + 1), "c": texts})
+    with pytest.warns(UserWarning, match=r"Not asked for\. Column 'a' is .* Column 'c' is"):
+        assert [query.name for query in ColumnQueries.from_data(frame).queries] == ["b"]
     with pytest.raises(NotAQuestion) as error:
-        ColumnQueries.from_data(pd.DataFrame({"a": texts, "b": [3, 1] * (MAX_CHOICES + 1), "c": texts}))
+        ColumnQueries.from_data(frame, ask_all=True)
     assert error.value.columns == ["a", "c"]
     for name in "ac":
         assert (

@@ -109,9 +109,9 @@ class ColumnQueries(QuerySet):
 
         `texts`, `costs` and `kinds` go by column name. Kinds overrule the guess: "number", "choice", "yes/no", "date"
         or "skip". Columns that are empty, the same in every row, number the rows or cannot be a question are left out
-        with a warning, unless they have a kind; with `ask_all`, only the last are. With `missing_informs`, a missing
-        value is the answer "not given" in columns that lack it in at least 10 rows and 1 % of them. `questions` is a
-        questions file, which says how columns are asked, and more.
+        with a warning, unless they have a kind; with `ask_all` none are, and the last are an error. With
+        `missing_informs`, a missing value is the answer "not given" in columns that lack it in at least 10 rows and 1 %
+        of them. `questions` is a questions file, which says how columns are asked, and more.
         """
         frame = as_frame(data)
         if questions is not None:
@@ -128,7 +128,7 @@ class ColumnQueries(QuerySet):
         options = {"floats_are_numbers": is_float_array(data), "ask_all": ask_all, "missing_informs": missing_informs}
         guess, refused = guess_askable(frame, checked, **options)
         if refused:
-            warnings.warn(refused, stacklevel=2)
+            warnings.warn(f"Not asked for. {refused}", stacklevel=2)
         guess.report(stacklevel=2)
         columns = _with_codes(guess.queries, frame)
         worded = [replace(c, text=texts.get(c.name, c.text), cost=float(costs.get(c.name, c.cost))) for c in columns]

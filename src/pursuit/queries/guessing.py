@@ -135,15 +135,16 @@ def guess_queries(
 
 
 def guess_askable(frame: pd.DataFrame, kinds: Mapping[str, Kind], **options: bool) -> tuple[Guess, str]:
-    """The same without the columns that cannot be asked for, unless there is no other, and a text on these."""
+    """The same without the columns that cannot be asked for, unless there is no other or all are wanted, and a text on
+    these."""
     try:
         return guess_queries(frame, kinds, **options), ""
     except NotAQuestion as error:
         asked = [name for name in frame.columns if name not in error.columns and kinds.get(name) != "skip"]
-        if not asked:
+        if not asked or options.get("ask_all"):
             raise
         skipped: dict[str, Kind] = dict.fromkeys(error.columns, "skip")
-        return guess_queries(frame, {**kinds, **skipped}, **options), f"Not asked for. {error}"
+        return guess_queries(frame, {**kinds, **skipped}, **options), str(error)
 
 
 def _lacks_values(query: Choice | Number, series: Any) -> bool:

@@ -33,7 +33,7 @@ def column_queries(
         guess, refused = guess_askable(X, check_kinds(kinds, list(X.columns)), missing_informs=missing_informs)
     except ValueError as error:
         raise ValueError(in_options(str(error))) from None
-    remarks = [f"Warning: {in_options(refused)}"] if refused else []
+    remarks = [f"Warning: not asked for. {in_options(refused)}"] if refused else []
     if guess.unasked:
         remarks.append(_on_unasked(guess.unasked))
     for query in guess.queries:
