@@ -81,6 +81,12 @@ def test_stages_that_are_given_are_trained_to_the_end() -> None:
     assert {"held out", "temperature", "expected", "steps", "batch size"}.isdisjoint(found)
 
 
+def test_very_few_rows_are_all_trained_on_and_that_is_said() -> None:
+    found = settings_of(VIPClassifier(random_state=0, network=MLP((4,))).fit(*patients(20)))
+    assert found["held out"] == Reason("held out", "0%", "too few rows to do without any")
+    assert {"temperature", "expected"}.isdisjoint(found)
+
+
 def test_streamed_rows_have_passes_and_nothing_judged() -> None:
     model = symptom_classifier(network=None, stages=None, max_queries=2).fit(PATIENTS)
     assert list(settings_of(model)) == ["network", "passes", "stop"]

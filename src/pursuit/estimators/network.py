@@ -123,7 +123,7 @@ class LearnerEstimator(PursuitEstimator):
     def _plan_reasons(self, n_planned: int, n_trained: int, is_judged: bool) -> tuple[Reason, ...]:
         """What was planned or given, and how many steps were trained where held-out rows ended training."""
         reasons = {reason.setting: reason for reason in self.plan_.reasons if reason.setting in self.planned_settings}
-        if not is_judged:  # stages were given, or processes train together
+        if self.stages is not None or (self.plan_.held_out and not is_judged):  # or processes train together
             reasons.pop("held out", None)
         if self.stages is not None:
             for setting in ("batch size", "steps", "passes"):
