@@ -68,31 +68,35 @@ class MaskedImage:
 
 
 class AnswerSet:
-    """The set network's history: all answers, and a mask that the network multiplies their embeddings by."""
+    """The set network's history: all answers, and a mask that the network multiplies their embeddings by. A choice that
+    has a gradient comes third: q^T M is one more member of the set, where M has a row for each answer."""
 
-    def start(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def start(self, x: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
         return x, mask
 
-    def add(self, history: tuple[Tensor, Tensor], x: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
-        return x, history[1] + query
+    def add(self, history: tuple[Tensor, ...], x: Tensor, query: Tensor) -> tuple[Tensor, ...]:
+        return (*history, query) if query.requires_grad else (x, history[1] + query)
 
 
 class EmbedEveryAnswer(nn.Module):
     """The first layer of the set network as the text has it: [a, a e_j, b_j] of every answer goes through a linear
-    layer, is multiplied by the mask, and the maximum (or sum) is taken."""
+    layer, is multiplied by the mask, and the maximum (or sum) is taken, of zero and of what is being chosen too."""
 
     def __init__(self, encoder: Any):
         super().__init__()
         self.embedding, self.bias, self.linear = encoder.embedding, encoder.bias, encoder.linear
         self.aggregate = encoder.aggregate
 
-    def forward(self, history: tuple[Tensor, Tensor]) -> Tensor:
-        x, mask = history  # (B, Q) each
+    def forward(self, history: tuple[Tensor, ...]) -> Tensor:
+        x, mask, *chosen = history  # (B, Q) each
         answer = x.reshape(-1, 1)  # (B * Q, 1)
         embedding, bias = self.embedding.repeat(len(x), 1), self.bias.repeat(len(x), 1)
-        embedded = self.linear(torch.cat([answer, answer * embedding, bias], dim=1))  # (B * Q, width)
-        embedded = embedded.view(*x.shape, -1) * mask[:, :, None]
-        return embedded.amax(dim=1) if self.aggregate == "max" else embedded.sum(dim=1)
+        members = torch.cat([answer, answer * embedding, bias], dim=1)  # (B * Q, 1 + embedding + 1)
+        embedded = self.linear(members).view(*x.shape, -1) * mask[:, :, None]
+        for query in chosen:
+            mixture = torch.bmm(query[:, None], members.view(*x.shape, -1))  # (B, 1, 1 + embedding + 1)
+            embedded = torch.cat([embedded, self.linear(mixture)], dim=1)
+        return embedded.amax(dim=1).relu() if self.aggregate == "max" else embedded.sum(dim=1)
 
 
 @dataclass

@@ -109,8 +109,8 @@ class VIP(QuerierClassifier):
 
     def loss_after(self, query: Tensor, batch: Batch) -> Outcome:
         """The classifier's loss once the answers to `query` (B, Q), one-hot, are known too."""
-        answered = batch.known.to(batch.x.dtype) + query * batch.available  # one without an answer reveals nothing
-        logits = self.classifier(self.network_input(batch.x, answered)).float()
+        answered = query * batch.available  # one without an answer reveals nothing
+        logits = self.classifier(self.input_after(batch.x, batch.known.to(batch.x.dtype), answered)).float()
         return Outcome(batch.label_loss(logits, self.label_kernel), query.detach().argmax(dim=1))
 
     def loss_at_start(self, encoded: Tensor, batch: Batch) -> Tensor | float:

@@ -64,6 +64,38 @@ def test_the_maximum_is_never_below_zero() -> None:
     assert torch.equal(everything > 0, each > 0)
 
 
+@pytest.mark.parametrize("query_set", [YES_NO, MIXED])
+@pytest.mark.parametrize("aggregate", ["sum", "max"])
+def test_a_chosen_answer_apart_is_one_more_of_the_history(query_set: ColumnQueries, aggregate: str) -> None:
+    torch.manual_seed(0)
+    encoder = SetNetwork(5, aggregate, 7, ()).trunk(query_set)[0]  # type: ignore[arg-type, index]
+    nn.init.normal_(encoder.bias)
+    x, known = torch.randn(30, *query_set.answer_shape), torch.rand(30, len(query_set)) < 0.4
+    choice = nn.functional.one_hot(torch.rand(known.shape).masked_fill(known, -1).argmax(dim=1), len(query_set))
+    choice = choice.bool() & ~known  # none where everything is known
+    apart = torch.stack([query_set.encode(x, known), query_set.encode(x, choice)], dim=1)
+    expected = encoder(query_set.encode(x, known | choice))
+    torch.testing.assert_close(encoder(apart), expected, rtol=1e-5, atol=1e-6)
+    assert not torch.equal(expected, encoder(apart[:, 0]))
+    with torch.no_grad():
+        torch.testing.assert_close(encoder(apart), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_mixture_of_answers_is_one_member_of_the_set() -> None:
+    torch.manual_seed(0)
+    encoder = SetNetwork(5, "max", 7, ()).trunk(MIXED)[0]  # type: ignore[index]
+    nn.init.normal_(encoder.bias)
+    x, known = torch.randn(*MIXED.answer_shape), torch.tensor([True, False, False, False])
+    weights = torch.tensor([0.0, 0.2, 0.5, 0.3])
+    got = encoder(torch.stack([MIXED.encode(x[None], known[None]), MIXED.encode(x[None], weights[None])], dim=1))[0]
+    each = embedded_one_by_one(encoder, MIXED, x, torch.ones(4))
+    torch.testing.assert_close(got, torch.maximum(each[0], weights @ each).relu())
+    (slope,) = torch.autograd.grad(got.sum(), [encoder.bias])  # of the offset of each query
+    wins = torch.stack([each[0], weights @ each]).argmax(dim=0) == 1
+    assert wins.any()
+    assert slope[1:].count_nonzero() == 3
+
+
 def test_a_few_rows_at_a_time_have_the_same_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     encoder = SetNetwork(5, "max", 50, ()).trunk(MIXED)[0]  # type: ignore[index]

@@ -65,6 +65,8 @@ class GDFS(PretrainedModel):
 
     def partial_input(self, x: Tensor, known: Tensor, shares: Tensor) -> Tensor:
         """Network input for answers `x`: all of what is `known`, and `shares` of the others, (B, Q) each."""
+        if self.reads_next_apart:
+            return self.input_after(x, known, shares)
         return self.query_set.encode_partly(self.standardise_features(x, slice(None)), known, shares)
 
 

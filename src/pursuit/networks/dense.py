@@ -46,6 +46,9 @@ class SetNetwork(TrunkAndHeads):
     A feature f of query j with answer a gives W [a, a e_f, b_j]: linear in a. A sum over answers is therefore two
     matrix products, whatever the number of answers. The maximum includes zero, so that it is never below and an empty
     history is all zeros under either aggregate. The paper's runs have aggregate="max" and norm="batch".
+
+    The answer to a query that is only being chosen is the mixture of all answers by the weights of their queries, and
+    is one member of the set (`SetEncoder`). A maximum over single answers would have no slope for those not chosen.
     """
 
     embedding: int = 400
@@ -96,7 +99,13 @@ def dense_layers(n_inputs: int, hidden: tuple[int, ...], dropout: float, norm: N
 
 
 class SetEncoder(nn.Module):
-    """From [answers, known] to the aggregate of the embedded known answers (B, width)."""
+    """From [answers, known] to the aggregate of the embedded known answers (B, width).
+
+    Input (B, 2, inputs) is that of histories, and that of what comes next: the answers to all queries, each as far as
+    its query is chosen. The mixture is embedded as one answer and joins those of the history. So every query has a
+    slope wherever the answer to the chosen one is the largest, which is what the authors' network does. For a query
+    that is chosen altogether it is the same as its answer in the history.
+    """
 
     def __init__(self, query_set: QuerySet, embedding: int, width: int, aggregate: Literal["sum", "max"]):
         super().__init__()
@@ -104,6 +113,7 @@ class SetEncoder(nn.Module):
         owner = query_set.query_of_input
         n_features = len(owner)
         self.n_features, self.aggregate = n_features, aggregate
+        self.reads_next_apart = aggregate == "max"  # a sum is the same either way
         self.has_one_feature_each = n_features == len(query_set)
         self.embedding = nn.Parameter(torch.randn(n_features, embedding) / embedding**0.5)
         self.bias = nn.Parameter(torch.zeros(len(query_set), 1))
@@ -120,10 +130,17 @@ class SetEncoder(nn.Module):
     def forward(self, encoded: Tensor) -> Tensor:
         slope, offset = self.slope_and_offset()
         if self.aggregate == "sum":
-            return encoded[:, : self.n_features] @ slope + encoded[:, self.n_features :] @ offset
+            return self._sum(encoded.sum(dim=1) if encoded.ndim == 3 else encoded, slope, offset)
+        history = encoded[:, 0] if encoded.ndim == 3 else encoded
         # Where no gradient needs them all at once, (B, F, width) numbers are made a few rows at a time.
-        n_rows = len(encoded) if torch.is_grad_enabled() else max(1, AT_ONCE // max(1, slope.numel()))
-        return torch.cat([self._largest(part, slope, offset) for part in encoded.split(max(1, n_rows))])
+        n_rows = len(history) if torch.is_grad_enabled() else max(1, AT_ONCE // max(1, slope.numel()))
+        largest = torch.cat([self._largest(part, slope, offset) for part in history.split(max(1, n_rows))])
+        if encoded.ndim == 3:
+            largest = torch.maximum(largest, self._sum(encoded[:, 1], slope, offset))
+        return largest.relu()
+
+    def _sum(self, encoded: Tensor, slope: Tensor, offset: Tensor) -> Tensor:
+        return encoded[:, : self.n_features] @ slope + encoded[:, self.n_features :] @ offset
 
     def _largest(self, encoded: Tensor, slope: Tensor, offset: Tensor) -> Tensor:
         answers, known = encoded[:, : self.n_features], encoded[:, self.n_features :]  # (B, F), (B, Q)
@@ -131,4 +148,4 @@ class SetEncoder(nn.Module):
         if not self.has_one_feature_each:
             empty = by_query.new_zeros(len(encoded), *offset.shape)
             by_query = empty.index_add(1, self.owner, by_query)  # (B, Q, width)
-        return (by_query + known[:, :, None] * offset).amax(dim=1).clamp(min=0)
+        return (by_query + known[:, :, None] * offset).amax(dim=1)

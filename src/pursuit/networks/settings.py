@@ -43,6 +43,15 @@ class TrunkAndHeads(NetworkSettings):
         return nn.Sequential(trunk, querier_head), nn.Sequential(other, classifier_head)
 
 
+def reads_next_apart(network: nn.Module) -> bool:
+    """Whether a part of the network has a true attribute of this name, as `SetEncoder` has where it takes a maximum.
+
+    Such a network also reads input (B, 2, inputs), of histories and of what comes next, and learners of relaxed choices
+    give it the two apart: to the network, their sum must not be the same in the gradient.
+    """
+    return any(getattr(part, "reads_next_apart", False) for part in network.modules())
+
+
 def need_patches(query_set: QuerySet, network: str, smallest: int = 1) -> PatchGrid:
     """The patches that the queries are, if they are any and their images have sides of at least `smallest` pixels."""
     if query_set.patches is None:

@@ -16,6 +16,7 @@ from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState, network_state
 from pursuit.inference.pursuer import Labels
 from pursuit.networks import NetworkSettings, default_network
+from pursuit.networks.settings import reads_next_apart
 from pursuit.queries import QuerySet
 from pursuit.registry import from_config, to_config
 from pursuit.training.batch import Batch, Outcome
@@ -90,6 +91,7 @@ class ClassifierModel(Learner):
     ):
         super().__init__(query_set, classes, prior)
         self.classifier, self.standardised = classifier, standardised
+        self.reads_next_apart = reads_next_apart(classifier)
         self.network_settings: NetworkSettings | None = None
         self.shared = False
         self.register_buffer("temperature", torch.ones(()))  # logits are divided by it
@@ -122,6 +124,13 @@ class ClassifierModel(Learner):
     def network_input(self, x: Tensor, known: Tensor) -> Tensor:
         """The input of the networks for answers `x` of which `known` may be read."""
         return self.query_set.encode((x - self.centre) * self.scale if self.standardised else x, known)
+
+    def input_after(self, x: Tensor, known: Tensor, choice: Tensor) -> Tensor:
+        """The classifier's input once the answers to a `choice` (B, Q) among the queries not `known` are known too; it
+        is one-hot, or relaxed, or all zeros where nothing is chosen."""
+        if self.reads_next_apart:
+            return torch.stack([self.network_input(x, known), self.network_input(x, choice)], dim=1)
+        return self.network_input(x, known + choice)
 
     def standardise_features(self, values: Tensor, features: Tensor | slice) -> Tensor:
         """The same for the known `values` of some `features` alone."""
