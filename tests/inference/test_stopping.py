@@ -33,15 +33,15 @@ LEVELS = st.floats(0, 1, exclude_min=True)
 SIMPLE = st.one_of(
     st.builds(Budget, st.integers(0, 8)),
     st.builds(Confidence, st.floats(0.2, 1)),
-    st.builds(Stability, st.floats(0, 0.5), st.integers(1, 3)),
+    st.builds(Stability, st.floats(0, 0.5), st.integers(1, 3), st.sampled_from(["bits", "nats"])),
     st.builds(NothingWorthAsking, st.floats(0, 1)),
     st.builds(CostBudget, st.floats(0, 20)),
 )
 RULES = st.one_of(SIMPLE, st.builds(AnyOf, st.lists(SIMPLE, min_size=1, max_size=3).map(tuple)))
 
 
-def slow_entropy(posterior: list[float]) -> float:
-    return -sum(p * math.log(p) for p in posterior if p > 0)
+def slow_entropy(posterior: list[float], unit: str) -> float:
+    return -sum(p * (math.log2(p) if unit == "bits" else math.log(p)) for p in posterior if p > 0)
 
 
 def standing(log_posterior: Tensor, n_asked: Any, n_answered: Any = None, worth: Tensor | None = None) -> Standing:
@@ -64,7 +64,7 @@ def slow_stop(rule: StoppingRule, beliefs: list[list[float]], answered: list[boo
     if isinstance(rule, Confidence):
         return max(beliefs[-1]) >= rule.level
     assert isinstance(rule, Stability)
-    entropies = [slow_entropy(belief) for belief in beliefs]
+    entropies = [slow_entropy(belief, rule.unit) for belief in beliefs]
     changes = [
         abs(after - before)
         for (before, after), was_answered in zip(pairwise(entropies), answered[1:], strict=True)
@@ -125,6 +125,38 @@ def test_full_confidence_needs_certainty() -> None:
 def test_nothing_is_stable_before_the_first_query(epsilon: float) -> None:
     rule = Stability(epsilon)
     assert not rule.step(rule.start(1), standing(torch.tensor([[0.5, 0.5]]).log(), 0))[0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (Stability(1.01), True),
+        (Stability(0.99), False),
+        (Stability(0.7), False),
+        (Stability(0.7, unit="nats"), True),
+        (Stability(0.68, unit="nats"), False),
+    ],
+)
+def test_stability_is_measured_in_bits_unless_it_says_nats(rule: Stability, expected: bool) -> None:
+    memory = rule.start(1)
+    for n, posterior in enumerate(([0.5, 0.5], [1.0, 0.0])):  # from one bit, which is 0.693 nats, to none
+        stop, memory = rule.step(memory, standing(torch.tensor([posterior]).log(), n))
+    assert bool(stop) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "written"),
+    [
+        ("stability=0.127", Stability(0.127), "stability=0.127"),
+        ("stability=0.127bits", Stability(0.127), "stability=0.127"),
+        ("stability=0.127nats", Stability(0.127, unit="nats"), "stability=0.127nats"),
+        ("stability = 0.1 nats x 3", Stability(0.1, 3, "nats"), "stability=0.1natsx3"),
+        ("stability=0.1bitsx3", Stability(0.1, 3), "stability=0.1x3"),
+    ],
+)
+def test_stability_is_written_with_its_unit(text: str, rule: Stability, written: str) -> None:
+    assert parse_stop(text) == rule
+    assert str(rule) == written
 
 
 def test_stability_of_several_steps_starts_again_after_a_change() -> None:
@@ -237,6 +269,7 @@ def test_the_same_rule_again_changes_nothing(rule: StoppingRule) -> None:
         (Stability, (0.1, -2), "a whole number of steps, 1 or more, not -2."),
         (Stability, (0.1, 1.5), "a whole number of steps, 1 or more, not 1.5."),
         (Stability, (0.1, True), "a whole number of steps, 1 or more, not True."),
+        (Stability, (0.1, 1, "bit"), "in bits or in nats, not in 'bit'."),
         (NothingWorthAsking, (-0.1,), "a number of bits, 0 or more, as in bits=0.01, not -0.1."),
         (NothingWorthAsking, (math.nan,), "as in bits=0.01, not nan."),
         (CostBudget, (-1,), "A cost budget is a number, 0 or more, as in cost=20, not -1."),
@@ -262,7 +295,7 @@ def test_what_is_not_a_number_is_refused_with_a_sentence(value: Any) -> None:
         st.just(Never()),
         st.builds(Budget, st.integers(0, 10**9)),
         st.builds(Confidence, LEVELS),
-        st.builds(Stability, st.floats(0, 1e300), st.integers(1, 1000)),
+        st.builds(Stability, st.floats(0, 1e300), st.integers(1, 1000), st.sampled_from(["bits", "nats"])),
         st.builds(NothingWorthAsking, st.floats(0, 1e300)),
         st.builds(CostBudget, st.floats(0, 1e300)),
         st.builds(AnyOf, st.lists(SIMPLE, min_size=2, max_size=4).map(tuple)),
@@ -370,6 +403,11 @@ def test_blanks_around_commas_do_not_matter() -> None:
         "confidence=high",
         "stability=0.1x",
         "stability=x2",
+        "stability=nats",
+        "stability=0.1x3x2",
+        "stability=0.1x3nats",
+        "stability=0.1x3xnats",
+        "stability=0.1hartleys",
         "bits",
         "bits=few",
         "cost=1x2",

@@ -124,7 +124,7 @@ def test_paper_temperature_falls_from_1_to_a_fifth(task: str) -> None:
 @pytest.mark.parametrize(
     ("task", "epochs", "batch_size"),
     [
-        ("mnist", [500, 20], 128),
+        ("mnist", [500, 500], 128),
         ("cub", [500, 500], 128),
         ("huffpost", [500, 100], 128),
         ("dxy", [200, 200], 128),
@@ -146,6 +146,28 @@ def test_paper_fine_tunes_some_by_sgd(task: str, lr: float, period: int) -> None
     assert stage.optimizer == SGD(lr, momentum=0.9)
     assert stage.lr_at(period // 2, 100) == pytest.approx(lr / 2)
     assert stage.lr_at(period, 100) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("task", ["mnist", "fashion-mnist", "kmnist", "cub"])
+def test_paper_biased_histories_are_up_to_all_queries_long(task: str) -> None:
+    """Where the text says nothing else, the second stage is as long as the first, and k is uniform on 0..|Q|."""
+    random, biased = find_recipe(task, "paper").stages
+    assert biased.histories == RolledOutHistories(None)
+    assert replace(biased, histories=random.histories) == random
+
+
+@pytest.mark.parametrize("task", ["mnist", "fashion-mnist", "kmnist", "kmnist-test-split"])
+def test_the_released_script_of_mnist(task: str) -> None:
+    """100 epochs and then 20 with a cosine each, tau from 1 to 0.2 and then 0.2, histories of fewer than 21 queries."""
+    random, biased = find_recipe(task, "script").stages
+    assert [stage.epochs for stage in (random, biased)] == [100, 20]
+    assert [stage.tau for stage in (random, biased)] == [(1.0, 0.2), (0.2, 0.2)]
+    assert [random.histories, biased.histories] == [RandomHistories(), RolledOutHistories(20)]
+    for stage in (random, biased):
+        wave = [stage.lr_at(step, 100) for step in (0, 50, 100)]
+        assert wave == pytest.approx([1e-4, 5e-5, 0], abs=1e-12)
+    paper = find_recipe(task, "paper")
+    assert replace(find_recipe(task, "script"), stages=paper.stages) == paper
 
 
 def linear_layers(network: nn.Module) -> list[tuple[int, int]]:
@@ -260,7 +282,8 @@ def test_biased_histories_are_those_of_the_recipe_without_random_ones() -> None:
     assert CARRIED.sampled("sbs").stages[0].histories == CarriedHistories(12, random_share=0.0)
     paper = find_recipe("mnist", "paper")
     assert paper.sampled("irs+sbs") == paper
-    assert [stage.histories for stage in paper.sampled("sbs").stages] == [RolledOutHistories(21)]
+    script = find_recipe("mnist", "script")
+    assert [stage.histories for stage in script.sampled("sbs").stages] == [RolledOutHistories(20)]
     only_random = replace(paper, stages=paper.stages[:1], max_queries=9)
     assert only_random.sampled("sbs").stages[0].histories == RolledOutHistories(9)
 
@@ -278,6 +301,8 @@ def test_networks_are_exchanged_with_their_hidden_layers() -> None:
     as_set = CARRIED.with_network("set")
     assert isinstance(as_set.network, SetNetwork)
     assert (as_set.network.hidden, as_set.network.dropout) == ((30, 20), 0.25)
+    assert (as_set.network.aggregate, as_set.network.norm) == ("max", "batch")  # the paper's
+    assert find_recipe("dxy", "paper").with_network("set").network == find_recipe("dxy", "paper").network
     assert as_set.query_options == {"mask": True}  # a set network needs it to know what was answered
     assert replace(as_set, network=CARRIED.network, query_options={"mask": False}) == CARRIED
     assert as_set.with_network("masked").network == CARRIED.network

@@ -84,13 +84,14 @@ TestShare = Annotated[float, typer.Option(help="The share of a file's rows to ho
 Stop = Annotated[
     str | None,
     typer.Option(
-        help="When to stop asking: confidence=0.99, budget=20, stability=0.001, bits=0.01 (no query left promises "
-        "more), cost=20 (never spend more), width=20 (the 90 % interval of a number); with commas: at the first of "
-        "several."
+        help="When to stop asking: confidence=0.99, budget=20, stability=0.001 (the entropy changes by fewer bits; or "
+        "0.001nats), bits=0.01 (no query left promises more), cost=20 (never spend more), width=20 (the 90 % interval "
+        "of a number); with commas: at the first of several."
     ),
 ]
 Network = Annotated[
-    str | None, typer.Option(help="A network by name, with its usual sizes: MLP, SetNetwork, Conv, or your own.")
+    str | None,
+    typer.Option(help="A network by name, with its usual sizes: MLP, SetNetwork (the paper's), Conv, or your own."),
 ]
 Queries = Annotated[
     str | None, typer.Option(help="A query set by name to read a CSV file with; by default every column is a query.")

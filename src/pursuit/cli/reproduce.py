@@ -34,7 +34,7 @@ def reproduce(
             help="Ablation: irs (random histories), sbs (the querier's own) or irs+sbs (one after the other)."
         ),
     ] = None,
-    network: Annotated[str | None, typer.Option(help="Ablation: a set or a masked network.")] = None,
+    network: Annotated[str | None, typer.Option(help="Ablation: the paper's set network, or a masked one.")] = None,
     tau: Annotated[
         str | None, typer.Option(help="Ablation: temperature at the beginning and the end, as in 1.0:0.2.")
     ] = None,

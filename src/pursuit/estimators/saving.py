@@ -19,7 +19,7 @@ from pursuit.queries import QuerySet
 from pursuit.registry import UnknownName, find, from_config, name_of, to_config
 from pursuit.version import __version__
 
-FORMAT = 5
+FORMAT = 6
 DESCRIPTION, WEIGHTS = "model.json", "model.safetensors"
 LEARNED = ("n_features_in_", "has_initially_known_")
 """What an estimator learned besides its pursuer, its classes and the names of columns."""

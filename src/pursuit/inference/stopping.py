@@ -2,9 +2,9 @@
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_type_hints
 
 import torch
 from torch import Tensor
@@ -12,6 +12,11 @@ from torch import Tensor
 from pursuit.inference.target import COVERAGE, TargetBins, check_coverage
 from pursuit.registry import UnknownName, how_to_make_known, known, register
 
+BIT = math.log(2)
+"""One bit in nats: what is computed with natural logarithms is divided by it to be in bits."""
+EntropyUnit = Literal["bits", "nats"]
+ENTROPY_UNITS: dict[str, float] = {"bits": BIT, "nats": 1.0}
+"""What each unit is in nats."""
 ROUNDING = 1e-5
 """By what share a sum of costs may be off."""
 
@@ -123,22 +128,27 @@ class Confidence(StoppingRule):
 @register
 @dataclass(frozen=True)
 class Stability(StoppingRule):
-    """Stop once the entropy of the posterior (in nats) changed by at most `epsilon` with each of the last `n` answers.
+    """Stop once the entropy of the posterior changed by at most `epsilon` bits with each of the last `n` answers.
 
-    A query that could not be answered changes nothing, and does not count as a sign of stability.
+    A query that could not be answered changes nothing, and does not count as a sign of stability. With unit="nats",
+    `epsilon` is a number of nats, of which one is 1.44 bits; it is then written `stability=0.1nats`, or
+    `stability=0.1natsx3` for three answers.
     """
 
     epsilon: float
     n: int = 1
+    unit: EntropyUnit = "bits"
     memory_size = 3  # the entropy before, how many answers it had, and for how many it has been stable
 
     def __post_init__(self) -> None:
         if not 0 <= self.epsilon < math.inf:
             raise ValueError(
-                f"Stability takes an entropy change of 0 or more, as in stability=0.001, not {self.epsilon}."
+                f"Stability takes an entropy change of 0 bits or more, as in stability=0.001, not {self.epsilon}."
             )
         if not _is_whole(self.n) or self.n < 1:
             raise ValueError(f"Stability must hold for a whole number of steps, 1 or more, not {self.n}.")
+        if self.unit not in ENTROPY_UNITS:
+            raise ValueError(f"Stability measures entropy in bits or in nats, not in {self.unit!r}.")
         object.__setattr__(self, "n", int(self.n))
 
     def start(self, n_rows: int, device: torch.device | None = None) -> Tensor:
@@ -146,11 +156,23 @@ class Stability(StoppingRule):
         return torch.tensor([[torch.inf, -1, 0]], device=device).repeat(n_rows, 1)
 
     def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
-        now, n_answered = entropy(standing.log_posterior), standing.n_answered
+        now, n_answered = entropy(standing.log_posterior) / ENTROPY_UNITS[self.unit], standing.n_answered
         before, n_before, run = memory.unbind(dim=1)
         stable = (before - now).abs() <= self.epsilon
         run = torch.where(n_answered > n_before, torch.where(stable, run + 1, 0), run)
         return run >= self.n, torch.stack([now, n_answered.to(now.dtype), run.to(now.dtype)], dim=1)
+
+    def __str__(self) -> str:
+        unit, times = self.unit if self.unit != "bits" else "", f"x{self.n}" if self.n > 1 else ""
+        return f"{self.keyword_of()}={self.epsilon}{unit}{times}"
+
+    @classmethod
+    def parse(cls, numbers: str) -> Self:
+        epsilon, *n = (part.strip() for part in numbers.split("x"))
+        if len(n) > 1:  # the unit is not a third number
+            raise _Unreadable
+        unit: EntropyUnit = "nats" if epsilon.endswith("nats") else "bits"
+        return replace(super().parse("x".join([epsilon.removesuffix(unit), *n])), unit=unit)
 
 
 @register
@@ -274,10 +296,6 @@ def _is_whole(number: object) -> bool:
     return isinstance(number, Integral | float) and not isinstance(number, bool) and float(number).is_integer()
 
 
-BIT = math.log(2)
-"""One bit in nats: what is computed with natural logarithms is divided by it to be in bits."""
-
-
 def entropy(log_posterior: Tensor) -> Tensor:
     """Entropy in nats of each row of log probabilities (B, C), where 0 log 0 is 0: (B,)."""
     return torch.special.entr(log_posterior.exp()).sum(dim=1)
@@ -297,8 +315,8 @@ def stopping_rule(stop: StoppingRule | str | None = None, max_queries: int | Non
 
 
 def parse_stop(text: str) -> StoppingRule:
-    """Read a rule as written on the command line: `confidence=0.99`, `budget=20`, `stability=0.001x3`, `bits=0.01`,
-    `cost=20`, `width=20`, or several with commas."""
+    """Read a rule as written on the command line: `confidence=0.99`, `budget=20`, `stability=0.001x3`,
+    `stability=0.001nats`, `bits=0.01`, `cost=20`, `width=20`, or several with commas."""
     rules = tuple(_parse_one(part.strip()) for part in text.split(","))
     return rules[0] if len(rules) == 1 else AnyOf(rules)
 
@@ -313,9 +331,10 @@ def _parse_one(text: str) -> StoppingRule:
         pass
     own = [name for name, rule in rules.items() if rule.__module__ != __name__]
     message = (
-        f"'{text}' is not a stopping rule. Write confidence=0.99, budget=20, stability=0.001 (stability=0.001x3 for "
-        "three answers in a row), bits=0.01, cost=20 or, where a number is predicted, width=20; or several with commas "
-        "to stop at the first." + (f" Registered besides: {', '.join(own)}." if own else "")
+        f"'{text}' is not a stopping rule. Write confidence=0.99, budget=20, stability=0.001 (in bits; "
+        "stability=0.001nats in nats, stability=0.001x3 for three answers in a row), bits=0.01, cost=20 or, where a "
+        "number is predicted, width=20; or several with commas to stop at the first."
+        + (f" Registered besides: {', '.join(own)}." if own else "")
     )
     if numbers and keyword.isidentifier() and keyword not in rules:
         raise UnknownName(f"{message} {how_to_make_known(keyword)}")

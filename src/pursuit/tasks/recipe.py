@@ -1,8 +1,8 @@
 """A recipe: the networks, training plan and stopping rule for a task; and what is published about it.
 
 `fast` is ours: every row carries its own chain from step to step, so that a biased history costs one forward pass.
-`gpu` is a longer `fast`, for a GPU. `paper` follows the paper's appendix and the authors' released code, if the paper
-has the task.
+`gpu` is a longer `fast`, for a GPU. `paper` follows the paper's appendix, if the paper has the task, and `script` the
+authors' released script where that is another plan.
 """
 
 from collections.abc import Mapping
@@ -74,7 +74,7 @@ class Recipe:
         return replace(self, stages=stages, querier="straight-through")
 
     def with_network(self, kind: NetworkKind) -> "Recipe":
-        """The same recipe with a set network or a masked one, with the same hidden layers."""
+        """The same recipe with the paper's set network or a masked one, with the same hidden layers."""
         if not isinstance(self.network, MLP | SetNetwork):
             raise ValueError("Set and masked networks are for columns, words and concepts, not for image patches.")
         hidden, dropout = self.network.hidden, self.network.dropout
@@ -113,7 +113,7 @@ def paper_recipe(
 
 
 PAPER_MEDICAL = paper_recipe(
-    SetNetwork(aggregate="max", norm="batch"),
+    SetNetwork(),
     paper_stage(RandomHistories(), 200, tau_share=0.25),
     paper_stage(RolledOutHistories(20), 200, tau_share=0.25),
     "budget=20",
