@@ -22,6 +22,7 @@ from report import RESULTS, where
 
 N_LABELS, N_QUERIES, N_STEPS, BATCH = 10, 30, 3_000, 256
 HIDDEN, SEEDS = (256, 256), (0, 1, 2)
+MASKED = MLP(HIDDEN)
 QUERIES = ColumnQueries([yes_no(f"q{i}") for i in range(N_QUERIES)])
 PRIOR = torch.full((N_LABELS,), 1 / N_LABELS)
 YES = torch.rand(N_LABELS, N_QUERIES, generator=torch.Generator().manual_seed(0))
@@ -74,7 +75,7 @@ def counted(rows: Rows) -> IndependentIP:
 
 
 def trained(
-    rows: Rows, random_share: float, network: NetworkSettings = MLP(HIDDEN), shared: bool = False, seed: int = 0
+    rows: Rows, random_share: float, network: NetworkSettings = MASKED, shared: bool = False, seed: int = 0
 ) -> VIP:
     torch.manual_seed(seed)
     model = VIP.build(QUERIES, range(N_LABELS), network, prior=PRIOR, shared=shared)
