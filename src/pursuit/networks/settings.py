@@ -46,8 +46,8 @@ class TrunkAndHeads(NetworkSettings):
 def reads_next_apart(network: nn.Module) -> bool:
     """Whether a part of the network has a true attribute of this name, as `SetEncoder` has where it takes a maximum.
 
-    Such a network also reads input (B, 2, inputs), of histories and of what comes next, and learners of relaxed choices
-    give it the two apart: to the network, their sum must not be the same in the gradient.
+    Such a network also reads input (B, 2, inputs): that of histories, and that of the answer which comes next, each
+    query's part of it weighted by how far the query is chosen. Learners with relaxed choices give it the two apart.
     """
     return any(getattr(part, "reads_next_apart", False) for part in network.modules())
 
