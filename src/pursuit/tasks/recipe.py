@@ -113,7 +113,7 @@ def paper_recipe(
 
 
 PAPER_MEDICAL = paper_recipe(
-    SetNetwork(),
+    SetNetwork(aggregate="max", norm="batch"),
     paper_stage(RandomHistories(), 200, tau_share=0.25),
     paper_stage(RolledOutHistories(20), 200, tau_share=0.25),
     "budget=20",
