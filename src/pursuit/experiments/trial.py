@@ -41,7 +41,8 @@ class Trial:
     stop: str | None = None
     """The stopping rule that lengths are compared at, instead of the task's own."""
     max_queries: int | None = None
-    """The most queries asked of a row, instead of the task's own limit."""
+    """The most queries asked of a row, instead of the task's own limit; curves end there too, and otherwise where
+    everything was asked."""
     max_rows: int | None = None
     """The most rows to measure on; they are the first ones."""
     validation: bool = False
