@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 
-from pursuit.estimators import PursuitClassifier, load
+from pursuit import load
+from pursuit.estimators import PursuitClassifier
 from pursuit.evaluation.asked import asked_map, shares_asked
 from pursuit.evaluation.canvas import DPI
 from pursuit.evaluation.chains import draw_chain

@@ -66,7 +66,7 @@ def test_queries_are_rows_and_places_columns(make_columns: Any) -> None:
     (axes,) = figure.axes
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert [name.split("  ")[-1] for name in names] == ["100%", "50%"]  # what is never asked is not shown
-    assert [name.startswith(query_set.queries[q].text) for name, q in zip(names, (1, 2), strict=True)] == [True, True]
+    assert [name.startswith(query_set.queries[q].name) for name, q in zip(names, (1, 2), strict=True)] == [True, True]
     np.testing.assert_allclose(np.asarray(axes.get_images()[0].get_array()) ** 2, [[0.9, 0.1], [0.1, 0.4]])
     assert {text.get_text() for text in axes.texts} == {"90", "10", "40"}
 

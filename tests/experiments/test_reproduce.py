@@ -139,7 +139,7 @@ def test_a_row_says_what_it_was_measured_on_and_what_was_cut(tmp_path: Path) -> 
     (one,) = vip_of(chosen)[0].seeds
     assert (one.n_train, one.n_test) == (54, 6)
     assert "tiny (measured on held-out training rows)" in markdown_row(chosen)
-    assert "| budget=2,budget=6, to 1 queries, which cut 100.0% short | 1.00 |" in markdown_row(chosen)
+    assert "| budget=2,budget=6, cut at 1 in 100.0% | 1.00 |" in markdown_row(chosen)
     assert "(to 1 of 6)" in markdown_row(chosen)
     assert "of 6)" not in markdown_row(plain)
 

@@ -81,7 +81,7 @@ def _query_places(query_set: QuerySet, shares: np.ndarray, path: str | Path | No
     place = np.arange(1, len(shares) + 1) @ shares
     chosen.sort(key=lambda query: place[query] / asked[query])
     shown = shares[:MOST_PLACES, chosen].T  # (K, T)
-    names = [f"{shorten(query_set.queries[q].text, NAME_WIDTH)}  {asked[q]:.0%}" for q in chosen]
+    names = [f"{shorten(query_set.queries[q].name, NAME_WIDTH)}  {asked[q]:.0%}" for q in chosen]
     width = CHARACTER * max(map(len, names)) + 0.36 * shown.shape[1] + 0.3
     figure = new_figure(width, 0.25 * len(names) + 0.7, title)
     axes = figure.add_subplot()

@@ -33,6 +33,7 @@ from pursuit.experiments.run import (
     MethodRun,
     Progress,
     Say,
+    curve_end,
     load_split,
     no_progress,
     say_nothing,
@@ -69,7 +70,7 @@ class Reproduction:
     validation: bool = False
     """Measure on held-out training rows instead of the test rows, to choose settings by."""
     curve_queries: int | None = None
-    """Where the curve ends; by default where everything was asked."""
+    """Where the curve ends; by default as `curve_end` says."""
 
     @property
     def name(self) -> str:
@@ -80,6 +81,11 @@ class Reproduction:
     def info(self) -> TaskInfo:
         info: TaskInfo = find(TaskInfo.registry_kind, self.task)
         return info
+
+    @property
+    def last_query(self) -> int | None:
+        """Where the curve ends; None where everything was asked."""
+        return self.curve_queries or curve_end(self.info.n_queries, self.recipe.max_queries, self.device)
 
     def load(self, seed: int) -> Task:
         task = load_split(self.task, self.recipe, seed, self.validation)
@@ -94,7 +100,7 @@ class Reproduction:
             "measured_on": VALIDATION_ROWS if self.validation else TEST_ROWS,
             "settings": {key: str(value) for key, value in self.recipe.settings().items()},
             "query_options": dict(self.recipe.query_options),
-            "curve_queries": self.curve_queries,
+            "curve_queries": self.last_query,
             "protocols": [str(protocol) for protocol in self.info.protocols],
         }
 
@@ -117,7 +123,7 @@ def reproduce(
     """Train and measure every seed that is not done yet, and write the results folder."""
     info = reproduction.info
     measurement = Measurement(
-        max_queries=reproduction.curve_queries,
+        max_queries=reproduction.last_query,
         trade_off=TRADE_OFF,
         beside=(RANDOM_ORDER, EXACT_IP, LOGISTIC_REGRESSION),
         protocols=info.protocols,
@@ -220,14 +226,12 @@ def measured_or_not(value: Mean | None) -> str:
 
 
 def _protocol_cell(summary: Summary) -> str:
-    """By which rule chains stop, and what stopped them instead."""
+    """By which rule chains stop, and how many the end of the curve stopped instead."""
     stop = summary.at_stop
     if stop is None:
         return NOTHING
     cut = stop.cut_short.mean if stop.cut_short else 0.0
-    if summary.is_whole:
-        return stop.rule
-    return f"{stop.rule}, to {summary.longest} queries" + (f", which cut {cut:.1%} short" if cut else "")
+    return stop.rule + (f", cut at {summary.longest} in {cut:.1%}" if cut else "")
 
 
 def _published_cell(task: str) -> str:

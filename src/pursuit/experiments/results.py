@@ -5,12 +5,11 @@ results and their summary over seeds. The keys of the files are the fields of th
 """
 
 import json
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from pursuit.evaluation.curves import AtStop, Evaluation
 from pursuit.evaluation.intervals import seeds_and_rows_interval
@@ -294,7 +293,7 @@ def mean_accuracy(accuracies: Sequence[float], n_test: int) -> Mean:
 
 def mean_and_sd(values: Sequence[float]) -> Mean:
     """What the seeds gave, in two numbers."""
-    return Mean(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0)
+    return Mean(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0)
 
 
 def mean_and_spread(value: Mean | None) -> str:

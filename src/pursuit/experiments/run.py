@@ -31,6 +31,7 @@ from pursuit.registry import find
 from pursuit.tasks.recipe import Recipe
 from pursuit.tasks.task import Task, TaskInfo, take_rows
 from pursuit.training import Report, TrainingRun
+from pursuit.training.devices import find_device
 
 TEST_ROWS, VALIDATION_ROWS = "test rows", "held-out training rows"
 """What accuracy is measured on."""
@@ -38,6 +39,9 @@ VALIDATION_SEED = 1_000_003
 """Added to the seed of tasks that draw their rows, to choose settings on other rows than those of the results."""
 TIMED_ROWS, TIMED_SECONDS = 5, 5.0
 """How many rows are timed step by step, and for about how long at most."""
+
+WHOLE_ON_CPU = 100
+"""Up to this many queries a curve goes to its end on a CPU too."""
 
 Progress = Callable[[str], AbstractContextManager[Callable[[Report], None]]]
 """Takes the title of a training and gives what its reports are passed to."""
@@ -182,6 +186,12 @@ class MethodRun:
             for title in self.measurement.beside
         }
         return {title: beside for title, beside in found.items() if beside is not None}
+
+
+def curve_end(n_queries: int, limit: int | None, device: str) -> int | None:
+    """Where a curve ends unless somebody says: where everything was asked (None), but at the `limit` of the task's
+    settings where there are many queries and no GPU to ask them all."""
+    return None if n_queries <= WHOLE_ON_CPU or find_device(device).type == "cuda" else limit
 
 
 def load_split(task: str, recipe: Recipe | None, seed: int, validation: bool) -> Task:
