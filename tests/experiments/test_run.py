@@ -311,5 +311,5 @@ def test_a_step_is_timed_one_row_at_a_time() -> None:
 def test_a_curve_is_whole_where_that_is_affordable(
     n_queries: int, limit: int | None, device: str, wanted: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_module, "find_device", torch.device)
-    assert run_module.curve_end(n_queries, limit, device) == wanted
+    monkeypatch.setattr(module, "find_device", torch.device)
+    assert module.curve_end(n_queries, limit, device) == wanted
