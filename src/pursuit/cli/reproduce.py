@@ -40,7 +40,7 @@ def reproduce(
     ] = None,
     curve: Annotated[
         int | None,
-        typer.Option(help="How many queries to measure; by default all, on a CPU those of the recipe.", min=1),
+        typer.Option(help="How many queries to measure; by default all, on a CPU as many as asked.", min=1),
     ] = None,
     validation: Annotated[
         bool, typer.Option("--validation", help="Measure on held-out training rows, to choose settings by.")
