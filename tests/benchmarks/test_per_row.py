@@ -29,7 +29,7 @@ def columns(n: int, mask: bool) -> ColumnQueries:
 CASES: dict[str, tuple[QuerySet, NetworkSettings, bool]] = {
     "vector": (columns(9, mask=False), MLP((16, 8)), False),
     "set, max": (columns(9, mask=True), SetNetwork(5, "max", 7, (16, 8), norm="batch"), True),
-    "set, sum, two trunks": (columns(9, mask=True), SetNetwork(5, "sum", 7, (16, 8)), False),
+    "set, sum, two trunks": (columns(9, mask=True), SetNetwork(5, "sum", 7, (16, 8), norm="layer"), False),
     "pixels": (PatchQueries((1, 3, 3), size=1, mask=False), MLP((16,)), False),
     "overlapping patches": (PatchQueries((1, 5, 5), size=3, mask=False), MLP((16,)), True),
 }

@@ -53,7 +53,7 @@ class SetNetwork(TrunkAndHeads):
 
     embedding: int = 400
     aggregate: Literal["sum", "max"] = "max"
-    """A sum takes less time and memory, and the querier learns more easily from it (docs/results/known-world.md)."""
+    """A sum takes less time and memory. In docs/results/known-world.md its querier is better, its classifier worse."""
     width: int = 100
     hidden: tuple[int, ...] = (2000, 500)
     dropout: float = 0.0
