@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -215,6 +216,21 @@ def test_rows_of_a_group_are_held_out_together_and_again(tmp_path: Path) -> None
     assert y.tolist() == task.y_test.tolist()
     chosen = task.validation_split(0.2)
     assert {patients[i] for i in chosen.X_test.index}.isdisjoint(patients[i] for i in chosen.X_train.index)
+
+
+def test_training_is_told_the_groups(tmp_path: Path) -> None:
+    patients = [f"p{i // 4}" for i in range(38)] + ["", ""]
+    sick(patient=patients).to_csv(tmp_path / "t.csv", index=False)
+    estimator = Mock()
+    task = load_task(tmp_path / "t.csv", target="y", group="patient", seed=3)
+    task.fit(estimator)
+    groups = estimator.fit.call_args.kwargs["groups"]
+    names = [patients[i] for i in task.X_train.index]
+    assert np.isnan(groups).sum() == names.count("") == 2
+    assert pd.Series(names).groupby(groups).nunique().eq(1).all()
+    assert len(np.unique(groups[~np.isnan(groups)])) == 8
+    load_task(tmp_path / "t.csv", target="y", kinds={"patient": "skip"}).fit(estimator)
+    assert estimator.fit.call_args.kwargs["groups"] is None
 
 
 def test_the_latest_rows_are_held_out_and_again(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def train(
     advice = "The same command with --resume goes on." if is_resumable else "The same command starts again."
     with stoppable(advice), training_bar(task.name) as on_report:
         run = TrainingRun(folder, resume=resume, log=log, on_report=on_report)  # type: ignore[arg-type]
-        model.fit(task.X_train, task.y_train, initially_known=task.initially_known_train, run=run)
+        task.fit(model, run)
     if not is_first():
         return
     if getattr(model, "cost_aware", False) is None and score_unit(model.model_) == "bits per cost":

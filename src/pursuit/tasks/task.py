@@ -13,6 +13,7 @@ from pursuit.queries import QuerySet
 from pursuit.tasks.files import DataFile
 from pursuit.tasks.holding_out import Division
 from pursuit.tasks.recipe import Published, Recipe
+from pursuit.training import TrainingRun
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,17 @@ class Task:
     """Arguments of `VIPClassifier` that suit the task."""
     division_train: Division | None = None
     """Which training rows stay together where they are divided again; by default any may be on either side."""
+
+    @property
+    def groups_train(self) -> np.ndarray | None:
+        """(N,) the group of each training row, as numbers, NaN where it is missing; None where there are none."""
+        groups = None if self.division_train is None else self.division_train.groups
+        return None if groups is None else np.where(groups < 0, np.nan, groups)
+
+    def fit(self, estimator: Any, run: TrainingRun | None = None) -> None:
+        """Fit an estimator on the training rows."""
+        known = self.initially_known_train
+        estimator.fit(self.X_train, self.y_train, groups=self.groups_train, initially_known=known, run=run)
 
     def with_recipe(self, recipe: Recipe) -> "Task":
         """The same task with a recipe's settings and options of the query set."""
