@@ -9,35 +9,27 @@ from pursuit.cli.app import (
     AsJson,
     Cost,
     CostAware,
-    Decimal,
     Device,
-    Drop,
-    Encoding,
-    Group,
-    Kind,
     MaxQueries,
-    Missing,
-    MissingInforms,
     Network,
-    Queries,
-    QuestionsFile,
     Seed,
     Source,
     Stop,
     Target,
-    TestShare,
-    Time,
 )
 from pursuit.cli.console import out, print_json, remark_on_recipe, remark_on_task, say, stoppable
 from pursuit.cli.measurements import print_comparison
 from pursuit.cli.progress import training_bar
+from pursuit.cli.table_options import TableOptions, spread
 from pursuit.experiments.compare import compare as run_trial
 from pursuit.experiments.trial import DEFAULT_METHODS, Trial
-from pursuit.tasks.tables import parse_costs, parse_kinds
+from pursuit.tasks.tables import parse_costs
 
 
+@spread
 def compare(
     source: Source,
+    *,
     methods: Annotated[
         str | None,
         typer.Option(help="Names with commas between them (see `pursuit methods`), or all; by default quick ones."),
@@ -63,19 +55,9 @@ def compare(
         bool, typer.Option("--collect", help="Train nothing: write the table of what is measured already.")
     ] = False,
     target: Target = None,
-    drop: Drop = None,
-    missing: Missing = None,
-    encoding: Encoding = None,
-    decimal: Decimal = None,
-    kind: Kind = None,
-    missing_informs: MissingInforms = False,
-    group: Group = None,
-    time: Time = None,
-    queries: Queries = None,
-    questions: QuestionsFile = None,
+    table: TableOptions,
     cost: Cost = None,
     cost_aware: CostAware = None,
-    test_share: TestShare = 0.2,
     as_json: AsJson = False,
 ) -> None:
     """Train several methods on a task or a file, measure them on the same rows, and write a results folder.
@@ -97,20 +79,7 @@ def compare(
         validation=validation,
         costs=parse_costs(cost or ()),
         cost_aware=bool(cost_aware),
-        table_options={
-            "target": target,
-            "drop": drop or (),
-            "missing": missing or (),
-            "encoding": encoding,
-            "decimal": decimal,
-            "kinds": parse_kinds(kind or ()),
-            "missing_informs": missing_informs,
-            "group": group,
-            "time": time,
-            "queries": queries,
-            "questions": questions,
-            "test_share": test_share,
-        },
+        table_options={"target": target, **table.reading()},
     )
     folder = to or Path("results") / "-".join(["compare", trial.name, *trial.options]).replace(" ", "-")
     if trial.is_named:

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import typer
 
-from pursuit.cli.app import AsJson, Data, Decimal, Encoding, Missing, Model, Stop, Target
+from pursuit.cli.app import AsJson, Data, Model, Stop, Target
 from pursuit.cli.console import escaped, out, print_json, say
 from pursuit.cli.rows import columns_read, every_row, unseen_rows
+from pursuit.cli.table_options import ReadingOptions, spread
 from pursuit.estimators import PursuitEstimator, load
 from pursuit.evaluation.chains import draw_chain
 from pursuit.tasks import TASKS, name_of
@@ -29,8 +30,10 @@ class _Shown(NamedTuple):
     initially_known: np.ndarray | None = None
 
 
+@spread
 def explain(
     model: Model,
+    *,
     data: Data,
     row: Annotated[
         list[int] | None,
@@ -47,9 +50,7 @@ def explain(
     ] = None,
     id_column: Annotated[str | None, typer.Option(help="The column that --id is looked for in.")] = None,
     target: Target = None,
-    missing: Missing = None,
-    encoding: Encoding = None,
-    decimal: Decimal = None,
+    file: ReadingOptions,
     stop: Stop = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the first chain into this file (png, svg or pdf).")] = None,
     as_json: AsJson = False,
@@ -65,13 +66,12 @@ def explain(
     if data in TASKS and (line or id_value):
         raise ValueError(f"{data} is a task, whose rows have neither lines nor ids: name them with --row.")
     classifier = load(model)
-    reading = {"missing": missing, "encoding": encoding, "decimal": decimal}
     if line or id_value:
-        parts = every_row(classifier, data, target, id_column, **reading)
+        parts = every_row(classifier, data, target, id_column, **file.reading())
         shown = _rows_of_file(parts, line or [], id_value or [], id_column)
         _remark_on_training(classifier, data, shown)
     else:
-        shown = _unseen_rows(classifier, data, row, target, **reading)
+        shown = _unseen_rows(classifier, data, row, target, **file.reading())
     titled = zip(shown.titles, shown.labels, strict=True)
     headings = [title + (f", true label: {label}" if label else "") for title, label in titled]
     chains = classifier.explain(shown.X, stop, initially_known=shown.initially_known)
