@@ -192,7 +192,7 @@ def test_training_on_drawn_patients_goes_on(tmp_path: Path, monkeypatch: pytest.
 
 def test_drawn_rows_bring_everything_along() -> None:
     _, y, initially_known = drawn_patients(400)
-    message = "bring labels and initially known answers along, and need the query_set"
+    message = "come with labels and initially known answers of their own"
     with pytest.raises(ValueError, match=message):
         symptom_classifier().fit(PATIENTS, y)
     with pytest.raises(ValueError, match=message):

@@ -163,7 +163,7 @@ def test_costs_come_from_texts_and_files_and_the_last_counts(tmp_path: Path) -> 
         ("query,cost\na,cheap\n", "The cost of 'a' in .* must be a number"),
         ("query,cost\na,inf\n", "The cost of 'a' in .* must be a number"),
         ("query,cost\na,nan\n", "The cost of 'a' in .* must be a number"),
-        ("query,cost\na,1\na,2\n", "more than one cost of 'a'"),
+        ("query,cost\na,1\na,2\n", "more than one cost for 'a'"),
         ("query,cost\n", "has no rows"),
     ],
 )
@@ -269,7 +269,7 @@ def test_held_out_rows_are_those_of_training_whatever_is_asked_for_later(tmp_pat
         ({"test_share": 0.99999}, r"A test share of 0.99999 leaves 0 of 40 rows to train on"),
         ({"test_share": 1.0}, "at least 0 and below 1, not 1.0"),
         ({"decimal": "x"}, "a point or a comma"),
-        ({"encoding": "rot13"}, "no encoding 'rot13'"),
+        ({"encoding": "rot13"}, "'rot13' is not a known encoding"),
     ],
 )
 def test_options_that_cannot_be_get_a_sentence(tmp_path: Path, options: dict, message: str) -> None:

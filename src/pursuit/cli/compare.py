@@ -32,7 +32,7 @@ def compare(
     *,
     methods: Annotated[
         str | None,
-        typer.Option(help="Names with commas between them (see `pursuit methods`), or all; by default quick ones."),
+        typer.Option(help="Comma-separated names (see `pursuit methods`), or all; by default the quick ones."),
     ] = None,
     seeds: Annotated[int, typer.Option(help="How many seeds to train and measure.", min=1)] = 1,
     first_seed: Seed = 0,
@@ -47,12 +47,14 @@ def compare(
     network: Network = None,
     stop: Stop = None,
     max_queries: MaxQueries = None,
-    rows: Annotated[int | None, typer.Option(help="The most test rows to measure on, the first ones.", min=1)] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="Measure on at most this many test rows, the first ones.", min=1)
+    ] = None,
     validation: Annotated[
         bool, typer.Option("--validation", help="Measure on held-out training rows, to choose settings by.")
     ] = False,
     collect: Annotated[
-        bool, typer.Option("--collect", help="Train nothing: write the table of what is measured already.")
+        bool, typer.Option("--collect", help="Train nothing: write the table of what has been measured so far.")
     ] = False,
     target: Target = None,
     table: TableOptions,
@@ -63,7 +65,7 @@ def compare(
     """Train several methods on a task or a file, measure them on the same rows, and write a results folder.
 
     The folder gets results.json, table.md, curve.png, and the models. If a method fails, its error is noted and the
-    others go on. The same command again goes on where it stopped.
+    others go on. The same command again continues where it stopped.
     """
     trial = Trial(
         source,
@@ -86,7 +88,7 @@ def compare(
         remark_on_recipe(trial.find_recipe(), device)
     else:
         remark_on_task(trial.load(first_seed))
-    with stoppable("The same command goes on."):
+    with stoppable("Run the same command again to continue."):
         results = run_trial(trial, folder, training_bar, say, only_collect=collect)
     if as_json:
         print_json(results.to_dict())
@@ -94,7 +96,7 @@ def compare(
         print_comparison(results)
         out.print(f"Written into {folder}", soft_wrap=True, highlight=False)
     if not results.worked:
-        say("None of the methods worked.")
+        say("All methods failed.")
         raise typer.Exit(1)
 
 

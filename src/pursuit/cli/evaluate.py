@@ -78,7 +78,7 @@ def _write(path: Path, name: str, evaluation: Evaluation | RegressionEvaluation)
 
 def _draw(folder: Path, name: str, evaluation: Evaluation | RegressionEvaluation) -> list[Path]:
     if isinstance(evaluation, RegressionEvaluation) or evaluation.by_class is None:
-        raise ValueError("--figures draws how classes are told apart, and this model predicts a number: leave it out.")
+        raise ValueError("--figures draws how classes are told apart, but this model predicts a number: leave it out.")
     curve, confusion = folder / "curve.png", folder / "confusion.png"
     accuracy_curve({name: evaluation}, curve)
     confusion_figure(evaluation.by_class, confusion, name)

@@ -43,12 +43,12 @@ def explain(
     ] = None,
     line: Annotated[
         list[int] | None,
-        typer.Option(help="A row by its line in a CSV file, of which the names of columns are line 1; repeatable."),
+        typer.Option(help="A row by its line in a CSV file, where the header is line 1; repeatable."),
     ] = None,
     id_value: Annotated[
         list[str] | None, typer.Option("--id", help="A row by its value in the --id-column; repeatable.")
     ] = None,
-    id_column: Annotated[str | None, typer.Option(help="The column that --id is looked for in.")] = None,
+    id_column: Annotated[str | None, typer.Option(help="The column to look up --id in.")] = None,
     target: Target = None,
     file: ReadingOptions,
     stop: Stop = None,
@@ -62,7 +62,9 @@ def explain(
     if bool(id_value) != (id_column is not None):
         raise ValueError("--id and --id-column belong together, as in --id 4711 --id-column patient.")
     if row and (line or id_value):
-        raise ValueError("--row counts the rows not trained on: use either it, or --line and --id.")
+        raise ValueError(
+            "--row counts only rows that the model was not trained on: use either --row, or --line and --id."
+        )
     if data in TASKS and (line or id_value):
         raise ValueError(f"{data} is a task, whose rows have neither lines nor ids: name them with --row.")
     classifier = load(model)
@@ -97,7 +99,7 @@ def _unseen_rows(
     wanted = numbers or list(range(min(3, len(rows.X))))
     beyond = [number for number in wanted if not 0 <= number < len(rows.X)]
     if beyond:
-        raise ValueError(f"There is no row {beyond[0]}: rows go from 0 to {len(rows.X) - 1}.")
+        raise ValueError(f"Row {beyond[0]} does not exist: rows are numbered from 0 to {len(rows.X) - 1}.")
     in_file = [rows.X.index[number] if hasattr(rows.X, "index") else number for number in wanted]
     return _Shown(
         take_rows(rows.X, wanted),
@@ -122,14 +124,18 @@ def _rows_of_file(parts: Iterable[RowsPart], lines: list[int], ids: list[str], i
         for title, matching in zip(titles, matches, strict=True):
             places = np.flatnonzero(matching)
             if len(places) + (title in found) > 1:
-                raise ValueError(f"There are several rows with {title}: name the one you mean by --line.")
+                raise ValueError(f"Several rows of the file have {title}: choose one of them with --line.")
             if len(places):
                 label = None if part.labels is None else part.labels.iloc[places[0]]
                 found[title] = (part.X.iloc[places], None if pd.isna(label) else _as_written(label))
         last = int(part.places[-1])
     if absent := [title for title in titles if title not in found]:
-        where = f" Lines of rows go from 2 to {last}." if absent[0] in titles[: len(lines)] else ""
-        raise ValueError(f"There is no row with {absent[0]}.{where}")
+        is_line = absent[0] in titles[: len(lines)]
+        raise ValueError(
+            f"{absent[0]} is not a row of the file: its rows are in lines 2 to {last}."
+            if is_line
+            else f"No row of the file has {absent[0]}."
+        )
     return _Shown(
         pd.concat([found[title][0] for title in titles]),
         [*({"line": line} for line in lines), *({"id": value} for value in ids)],
@@ -148,4 +154,5 @@ def _remark_on_training(classifier: PursuitEstimator, data: str, shown: _Shown) 
     held_out = was_held_out(data, columns_read(classifier), trained, shown.X.index.tolist())
     if held_out is not None and not all(held_out):
         seen = [title for title, is_new in zip(shown.titles, held_out, strict=True) if not is_new]
-        say(f"The model was trained on {', '.join(seen)}: it may be surer there than of a new row.")
+        which = ", ".join(f"line{title.removeprefix('Line')}" if title.startswith("Line ") else title for title in seen)
+        say(f"The model was trained on {which}, so it may be more certain here than on a new row.")

@@ -85,9 +85,7 @@ def train(
     device: Device = "cpu",
     devices: Annotated[int, typer.Option(help="How many devices train together.", min=1)] = 1,
     log: Annotated[str, typer.Option(help="The format of the training log: csv or tensorboard.")] = "csv",
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where an interrupted run of the same command stopped.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run of the same command.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model that is in the folder.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -125,7 +123,9 @@ def train(
     if source in TASKS and epochs is None:
         remark_on_recipe(TASKS[source].recipes.get("fast"), device)
     is_resumable = chosen.accepts(PARAMETER_OF_OPTION["--resume"])
-    advice = "The same command with --resume goes on." if is_resumable else "The same command starts again."
+    advice = (
+        "Run the same command with --resume to continue." if is_resumable else "Run the same command to start again."
+    )
     with stoppable(advice), training_bar(task.name) as on_report:
         run = TrainingRun(folder, resume=resume, log=log, on_report=on_report)  # type: ignore[arg-type]
         task.fit(model, run)

@@ -268,13 +268,13 @@ class PursuitEstimator(BaseEstimator, ABC):
         query_set = self.query_set if self.query_set is not None else X.query_set
         if query_set is None or y is not None or initially_known is not None:
             raise ValueError(
-                f"{type(X).__name__} bring labels and initially known answers along, and need the query_set they are "
-                "for."
+                f"{type(X).__name__} come with labels and initially known answers of their own: leave y and "
+                "initially_known out, and give the query_set that they answer."
             )
         if sample_weight is not None:
             raise ValueError(
-                f"sample_weight is for rows in memory, and {type(X).__name__} are streamed: use class_weight, or a "
-                "source that writes rows which count more several times."
+                f"sample_weight is for rows in memory, and {type(X).__name__} are streamed: use class_weight, or "
+                "repeat the rows that should count more."
             )
         if groups is not None:
             raise ValueError(
