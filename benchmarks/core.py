@@ -7,6 +7,7 @@ rows.
 import functools
 import json
 import operator
+import statistics
 import sys
 import textwrap
 import time
@@ -191,8 +192,8 @@ def page(measured: dict[str, Any]) -> str:
     lines = [
         "# Results of the core",
         "",
-        "Written by `make bench`; the single runs are in `core.json` beside this page. Means over seeds, and standard",
-        "deviations over seeds after ±. Every seed holds out its own fifth of the rows.",
+        "Written by `make bench`; the single runs are in `core.json` beside this page. Means over seeds, and sample",
+        "standard deviations over seeds after ±. Every seed holds out its own fifth of the rows.",
         "",
         f"- commit: {listed_commits(where)}",
         *(f"- {key}: {value}" for key, value in where.items() if key not in ("commit", "commits")),
@@ -232,9 +233,9 @@ def readme_section(measured: dict[str, Any]) -> str:
         f"{mean(runs, 'exact_at_stop', 'accuracy'):.3f} after {mean(runs, 'exact_at_stop', 'mean_asked'):.2f} |"
     )
     origin = (
-        f"Means and standard deviations over {len(digits)} seeds ({len(TABLE_SEEDS)} for the tables, {len(runs)} for "
-        "animals), each with its own training and its own fifth of the rows held out (fresh players for animals). "
-        "Stopping at confidence 0.99 (0.9 for animals). Measured by `make bench` at commit "
+        f"Means and sample standard deviations over {len(digits)} seeds ({len(TABLE_SEEDS)} for the tables, "
+        f"{len(runs)} for animals), each with its own training and its own fifth of the rows held out (fresh players "
+        "for animals). Stopping at confidence 0.99 (0.9 for animals). Measured by `make bench` at commit "
         f"{listed_commits(where)} on {where['machine']}; whole curves, training times and single runs are in "
         "[docs/results/core.md](docs/results/core.md)."
     )
@@ -257,7 +258,7 @@ def mean(runs: list[dict[str, Any]], *keys: str) -> float:
 
 
 def over_seeds(values: list[float], digits: int = 3) -> str:
-    return f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}"
+    return f"{np.mean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f}"
 
 
 def first_to_reach(curve: np.ndarray, accuracy: float) -> str:

@@ -98,10 +98,11 @@ ABOUT = """\
 Written by `benchmarks/queriers.py`, which runs `pursuit compare` on every task: V-IP with the paper's straight-through
 querier, V-IP that asks by the information its answer model expects, and rivals. For each seed all methods learn from
 the same rows, have the same network settings and train on as many histories; all are measured on the same test rows.
-The area is the mean accuracy over 1 to K queries **asked**, whether they had an answer or not; after ± comes the
-standard deviation over seeds. "auto" is what `VIPClassifier(querier="auto")`, the default, takes: the same model with
-the same seed, so it is not trained a second time. Its limits were chosen on held-out training rows, but for one that
-was raised after a look at the test rows of the known world: there, "auto" is not a fair contestant.
+The area is the mean accuracy over 1 to K queries **asked**, whether they had an answer or not; areas to different K are
+not comparable. After ± comes the sample standard deviation over seeds. "auto" is what `VIPClassifier(querier="auto")`,
+the default, takes: the same model with the same seed, so it is not trained a second time. Its limits were chosen on
+held-out training rows, but for one that was raised after a look at the test rows of the known world: there, "auto" is
+not a fair contestant.
 """
 JUDGED = """\
 ## Judged by exact Information Pursuit
@@ -219,7 +220,7 @@ def rows_to_judge(task: Task, seed: int) -> Rows | None:
 def judged(name: str, task: Task, results: Results, device: str) -> dict[str, list[dict[str, Any]]]:
     """By method, for each seed."""
     found: dict[str, list[dict[str, Any]]] = {}
-    longest = next(iter(results.worked.values()))[1].longest
+    longest = min(next(iter(results.worked.values()))[1].longest, SHOWN_STEPS[-1])
     assert task.exact
     exact = task.exact()
     for method, (own, _) in results.worked.items():

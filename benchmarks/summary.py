@@ -58,11 +58,21 @@ def _gpu_rows(gpu: dict[str, Any]) -> list[list[str]]:
 
 
 def _cold(cold: dict[str, Any]) -> str:
+    if "protocols" in cold:
+        found = cold["protocols"][0]
+        queries, accuracy = found["mean_counted"], found["accuracy"]
+        how = f"{found['name']} on chains, the confidence chosen on held-out training images"
+        return _from_a_cold_start(queries, accuracy, how, cold["seconds"])
     short = [(queries, accuracy) for _, queries, accuracy in cold["trade_off"] if queries <= cold["wanted"][0]]
     queries, accuracy = max(short, key=lambda pair: pair[1])
+    how = "chains of at most 40, the confidence picked on the test images; not yet measured again without either"
+    return _from_a_cold_start(queries, accuracy, how, cold["seconds"])
+
+
+def _from_a_cold_start(queries: float, accuracy: float, how: str, seconds: float) -> str:
     return (
         f"From a cold start, imports included, to a model of MNIST with an accuracy of {accuracy:.3f} after "
-        f"{queries:.2f} queries, trained and measured: {cold['seconds']:.0f} s."
+        f"{queries:.2f} queries ({how}), trained and measured: {seconds:.0f} s."
     )
 
 

@@ -6,7 +6,8 @@ expected to bring about the label follows in closed form, for all queries at onc
 
     I(A; Y | S) = H(A | S) - sum over y of p(y | S) H(A | y, S)
 
-and so does what each answer would do to the belief, by Bayes: p(y | S, a) ~ p(y | S) P(a | y, S).
+and so does what each answer would do to the belief, by Bayes: p(y | S, a) ~ p(y | S) P(a | y, S). To have no answer is
+one of the possible answers, but leaves the belief as it is unless a classifier is told, and then brings no information.
 
 The log odds of an answer, relative to the first one of its query, are
 
@@ -74,6 +75,7 @@ class AnswerModel(nn.Module):
     maybe_missing: Tensor
     is_told: Tensor
     untold: Tensor
+    untold_odds: Tensor
 
     def __init__(
         self, outcomes: Outcomes, n_classes: int, maybe_missing: Sequence[int], settings: AnswerSettings | None = None
@@ -89,6 +91,7 @@ class AnswerModel(nn.Module):
             ("maybe_missing", missing),  # queries
             ("is_told", is_told),  # (Q,) whether a classifier is told that there is no answer
             ("untold", missing[~is_told[missing]]),  # queries
+            ("untold_odds", len(further) + (~is_told[missing]).nonzero()[:, 0]),  # the odds that these have no answer
             ("query_of", torch.cat([outcomes.unit_of_value[further], missing])),  # (A,)
         ):
             self.register_buffer(name, tensor, persistent=False)
@@ -222,7 +225,11 @@ class AnswerModel(nn.Module):
             mixed, expected_noise = ((part @ posterior[:, :, None])[:, :, 0] for part in (share, noise))
         first = (1 - self._by_query(mixed)).clamp(min=0)
         entropy = self._by_query(torch.special.entr(mixed)) + torch.special.entr(first)  # H(A | S)
-        return (entropy - expected_noise).clamp_(min=0)
+        nats = entropy - expected_noise
+        if len(self.untold):  # That there is no answer tells a classifier nothing if it is not told so.
+            untold, belief = torch.special.entr(share[:, self.untold_odds]), posterior[:, None]  # (B, M, C), (B, 1, C)
+            nats[:, self.untold] -= torch.special.entr(mixed[:, self.untold_odds]) - (untold * belief).sum(dim=2)
+        return nats.clamp_(min=0)
 
     def _log_odds(self, outputs: Tensor, labels: Tensor | None = None) -> Tensor:
         """Of all answers under all labels (B, A, C), or under some `labels` (B, c) of each row."""

@@ -54,17 +54,26 @@ def test_operations_are_those_of_the_matrix_products() -> None:
 
 
 def test_the_cold_start_trains_and_measures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._known["task"], "mnist", replace(TASKS["mnist"], load=digits.load))
+    info = replace(TASKS["mnist"], load=digits.load, protocol_length=2.0)
+    monkeypatch.setitem(registry._known["task"], "mnist", info)
     monkeypatch.setattr(gpu, "find_recipe", lambda task: find_recipe("digits"))
     found = gpu.train_and_measure("cpu", 1.0, time.time() - 5)
     marks = list(found["marks"].values())
     assert marks == sorted(marks)
     assert marks[0] >= 5
-    assert len(found["trade_off"]) == len(gpu.LEVELS)
+    assert [one["name"] for one in found["protocols"]] == [protocol.name for protocol in info.protocols]
+    assert {one["n_held_out"] for one in found["protocols"]} == {144}  # a tenth of the training images
     assert not found["reached"]
     text = gpu.page({"where": {}, "errors": {}, "cold": {**found, "seconds": 9.0}})
     assert "after at most 6.5 queries on average: not reached" in text
     assert "| all | 9 |" in text
+    assert "| no cap | " in text
+    assert "picked on the test images" not in text
+    older = {**found, "trade_off": [["confidence=0.9", 6.0, 0.97]], "seconds": 9.0}
+    del older["protocols"]
+    text = gpu.page({"where": {}, "errors": {}, "cold": older})
+    assert "picked on the test images" in text
+    assert "| confidence=0.9 | 6.00 | 0.9700 |" in text
 
 
 def test_a_cold_start_that_fails_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_the_known_world_is_a_task_with_exact_pursuit() -> None:
 def test_the_gap_to_exact_pursuit_is_given() -> None:
     def found(area: float, accuracy: float) -> MethodResults:
         nothing = Mean(0.0, 0.0)
-        summary = Summary(1, 9, Mean(area, 0.0), Mean(area, 0.0), {5: Mean(accuracy, 0.0)}, nothing, nothing)
+        summary = Summary(1, 9, 9, Mean(area, 0.0), Mean(area, 0.0), {5: Mean(accuracy, 0.0)}, nothing, nothing)
         return MethodResults("a method", summary, [])
 
     gap = methods.gap_to_exact(Results({}, {"vip": found(0.5, 0.4), "exact": found(0.55, 0.43)}))

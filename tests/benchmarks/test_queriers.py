@@ -63,7 +63,7 @@ def test_a_task_is_measured_judged_and_written_down(folder: Path, capsys: pytest
     found = Results.from_dict({key: values[key] for key in ("run", "methods")})
     assert list(found.worked) == list(SMALL)
     area = {name: summary.area.mean for name, (_, summary) in found.worked.items()}
-    row = next(line for line in text.splitlines() if line.startswith("| known-world | 30 / 10 / 400 | 6 |"))
+    row = next(line for line in text.splitlines() if line.startswith("| known-world | 30 / 10 / 400 | 30 |"))
     cells = [cell.split(" ")[0] for cell in row.strip("| ").split(" | ")[3:]]
     columns = dict(zip(queriers.METHODS, cells, strict=True))
     assert {name: columns[name] for name in SMALL} == {name: f"{area[name]:.3f}" for name in SMALL}
@@ -73,7 +73,7 @@ def test_a_task_is_measured_judged_and_written_down(folder: Path, capsys: pytest
     assert f"by {behind:.1f} points at most (known-world)" in text
     judged = values["judged"]
     assert list(judged) == [name for name in SMALL if name != "naive-bayes"]
-    assert judged["exact"][0]["share"] == [1.0] * 7
+    assert judged["exact"][0]["share"] == [1.0] * 21
     assert "correlation" not in judged["vip-straight-through"][0]  # its scores are not bits
     (by_information,) = judged["vip-information"]
     assert by_information["share"][0] > judged["vip-straight-through"][0]["share"][0]

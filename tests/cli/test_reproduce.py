@@ -44,10 +44,10 @@ def test_digits_from_beginning_to_end(tmp_path: Path) -> None:
     assert results["run"]["options"] == ["effort 0.01"]
     again = run(tmp_path, "digits", *SHORT, "--curve", "8", "--seeds", "2")
     assert again.returncode == 0
-    assert again.stderr.count("already measured") == 2
+    assert again.stderr.count("already measured") == 4  # V-IP and the black box, two seeds each
     assert again.stdout.startswith(HEADER)
     titles, _, row = again.stdout.splitlines()[:3]
-    assert row.count(" | ") == titles.count(" | ") == 11
+    assert row.count(" | ") == titles.count(" | ") == 16
     assert row == (folder / "row.md").read_text().splitlines()[2]
     assert f"Written into {folder.relative_to(tmp_path)}" in again.stdout
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from pursuit.data.rows import Rows
-from pursuit.evaluation.curves import Evaluation, accuracy_interval, evaluate, placed
+from pursuit.evaluation.curves import Evaluation, evaluate, placed
+from pursuit.evaluation.intervals import accuracy_interval
 from pursuit.inference.chain import Chains, explain
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
@@ -207,29 +208,6 @@ def test_exact_pursuit_gets_better_with_answers(world: Any) -> None:
     assert result.accuracy_by_answered[-1] == pytest.approx(19 / 24)  # all but the five with an unlikely label
     assert result.at_stop is not None
     assert 1 < result.at_stop.mean_answered < 4
-
-
-@pytest.mark.parametrize(
-    ("n_right", "n", "low", "high"),
-    [
-        (50, 100, 0.40383, 0.59617),
-        (9, 10, 0.59585, 0.98212),
-        (0, 10, 0.0, 0.27753),
-        (10, 10, 0.72247, 1.0),
-        (850, 1000, 0.82654, 0.87080),
-    ],
-)
-def test_intervals_are_those_of_wilson(n_right: int, n: int, low: float, high: float) -> None:
-    assert accuracy_interval(n_right, n) == pytest.approx((low, high), abs=1e-4)
-
-
-@given(share=st.floats(0, 1), n=st.integers(1, 10**6))
-def test_intervals_lie_around_the_accuracy(share: float, n: int) -> None:
-    n_right = round(share * n)
-    low, high = accuracy_interval(n_right, n)
-    assert 0 <= low <= n_right / n + 1e-12
-    assert n_right / n - 1e-12 <= high <= 1
-    assert high - low <= 2 * 1.96 * 0.5 / n**0.5
 
 
 @pytest.mark.parametrize("device", ["cpu", "auto"])

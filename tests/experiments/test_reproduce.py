@@ -3,20 +3,32 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from statistics import mean
 
 import pytest
 
 from experiments.conftest import RECIPE, Watcher, columns_task
-from pursuit import Budget, evaluate, load
+from pursuit import Budget, evaluate, load, registry
 from pursuit.evaluation.curves import AtStop, Evaluation
+from pursuit.evaluation.intervals import seeds_and_rows_interval
+from pursuit.evaluation.protocols import Protocol, measure_protocols
 from pursuit.experiments import reproduce as module
 from pursuit.experiments.beside import LOGISTIC_REGRESSION, RANDOM_ORDER
-from pursuit.experiments.reproduce import HEADER, TRADE_OFF, Reproduction, markdown_row, reproduce, vip_of
+from pursuit.experiments.reproduce import (
+    COLUMNS,
+    HEADER,
+    TRADE_OFF,
+    Reproduction,
+    black_box_of,
+    markdown_row,
+    reproduce,
+    vip_of,
+)
 from pursuit.experiments.results import Beside, MethodResults, Result, Results
 from pursuit.methods.random_order import RandomOrder
 
 pytestmark = pytest.mark.usefixtures("small_tasks")
-COLUMNS = Reproduction("columns", "tiny", RECIPE)
+REPRODUCTION = Reproduction("columns", "tiny", RECIPE)
 
 
 @pytest.fixture(autouse=True)
@@ -37,8 +49,9 @@ def n_cells(row: str) -> int:
 
 
 def test_a_results_folder_holds_everything(tmp_path: Path) -> None:
-    results, watcher = run(replace(COLUMNS, seeds=(0, 1)), tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"results.json", "row.md", "curve.png", "seed-0", "seed-1"}
+    results, watcher = run(replace(REPRODUCTION, seeds=(0, 1)), tmp_path)
+    written = {"results.json", "row.md", "curve.png", "seed-0", "seed-1", "all-answers"}
+    assert {path.name for path in tmp_path.iterdir()} == written
     kept = {"result.json", "model.json", "model.safetensors", "run.json", "log.csv", "checkpoints"}
     seeds = vip_of(results)[0].seeds
     for seed in (0, 1):
@@ -46,7 +59,8 @@ def test_a_results_folder_holds_everything(tmp_path: Path) -> None:
         assert files == kept | {"chain-0.png", "chain-1.png", "chain-2.png"}
         assert Result.from_dict(json.loads((tmp_path / f"seed-{seed}" / "result.json").read_text())) == seeds[seed]
     assert Results.from_dict(json.loads((tmp_path / "results.json").read_text())) == results
-    assert watcher.titles == ["columns, V-IP, seed 0", "columns, V-IP, seed 1"]
+    trained = [f"columns, {title}, seed {seed}" for seed in (0, 1) for title in ("V-IP", "all answers")]
+    assert watcher.titles == trained
     assert (tmp_path / "curve.png").read_bytes()[:4] == b"\x89PNG"
     assert (tmp_path / "row.md").read_text() == f"{HEADER}\n{markdown_row(results)}\n"
     run_of = results.run
@@ -54,7 +68,7 @@ def test_a_results_folder_holds_everything(tmp_path: Path) -> None:
 
 
 def test_results_are_those_of_the_saved_model(tmp_path: Path) -> None:
-    results, _ = run(replace(COLUMNS, seeds=(3,)), tmp_path)
+    results, _ = run(replace(REPRODUCTION, seeds=(3,)), tmp_path)
     (one,) = vip_of(results)[0].seeds
     task, model = columns_task(3), load(tmp_path / "seed-3")
     rows = model.rows(task.X_test, task.y_test, initially_known=task.initially_known_test)
@@ -68,20 +82,20 @@ def test_results_are_those_of_the_saved_model(tmp_path: Path) -> None:
 
 
 def test_seeds_that_are_done_are_not_trained_again(tmp_path: Path) -> None:
-    results, _ = run(COLUMNS, tmp_path)
-    again, watcher = run(COLUMNS, tmp_path)
+    results, _ = run(REPRODUCTION, tmp_path)
+    again, watcher = run(REPRODUCTION, tmp_path)
     assert again == results
     assert watcher.titles == []
-    assert ["already measured" in text for text in watcher.said] == [True]
-    more, watcher = run(replace(COLUMNS, seeds=(0, 1)), tmp_path)
-    assert watcher.titles == ["columns, V-IP, seed 1"]
+    assert ["already measured" in text for text in watcher.said] == [True, True]
+    more, watcher = run(replace(REPRODUCTION, seeds=(0, 1)), tmp_path)
+    assert watcher.titles == ["columns, V-IP, seed 1", "columns, all answers, seed 1"]
     assert vip_of(more)[0].seeds[0] == vip_of(again)[0].seeds[0]
     assert vip_of(more)[1].n_seeds == 2
 
 
 def test_another_curve_needs_no_other_training(tmp_path: Path) -> None:
-    results, _ = run(COLUMNS, tmp_path)
-    shorter, watcher = run(replace(COLUMNS, curve_queries=3), tmp_path)
+    results, _ = run(REPRODUCTION, tmp_path)
+    shorter, watcher = run(replace(REPRODUCTION, curve_queries=3), tmp_path)
     assert not watcher.reports
     (one,), (other,) = vip_of(results)[0].seeds, vip_of(shorter)[0].seeds
     assert other.evaluation.accuracy_by_asked == one.evaluation.accuracy_by_asked[:4]
@@ -97,35 +111,37 @@ def test_another_curve_needs_no_other_training(tmp_path: Path) -> None:
     ],
 )
 def test_what_changes_a_result_is_described(change: dict[str, object]) -> None:
-    described = COLUMNS.described()
+    described = REPRODUCTION.described()
     assert json.loads(json.dumps(described)) == described
-    assert replace(COLUMNS, **change).described() != described  # type: ignore[arg-type]
+    assert replace(REPRODUCTION, **change).described() != described  # type: ignore[arg-type]
     for other in ({"seeds": (4, 5)}, {"device": "auto"}):
-        assert replace(COLUMNS, **other).described() == described  # type: ignore[arg-type]
+        assert replace(REPRODUCTION, **other).described() == described  # type: ignore[arg-type]
 
 
 def test_names_of_folders() -> None:
-    assert COLUMNS.name == "columns-tiny"
-    changed = replace(COLUMNS, options=("set network", "effort 0.5"), validation=True)
+    assert REPRODUCTION.name == "columns-tiny"
+    changed = replace(REPRODUCTION, options=("set network", "effort 0.5"), validation=True)
     assert changed.name == "columns-tiny-set-network-effort-0.5-validation"
 
 
 def test_settings_that_cannot_be_trained_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="The device is one of"):
-        run(replace(COLUMNS, device="tpu"), tmp_path)
+        run(replace(REPRODUCTION, device="tpu"), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_row_says_what_it_was_measured_on_and_what_was_cut(tmp_path: Path) -> None:
-    plain, _ = run(COLUMNS, tmp_path / "plain")
+    plain, _ = run(REPRODUCTION, tmp_path / "plain")
     assert "| tiny |" in markdown_row(plain)
-    assert "(budget=2,budget=6)" in markdown_row(plain)
+    assert "| budget=2,budget=6 | 2.00 |" in markdown_row(plain)
     assert "resumed" not in markdown_row(plain)
-    chosen, _ = run(replace(COLUMNS, validation=True, curve_queries=1), tmp_path / "chosen")
+    chosen, _ = run(replace(REPRODUCTION, validation=True, curve_queries=1), tmp_path / "chosen")
     (one,) = vip_of(chosen)[0].seeds
     assert (one.n_train, one.n_test) == (54, 6)
     assert "tiny (measured on held-out training rows)" in markdown_row(chosen)
-    assert "1.00 (budget=2,budget=6, cut short in 100.0%)" in markdown_row(chosen)
+    assert "| budget=2,budget=6, cut at 1 in 100.0% | 1.00 |" in markdown_row(chosen)
+    assert "(to 1 of 6)" in markdown_row(chosen)
+    assert "of 6)" not in markdown_row(plain)
 
 
 def result_of(seed: int, area: float, accuracy: float, longest: int, has_stop: bool) -> Result:
@@ -155,10 +171,49 @@ def test_a_row_has_as_many_cells_as_the_header(task: str, has_stop: bool, longes
     described = {"task": task, "recipe": "fast", "options": ["irs", "effort 0.5"], "measured_on": "test rows"}
     row = markdown_row(Results(described, {"vip": MethodResults.of("V-IP", seeds)}))
     titles, rule = HEADER.split("\n")
-    assert n_cells(row) == n_cells(titles) == rule.count("---") == 12
+    assert n_cells(row) == n_cells(titles) == rule.count("---") == len(COLUMNS)
     assert "fast (irs, effort 0.5)" in row
     assert "1,000 / 1,000" in row
-    assert "CPU, 60 s, resumed" in row
-    assert "0.550 ± 0.071 (0.275 ± 0.035)" in row
-    assert ("6.34, 0.971, 0.991, –" in row) == (task == "mnist")
-    assert ("–, –, –, 0.681" in row) == (task == "symcat-200")
+    assert "| CPU | 60 s, resumed | abc1234 |" in row
+    assert "| 0.550 ± 0.071 | 0.275 ± 0.035 |" in row
+    assert "| not measured |" in row  # there is no black box
+    assert ("| 6.34, 0.971, 0.991, 0.992, – |" in row) == (task == "mnist")
+    assert ("| –, –, –, –, 0.681 (not comparable) |" in row) == (task == "symcat-200")
+
+
+def test_a_black_box_stands_beside_it(tmp_path: Path) -> None:
+    results, _ = run(REPRODUCTION, tmp_path)
+    found = black_box_of(results)
+    assert found is not None
+    assert found.mean == results.methods["all-answers"].seeds[0].evaluation.accuracy_all_answers
+    assert black_box_of(Results(results.run, {"vip": results.methods["vip"]})) is None
+    box = load(tmp_path / "all-answers" / "seed-0")
+    task = columns_task(0)
+    evaluation = box.evaluate(task.X_test, task.y_test, initially_known=task.initially_known_test)
+    assert found.mean == evaluation.accuracy_all_answers
+
+
+def test_protocols_choose_on_rows_that_are_not_learnt_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    protocols = (Protocol("no cap"), Protocol("at most 2", 2))
+    info = replace(registry.find("task", "columns"), protocols=protocols, protocol_length=1.5)
+    monkeypatch.setitem(registry._known["task"], "columns", info)
+    seeds = (0, 1)
+    results, _ = run(replace(REPRODUCTION, seeds=seeds), tmp_path)
+    assert "protocols" in results.run
+    found, summary = vip_of(results)
+    for seed, one in zip(seeds, found.seeds, strict=True):
+        assert (one.n_train, one.n_test) == (54, 20)
+        task, model = columns_task(seed).hold_out(seed=seed), load(tmp_path / f"seed-{seed}")
+        assert task.held_out is not None
+        held_out, measured = (
+            model.rows(part.X_test, part.y_test, initially_known=part.initially_known_test)
+            for part in (task.held_out, task)
+        )
+        assert one.protocols == measure_protocols(model.model_, held_out, measured, protocols, 1.5)
+    no_cap = summary.protocols["no cap"]
+    accuracies = [one.protocols[0].accuracy for one in found.seeds]
+    assert no_cap.accuracy.mean == pytest.approx(mean(accuracies))
+    assert no_cap.accuracy.interval == seeds_and_rows_interval(accuracies, 20)
+    assert no_cap.wanted == 1.5
+    assert list(summary.protocols) == ["no cap", "at most 2"]
+    assert results.methods["all-answers"].seeds[0].n_train == 54

@@ -7,7 +7,9 @@ from statistics import mean, stdev
 
 import pytest
 
-from pursuit.evaluation.curves import AtStop, Evaluation, accuracy_interval
+from pursuit.evaluation.curves import AtStop, Evaluation
+from pursuit.evaluation.intervals import seeds_and_rows_interval
+from pursuit.evaluation.protocols import AtProtocol
 from pursuit.experiments.results import (
     Beside,
     Failure,
@@ -53,6 +55,7 @@ def result_of(seed: int, accuracy: float, longest: int = 12, area: float | None 
             "random order": Beside(curve, area / 2, accuracy, by_cost),
             "black box": Beside(accuracy_all_answers=0.9),
         },
+        protocols=[AtProtocol("no cap", accuracy, 6.3, 6.31, 100, 6.4, accuracy / 2, 0.1)],
     )
 
 
@@ -93,6 +96,7 @@ def test_the_keys_of_a_result_are_these() -> None:
         "measuring_seconds",
         "step_milliseconds",
         "beside",
+        "protocols",
     ]
 
 
@@ -120,7 +124,8 @@ def test_seeds_are_summarised() -> None:
         result_of(i, accuracy, area=area) for i, (area, accuracy) in enumerate(zip(areas, accuracies, strict=True))
     ]
     summary = summarise(seeds)
-    assert (summary.n_seeds, summary.longest) == (3, 12)
+    assert (summary.n_seeds, summary.longest, summary.n_queries) == (3, 12, 12)
+    assert (summary.is_whole, summary.reach) == (True, "to 12")
     assert (summary.area.mean, summary.area.sd) == pytest.approx((mean(areas), stdev(areas)))
     assert summary.area_by_answered.mean == pytest.approx(mean(areas) / 3)
     assert summary.area_by_cost is not None
@@ -136,11 +141,15 @@ def test_seeds_are_summarised() -> None:
     means = stop.mean_asked.mean, stop.mean_answered.mean, stop.mean_cost.mean
     assert means == pytest.approx((8.8, 8, 24))
     assert (stop.accuracy.mean, stop.accuracy.sd) == pytest.approx((0.4, stdev(accuracies) / 2))
-    assert stop.accuracy.interval == accuracy_interval(80, 200)
+    assert stop.accuracy.interval == seeds_and_rows_interval([accuracy / 2 for accuracy in accuracies], 200)
+    protocol = summary.protocols["no cap"]
+    assert protocol.level.mean == pytest.approx(0.8)
+    assert (protocol.wanted, protocol.mean_counted.mean, protocol.cut_short.mean) == pytest.approx((6.3, 6.4, 0.1))
+    assert protocol.accuracy == stop.accuracy
     assert stop.cut_short == Mean(0.25, 0.0)
     after = summary.accuracy_after[5]
     assert after.mean == pytest.approx(0.8 * 5 / 12)
-    assert after.interval == accuracy_interval(67, 200)  # 66.7 of 200 rows, on average
+    assert after.interval == seeds_and_rows_interval([accuracy * 5 / 12 for accuracy in accuracies], 200)
     assert list(summary.accuracy_after) == [5, 10]  # the curve ends at 12
     assert summary.step_milliseconds == Mean(1.5, 0.0)
 
@@ -148,10 +157,24 @@ def test_seeds_are_summarised() -> None:
 def test_what_was_not_measured_is_none() -> None:
     one = result_of(0, 0.8)
     evaluation = replace(one.evaluation, at_stop=None, accuracy_by_cost=[], area_by_cost=None)
-    summary = summarise([replace(one, evaluation=evaluation, step_milliseconds=None, beside={})])
+    evaluation = replace(evaluation, n_queries=30)
+    summary = summarise([replace(one, evaluation=evaluation, step_milliseconds=None, beside={}, protocols=[])])
     assert summary.area == Mean(0.4, 0.0)  # one seed has no spread
     assert (summary.at_stop, summary.step_milliseconds, summary.area_beside) == (None, None, {})
     assert summary.area_by_cost is None
+    assert summary.protocols == {}
+    assert (summary.is_whole, summary.reach) == (False, "to 12 of 30")
+
+
+def test_a_summary_that_was_written_is_made_again() -> None:
+    """Pages of older results are then summarised like those of today."""
+    results = Results({"task": "made"}, {"vip": MethodResults.of("V-IP", [result_of(0, 0.8), result_of(1, 0.7)])})
+    values = json.loads(json.dumps(results.to_dict()))
+    values["methods"]["vip"]["summary"] = {"another": "way"}
+    for seed in values["methods"]["vip"]["seeds"]:
+        del seed["protocols"]  # which older ones have not
+    again, _ = Results.from_dict(values).worked["vip"]
+    assert again.summary == replace(results.worked["vip"][1], protocols={})
 
 
 def test_numbers_as_people_read_them() -> None:

@@ -302,3 +302,14 @@ def test_a_step_is_timed_one_row_at_a_time() -> None:
     asked.clear()
     step_milliseconds(Watched(), rows, 4, lambda: 2.0 * next(ticks))  # five seconds are over in the second step
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("n_queries", "limit", "device", "wanted"),
+    [(66, 20, "cpu", None), (328, 20, "cpu", 20), (328, None, "cpu", None), (328, 20, "cuda", None)],
+)
+def test_a_curve_is_whole_where_that_is_affordable(
+    n_queries: int, limit: int | None, device: str, wanted: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "find_device", torch.device)
+    assert module.curve_end(n_queries, limit, device) == wanted

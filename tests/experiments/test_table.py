@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pursuit.evaluation.curves import AtStop, Evaluation, accuracy_interval
+from pursuit.evaluation.curves import AtStop, Evaluation
+from pursuit.evaluation.intervals import seeds_and_rows_interval
 from pursuit.experiments.results import Failure, MethodResults, Result, Results
 from pursuit.experiments.table import cells, draw_curves, header, in_brief, markdown_table, remark
 
@@ -57,7 +58,7 @@ def test_every_row_has_as_many_cells_as_the_header() -> None:
     titles, rule, vip, random, everything, tree = (split(line) for line in lines[:6])
     assert len(titles) == len(rule) == len(vip) == len(random) == len(everything) == len(tree) == 11
     assert titles[4] == "area to 12"
-    low, high = accuracy_interval(35, 200)
+    low, high = seeds_and_rows_interval([0.2, 0.15], 200)
     assert vip[0:2] == ["V-IP", "0.292 ± 0.059"]
     assert vip[3] == "–"
     assert vip[5:9] == ["7.00", f"0.175 ± 0.035 ({low:.3f} to {high:.3f})", "0.700 ± 0.141", "60 s"]
@@ -121,7 +122,7 @@ def test_many_rows_have_no_interval_and_one_seed_no_deviation() -> None:
     text = markdown_table(results_of(vip=method_of("V-IP", [seed_of(0, 0.8, n_test=10_000, resumed=True)])))
     assert "| 0.200 |" in text
     assert "±" not in text
-    assert "Wilson" not in text
+    assert "interval" not in text
     assert "60 s, resumed" in text
     assert "accuracy on 10,000 test rows, learnt from 1,000" in text
 

@@ -18,7 +18,7 @@ from pursuit.information import AnswerModel
 from pursuit.networks import MLP, NetworkSettings, SetNetwork
 from pursuit.networks.first_layer import split_first_layer
 from pursuit.queries import Choice, ColumnQueries, Number, yes_no
-from pursuit.queries.number_code import FEW_PIECES, MANY_PIECES, quantile_edges, suitable_pieces
+from pursuit.queries.number_code import FEW_PIECES, MANY_PIECES, SOME_PIECES, quantile_edges, suitable_pieces
 from pursuit.queries.scaling import compress
 from pursuit.vip import VIP, InformationVIP
 
@@ -234,6 +234,8 @@ def test_equally_many_numbers_lie_in_every_piece(numbers: Any, n_pieces: int, ed
 def test_few_rows_have_few_pieces_and_very_many_columns_none() -> None:
     assert suitable_pieces(100, 10) == FEW_PIECES
     assert suitable_pieces(100_000, 10) == MANY_PIECES
+    assert suitable_pieces(100_000, 100) == 20
+    assert suitable_pieces(100_000, 500) == SOME_PIECES
     assert suitable_pieces(100_000, 5000) == 0
 
 

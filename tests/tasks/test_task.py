@@ -69,6 +69,24 @@ def test_another_seed_gives_other_validation_rows() -> None:
     assert parts[0] != parts[1]
 
 
+@given(share=st.sampled_from([0.1, 0.25]), seed=st.integers(0, 50), initially=st.booleans())
+def test_held_out_rows_are_not_learnt_from(share: float, seed: int, initially: bool) -> None:
+    task = replace(made(40, initially=initially), picture=lambda i: np.zeros((2, 2, 3)))
+    chosen = task.hold_out(share, seed)
+    held_out = chosen.held_out
+    assert held_out is not None
+    assert len(held_out.y_test) == round(share * 40)
+    assert Counter([*chosen.y_train, *held_out.y_test]) == Counter(task.y_train)
+    assert np.array_equal(chosen.X_train, np.asarray(task.X_train)[chosen.y_train])
+    if initially:
+        assert task.initially_known_train is not None
+        assert chosen.initially_known_train is not None
+        assert np.array_equal(chosen.initially_known_train, task.initially_known_train[chosen.y_train])
+    assert np.array_equal(chosen.y_test, task.y_test)  # measured on the same rows as ever
+    assert chosen.picture is task.picture
+    assert (chosen.notes["seed"], chosen.notes["held_out"]) == (3, f"{share:.0%} of the training rows")
+
+
 def test_streamed_rows_cannot_be_split() -> None:
     patients = Patients(["x", "y"], torch.tensor([[0.5, 0.5], [0.1, 0.9]]))
     task = Task("drawn", QUERIES, patients, None, np.ones((3, 2)), np.array(["x", "y", "x"]))

@@ -39,7 +39,8 @@ def reproduce(
         str | None, typer.Option(help="Ablation: temperature at the beginning and the end, as in 1.0:0.2.")
     ] = None,
     curve: Annotated[
-        int | None, typer.Option(help="How many queries to measure; by default as many as the recipe asks.", min=1)
+        int | None,
+        typer.Option(help="How many queries to measure; by default all, on a CPU as many as asked.", min=1),
     ] = None,
     validation: Annotated[
         bool, typer.Option("--validation", help="Measure on held-out training rows, to choose settings by.")
@@ -48,8 +49,8 @@ def reproduce(
 ) -> None:
     """Train a task of the paper by a recipe, measure on its test rows, and write a results folder.
 
-    The folder gets results.json, row.md with the published figures beside ours, curve.png, chains, and the models. The
-    same command again continues where it stopped.
+    The folder gets results.json, row.md with the published figures beside ours, curve.png, chains, and the models: V-IP
+    and a black box that learns from all answers. The same command again continues where it stopped.
     """
     chosen, options = _changed(find_recipe(task, recipe), effort, sampling, network, tau)
     reproduction = Reproduction(

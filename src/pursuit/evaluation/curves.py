@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from pursuit.data.rows import Rows
 from pursuit.evaluation.classes import ClassResults, class_results
+from pursuit.evaluation.intervals import accuracy_interval
 from pursuit.evaluation.questions import QuestionCounts, QuestionUses, question_uses
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
@@ -312,11 +313,3 @@ def _summary(stop: StoppingRule, at_stop: Tensor) -> AtStop:
 
 def _by_class(pursuer: Pursuer, rows: Rows, at_stop: Tensor) -> ClassResults:
     return class_results(pursuer.classes, rows.y.cpu(), at_stop[:, 6].long(), at_stop[:, 0])
-
-
-def accuracy_interval(n_right: int, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of an accuracy; unlike the normal one it is right near 0 and 1."""
-    from scipy.stats import binomtest  # takes half a second to import
-
-    interval = binomtest(n_right, n).proportion_ci(method="wilson")
-    return float(interval.low), float(interval.high)

@@ -71,7 +71,7 @@ def accuracy_curve(
     all_answers: float | None = None,
     costs: Sequence[float] | None = None,
 ) -> "Figure":
-    """Accuracy against queries asked, a line a method; several seeds are a mean within a standard deviation.
+    """Accuracy against queries asked, a line a method; several seeds are a mean within a sample standard deviation.
 
     With `costs` (P,) it is accuracy against cost instead, and curves hold the accuracy at each of these. `stops` has
     the (mean number asked or mean cost, accuracy) of a method's stopping rule, and `all_answers` the accuracy when
@@ -215,7 +215,7 @@ def _draw_curve(
     costs: Sequence[float] | None,
 ) -> None:
     """The line of one method, from the curves of its seeds (S, T + 1), and the point where it stops."""
-    mean, deviation = seeds.mean(axis=0), seeds.std(axis=0)
+    mean, deviation = seeds.mean(axis=0), seeds.std(axis=0, ddof=min(1, len(seeds) - 1))
     n = np.arange(seeds.shape[1]) if costs is None else np.asarray(costs)
     colour, line = COLOURS[place % len(COLOURS)], LINES[place // len(COLOURS) % len(LINES)]
     style: dict[str, Any] = {"marker": "o" if len(n) <= 30 else None, "markersize": 3.5}

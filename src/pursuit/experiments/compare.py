@@ -46,7 +46,7 @@ def compare(
             seed=seed,
             folder=folder / name / f"seed-{seed}",
             device=trial.device,
-            measurement=Measurement(times_steps=True),
+            measurement=Measurement(trial.last_query, times_steps=True),
         )
         for seed in trial.seeds
         for name in titles

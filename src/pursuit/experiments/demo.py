@@ -39,7 +39,7 @@ def run_demo(
     """Train, measure and draw every embedded task, into `folder`/TASK."""
     for name in EMBEDDED:
         reproduction = Reproduction(name, RECIPE, find_recipe(name, RECIPE))
-        measurement = Measurement(beside=(RANDOM_ORDER,), n_chains=1)
+        measurement = Measurement(reproduction.last_query, beside=(RANDOM_ORDER,), n_chains=1)
         run = reproduction.method_run(seed, folder / name, measurement)
         result = run.read_or_measure(progress, say)
         curve = run.folder / "curve.png"

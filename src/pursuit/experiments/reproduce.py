@@ -1,7 +1,11 @@
 """Reproduce a task of the paper: train V-IP by a recipe, measure it on test rows, and write down what came out.
 
-A results folder holds `results.json`, `row.md` (one row of a table beside the published figures), `curve.png`, and in
-seed-K the model, its result and a few chains as figures. A run that was interrupted goes on where it stopped.
+Beside it, a black box with the same network and plan learns from all answers at once. Where the task has protocols, a
+tenth of the training rows is held out from both, to choose at which confidence V-IP stops.
+
+A results folder holds `results.json`, `row.md` (one row of a table beside the published figures), `curve.png`, in
+seed-K the model, its result and a few chains as figures, and in all-answers/seed-K the black box. A run that was
+interrupted goes on where it stopped.
 """
 
 from collections.abc import Sequence
@@ -15,7 +19,9 @@ from pursuit.experiments.results import (
     NOTHING,
     SHOWN_BUDGETS,
     Beside,
+    Mean,
     MethodResults,
+    Result,
     Results,
     Summary,
     mean_and_spread,
@@ -27,11 +33,12 @@ from pursuit.experiments.run import (
     MethodRun,
     Progress,
     Say,
+    curve_end,
     load_split,
     no_progress,
     say_nothing,
 )
-from pursuit.experiments.table import draw_accuracy, stop_length
+from pursuit.experiments.table import ALL_ANSWERS, draw_accuracy, stop_length
 from pursuit.files import write_whole
 from pursuit.inference.stopping import Confidence, Stability
 from pursuit.methods import METHODS
@@ -41,6 +48,7 @@ from pursuit.tasks.task import Task, TaskInfo
 
 N_CHAINS = 3
 VIP = "vip"
+NOT_MEASURED, NOT_COMPARABLE = "not measured", "not comparable"
 TRADE_OFF = (
     *(Confidence(level) for level in (0.5, 0.7, 0.8, 0.85, 0.9, 0.92, 0.94, 0.95, 0.96, 0.98, 0.99, 0.995, 0.999)),
     *(Stability(epsilon, n) for epsilon in (0.1, 0.03, 0.01, 0.003, 0.002, 0.001, 0.0003) for n in (1, 3)),
@@ -62,15 +70,26 @@ class Reproduction:
     validation: bool = False
     """Measure on held-out training rows instead of the test rows, to choose settings by."""
     curve_queries: int | None = None
-    """Where the curve ends; by default at the recipe's own limit."""
+    """Where the curve ends; by default as `curve_end` says."""
 
     @property
     def name(self) -> str:
         """What it is called in the names of folders and files."""
         return run_name(self.task, self.recipe_name, [*self.options, *(["validation"] if self.validation else [])])
 
+    @property
+    def info(self) -> TaskInfo:
+        info: TaskInfo = find(TaskInfo.registry_kind, self.task)
+        return info
+
+    @property
+    def last_query(self) -> int | None:
+        """Where the curve ends; None where everything was asked."""
+        return self.curve_queries or curve_end(self.info.n_queries, self.recipe.max_queries, self.device)
+
     def load(self, seed: int) -> Task:
-        return load_split(self.task, self.recipe, seed, self.validation)
+        task = load_split(self.task, self.recipe, seed, self.validation)
+        return task.hold_out(seed=seed) if self.info.protocols else task
 
     def described(self) -> dict[str, Any]:
         """What tells this run from others, as JSON values."""
@@ -81,13 +100,16 @@ class Reproduction:
             "measured_on": VALIDATION_ROWS if self.validation else TEST_ROWS,
             "settings": {key: str(value) for key, value in self.recipe.settings().items()},
             "query_options": dict(self.recipe.query_options),
-            "curve_queries": self.curve_queries,
+            "curve_queries": self.last_query,
+            "protocols": [str(protocol) for protocol in self.info.protocols],
         }
 
-    def method_run(self, seed: int, folder: Path, measurement: Measurement) -> MethodRun:
-        """V-IP with one seed."""
-        vip = METHODS[VIP]
-        return MethodRun(self.described(), VIP, vip.title, vip, self.load, seed, folder, self.device, measurement)
+    def method_run(self, seed: int, folder: Path, measurement: Measurement, name: str = VIP) -> MethodRun:
+        """A method with one seed; by default V-IP."""
+        method = METHODS[name]
+        return MethodRun(
+            self.described(), name, method.title, method, self.load, seed, folder, self.device, measurement
+        )
 
 
 def run_name(task: str, recipe: str, options: Sequence[str]) -> str:
@@ -99,15 +121,26 @@ def reproduce(
     reproduction: Reproduction, folder: Path, progress: Progress = no_progress, say: Say = say_nothing
 ) -> Results:
     """Train and measure every seed that is not done yet, and write the results folder."""
+    info = reproduction.info
     measurement = Measurement(
-        max_queries=reproduction.curve_queries,
+        max_queries=reproduction.last_query,
         trade_off=TRADE_OFF,
         beside=(RANDOM_ORDER, EXACT_IP, LOGISTIC_REGRESSION),
+        protocols=info.protocols,
+        protocol_length=info.protocol_length,
         n_chains=N_CHAINS,
     )
-    runs = [reproduction.method_run(seed, folder / f"seed-{seed}", measurement) for seed in reproduction.seeds]
-    measured = [run.read_or_measure(progress, say) for run in runs]
-    results = Results(reproduction.described(), {VIP: MethodResults.of(METHODS[VIP].title, measured)})
+    measured: dict[str, list[Result]] = {VIP: [], ALL_ANSWERS: []}
+    for seed in reproduction.seeds:
+        run = reproduction.method_run(seed, folder / f"seed-{seed}", measurement)
+        measured[VIP].append(run.read_or_measure(progress, say))
+        # What it knows with all answers is all there is to know of a black box: its curve need not be long.
+        run = reproduction.method_run(
+            seed, folder / ALL_ANSWERS / f"seed-{seed}", Measurement(max_queries=1), ALL_ANSWERS
+        )
+        measured[ALL_ANSWERS].append(run.read_or_measure(progress, say))
+    methods = {name: MethodResults.of(METHODS[name].title, seeds) for name, seeds in measured.items()}
+    results = Results(reproduction.described(), methods)
     results.write(folder / "results.json")
     write_whole(folder / "row.md", f"{HEADER}\n{markdown_row(results)}\n".encode())
     _draw_curves(results, folder / "curve.png")
@@ -115,8 +148,14 @@ def reproduce(
 
 
 def vip_of(results: Results) -> tuple[MethodResults, Summary]:
-    """The only method of a reproduction, all of whose seeds worked."""
+    """V-IP, all of whose seeds worked."""
     return results.worked[VIP]
+
+
+def black_box_of(results: Results) -> Mean | None:
+    """The accuracy of the black box with all answers; None if there was none."""
+    found = results.worked.get(ALL_ANSWERS)
+    return found and found[1].accuracy_all_answers
 
 
 def published_for(task: str) -> Published | None:
@@ -124,11 +163,26 @@ def published_for(task: str) -> Published | None:
     return info.published
 
 
-HEADER = (
-    "| task | recipe | stops after | accuracy there | after 5 / 10 / 20 | all answers | area (random order) "
-    "| paper: stops after, accuracy there, all answers, after 20 | seeds | rows | device, training | commit |\n"
-    "|" + "---|" * 12
+COLUMNS = (
+    "task",
+    "recipe",
+    "seeds",
+    "protocol",
+    "stops after",
+    "accuracy there",
+    "95 % interval",
+    "after 5 / 10 / 20",
+    "area",
+    "random order: area",
+    "all answers",
+    "black box",
+    "paper: stops after, accuracy there, all answers, black box, after 20",
+    "rows",
+    "device",
+    "training",
+    "commit",
 )
+HEADER = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}"
 
 
 def markdown_row(results: Results) -> str:
@@ -139,23 +193,45 @@ def markdown_row(results: Results) -> str:
     # Whatever makes the row less than it seems is said in it.
     measured_on = run["measured_on"]
     options = [*run["options"], *([f"measured on {measured_on}"] if measured_on != TEST_ROWS else [])]
-    cut = f", cut short in {stop.cut_short.mean:.1%}" if stop and stop.cut_short and stop.cut_short.mean else ""
     resumed = ", resumed" if any(seed.resumed for seed in found.seeds) else ""
     cells = [
         run["task"],
         run["recipe"] + (f" ({', '.join(options)})" if options else ""),
-        f"{stop_length(stop)} ({stop.rule}{cut})" if stop else NOTHING,
-        mean_and_spread(stop.accuracy if stop else None),
-        " / ".join(after),
-        mean_and_spread(summary.accuracy_all_answers),
-        f"{mean_and_spread(summary.area)} ({mean_and_spread(summary.area_beside.get(RANDOM_ORDER))})",
-        _published_cell(run["task"]),
         str(summary.n_seeds),
+        _protocol_cell(summary),
+        stop_length(stop) if stop else NOTHING,
+        mean_and_spread(stop.accuracy if stop else None),
+        interval_text(stop.accuracy if stop else None),
+        " / ".join(after),
+        mean_and_spread(summary.area) + ("" if summary.is_whole else f" ({summary.reach})"),
+        measured_or_not(summary.area_beside.get(RANDOM_ORDER)),
+        mean_and_spread(summary.accuracy_all_answers),
+        measured_or_not(black_box_of(results)),
+        _published_cell(run["task"]),
         f"{one.n_train:,} / {one.n_test:,}",
-        f"{one.provenance['device']}, {summary.training_seconds.mean:.0f} s{resumed}",
-        str(one.provenance["commit"]),
+        str(one.provenance["device"]),
+        f"{summary.training_seconds.mean:.0f} s{resumed}",
+        ", ".join(dict.fromkeys(str(seed.provenance["commit"]) for seed in found.seeds)),
     ]
     return "| " + " | ".join(cells) + " |"
+
+
+def interval_text(value: Mean | None) -> str:
+    """Where an accuracy lies over seeds and rows."""
+    return f"{value.interval[0]:.3f} to {value.interval[1]:.3f}" if value and value.interval else NOTHING
+
+
+def measured_or_not(value: Mean | None) -> str:
+    return NOT_MEASURED if value is None else mean_and_spread(value)
+
+
+def _protocol_cell(summary: Summary) -> str:
+    """By which rule chains stop, and how many the end of the curve stopped instead."""
+    stop = summary.at_stop
+    if stop is None:
+        return NOTHING
+    cut = stop.cut_short.mean if stop.cut_short else 0.0
+    return stop.rule + (f", cut at {summary.longest} in {cut:.1%}" if cut else "")
 
 
 def _published_cell(task: str) -> str:
@@ -166,9 +242,11 @@ def _published_cell(task: str) -> str:
         published.mean_answered,
         published.accuracy,
         published.all_answers,
+        published.black_box,
         published.after_20,
     )
-    return ", ".join(NOTHING if figure is None else f"{figure:g}" for figure in figures)
+    caveat = "" if published.comparable else f" ({NOT_COMPARABLE})"
+    return ", ".join(NOTHING if figure is None else f"{figure:g}" for figure in figures) + caveat
 
 
 def _draw_curves(results: Results, path: Path) -> None:

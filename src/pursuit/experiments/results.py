@@ -5,14 +5,15 @@ results and their summary over seeds. The keys of the files are the fields of th
 """
 
 import json
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from pursuit.evaluation.curves import AtStop, Evaluation, accuracy_interval
+from pursuit.evaluation.curves import AtStop, Evaluation
+from pursuit.evaluation.intervals import seeds_and_rows_interval
+from pursuit.evaluation.protocols import AtProtocol
 from pursuit.files import write_whole
 
 SHOWN_BUDGETS = (5, 10, 20)
@@ -57,6 +58,8 @@ class Result:
     """A step of one row at a time on the CPU; None if it was not timed."""
     beside: dict[str, Beside] = field(default_factory=dict)
     """Further pursuers on the same rows, by title: random order, exact IP, logistic regression."""
+    protocols: list[AtProtocol] = field(default_factory=list)
+    """What the task's protocols give; empty if it has none."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -65,7 +68,9 @@ class Result:
     def from_dict(cls, values: Mapping[str, Any]) -> "Result":
         """What `to_dict` gave; raises KeyError or TypeError for anything else."""
         beside = {title: Beside(**_with_pairs(other)) for title, other in values.get("beside", {}).items()}
-        return cls(**{**values, "evaluation": _evaluation(values["evaluation"]), "beside": beside})
+        protocols = [AtProtocol(**one) for one in values.get("protocols", [])]
+        evaluation = _evaluation(values["evaluation"])
+        return cls(**{**values, "evaluation": evaluation, "beside": beside, "protocols": protocols})
 
     def write(self, path: Path) -> None:
         _write_json(path, self.to_dict())
@@ -85,9 +90,9 @@ class Mean:
 
     mean: float
     sd: float
-    """The standard deviation over seeds; 0 for one seed."""
+    """The sample standard deviation over seeds; 0 for one seed."""
     interval: tuple[float, float] | None = None
-    """Of an accuracy: where it lies on fresh rows with 95 % confidence, given this number of test rows."""
+    """Of an accuracy: its 95 % interval over seeds and test rows; over rows alone where there is one seed."""
 
 
 @dataclass(frozen=True)
@@ -104,14 +109,28 @@ class StopSummary:
 
 
 @dataclass(frozen=True)
+class ProtocolSummary:
+    """What a protocol gives, over seeds; each seed has a confidence of its own."""
+
+    wanted: float
+    """The mean number of queries that confidences were chosen for."""
+    level: Mean
+    mean_held_out: Mean
+    mean_counted: Mean
+    accuracy: Mean
+    cut_short: Mean
+
+
+@dataclass(frozen=True)
 class Summary:
     """The results of one method over seeds."""
 
     n_seeds: int
+    n_queries: int
     longest: int
     """The number of queries at which curves end."""
     area: Mean
-    """Over queries asked."""
+    """The mean accuracy over 1 to `longest` queries asked."""
     area_by_answered: Mean
     accuracy_after: dict[int, Mean]
     """By the number of queries asked."""
@@ -123,32 +142,18 @@ class Summary:
     """None where every query costs 1."""
     area_beside: dict[str, Mean] = field(default_factory=dict)
     """The areas of the pursuers measured beside it, by title."""
+    protocols: dict[str, ProtocolSummary] = field(default_factory=dict)
+    """By name."""
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Summary":
-        stop = values.get("at_stop")
-        return cls(
-            n_seeds=values["n_seeds"],
-            longest=values["longest"],
-            area=_mean(values["area"]),
-            area_by_answered=_mean(values["area_by_answered"]),
-            accuracy_after={int(n): _mean(mean) for n, mean in values["accuracy_after"].items()},
-            accuracy_all_answers=_mean(values["accuracy_all_answers"]),
-            training_seconds=_mean(values["training_seconds"]),
-            at_stop=StopSummary(
-                rule=stop["rule"],
-                mean_asked=_mean(stop["mean_asked"]),
-                mean_answered=_mean(stop["mean_answered"]),
-                mean_cost=_mean(stop["mean_cost"]),
-                accuracy=_mean(stop["accuracy"]),
-                cut_short=_mean_or_none(stop.get("cut_short")),
-            )
-            if stop
-            else None,
-            step_milliseconds=_mean_or_none(values.get("step_milliseconds")),
-            area_by_cost=_mean_or_none(values.get("area_by_cost")),
-            area_beside={title: _mean(mean) for title, mean in values.get("area_beside", {}).items()},
-        )
+    @property
+    def is_whole(self) -> bool:
+        """Whether curves end where everything was asked."""
+        return self.longest == self.n_queries
+
+    @property
+    def reach(self) -> str:
+        """How far the area goes, in words."""
+        return f"to {self.longest}" + ("" if self.is_whole else f" of {self.n_queries}")
 
 
 @dataclass(frozen=True)
@@ -170,12 +175,9 @@ class MethodResults:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "MethodResults":
-        return cls(
-            title=values["title"],
-            summary=Summary.from_dict(values["summary"]) if values["summary"] else None,
-            seeds=[Result.from_dict(seed) for seed in values["seeds"]],
-            failed=[Failure(**failure) for failure in values["failed"]],
-        )
+        """What the seeds say; their summary is made again, so that all are summarised in the same way."""
+        seeds = [Result.from_dict(seed) for seed in values["seeds"]]
+        return cls.of(values["title"], [*seeds, *(Failure(**failure) for failure in values["failed"])])
 
 
 @dataclass(frozen=True)
@@ -213,13 +215,12 @@ def read_result(path: Path) -> Result | None:
 
 
 def summarise(results: Sequence[Result]) -> Summary:
-    """Means over seeds, with the standard deviation over seeds, and of accuracies the interval for so few rows."""
+    """Means over seeds, with the standard deviation over seeds, and of accuracies the interval over seeds and rows."""
     first, n_test = results[0], results[0].n_test
     longest = len(first.evaluation.accuracy_by_asked) - 1
 
     def accuracy(get: Callable[[Evaluation], float]) -> Mean:
-        share = mean_and_sd([get(result.evaluation) for result in results])
-        return Mean(share.mean, share.sd, accuracy_interval(round(share.mean * n_test), n_test))
+        return mean_accuracy([get(result.evaluation) for result in results], n_test)
 
     def after(n: int) -> Mean:
         return accuracy(lambda evaluation: evaluation.accuracy_by_asked[n])
@@ -228,6 +229,7 @@ def summarise(results: Sequence[Result]) -> Summary:
     timed = [result.step_milliseconds for result in results if result.step_milliseconds is not None]
     return Summary(
         n_seeds=len(results),
+        n_queries=first.evaluation.n_queries,
         longest=longest,
         area=mean_and_sd([result.evaluation.area for result in results]),
         area_by_answered=mean_and_sd([result.evaluation.area_by_answered for result in results]),
@@ -238,6 +240,7 @@ def summarise(results: Sequence[Result]) -> Summary:
         step_milliseconds=mean_and_sd(timed) if timed else None,
         area_by_cost=mean_and_sd(by_cost) if by_cost else None,
         area_beside=_summarise_beside(results),
+        protocols=_summarise_protocols(results, n_test),
     )
 
 
@@ -245,13 +248,12 @@ def _summarise_stops(results: Sequence[Result], n_test: int) -> StopSummary | No
     stops = [result.evaluation.at_stop for result in results if result.evaluation.at_stop]
     if not stops:
         return None
-    right = mean_and_sd([stop.accuracy for stop in stops])
     return StopSummary(
         rule=stops[0].rule,
         mean_asked=mean_and_sd([stop.mean_asked for stop in stops]),
         mean_answered=mean_and_sd([stop.mean_answered for stop in stops]),
         mean_cost=mean_and_sd([stop.mean_cost for stop in stops]),
-        accuracy=Mean(right.mean, right.sd, accuracy_interval(round(right.mean * n_test), n_test)),
+        accuracy=mean_accuracy([stop.accuracy for stop in stops], n_test),
         cut_short=mean_and_sd([stop.cut_short for stop in stops]),
     )
 
@@ -265,9 +267,33 @@ def _summarise_beside(results: Sequence[Result]) -> dict[str, Mean]:
     return {title: mean_and_sd(values) for title, values in areas.items()}
 
 
+def _summarise_protocols(results: Sequence[Result], n_test: int) -> dict[str, ProtocolSummary]:
+    by_name: dict[str, list[AtProtocol]] = {}
+    for result in results:
+        for one in result.protocols:
+            by_name.setdefault(one.name, []).append(one)
+    return {
+        name: ProtocolSummary(
+            wanted=found[0].wanted,
+            level=mean_and_sd([one.level for one in found]),
+            mean_held_out=mean_and_sd([one.mean_held_out for one in found]),
+            mean_counted=mean_and_sd([one.mean_counted for one in found]),
+            accuracy=mean_accuracy([one.accuracy for one in found], n_test),
+            cut_short=mean_and_sd([one.cut_short for one in found]),
+        )
+        for name, found in by_name.items()
+    }
+
+
+def mean_accuracy(accuracies: Sequence[float], n_test: int) -> Mean:
+    """The same for accuracies of seeds on `n_test` rows, with the interval over both."""
+    share = mean_and_sd(accuracies)
+    return Mean(share.mean, share.sd, seeds_and_rows_interval(accuracies, n_test))
+
+
 def mean_and_sd(values: Sequence[float]) -> Mean:
     """What the seeds gave, in two numbers."""
-    return Mean(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0)
+    return Mean(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0)
 
 
 def mean_and_spread(value: Mean | None) -> str:
@@ -305,15 +331,6 @@ def _with_pairs(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _at_stop(values: Mapping[str, Any]) -> AtStop:
     return AtStop(**{**values, "accuracy_interval": tuple(values["accuracy_interval"])})
-
-
-def _mean(values: Mapping[str, Any]) -> Mean:
-    interval = values.get("interval")
-    return Mean(values["mean"], values["sd"], interval and tuple(interval))
-
-
-def _mean_or_none(values: Mapping[str, Any] | None) -> Mean | None:
-    return None if values is None else _mean(values)
 
 
 def _write_json(path: Path, values: dict[str, Any]) -> None:

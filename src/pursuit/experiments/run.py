@@ -20,6 +20,7 @@ from pursuit.estimators import CannotResume, Method, PursuitClassifier
 from pursuit.estimators.network import RUN
 from pursuit.evaluation.chains import draw_chain
 from pursuit.evaluation.curves import Evaluation, evaluate
+from pursuit.evaluation.protocols import AtProtocol, Protocol, measure_protocols
 from pursuit.experiments.beside import measure_beside
 from pursuit.experiments.provenance import provenance
 from pursuit.experiments.results import Beside, Result, read_result
@@ -30,6 +31,7 @@ from pursuit.registry import find
 from pursuit.tasks.recipe import Recipe
 from pursuit.tasks.task import Task, TaskInfo, take_rows
 from pursuit.training import Report, TrainingRun
+from pursuit.training.devices import find_device
 
 TEST_ROWS, VALIDATION_ROWS = "test rows", "held-out training rows"
 """What accuracy is measured on."""
@@ -37,6 +39,9 @@ VALIDATION_SEED = 1_000_003
 """Added to the seed of tasks that draw their rows, to choose settings on other rows than those of the results."""
 TIMED_ROWS, TIMED_SECONDS = 5, 5.0
 """How many rows are timed step by step, and for about how long at most."""
+
+WHOLE_ON_CPU = 100
+"""Up to this many queries a curve goes to its end on a CPU too."""
 
 Progress = Callable[[str], AbstractContextManager[Callable[[Report], None]]]
 """Takes the title of a training and gives what its reports are passed to."""
@@ -59,11 +64,15 @@ class Measurement:
     """What is measured of a trained method besides its curve and the task's stopping rule."""
 
     max_queries: int | None = None
-    """Where the curve ends, instead of the task's own limit."""
+    """Where the curve ends; by default where everything was asked."""
     trade_off: tuple[StoppingRule, ...] = ()
     """Further stopping rules."""
     beside: tuple[str, ...] = ()
     """What to measure on the same rows as well: titles of `pursuit.experiments.beside`."""
+    protocols: tuple[Protocol, ...] = ()
+    """How chains are cut and counted besides, for tasks with held-out rows to choose the confidence on."""
+    protocol_length: float | None = None
+    """The mean number of queries it is chosen for."""
     times_steps: bool = False
     n_chains: int = 0
     """How many chains of the first test rows are drawn."""
@@ -119,7 +128,7 @@ class MethodRun:
         started = time.monotonic()
         pursuer, rows = _pursuer_and_rows(classifier, task)
         evaluation = self._evaluate(pursuer, rows, task)
-        longest = len(evaluation.accuracy_by_asked) - 1
+        limit = task.settings.get("max_queries") or evaluation.n_queries
         result = Result(
             run=dict(self.run),
             method=self.name,
@@ -132,8 +141,9 @@ class MethodRun:
             notes=dict(task.notes),
             resumed=resumed,
             n_histories=_n_histories(classifier, task),
-            step_milliseconds=step_milliseconds(pursuer, rows, longest) if self.measurement.times_steps else None,
+            step_milliseconds=step_milliseconds(pursuer, rows, limit) if self.measurement.times_steps else None,
             beside=self._beside(classifier, task, rows) if classifier else {},
+            protocols=self._protocols(classifier, task, rows) if classifier else [],
         )
         result = replace(result, measuring_seconds=round(time.monotonic() - started, 1))
         if classifier:
@@ -157,17 +167,31 @@ class MethodRun:
     def _evaluate(self, pursuer: Pursuer, rows: Rows, task: Task) -> Evaluation:
         """By the rule of the task, so that all methods are measured by the same."""
         stop, limit = task.settings.get("stop"), task.settings.get("max_queries")
-        rule = stopping_rule(stop, limit)
-        longest = self.measurement.max_queries or limit
-        return evaluate(pursuer, rows, rule, longest, self.device, trade_off=self.measurement.trade_off)
+        rule, measurement = stopping_rule(stop, limit), self.measurement
+        return evaluate(pursuer, rows, rule, measurement.max_queries, self.device, trade_off=measurement.trade_off)
+
+    def _protocols(self, classifier: PursuitClassifier, task: Task, rows: Rows) -> list[AtProtocol]:
+        """What the protocols give, at a confidence chosen on rows that were held out from training."""
+        protocols, wanted, held_out = self.measurement.protocols, self.measurement.protocol_length, task.held_out
+        if not protocols or wanted is None or held_out is None:
+            return []
+        known = held_out.initially_known_test
+        to_choose = classifier.rows(held_out.X_test, held_out.y_test, initially_known=known)
+        return measure_protocols(classifier.model_, to_choose, rows, protocols, wanted, self.device)
 
     def _beside(self, classifier: PursuitClassifier, task: Task, rows: Rows) -> dict[str, Beside]:
-        longest = self.measurement.max_queries or task.settings.get("max_queries")
+        longest = self.measurement.max_queries
         found = {
             title: measure_beside(title, classifier, task, rows, longest, self.device)
             for title in self.measurement.beside
         }
         return {title: beside for title, beside in found.items() if beside is not None}
+
+
+def curve_end(n_queries: int, limit: int | None, device: str) -> int | None:
+    """Where a curve ends unless somebody says: where everything was asked (None), but at the `limit` of the task's
+    settings where there are many queries and no GPU to ask them all."""
+    return None if n_queries <= WHOLE_ON_CPU or find_device(device).type == "cuda" else limit
 
 
 def load_split(task: str, recipe: Recipe | None, seed: int, validation: bool) -> Task:

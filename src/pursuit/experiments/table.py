@@ -23,6 +23,7 @@ ALL_ANSWERS = "all-answers"
 """The method that predicts nothing before it has all answers: it has no curve worth showing."""
 FEW_ROWS = 2000
 """Up to this many test rows, an accuracy is shown with its interval."""
+INTERVAL = "the 95 % interval over seeds and test rows (over rows alone where there is one seed)"
 ERROR_WIDTH = 160
 
 
@@ -43,11 +44,11 @@ def in_brief(outcome: Result | Failure) -> str:
 
 def header(results: Results, in_full: bool = True) -> list[str]:
     """The titles of the columns, in full or short enough for narrow columns."""
-    longest = next((summary.longest for _, summary in results.worked.values()), None)
+    reach = next((summary.reach for _, summary in results.worked.values()), None)
     return [
         "method",
         *(f"after {n}" for n in SHOWN_BUDGETS),
-        f"area to {longest}" if longest else "area",
+        f"area {reach}" if reach else "area",
         *(["area by answers"] if _lacks_answers(results) else []),
         *(["area by cost"] if _has_costs(results) else []),
         "stops after",
@@ -112,9 +113,9 @@ def markdown_table(results: Results) -> str:
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     measured = [seed for method, _ in results.worked.values() for seed in method.seeds]
     if len({seed.seed for seed in measured}) > 1:
-        lines += ["", "After ±: the standard deviation over seeds."]
+        lines += ["", "After ±: the sample standard deviation over seeds."]
     if any(seed.n_test <= FEW_ROWS for seed in measured):
-        lines += ["", "In brackets: where the accuracy on fresh rows lies with 95 % confidence (Wilson)."]
+        lines += ["", f"In brackets: {INTERVAL}."]
     return "\n".join([*lines, "", remark(results), ""])
 
 
@@ -134,7 +135,7 @@ def remark(results: Results) -> str:
     rule = f", the stopping rule {summary.at_stop.rule}" if summary.at_stop else ""
     return (
         f"{task}: accuracy on {one.n_test:,} {results.run['measured_on']}, learnt from {one.n_train:,}. "
-        f"The area is the mean accuracy over 1 to {summary.longest} queries asked{rule}. "
+        f"The area is the mean accuracy over 1 {summary.reach} queries asked{rule}. "
         f"A step is timed one row at a time on the CPU. Measured on {where}."
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pursuit.estimators import default_stages
-from pursuit.experiments.run import TEST_ROWS, VALIDATION_ROWS, load_split
+from pursuit.experiments.run import TEST_ROWS, VALIDATION_ROWS, curve_end, load_split
 from pursuit.inference.stopping import parse_stop
 from pursuit.networks import NetworkSettings
 from pursuit.registry import find
@@ -41,7 +41,8 @@ class Trial:
     stop: str | None = None
     """The stopping rule that lengths are compared at, instead of the task's own."""
     max_queries: int | None = None
-    """The most queries asked of a row, instead of the task's own limit."""
+    """The most queries asked of a row, instead of the task's own limit; curves end there too, and otherwise as
+    `curve_end` says."""
     max_rows: int | None = None
     """The most rows to measure on; they are the first ones."""
     validation: bool = False
@@ -104,6 +105,17 @@ class Trial:
             return None
         return find_recipe(self.name, self.recipe_name)
 
+    @property
+    def last_query(self) -> int | None:
+        """Where curves end; None where everything was asked."""
+        if self.max_queries is not None:
+            return self.max_queries
+        if isinstance(self.source, Task):
+            limit = self.source.settings.get("max_queries")
+            return curve_end(len(self.source.query_set), limit, self.device)
+        recipe = self.find_recipe()
+        return curve_end(TASKS[self.name].n_queries, recipe.max_queries, self.device) if recipe else None
+
     def load(self, seed: int) -> Task:
         """The task for a seed, with the settings that all methods get; the one loaded last is kept."""
         if seed not in self._loaded:
@@ -121,6 +133,7 @@ class Trial:
             "network": self.network,
             "stop": self.stop,
             "max_queries": self.max_queries,
+            "curve_queries": self.last_query,
             "max_rows": self.max_rows,
             "measured_on": VALIDATION_ROWS if self.validation else TEST_ROWS,
             "settings": {key: str(value) for key, value in self._planned_settings(recipe).items()},

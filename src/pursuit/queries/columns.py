@@ -289,7 +289,7 @@ class ColumnQueries(QuerySet):
 
 def _with_codes(columns: Sequence[Choice | Number], frame: pd.DataFrame) -> list[Choice | Number]:
     """The columns with numbers scaled and coded by the values in these rows."""
-    n_pieces = suitable_pieces(len(frame), len(columns))
+    n_pieces = suitable_pieces(len(frame), sum(isinstance(column, Number) for column in columns))
     values = dict(zip(frame.columns, columns_of(frame), strict=True))
     return [
         scaled(column, read_column(column, values[column.name])[0], n_pieces) if isinstance(column, Number) else column

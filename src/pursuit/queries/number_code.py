@@ -12,7 +12,8 @@ from pursuit.queries.column import Number
 from pursuit.queries.query_set import Query
 from pursuit.queries.scaling import compress
 
-FEW_ROWS, MANY_PIECES, FEW_PIECES, MANY_INPUTS = 2000, 16, 8, 10_000
+FEW_ROWS, FEW_PIECES, SOME_PIECES, MANY_PIECES = 2000, 8, 16, 128
+MANY_INPUTS, TOO_MANY_INPUTS = 2000, 10_000
 NARROWEST = 1e-6
 """Pieces are at least this wide, in the answer space."""
 
@@ -65,11 +66,13 @@ def _edges(column: Query) -> list[float]:
     return compress((np.array(column.edges) - column.centre) / column.spread).tolist()
 
 
-def suitable_pieces(n_rows: int, n_columns: int) -> int:
-    """How many pieces the code of a number has: fewer where few rows would have to teach each of them, and none where
-    codes would make the first layer larger than the rest of a network."""
-    n_pieces = FEW_PIECES if n_rows < FEW_ROWS else MANY_PIECES
-    return n_pieces if n_pieces * n_columns <= MANY_INPUTS else 0
+def suitable_pieces(n_rows: int, n_numbers: int) -> int:
+    """How many pieces the code of each number has: few where few rows would have to teach each of them, else enough for
+    narrow thresholds, as long as codes do not make the first layer much larger than the rest of a network."""
+    n_pieces = FEW_PIECES
+    if n_rows >= FEW_ROWS:
+        n_pieces = min(max(SOME_PIECES, MANY_INPUTS // max(1, n_numbers)), MANY_PIECES)
+    return n_pieces if n_pieces * n_numbers <= TOO_MANY_INPUTS else 0
 
 
 def quantile_edges(numbers: np.ndarray, n_pieces: int) -> tuple[float, ...]:

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from pursuit.data.augmentation import Shifts
+from pursuit.evaluation.protocols import Protocol
 from pursuit.networks import Conv, PaperConv
 from pursuit.queries import PatchQueries
 from pursuit.registry import register
@@ -86,6 +87,12 @@ KMNIST = Family(
 )
 KMNIST_TEST_SPLIT = "kmnist-test-split"
 SPLIT_SEED, N_SPLIT_TEST = 0, 2000
+PROTOCOLS = (
+    Protocol("no cap"),
+    Protocol("at most 40", 40),
+    Protocol("released code: at most 21, the last one not answered", 21, counts_unseen=True),
+)
+"""The paper states no cap. The released code records a belief and then reveals the answer, at most 21 times."""
 
 
 def load(family: Family, seed: int = 0) -> Task:
@@ -164,13 +171,16 @@ def _register(family: Family, fast: Recipe, published: Published) -> None:
             files=family.files,
             recipes={"paper": PAPER, "fast": fast},
             published=published,
+            protocols=PROTOCOLS,
+            protocol_length=published.mean_answered,
         )
     )
 
 
 _register(MNIST, FAST_MNIST, Published("confidence=0.99", 6.34, 0.971, 0.991, 0.992, 0.956))
 _register(FASHION, _fast(1, 24), Published("confidence=0.99", 19.42, 0.872, 0.876, 0.884, 0.849))
-_register(KMNIST, _fast(2, 40), Published("confidence=0.99", 20.34, 0.916, 0.958, 0.951, 0.911))
+PUBLISHED_KMNIST = Published("confidence=0.99", 20.34, 0.916, 0.958, 0.951, 0.911)
+_register(KMNIST, _fast(2, 40), PUBLISHED_KMNIST)
 register(
     TaskInfo(
         KMNIST_TEST_SPLIT,
@@ -182,5 +192,7 @@ register(
         n_test=N_SPLIT_TEST,
         files=KMNIST.files[2:],
         recipes={"paper": PAPER, "fast": _fast(2, 24).scaled(3)},
+        protocols=PROTOCOLS,
+        protocol_length=PUBLISHED_KMNIST.mean_answered,
     )
 )

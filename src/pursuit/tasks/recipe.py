@@ -96,6 +96,8 @@ class Published:
     area: float | None = None
     """By the paper's own definition of the area, so it cannot be compared with ours digit for digit."""
     after_20: float | None = None
+    comparable: bool = True
+    """Whether it was measured on the data that the task has; if not, it judges nothing here."""
 
 
 def paper_recipe(

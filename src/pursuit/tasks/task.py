@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pursuit.data.rows import StreamedRows
+from pursuit.evaluation.protocols import Protocol
 from pursuit.inference.pursuer import Pursuer
 from pursuit.queries import QuerySet
 from pursuit.tasks.files import DataFile
@@ -41,6 +42,8 @@ class Task:
     """Arguments of `VIPClassifier` that suit the task."""
     division_train: Division | None = None
     """Which training rows stay together where they are divided again; by default any may be on either side."""
+    held_out: "Task | None" = None
+    """The task whose test rows were held out from this one's training rows, to choose a stopping rule on."""
 
     @property
     def groups_train(self) -> np.ndarray | None:
@@ -102,6 +105,19 @@ class Task:
             division_train=self.division_train and self.division_train.take(train),
         )
 
+    def hold_out(self, share: float = 0.1, seed: int = 0) -> "Task":
+        """The same task with a share of its training rows held out, to choose on: `held_out` has them."""
+        held_out = self.validation_split(share, seed)
+        return replace(
+            self,
+            X_train=held_out.X_train,
+            y_train=held_out.y_train,
+            notes={**self.notes, "held_out": f"{share:.0%} of the training rows"},
+            initially_known_train=held_out.initially_known_train,
+            division_train=held_out.division_train,
+            held_out=held_out,
+        )
+
 
 @dataclass(frozen=True)
 class TaskInfo:
@@ -123,6 +139,11 @@ class TaskInfo:
     """Ways to learn it, by name; `fast` is the default one."""
     published: Published | None = None
     """The paper's figures, if it has the task."""
+    protocols: tuple[Protocol, ...] = ()
+    """How `reproduce` cuts and counts chains, where that decides the figures. The confidence at which they stop is
+    chosen on a tenth of the training rows, which are not learnt from."""
+    protocol_length: float | None = None
+    """The mean number of queries it is chosen for."""
 
     @property
     def registry_origin(self) -> Callable[..., Any]:
