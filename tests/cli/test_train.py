@@ -69,7 +69,7 @@ def test_what_was_given_is_said_to_be(workspace: Path) -> None:
         ([*TRAIN[1:], "--kind", "age"], "'age' does not say what a column is: write COLUMN=KIND, as in born=date"),
         ([*TRAIN[1:], "--group", "agee"], "Did you mean 'age'?"),
         ([*TRAIN[1:], "--group", "age", "--time", "age"], "by --group or by --time"),
-        ([*TRAIN[1:], "--encoding", "latin9x"], "no encoding 'latin9x'"),
+        ([*TRAIN[1:], "--encoding", "latin9x"], "'latin9x' is not a known encoding"),
         ([*TRAIN[1:], "--test-share", "0.9999"], "leaves 0 of 300 rows to train on"),
         (["digits", "--time", "date", "--decimal", ","], "--decimal and --time are for CSV files"),
         (["patients.csv", "--target", "label", "--drop", "nothing"], "no column 'nothing'"),
