@@ -1,12 +1,12 @@
 """What tests share: where data lie, one hypothesis profile, a tiny world of three diseases, and pursuers that need no
-training."""
+training; and a registry that forgets what a test adds."""
 
 import importlib.util
 import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
@@ -19,6 +19,7 @@ from filelock import FileLock
 from hypothesis import settings
 from torch import Tensor
 
+from pursuit import registry
 from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
@@ -257,3 +258,13 @@ class KnownWorth(InOrder):
 @pytest.fixture(scope="session")
 def known_worth() -> type[KnownWorth]:
     return KnownWorth
+
+
+@pytest.fixture
+def forgetful_registry() -> Iterator[None]:
+    """What is registered in a test is not known after it."""
+    before = {kind: dict(values) for kind, values in registry._known.items()}
+    yield
+    for kind, values in registry._known.items():
+        values.clear()
+        values.update(before.get(kind, {}))

@@ -1,6 +1,7 @@
 """What docs/extending.md shows works as it stands there: five files outside the package, each taken through train,
-save, load in a new process, evaluate, explain, ask and compare."""
+save, compare, and in a new process through load, evaluate, explain and ask."""
 
+import importlib
 import json
 import os
 import re
@@ -11,6 +12,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+
+from program import json_of, run
+from pursuit import Budget, Stage, VIPClassifier, load
 
 ROOT = Path(__file__).parent.parent
 FILES = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", (ROOT / "docs/extending.md").read_text(), re.M | re.S))
@@ -66,21 +70,23 @@ def test_the_page_has_the_five_files() -> None:
     assert set(FILES) == set(EXTENSIONS)
 
 
+@pytest.mark.usefixtures("forgetful_registry")
 @pytest.mark.parametrize("name", EXTENSIONS)
 def test_an_extension_goes_all_the_way(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(FILES[name])
     visits(tmp_path)
     training, comparing = EXTENSIONS[name]
     plugin = ["--plugin", name]
-    (trained,) = in_a_new_process(tmp_path, ([*plugin, "train", *training, "--out", "model", "--json"], ""))
+    trained = json_of(run(tmp_path, *plugin, "train", *training, "--out", "model", "--json"))
     data = ["--data", training[0], *(["--target", "diagnosis"] if "--target" in training else [])]
-    evaluated, explained, asked, compared = in_a_new_process(
+    evaluated, explained, asked = in_a_new_process(
         tmp_path,
         ([*plugin, "evaluate", "model", *data, "--json"], ""),
         ([*plugin, "explain", "model", *data, "--json"], ""),
         ([*plugin, "ask", "model", "--json"], "yes\n50\nno\n60\nquit\n"),
-        ([*plugin, "compare", *comparing, *SHORT, "--device", "cpu", "--out", "compared", "--json"], ""),
     )
+    compare = ("compare", *comparing, *SHORT, "--device", "cpu", "--out", "compared", "--json")
+    compared = json_of(run(tmp_path, *plugin, *compare))
     assert evaluated["accuracy_by_asked"] == trained["accuracy_by_asked"]
     assert evaluated["at_stop"] == trained["at_stop"]
     assert all(chain["steps"] for chain in explained["chains"])
@@ -88,13 +94,15 @@ def test_an_extension_goes_all_the_way(name: str, tmp_path: Path) -> None:
     assert all(not method["failed"] for method in compared["methods"].values())
 
 
+@pytest.mark.usefixtures("forgetful_registry")
 def test_a_folder_of_an_unknown_class_says_which_and_how_to_make_it_known(tmp_path: Path) -> None:
     """And the file that would define it, though it lies there, is not imported."""
     (tmp_path / "margin.py").write_text(FILES["margin.py"])
     (tmp_path / "highway.py").write_text(FILES["highway.py"] + "\nprint('imported')\n")
     visits(tmp_path)
-    commands = [["--plugin", "highway.py", "train", *TABLE, "--network", "Highway", *QUICK, "--out", "model", "--json"]]
-    in_a_new_process(tmp_path, *((command, "") for command in commands))
+    done = run(tmp_path, "--plugin", "highway.py", "train", *TABLE, "--network", "Highway", *QUICK, "--out", "model")
+    assert done.returncode == 0, done.stderr
+    assert "imported" in done.stdout
     done = subprocess.run(
         [sys.executable, "-m", "pursuit", "evaluate", "model", "--data", "visits.csv"],
         cwd=tmp_path,
@@ -108,17 +116,16 @@ def test_a_folder_of_an_unknown_class_says_which_and_how_to_make_it_known(tmp_pa
     assert "Traceback" not in done.stderr
 
 
-def test_a_saved_own_rule_is_the_same_rule_after_loading(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("forgetful_registry")
+def test_a_saved_own_rule_is_the_same_rule_after_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "margin.py").write_text(FILES["margin.py"])
     visits(tmp_path)
-    code = """
-import pandas as pd, pursuit
-from margin import Margin
-rows = pd.read_csv("visits.csv")
-model = pursuit.VIPClassifier(stop=Margin(0.8) | pursuit.Budget(2), stages=[pursuit.Stage(1)], random_state=0)
-model.fit(rows.drop(columns="diagnosis"), rows["diagnosis"]).save("model")
-loaded = pursuit.load("model")
-assert loaded.get_params() == model.get_params(), (loaded.get_params(), model.get_params())
-assert str(loaded.stop) == "margin=0.8,budget=2"
-"""
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "margin", raising=False)
+    margin = importlib.import_module("margin")
+    rows = pd.read_csv(tmp_path / "visits.csv")
+    model = VIPClassifier(stop=margin.Margin(0.8) | Budget(2), stages=[Stage(1)], random_state=0)
+    model.fit(rows.drop(columns="diagnosis"), rows["diagnosis"]).save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert loaded.get_params() == model.get_params()
+    assert str(loaded.stop) == "margin=0.8,budget=2"

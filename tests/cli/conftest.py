@@ -1,6 +1,5 @@
-"""A folder with a CSV file and a model trained on it, and a registry that forgets what a test adds."""
+"""A folder with a CSV file and a model trained on it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,6 @@ import pandas as pd
 import pytest
 
 from program import run
-from pursuit import registry
 
 TRAIN = ("train", "patients.csv", "--target", "label", "--drop", "note")
 """What trains on the file of the workspace."""
@@ -33,13 +31,3 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = run(folder, *TRAIN, "--out", "model", "--epochs", "40", "--json")
     assert done.returncode == 0, done.stderr
     return folder
-
-
-@pytest.fixture
-def forgetful_registry() -> Iterator[None]:
-    """What is registered in a test is not known after it."""
-    before = {kind: dict(values) for kind, values in registry._known.items()}
-    yield
-    for kind, values in registry._known.items():
-        values.clear()
-        values.update(before.get(kind, {}))

@@ -48,7 +48,7 @@ def test_the_list_has_every_command_and_what_its_own_help_says(tmp_path: Path) -
         assert command.help, name
         assert " ".join(command.help.split("\n\n")[0].split()) in listed
     files = {path.stem for path in Path(cli.__file__).parent.glob("*.py")}
-    parts = {"__init__", "app", "commands", "console", "measurements", "plugins", "progress", "rows"}
+    parts = {"__init__", "app", "commands", "console", "measurements", "plugins", "progress", "rows", "table_options"}
     assert files - parts == set(COMMANDS)
 
 

@@ -38,7 +38,7 @@ def test_rows_without_labels(workspace: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--row", "60"], "rows go from 0 to 59"), (["--figure", "chain.doc"], "png")],
+    [(["--row", "60"], "Row 60 does not exist: rows are numbered from 0 to 59"), (["--figure", "chain.doc"], "png")],
 )
 def test_mistakes_get_one_sentence(workspace: Path, arguments: list[str], message: str) -> None:
     result = run(workspace, "explain", "model", "--data", "patients.csv", *arguments)
@@ -67,20 +67,20 @@ def test_rows_trained_on_are_remarked_on(workspace: Path) -> None:
     trained = next(row for row in range(300) if row not in unseen)
     lines = [str(row + 2) for row in (trained, unseen[0])]
     done = run(workspace, "explain", "model", "--data", "patients.csv", "--line", lines[0], "--line", lines[1])
-    assert f"The model was trained on Line {lines[0]}: it may be surer there" in " ".join(done.stderr.split())
+    assert f"The model was trained on line {lines[0]}, so it may be more certain here" in " ".join(done.stderr.split())
     assert "trained on" not in run(workspace, "explain", "model", "--data", "patients.csv", "--line", lines[1]).stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--line", "1"], "There is no row with Line 1. Lines of rows go from 2 to 301."),
-        (["--line", "302"], "There is no row with Line 302."),
-        (["--id", "nobody", "--id-column", "note"], "There is no row with note nobody."),
-        (["--id", "yes", "--id-column", "fever"], "There are several rows with fever yes"),
+        (["--line", "1"], "Line 1 is not a row of the file: its rows are in lines 2 to 301."),
+        (["--line", "302"], "Line 302 is not a row of the file"),
+        (["--id", "nobody", "--id-column", "note"], "No row of the file has note nobody."),
+        (["--id", "yes", "--id-column", "fever"], "Several rows of the file have fever yes"),
         (["--id", "1"], "--id and --id-column belong together"),
         (["--id-column", "note"], "--id and --id-column belong together"),
-        (["--row", "1", "--line", "3"], "use either it, or --line and --id"),
+        (["--row", "1", "--line", "3"], "use either --row, or --line and --id"),
     ],
 )
 def test_rows_that_cannot_be_found_are_said_so(workspace: Path, arguments: list[str], message: str) -> None:

@@ -66,7 +66,7 @@ def test_files_may_lack_labels_and_columns_and_have_others(workspace: Path) -> N
     new.assign(where=["head", "belly", None]).to_csv(workspace / "new.csv", index=False)
     done = run(workspace, "predict", "model", "--data", "new.csv", "--id", "key", "--out", "predicted.csv")
     assert done.returncode == 0, done.stderr
-    assert "new lacks columns the model may ask for: age. They count as not known." in " ".join(done.stderr.split())
+    assert "new lacks columns the model may ask for: age. They count as unknown." in " ".join(done.stderr.split())
     table = pd.read_csv(workspace / "predicted.csv", dtype=str)
     assert table["key"].tolist() == new["key"].tolist()
     assert table["prediction"].tolist()[:2] == ["flu", "gastritis"]

@@ -122,7 +122,7 @@ def test_stopping_tells_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(command, "run_reproduction", stopped)
     done = run(tmp_path, "digits", *SHORT)
     assert done.returncode == 130
-    assert "The same command goes on." in done.stderr
+    assert "Run the same command again to continue." in done.stderr
     assert "--resume" not in done.stderr
 
 

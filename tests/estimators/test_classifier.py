@@ -128,7 +128,9 @@ def test_texts_come_as_a_list_an_array_or_a_series(as_texts: Any, tmp_path: Path
     assert len(model.explain(as_texts(texts[:2]))) == 2
 
 
-@pytest.mark.parametrize(("data", "most_queries"), [(load_wine, 4), (load_breast_cancer, 5)])
+@pytest.mark.parametrize(
+    ("data", "most_queries"), [(load_wine, 4), pytest.param(load_breast_cancer, 5, marks=pytest.mark.slow)]
+)
 def test_defaults_are_fair_on_small_tables(data: Any, most_queries: int) -> None:
     """One split; the README has five. A margin of three rows more than its 2.5 points allows for the luck of one."""
     X, y = data(return_X_y=True, as_frame=True)

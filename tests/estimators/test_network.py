@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from small_table import (
@@ -21,7 +22,9 @@ from small_table import (
 )
 
 from pursuit import Budget, CarriedHistories, ColumnQueries, RandomHistories, Stage, TrainingRun, VIPClassifier, yes_no
+from pursuit.data.rows import Rows
 from pursuit.estimators import CannotResume, default_stages
+from pursuit.estimators.network import LearnerEstimator
 from pursuit.networks import MLP
 from pursuit.tasks.symcat import Patients
 
@@ -189,7 +192,7 @@ def test_training_on_drawn_patients_goes_on(tmp_path: Path, monkeypatch: pytest.
 
 def test_drawn_rows_bring_everything_along() -> None:
     _, y, initially_known = drawn_patients(400)
-    message = "bring labels and initially known answers along, and need the query_set"
+    message = "come with labels and initially known answers of their own"
     with pytest.raises(ValueError, match=message):
         symptom_classifier().fit(PATIENTS, y)
     with pytest.raises(ValueError, match=message):
@@ -199,3 +202,76 @@ def test_drawn_rows_bring_everything_along() -> None:
     with pytest.raises(ValueError, match="The rows answer 4 queries, but the query_set has 1"):
         VIPClassifier(ColumnQueries([yes_no("fever")]), **QUICK).fit(PATIENTS)
     assert len(SYMPTOMS) == 4
+
+
+# Groups of rows that are held out together
+
+
+def visits(n_patients: int = 70, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Six visits of each patient, who is recognised by height and weight; only the test tells of the disease."""
+    randomness = np.random.default_rng(seed)
+    patient = np.repeat(np.arange(n_patients), 6)
+    ill = randomness.random(n_patients)[patient] < 0.5
+    X = pd.DataFrame(randomness.normal(size=(n_patients, 2))[patient], columns=["height", "weight"])
+    X["test"] = np.where(randomness.random(len(patient)) < 0.7, ill, ~ill)
+    return X, np.where(ill, "ill", "well"), patient
+
+
+def expected_accuracy(model: VIPClassifier) -> float:
+    (found,) = [reason.value for reason in model.chosen_ if reason.setting == "expected"]
+    return float(found.split()[-1].rstrip("%")) / 100
+
+
+def test_what_is_expected_is_that_of_new_groups() -> None:
+    X, y, patient = visits()
+    plan: Any = {"network": MLP((64,)), "stages": [Stage(120, batch_size=64)], "held_out": 0.3, "random_state": 0}
+    by_rows = VIPClassifier(**plan).fit(X, y)
+    by_group = VIPClassifier(**plan).fit(X, y, groups=[f"patient {number}" for number in patient])
+    new_patients = visits(200, seed=1)[:2]
+    assert expected_accuracy(by_group) == pytest.approx(by_group.score(*new_patients), abs=0.08)
+    assert expected_accuracy(by_rows) > by_rows.score(*new_patients) + 0.08  # it has met them all
+
+
+def test_no_group_is_in_both_parts_of_any_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, patient = visits(20)
+    parts: list[tuple[Rows, Rows]] = []
+
+    def watched(self: Any, rows: Rows, seed: int, share: float) -> Any:
+        kept, early_stopping = split(self, rows, seed, share)
+        if early_stopping is not None:
+            parts.append((kept, early_stopping.rows))
+        return kept, early_stopping
+
+    split = LearnerEstimator._split
+    monkeypatch.setattr(LearnerEstimator, "_split", watched)
+    groups = patient.astype(float)
+    groups[::50] = np.nan
+    VIPClassifier(random_state=0, network=MLP((4,))).fit(X, y, groups=groups)
+    assert len(parts) == 3
+    for kept, judged in parts:
+        assert set(kept.group.tolist()).isdisjoint(judged.group.tolist())
+        assert len(kept) + len(judged) == 120
+        assert len(judged) == pytest.approx(24, abs=6)
+        assert (judged.group.diff() != 0).float().mean() > 0.5  # in no order, because the first are looked at
+
+
+def test_where_no_group_can_be_held_out_single_rows_are_and_that_is_said() -> None:
+    X, y = patients(60)
+    with pytest.warns(UserWarning, match="No group can be held out without all rows of some label"):
+        model = VIPClassifier(random_state=0, held_out=0.2, **QUICKEST).fit(X, y, groups=y)
+    assert [reason.why for reason in model.chosen_ if reason.setting == "expected"] == ["on 12 held-out rows"]
+
+
+def test_groups_are_of_the_rows_that_count() -> None:
+    X, y, patient = visits(20)
+    weight = np.where(patient % 2, 1.0, 0.0)
+    model = VIPClassifier(random_state=0, held_out=0.3, **QUICKEST).fit(X, y, weight, groups=patient)
+    assert [reason.why for reason in model.chosen_ if reason.setting == "expected"] == ["on 18 held-out rows"]
+
+
+def test_groups_that_do_not_fit_are_refused() -> None:
+    X, y, patient = visits(20)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        VIPClassifier(**QUICKEST).fit(X, y, groups=patient[1:])
+    with pytest.raises(ValueError, match="groups is for rows in memory"):
+        symptom_classifier().fit(PATIENTS, groups=patient)

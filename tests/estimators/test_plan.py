@@ -144,6 +144,15 @@ def test_what_is_too_much_to_compute_is_cut_and_said() -> None:
     assert large.reasons[3].why.endswith("times each row, for time")
 
 
+def test_very_few_rows_are_seen_more_often_and_that_is_said() -> None:
+    few = plan_of(10, numbers(3))
+    (stage,) = few.stages
+    # A quarter of the batch has random histories of fresh rows, and chains of three are carried by the rest.
+    times = LEAST_STEPS * stage.batch_size * (0.25 + 0.75 / 3) / 10
+    assert times > PASSES
+    assert few.reasons[3].why == f"{times:,.0f} times each row, because rows are few"
+
+
 def test_products_grow_with_what_is_asked() -> None:
     network = MLP((64, 64))
     found = [

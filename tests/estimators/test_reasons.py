@@ -145,13 +145,12 @@ def test_what_is_expected_is_about_what_is_found() -> None:
 # Training that is tried before
 
 
-def test_a_training_that_is_tried_before_is_the_same_each_time() -> None:
-    X, y = patients()
-    models = [VIPClassifier(random_state=3, network=MLP((8,))).fit(X, y) for _ in range(2)]
-    one, other = (model.model_.state_dict() for model in models)
+def test_a_training_that_is_tried_before_is_the_same_each_time(by_default: VIPClassifier) -> None:
+    again = VIPClassifier(random_state=0, network=MLP((8,))).fit(*patients())
+    one, other = (model.model_.state_dict() for model in (by_default, again))
     assert all((one[name] == other[name]).all() for name in one)
-    assert models[0].chosen_ == models[1].chosen_
-    assert VIPClassifier(random_state=4, network=MLP((8,))).fit(X, y).chosen_ != models[0].chosen_
+    assert again.chosen_ == by_default.chosen_
+    assert VIPClassifier(random_state=4, network=MLP((8,))).fit(*patients()).chosen_ != by_default.chosen_
 
 
 def test_all_rows_are_trained_on_once_it_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +173,9 @@ def test_trials_are_reported_as_such() -> None:
     assert all((report.held_out_loss is None) == (report.trial == "") for report in reports)
 
 
-def test_a_training_that_was_tried_before_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_that_was_tried_before_goes_on(
+    by_default: VIPClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Trials are repeated, and then it goes on where it was."""
 
     class Killed(Exception): ...
@@ -186,13 +187,12 @@ def test_a_training_that_was_tried_before_goes_on(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("pursuit.training.run.CHECKPOINT_PAUSE", 0)
     X, y = patients()
     estimator = VIPClassifier(random_state=0, network=MLP((8,)))
-    whole = pursuit.VIPClassifier(random_state=0, network=MLP((8,))).fit(X, y)
     with pytest.raises(Killed):
         estimator.fit(X, y, run=TrainingRun(tmp_path, on_report=kill, checkpoint_seconds=0))
     reports: list[Any] = []
     estimator.fit(X, y, run=TrainingRun(tmp_path, resume=True, on_report=reports.append))
     first = next(report for report in reports if not report.trial)
     assert first.step > 1
-    one, other = (model.model_.state_dict() for model in (whole, estimator))
+    one, other = (model.model_.state_dict() for model in (by_default, estimator))
     assert all((one[name] == other[name]).all() for name in one)
-    assert (estimator.stop_, estimator.chosen_) == (whole.stop_, whole.chosen_)
+    assert (estimator.stop_, estimator.chosen_) == (by_default.stop_, by_default.chosen_)

@@ -102,6 +102,18 @@ def test_pruning_is_chosen_by_held_out_rows(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(grow(X, exact, 4, choose_pruning(X, exact, seed=0), seed=0)) == 7
 
 
+@pytest.mark.parametrize("most_folded", [decision_tree.FOLDED_ROWS, 10])
+def test_pruning_is_chosen_by_rows_of_other_groups(most_folded: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group is recognised by its number, which says nothing of the label of another one."""
+    monkeypatch.setattr(decision_tree, "FOLDED_ROWS", most_folded)
+    randomness = np.random.default_rng(0)
+    group = np.repeat(np.arange(200), 5)
+    X = randomness.random((200, 1)).astype(np.float32)[group]
+    y = (randomness.random(200)[group] < 0.5).astype(int)
+    assert choose_pruning(X, y, 0, group=group) > choose_pruning(X, y, 0)
+    assert choose_pruning(X, y, 0, group=np.zeros_like(group)) == choose_pruning(X, y, 0)
+
+
 def digits(n_rows: int = 400) -> tuple[np.ndarray, np.ndarray]:
     images, y = load_digits(return_X_y=True)
     return images[:n_rows].reshape(-1, 1, 8, 8), y[:n_rows]

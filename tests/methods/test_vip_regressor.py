@@ -200,7 +200,7 @@ def test_a_real_table_is_learnt() -> None:
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (["cheap", "dear"] * 20, "predicts numbers, and the target has others than these, such as 'cheap'"),
+        (["cheap", "dear"] * 20, "predicts numbers, but the target has other values, such as 'cheap'"),
         ([1.0, np.nan] * 20, r"missing \(NaN\)"),
         ([1.0, np.inf] * 20, r"infinite \(inf\)"),
         ([3.0] * 40, r"only one value \(3\)"),

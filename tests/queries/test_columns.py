@@ -11,16 +11,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from one_column import column
 
 from pursuit.queries import Choice, ColumnQueries, Date, Number, yes_no
 
 TYPES = st.lists(st.sampled_from(["yes_no", "choice", "single", "number"]), min_size=1, max_size=6)
 CHOICES = st.lists(st.sampled_from(["yes_no", "choice", "single"]), min_size=1, max_size=6)
 SEEDS = st.integers(0, 10_000)
-
-
-def column(values: Any, **settings: Any) -> pd.DataFrame:
-    return pd.DataFrame({"a": pd.Series(values, **settings)})
 
 
 # What networks see

@@ -8,22 +8,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from one_column import column, read
 
-from pursuit.queries import Choice, ColumnQueries, NotAQuestion, Number
+from pursuit.queries import ColumnQueries, NotAQuestion, Number
 from pursuit.queries.column import fold
-
-
-def column(values: Any, **settings: Any) -> pd.DataFrame:
-    return pd.DataFrame({"a": pd.Series(values, **settings)})
-
-
-def read(frame: pd.DataFrame) -> tuple[Choice | Number, list[Any]]:
-    """What a table of one column is taken for, and its answers, None where there is none."""
-    query_set = ColumnQueries.from_data(frame, ask_all=True)
-    x, available = query_set.answers(frame)
-    answers = [query_set.describe(0, row) if there else None for row, there in zip(x, available[:, 0], strict=True)]
-    return query_set.queries[0], answers
-
 
 # Words that are the same
 

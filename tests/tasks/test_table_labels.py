@@ -70,7 +70,9 @@ def test_a_file_without_a_header_line() -> None:
 
 def test_labels_with_few_rows_are_named_in_one_line() -> None:
     (remark,) = remarks_on_labels(np.array(["a"] * 9 + ["b"] * 3 + ["x"] + ["y"] * 2))
-    assert remark.startswith("Warning: 2 of 4 labels have fewer than 3 rows: 'x', 'y'. Such labels are hardly learnt")
+    assert remark.startswith(
+        "Warning: 2 of 4 labels have fewer than 3 rows: 'x', 'y'. Such labels can hardly be learnt"
+    )
     (remark,) = remarks_on_labels(np.array(["a"] * 9 + ["x"]))
     assert "1 of 2 labels has fewer than 3 rows: 'x'" in remark
 

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -162,7 +163,7 @@ def test_costs_come_from_texts_and_files_and_the_last_counts(tmp_path: Path) -> 
         ("query,cost\na,cheap\n", "The cost of 'a' in .* must be a number"),
         ("query,cost\na,inf\n", "The cost of 'a' in .* must be a number"),
         ("query,cost\na,nan\n", "The cost of 'a' in .* must be a number"),
-        ("query,cost\na,1\na,2\n", "more than one cost of 'a'"),
+        ("query,cost\na,1\na,2\n", "more than one cost for 'a'"),
         ("query,cost\n", "has no rows"),
     ],
 )
@@ -217,6 +218,21 @@ def test_rows_of_a_group_are_held_out_together_and_again(tmp_path: Path) -> None
     assert {patients[i] for i in chosen.X_test.index}.isdisjoint(patients[i] for i in chosen.X_train.index)
 
 
+def test_training_is_told_the_groups(tmp_path: Path) -> None:
+    patients = [f"p{i // 4}" for i in range(38)] + ["", ""]
+    sick(patient=patients).to_csv(tmp_path / "t.csv", index=False)
+    estimator = Mock()
+    task = load_task(tmp_path / "t.csv", target="y", group="patient", seed=3)
+    task.fit(estimator)
+    groups = estimator.fit.call_args.kwargs["groups"]
+    names = [patients[i] for i in task.X_train.index]
+    assert np.isnan(groups).sum() == names.count("") == 2
+    assert pd.Series(names).groupby(groups).nunique().eq(1).all()
+    assert len(np.unique(groups[~np.isnan(groups)])) == 8
+    load_task(tmp_path / "t.csv", target="y", kinds={"patient": "skip"}).fit(estimator)
+    assert estimator.fit.call_args.kwargs["groups"] is None
+
+
 def test_the_latest_rows_are_held_out_and_again(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     days = [f"{1 + i % 28:02d}.{1 + i // 28:02d}.2024" for i in range(40)]  # which sorts by day as text
@@ -253,7 +269,7 @@ def test_held_out_rows_are_those_of_training_whatever_is_asked_for_later(tmp_pat
         ({"test_share": 0.99999}, r"A test share of 0.99999 leaves 0 of 40 rows to train on"),
         ({"test_share": 1.0}, "at least 0 and below 1, not 1.0"),
         ({"decimal": "x"}, "a point or a comma"),
-        ({"encoding": "rot13"}, "no encoding 'rot13'"),
+        ({"encoding": "rot13"}, "'rot13' is not a known encoding"),
     ],
 )
 def test_options_that_cannot_be_get_a_sentence(tmp_path: Path, options: dict, message: str) -> None:

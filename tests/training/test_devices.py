@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 from small_training import fresh, fresh_by_information, rows, same
 from torch import Tensor, nn
-from train_together import SEED, STAGES, train_columns
+from train_together import SEED, STAGES, look_at_ends, train_columns
 
 from pursuit.data.rows import RowStream
 from pursuit.inference.pursuer import Pursuer
@@ -124,7 +124,8 @@ def copy_of_crashed(whole: Path, folder: Path) -> int:
 def test_processes_started_by_torchrun_train_the_same_and_go_on_the_same(whole: Path, tmp_path: Path) -> None:
     n_done = copy_of_crashed(whole, tmp_path / "resumed")
     launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
-    start(tmp_path, 1, "--resume-in", str(tmp_path / "resumed"), "--images", "--by-information", launcher=launcher)
+    also = ("--resume-in", str(tmp_path / "resumed"), "--images", "--by-information", "--ends")
+    start(tmp_path, 1, *also, launcher=launcher)
     assert losses(tmp_path) == losses(whole)
     assert same(trained(tmp_path), trained(whole))
     # A checkpoint goes on with the same bits.
@@ -142,6 +143,15 @@ def test_processes_started_by_torchrun_train_the_same_and_go_on_the_same(whole: 
     assert same(*images)
     header, *lines = (tmp_path / "images" / "log.csv").read_text().splitlines()
     assert all(float(line.split(",")[header.split(",").index("held_out_loss")]) > 0 for line in lines)
+    # The last weights are kept as one process keeps them: if all rows together are not clearly worse, though those of
+    # one process are.
+    ends = [json.loads((tmp_path / f"ends-{number}.json").read_text()) for number in (0, 1)]
+    alone = look_at_ends(1)
+    assert [end["kept"] for end in alone] == [2, 2, 1]
+    assert all(end["loss"] > end["loss_before"] for end in alone[:2])
+    assert ends[0] == ends[1]
+    for end, wanted in zip(ends[0], alone, strict=True):
+        assert end == pytest.approx(wanted, abs=1e-5)
 
 
 @together

@@ -1,6 +1,6 @@
 """A program that trains on several devices; `test_devices.py` runs it.
 
-python train_together.py FOLDER N_DEVICES [--copy-at N] [--resume-in FOLDER] [--images] [--by-information]
+python train_together.py FOLDER N_DEVICES [--copy-at N] [--resume-in FOLDER] [--images] [--by-information] [--ends]
 
 Starting processes takes most of the time, so that those of torchrun train several times.
 """
@@ -28,6 +28,9 @@ from pursuit.training import (
     TrainingRun,
     train,
 )
+from pursuit.training.averaging import WeightAverage
+from pursuit.training.devices import launched
+from pursuit.training.held_out import HeldOut
 
 SEED, BATCH = 7, 16
 STAGES = [
@@ -76,6 +79,31 @@ def train_by_information(folder: Path, devices: int) -> None:
         safetensors.torch.save_file(weights(model), folder / f"{name}-weights-{number}")
 
 
+def look_at_ends(devices: int) -> list[dict[str, float]]:
+    """Which weights are kept by one that prefers the end, if beliefs move before the last look: from the label of the
+    second process's rows to that of the first one's, the other way, or from both to a third."""
+    fabric = launched("cpu", devices, None)
+    some = rows(50)
+    some = replace(some, y=torch.arange(50) % 2)  # processes take turns, so that each has rows of one label
+    found = []
+    for wins, loses in ((0, 1), (1, 0), (2, slice(2))):
+        model = fresh(network=MLP((16,)))
+        torch.nn.init.zeros_(model.classifier[-1].weight)
+        torch.nn.init.zeros_(model.classifier[-1].bias)
+        held_out = HeldOut(
+            fabric,
+            EarlyStopping(some, every=1, prefers_end=True),
+            lambda value: fabric.all_reduce(value, reduce_op="mean"),  # type: ignore[arg-type, return-value]
+        )
+        first_loss = held_out.look(model, STAGES[0], WeightAverage(model, 0.0), 1, is_last=False)
+        with torch.no_grad():
+            model.classifier[-1].bias[wins] += 0.2
+            model.classifier[-1].bias[loses] -= 0.2
+        held_out.look(model, STAGES[0], WeightAverage(model, 0.0), 2, is_last=True)
+        found.append({"kept": held_out.best_step, "loss": held_out.best_loss, "loss_before": first_loss})
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
@@ -84,6 +112,7 @@ def main() -> None:
     parser.add_argument("--resume-in", type=Path, help="also go on with the run in this folder")
     parser.add_argument("--images", action="store_true", help="also train on images")
     parser.add_argument("--by-information", action="store_true", help="also train by information")
+    parser.add_argument("--ends", action="store_true", help="also see which weights are kept at the end")
     given = parser.parse_args()
     torch.set_num_threads(1)
     train_columns(given.folder, given.devices, copy_at=given.copy_at)
@@ -93,6 +122,9 @@ def main() -> None:
         train_images(given.folder, given.devices)
     if given.by_information:
         train_by_information(given.folder, given.devices)
+    if given.ends:
+        number = os.environ.get("LOCAL_RANK", "0")
+        (given.folder / f"ends-{number}.json").write_text(json.dumps(look_at_ends(given.devices)))
 
 
 if __name__ == "__main__":

@@ -32,13 +32,13 @@ Data = Annotated[
 Target = Annotated[str | None, typer.Option(help="The column of a file that holds the label.")]
 Drop = Annotated[list[str] | None, typer.Option(help="A column of a file to leave out; repeatable.")]
 Missing = Annotated[
-    list[str] | None, typer.Option(help="A text that means missing in a file, such as '?'; repeatable.")
+    list[str] | None, typer.Option(help="A text that stands for a missing value in a file, such as '?'; repeatable.")
 ]
 Encoding = Annotated[
-    str | None, typer.Option(help="The encoding of a CSV file, such as cp1252; by default what it can be read in.")
+    str | None, typer.Option(help="The encoding of a CSV file, such as cp1252; by default it is guessed.")
 ]
 Decimal = Annotated[
-    str | None, typer.Option(help="What stands before decimals in a CSV file, . or , and by default what looks right.")
+    str | None, typer.Option(help="The decimal separator of a CSV file, '.' or ','; by default it is guessed.")
 ]
 Kind = Annotated[
     list[str] | None,
@@ -53,7 +53,7 @@ MissingInforms = Annotated[
 ]
 Group = Annotated[
     str | None,
-    typer.Option(help="A column of a CSV file, such as patient: its rows of one value are held out together or not."),
+    typer.Option(help="A column of a CSV file, such as patient: rows with the same value are held out together."),
 ]
 Time = Annotated[str | None, typer.Option(help="A column of a CSV file, such as date: its latest rows are held out.")]
 Cost = Annotated[
@@ -68,7 +68,7 @@ CostAware = Annotated[
     bool | None,
     typer.Option(
         "--cost-aware/--no-cost-aware",
-        help="Ask by information for each unit of cost, or by information alone; by default V-IP weighs costs if they "
+        help="Ask by information per unit of cost, or by information alone; by default V-IP weighs costs if they "
         "differ, and other methods do not.",
     ),
 ]

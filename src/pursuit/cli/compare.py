@@ -9,38 +9,30 @@ from pursuit.cli.app import (
     AsJson,
     Cost,
     CostAware,
-    Decimal,
     Device,
-    Drop,
-    Encoding,
-    Group,
-    Kind,
     MaxQueries,
-    Missing,
-    MissingInforms,
     Network,
-    Queries,
-    QuestionsFile,
     Seed,
     Source,
     Stop,
     Target,
-    TestShare,
-    Time,
 )
 from pursuit.cli.console import out, print_json, remark_on_recipe, remark_on_task, say, stoppable
 from pursuit.cli.measurements import print_comparison
 from pursuit.cli.progress import training_bar
+from pursuit.cli.table_options import TableOptions, spread
 from pursuit.experiments.compare import compare as run_trial
 from pursuit.experiments.trial import DEFAULT_METHODS, Trial
-from pursuit.tasks.tables import parse_costs, parse_kinds
+from pursuit.tasks.tables import parse_costs
 
 
+@spread
 def compare(
     source: Source,
+    *,
     methods: Annotated[
         str | None,
-        typer.Option(help="Names with commas between them (see `pursuit methods`), or all; by default quick ones."),
+        typer.Option(help="Comma-separated names (see `pursuit methods`), or all; by default the quick ones."),
     ] = None,
     seeds: Annotated[int, typer.Option(help="How many seeds to train and measure.", min=1)] = 1,
     first_seed: Seed = 0,
@@ -55,33 +47,25 @@ def compare(
     network: Network = None,
     stop: Stop = None,
     max_queries: MaxQueries = None,
-    rows: Annotated[int | None, typer.Option(help="The most test rows to measure on, the first ones.", min=1)] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="Measure on at most this many test rows, the first ones.", min=1)
+    ] = None,
     validation: Annotated[
         bool, typer.Option("--validation", help="Measure on held-out training rows, to choose settings by.")
     ] = False,
     collect: Annotated[
-        bool, typer.Option("--collect", help="Train nothing: write the table of what is measured already.")
+        bool, typer.Option("--collect", help="Train nothing: write the table of what has been measured so far.")
     ] = False,
     target: Target = None,
-    drop: Drop = None,
-    missing: Missing = None,
-    encoding: Encoding = None,
-    decimal: Decimal = None,
-    kind: Kind = None,
-    missing_informs: MissingInforms = False,
-    group: Group = None,
-    time: Time = None,
-    queries: Queries = None,
-    questions: QuestionsFile = None,
+    table: TableOptions,
     cost: Cost = None,
     cost_aware: CostAware = None,
-    test_share: TestShare = 0.2,
     as_json: AsJson = False,
 ) -> None:
     """Train several methods on a task or a file, measure them on the same rows, and write a results folder.
 
     The folder gets results.json, table.md, curve.png, and the models. If a method fails, its error is noted and the
-    others go on. The same command again goes on where it stopped.
+    others go on. The same command again continues where it stopped.
     """
     trial = Trial(
         source,
@@ -97,27 +81,14 @@ def compare(
         validation=validation,
         costs=parse_costs(cost or ()),
         cost_aware=bool(cost_aware),
-        table_options={
-            "target": target,
-            "drop": drop or (),
-            "missing": missing or (),
-            "encoding": encoding,
-            "decimal": decimal,
-            "kinds": parse_kinds(kind or ()),
-            "missing_informs": missing_informs,
-            "group": group,
-            "time": time,
-            "queries": queries,
-            "questions": questions,
-            "test_share": test_share,
-        },
+        table_options={"target": target, **table.reading()},
     )
     folder = to or Path("results") / "-".join(["compare", trial.name, *trial.options]).replace(" ", "-")
     if trial.is_named:
         remark_on_recipe(trial.find_recipe(), device)
     else:
         remark_on_task(trial.load(first_seed))
-    with stoppable("The same command goes on."):
+    with stoppable("Run the same command again to continue."):
         results = run_trial(trial, folder, training_bar, say, only_collect=collect)
     if as_json:
         print_json(results.to_dict())
@@ -125,7 +96,7 @@ def compare(
         print_comparison(results)
         out.print(f"Written into {folder}", soft_wrap=True, highlight=False)
     if not results.worked:
-        say("None of the methods worked.")
+        say("All methods failed.")
         raise typer.Exit(1)
 
 

@@ -20,7 +20,7 @@ def concepts(
     to: Annotated[Path | None, typer.Option("--out", help="The folder to write; by default the cache folder.")] = None,
     epochs: Annotated[int, typer.Option(help="Passes over the photos.", min=1)] = 30,
     folds: Annotated[
-        int, typer.Option(help="How many networks answer the training photos, each those it did not see.", min=2)
+        int, typer.Option(help="How many networks answer the training photos, each those it was not trained on.", min=2)
     ] = 5,
     device: Device = "cuda",
     seed: Seed = 0,

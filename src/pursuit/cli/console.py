@@ -62,7 +62,8 @@ def remark_on_task(task: "Task") -> None:
     for line in task.notes.get("remarks", ()):
         say(line)
     if unlabelled := task.notes.get("n_rows_without_label"):
-        say(f"{unlabelled:,} rows without a label are left out.")
+        rows, are = ("row", "is") if unlabelled == 1 else ("rows", "are")
+        say(f"{unlabelled:,} {rows} without a label {are} left out.")
 
 
 def print_chosen(reasons: "Sequence[Reason]") -> None:

@@ -42,7 +42,7 @@ def list_files(as_json: AsJson = False) -> None:
     for task in tasks:
         table.add_row(*_row(task), style=None if task["complete"] else "dim")
     out.print(table)
-    out.print("To fetch what is absent: pursuit data get TASK. To see the folders: pursuit data where.", soft_wrap=True)
+    out.print("To fetch missing files: pursuit data get TASK. To list the folders: pursuit data where.", soft_wrap=True)
 
 
 @commands.command()

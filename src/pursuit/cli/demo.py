@@ -19,7 +19,7 @@ def demo(
 ) -> None:
     """Train on two embedded tasks, compare with random order, and draw figures. No data are needed."""
     results = []
-    with stoppable("The same command goes on."):
+    with stoppable("Run the same command again to continue."):
         for result in run_demo(to, seed, training_bar, say):
             results.append(result)
             if not as_json:

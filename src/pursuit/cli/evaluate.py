@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-from pursuit.cli.app import AsJson, Data, Decimal, Device, Encoding, MaxQueries, Missing, Model, Stop, Target
+from pursuit.cli.app import AsJson, Data, Device, MaxQueries, Model, Stop, Target
 from pursuit.cli.console import out, print_json
 from pursuit.cli.measurements import print_classes, print_evaluation, print_questions
 from pursuit.cli.rows import unseen_rows
+from pursuit.cli.table_options import ReadingOptions, spread
 from pursuit.estimators import load
 from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.evaluation.confusion import confusion_figure
@@ -19,13 +20,13 @@ from pursuit.files import write_whole
 ENDINGS = (".json", ".csv")
 
 
+@spread
 def evaluate(
     model: Model,
+    *,
     data: Data,
     target: Target = None,
-    missing: Missing = None,
-    encoding: Encoding = None,
-    decimal: Decimal = None,
+    file: ReadingOptions,
     stop: Stop = None,
     max_queries: MaxQueries = None,
     device: Device = "cpu",
@@ -45,7 +46,7 @@ def evaluate(
     classifier.device = device
     if max_queries is not None:
         classifier.max_queries = max_queries
-    rows = unseen_rows(classifier, data, target, missing=missing, encoding=encoding, decimal=decimal)
+    rows = unseen_rows(classifier, data, target, **file.reading())
     if rows.y is None:
         raise ValueError(f"{data} has no labels to measure by: name their column with --target.")
     evaluation = classifier.evaluate(rows.X, rows.y, stop, initially_known=rows.initially_known, with_bits=True)
@@ -77,7 +78,7 @@ def _write(path: Path, name: str, evaluation: Evaluation | RegressionEvaluation)
 
 def _draw(folder: Path, name: str, evaluation: Evaluation | RegressionEvaluation) -> list[Path]:
     if isinstance(evaluation, RegressionEvaluation) or evaluation.by_class is None:
-        raise ValueError("--figures draws how classes are told apart, and this model predicts a number: leave it out.")
+        raise ValueError("--figures draws how classes are told apart, but this model predicts a number: leave it out.")
     curve, confusion = folder / "curve.png", folder / "confusion.png"
     accuracy_curve({name: evaluation}, curve)
     confusion_figure(evaluation.by_class, confusion, name)

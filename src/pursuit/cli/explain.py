@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import typer
 
-from pursuit.cli.app import AsJson, Data, Decimal, Encoding, Missing, Model, Stop, Target
+from pursuit.cli.app import AsJson, Data, Model, Stop, Target
 from pursuit.cli.console import escaped, out, print_json, say
 from pursuit.cli.rows import columns_read, every_row, unseen_rows
+from pursuit.cli.table_options import ReadingOptions, spread
 from pursuit.estimators import PursuitEstimator, load
 from pursuit.evaluation.chains import draw_chain
 from pursuit.tasks import TASKS, name_of
@@ -29,8 +30,10 @@ class _Shown(NamedTuple):
     initially_known: np.ndarray | None = None
 
 
+@spread
 def explain(
     model: Model,
+    *,
     data: Data,
     row: Annotated[
         list[int] | None,
@@ -40,16 +43,14 @@ def explain(
     ] = None,
     line: Annotated[
         list[int] | None,
-        typer.Option(help="A row by its line in a CSV file, of which the names of columns are line 1; repeatable."),
+        typer.Option(help="A row by its line in a CSV file, where the header is line 1; repeatable."),
     ] = None,
     id_value: Annotated[
         list[str] | None, typer.Option("--id", help="A row by its value in the --id-column; repeatable.")
     ] = None,
-    id_column: Annotated[str | None, typer.Option(help="The column that --id is looked for in.")] = None,
+    id_column: Annotated[str | None, typer.Option(help="The column to look up --id in.")] = None,
     target: Target = None,
-    missing: Missing = None,
-    encoding: Encoding = None,
-    decimal: Decimal = None,
+    file: ReadingOptions,
     stop: Stop = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the first chain into this file (png, svg or pdf).")] = None,
     as_json: AsJson = False,
@@ -61,17 +62,18 @@ def explain(
     if bool(id_value) != (id_column is not None):
         raise ValueError("--id and --id-column belong together, as in --id 4711 --id-column patient.")
     if row and (line or id_value):
-        raise ValueError("--row counts the rows not trained on: use either it, or --line and --id.")
+        raise ValueError(
+            "--row counts only rows that the model was not trained on: use either --row, or --line and --id."
+        )
     if data in TASKS and (line or id_value):
         raise ValueError(f"{data} is a task, whose rows have neither lines nor ids: name them with --row.")
     classifier = load(model)
-    reading = {"missing": missing, "encoding": encoding, "decimal": decimal}
     if line or id_value:
-        parts = every_row(classifier, data, target, id_column, **reading)
+        parts = every_row(classifier, data, target, id_column, **file.reading())
         shown = _rows_of_file(parts, line or [], id_value or [], id_column)
         _remark_on_training(classifier, data, shown)
     else:
-        shown = _unseen_rows(classifier, data, row, target, **reading)
+        shown = _unseen_rows(classifier, data, row, target, **file.reading())
     titled = zip(shown.titles, shown.labels, strict=True)
     headings = [title + (f", true label: {label}" if label else "") for title, label in titled]
     chains = classifier.explain(shown.X, stop, initially_known=shown.initially_known)
@@ -97,7 +99,7 @@ def _unseen_rows(
     wanted = numbers or list(range(min(3, len(rows.X))))
     beyond = [number for number in wanted if not 0 <= number < len(rows.X)]
     if beyond:
-        raise ValueError(f"There is no row {beyond[0]}: rows go from 0 to {len(rows.X) - 1}.")
+        raise ValueError(f"Row {beyond[0]} does not exist: rows are numbered from 0 to {len(rows.X) - 1}.")
     in_file = [rows.X.index[number] if hasattr(rows.X, "index") else number for number in wanted]
     return _Shown(
         take_rows(rows.X, wanted),
@@ -122,14 +124,18 @@ def _rows_of_file(parts: Iterable[RowsPart], lines: list[int], ids: list[str], i
         for title, matching in zip(titles, matches, strict=True):
             places = np.flatnonzero(matching)
             if len(places) + (title in found) > 1:
-                raise ValueError(f"There are several rows with {title}: name the one you mean by --line.")
+                raise ValueError(f"Several rows of the file have {title}: choose one of them with --line.")
             if len(places):
                 label = None if part.labels is None else part.labels.iloc[places[0]]
                 found[title] = (part.X.iloc[places], None if pd.isna(label) else _as_written(label))
         last = int(part.places[-1])
     if absent := [title for title in titles if title not in found]:
-        where = f" Lines of rows go from 2 to {last}." if absent[0] in titles[: len(lines)] else ""
-        raise ValueError(f"There is no row with {absent[0]}.{where}")
+        is_line = absent[0] in titles[: len(lines)]
+        raise ValueError(
+            f"{absent[0]} is not a row of the file: its rows are in lines 2 to {last}."
+            if is_line
+            else f"No row of the file has {absent[0]}."
+        )
     return _Shown(
         pd.concat([found[title][0] for title in titles]),
         [*({"line": line} for line in lines), *({"id": value} for value in ids)],
@@ -148,4 +154,5 @@ def _remark_on_training(classifier: PursuitEstimator, data: str, shown: _Shown) 
     held_out = was_held_out(data, columns_read(classifier), trained, shown.X.index.tolist())
     if held_out is not None and not all(held_out):
         seen = [title for title, is_new in zip(shown.titles, held_out, strict=True) if not is_new]
-        say(f"The model was trained on {', '.join(seen)}: it may be surer there than of a new row.")
+        which = ", ".join(f"line{title.removeprefix('Line')}" if title.startswith("Line ") else title for title in seen)
+        say(f"The model was trained on {which}, so it may be more certain here than on a new row.")

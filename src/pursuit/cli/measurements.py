@@ -81,7 +81,7 @@ def print_classes(evaluation: Evaluation) -> None:
     table = Table("class", *[Column(t, justify="right") for t in ("rows", "precision", "recall", "F1", "asked")])
     for one in results.classes if few else shown:
         asked = "" if one.mean_asked is None else f"{one.mean_asked:.2f}"
-        scores = (f"{score:.3f}" for score in (one.precision, one.recall, one.f1))
+        scores = (f"{score:.3f}" if one.n_rows else "" for score in (one.precision, one.recall, one.f1))
         table.add_row(escaped(str(one.label)), f"{one.n_rows:,}", *scores, asked)
     out.print(table)
     if not few:

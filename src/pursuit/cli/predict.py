@@ -3,15 +3,16 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pandas as pd
 import typer
 
-from pursuit.cli.app import Data, Decimal, Encoding, MaxQueries, Missing, Model, Stop
+from pursuit.cli.app import Data, MaxQueries, Model, Stop
 from pursuit.cli.console import say
 from pursuit.cli.progress import rows_bar
 from pursuit.cli.rows import every_row
+from pursuit.cli.table_options import ReadingOptions, spread
 from pursuit.data.writing import check_table_path, write_csv, write_table
 from pursuit.estimators import PursuitEstimator, load
 from pursuit.inference.predictions import PROBABILITY
@@ -21,8 +22,10 @@ DIGITS = 6
 """Of a probability in a file, behind the point, and of a number, from the first that is not 0."""
 
 
+@spread
 def predict(
     model: Model,
+    *,
     data: Data,
     to: Annotated[
         Path | None,
@@ -32,9 +35,7 @@ def predict(
         str | None,
         typer.Option("--id", help="A column to copy, to tell rows apart; by default the line in the file."),
     ] = None,
-    missing: Missing = None,
-    encoding: Encoding = None,
-    decimal: Decimal = None,
+    file: ReadingOptions,
     stop: Stop = None,
     max_queries: MaxQueries = None,
 ) -> None:
@@ -48,8 +49,7 @@ def predict(
     classifier = load(model)
     if max_queries is not None:
         classifier.max_queries = max_queries
-    reading: dict[str, Any] = {"missing": missing, "encoding": encoding, "decimal": decimal}
-    parts = every_row(classifier, data, id_column=id_column, **reading)
+    parts = every_row(classifier, data, id_column=id_column, **file.reading())
     with rows_bar("Predicting") as on_rows:
         tables = _predicted(classifier, parts, stop, on_rows)
         if to is None:

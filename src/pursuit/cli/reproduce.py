@@ -50,7 +50,7 @@ def reproduce(
     """Train a task of the paper by a recipe, measure on its test rows, and write a results folder.
 
     The folder gets results.json, row.md with the published figures beside ours, curve.png, chains, and the models: V-IP
-    and a black box that learns from all answers. The same command again goes on where it stopped.
+    and a black box that learns from all answers. The same command again continues where it stopped.
     """
     chosen, options = _changed(find_recipe(task, recipe), effort, sampling, network, tau)
     reproduction = Reproduction(
@@ -65,7 +65,7 @@ def reproduce(
     )
     folder = to or Path("results") / reproduction.name
     remark_on_recipe(chosen, device)
-    with stoppable("The same command goes on."):
+    with stoppable("Run the same command again to continue."):
         results = run_reproduction(reproduction, folder, training_bar, say)
     if as_json:
         print_json(results.to_dict())

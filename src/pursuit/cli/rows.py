@@ -77,7 +77,7 @@ def every_row(
         if part.absent and number == 0:
             say(
                 f"{tasks.name_of(data)} lacks columns the model may ask for: {', '.join(part.absent[:10])}. They count "
-                "as not known."
+                "as unknown."
             )
         yield part
 

@@ -14,7 +14,7 @@ from pursuit.queries import Order, Query, Questions
 from pursuit.queries.column import listed
 
 SHOWN = 20
-"""At most so many labels, and so many choices of a question, are printed."""
+"""The most labels, and the most choices of a question, that are printed."""
 
 
 def show(

@@ -44,5 +44,5 @@ def tasks(as_json: AsJson = False) -> None:
         )
     out.print(table)
     if not all(row["present"] for row in rows):
-        out.print("Absent data are fetched when a task is used, or with: pursuit data get TASK")
+        out.print("Missing data are fetched when a task is first used, or with: pursuit data get TASK")
     out.print("Any CSV or Parquet file is a task too: pursuit train FILE.csv --target COLUMN")

@@ -11,25 +11,14 @@ from pursuit.cli.app import (
     AsJson,
     Cost,
     CostAware,
-    Decimal,
     Device,
-    Drop,
-    Encoding,
-    Group,
-    Kind,
     MaxQueries,
-    Missing,
-    MissingInforms,
     Network,
     Querier,
-    Queries,
-    QuestionsFile,
     Seed,
     Source,
     Stop,
     Target,
-    TestShare,
-    Time,
 )
 from pursuit.cli.console import (
     print_chosen,
@@ -42,6 +31,7 @@ from pursuit.cli.console import (
 )
 from pursuit.cli.measurements import print_evaluation
 from pursuit.cli.progress import training_bar
+from pursuit.cli.table_options import TableOptions, spread
 from pursuit.estimators import Method, default_stages
 from pursuit.estimators.network import RUN
 from pursuit.estimators.saving import DESCRIPTION
@@ -50,7 +40,7 @@ from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first
 from pursuit.registry import find
 from pursuit.tasks import TASKS, Task, load_task
-from pursuit.tasks.tables import parse_costs, parse_kinds
+from pursuit.tasks.tables import parse_costs
 from pursuit.training import TrainingRun
 from pursuit.training.logs import check_log
 
@@ -67,24 +57,17 @@ PARAMETER_OF_OPTION = {
 }
 
 
+@spread
 def train(
     source: Source,
+    *,
     method: Annotated[str, typer.Option(help="How to learn what to ask (see `pursuit methods`).")] = VIP,
     to: Annotated[Path | None, typer.Option("--out", help="The folder to write; by default runs/NAME.")] = None,
     target: Target = None,
     regress: Annotated[
         bool, typer.Option("--regress", help="Predict a number, by its distribution, and not one of several classes.")
     ] = False,
-    drop: Drop = None,
-    missing: Missing = None,
-    encoding: Encoding = None,
-    decimal: Decimal = None,
-    kind: Kind = None,
-    missing_informs: MissingInforms = False,
-    group: Group = None,
-    time: Time = None,
-    queries: Queries = None,
-    questions: QuestionsFile = None,
+    table: TableOptions,
     cost: Cost = None,
     cost_aware: CostAware = None,
     querier: Querier = None,
@@ -98,14 +81,11 @@ def train(
         float | None,
         typer.Option(help="The share of the training rows to use for early stopping; by default what suits them."),
     ] = None,
-    test_share: TestShare = 0.2,
     seed: Seed = 0,
     device: Device = "cpu",
     devices: Annotated[int, typer.Option(help="How many devices train together.", min=1)] = 1,
     log: Annotated[str, typer.Option(help="The format of the training log: csv or tensorboard.")] = "csv",
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where an interrupted run of the same command stopped.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run of the same command.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model that is in the folder.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -128,20 +108,8 @@ def train(
         "--cost-aware": cost_aware is not None,
     }
     _check_options(chosen, [option for option, is_given in given.items() if is_given])
-    table_options: dict[str, Any] = {
-        "drop": drop or (),
-        "missing": missing or (),
-        "encoding": encoding,
-        "decimal": decimal,
-        "kinds": parse_kinds(kind or ()),
-        "missing_informs": missing_informs,
-        "group": group,
-        "time": time,
-        "regress": chosen.predicts_numbers,
-        "test_share": test_share,
-    }
-    costs = parse_costs(cost or ())
-    task = load_task(source, seed, target, queries=queries, costs=costs, questions=questions, **table_options)
+    options = {**table.reading(), "costs": parse_costs(cost or ()), "regress": chosen.predicts_numbers}
+    task = load_task(source, seed, target, **options)
     task = task.with_costs({}, cost_aware)
     is_usual = method in (VIP, VIP_REGRESSOR)
     folder = to or Path("runs") / (task.name if is_usual else f"{task.name}-{method}")
@@ -155,10 +123,12 @@ def train(
     if source in TASKS and epochs is None:
         remark_on_recipe(TASKS[source].recipes.get("fast"), device)
     is_resumable = chosen.accepts(PARAMETER_OF_OPTION["--resume"])
-    advice = "The same command with --resume goes on." if is_resumable else "The same command starts again."
+    advice = (
+        "Run the same command with --resume to continue." if is_resumable else "Run the same command to start again."
+    )
     with stoppable(advice), training_bar(task.name) as on_report:
         run = TrainingRun(folder, resume=resume, log=log, on_report=on_report)  # type: ignore[arg-type]
-        model.fit(task.X_train, task.y_train, initially_known=task.initially_known_train, run=run)
+        task.fit(model, run)
     if not is_first():
         return
     if getattr(model, "cost_aware", False) is None and score_unit(model.model_) == "bits per cost":

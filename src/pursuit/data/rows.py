@@ -52,6 +52,7 @@ class Rows:
     y: Tensor  # (N,) class index
     initially_known: Tensor | None = None  # (N, Q) bool: answers given before anything is asked
     weight: Tensor | None = None  # (N,) how many rows each of them counts as; None: as one
+    group: Tensor | None = None  # (N,) number of the group that is held out together; None: each row by itself
 
     def __len__(self) -> int:
         return len(self.y)
@@ -67,9 +68,9 @@ class Rows:
         return self._each(lambda tensor: tensor.to(device))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Rows":
-        known = None if self.initially_known is None else change(self.initially_known)
-        weight = None if self.weight is None else change(self.weight)
-        return Rows(change(self.x), change(self.available), change(self.y), known, weight)
+        optional = (self.initially_known, self.weight, self.group)
+        changed = [None if tensor is None else change(tensor) for tensor in optional]
+        return Rows(change(self.x), change(self.available), change(self.y), *changed)
 
     @property
     def total_weight(self) -> float:
@@ -106,7 +107,7 @@ class Rows:
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
-        for tensor in (self.x, self.available, self.y, self.initially_known, self.weight):
+        for tensor in (self.x, self.available, self.y, self.initially_known, self.weight, self.group):
             if tensor is not None:
                 digest.update(tensor.contiguous().numpy().tobytes())
         return digest.hexdigest()

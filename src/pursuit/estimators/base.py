@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pursuit.data.rows import Rows, RowSource, StreamedRows
 from pursuit.estimators import saving
-from pursuit.estimators.reading import known_answers, rows_that_count, validated
+from pursuit.estimators.reading import group_numbers, known_answers, rows_that_count, validated
 from pursuit.estimators.reasons import Reason
 from pursuit.estimators.weights import checked_weights
 from pursuit.inference.chain import Chains, explain
@@ -80,15 +80,18 @@ class PursuitEstimator(BaseEstimator, ABC):
         y: Any = None,
         sample_weight: Any = None,
         *,
+        groups: Any = None,
         initially_known: Any = None,
         run: TrainingRun | None = None,
     ) -> Self:
         """Learn what to ask and what to believe from rows X with labels y, or from an X that brings both along: rows
         streamed from files (`ParquetRows`) or drawn by a rule (`GeneratedRows`).
 
-        `sample_weight` (N,) says how many rows each of them counts as; one of weight 0 is left out. `initially_known`
-        (N, Q) says which answers are given before anything is asked, such as what a patient complains of. A `run` says
-        where training is logged and checkpointed, whether it resumes, and who watches it.
+        `sample_weight` (N,) says how many rows each of them counts as; one of weight 0 is left out. `groups` (N,) says
+        which rows belong together, such as those of one patient: whatever is judged by held-out rows is then judged by
+        rows of other groups. A row whose group is missing is a group of its own. `initially_known` (N, Q) says which
+        answers are given before anything is asked, such as what a patient complains of. A `run` says where training is
+        logged and checkpointed, whether it resumes, and who watches it.
         """
         self._check_parameters()
         if (sample_weight is not None or getattr(self, "class_weight", None) is not None) and not self.uses_weights:
@@ -96,7 +99,7 @@ class PursuitEstimator(BaseEstimator, ABC):
                 f"{type(self).__name__} counts every row the same: leave out sample_weight and class_weight, or repeat "
                 "the rows that should count more."
             )
-        query_set, rows = self._training_rows(X, y, sample_weight, initially_known)
+        query_set, rows = self._training_rows(X, y, sample_weight, groups, initially_known)
         self.notes_: dict[str, Any] = {}
         self.stop_: StoppingRule | None = None
         self.chosen_: tuple[Reason, ...] = ()
@@ -231,17 +234,20 @@ class PursuitEstimator(BaseEstimator, ABC):
         query_set = self.model_.query_set
         return query_set.answers(validated(self, X, query_set, reset=False))
 
-    def _training_rows(self, X: Any, y: Any, sample_weight: Any, initially_known: Any) -> tuple[QuerySet, RowSource]:
+    def _training_rows(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, initially_known: Any
+    ) -> tuple[QuerySet, RowSource]:
         """The query set and the rows in its answer space; learns the labels on the way."""
         if isinstance(X, StreamedRows):
-            return self._streamed_rows(X, y, sample_weight, initially_known)
+            return self._streamed_rows(X, y, sample_weight, groups, initially_known)
         X = validated(self, X, self.query_set, reset=True)
         y = self._labels(X, y)
         if len(y) == 0:
             raise ValueError("The table is empty: it has 0 rows, and at least one is needed.")
         weight = None if sample_weight is None else checked_weights(sample_weight, y)
+        group = None if groups is None else group_numbers(groups, y)
         if weight is not None and not weight.all():
-            X, y, weight, initially_known = rows_that_count(X, y, weight, initially_known)
+            X, y, weight, group, initially_known = rows_that_count(X, y, weight, group, initially_known)
         codes, weight = self._learn_labels(y, weight)
         query_set = self.query_set
         if query_set is None:
@@ -249,10 +255,12 @@ class PursuitEstimator(BaseEstimator, ABC):
         known = known_answers(self, initially_known, query_set, len(y))
         self.has_initially_known_ = known is not None
         weights = None if weight is None else torch.from_numpy(weight).float()
-        return query_set, Rows(*query_set.answers(X), torch.from_numpy(codes.astype(np.int64)), known, weights)
+        together = None if group is None else torch.from_numpy(group)
+        y = torch.from_numpy(codes.astype(np.int64))
+        return query_set, Rows(*query_set.answers(X), y, known, weights, together)
 
     def _streamed_rows(
-        self, X: StreamedRows, y: Any, sample_weight: Any, initially_known: Any
+        self, X: StreamedRows, y: Any, sample_weight: Any, groups: Any, initially_known: Any
     ) -> tuple[QuerySet, StreamedRows]:
         if self.kinds is not None or self.missing_informs:
             option = "missing_informs" if self.kinds is None else "kinds"
@@ -260,13 +268,18 @@ class PursuitEstimator(BaseEstimator, ABC):
         query_set = self.query_set if self.query_set is not None else X.query_set
         if query_set is None or y is not None or initially_known is not None:
             raise ValueError(
-                f"{type(X).__name__} bring labels and initially known answers along, and need the query_set they are "
-                "for."
+                f"{type(X).__name__} come with labels and initially known answers of their own: leave y and "
+                "initially_known out, and give the query_set that they answer."
             )
         if sample_weight is not None:
             raise ValueError(
-                f"sample_weight is for rows in memory, and {type(X).__name__} are streamed: use class_weight, or a "
-                "source that writes rows which count more several times."
+                f"sample_weight is for rows in memory, and {type(X).__name__} are streamed: use class_weight, or "
+                "repeat the rows that should count more."
+            )
+        if groups is not None:
+            raise ValueError(
+                f"groups is for rows in memory, and {type(X).__name__} are streamed and held out one by one: leave it "
+                "out, or read the rows into a table."
             )
         if X.n_queries != len(query_set):
             raise ValueError(f"The rows answer {X.n_queries} queries, but the query_set has {len(query_set)}.")

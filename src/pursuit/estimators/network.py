@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ import torch
 from sklearn.model_selection import train_test_split
 from torch import Tensor
 
+from pursuit.data.groups import split_by_group
 from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.estimators import saving
 from pursuit.estimators.base import PursuitEstimator
@@ -34,6 +36,11 @@ STANDARD_ROWS = 20_000
 
 RUN = "run.json"
 """Says in a folder what is trained there."""
+
+NO_GROUP_HELD_OUT = (
+    "No group can be held out without all rows of some label, so training is judged by single rows of the groups it "
+    "learns from: expect less of new groups."
+)
 
 
 class CannotResume(ValueError):
@@ -198,6 +205,12 @@ class LearnerEstimator(PursuitEstimator):
             others, held_out = rows.hold_out(share, HELD_OUT_MOST, seed + 1)
             return others, EarlyStopping(held_out)
         kept, judged = train_test_split(np.arange(len(rows)), test_size=share, random_state=seed)
+        if rows.group is not None:
+            by_group = split_by_group(rows.y.numpy(), rows.group.numpy(), round(share * len(rows)), seed)
+            if len(by_group[1]):
+                kept, judged = (np.random.default_rng(seed).permutation(part) for part in by_group)
+            else:
+                warnings.warn(NO_GROUP_HELD_OUT, stacklevel=2)
         held_out = rows.take(torch.from_numpy(judged)).levelled()
         return rows.take(torch.from_numpy(kept)), EarlyStopping(held_out, prefers_end=len(rows) >= MANY_ROWS)
 

@@ -97,9 +97,11 @@ def suitable_plan(
     products = batch_size * _products(network, query_set, n_classes)
     affordable = (PRODUCTS_ON_GPU if on_gpu else PRODUCTS) / products if products else most
     n_steps = round(max(min(wanted, affordable, most), LEAST_STEPS))
-    why = (
-        f"{PASSES} times each row" if n_steps >= wanted else f"{n_steps * fresh / n_rows:.3g} times each row, for time"
-    )
+    times = n_steps * fresh / n_rows
+    if n_steps > round(wanted):
+        why = f"{times:,.0f} times each row, because rows are few"
+    else:
+        why = f"{PASSES} times each row" if n_steps >= round(wanted) else f"{times:.3g} times each row, for time"
     choose("steps", f"at most {n_steps:,}", why)
     if n_rows < VERY_FEW_ROWS:
         n_trials, held_out, why = 0, 0.0, "too few rows to do without any"

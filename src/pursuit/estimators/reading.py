@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import torch
 from scipy.sparse import issparse
-from sklearn.utils import check_array
-from sklearn.utils.validation import validate_data
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.validation import check_consistent_length, validate_data
 from torch import Tensor
 
 from pursuit.queries import QuerySet
@@ -68,9 +68,21 @@ def known_answers(estimator: Any, initially_known: Any, query_set: QuerySet, n_r
     return query_set.known_beforehand(n_rows, known)
 
 
-def rows_that_count(X: Any, y: np.ndarray, weight: np.ndarray, initially_known: Any) -> tuple[Any, ...]:
-    """X, y, weights and initially known answers without the rows of weight 0."""
+def group_numbers(groups: Any, y: np.ndarray) -> np.ndarray:
+    """The number of the group of each row (N,); one whose group is missing has a number of its own."""
+    groups = column_or_1d(groups)
+    check_consistent_length(y, groups)
+    numbers, names = pd.factorize(pd.Series(groups))
+    missing = np.flatnonzero(numbers < 0)
+    numbers[missing] = len(names) + np.arange(len(missing))
+    return numbers.astype(np.int64)
+
+
+def rows_that_count(
+    X: Any, y: np.ndarray, weight: np.ndarray, group: np.ndarray | None, initially_known: Any
+) -> tuple[Any, ...]:
+    """X, y, weights, groups and initially known answers without the rows of weight 0."""
     counts = np.flatnonzero(weight)
     X = X.iloc[counts] if hasattr(X, "iloc") else (X.tocsr() if issparse(X) else X)[counts]
     known = None if initially_known is None else np.asarray(initially_known)[counts]
-    return X, y[counts], weight[counts], known
+    return X, y[counts], weight[counts], None if group is None else group[counts], known

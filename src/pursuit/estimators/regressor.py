@@ -140,7 +140,7 @@ class PursuitRegressor(RegressorMixin, PursuitEstimator):
             numbers = np.asarray(pd.to_numeric(pd.Series(y)), dtype=np.float64)
         except (ValueError, TypeError):
             raise ValueError(
-                f"{type(self).__name__} predicts numbers, and the target has others than these, such as "
+                f"{type(self).__name__} predicts numbers, but the target has other values, such as "
                 f"'{_other_than_number(y)}': train a classifier to predict classes."
             ) from None
         if not np.isfinite(numbers).all():

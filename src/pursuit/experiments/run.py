@@ -210,10 +210,10 @@ def _fit(classifier: PursuitClassifier, task: Task, folder: Path, on_report: Cal
     """Train, going on where a run with the same settings stopped in this folder; whether there was one."""
     run = TrainingRun(folder, resume=(folder / RUN).exists(), on_report=on_report)
     try:
-        classifier.fit(task.X_train, task.y_train, initially_known=task.initially_known_train, run=run)
+        task.fit(classifier, run)
     except CannotResume:
         run = replace(run, resume=False)
-        classifier.fit(task.X_train, task.y_train, initially_known=task.initially_known_train, run=run)
+        task.fit(classifier, run)
     return run.resume
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, ShuffleSplit
 from sklearn.tree import DecisionTreeClassifier
 from torch import Tensor, nn
 
@@ -92,17 +92,25 @@ def _untrained(pruning: float, n_rows: float, seed: int) -> DecisionTreeClassifi
     return DecisionTreeClassifier(criterion="entropy", ccp_alpha=pruning / n_rows, random_state=seed)
 
 
-def choose_pruning(X: np.ndarray, y: np.ndarray, seed: int, weight: np.ndarray | None = None) -> float:
-    """The pruning whose trees are most accurate on held-out rows; the strongest of equals."""
+def choose_pruning(
+    X: np.ndarray, y: np.ndarray, seed: int, weight: np.ndarray | None = None, group: np.ndarray | None = None
+) -> float:
+    """The pruning whose trees are most accurate on held-out rows; the strongest of equals. Rows of a `group` are held
+    out together, if there are several groups."""
+    n_parts = len(y) if group is None else len(np.unique(group))
+    if n_parts < 2:
+        n_parts, group = len(y), None
     if len(y) <= FOLDED_ROWS:
-        folds, share = KFold(min(FOLDS, len(y)), shuffle=True, random_state=seed), 1 - 1 / FOLDS
+        KFolds, share = KFold if group is None else GroupKFold, 1 - 1 / FOLDS
+        folds = KFolds(min(FOLDS, n_parts), shuffle=True, random_state=seed)
     else:
-        folds, share = ShuffleSplit(1, test_size=0.2, random_state=seed), 0.8
+        Shuffle, share = ShuffleSplit if group is None else GroupShuffleSplit, 0.8
+        folds = Shuffle(1, test_size=0.2, random_state=seed)
     total = round(share * _total(y, weight))
 
     def accuracy(bits: float) -> float:
         scores = []
-        for train, test in folds.split(X):
+        for train, test in folds.split(X, groups=group):
             trained, tested = (None if weight is None else weight[part] for part in (train, test))
             tree = _untrained(bits, total, seed).fit(X[train], y[train], trained)
             scores.append(tree.score(X[test], y[test], tested))
@@ -251,7 +259,8 @@ class TreeClassifier(MethodClassifier):
         X, features = _table(query_set, rows)
         y, pruning = rows.y.numpy(), self.chosen_settings.pruning
         weight = None if rows.weight is None else rows.weight.double().numpy()
-        pruning = choose_pruning(X, y, seed, weight) if pruning is None else float(pruning)
+        group = None if rows.group is None else rows.group.numpy()
+        pruning = choose_pruning(X, y, seed, weight, group) if pruning is None else float(pruning)
         nodes = grow(X, y, n_classes, pruning, seed, weight)
         nodes = replace(nodes, feature=features[nodes.feature])
         return DecisionTree.of_nodes(query_set, self.classes_, nodes, pruning)

@@ -2,6 +2,7 @@
 
 import datetime
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -148,7 +149,7 @@ class Number(Query):
         """The number in an answer; raises ValueError if there is none."""
         try:
             # A person may write the unit, too.
-            number = float(answer.strip().removesuffix(self.unit) if isinstance(answer, str) else answer)
+            number = float(_with_point(answer.strip().removesuffix(self.unit)) if isinstance(answer, str) else answer)
         except (TypeError, ValueError):
             number = math.nan
         if not math.isfinite(number):
@@ -241,6 +242,12 @@ def format_number(number: float) -> str:
     return (
         np.format_float_positional(rounded, trim="-") if 1e-4 <= abs(rounded) < 1e12 or not rounded else f"{rounded:g}"
     )
+
+
+def _with_point(text: str) -> str:
+    """A number as text, with a point for a decimal comma: 80,5 but not 1,200, which may be a thousand."""
+    is_decimal = re.fullmatch(r"[+-]?\d*,\d+", text.strip()) and not re.fullmatch(r"[+-]?\d{1,3},\d{3}", text.strip())
+    return text.replace(",", ".") if is_decimal else text
 
 
 def with_unit(text: str, unit: str) -> str:

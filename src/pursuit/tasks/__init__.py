@@ -47,7 +47,7 @@ def load_task(
     asked_as = None if questions is None else Questions.read(questions)
     if asked_as is not None:
         if str(source) in TASKS or queries:
-            raise ValueError("A questions file is for CSV files and Parquet files, of which every column is a query.")
+            raise ValueError("A questions file is for CSV and Parquet files, where every column is a query.")
         drop = table_options.get("drop", ())
         table_options["drop"] = [*drop, *(name for name in asked_as.never_asked if name not in drop)]
         table_options["kinds"] = {**asked_as.kinds, **(table_options.get("kinds") or {})}
@@ -82,7 +82,9 @@ def _load(
         return task.with_recipe(info.recipes["fast"]) if "fast" in info.recipes else task
     if big_tables.is_big_table(source):
         if queries:
-            raise ValueError("--queries is for CSV files: the rows of Parquet files are streamed, a query a column.")
+            raise ValueError(
+                "--queries is for CSV files: the rows of Parquet files are streamed, with one query per column."
+            )
         return big_tables.load(source, target, seed=seed, **table_options)
     if not Path(source).exists() and not str(source).lower().endswith(tables.ENDINGS):
         raise ValueError(

@@ -167,9 +167,9 @@ def refuse(for_csv: Mapping[str, Any]) -> None:
         "encoding": "which is always UTF-8 here",
         "decimal": "because numbers are stored as such here",
         "kinds": "because columns have their types here",
-        "missing_informs": "because rows are streamed, and nobody counts which of them lack a value",
+        "missing_informs": "because rows are streamed, and missing values are not counted",
         "group": "because rows are streamed and held out one by one: write some groups into a file of their own",
-        "time": "because rows are streamed and held out by chance: write the latest rows into a file of their own",
+        "time": "because rows are streamed and held out at random: write the latest rows into a file of their own",
     }
     for name, value in for_csv.items():
         if value:

@@ -54,73 +54,71 @@ def every_row(
     lacks are missing values; raises ValueError if it has none of them. `reading` are other options than it was read
     with then (`missing`, `encoding`, `decimal`).
     """
+    wanted = _Wanted(source, columns, trained, target, id_column, part_rows)
     read = _parquet_parts if big_tables.is_big_table(source) else _csv_parts
-    return read(source, columns, trained, target, id_column, part_rows, **reading)
+    return read(wanted, **reading)
 
 
-def _csv_parts(
-    source: str | Path,
-    columns: Sequence[str],
-    trained: Mapping[str, Any],
-    target: str | None,
-    id_column: str | None,
-    part_rows: int,
-    **reading: Any,
-) -> Iterator[RowsPart]:
-    path = Path(source)
+@dataclass(frozen=True)
+class _Wanted:
+    """Which columns of a file are read, and how many rows at a time."""
+
+    source: str | Path
+    columns: Sequence[str]
+    trained: Mapping[str, Any]
+    target: str | None
+    id_column: str | None
+    part_rows: int
+
+    def found(self, names: Sequence[str] | pd.Index, where: str) -> tuple[str | None, tuple[str, ...]]:
+        """The column of labels, if there is one, and the columns that the file lacks; raises ValueError where it is
+        another file."""
+        label = _label_column(self.target, self.trained, names, where)
+        if self.id_column is not None:
+            existing_column(self.id_column, names, where)
+        return label, _absent(self.columns, names, where)
+
+    def part(
+        self,
+        frame: pd.DataFrame,
+        label: str | None,
+        absent: tuple[str, ...],
+        place: Literal["line", "row"],
+        places: np.ndarray,
+        remarks: Sequence[str] = (),
+    ) -> RowsPart:
+        X = frame[[column for column in self.columns if column not in absent]].reindex(columns=list(self.columns))
+        labels = None if label is None else frame[label]
+        ids = None if self.id_column is None else frame[self.id_column]
+        return RowsPart(X, labels, place, places, ids, absent, remarks=tuple(remarks))
+
+
+def _csv_parts(wanted: _Wanted, **reading: Any) -> Iterator[RowsPart]:
+    path, id_column, part_rows = Path(wanted.source), wanted.id_column, wanted.part_rows
     # Identifiers are copied letter by letter: 007 must not become 7.
-    texts = [id_column] if id_column is not None and id_column not in columns else []
-    table = read_csv(path, tables.reading_options(trained, **reading), texts=texts)
+    texts = [id_column] if id_column is not None and id_column not in wanted.columns else []
+    table = read_csv(path, tables.reading_options(wanted.trained, **reading), texts=texts)
     frame = table.frame
-    label = _label_column(target, trained, frame.columns, path.name)
-    if id_column is not None:
-        existing_column(id_column, frame.columns, path.name)
-    absent = _absent(columns, frame.columns, path.name)
+    label, absent = wanted.found(frame.columns, path.name)
     lines = np.arange(2, len(frame) + 2) if table.lines is None else np.array(table.lines)
     for start in range(0, len(frame), part_rows):
-        part = frame.iloc[start : start + part_rows]
-        yield RowsPart(
-            _columns(part, columns, absent),
-            None if label is None else part[label],
-            "line",
-            lines[start : start + part_rows],
-            None if id_column is None else part[id_column],
-            absent,
-            remarks=() if start else tuple(table.remarks),
-        )
+        places = slice(start, start + part_rows)
+        remarks = () if start else table.remarks
+        yield wanted.part(frame.iloc[places], label, absent, "line", lines[places], remarks)
 
 
-def _parquet_parts(
-    source: str | Path,
-    columns: Sequence[str],
-    trained: Mapping[str, Any],
-    target: str | None,
-    id_column: str | None,
-    part_rows: int,
-    missing: Sequence[str] = (),
-    **for_csv: Any,
-) -> Iterator[RowsPart]:
+def _parquet_parts(wanted: _Wanted, missing: Sequence[str] = (), **for_csv: Any) -> Iterator[RowsPart]:
     big_tables.refuse(for_csv)
-    wanted = target or trained.get("target")
-    extra = [name for name in (wanted, id_column) if name is not None]
-    table = ArrowTable(source, missing=missing or trained.get("missing", ()), only=[*columns, *extra])
-    label = _label_column(target, trained, list(table.column_types), table.name)
-    if id_column is not None:
-        table.check_column(id_column)
-    absent = _absent(columns, list(table.column_types), table.name)
+    columns, trained, id_column = wanted.columns, wanted.trained, wanted.id_column
+    extra = [name for name in (wanted.target or trained.get("target"), id_column) if name is not None]
+    table = ArrowTable(wanted.source, missing=missing or trained.get("missing", ()), only=[*columns, *extra])
+    label, absent = wanted.found(list(table.column_types), table.name)
     as_stored = [name for name in dict.fromkeys((label, id_column)) if name is not None and name not in columns]
     read = [*(column for column in columns if column not in absent), *as_stored]
     for piece in table.pieces:
-        for first, chunk in table.read(piece, read, as_stored, chunk_rows=part_rows):
+        for first, chunk in table.read(piece, read, as_stored, chunk_rows=wanted.part_rows):
             frame = chunk.to_pandas().set_axis(np.arange(first, first + len(chunk)), axis=0)
-            yield RowsPart(
-                _columns(frame, columns, absent),
-                None if label is None else frame[label],
-                "row",
-                frame.index.to_numpy(),
-                None if id_column is None else frame[id_column],
-                absent,
-            )
+            yield wanted.part(frame, label, absent, "row", frame.index.to_numpy())
 
 
 def was_held_out(
@@ -138,10 +136,6 @@ def was_held_out(
     unseen, _, _ = tables.unseen_rows(source, columns, trained)
     is_all = len(unseen) == trained["n_rows"]  # then none was held out
     return [row in unseen.index and not is_all for row in rows]
-
-
-def _columns(frame: pd.DataFrame, columns: Sequence[str], absent: Sequence[str]) -> pd.DataFrame:
-    return frame[[column for column in columns if column not in absent]].reindex(columns=list(columns))
 
 
 def _label_column(

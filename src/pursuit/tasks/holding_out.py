@@ -7,12 +7,10 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
+from pursuit.data.groups import split_by_group
 from pursuit.queries.column import ISO, fold
 from pursuit.queries.kinds import date_patterns
 from pursuit.queries.reading import MISSING_WORDS, date_days, distinct_values, is_plain_number, plain_numbers
-
-N_TRIES = 20
-"""How many random divisions of groups are compared, to find one with the right share of rows and of labels."""
 
 Rows = tuple[np.ndarray, np.ndarray]
 """Row numbers for training and for testing, both rising."""
@@ -45,7 +43,9 @@ class Division:
             return np.arange(len(self.y)), np.arange(0)
         if self.times is not None:
             return _latest(self.y, self.times, n_test)
-        return _random(self.y, n_test, seed) if self.groups is None else _grouped(self.y, self.groups, n_test, seed)
+        if self.groups is not None:
+            return split_by_group(self.y, self.groups, n_test, seed)
+        return _random(self.y, n_test, seed)
 
 
 def _random(y: np.ndarray, n_test: int, seed: int) -> Rows:
@@ -64,37 +64,6 @@ def _random(y: np.ndarray, n_test: int, seed: int) -> Rows:
     learnt = np.setdiff1d(rows, test)
     test = np.sort(test[np.isin(y[test], y[learnt])])
     return np.setdiff1d(rows, test), test
-
-
-def _grouped(y: np.ndarray, groups: np.ndarray, n_test: int, seed: int) -> Rows:
-    """Groups are in one part or the other; rows without a group are training rows."""
-    classes, codes = np.unique(y, return_inverse=True)
-    names, group_of_row = np.unique(groups, return_inverse=True)
-    table = np.zeros((len(names), len(classes)), dtype=np.int64)  # rows of every group and label
-    np.add.at(table, (group_of_row, codes), 1)
-    free = np.flatnonzero(names >= 0)
-    total, randomness = table.sum(axis=0), np.random.default_rng(seed)
-    best, best_distance = free[:0], np.inf
-    for _ in range(N_TRIES):
-        chosen = _groups_to_test(table, randomness.permutation(free), n_test)
-        distance = np.abs(table[chosen].sum(axis=0) - total * n_test / len(y)).sum()
-        if distance < best_distance:
-            best, best_distance = chosen, distance
-    is_test = np.isin(group_of_row, best)
-    return np.flatnonzero(~is_test), np.flatnonzero(is_test)
-
-
-def _groups_to_test(table: np.ndarray, order: np.ndarray, n_test: int) -> np.ndarray:
-    """The first groups in this order that make up about `n_test` rows and leave rows of each of their labels."""
-    chosen, left, n_chosen = [], table.sum(axis=0), 0
-    for group in order:
-        size = table[group].sum()
-        leaves_every_label = (left[table[group] > 0] > table[group][table[group] > 0]).all()
-        comes_closer = abs(n_chosen + size - n_test) < abs(n_chosen - n_test)
-        if leaves_every_label and comes_closer:
-            chosen.append(group)
-            left, n_chosen = left - table[group], n_chosen + size
-    return np.array(chosen, dtype=np.int64)
 
 
 def _latest(y: np.ndarray, times: np.ndarray, n_test: int) -> Rows:

@@ -74,7 +74,7 @@ def remarks_on_counts(classes: np.ndarray, counts: np.ndarray) -> list[str]:
         have = "has" if len(rare) == 1 else "have"
         remarks.append(
             f"Warning: {len(rare)} of {len(classes)} labels {have} fewer than {FEW_ROWS} rows: {listed(rare)}. Such "
-            "labels are hardly learnt: give more rows of them, merge them with others, or leave these rows out."
+            "labels can hardly be learnt: give more rows of them, merge them with others, or leave these rows out."
         )
     if alike := _alike(classes.tolist(), counts.tolist()):
         remarks.append(

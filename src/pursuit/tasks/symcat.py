@@ -50,7 +50,7 @@ class Patients(GeneratedRows):
 
     def __init__(self, classes: Labels, yes: Tensor, n_rows: int = EPOCH_PATIENTS):
         if not bool((yes > 0).any(dim=1).all()):
-            raise ValueError("Every disease needs a symptom of a probability above 0, or its patients never come.")
+            raise ValueError("Every disease needs a symptom with a probability above 0, or it could never be drawn.")
         self.classes, self.yes, self.n_rows, self.n_queries = classes, yes, n_rows, yes.shape[1]
         # The first symptom present is drawn first, so that no patient without one has to be drawn again:
         # P(first is j) = yes_j times the probability that none before j is present.

@@ -201,7 +201,7 @@ def _read_costs(path: Path) -> dict[str, float]:
         )
     twice = frame["query"][frame["query"].duplicated()]
     if len(twice):
-        raise ValueError(f"{path} has more than one cost of '{twice.iloc[0]}': leave one.")
+        raise ValueError(f"{path} gives more than one cost for '{twice.iloc[0]}': keep one.")
     return {name: _parse_cost(name, cost, str(path)) for name, cost in zip(frame["query"], frame["cost"], strict=True)}
 
 

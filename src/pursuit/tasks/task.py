@@ -14,6 +14,7 @@ from pursuit.queries import QuerySet
 from pursuit.tasks.files import DataFile
 from pursuit.tasks.holding_out import Division
 from pursuit.tasks.recipe import Published, Recipe
+from pursuit.training import TrainingRun
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,17 @@ class Task:
     """Which training rows stay together where they are divided again; by default any may be on either side."""
     held_out: "Task | None" = None
     """The task whose test rows were held out from this one's training rows, to choose a stopping rule on."""
+
+    @property
+    def groups_train(self) -> np.ndarray | None:
+        """(N,) the group of each training row, as numbers, NaN where it is missing; None where there are none."""
+        groups = None if self.division_train is None else self.division_train.groups
+        return None if groups is None else np.where(groups < 0, np.nan, groups)
+
+    def fit(self, estimator: Any, run: TrainingRun | None = None) -> None:
+        """Fit an estimator on the training rows."""
+        known = self.initially_known_train
+        estimator.fit(self.X_train, self.y_train, groups=self.groups_train, initially_known=known, run=run)
 
     def with_recipe(self, recipe: Recipe) -> "Task":
         """The same task with a recipe's settings and options of the query set."""

@@ -249,7 +249,7 @@ def test_training_that_stopped_goes_on_with_the_same_rows(patients: Path, tmp_pa
 
 def test_fit_says_what_is_wrong(patients: Path) -> None:
     source = ParquetRows(patients, "label")
-    with pytest.raises(ValueError, match="ParquetRows bring labels"):
+    with pytest.raises(ValueError, match="ParquetRows come with labels"):
         VIPClassifier().fit(source, [1, 2])
     with pytest.raises(ValueError, match="answer 4 queries, but the query_set has 1"):
         VIPClassifier(NUMBER).fit(source)

@@ -55,7 +55,7 @@ def test_an_encoding_that_is_given_is_taken(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"not text in the encoding ascii .* Name the right one with --encoding"):
         read(path, "ascii")
     for unknown in ("latin9x", "base64"):
-        with pytest.raises(ValueError, match=f"There is no encoding '{unknown}'. Usual ones are utf-8, cp1252"):
+        with pytest.raises(ValueError, match=f"'{unknown}' is not a known encoding. Common ones are utf-8, cp1252"):
             read(path, unknown)
 
 

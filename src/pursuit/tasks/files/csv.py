@@ -38,8 +38,7 @@ class CsvOptions:
     def __post_init__(self) -> None:
         if self.decimal not in (None, ".", ","):
             raise ValueError(
-                f"What stands before decimals is a point or a comma: --decimal . or --decimal , but not "
-                f"'{self.decimal}'."
+                f"The decimal separator is a point or a comma: --decimal . or --decimal , but not '{self.decimal}'."
             )
 
 

@@ -145,7 +145,8 @@ def _existing(encoding: str) -> str:
         name = codecs.lookup(encoding).name
     except LookupError:
         raise ValueError(
-            f"There is no encoding '{encoding}'. Usual ones are utf-8, cp1252 (Windows), latin-1, utf-16 and shift_jis."
+            f"'{encoding}' is not a known encoding. Common ones are utf-8, cp1252 (Windows), latin-1, utf-16 and "
+            "shift_jis."
         ) from None
     return "utf-8-sig" if name == "utf-8" else name  # which reads files with and without a mark
 
