@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from pursuit.information import AnswerSettings
 from pursuit.networks import MLP, NetworkSettings, SetNetwork
 from pursuit.training.samplers import CarriedHistories, RandomHistories, RolledOutHistories
 from pursuit.training.schedule import Stage, paper_stage
@@ -29,6 +30,8 @@ class Recipe:
     standardise: bool = False
     querier: str = "auto"
     """How V-IP learns what to ask."""
+    answers: AnswerSettings | None = None
+    """Of the model that foresees answers, where they differ from the defaults."""
     query_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the query set that differ from the task's own, such as mask=False."""
     note: str = ""
@@ -43,6 +46,7 @@ class Recipe:
             "shared": self.shared,
             "standardise": self.standardise,
             "querier": self.querier,
+            "answers": self.answers,
         }
 
     def scaled(self, effort: float) -> "Recipe":
