@@ -82,3 +82,11 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(wo
     for name in ("result.txt", "nowhere/result.json"):
         refused = run(workspace, "evaluate", "nothing", "--data", "patients.csv", "--out", name)
         assert f"{name} cannot be written: give a file that ends in .json or .csv" in " ".join(refused.stderr.split())
+
+
+def test_a_class_without_rows_has_no_scores(workspace: Path) -> None:
+    frame = pd.read_csv(workspace / "patients.csv")
+    frame[frame["label"] != "flu"].to_csv(workspace / "no-flu.csv", index=False)
+    shown = run(workspace, "evaluate", "model", "--data", "no-flu.csv").stdout.splitlines()
+    (line,) = [line for line in shown if line.replace("│", " ").split()[:2] == ["flu", "0"]]
+    assert line.replace("│", " ").split() == ["flu", "0"]

@@ -80,7 +80,7 @@ def test_a_draft_trains_the_same_model_as_none(folder: Path) -> None:
         ((*DRAFT, "--out", "."), "is there already"),
         ((*DRAFT, "--out", "nowhere/q.toml"), "There is no folder nowhere"),
         ((*TRAIN, "--questions", "nowhere.toml"), "There is no questions file nowhere.toml"),
-        (("train", "digits", "--questions", "edited.toml"), "A questions file is for CSV files and Parquet files"),
+        (("train", "digits", "--questions", "edited.toml"), "A questions file is for CSV and Parquet files"),
         ((*TRAIN, "--questions", "bad.toml"), "bad.toml: There is no column 'plse' to ask for. Did you mean 'pulse'?"),
     ],
 )
