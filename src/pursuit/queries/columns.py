@@ -4,6 +4,7 @@ or the answer "not given"."""
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
@@ -219,7 +220,7 @@ class ColumnQueries(QuerySet):
             has_value = n_values.index_add(1, self.unit_of_feature, has_value.int()) > 0  # (B, Q)
         return known & (has_value | ~self.may_be_missing)
 
-    @property
+    @cached_property  # of 20,000 columns, each may want to know
     def feature_types(self) -> tuple[FeatureType, ...]:  # type: ignore[override]
         types: list[FeatureType] = []
         for query, width in zip(self.queries, self.widths, strict=True):
