@@ -70,7 +70,7 @@ def test_a_person_may_report_first(
 ) -> None:
     reporting, silent = (str(fit(tmp_path / name, name == "reporting")) for name in ("reporting", "silent"))
     assert ask(monkeypatch, reporting) == 0
-    assert "--tell QUERY=ANSWER" in capsys.readouterr().out
+    assert "--tell QUESTION=ANSWER" in capsys.readouterr().out
     assert ask(monkeypatch, silent) == 0
     assert "--tell" not in capsys.readouterr().out
     assert ask(monkeypatch, reporting, "--tell", "fever=yes", "--tell", "a=b=no") == 0
@@ -81,7 +81,7 @@ def test_a_person_may_report_first(
 
 @pytest.mark.parametrize(
     ("report", "message"),
-    [("fever", "QUERY=ANSWER"), ("fevr=yes", "Did you mean 'fever'?"), ("fever=perhaps", "is one of")],
+    [("fever", "QUESTION=ANSWER"), ("fevr=yes", "Did you mean 'fever'?"), ("fever=perhaps", "is one of")],
 )
 def test_reports_that_cannot_be_read(
     report: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -117,7 +117,7 @@ def test_why_says_bits_costs_and_what_answers_would_change(
     assert ask(monkeypatch, "folder", typed="why\nspring\nquit\n") == 0
     printed = capsys.readouterr().out
     assert all(line in printed for line in str(why).splitlines())
-    assert "1. Which season is it? (spring/summer/winter) cost 0.5" in printed
+    assert "1. Which season is it?  (cost 0.5)\n   1  spring   2  summer   3  winter\n" in printed
     assert printed.count("Which season is it?") == 4  # asked, explained, asked again, and in the chain
     assert f"spring  {why.question.bits:.2f} bits" in printed
 

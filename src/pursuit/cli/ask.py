@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import functools
 import shlex
 import sys
 from pathlib import Path
@@ -77,7 +78,7 @@ def _greet(session: Session, has_initially_known: bool, as_json: bool) -> None:
         )
     if session.answers:
         console.print(f"Answered so far: {len(session.answers)}.", highlight=False)
-    console.print("Type your answer, or: ? why, d don't know, s skip, u undo, c change, n that's wrong, h help, q quit")
+    console.print("Answer, or: ? why  d don't know  s skip  u undo  c change  n wrong  h help  q quit", soft_wrap=True)
 
 
 def _report(session: Session, answers: list[str]) -> None:
@@ -85,7 +86,7 @@ def _report(session: Session, answers: list[str]) -> None:
     for text in answers:
         try:
             name, answer = split_report(text)
-            take_answer(answer, lambda said, sure, name=name: report_answer(session, name, said, sure))
+            take_answer(answer, functools.partial(report_answer, session, name))
         except DoubtfulAnswer as error:
             raise ValueError(f"--tell {text}: {error.doubt} If it is right, write {shlex.quote(text + '!')}.") from None
         except ValueError as error:

@@ -109,9 +109,9 @@ class Conversation:
                 if line.casefold() in ("y", "yes"):
                     take(answer, True)
                     return
-                if not line and not meant:
-                    raise ValueError("Nothing was answered.") from None
                 answer = line or meant
+                if not answer or read_line(answer).action != "answer":
+                    raise ValueError(f"{doubt.answer} was not taken.") from None
             else:
                 return
 

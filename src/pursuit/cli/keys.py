@@ -61,10 +61,14 @@ def read_line(line: str, choices: tuple[str, ...] = ()) -> Typed:
 
 
 def is_exactly_one_of(text: str, choices: tuple[str, ...]) -> bool:
-    """Whether a text is a choice, or a word for no or yes where these are the choices."""
+    """Whether a text is a choice or, where these are words for no and yes, another such word; a single letter only if
+    it begins one of the choices, as t does not begin yes."""
     words, word = [fold(choice) for choice in choices], fold(text)
+    if word in words:
+        return True
     is_yes_no = len(words) >= 2 and words[0] in NO_WORDS and words[1] in YES_WORDS
-    return word in words or (is_yes_no and (word in NO_WORDS or word in YES_WORDS))
+    is_clear = len(word) > 1 or any(choice.startswith(word) for choice in words)
+    return is_yes_no and is_clear and (word in NO_WORDS or word in YES_WORDS)
 
 
 def choice_keys(query_set: QuerySet, query: int, choices: tuple[str, ...]) -> dict[str, str]:

@@ -103,7 +103,7 @@ class Chain:
             start = "+ " if step.volunteered else f"{n_asked}."
             lines.append(line(start, step.text, step.answer or UNKNOWN, bits, self._top(step.posterior)))
         if self.excluded:
-            lines.append(f"  Excluded: {', '.join(map(str, self.excluded))}, which you said is wrong")
+            lines.append(f"  Excluded as wrong: {', '.join(map(str, self.excluded))}")
         return "\n".join(lines)
 
     def _predicted(self) -> str:

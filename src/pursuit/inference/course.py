@@ -54,6 +54,7 @@ class Course:
         self.pursuer, self.stop = pursuer, stop
         self.moves: list[Move] = []
         self.told: dict[int, Tell] = {}  # by query, in the order they were given
+        self._changes: list[tuple[int, int, Tell]] = []  # how many moves there were, where, and what stood there before
         self.x = pursuer.query_set.blank()
         self._state: HistoryState | None = None  # of all answers; None once one of them was taken back
         self._scores: Tensor | None = None  # (1, Q) of what may come next, once they were needed
@@ -83,7 +84,11 @@ class Course:
         self.moves.append(move)
 
     def undo(self) -> None:
-        """Take the last move back."""
+        """Take the last move back, or the last change if nothing was done since."""
+        if self._changes and self._changes[-1][0] == len(self.moves):
+            _, place, before = self._changes.pop()
+            self._put(place, before)
+            return
         move = self.moves.pop()
         self.positions.pop()
         if isinstance(move, Tell):
@@ -93,6 +98,12 @@ class Course:
 
     def substitute(self, place: int, move: Tell) -> None:
         """Make another move in place of an answer, and all that came after it again."""
+        before = self.moves[place]
+        assert isinstance(before, Tell)
+        self._put(place, move)
+        self._changes.append((len(self.moves), place, before))
+
+    def _put(self, place: int, move: Tell) -> None:
         later = self.moves[place + 1 :]
         del self.moves[place:], self.positions[place + 1 :]
         self.told = {tell.query: tell for tell in self.moves if isinstance(tell, Tell)}

@@ -49,6 +49,8 @@ class Reasons:
     other: tuple[Reason, ...]
     """Answers that hardly mattered."""
     is_number: bool = False
+    excluded: tuple[Any, ...] = ()
+    """Labels that the person said are wrong."""
 
     def __str__(self) -> str:
         pro, con = ("What raised it:", "What lowered it:") if self.is_number else ("For it:", "Against it:")
@@ -57,6 +59,8 @@ class Reasons:
             lines.append(f"Hardly mattered: {', '.join(f'{reason.text} {reason.answer}' for reason in self.other)}")
         if len(lines) == 1:
             lines.append("Nothing was answered yet: this is what is usual.")
+        if self.excluded:
+            lines.append(f"Excluded as wrong: {', '.join(map(str, self.excluded))}")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,7 +71,8 @@ class Reasons:
             "against": [asdict(reason) for reason in self.reasons_against],
             "other": [asdict(reason) for reason in self.other],
         }
-        return {"label": label, "text": self.text, **lists, "is_number": self.is_number}
+        excluded = [str(other) for other in self.excluded]
+        return {"label": label, "text": self.text, **lists, "is_number": self.is_number, "excluded": excluded}
 
     def to_json(self, indent: int | None = None) -> str:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
@@ -88,7 +93,7 @@ def reasons_of(chain: Chain, label: Any = None) -> Reasons:
         reasons = [_of_label(place, step, before) for step, before in _answered(chain)]
         least, text = LEAST_WEIGHT, f"{name} ({percent(chain.posterior[place])})"
         if name in chain.excluded:
-            text = f"{name} (excluded: you said that it is wrong)"
+            text = f"{name} (excluded as wrong)"
     weighty = sorted((reason for reason in reasons if abs(reason.weight) >= least), key=lambda r: -abs(r.weight))
     return Reasons(
         name,
@@ -97,6 +102,7 @@ def reasons_of(chain: Chain, label: Any = None) -> Reasons:
         tuple(reason for reason in weighty if reason.weight < 0),
         tuple(reason for reason in reasons if abs(reason.weight) < least),
         chain.target is not None,
+        chain.excluded,
     )
 
 

@@ -261,7 +261,8 @@ class Session:
         self._question = None
 
     def undo(self) -> None:
-        """Take back the last answer, or whatever else was done last."""
+        """Take back the last answer, or whatever else was done last. In a session that was saved, a change counts as
+        the answer that was given in the first place."""
         if not self._course.moves:
             raise ValueError("There is nothing to take back yet.")
         self._course.undo()
