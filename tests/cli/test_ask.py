@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -211,21 +212,20 @@ class Terminal:
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
         os.close(terminal)
-        self.text = ""
+        self.text, self.place = "", 0
 
     def wait_for(self, text: str, seconds: float = 120) -> str:
-        """What is on the screen once the text has come after what was there before."""
-        start = len(self.text)
-        for _ in range(int(seconds / 0.2)):
-            if text in self.plain(self.text[start:]):
-                return self.plain(self.text[start:])
+        """What came on the screen up to this text, since the last one that was waited for."""
+        until = time.monotonic() + seconds
+        while (found := self.plain(self.text).find(text, self.place)) < 0 and time.monotonic() < until:
             if select.select([self.control], [], [], 0.2)[0]:
                 try:
                     self.text += os.read(self.control, 65536).decode(errors="replace")
                 except OSError:  # the other end was closed
-                    break
-        assert text in self.plain(self.text[start:]), self.text[start:]
-        return self.plain(self.text[start:])
+                    until = 0.0
+        assert found >= 0 or text in self.plain(self.text)[self.place :], self.text
+        start, self.place = self.place, self.plain(self.text).index(text, self.place) + len(text)
+        return self.plain(self.text)[start : self.place]
 
     @staticmethod
     def plain(text: str) -> str:
@@ -244,14 +244,14 @@ def test_a_person_at_a_terminal(tmp_path: Path) -> None:
     """Keys, editing, Ctrl-C and Ctrl-D, each of which saves the session and says how to go on."""
     fit(tmp_path / "model", reports_first=False)
     screen = Terminal(tmp_path, "model", "--stop", "budget=3")
-    shown = screen.wait_for("> ")
+    shown = screen.wait_for("\n> ")
     assert "1. " in shown
     assert "y  yes   n  no" in shown
     screen.type("nonsense\x15y\r")  # Ctrl-U deletes the line, and must leave the question alone
     shown = screen.wait_for("2. ")
     assert "%" in shown
     assert "is one of" not in shown
-    screen.wait_for("> ")
+    screen.wait_for("\n> ")
     screen.type("\x03")  # Ctrl-C
     shown = screen.wait_for("Go on with: pursuit ask model --stop budget=3 --session session-")
     assert screen.end() == 130
@@ -259,13 +259,13 @@ def test_a_person_at_a_terminal(tmp_path: Path) -> None:
     assert [move["answer"] for move in json.loads(kept.read_text())["moves"]] == ["yes"]
 
     screen = Terminal(tmp_path, "model", "--stop", "budget=3", "--session", kept.name, NO_COLOR="1")
-    assert "Answered so far: 1." in screen.wait_for("> ")
+    assert "Answered so far: 1." in screen.wait_for("\n> ")
     screen.type("?\r")
     screen.wait_for("What an answer would change:")
-    screen.wait_for("> ")
+    screen.wait_for("\n> ")
     screen.type("n\r")
     screen.wait_for("3. ")
-    screen.wait_for("> ")
+    screen.wait_for("\n> ")
     screen.type("\x04")  # Ctrl-D
     shown = screen.wait_for("after 2 answers")
     assert f"Go on with: pursuit ask model --stop budget=3 --session {kept.name}" in shown
