@@ -68,7 +68,7 @@ def _query(model: VIP, index: int, query: Query) -> dict[str, Any]:
         "unit": query.unit,
         "cost": query.cost,
         "choices": list(query.choices),
-        "may_be_missing": query.may_be_missing,
+        "may_be_missing": bool(query.may_be_missing),
         # what networks see of each choice, and of "not given" after them: pairs of an input and its value
         "inputs": [_inputs(model, index, choice) for choice in query.choices],
         "is_yes_no": getattr(query, "is_yes_no", False) or query.choices == ("no", "yes"),

@@ -13,11 +13,18 @@ const Pursuit = (() => {
 
   // ---- weights
 
-  /** The tensors {rows, columns, values} of a model from base64: scales of rows, then whole numbers of a few bits. */
-  function unpack(shapes, text) {
+  /** The bytes in a text: base64 of what zlib compressed. */
+  async function inflate(text) {
     const binary = atob(text.trim());
     const bytes = new Uint8Array(binary.length);
     for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Uint8Array(await new Response(stream).arrayBuffer());
+  }
+
+  /** The tensors {rows, columns, values} in these bytes: single precision as it is, or a scale for each row, then the
+   *  lowest bytes of all numbers, then those above them. */
+  function unpack(shapes, bytes) {
     const view = new DataView(bytes.buffer);
     let at = 0;
     const float = () => { at += 4; return view.getFloat32(at - 4, true); };
@@ -28,14 +35,13 @@ const Pursuit = (() => {
         return { rows, columns, values };
       }
       const scales = Float32Array.from({ length: rows }, float);
-      const largest = 2 ** (bits - 1) - 1, mask = 2 ** bits - 1;
-      let held = 0, n = 0;
-      for (let i = 0; i < values.length; i++) {
-        while (n < bits) { held |= bytes[at++] << n; n += 8; }
-        values[i] = ((held & mask) - largest) * scales[Math.floor(i / columns)];
-        held >>>= bits;
-        n -= bits;
+      const largest = 2 ** (bits - 1) - 1, n = values.length, nBytes = Math.ceil(bits / 8);
+      for (let i = 0; i < n; i++) {
+        let whole = -largest;
+        for (let byte = 0; byte < nBytes; byte++) whole += bytes[at + byte * n + i] * 256 ** byte;
+        values[i] = whole * scales[Math.floor(i / columns)];
       }
+      at += n * nBytes;
       return { rows, columns, values };
     });
   }
@@ -270,7 +276,9 @@ const Pursuit = (() => {
   // ---- an interview
 
   /** A model that can be asked of: what the exporter described, with its weights. */
-  const load = (described, weights) => ({ ...described, tensors_: unpack(described.tensors, weights) });
+  async function load(described, weights) {
+    return { ...described, tensors_: unpack(described.tensors, await inflate(weights)) };
+  }
 
   /** Ask and tell until enough is known. Everything follows from the list of entries: {query, answer, volunteered}, and
    *  {rejected: label} where a person said that a guess is wrong. */

@@ -469,20 +469,20 @@
   }
 
   document.addEventListener("keydown", event => {
-    if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
+    if (!interview || event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
     if (event.key === "Backspace" && interview.entries.length && !view.isPicking && view.changing === undefined) back();
     else if (/^[0-9w]$/.test(event.key)) document.querySelector(`main [data-key="${event.key}"]`)?.click();
     else return;
     event.preventDefault();
   });
 
-  try {
-    model = Pursuit.load(read("model"), document.getElementById("weights").textContent);
+  Pursuit.load(read("model"), document.getElementById("weights").textContent).then(loaded => {
+    model = loaded;
     document.getElementById("weights").remove();
-  } catch (error) {
-    document.getElementById("main").append(h("section", {}, h("h1", {}, words.broken)));
+    head();
+    startOver();
+  }).catch(error => {
+    document.getElementById("main").replaceChildren(h("section", {}, h("h1", {}, words.broken)));
     throw error;
-  }
-  head();
-  startOver();
+  });
 })();

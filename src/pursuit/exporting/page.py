@@ -6,7 +6,7 @@ import hashlib
 import html
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from pursuit.estimators import PursuitEstimator, load
 from pursuit.exporting.description import describe_model
 from pursuit.exporting.measure import suitable_widths
 from pursuit.exporting.networks import Tensors, exportable
+from pursuit.exporting.weights import compressed
 from pursuit.files import write_whole
 from pursuit.inference.stopping import StoppingRule
 from pursuit.version import __version__
@@ -34,6 +35,9 @@ class Exported:
     n_labels: int
     belief_error: float
     """The most that rounding the weights changes a probability, on random histories."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "path": str(self.path)}
 
     def __str__(self) -> str:
         return f"{self.path}: {self.n_queries} questions, {self.n_labels} labels, {self.n_bytes / 1e6:.2f} MB"
@@ -71,7 +75,7 @@ def export(
         "tensors": [packed.to_dict() for packed in tensors.packed],
         "expects_reports": bool(getattr(estimator, "has_initially_known_", False)),
     }
-    text = render(described, b"".join(packed.data for packed in tensors.packed), language)
+    text = render(described, compressed(tensors.packed))
     write_whole(path, text.encode())
     return Exported(
         path, len(text.encode()), len(described["queries"]), len(described["labels"]), widths.belief_error
@@ -84,8 +88,9 @@ def _title(estimator: PursuitEstimator) -> str:
     return words[:1].upper() + words[1:]
 
 
-def render(described: dict[str, Any], weights: bytes, language: str) -> str:
+def render(described: dict[str, Any], weights: str) -> str:
     """The page of a model."""
+    language = described["language"]
     program = f"{_part('mathematics.js')}\n{_part('page.js')}"
     style, words = _part("page.css"), json.loads(_part(f"{language}.json"))
     parts = {
@@ -97,7 +102,7 @@ def render(described: dict[str, Any], weights: bytes, language: str) -> str:
         "NOSCRIPT": html.escape(words["needs_script"]),
         "WORDS": embedded(words),
         "MODEL": embedded(described),
-        "WEIGHTS": base64.b64encode(weights).decode(),
+        "WEIGHTS": weights,
         "PROGRAM": program,
     }
     # In one pass, so that nothing in the data is taken for a place to fill.

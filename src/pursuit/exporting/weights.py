@@ -1,18 +1,22 @@
 """Weights in few bytes: the rows of a matrix as whole numbers of a few bits, with one scale a row."""
 
+import base64
+import zlib
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-WIDTHS = (8, 10, 12, 14, 16, 32)
+WIDTHS = (6, 7, 8, 10, 12, 14, 15, 16, 20, 24, 32)
 """How many bits a weight may have; those of 32 are single precision as they are."""
 EXACT = WIDTHS[-1]
 
 
 class Packed(NamedTuple):
-    """A matrix as bytes: the scales of its rows (float32), then all of its numbers, bit after bit, lowest first."""
+    """A matrix as bytes: the scales of its rows (float32), then the lowest bytes of all its numbers, then those above
+    them, and so on, because bytes of one kind are compressed better than a mixture."""
 
     shape: tuple[int, int]
     bits: int
@@ -29,21 +33,35 @@ def pack(weight: Tensor, bits: int) -> Packed:
     if bits == EXACT:
         return Packed(shape, bits, values.astype("<f4").tobytes())
     scale, whole = _whole_numbers(values, bits)
-    unsigned = (whole + _largest(bits)).astype("<u2").reshape(-1, 1)
-    as_bits = np.unpackbits(unsigned.view(np.uint8), axis=1, bitorder="little")[:, :bits]
-    return Packed(shape, bits, scale.astype("<f4").tobytes() + np.packbits(as_bits, bitorder="little").tobytes())
+    as_bytes = (whole + _largest(bits)).astype("<u4").reshape(-1, 1).view(np.uint8)  # (numbers, 4), lowest first
+    return Packed(shape, bits, scale.astype("<f4").tobytes() + as_bytes[:, : _n_bytes(bits)].T.tobytes())
 
 
 def unpack(packed: Packed) -> np.ndarray:
     """The matrix that `pack` made bytes of, as near as its bits allow."""
-    n_rows, n_columns = packed.shape
+    n_rows = packed.shape[0]
     if packed.bits == EXACT:
         return np.frombuffer(packed.data, "<f4").reshape(packed.shape)
     scale, data = packed.data[: 4 * n_rows], packed.data[4 * n_rows :]
-    as_bits = np.unpackbits(np.frombuffer(data, np.uint8), count=n_rows * n_columns * packed.bits, bitorder="little")
-    places = 1 << np.arange(packed.bits)
-    whole = as_bits.reshape(-1, packed.bits) @ places - _largest(packed.bits)
+    as_bytes = np.frombuffer(data, np.uint8).reshape(_n_bytes(packed.bits), -1).astype(np.int64)
+    whole = (as_bytes << (8 * np.arange(len(as_bytes)))[:, None]).sum(axis=0) - _largest(packed.bits)
     return (whole.reshape(packed.shape) * np.frombuffer(scale, "<f4")[:, None]).astype(np.float32)
+
+
+def compressed(tensors: Sequence[Packed]) -> str:
+    """All tensors, one after the other, as text."""
+    return base64.b64encode(zlib.compress(b"".join(packed.data for packed in tensors), level=9)).decode()
+
+
+def decompressed(text: str, shapes: Sequence[Mapping[str, int]]) -> list[Packed]:
+    """The tensors again, by what `to_dict` says of each."""
+    data, tensors = zlib.decompress(base64.b64decode(text)), []
+    for shape in shapes:
+        n_rows, n_columns, bits = shape["rows"], shape["columns"], shape["bits"]
+        n_bytes = n_rows * n_columns * _n_bytes(bits) + (0 if bits == EXACT else 4 * n_rows)
+        tensors.append(Packed((n_rows, n_columns), bits, data[:n_bytes]))
+        data = data[n_bytes:]
+    return tensors
 
 
 def rounded(weight: Tensor, bits: int) -> Tensor:
@@ -69,3 +87,8 @@ def _whole_numbers(values: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarra
     scale = (np.where(largest > 0, largest, 1) / _largest(bits)).astype(np.float32).astype(np.float64)
     whole = np.rint(values / scale[:, None]).clip(-_largest(bits), _largest(bits))
     return scale, whole.astype(np.int64)
+
+
+def _n_bytes(bits: int) -> int:
+    """Whole bytes: compression takes away the bits of a byte that are not used."""
+    return -(-bits // 8)
