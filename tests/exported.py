@@ -61,7 +61,12 @@ def ordered_model(**options: Any) -> VIPClassifier:
     X, y = clinic()
     query_set = ColumnQueries.from_data(X)
     query_set.set_order(ORDER)
-    options = {"network": MLP((24, 16), direct=True), "standardise": True, "stop": "confidence=0.97,budget=6", **options}
+    options = {
+        "network": MLP((24, 16), direct=True),
+        "standardise": True,
+        "stop": "confidence=0.97,budget=6",
+        **options,
+    }
     return stirred(VIPClassifier(query_set, stages=BRIEFLY, random_state=0, **options).fit(X, y))
 
 

@@ -46,10 +46,7 @@ def people(query_set: Any, n: int) -> list[list[tuple[Any, Any]]]:
     """Answers of people to all queries, as Python is told them and as the page has them; some they do not know."""
     randomness = np.random.default_rng(1)
     return [
-        [
-            (None, None) if randomness.random() < 0.1 else random_answer(query, randomness)
-            for query in query_set.queries
-        ]
+        [(None, None) if randomness.random() < 0.1 else random_answer(query, randomness) for query in query_set.queries]
         for _ in range(n)
     ]
 

@@ -15,7 +15,9 @@ def export(
     model: Model,
     page: Annotated[Path, typer.Argument(help="The HTML file to write.", metavar="PAGE.html")],
     stop: Stop = None,
-    title: Annotated[str | None, typer.Option(help="What stands at the top of the page; by default the target.")] = None,
+    title: Annotated[
+        str | None, typer.Option(help="What stands at the top of the page; by default the target.")
+    ] = None,
     language: Annotated[
         str, typer.Option(metavar="|".join(LANGUAGES), help="The language of the page's own words.")
     ] = "en",

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pursuit.exporting.networks import CAN, Tensors, network_layers
+from pursuit.exporting.networks import Tensors, network_layers
 from pursuit.inference.pursuer import label_list
 from pursuit.inference.stopping import (
     AnyOf,
@@ -44,13 +44,20 @@ def describe_model(model: VIP, stop: StoppingRule, tensors: Tensors) -> dict[str
     answers = None
     if model.answer_model is not None and reader is not None:
         answers = {"network": network_layers(reader, tensors), **_answer_model(model.answer_model, tensors)}
+    rules = _rules(stop)
+    if answers is None and any(rule["rule"] == "bits" for rule in rules):
+        raise ValueError(f"{stop} needs to know the bits of queries, which this model does not: export it with stop=….")
+    if target is None and any(rule["rule"] == "width" for rule in rules):
+        raise ValueError(
+            f"{stop} is for models that predict a number, and this one predicts classes: give another stop."
+        )
     return {
         "labels": [str(label) for label in label_list(model.classes)],
         "target": target and {"points": target.points, "means": target.means, "decimals": target.decimals},
         "queries": [_query(model, i, query) for i, query in enumerate(query_set.queries)],
         "n_inputs": int(query_set.input_shape[0]),
         "order": _order(query_set.order or Order(), query_set.index_of, query_set.queries),
-        "stop": _rules(stop),
+        "stop": rules,
         "log_prior": tensors.add(model.log_prior),
         "temperature": float(model.temperature),
         "classifier": network_layers(model.classifier, tensors),
@@ -142,7 +149,7 @@ def _rules(stop: StoppingRule) -> list[dict[str, Any]]:
         return [rule for part in stop.rules for rule in _rules(part)]
     if type(stop) not in RULES:
         raise ValueError(
-            f"The stopping rule {stop} cannot be exported: stop by {', '.join(RULES.values())} or several of them. {CAN}"
+            f"The stopping rule {stop} cannot be exported: stop by {', '.join(RULES.values())} or several of them."
         )
     fields = {name: getattr(stop, name) for name in stop.__dataclass_fields__}  # type: ignore[attr-defined]
     return [{"rule": RULES[type(stop)], **fields}]

@@ -77,8 +77,8 @@ def _layers(module: nn.Module, tensors: Tensors) -> list[dict[str, Any]]:
             bias = module.bias if module.bias is not None else torch.zeros(module.out_features)
             return [{"kind": "linear", "weight": tensors.add(module.weight), "bias": tensors.add(bias)}]
         case nn.LayerNorm():
-            weight, bias = tensors.add(module.weight), tensors.add(module.bias)
-            return [{"kind": "normalise", "weight": weight, "bias": bias, "epsilon": module.eps}]
+            shape = {"weight": tensors.add(module.weight), "bias": tensors.add(module.bias)}
+            return [{"kind": "normalise", **shape, "epsilon": module.eps}]
         case nn.ReLU():
             return [{"kind": "rectify"}]
         case nn.Flatten() | nn.Dropout():

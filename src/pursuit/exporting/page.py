@@ -11,6 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 import pursuit.methods  # noqa: F401  makes all that a model may be made of known
 from pursuit.estimators import PursuitEstimator, load
 from pursuit.exporting.description import describe_model
@@ -62,8 +64,9 @@ def export(
     if path.is_dir() or not path.parent.is_dir():
         raise ValueError(f"The page cannot be written to {path}: give a file in a folder that exists.")
     estimator = model if isinstance(model, PursuitEstimator) else load(model)
+    check_is_fitted(estimator, "model_")
     rule = estimator.stopping_rule(stop)
-    exact = copy.deepcopy(exportable(getattr(estimator, "model_", None))).cpu().float().eval()
+    exact = copy.deepcopy(exportable(estimator.model_)).cpu().float().eval()
     widths = suitable_widths(exact)
     tensors = Tensors(widths.bits)
     described = describe_model(exact, rule, tensors)
@@ -77,9 +80,7 @@ def export(
     }
     text = render(described, compressed(tensors.packed))
     write_whole(path, text.encode())
-    return Exported(
-        path, len(text.encode()), len(described["queries"]), len(described["labels"]), widths.belief_error
-    )
+    return Exported(path, len(text.encode()), len(described["queries"]), len(described["labels"]), widths.belief_error)
 
 
 def _title(estimator: PursuitEstimator) -> str:
