@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-WIDTHS = (6, 7, 8, 10, 12, 14, 15, 16, 20, 24, 32)
+WIDTHS = (6, 7, 8, 10, 12, 14, 15, 16, 17, 18, 20, 24, 32)
 """How many bits a weight may have; those of 32 are single precision as they are."""
 EXACT = WIDTHS[-1]
 
