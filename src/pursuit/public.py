@@ -3,6 +3,7 @@
 from pursuit.data.rows import Rows
 from pursuit.estimators import Method, PursuitClassifier, PursuitEstimator, PursuitRegressor, load, method
 from pursuit.evaluation import Evaluation, RegressionEvaluation, evaluate
+from pursuit.exporting import Exported, export
 from pursuit.inference.chain import Chain, Chains
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
@@ -63,6 +64,7 @@ __all__ = [
     "DenseNet",
     "DoubtfulAnswer",
     "Evaluation",
+    "Exported",
     "History",
     "InformationVIP",
     "IntervalWidth",
@@ -96,6 +98,7 @@ __all__ = [
     "VIPRegressor",
     "WordQueries",
     "evaluate",
+    "export",
     "load",
     "method",
     "register",
