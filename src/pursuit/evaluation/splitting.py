@@ -1,5 +1,7 @@
 """Which answers to a query belong together: the same choice, or numbers of one range."""
 
+from itertools import pairwise
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -109,7 +111,7 @@ def _in_words(query_set: QuerySet, values: np.ndarray, texts: np.ndarray, ranges
         low, high = _answer(query_set, values, texts, ranges[0][0]), _answer(query_set, values, texts, ranges[0][-1])
         return [(low if low == high else f"{low} to {high}", ranges[0])]
     edges = [_answer(query_set, values, texts, part[-1]) for part in ranges[:-1]]
-    between = [f"above {low}, up to {high}" for low, high in zip(edges, edges[1:], strict=False)]
+    between = [f"above {low}, up to {high}" for low, high in pairwise(edges)]
     names = [f"up to {edges[0]}", *between, f"above {edges[-1]}"]
     return list(zip(names, ranges, strict=True))
 

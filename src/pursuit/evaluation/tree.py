@@ -139,7 +139,7 @@ class _Tree:
         labels = label_list(self.pursuer.classes)
         leading = [LeadingLabel(labels[i], float(p)) for p, i in zip(best.values, best.indices.tolist(), strict=True)]
         asked, counts = np.unique(query[query >= 0], return_counts=True)
-        order = np.argsort(-counts, kind="stable")[:MOST_QUESTIONS] if level < self.depth else []
+        order = np.argsort(-counts, kind="stable")[: MOST_QUESTIONS if level < self.depth else 0].tolist()
         questions = tuple(self._question(int(asked[i]), own[query == asked[i]], level) for i in order)
         return TreeNode(
             n_rows=len(own),

@@ -33,7 +33,6 @@ METHODS = known(Method.registry_kind)
 """All methods by name, those registered later included."""
 
 
-
 def method_of(estimator: PursuitEstimator) -> Method:
     """The method that an estimator is of, by its class and its parameters."""
     fitting = [

@@ -11,7 +11,7 @@ from torch import Tensor
 from pursuit.estimators import PursuitEstimator
 from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.files import write_whole
-from pursuit.inference.chain import CHAINS_SCHEMA, Chain, Chains, ChainReason, ChainStep, bits_text, percent
+from pursuit.inference.chain import CHAINS_SCHEMA, Chain, ChainReason, Chains, ChainStep, bits_text, percent
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.what_if import WhatIf, what_if
 from pursuit.queries.query_set import PatchGrid
@@ -64,7 +64,7 @@ class ChainsReport:
     ) -> "ChainsReport":
         """The reasons for the predictions of the rows X, each with a title and, perhaps, its true label."""
         chains = estimator.explain(X, stop, initially_known=initially_known)
-        x = estimator._answers(X).x
+        x = estimator.read_answers(X).x
         titles = [f"Row {row}" for row in range(len(chains))] if titles is None else titles
         labels = [None] * len(chains) if labels is None else labels
         rows = [
@@ -137,7 +137,9 @@ class ChainsReport:
 
     def _chain(self, chain: Chain) -> Markup:
         items = [_step(chain, step, "+", "known beforehand", None, self.patches) for step in chain.initially_known]
-        start = "Before the first question" if not chain.initially_known else "Before the first question, with that known"
+        start = (
+            "Before the first question" if not chain.initially_known else "Before the first question, with that known"
+        )
         belief = element("div", _belief(chain, chain.prior, N_IN_CHAIN), class_="belief")
         words = element("div", element("span", start, class_="question"), element("small", "what is most frequent"))
         items.append(element("li", element("span", class_="number"), words, belief))
@@ -206,7 +208,9 @@ def _reasons(chain: Chain) -> list[Markup]:
     if not most:
         return []
     numbers = chain.target is not None
-    titles = ("What raised the number", "What lowered it") if numbers else ("What speaks for it", "What speaks against it")
+    titles = (
+        ("What raised the number", "What lowered it") if numbers else ("What speaks for it", "What speaks against it")
+    )
     columns = []
     for title, class_, is_for in ((titles[0], "for", True), (titles[1], "against", False)):
         own = [reason for reason in chain.reasons if reason.is_for == is_for and strength[id(reason)] > most / 1000]

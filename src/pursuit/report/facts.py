@@ -48,7 +48,7 @@ class ModelFacts:
 
     @classmethod
     def of(cls, estimator: PursuitEstimator, name: str = "", stop: StoppingRule | str | None = None) -> "ModelFacts":
-        """Those of an estimator that was trained, asked until `stop`; by default it is named after its training data."""
+        """Those of a trained estimator that asks until `stop`; by default it is named after its training data."""
         trained, model = estimator.notes_.get("task", {}), estimator.model_
         rule = estimator.stopping_rule(stop)
         return cls(
@@ -137,8 +137,8 @@ def _quality_of_numbers(evaluation: RegressionEvaluation, rows: str) -> list[str
         if stop is not None
     ]
     return [
-        f"Measured on {rows}, its predictions are off by {found.mae:.3g} on average, and explain {share(max(0, found.r2))} "
-        "of the differences between rows.",
+        f"Measured on {rows}, its predictions are off by {found.mae:.3g} on average, and explain "
+        f"{share(max(0, found.r2))} of the differences between rows.",
         *asked,
         f"The range it gives as 90% sure holds the true number in {share(found.coverage)} of the rows.",
     ]
@@ -164,14 +164,14 @@ def trust(evaluation: Evaluation | RegressionEvaluation | None, confidence: floa
     if same is None or same.n_rows < FEW_ROWS:
         seen = "none" if same is None else f"only {same.n_rows}"
         return (
-            f"Of the {evaluation.n_rows:,} rows that the model was measured on, {seen} had a prediction about as sure as "
-            "this one: too few to say how often that is right."
+            f"Of the {evaluation.n_rows:,} rows that the model was measured on, {seen} had a prediction about as sure "
+            "as this one: too few to say how often that is right."
         )
-    low, high = same.accuracy_interval
+    low, high = map(share, same.accuracy_interval)
     return (
-        f"In {same.n_rows:,} measured rows the model was about as sure as here ({share(same.low)} to {share(same.high)}), "
-        f"and it was right in {share(same.accuracy)} of them (most likely between {share(low)} and {share(high)} of "
-        "such rows)."
+        f"In {same.n_rows:,} measured rows the model was about as sure as here ({share(same.low)} to "
+        f"{share(same.high)}), and it was right in {share(same.accuracy)} of them (most likely between {low} and "
+        f"{high} of such rows)."
     )
 
 

@@ -27,10 +27,12 @@ def joined(parts: Iterable[object]) -> Markup:
     return Markup("".join(text(part) for part in parts))
 
 
-def element(name: str, *children: object, **attributes: object) -> Markup:
+def element(name: str, /, *children: object, **attributes: object) -> Markup:
     """An element. Attributes that are None are left out; `class_` is class, and `stroke_width` is stroke-width."""
     written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{text(value)}"' for key, value in attributes.items() if value is not None
+        f' {key.rstrip("_").replace("_", "-")}="{text(value)}"'
+        for key, value in attributes.items()
+        if value is not None
     )
     if name in VOID:
         return Markup(f"<{name}{written}>")

@@ -98,7 +98,7 @@ class ModelReport:
             return card(
                 title,
                 paragraph(
-                    f"A prediction comes with a range that should hold the true number in 90% of all cases. Here it did "
+                    "A prediction comes with a range that should hold the true number in 90% of all cases. Here it did "
                     f"in {share(scores.coverage)}; on average it is {scores.width:.3g} wide."
                 ),
                 id_="trust",
@@ -128,7 +128,12 @@ class ModelReport:
                 f"When it says 80%, it should be right in 80% of such cases. How sure it is and how often it is right "
                 f"differ by {share(error)} on average (the expected calibration error)."
             ),
-            element("div", figure(picture, caption), table("How often it is right, by how sure it is", head, rows), class_="half"),
+            element(
+                "div",
+                figure(picture, caption),
+                table("How often it is right, by how sure it is", head, rows),
+                class_="half",
+            ),
             id_="trust",
         )
 
@@ -136,7 +141,11 @@ class ModelReport:
         results = evaluation.by_class
         if results is None:
             return []
-        order = sorted(results.classes, key=lambda one: -one.n_rows) if len(results.classes) > MOST_ROWS else results.classes
+        order = (
+            sorted(results.classes, key=lambda one: -one.n_rows)
+            if len(results.classes) > MOST_ROWS
+            else results.classes
+        )
         shown, rest = order[:MOST_ROWS], order[MOST_ROWS:]
         parts = [_class_table("Every label", shown) if not rest else _class_table("The most frequent labels", shown)]
         if rest:
@@ -160,7 +169,9 @@ class ModelReport:
             by_name = {use.name: use.share_asked for use in uses}
             shares = [by_name[query.name] for query in self.query_set.queries]
             picture = patch_map(self.query_set.patches, shares, "How often each patch of the image is asked for")
-            parts.append(figure(picture, f"Darker patches are asked for more often, up to {share(max(shares))} of the rows."))
+            parts.append(
+                figure(picture, f"Darker patches are asked for more often, up to {share(max(shares))} of the rows.")
+            )
         parts.append(self._use_table("Questions by how many rows are asked them", asked[:MOST_ROWS]))
         if rest := asked[MOST_ROWS:]:
             parts.append(details(f"{len(rest):,} more questions", self._use_table("Questions asked more rarely", rest)))
@@ -197,7 +208,7 @@ class ModelReport:
 
     def _tree(self) -> Markup:
         note = (
-            "Every row starts at the top. Below each question are its answers, with the label that is believed most there "
+            "Every row starts at the top. Below each question are its answers, with what is believed most there "
             "and how many rows go that way. Numbers are put together into ranges, cut where beliefs differ most."
         )
         return card("The first questions", paragraph(note), tree_list(self.tree, self.query_set), id_="tree")
@@ -208,7 +219,10 @@ def _numbers(evaluation: Evaluation | RegressionEvaluation) -> list[tuple[str, s
     rows = ("rows measured", f"{evaluation.n_rows:,}")
     if isinstance(evaluation, RegressionEvaluation):
         scores = evaluation.at_stop or evaluation.all_answers
-        found = [("off by, on average", f"{scores.mae:.3g}"), ("of differences explained (R²)", share(max(0.0, scores.r2)))]
+        found = [
+            ("off by, on average", f"{scores.mae:.3g}"),
+            ("of differences explained (R²)", share(max(0.0, scores.r2))),
+        ]
     else:
         right = evaluation.accuracy_all_answers if evaluation.at_stop is None else evaluation.at_stop.accuracy
         found = [("right", share(right))]
@@ -228,8 +242,12 @@ def _accuracy(evaluation: Evaluation | RegressionEvaluation) -> Markup:
     else:
         values, what = evaluation.accuracy_by_asked, "Share of the rows that are right"
         reached = None if evaluation.at_stop is None else evaluation.at_stop.accuracy
-    mark = None if stop is None or reached is None else (min(stop.mean_asked, len(values) - 1), reached, "stops here on average")
-    title = f"{what}, by the number of questions asked: {share(values[0])} before the first, {share(values[-1])} at the end."
+    mark = (
+        None
+        if stop is None or reached is None
+        else (min(stop.mean_asked, len(values) - 1), reached, "stops here on average")
+    )
+    title = f"{what}, by the number of questions: {share(values[0])} before the first, {share(values[-1])} at the end."
     drawing = curve(values, title, "questions asked", "right" if what.endswith("right") else "explained (R²)", mark)
     rows = [(str(n), share(value)) for n, value in enumerate(values)]
     numbers = details("The same in numbers", table(what, ("questions asked", "share"), rows))
@@ -261,7 +279,11 @@ def _confusion(results: ClassResults) -> Markup:
         return table("The mistakes made most often", ("true label", "was taken for", "rows"), rows, numbers_from=2)
     most = max(max(row) for row in results.confusion)
     labels = [str(label) for label in results.labels]
-    top = element("tr", element("th", "true label ↓, taken for →", scope="col"), *(element("th", name, scope="col") for name in labels))
+    top = element(
+        "tr",
+        element("th", "true label ↓, taken for →", scope="col"),
+        *(element("th", name, scope="col") for name in labels),
+    )
     body = [
         element(
             "tr",

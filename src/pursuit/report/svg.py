@@ -24,9 +24,7 @@ def figure(drawing: Markup, caption: object) -> Markup:
 def svg(width: float, height: float, title: str, *children: object, class_: str | None = None) -> Markup:
     """A drawing with an alternative text."""
     view = f"0 0 {width:g} {height:g}"
-    return element(
-        "svg", element("title", title), *children, viewBox=view, role="img", aria_label=title, class_=class_
-    )
+    return element("svg", element("title", title), *children, viewBox=view, role="img", aria_label=title, class_=class_)
 
 
 def curve(
@@ -45,7 +43,9 @@ def curve(
     parts: list[object] = [*_levels(y, low), *_ticks(x, last), *_names(x_name, y_name)]
     parts.append(element("polyline", points=points, class_="curve"))
     if len(values) <= 40:
-        parts += [element("circle", cx=f"{x(i):.1f}", cy=f"{y(v):.1f}", r=3, class_="dot") for i, v in enumerate(values)]
+        parts += [
+            element("circle", cx=f"{x(i):.1f}", cy=f"{y(v):.1f}", r=3, class_="dot") for i, v in enumerate(values)
+        ]
     if mark is not None:
         place, value, name = mark
         is_right = place > 0.6 * last  # its name then stands on the left
@@ -150,7 +150,15 @@ def revealed_image(grid: PatchGrid, x: Tensor, queries: Sequence[int], title: st
         row, column = grid.corner(queries[-1])
         line = max(height, width) / 30
         parts.append(
-            element("rect", x=column, y=row, width=grid.size, height=grid.size, class_="mark", style=f"stroke-width:{line:g}")
+            element(
+                "rect",
+                x=column,
+                y=row,
+                width=grid.size,
+                height=grid.size,
+                class_="mark",
+                style=f"stroke-width:{line:g}",
+            )
         )
     return svg(width, height, title, *parts, class_="map")
 
