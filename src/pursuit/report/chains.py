@@ -203,8 +203,8 @@ def _belief(chain: Chain, posterior: Tensor, most: int) -> Markup:
 
 def _reasons(chain: Chain) -> list[Markup]:
     """What speaks for the prediction and what against it, the strongest first."""
-    strength = {id(reason): _strength(reason) for reason in chain.reasons}
-    most = max(strength.values(), default=0.0)
+    reasons = sorted(chain.reasons, key=_strength, reverse=True)
+    most = _strength(reasons[0]) if reasons else 0.0
     if not most:
         return []
     numbers = chain.target is not None
@@ -213,9 +213,8 @@ def _reasons(chain: Chain) -> list[Markup]:
     )
     columns = []
     for title, class_, is_for in ((titles[0], "for", True), (titles[1], "against", False)):
-        own = [reason for reason in chain.reasons if reason.is_for == is_for and strength[id(reason)] > most / 1000]
-        own.sort(key=lambda reason: -strength[id(reason)])
-        rows = [(f"{one.text} {one.answer}", _change(chain, one), strength[id(one)] / most) for one in own]
+        own = [one for one in reasons if one.is_for == is_for and _strength(one) > most / 1000]
+        rows = [(f"{one.text} {one.answer}", _change(chain, one), _strength(one) / most) for one in own]
         content = bars(rows) if rows else paragraph("Nothing that was answered.", class_="small lead")
         columns.append(element("div", element("h3", title), content, class_=f"{class_} plain"))
     return [element("div", *columns, class_="half")]
