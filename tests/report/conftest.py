@@ -6,11 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pages import EVIL, HOSTILE
 from pursuit import PatchQueries
 from pursuit.methods import NaiveBayesIPClassifier
-
-EVIL = "<script>alert('x')</script>"
-HOSTILE = '"><img src=x onerror=alert(1)>'
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from conftest import EVIL, HOSTILE
 from json_schema import problems
-from pages import check_page
-from pursuit import VIPRegressor
+from pages import EVIL, HOSTILE, check_page
+from pursuit import Stage, VIPRegressor
 from pursuit.report import ChainsReport
 
 
@@ -38,7 +37,7 @@ def test_a_page_says_what_was_asked_answered_and_believed(model: Any, table: Any
 
 
 def test_names_and_answers_from_data_are_harmless(model: Any, table: Any) -> None:
-    X, y = table
+    X, _ = table
     rows = X[X["where"] == EVIL][:2]
     report = ChainsReport.of(model, rows, ["Line <b>1", HOSTILE], [EVIL, None], name=EVIL)
     source = report.html()
@@ -87,7 +86,7 @@ def test_a_number_has_a_range_instead_of_labels() -> None:
     randomness = np.random.default_rng(0)
     X = pd.DataFrame({"a": randomness.normal(size=80), "b": randomness.choice(["x", "y"], 80)})
     y = 10 * X["a"] + 3 * (X["b"] == "y")
-    model = VIPRegressor(random_state=0, epochs=1, held_out=0.0).fit(X, y)
+    model = VIPRegressor(stages=[Stage(epochs=2)], random_state=0).fit(X, y)
     report = ChainsReport.of(model, X[:1], labels=[f"{y[0]:.1f}"], evaluation=model.evaluate(X, y), stop="budget=2")
     page = check_page(report.html())
     assert page.under["h1"][0].startswith("about ")

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pursuit.inference.chain import UNKNOWN
+from pursuit.inference.pursuer import NO_ANSWER
 from pursuit.queries import QuerySet
 from pursuit.queries.query_set import NOT_GIVEN_TEXT
 
@@ -43,7 +43,7 @@ def branches(query_set: QuerySet, query: int, x: Tensor, answered: np.ndarray, b
             found = [(text, own[part]) for text, part in _in_words(query_set, values, own_texts, ranges)]
             if not given.all():
                 found.append((NOT_GIVEN_TEXT, there[~given]))
-    return [*found, (UNKNOWN, absent)] if len(absent) else found
+    return [*found, (NO_ANSWER, absent)] if len(absent) else found
 
 
 def _by_text(query_set: QuerySet, query: int, texts: np.ndarray) -> Branches:

@@ -106,7 +106,7 @@ class ChainsReport:
         chain = row.chain
         result = element(
             "section",
-            paragraph(f"{row.title}. After {count(chain.n_asked, 'question')} the model says", class_="lead"),
+            paragraph(f"{row.title}. {_after(chain)} the model says", class_="lead"),
             element("h1", _predicted(chain)),
             paragraph(_how_sure(chain), class_="lead"),
             *self._truth(row),
@@ -164,6 +164,10 @@ class ChainsReport:
         )
 
 
+def _after(chain: Chain) -> str:
+    return f"After {count(chain.n_asked, 'question')}" if chain.n_asked else "Without asking anything"
+
+
 def _predicted(chain: Chain) -> str:
     return str(chain.prediction) if chain.target is None else f"about {chain.target.text(chain.prediction)}"
 
@@ -214,7 +218,10 @@ def _reasons(chain: Chain) -> list[Markup]:
     columns = []
     for title, class_, is_for in ((titles[0], "for", True), (titles[1], "against", False)):
         own = [one for one in reasons if one.is_for == is_for and _strength(one) > most / 1000]
-        rows = [(f"{one.text} {one.answer}", _change(chain, one), _strength(one) / most) for one in own]
+        rows = [
+            (element("span", one.text, " ", element("b", one.answer)), _change(chain, one), _strength(one) / most)
+            for one in own
+        ]
         content = bars(rows) if rows else paragraph("Nothing that was answered.", class_="small lead")
         columns.append(element("div", element("h3", title), content, class_=f"{class_} plain"))
     return [element("div", *columns, class_="half")]

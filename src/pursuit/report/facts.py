@@ -80,8 +80,8 @@ class ModelFacts:
 def _trained_on(trained: dict[str, Any]) -> str:
     if not trained:
         return ""
-    rows = f", which has {trained['n_rows']:,} rows with a label" if "n_rows" in trained else ""
-    target = f" to predict the column “{trained['target']}”" if trained.get("target") else ""
+    rows = f" ({trained['n_rows']:,} rows with a label)" if "n_rows" in trained else ""
+    target = f", to predict the column “{trained['target']}”" if trained.get("target") else ""
     return f"It was trained on {trained.get('file', trained.get('name'))}{rows}{target}."
 
 
@@ -151,7 +151,7 @@ def overall_trust(confidence: float, accuracy: float, interval: tuple[float, flo
     if confidence > high:
         return f"{on_average}: it is too sure of itself."
     if confidence < low:
-        return f"{on_average}: it is surer than it says."
+        return f"{on_average}: it is right more often than it says."
     return f"{on_average}: as far as these rows can tell, that agrees."
 
 

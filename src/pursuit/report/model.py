@@ -185,12 +185,11 @@ class ModelReport:
         return card(title, *parts, paragraph(note, class_="small lead"), id_="questions")
 
     def _use_table(self, caption: str, uses: list[QuestionUse]) -> Markup:
-        head = ("question", "asked of", "", "answered", "place", "expected", "gained")
+        head = ("question", "asked of", "answered", "place", "expected", "gained")
         rows = [
             (
                 self._question(use),
-                share(use.share_asked),
-                bar(use.share_asked),
+                element("span", share(use.share_asked), bar(use.share_asked)),
                 _or_dash(use.share_answered, share),
                 _or_dash(use.mean_position, lambda value: f"{value:.1f}"),
                 _or_dash(use.mean_bits, lambda value: f"{value:.2f}"),

@@ -4,6 +4,7 @@ from pursuit.evaluation.tree import TreeBranch, TreeNode, TreeQuestion
 from pursuit.inference.chain import bits_text, percent
 from pursuit.queries import QuerySet
 from pursuit.report.facts import count
+from pursuit.report.facts import share as share_text
 from pursuit.report.html import Markup, bar, details, element, joined
 from pursuit.report.svg import patch_place
 
@@ -58,7 +59,8 @@ def _node(name: object, node: TreeNode, n_all: int) -> Markup:
         belief, rest = [" ", element("b", node.number)], ""
     share = node.n_rows / n_all
     stopped = f"{'all' if node.n_stopped == node.n_rows else f'{node.n_stopped:,}'} stop here" if node.n_stopped else ""
-    remark = "; ".join(part for part in (rest, stopped) if part)
+    right = f"right here in {share_text(node.n_right / node.n_rows)}" if node.leading else ""
+    remark = "; ".join(part for part in (rest, right, stopped) if part)
     return element(
         "div",
         element("span", name, *belief),
