@@ -259,8 +259,9 @@ def _told(step: ChainStep) -> str:
     if step.answer is None:
         return "left open, so nothing changes"
     expected = "" if step.bits is None else f"{bits_text(step.bits)} expected, "
-    gained = bits_text(step.gained) if step.gained >= 0 else f"{bits_text(-step.gained)} lost, a surprise"
-    return f"{expected}{gained}{' gained' if step.gained >= 0 else ''}"
+    if step.gained < 0:
+        return f"{expected}but a surprise: {bits_text(-step.gained)} more are open than before"
+    return f"{expected}{bits_text(step.gained)} gained"
 
 
 def _step(
