@@ -12,6 +12,7 @@ import pytest
 from json_schema import problems
 from pages import EVIL, HOSTILE, check_page
 from pursuit import Stage, VIPRegressor
+from pursuit.methods import NaiveBayesIPClassifier
 from pursuit.report import ChainsReport
 
 
@@ -104,3 +105,15 @@ def test_a_page_is_written_whole_or_not_at_all(model: Any, table: Any, tmp_path:
     with pytest.raises(AttributeError):
         dataclasses.replace(report, rows=(None,)).save(tmp_path / "page.html")  # type: ignore[arg-type]
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == report.html()
+
+
+def test_odd_labels_and_values_leave_a_page_that_can_be_read() -> None:
+    X = pd.DataFrame({"ä\x00 名": ["x", "y\x1b[0m"] * 20, "n": [1.5, np.nan, 7e9, 2.0] * 10})
+    for y in (["", "b"] * 20, [True, False] * 20, [3, 4] * 20):
+        model = NaiveBayesIPClassifier().fit(X, y)
+        for stop in ("confidence=0.1", "budget=2"):  # the first asks nothing
+            report = ChainsReport.of(model, X[:2], stop=stop)
+            page = check_page(report.html())
+            assert ("Without asking anything" in page.words) == (stop == "confidence=0.1")
+            assert problems(report.to_dict(), "chains-1") == []
+            report.html().encode()

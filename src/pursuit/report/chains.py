@@ -15,7 +15,7 @@ from pursuit.inference.chain import CHAINS_SCHEMA, Chain, ChainReason, Chains, C
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.what_if import WhatIf, what_if
 from pursuit.queries.query_set import PatchGrid
-from pursuit.report.facts import ModelFacts, count, quality, trust
+from pursuit.report.facts import ModelFacts, count, label_text, quality, trust
 from pursuit.report.html import Markup, bars, card, element, paragraph, range_bar
 from pursuit.report.page import page
 from pursuit.report.svg import figure, patch_place, revealed_image
@@ -169,7 +169,7 @@ def _after(chain: Chain) -> str:
 
 
 def _predicted(chain: Chain) -> str:
-    return str(chain.prediction) if chain.target is None else f"about {chain.target.text(chain.prediction)}"
+    return label_text(chain.prediction) if chain.target is None else f"about {chain.target.text(chain.prediction)}"
 
 
 def _how_sure(chain: Chain) -> str:
@@ -180,7 +180,7 @@ def _how_sure(chain: Chain) -> str:
     sure = f"{percent(best.values[0])} sure"
     if len(best.values) < 2:
         return f"{sure}."
-    return f"{sure}; {chain.classes[int(best.indices[1])]} would be next with {percent(best.values[1])}."
+    return f"{sure}; {label_text(chain.classes[int(best.indices[1])])} would be next with {percent(best.values[1])}."
 
 
 def _belief(chain: Chain, posterior: Tensor, most: int) -> Markup:
@@ -196,7 +196,8 @@ def _belief(chain: Chain, posterior: Tensor, most: int) -> Markup:
         return element("ul", words, element("li", drawn), class_="bars")
     best = posterior.topk(min(most, len(posterior)))
     shown = [
-        (str(chain.classes[i]), percent(p), float(p)) for p, i in zip(best.values, best.indices.tolist(), strict=True)
+        (label_text(chain.classes[i]), percent(p), float(p))
+        for p, i in zip(best.values, best.indices.tolist(), strict=True)
     ]
     n_others = len(posterior) - len(shown)
     if n_others:
@@ -247,7 +248,7 @@ def _changes(found: Sequence[WhatIf]) -> list[Markup]:
         element(
             "li",
             f"Had the answer to “{one.text}” been “{one.instead}” instead of “{one.answer}”, it would have been ",
-            element("b", str(one.prediction)),
+            element("b", label_text(one.prediction)),
             f" ({percent(one.probability)}).",
         )
         for one in found[:N_WHAT_IF]

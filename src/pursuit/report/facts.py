@@ -69,7 +69,7 @@ class ModelFacts:
     def predicts(self) -> str:
         if self.labels is None:
             return "This model predicts a number, and says between which numbers it lies."
-        shown = ", ".join(map(str, self.labels[:SHOWN_LABELS]))
+        shown = ", ".join(map(label_text, self.labels[:SHOWN_LABELS]))
         more = f" and {len(self.labels) - SHOWN_LABELS} more" if len(self.labels) > SHOWN_LABELS else ""
         return f"This model says which of {len(self.labels):,} labels fits: {shown}{more}."
 
@@ -181,6 +181,11 @@ def share(value: float) -> str:
     if percent in (0, 100) or 1 <= percent <= 99:
         return f"{percent:.0f}%"
     return f"{min(99.9, max(0.1, percent)):.1f}%" if 0 < percent < 100 else f"{percent:.0f}%"
+
+
+def label_text(label: object) -> str:
+    """A label as it can be seen, also if it is blank."""
+    return str(label) if str(label).strip() else "(empty)"
 
 
 def count(n: int, noun: str) -> str:

@@ -10,7 +10,7 @@ from pursuit.evaluation.tree import TreeNode, question_tree
 from pursuit.files import write_whole
 from pursuit.inference.stopping import StoppingRule
 from pursuit.queries import QuerySet
-from pursuit.report.facts import ModelFacts, quality, share
+from pursuit.report.facts import ModelFacts, label_text, quality, share
 from pursuit.report.html import Markup, bar, card, details, element, paragraph, table
 from pursuit.report.page import page
 from pursuit.report.svg import curve, figure, patch_map, patch_place, reliability_figure
@@ -257,7 +257,7 @@ def _class_table(caption: str, classes: "list[ClassResult] | tuple[ClassResult, 
     head = ("label", "rows", "right when said", "found", "F1", "questions")
     rows = [
         (
-            str(one.label),
+            label_text(one.label),
             f"{one.n_rows:,}",
             share(one.precision),
             share(one.recall) if one.n_rows else "–",
@@ -274,10 +274,10 @@ def _confusion(results: ClassResults) -> Markup:
     if not mistakes:
         return paragraph("No row was given a wrong label.")
     if len(results.classes) > MOST_IN_MATRIX:
-        rows = [(str(true), str(taken), f"{n:,}") for true, taken, n in mistakes]
+        rows = [(label_text(true), label_text(taken), f"{n:,}") for true, taken, n in mistakes]
         return table("The mistakes made most often", ("true label", "was taken for", "rows"), rows, numbers_from=2)
     most = max(max(row) for row in results.confusion)
-    labels = [str(label) for label in results.labels]
+    labels = [label_text(label) for label in results.labels]
     top = element(
         "tr",
         element("th", "true label ↓, taken for →", scope="col"),

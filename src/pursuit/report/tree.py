@@ -3,7 +3,7 @@
 from pursuit.evaluation.tree import TreeBranch, TreeNode, TreeQuestion
 from pursuit.inference.chain import bits_text, percent
 from pursuit.queries import QuerySet
-from pursuit.report.facts import count
+from pursuit.report.facts import count, label_text
 from pursuit.report.facts import share as share_text
 from pursuit.report.html import Markup, bar, details, element, joined
 from pursuit.report.svg import patch_place
@@ -52,8 +52,8 @@ def _node(name: object, node: TreeNode, n_all: int) -> Markup:
     """What is believed here, of how many rows, and how many of them are asked nothing more."""
     if node.leading:
         first, *others = node.leading
-        shown = [f"{one.label} {percent(one.probability)}" for one in others if one.probability >= 0.005]
-        belief: list[object] = [" ", element("b", str(first.label)), f" {percent(first.probability)}"]
+        shown = [f"{label_text(one.label)} {percent(one.probability)}" for one in others if one.probability >= 0.005]
+        belief: list[object] = [" ", element("b", label_text(first.label)), f" {percent(first.probability)}"]
         rest = f"then {', '.join(shown)}" if shown else ""
     else:
         belief, rest = [" ", element("b", node.number)], ""
