@@ -70,13 +70,13 @@ def test_a_folder_that_is_not_a_model(folder: Path) -> None:
 
 
 def test_a_method_is_named_by_its_parameters() -> None:
-    from pursuit.cli.show import _method
+    from pursuit.methods import method_of
 
     for name, method in METHODS.items():
-        assert _method(method.build()).name == name
+        assert method_of(method.build()).name == name
 
     class Own(NaiveBayesIPClassifier):
         pass
 
     own: PursuitClassifier = Own()
-    assert _method(own).title == "Own"
+    assert method_of(own).title == "Own"

@@ -16,6 +16,7 @@ COMMANDS = (
     "train",
     "show",
     "evaluate",
+    "report",
     "predict",
     "explain",
     "ask",

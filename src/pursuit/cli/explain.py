@@ -1,6 +1,7 @@
 """`pursuit explain`: the chains of questions and answers behind predictions."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -10,13 +11,19 @@ import typer
 
 from pursuit.cli.app import AsJson, Data, Model, Stop, Target
 from pursuit.cli.console import escaped, out, print_json, say
+from pursuit.cli.report import check_page
 from pursuit.cli.rows import columns_read, every_row, unseen_rows
 from pursuit.cli.table_options import ReadingOptions, spread
-from pursuit.estimators import PursuitEstimator, load
+from pursuit.estimators import PursuitClassifier, PursuitEstimator, PursuitRegressor, load
+from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.evaluation.chains import draw_chain
+from pursuit.report import ChainsReport, ExplainedRow
 from pursuit.tasks import TASKS, name_of
 from pursuit.tasks.every_row import RowsPart, was_held_out
 from pursuit.tasks.task import take_rows
+
+MOST_MEASURED = 2000
+"""How many rows say how good a model is, on the page of a single prediction."""
 
 
 class _Shown(NamedTuple):
@@ -28,6 +35,8 @@ class _Shown(NamedTuple):
     titles: list[str]
     labels: list[str | None]
     initially_known: np.ndarray | None = None
+    trained_on: tuple[str, ...] = ()
+    """The titles of those that the model was trained on, as far as that is known."""
 
 
 @spread
@@ -53,9 +62,13 @@ def explain(
     file: ReadingOptions,
     stop: Stop = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the first chain into this file (png, svg or pdf).")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write a page with the chains, the reasons and what the model is into this file."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the chains of questions and answers that lead to predictions: as text, JSON or a figure.
+    """Show the chains of questions and answers that lead to predictions: as text, JSON, a figure or a page.
 
     Lines and ids name any row of a file, those that the model was trained on included.
     """
@@ -67,28 +80,67 @@ def explain(
         )
     if data in TASKS and (line or id_value):
         raise ValueError(f"{data} is a task, whose rows have neither lines nor ids: name them with --row.")
+    if html is not None:
+        check_page(html)
     classifier = load(model)
     if line or id_value:
         parts = every_row(classifier, data, target, id_column, **file.reading())
         shown = _rows_of_file(parts, line or [], id_value or [], id_column)
-        _remark_on_training(classifier, data, shown)
+        shown = _remark_on_training(classifier, data, shown)
     else:
         shown = _unseen_rows(classifier, data, row, target, **file.reading())
     titled = zip(shown.titles, shown.labels, strict=True)
     headings = [title + (f", true label: {label}" if label else "") for title, label in titled]
-    chains = classifier.explain(shown.X, stop, initially_known=shown.initially_known)
+    report = ChainsReport.of(
+        classifier,
+        shown.X,
+        shown.titles,
+        shown.labels,
+        stop=stop,
+        initially_known=shown.initially_known,
+        name=data if data in TASKS else name_of(data),
+    )
     if figure:
-        draw_chain(classifier.model_.query_set, shown.X, chains[0], figure, headings[0])
+        draw_chain(classifier.model_.query_set, shown.X, report.chains[0], figure, headings[0])
+    if html is not None:
+        measured = _measured(classifier, data, target, stop, **file.reading())
+        replace(report, evaluation=measured, rows=_with_remarks(report, shown)).save(html)
     if as_json:
-        rows = zip(shown.names, shown.labels, chains, strict=True)
-        described = [{**name, "label": label, **chain.to_dict()} for name, label, chain in rows]
-        print_json({"task": data if data in TASKS else name_of(data), "chains": described})
+        described = report.to_dict()
+        chains = [{**name, **chain} for name, chain in zip(shown.names, described["chains"], strict=True)]
+        print_json({**described, "chains": chains})
         return
-    for heading, chain in zip(headings, chains, strict=True):
+    for heading, chain in zip(headings, report.chains, strict=True):
         out.print(escaped(heading), style="bold", highlight=False)
         print(f"{chain}\n")
-    if figure:
-        out.print(f"Drawn into {figure}", soft_wrap=True)
+    for path in (figure, html):
+        if path is not None:
+            out.print(f"Written: {path}", highlight=False, soft_wrap=True)
+
+
+def _measured(
+    classifier: PursuitEstimator, data: str, target: str | None, stop: str | None, **reading: Any
+) -> Evaluation | RegressionEvaluation | None:
+    """How good the model is on rows of the same data that it was not trained on; None where none have a label."""
+    assert isinstance(classifier, PursuitClassifier | PursuitRegressor)
+    try:
+        rows = unseen_rows(classifier, data, target, **reading)
+    except ValueError:  # the rows that are explained could be read, but not measured on: some columns are not there
+        return None
+    if rows.y is None:
+        return None
+    chosen = list(range(min(len(rows.X), MOST_MEASURED)))
+    known = None if rows.initially_known is None else rows.initially_known[chosen]
+    return classifier.evaluate(take_rows(rows.X, chosen), rows.y[chosen], stop, initially_known=known)
+
+
+def _with_remarks(report: ChainsReport, shown: _Shown) -> tuple[ExplainedRow, ...]:
+    """The rows of the report, those that the model was trained on with a remark."""
+    seen = "The model was trained on this row, so it may be more certain here than on a new row."
+    return tuple(
+        replace(row, remark=seen if title in shown.trained_on else "")
+        for row, title in zip(report.rows, shown.titles, strict=True)
+    )
 
 
 def _unseen_rows(
@@ -149,10 +201,13 @@ def _as_written(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _remark_on_training(classifier: PursuitEstimator, data: str, shown: _Shown) -> None:
+def _remark_on_training(classifier: PursuitEstimator, data: str, shown: _Shown) -> _Shown:
+    """Say which rows the model was trained on; the same rows, with these noted."""
     trained = classifier.notes_.get("task", {})
     held_out = was_held_out(data, columns_read(classifier), trained, shown.X.index.tolist())
-    if held_out is not None and not all(held_out):
-        seen = [title for title, is_new in zip(shown.titles, held_out, strict=True) if not is_new]
-        which = ", ".join(f"line{title.removeprefix('Line')}" if title.startswith("Line ") else title for title in seen)
-        say(f"The model was trained on {which}, so it may be more certain here than on a new row.")
+    if held_out is None or all(held_out):
+        return shown
+    seen = tuple(title for title, is_new in zip(shown.titles, held_out, strict=True) if not is_new)
+    which = ", ".join(f"line{title.removeprefix('Line')}" if title.startswith("Line ") else title for title in seen)
+    say(f"The model was trained on {which}, so it may be more certain here than on a new row.")
+    return shown._replace(trained_on=seen)

@@ -7,9 +7,9 @@ from rich.table import Column, Table
 
 from pursuit.cli.app import AsJson, Model
 from pursuit.cli.console import escaped, out, print_json
-from pursuit.estimators import Method, PursuitClassifier, load
+from pursuit.estimators import load
 from pursuit.inference.pursuer import label_list
-from pursuit.methods import METHODS
+from pursuit.methods import method_of
 from pursuit.queries import Order, Query, Questions
 from pursuit.queries.column import listed
 
@@ -30,7 +30,7 @@ def show(
     if questions:
         print(Questions.of(query_set).to_toml(), end="")
         return
-    method, order, trained = _method(classifier), query_set.order or Order(), classifier.notes_.get("task", {})
+    method, order, trained = method_of(classifier), query_set.order or Order(), classifier.notes_.get("task", {})
     asked = [_question(query, order) for query in query_set.queries]
     labels = label_list(classifier.model_.classes)
     if as_json:
@@ -52,18 +52,6 @@ def show(
     _say(f"It stops asking at {classifier.stopping_rule()}.")
     out.print(_table(asked))
     _say(repr(classifier))
-
-
-def _method(classifier: PursuitClassifier) -> Method:
-    """The method that a classifier is of, by its class and its parameters."""
-    fitting = [
-        method
-        for method in METHODS.values()
-        if type(classifier) is method.estimator
-        and all(getattr(classifier, name) == value for name, value in method.parameters.items())
-    ]
-    unnamed = Method(type(classifier).__name__, type(classifier).__name__, type(classifier))
-    return max(fitting, key=lambda method: len(method.parameters), default=unnamed)
 
 
 def _question(query: Query, order: Order) -> dict[str, Any]:

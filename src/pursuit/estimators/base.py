@@ -146,7 +146,7 @@ class PursuitEstimator(BaseEstimator, ABC):
 
     def _posterior(self, X: Any, initially_known: Any) -> Tensor:
         """The belief (N, C) once enough was asked of each row."""
-        answers = self._answers(X)
+        answers = self.read_answers(X)
         known = self._initially_known(initially_known, len(answers.x))
         posterior = torch.zeros(len(answers.x), len(self.labels))
         for step in pursue_in_batches(self.model_, *answers, self.stopping_rule(), known):
@@ -155,7 +155,7 @@ class PursuitEstimator(BaseEstimator, ABC):
 
     def explain(self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None) -> Chains:
         """The chain of queries, answers and posteriors of each row, which is the whole reason for its prediction."""
-        answers = self._answers(X)
+        answers = self.read_answers(X)
         known = self._initially_known(initially_known, len(answers.x))
         return explain(self.model_, *answers, self.stopping_rule(stop), known)
 
@@ -167,7 +167,7 @@ class PursuitEstimator(BaseEstimator, ABC):
 
         A classifier gives the probability of every label, a regressor the mean and the 90 % interval of the number.
         """
-        answers = self._answers(X)
+        answers = self.read_answers(X)
         known = self._initially_known(initially_known, len(answers.x))
         found = predict_rows(self.model_, *answers, self.stopping_rule(stop), known)
         return found.table(self.model_, answers.x, X.index if isinstance(X, pd.DataFrame) else None)
@@ -230,7 +230,8 @@ class PursuitEstimator(BaseEstimator, ABC):
     def _in_advance(self, prior: Tensor) -> str:
         """What is believed in advance (C,), and what to do if that is enough for the stopping rule."""
 
-    def _answers(self, X: Any) -> Answers:
+    def read_answers(self, X: Any) -> Answers:
+        """The answers of the rows X to all queries, as the model reads them."""
         check_is_fitted(self, "model_")
         query_set = self.model_.query_set
         return query_set.answers(validated(self, X, query_set, reset=False))

@@ -70,7 +70,7 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
 
     def rows(self, X: Any, y: Any, *, initially_known: Any = None) -> Rows:
         """Rows with labels, as the functions beneath the estimator take them."""
-        answers = self._answers(X)
+        answers = self.read_answers(X)
         y = column_or_1d(self._plain_labels(y))
         check_consistent_length(answers.x, y)
         return Rows(*answers, label_codes(self.classes_, y), self._initially_known(initially_known, len(y)))

@@ -91,7 +91,7 @@ class PursuitRegressor(RegressorMixin, PursuitEstimator):
 
     def rows(self, X: Any, y: Any, *, initially_known: Any = None) -> Rows:
         """Rows with the bins of their numbers, as the functions beneath the estimator take them."""
-        answers, y = self._answers(X), self._numbers(y)
+        answers, y = self.read_answers(X), self._numbers(y)
         check_consistent_length(answers.x, y)
         codes = torch.from_numpy(self.bins_.codes(y))
         return Rows(*answers, codes, self._initially_known(initially_known, len(y)))

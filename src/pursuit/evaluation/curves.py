@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pursuit.data.rows import Rows
+from pursuit.evaluation.calibration import N_BINS, ReliabilityBin, bin_of, reliability
 from pursuit.evaluation.classes import ClassResults, class_results
 from pursuit.evaluation.intervals import accuracy_interval
 from pursuit.evaluation.questions import QuestionCounts, QuestionUses, question_uses
@@ -20,7 +21,6 @@ from pursuit.inference.rollout import BATCH_BYTES, BATCH_ROWS, RolloutStep, purs
 from pursuit.inference.stopping import ROUNDING, Standing, StoppingRule
 from pursuit.training.devices import find_device
 
-CALIBRATION_BINS = 10
 COST_POINTS = 50
 """At how many costs accuracy is measured, with 0."""
 GPU_BATCH_ROWS, GPU_BATCH_BYTES = 5000, 2**32
@@ -75,6 +75,8 @@ class Evaluation:
     """What the stopping rule gives class by class; None where it was not asked for."""
     questions: QuestionUses | None = None
     """What is asked until the stopping rule stops; None where it was not asked for."""
+    reliability: tuple[ReliabilityBin, ...] | None = None
+    """How often beliefs of each confidence are right at the stopping rule; None where it was not asked for."""
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "questions": self.questions and self.questions.to_list()}
@@ -142,6 +144,7 @@ def evaluate(
         area_by_cost=_area(by_cost) if by_cost else None,
         by_class=_by_class(pursuer, rows, at_stops[0]) if in_detail else None,
         questions=question_uses(pursuer.query_set, uses, len(rows)) if in_detail else None,
+        reliability=reliability(at_stops[0, :, 4], at_stops[0, :, 3]) if in_detail else None,
     )
 
 
@@ -295,8 +298,7 @@ def _right(log_posterior: Tensor, y: Tensor) -> Tensor:
 
 def _summary(stop: StoppingRule, at_stop: Tensor) -> AtStop:
     asked, answered, cost, right, confidence, is_cut, _ = at_stop.double().unbind(dim=1)
-    bins = (confidence * CALIBRATION_BINS).long().clamp(max=CALIBRATION_BINS - 1)
-    gaps = torch.zeros(CALIBRATION_BINS, dtype=torch.double).index_add(0, bins, confidence - right)
+    gaps = torch.zeros(N_BINS, dtype=torch.double).index_add(0, bin_of(confidence), confidence - right)
     accuracy = right.mean().item()
     return AtStop(
         str(stop),

@@ -9,7 +9,7 @@ does. A file dropped into this package is a method by being here, and one of you
 import importlib
 import pkgutil
 
-from pursuit.estimators import Method
+from pursuit.estimators import Method, PursuitEstimator
 from pursuit.methods.all_answers import AllAnswers, AllAnswersClassifier
 from pursuit.methods.decision_tree import DecisionTree, TreeClassifier, TreeSettings
 from pursuit.methods.dime import DIME, DIMEClassifier, DIMESettings
@@ -31,6 +31,19 @@ for _module in pkgutil.iter_modules(__path__):  # whatever else was dropped in
 
 METHODS = known(Method.registry_kind)
 """All methods by name, those registered later included."""
+
+
+def method_of(estimator: PursuitEstimator) -> Method:
+    """The method that an estimator is of, by its class and its parameters."""
+    fitting = [
+        method
+        for method in METHODS.values()
+        if type(estimator) is method.estimator
+        and all(getattr(estimator, name) == value for name, value in method.parameters.items())
+    ]
+    unnamed = Method(type(estimator).__name__, type(estimator).__name__, type(estimator))
+    return max(fitting, key=lambda method: len(method.parameters), default=unnamed)
+
 
 __all__ = [
     "DIME",
@@ -67,4 +80,5 @@ __all__ = [
     "TreeSettings",
     "VIPClassifier",
     "VIPRegressor",
+    "method_of",
 ]

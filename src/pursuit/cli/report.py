@@ -1,0 +1,55 @@
+"""`pursuit report`: a page that shows a model before it is used."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pursuit.cli.app import AsJson, Data, Device, MaxQueries, Model, Stop, Target
+from pursuit.cli.console import out, print_json
+from pursuit.cli.rows import unseen_rows
+from pursuit.cli.table_options import ReadingOptions, spread
+from pursuit.estimators import load
+from pursuit.report import ModelReport
+
+
+@spread
+def report(
+    model: Model,
+    *,
+    data: Data,
+    target: Target = None,
+    file: ReadingOptions,
+    to: Annotated[Path, typer.Option("--out", help="Write the page into this file.")] = Path("report.html"),
+    depth: Annotated[int, typer.Option(help="How many levels of questions the tree shows.", min=1, max=8)] = 3,
+    stop: Stop = None,
+    max_queries: MaxQueries = None,
+    device: Device = "cpu",
+    as_json: AsJson = False,
+) -> None:
+    """Write a page about a model: how good it is, how far to trust it, what it asks, and the tree of its questions.
+
+    It is one file that loads nothing from anywhere, to be read in a browser or printed.
+    """
+    check_page(to)
+    classifier = load(model)
+    classifier.device = device
+    if max_queries is not None:
+        classifier.max_queries = max_queries
+    rows = unseen_rows(classifier, data, target, **file.reading())
+    if rows.y is None:
+        raise ValueError(f"{data} has no labels to measure by: name their column with --target.")
+    found = ModelReport.of(
+        classifier, rows.X, rows.y, stop, initially_known=rows.initially_known, depth=depth, name=rows.name
+    )
+    found.save(to)
+    if as_json:
+        print_json({**found.to_dict(), "page": str(to)})
+        return
+    out.print(f"Written: {to}", highlight=False, soft_wrap=True)
+
+
+def check_page(path: Path) -> None:
+    """Refuse a file that a page cannot be written to, before anything is computed."""
+    if path.suffix.lower() not in (".html", ".htm") or not path.parent.is_dir():
+        raise ValueError(f"{path} cannot be written: give a file that ends in .html, in a folder that exists.")

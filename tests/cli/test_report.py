@@ -1,0 +1,54 @@
+"""`pursuit report`, and the page of `pursuit explain`."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from json_schema import problems
+from pages import check_page
+from program import json_of, run
+
+
+def test_a_model_gets_a_page_and_json(workspace: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    arguments = ("report", "model", "--data", "patients.csv", "--out", str(page), "--depth", "2")
+    described = json_of(run(workspace, *arguments, "--json"))
+    assert problems(described, "report-1") == []
+    assert described["evaluation"]["n_rows"] == described["tree"]["n_rows"] == 60
+    shown = check_page(page.read_text(encoding="utf-8"))
+    assert shown.under["h1"] == ["patients"]
+    assert "It was trained on patients.csv" in shown.words
+
+
+def test_a_row_gets_a_page(workspace: Path, tmp_path: Path) -> None:
+    page = tmp_path / "row.html"
+    done = run(workspace, "explain", "model", "--data", "patients.csv", "--line", "17", "--html", str(page), "--json")
+    described = json_of(done)
+    assert problems(described, "chains-1") == []
+    shown = check_page(page.read_text(encoding="utf-8"))
+    assert shown.under["h1"] == [described["chains"][0]["prediction"]]
+    assert "Line 17." in shown.words
+    assert "Measured on 60 rows of patients" in shown.words
+    assert ("The model was trained on this row" in shown.words) == ("was trained on line 17" in done.stderr)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("report", "nothing", "--data", "x.csv", "--out"), ("explain", "nothing", "--data", "x.csv", "--html")],
+)
+def test_a_file_that_cannot_be_written_is_refused_at_once(workspace: Path, arguments: tuple[str, ...]) -> None:
+    for name in ("report.pdf", "nowhere/report.html"):
+        refused = run(workspace, *arguments, name)
+        assert refused.returncode == 1
+        assert f"{name} cannot be written: give a file that ends in .html" in " ".join(refused.stderr.split())
+
+
+def test_rows_without_labels_cannot_be_reported_on_but_explained(workspace: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(workspace / "patients.csv").drop(columns=["label", "note"])
+    frame.head(2).to_csv(workspace / "nolabels.csv", index=False)
+    refused = run(workspace, "report", "model", "--data", "nolabels.csv", "--out", str(tmp_path / "a.html"))
+    assert "nolabels.csv has no labels to measure by" in " ".join(refused.stderr.split())
+    page = tmp_path / "b.html"
+    assert run(workspace, "explain", "model", "--data", "nolabels.csv", "--html", str(page)).returncode == 0
+    assert "was not measured here" in check_page(page.read_text(encoding="utf-8")).words
