@@ -245,10 +245,10 @@ def make_answers(
     if fold is not None:
         return made
     crossed = gather([read_fold(_answers_of(kept), made) for kept in places.values()], targets[train])
-    for kept in places.values():
-        _calibrate(kept, crossed.calibration, make)
+    architectures = [_calibrate(kept, crossed.calibration, make) for kept in places.values()]
     train_answers, test_answers = crossed.probabilities, crossed.further_probabilities
     made |= {
+        "network": architectures[0],
         "train": asdict(attribute_accuracy(train_answers, targets[train].numpy())),
         "test": asdict(attribute_accuracy(test_answers, targets[~train].numpy())),
     }
@@ -261,12 +261,15 @@ def _answers_of(network: Path) -> Path:
     return network.with_suffix(".npz")
 
 
-def _calibrate(folder: Path, calibration: Calibration, build: Callable[[], ConceptNetwork]) -> None:
-    """Give the network in this folder the calibration of all answers; answers may be brought along without networks."""
-    if folder.exists():
-        network, notes = load_network(folder, build)
-        network.calibration = calibration
-        save_network(folder, network, notes)
+def _calibrate(folder: Path, calibration: Calibration, build: Callable[[], ConceptNetwork]) -> dict[str, Any] | None:
+    """Give the network in this folder the calibration of all answers, and return its architecture; None without a
+    network, since folds may have been brought from elsewhere."""
+    if not folder.exists():
+        return None
+    network, notes = load_network(folder, build)
+    network.calibration = calibration
+    save_network(folder, network, notes)
+    return network.architecture
 
 
 def write_answers(path: Path, train: np.ndarray, test: np.ndarray, made: dict[str, Any]) -> None:
@@ -322,7 +325,7 @@ PAPER = paper_recipe(
     paper_stage(RolledOutHistories(), 500),
     "stability=0.001",
     mask=False,
-    hard=True,
+    scale="yes/no",
 )
 # With so few photos, networks without hidden layers are best.
 FAST = Recipe(
