@@ -186,6 +186,16 @@ def test_answers_are_made_and_the_task_is_loaded_from_them(made: Path) -> None:
     train(model, rows, [Stage(10, batch_size=8)], seed=0)
 
 
+@pytest.mark.parametrize(("recipe", "scale"), [("paper", "yes/no"), ("fast", "log odds"), ("gpu", "log odds")])
+def test_recipes_say_on_which_scale_answers_are_seen(made: Path, recipe: str, scale: str) -> None:
+    answers = np.full((16, 3), 0.25), np.full((8, 3), 0.75)
+    cub.write_answers(made / "cub" / "concept_answers.npz", *answers, {"photos": cub.birds().digest})
+    query_set = cub.load().with_recipe(TASKS["cub"].recipes[recipe]).query_set
+    seen = query_set.answers(answers[0]).x
+    wanted = {"yes/no": -1.0, "log odds": -np.log(3) / 3}[scale]
+    assert torch.allclose(seen, torch.full((16, 3), wanted))
+
+
 def test_folds_are_made_one_by_one_and_each_only_once(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_once, apart = made / "cub", made.parent / "apart"
     cub.make_answers(at_once, build=small, **SETTINGS)
