@@ -63,6 +63,8 @@ def test_a_rest_that_does_not_fill_a_batch_is_left_out_of_a_pass_but_few_images_
 
     def watched(images: torch.Tensor, size: int | None = None) -> torch.Tensor:
         sizes.append(len(images))
+        assert torch.backends.cudnn.benchmark  # which is why they are of one size
+        assert torch.backends.cudnn.enabled
         return augment(images, size)
 
     monkeypatch.setattr("pursuit.concepts.learning.augment", watched)
@@ -70,6 +72,7 @@ def test_a_rest_that_does_not_fill_a_batch_is_left_out_of_a_pass_but_few_images_
     train_concepts(build(), shown.images, shown.targets, epochs=1, batch_size=8)
     train_concepts(build(), shown.images, shown.targets, epochs=1, batch_size=64)
     assert sizes == [8, 8, 20]
+    assert not torch.backends.cudnn.benchmark
 
 
 def test_the_same_seed_gives_the_same_network_and_leaves_other_randomness_alone(

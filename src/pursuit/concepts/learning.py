@@ -1,8 +1,8 @@
 """Training of concept networks: images in memory as bytes, and everything done to them where the network is."""
 
 import math
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -60,7 +60,7 @@ def train_concepts(
     """
     _check(network, images, targets)
     place = torch.device(device)
-    with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []), _tuned(place):
+    with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []), _tuned():
         torch.manual_seed(seed)
         network.to(place).train()
         if place.type == "cuda":
@@ -95,9 +95,15 @@ def train_concepts(
     return network.eval()
 
 
-def _tuned(place: torch.device) -> AbstractContextManager[None]:
-    """Where cuDNN tries its convolutions and keeps the fastest."""
-    return torch.backends.cudnn.flags(benchmark=True, allow_tf32=True) if place.type == "cuda" else nullcontext()
+@contextmanager
+def _tuned() -> Iterator[None]:
+    """Where a GPU tries its convolutions and keeps the fastest; a CPU does not mind."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 def _check(network: ConceptNetwork, images: Tensor, targets: Tensor) -> None:
