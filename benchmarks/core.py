@@ -235,7 +235,8 @@ def readme_section(measured: dict[str, Any]) -> str:
     origin = (
         f"Means and sample standard deviations over {len(digits)} seeds ({len(TABLE_SEEDS)} for the tables, "
         f"{len(runs)} for animals), each with its own training and its own fifth of the rows held out (fresh players "
-        "for animals). Stopping at confidence 0.99 (0.9 for animals). Measured by `make bench` at commit "
+        "for animals). The tables stop by the rule that held-out rows chose, digits at confidence 0.99 and animals at "
+        "0.9. Measured by `make bench` at commit "
         f"{listed_commits(where)} on {where['machine']}; whole curves, training times and single runs are in "
         "[docs/results/core.md](docs/results/core.md)."
     )

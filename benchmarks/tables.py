@@ -30,10 +30,11 @@ from typing import Any
 
 import pursuit
 import table_page
+import table_readme
 import table_sizes
 from pursuit.files import write_whole
 from pursuit.methods import METHODS
-from report import RESULTS, cpu, rounded, where
+from report import RESULTS, cpu, into_readme, rounded, where
 from table_data import TARGETS, default_folder, read, split
 from table_methods import TITLES, available, is_own, measure
 
@@ -112,6 +113,8 @@ def main(arguments: Sequence[str]) -> None:
     if not given.validation:
         page = PAGE if folder == FOLDER else folder / "tables.md"
         page.write_text(table_page.page(found, table_sizes.read(folder)), encoding="utf-8")
+        if folder == FOLDER:
+            into_readme("tables", table_readme.readme_section(found))
         print(f"Written: {page}")
 
 

@@ -167,7 +167,7 @@ def test_a_session_says_the_bits_of_the_chain_and_why(fitted: VIPClassifier) -> 
             assert sum(answer.probability for answer in why.answers) == pytest.approx(1)
             assert ("no answer" in [answer.text for answer in why.answers]) == (question.name == "age")
             answer = X[step.name].iloc[row]
-            session.skip() if pd.isna(answer) else session.tell(answer)
+            session.dont_know() if pd.isna(answer) else session.tell(answer)
         assert session.done
         assert [step.bits for step in session.chain.steps] == pytest.approx([s.bits for s in chain.steps], abs=1e-4)
 
@@ -213,7 +213,7 @@ def test_chains_end_when_no_query_promises_more_than_the_rule_says(fitted: VIPCl
             session = Session(model, NothingWorthAsking(limit))
             while not session.done:
                 answer = X[session.ask().name].iloc[row]
-                session.skip() if pd.isna(answer) else session.tell(answer)
+                session.dont_know() if pd.isna(answer) else session.tell(answer)
             assert [step.name for step in session.chain.steps] == [step.name for step in chain.steps]
     assert 0 < np.mean([len(chain) for chain in chains]) < 4
 

@@ -204,7 +204,7 @@ def test_a_person_says_not_given_and_a_saved_model_knows_it(tmp_path: Path) -> N
     assert session.ask().expected.endswith("or not given")
     assert "not given" in [answer.text for answer in session.why().answers]
     before = session.posterior[0]
-    session.skip()  # nobody knows, which is not the same
+    session.dont_know()  # nobody knows, which is not the same
     assert session.posterior[0] == pytest.approx(before)
     session.undo()
     session.tell("not given")

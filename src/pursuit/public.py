@@ -3,6 +3,7 @@
 from pursuit.data.rows import Rows
 from pursuit.estimators import Method, PursuitClassifier, PursuitEstimator, PursuitRegressor, load, method
 from pursuit.evaluation import Evaluation, RegressionEvaluation, evaluate
+from pursuit.exporting import Exported, export
 from pursuit.inference.chain import Chain, Chains
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
@@ -29,6 +30,7 @@ from pursuit.queries import (
     ColumnQueries,
     ConceptQueries,
     Date,
+    DoubtfulAnswer,
     Number,
     PatchQueries,
     Query,
@@ -60,7 +62,9 @@ __all__ = [
     "CostBudget",
     "Date",
     "DenseNet",
+    "DoubtfulAnswer",
     "Evaluation",
+    "Exported",
     "History",
     "InformationVIP",
     "IntervalWidth",
@@ -94,6 +98,7 @@ __all__ = [
     "VIPRegressor",
     "WordQueries",
     "evaluate",
+    "export",
     "load",
     "method",
     "register",

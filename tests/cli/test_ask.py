@@ -2,8 +2,14 @@
 
 import io
 import json
+import os
+import re
+import select
+import shlex
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +18,7 @@ import numpy as np
 import pytest
 
 from known_bits import InBits, with_costs
-from program import json_of, run
+from program import json_of, run, wait_for
 from pursuit import MLP, ColumnQueries, Stage, VIPClassifier, yes_no
 from pursuit.cli import main
 from pursuit.inference.session import Session
@@ -70,7 +76,7 @@ def test_a_person_may_report_first(
 ) -> None:
     reporting, silent = (str(fit(tmp_path / name, name == "reporting")) for name in ("reporting", "silent"))
     assert ask(monkeypatch, reporting) == 0
-    assert "--tell QUERY=ANSWER" in capsys.readouterr().out
+    assert "--tell QUESTION=ANSWER" in capsys.readouterr().out
     assert ask(monkeypatch, silent) == 0
     assert "--tell" not in capsys.readouterr().out
     assert ask(monkeypatch, reporting, "--tell", "fever=yes", "--tell", "a=b=no") == 0
@@ -81,7 +87,7 @@ def test_a_person_may_report_first(
 
 @pytest.mark.parametrize(
     ("report", "message"),
-    [("fever", "QUERY=ANSWER"), ("fevr=yes", "Did you mean 'fever'?"), ("fever=perhaps", "is one of")],
+    [("fever", "QUESTION=ANSWER"), ("fevr=yes", "Did you mean 'fever'?"), ("fever=perhaps", "is one of")],
 )
 def test_reports_that_cannot_be_read(
     report: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -117,7 +123,7 @@ def test_why_says_bits_costs_and_what_answers_would_change(
     assert ask(monkeypatch, "folder", typed="why\nspring\nquit\n") == 0
     printed = capsys.readouterr().out
     assert all(line in printed for line in str(why).splitlines())
-    assert "1. Which season is it? (spring/summer/winter) cost 0.5" in printed
+    assert "1. Which season is it?  (cost 0.5)\n   1  spring   2  summer   3  winter\n" in printed
     assert printed.count("Which season is it?") == 4  # asked, explained, asked again, and in the chain
     assert f"spring  {why.question.bits:.2f} bits" in printed
 
@@ -131,6 +137,156 @@ def test_json_has_bits(world: Any, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert (asked["n_asked"], asked["n_answered"]) == (2, 1)
     assert all(step["bits"] > 0.01 for step in asked["steps"])
     assert [step["gained"] for step in asked["steps"]] == pytest.approx([asked["bits_gained"], 0])
+
+
+def test_reports_are_heard_with_a_kept_session_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, kept = str(fit(tmp_path / "model", True)), tmp_path / "session.json"
+    assert ask(monkeypatch, model, "--session", str(kept), "--tell", "fever=yes") == 0
+    assert json.loads(kept.read_text())["moves"][0]["answer"] == "yes"  # although nothing was asked
+    assert ask(monkeypatch, model, "--session", str(kept), "--tell", "rash=no", "--tell", "FEVER=no") == 0
+    answers = {move["query"]: move["answer"] for move in json.loads(kept.read_text())["moves"]}
+    assert answers == {"fever": "no", "rash": "no"}
+    assert "Answered so far: 2." in capsys.readouterr().out
+
+
+def test_a_doubtful_report_is_refused_unless_it_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    X = np.random.default_rng(0).random((60, 2)) * 5
+    model = VIPClassifier(network=MLP((4,)), stages=[Stage(1)], random_state=0).fit(X, X[:, 0] > 2)
+    model.save(tmp_path)
+    name = model.model_.query_set.queries[0].name
+    assert ask(monkeypatch, str(tmp_path), "--tell", f"{name}=375") == 1
+    complaint = capsys.readouterr().err.replace("\n", " ")
+    assert "Did you mean 3.75?" in complaint
+    assert f"write {name}=375!" in complaint.replace("'", "")
+    assert ask(monkeypatch, str(tmp_path), "--tell", f"{name}=375!", "--json") == 0
+    (step,) = json.loads(capsys.readouterr().out)["steps"]
+    assert step["answer"].startswith("375")
+
+
+def test_json_has_the_reasons_and_what_is_excluded(
+    world: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("pursuit.cli.ask.load", lambda folder: ExactModel(world.pursuer))
+    assert ask(monkeypatch, "folder", "--json", "--stop", "budget=1", typed="yes\nn\nyes\n") == 0
+    asked = json.loads(capsys.readouterr().out)
+    assert asked["excluded"] == ["flu"]
+    assert asked["reasons"]["label"] == asked["prediction"]
+    assert {reason["query"] for reason in asked["reasons"]["for"]} <= {"fever", "sneezing", "itching", "season"}
+
+
+def test_who_leaves_is_told_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fit(tmp_path / "my model", reports_first=False)
+    assert ask(monkeypatch, "my model", "--session", "s.json", "--stop", "budget=3", typed="yes\nquit\n") == 0
+    command = "pursuit ask 'my model' --stop budget=3 --session s.json"
+    assert f"Saved. Go on with: {command}" in capsys.readouterr().err
+    assert ask(monkeypatch, *shlex.split(command)[2:], typed="yes\nyes\n\n") == 0
+    captured = capsys.readouterr()
+    assert "after 3 answers" in captured.out
+    assert "Go on with" not in captured.err  # it is finished
+    assert ask(monkeypatch, "my model", typed="yes\n") == 0
+    assert not list(tmp_path.glob("session-*"))  # whoever pipes answers in did not leave by a mistake
+
+
+class Terminal:
+    """The program at a pseudo-terminal, which a person types into."""
+
+    def __init__(self, folder: Path, *arguments: str, **environment: str):
+        pty, fcntl, termios = (pytest.importorskip(name) for name in ("pty", "fcntl", "termios"))
+        self.control, terminal = pty.openpty()
+        settings = {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "40", **environment}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "pursuit", "ask", *arguments],
+            cwd=folder,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            env={**os.environ, **settings},
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(terminal)
+        self.text, self.place = "", 0
+
+    def wait_for(self, text: str, seconds: float = 120) -> str:
+        """What came on the screen up to this text, since the last one that was waited for."""
+        until = time.monotonic() + seconds
+        while (found := self.plain(self.text).find(text, self.place)) < 0 and time.monotonic() < until:
+            if select.select([self.control], [], [], 0.2)[0]:
+                try:
+                    self.text += os.read(self.control, 65536).decode(errors="replace")
+                except OSError:  # the other end was closed
+                    until = 0.0
+        assert found >= 0 or text in self.plain(self.text)[self.place :], self.text
+        start, self.place = self.place, self.plain(self.text).index(text, self.place) + len(text)
+        return self.plain(self.text)[start : self.place]
+
+    @staticmethod
+    def plain(text: str) -> str:
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text).replace("\r", "")
+
+    def type(self, keys: str) -> None:
+        os.write(self.control, keys.encode())
+
+    def end(self) -> int:
+        code = self.process.wait(60)
+        os.close(self.control)
+        return code
+
+
+def test_a_person_at_a_terminal(tmp_path: Path) -> None:
+    """Keys, editing, Ctrl-C and Ctrl-D, each of which saves the session and says how to go on."""
+    fit(tmp_path / "model", reports_first=False)
+    screen = Terminal(tmp_path, "model", "--stop", "budget=3")
+    shown = screen.wait_for("\n> ")
+    assert "1. " in shown
+    assert "y  yes   n  no" in shown
+    screen.type("nonsense\x15y\r")  # Ctrl-U deletes the line, and must leave the question alone
+    shown = screen.wait_for("2. ")
+    assert "%" in shown
+    assert "is one of" not in shown
+    screen.wait_for("\n> ")
+    screen.type("\x03")  # Ctrl-C
+    shown = screen.wait_for("Go on with: pursuit ask model --stop budget=3 --session session-")
+    assert screen.end() == 130
+    (kept,) = tmp_path.glob("session-*.json")
+    assert [move["answer"] for move in json.loads(kept.read_text())["moves"]] == ["yes"]
+
+    screen = Terminal(tmp_path, "model", "--stop", "budget=3", "--session", kept.name, NO_COLOR="1")
+    assert "Answered so far: 1." in screen.wait_for("\n> ")
+    screen.type("?\r")
+    screen.wait_for("What an answer would change:")
+    screen.wait_for("\n> ")
+    screen.type("n\r")
+    screen.wait_for("3. ")
+    screen.wait_for("\n> ")
+    screen.type("\x04")  # Ctrl-D
+    shown = screen.wait_for("after 2 answers")
+    assert f"Go on with: pursuit ask model --stop budget=3 --session {kept.name}" in shown
+    assert screen.end() == 0
+    assert len(json.loads(kept.read_text())["moves"]) == 2
+
+
+def test_an_interrupted_pipe_saves_too(tmp_path: Path) -> None:
+    fit(tmp_path / "model", reports_first=False)
+    command = [sys.executable, "-m", "pursuit", "ask", "model", "--session", "s.json"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write("y\n")
+        process.stdin.flush()
+        wait_for(lambda: (tmp_path / "s.json").exists() and "yes" in (tmp_path / "s.json").read_text(), 120)
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Go on with: pursuit ask model --session s.json" in complaint
 
 
 def test_a_process_of_its_own_knows_what_models_are_made_of(tmp_path: Path) -> None:

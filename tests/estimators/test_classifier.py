@@ -99,7 +99,7 @@ def test_a_session_with_a_person_ends_where_the_row_does(fitted: VIPClassifier) 
     while not session.done:
         answer = row[session.ask().name].iloc[0]
         if pd.isna(answer):
-            session.skip()
+            session.dont_know()
         else:
             session.tell(answer)
     assert session.prediction == fitted.predict(row)[0]

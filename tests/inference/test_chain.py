@@ -255,6 +255,7 @@ def test_a_chain_goes_through_json(chain: Chain) -> None:
         "bits_gained": 1.0,
         "posterior": certain,
         "initially_known": [{"query": "age", "text": "How old are you?", "answer": "40"}],
+        "excluded": [],
         "prior": {"cold": 0.5, "flu": 0.5},
         "steps": [
             {"query": "fever", "text": "fever?", "answer": "yes"}

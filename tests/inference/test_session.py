@@ -62,7 +62,7 @@ def test_a_session_of_a_row_is_its_chain(world: Any, row: int, lacks: set[int], 
         if available[0, query]:
             session.tell(world.query_set.describe(query, x[0]))
         else:
-            session.skip()
+            session.dont_know()
     assert_same(session.chain, chain)
     assert session.prediction == chain.prediction
 
@@ -130,7 +130,7 @@ def test_runners_up_leave_out_what_was_asked(world: Any) -> None:
         assert not asked & {question.text, *texts}
         assert all(question.bits >= bits for _, bits in question.runners_up)
         assert question.number == 4 - left
-        session.skip()
+        session.dont_know()
 
 
 def test_asking_again_asks_the_same(world: Any) -> None:
@@ -145,20 +145,27 @@ def test_asking_again_asks_the_same_in_random_order(world: Any) -> None:
     session = Session(RandomOrder(world.pursuer, seed=1))
     for _ in range(3):
         asked = {session.ask().name for _ in range(8)}
-        session.skip()
+        session.dont_know()
         assert asked == {session.chain.steps[-1].name}
 
 
-def test_skipping_changes_nothing_and_is_final(world: Any) -> None:
+def test_what_nobody_knows_changes_nothing_and_is_not_asked_again(world: Any) -> None:
     session = Session(world.pursuer)
     before, first = session.posterior, session.ask()
-    session.skip()
+    session.dont_know()
     assert session.posterior == before
     assert session.ask().query != first.query
     assert session.chain.steps[0].answer is None
     assert session.chain.n_answered == 0
+    with pytest.raises(ValueError, match="is one of"):
+        session.tell("perhaps", first.name)
+    assert session.answers == {first.name: None}
+    session.tell(first.choices[0], first.name)  # now somebody does
     with pytest.raises(ValueError, match="was answered already: use change"):
-        session.tell("yes", first.name)
+        session.tell(first.choices[0], first.name)
+    fresh = Session(world.pursuer)
+    fresh.tell(first.choices[0])
+    assert session.chain.to_dict() == fresh.chain.to_dict()
 
 
 @given(
@@ -173,7 +180,7 @@ def test_undo_goes_back_to_where_it_was(world: Any, moves: list[str], n: int) ->
         left = [q for q in world.query_set.queries if q.name not in {step.name for step in session.chain.steps}]
         try:
             if move == "skip":
-                session.skip()
+                session.dont_know()
             elif move == "volunteer":
                 session.tell(left[-1].choices[0], left[-1].name)
             else:
@@ -221,7 +228,7 @@ def test_an_answer_may_be_unknown_after_all(world: Any) -> None:
 def test_a_skip_may_be_answered_after_all(world: Any) -> None:
     session = Session(world.pursuer)
     name = session.ask().name
-    session.skip()
+    session.dont_know()
     session.change(name, world.query_set.queries[session.chain.steps[0].query].choices[0])
     assert session.chain.n_answered == 1
 
@@ -274,7 +281,7 @@ def test_it_is_done_when_the_rule_says_so(world: Any, rule: StoppingRule | None,
         session.tell(step.answer)
     assert session.done
     before = session.to_json()
-    for move in (session.ask, session.skip, lambda: session.tell("yes")):
+    for move in (session.ask, session.dont_know, lambda: session.tell("yes")):
         with pytest.raises(ValueError, match=f"The session is finished: the prediction is {chain.prediction}"):
             move()
     assert session.to_json() == before
@@ -352,9 +359,9 @@ def test_whatever_happens_the_belief_is_that_of_the_answers_given(settings: Netw
         model = VIP.build(query_set, list("abc"), settings, shared=True).eval()
     session = Session(model)
     for move in moves:
-        entries = session.to_dict()["answers"]
+        entries = session.to_dict()["moves"]
         if move == "skip":
-            session.skip()
+            session.dont_know()
         elif move == "volunteer":
             session.tell("yes", session_left(session)[-1])
         elif move in ("undo", "change") and entries:
@@ -363,7 +370,7 @@ def test_whatever_happens_the_belief_is_that_of_the_answers_given(settings: Netw
             session.tell(move)
     history = History.start(query_set.blank(), 30)
     with torch.no_grad():
-        for entry in session.to_dict()["answers"]:
+        for entry in session.to_dict()["moves"]:
             query, is_answered = query_set.index_of[entry["query"]], entry["answer"] is not None
             if is_answered:
                 query_set.tell(history.x[0], query, entry["answer"])

@@ -56,7 +56,7 @@ def test_cheaper_questions_are_still_asked_when_a_dear_one_is_beyond_the_budget(
         assert why.promises_most
         assert "no other question promises more" in str(why)
         names.append(question.name)
-        session.skip()  # a question costs whether it is answered or not
+        session.dont_know()  # a question costs whether it is answered or not
     assert sorted(names) == ["itching", "season", "sneezing"]
     assert session.cost == pytest.approx(2.6)
     with pytest.raises(ValueError, match="The session is finished"):
@@ -102,7 +102,7 @@ def test_bits_come_back_with_a_saved_session(world: Any, moves: list[str]) -> No
         if session.done:
             break
         if move == "skip":
-            session.skip()
+            session.dont_know()
         elif move == "volunteer":
             given = {step.name for step in session.chain.steps}
             query = next(query for query in world.query_set.queries if query.name not in given)

@@ -52,11 +52,11 @@ def test_what_is_known_beforehand_is_asked_first_and_does_not_count(model: VIPCl
     assert session.ask().number == 1
     session.undo()
     assert session.ask().name == "sex"
-    session.skip()
+    session.dont_know()
     assert session.ask().number == 1
     assert session.ask().name not in ("sex", "pregnant", "week", "scan")
     assert not session.done
-    session.skip()
+    session.dont_know()
     assert session.done
     again = Session.from_json(session.to_json(), model.model_, Budget(1))
     assert again.done
@@ -70,7 +70,7 @@ def test_facts_may_be_given_unasked_and_open_what_waits_for_them(model: VIPClass
     left = set()
     while not session.done:
         left.add(session.ask().name)
-        session.skip()
+        session.dont_know()
     assert left == {"week", "fever", "pulse", "pressure", "scan"}
 
 
@@ -80,7 +80,7 @@ def test_what_never_opens_is_never_asked(model: VIPClassifier) -> None:
     left = []
     while not session.done:
         left.append(session.ask().name)
-        session.skip()
+        session.dont_know()
     assert sorted(left) == ["fever", "pressure", "pulse", "scan"]
     assert abs(left.index("pulse") - left.index("pressure")) == 1
     assert left.index("fever") < left.index("scan")

@@ -11,6 +11,8 @@ from pursuit.inference.session import Session
 from pursuit.inference.stopping import Budget
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
 
+TELL = '{{"move": "tell", "query": "{}", "answer": {}, "volunteered": false}}'
+
 
 @given(moves=st.lists(st.sampled_from(["first", "last", "skip", "volunteer"]), max_size=4))
 def test_a_session_goes_on_after_json(world: Any, moves: list[str]) -> None:
@@ -21,7 +23,7 @@ def test_a_session_goes_on_after_json(world: Any, moves: list[str]) -> None:
             break
         question = session.ask()
         if move == "skip":
-            session.skip()
+            session.dont_know()
         elif move == "volunteer":
             answered = {step.name for step in session.chain.steps}
             query = [query for query in world.query_set.queries if query.name not in answered][-1]
@@ -52,18 +54,21 @@ def test_every_answer_goes_through_json(in_order: Any, answer: Any) -> None:
         ("{", "it is not JSON"),
         ("[]", "This is not a saved session"),
         ("{}", "This is not a saved session"),
-        ('{"format": 1}', "This is not a saved session"),
-        ('{"format": 1, "answers": 3}', "This is not a saved session"),
-        ('{"format": 1, "answers": [{"query": "fever"}]}', "This is not a saved session"),
-        ('{"format": 2, "answers": []}', "has format 2, but this version reads format 1"),
+        ('{"format": 2}', "This is not a saved session"),
+        ('{"format": 2, "moves": 3}', "This is not a saved session"),
+        ('{"format": 2, "moves": [{"query": "fever"}]}', "This is not a saved session"),
+        ('{"format": 1, "answers": []}', "has format 1, but this version reads format 2: begin a new one"),
+        ('{"format": 2, "moves": [{"move": "jump"}]}', "has a move 'jump', which this version does not know"),
+        ('{"format": 2, "moves": [{"move": "skip", "query": "age"}]}', "There is no query named 'age'"),
+        ('{"format": 2, "moves": [{"move": "reject", "labels": ["gout"]}]}', "There is no label 'gout'"),
         (
-            '{"format": 1, "answers": [{"query": "age", "answer": 3, "volunteered": false}]}',
-            "There is no query named 'age'",
+            '{"format": 2, "moves": [{"move": "reject", "labels": ["flu", "cold", "allergy"]}]}',
+            "excludes every label",
         ),
-        ('{"format": 1, "answers": [{"query": "fever", "answer": "x", "volunteered": false}]}', "is one of no, yes"),
+        ('{"format": 2, "moves": [' + TELL.format("age", 3) + "]}", "There is no query named 'age'"),
+        ('{"format": 2, "moves": [' + TELL.format("fever", '"x"') + "]}", "is one of no, yes"),
         (
-            '{"format": 1, "answers": [{"query": "fever", "answer": "yes", "volunteered": false}, '
-            '{"query": "fever", "answer": "no", "volunteered": false}]}',
+            '{"format": 2, "moves": [' + TELL.format("fever", '"yes"') + ", " + TELL.format("fever", '"no"') + "]}",
             "has 'fever' twice",
         ),
     ],
@@ -74,6 +79,6 @@ def test_what_is_not_a_session_is_refused(world: Any, text: str, message: str) -
 
 
 def test_a_name_is_not_a_number(world: Any) -> None:
-    text = '{"format": 1, "answers": [{"query": 3, "answer": "yes", "volunteered": false}]}'
+    text = '{"format": 2, "moves": [{"move": "tell", "query": 3, "answer": "yes", "volunteered": false}]}'
     with pytest.raises(ValueError, match="There is no query named '3'"):
         Session.from_json(text, world.pursuer)

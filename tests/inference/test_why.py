@@ -20,7 +20,7 @@ MOVES = st.lists(st.sampled_from(["first", "last", "skip"]), max_size=3)
 def move_on(session: Session, moves: list[str]) -> Session:
     for move in moves:
         question = session.ask()
-        session.skip() if move == "skip" else session.tell(question.choices[0 if move == "first" else -1])
+        session.dont_know() if move == "skip" else session.tell(question.choices[0 if move == "first" else -1])
     return session
 
 

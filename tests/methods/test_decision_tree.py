@@ -156,7 +156,7 @@ def test_a_query_without_an_answer_goes_where_missing_answers_went() -> None:
     model = TreeClassifier(stop="confidence=1", settings=TreeSettings(2.0), random_state=0).fit(X, y)
     session = model.session()
     while not session.done:
-        session.skip()
+        session.dont_know()
     blank = X.iloc[:1].copy().astype(object)
     blank.iloc[:] = None
     assert session.prediction == model.predict(blank)[0]

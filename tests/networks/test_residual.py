@@ -114,3 +114,18 @@ def test_settings_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match=r"cannot score 8x8 patches at stride 2 on 32x32 pixels: .* or use Conv"):
         NARROW.build(finer, 3, False)
     Conv((4, 4), 8).build(finer, 3, False)  # the advice is good
+
+
+def test_the_belief_may_be_the_mean_over_the_mirror_image() -> None:
+    torch.manual_seed(0)
+    _, plain = Residual(0.0625, 0.0625).build(PHOTOS, 5, False)
+    _, mirrored = Residual(0.0625, 0.0625, mirrored=True).build(PHOTOS, 5, False)
+    mirrored.load_state_dict(plain.state_dict())
+    x = torch.randn(3, *PHOTOS.input_shape)
+    torch.testing.assert_close(mirrored.train()(x), plain.train()(x))
+    belief = mirrored.eval()(x).exp()
+    torch.testing.assert_close(belief, mirrored(x.flip(3)).exp())
+    torch.testing.assert_close(belief.sum(dim=1), torch.ones(3))
+    mean = (plain.eval()(x).softmax(dim=1) + plain(x.flip(3)).softmax(dim=1)) / 2
+    torch.testing.assert_close(belief, mean)
+    assert not torch.allclose(plain(x), plain(x.flip(3)), atol=1e-3)

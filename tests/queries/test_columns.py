@@ -352,3 +352,9 @@ def test_queries_are_counted_and_shown(make_columns: Callable[..., ColumnQueries
     assert repr(query_set) == "ColumnQueries(4 queries)"
     assert not list(query_set.parameters())
     assert query_set.state_dict() == {}
+
+
+def test_types_of_features_are_listed_once_however_many_columns_ask() -> None:
+    query_set = ColumnQueries([yes_no("a"), Number("b", "b?"), Choice("c", "c?", ("x", "y", "z"))])
+    assert query_set.feature_types == ("yes_no", "number", "choice", "choice", "choice")
+    assert query_set.feature_types is query_set.feature_types

@@ -129,6 +129,9 @@ def test_task_of_a_made_file(small: list[str]) -> None:
         "Is the word 'tax' in the headline or description?",
     ]
     assert json.loads(json.dumps(task.notes)) == {"file": "huffpost_v3.jsonl.xz", "measure_on": "test"}
+    assert task.held_out is not None
+    assert np.array_equal(task.held_out.X_test, other.X_test)
+    assert other.held_out is None
 
 
 def test_test_rows_have_no_influence_on_the_words(small: list[str], data_folder: Path) -> None:

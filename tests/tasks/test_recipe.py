@@ -50,6 +50,7 @@ QUERY_SETS: dict[str, Callable[[], QuerySet]] = {
 EVERY = [(task, name) for task, info in TASKS.items() for name in info.recipes]
 MEDICAL = ["symcat-200", "symcat-300", "symcat-400", "muzhi", "dxy"]
 PUBLISHED = [name for name, info in TASKS.items() if info.published]
+OF_THE_TEXT = [task for task in PUBLISHED if "mnist" not in task]
 
 
 def query_set_for(task: str, recipe: Recipe) -> QuerySet:
@@ -100,7 +101,7 @@ def test_paper_random_histories_then_biased_ones(task: str) -> None:
         assert stage.lr_at(0, 1000) == stage.optimizer.lr
 
 
-@pytest.mark.parametrize("task", PUBLISHED)
+@pytest.mark.parametrize("task", OF_THE_TEXT)
 def test_paper_adam_with_a_cosine_of_50_epochs(task: str) -> None:
     """Adam with amsgrad and lr=1e-4, which falls to zero in 50 epochs and rises again in the next 50."""
     stage = find_recipe(task, "paper").stages[0]
@@ -111,7 +112,7 @@ def test_paper_adam_with_a_cosine_of_50_epochs(task: str) -> None:
     assert wave == pytest.approx([1e-4, 5e-5, 0, 5e-5, 1e-4], abs=1e-12)
 
 
-@pytest.mark.parametrize("task", PUBLISHED)
+@pytest.mark.parametrize("task", OF_THE_TEXT)
 def test_paper_temperature_falls_from_1_to_a_fifth(task: str) -> None:
     """Linearly over the whole stage; in the medical tasks over the first 50 of 200 epochs."""
     for stage in find_recipe(task, "paper").stages:
@@ -124,7 +125,7 @@ def test_paper_temperature_falls_from_1_to_a_fifth(task: str) -> None:
 @pytest.mark.parametrize(
     ("task", "epochs", "batch_size"),
     [
-        ("mnist", [500, 500], 128),
+        ("mnist", [100, 20], 128),
         ("cub", [500, 500], 128),
         ("huffpost", [500, 100], 128),
         ("dxy", [200, 200], 128),
@@ -148,7 +149,7 @@ def test_paper_fine_tunes_some_by_sgd(task: str, lr: float, period: int) -> None
     assert stage.lr_at(period, 100) == pytest.approx(0, abs=1e-12)
 
 
-@pytest.mark.parametrize("task", ["mnist", "fashion-mnist", "kmnist", "cub"])
+@pytest.mark.parametrize("task", ["cub"])
 def test_paper_biased_histories_are_up_to_all_queries_long(task: str) -> None:
     """Where the text says nothing else, the second stage is as long as the first, and k is uniform on 0..|Q|."""
     random, biased = find_recipe(task, "paper").stages
@@ -159,15 +160,13 @@ def test_paper_biased_histories_are_up_to_all_queries_long(task: str) -> None:
 @pytest.mark.parametrize("task", ["mnist", "fashion-mnist", "kmnist", "kmnist-test-split"])
 def test_the_released_script_of_mnist(task: str) -> None:
     """100 epochs and then 20 with a cosine each, tau from 1 to 0.2 and then 0.2, histories of fewer than 21 queries."""
-    random, biased = find_recipe(task, "script").stages
+    random, biased = find_recipe(task, "paper").stages
     assert [stage.epochs for stage in (random, biased)] == [100, 20]
     assert [stage.tau for stage in (random, biased)] == [(1.0, 0.2), (0.2, 0.2)]
     assert [random.histories, biased.histories] == [RandomHistories(), RolledOutHistories(20)]
     for stage in (random, biased):
         wave = [stage.lr_at(step, 100) for step in (0, 50, 100)]
         assert wave == pytest.approx([1e-4, 5e-5, 0], abs=1e-12)
-    paper = find_recipe(task, "paper")
-    assert replace(find_recipe(task, "script"), stages=paper.stages) == paper
 
 
 def linear_layers(network: nn.Module) -> list[tuple[int, int]]:
@@ -282,14 +281,13 @@ def test_biased_histories_are_those_of_the_recipe_without_random_ones() -> None:
     assert CARRIED.sampled("sbs").stages[0].histories == CarriedHistories(12, random_share=0.0)
     paper = find_recipe("mnist", "paper")
     assert paper.sampled("irs+sbs") == paper
-    script = find_recipe("mnist", "script")
-    assert [stage.histories for stage in script.sampled("sbs").stages] == [RolledOutHistories(20)]
+    assert [stage.histories for stage in paper.sampled("sbs").stages] == [RolledOutHistories(20)]
     only_random = replace(paper, stages=paper.stages[:1], max_queries=9)
     assert only_random.sampled("sbs").stages[0].histories == RolledOutHistories(9)
 
 
 def test_another_temperature_is_all_that_changes() -> None:
-    recipe = find_recipe("mnist", "paper")
+    recipe = find_recipe("cub", "paper")
     changed = recipe.tempered(0.7, 0.7)
     assert [stage.tau for stage in changed.stages] == [(0.7, 0.7)] * 2
     assert changed.tempered(1.0, 0.2) == recipe

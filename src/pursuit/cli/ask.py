@@ -1,18 +1,22 @@
 """`pursuit ask`: a person in the terminal answers the questions of a model."""
 
 import contextlib
+import datetime
+import functools
+import shlex
+import sys
 from pathlib import Path
-from textwrap import indent
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from pursuit.cli.app import AsJson, Model, Stop
 from pursuit.cli.console import err, escaped, out, print_json
+from pursuit.cli.conversation import Conversation, report_answer, split_report, take_answer
 from pursuit.files import write_whole
 from pursuit.inference.session import Session
 from pursuit.public import load  # which makes all that a model may be made of known
+from pursuit.queries import DoubtfulAnswer
 
 
 def ask(
@@ -24,7 +28,10 @@ def ask(
     ] = None,
     tell: Annotated[
         list[str] | None,
-        typer.Option(help="An answer that you report before anything is asked, as in --tell fever=yes; repeatable."),
+        typer.Option(
+            metavar="QUESTION=ANSWER",
+            help="An answer that you report before anything is asked, as in --tell fever=yes; repeatable.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -37,36 +44,53 @@ def ask(
         raise ValueError(f"The session cannot be kept in {session_file}: give a file in a folder that exists.")
     if session_file and session_file.exists():
         session = _saved_session(session_file, session)
-    else:
-        _report(session, tell or [])
+    _report(session, tell or [])
     console = err if as_json else out
-    order = session.pursuer.query_set.order
-    is_asked_first = order is not None and order.beforehand
-    if classifier.has_initially_known_ and not is_asked_first and not session.to_dict()["answers"]:
-        console.print(
-            "This model was trained on people who report something first. For better questions, do so too: "
-            "--tell QUERY=ANSWER",
-            soft_wrap=True,
-        )
-    console.print(
-        "Type your answer; Enter if you do not know, 'undo' to take one back, 'why' for the reasons, 'quit' to stop."
-    )
-    while not session.done and _put_question(session, console):
+    _greet(session, classifier.has_initially_known_, as_json)
+
+    def keep() -> None:
         if session_file:
             write_whole(session_file, session.to_json().encode())
+
+    keep()
+    talk = Conversation(session, console, not as_json, keep)
+    try:
+        if not talk.run():
+            _keep_for_later(session, model, stop, session_file, always=sys.stdin.isatty())
+    except KeyboardInterrupt:
+        console.print()
+        _keep_for_later(session, model, stop, session_file, always=True)
+        raise typer.Exit(130) from None
     if as_json:
-        print_json({"finished": session.done, **session.chain.to_dict()})
+        print_json({"finished": session.done, **session.chain.to_dict(), "reasons": session.reasons().to_dict()})
     else:
         print(f"\n{session.chain}")
 
 
+def _greet(session: Session, has_initially_known: bool, as_json: bool) -> None:
+    console, order = err if as_json else out, session.pursuer.query_set.order
+    is_asked_first = order is not None and order.beforehand
+    if has_initially_known and not is_asked_first and not session.answers:
+        console.print(
+            "This model was trained on people who report something first. For better questions, do so too: "
+            "--tell QUESTION=ANSWER",
+            soft_wrap=True,
+        )
+    if session.answers:
+        console.print(f"Answered so far: {len(session.answers)}.", highlight=False)
+    console.print("Answer, or: ? why  d don't know  s skip  u undo  c change  n wrong  h help  q quit", soft_wrap=True)
+
+
 def _report(session: Session, answers: list[str]) -> None:
-    """Take answers that a person gives unasked, as in "fever=yes"."""
+    """Take answers that a person gives unasked, as in "fever=yes"; those given before are corrected."""
     for text in answers:
-        name, equals, answer = text.rpartition("=")
-        if not equals:
-            raise ValueError(f"--tell is written QUERY=ANSWER, as in fever=yes, not '{text}'.")
-        session.tell(answer.strip(), name.strip())
+        try:
+            name, answer = split_report(text)
+            take_answer(answer, functools.partial(report_answer, session, name))
+        except DoubtfulAnswer as error:
+            raise ValueError(f"--tell {text}: {error.doubt} If it is right, write {shlex.quote(text + '!')}.") from None
+        except ValueError as error:
+            raise ValueError(f"--tell {text}: {error}") from None
 
 
 def _saved_session(path: Path, fresh: Session) -> Session:
@@ -76,36 +100,13 @@ def _saved_session(path: Path, fresh: Session) -> Session:
         raise ValueError(f"{path}: {error} Give another --session, or remove this file.") from None
 
 
-def _put_question(session: Session, console: Console) -> bool:
-    """Ask one question and take the answer; False if the person wants to stop."""
-    question = session.ask()
-    expected = "/".join(question.choices[:8]) if question.choices else question.expected
-    choices = f" [dim]({escaped(expected)})[/]" if expected else ""
-    costs = {query.cost for query in session.pursuer.query_set.queries}
-    cost = f" [dim]cost {question.cost:g}[/]" if len(costs) > 1 and question.number else ""
-    number = f"{question.number}." if question.number else "+"
-    explained = f"\n   [dim]{escaped(question.help)}[/]\n   " if question.help else ""
-    line = f"\n[bold]{number} {escaped(question.text)}[/]{choices}{cost} {explained}"
-    console.print(line, end="", highlight=False)
-    try:
-        answer = input().strip()
-    except EOFError:
-        return False
-    try:
-        match answer.lower():
-            case "quit" | "exit":
-                return False
-            case "undo":
-                session.undo()
-            case "" | "?" | "skip":
-                session.skip()
-            case "why":
-                console.print(escaped(indent(str(session.why()), "   ")), highlight=False, soft_wrap=True)
-                return True
-            case _:
-                session.tell(answer)
-    except ValueError as error:
-        console.print(f"   {escaped(str(error))}", style="red")
-        return True
-    console.print(f"   {escaped(session.belief)}", style="dim", highlight=False)
-    return True
+def _keep_for_later(session: Session, model: Path, stop: str | None, path: Path | None, always: bool) -> None:
+    """Save a session that is not finished, and say how to go on with it. Without a file of its own it is only saved if
+    `always`, and if anything was said."""
+    if path is None:
+        if not always or not session.answers:
+            return
+        path = Path(f"session-{datetime.datetime.now():%Y%m%d-%H%M%S}.json")
+    write_whole(path, session.to_json().encode())
+    command = ["pursuit", "ask", str(model), *(["--stop", stop] if stop else []), "--session", str(path)]
+    err.print(f"Saved. Go on with: {escaped(shlex.join(command))}", soft_wrap=True, highlight=False)

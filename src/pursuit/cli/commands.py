@@ -19,6 +19,7 @@ COMMANDS = (
     "predict",
     "explain",
     "ask",
+    "export",
     "compare",
     "reproduce",
     "tasks",

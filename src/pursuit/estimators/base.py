@@ -172,10 +172,11 @@ class PursuitEstimator(BaseEstimator, ABC):
         found = predict_rows(self.model_, *answers, self.stopping_rule(stop), known)
         return found.table(self.model_, answers.x, X.index if isinstance(X, pd.DataFrame) else None)
 
-    def session(self, stop: StoppingRule | str | None = None) -> Session:
-        """A session with a person, who is asked one query after the other."""
+    def session(self, stop: StoppingRule | str | None = None, known: Mapping[str, Any] | None = None) -> Session:
+        """A session with a person, who is asked one query after the other; `known` are answers by name that are known
+        before anything is asked."""
         check_is_fitted(self, "model_")
-        return Session(self.model_, self.stopping_rule(stop))
+        return Session(self.model_, self.stopping_rule(stop), known)
 
     def save(self, folder: str | Path, notes: dict[str, Any] | None = None) -> None:
         """Write the trained model, its parameters and `notes` (JSON values) into a folder, as `model.json` and

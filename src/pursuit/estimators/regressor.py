@@ -107,7 +107,7 @@ class PursuitRegressor(RegressorMixin, PursuitEstimator):
     def _usual_stop(self) -> StoppingRule:
         model = getattr(self, "model_", None)
         knows_bits = model is None or getattr(model, "answer_model", None) is not None
-        rule: StoppingRule = NothingWorthAsking(WORTH_ASKING) if knows_bits else Stability(0.01, 3)
+        rule: StoppingRule = NothingWorthAsking(WORTH_ASKING) if knows_bits else Stability(0.0144, 3)
         return rule if model is None else IntervalWidth(self._narrow) | rule
 
     @property

@@ -89,7 +89,7 @@ class Reproduction:
 
     def load(self, seed: int) -> Task:
         task = load_split(self.task, self.recipe, seed, self.validation)
-        return task.hold_out(seed=seed) if self.info.protocols else task
+        return task.hold_out(seed=seed) if self.info.protocols and task.held_out is None else task
 
     def described(self) -> dict[str, Any]:
         """What tells this run from others, as JSON values."""

@@ -50,6 +50,8 @@ class Chain:
     initially_known: tuple[ChainStep, ...] = ()
     target: TargetBins | None = None
     """What the classes are bins of, where a number is predicted."""
+    excluded: tuple[Any, ...] = ()
+    """The classes that a person said are wrong: their probability is zero in every belief of the chain."""
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -100,6 +102,8 @@ class Chain:
             n_asked += not step.volunteered
             start = "+ " if step.volunteered else f"{n_asked}."
             lines.append(line(start, step.text, step.answer or UNKNOWN, bits, self._top(step.posterior)))
+        if self.excluded:
+            lines.append(f"  Excluded as wrong: {', '.join(map(str, self.excluded))}")
         return "\n".join(lines)
 
     def _predicted(self) -> str:
@@ -116,7 +120,7 @@ class Chain:
     def _top(self, posterior: Tensor, most: int = 3) -> str:
         if self.target is not None:
             return self.target.belief(posterior)
-        probabilities, best = posterior.topk(min(most, len(self.classes)))
+        probabilities, best = posterior.topk(min(most, len(self.classes) - len(self.excluded)))
         return ", ".join(f"{self.classes[i]} {percent(p)}" for p, i in zip(probabilities, best.tolist(), strict=True))
 
     def to_dict(self) -> dict[str, Any]:
@@ -141,6 +145,7 @@ class Chain:
             "bits_gained": self.bits_gained,
             "posterior": belief(self.posterior),
             "initially_known": [query_and_answer(step) for step in self.initially_known],
+            "excluded": list(map(str, self.excluded)),
             "prior": belief(self.prior),
             "steps": [in_full(step) for step in self.steps],
         }

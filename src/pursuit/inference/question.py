@@ -1,7 +1,8 @@
 """The question that a session puts to a person."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from pursuit.inference.why import Candidate
 from pursuit.queries import Query
@@ -30,6 +31,11 @@ class Question:
     unit: str = ""
     expected: str = ""
     """What may be answered, in a few words: the choices, or the range of a number with its unit."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The question as JSON values."""
+        runners_up = [{"text": text, "bits": bits} for text, bits in self.runners_up]
+        return {**asdict(self), "choices": list(self.choices), "runners_up": runners_up}
 
     @classmethod
     def of(cls, query: Query, number: int, best: Candidate, others: Sequence[Candidate]) -> "Question":

@@ -1,6 +1,7 @@
 """Why a question is asked: what it is expected to tell, what else could be asked, and what each answer would change."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pursuit.inference.chain import bits_text, percent
+from pursuit.inference.exclusion import answers_without, without
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import PossibleAnswer, Pursuer, choose, label_list
 from pursuit.inference.target import target_of
@@ -87,6 +89,10 @@ class Why:
     """Whether it is known beforehand, so that nobody chose to ask it."""
     is_restricted: bool = False
     """Whether the order of queries closes others at this point."""
+    n_skipped: int = 0
+    """How many queries the person put off, so that others come before them."""
+    is_again: bool = False
+    """Whether the question itself was put off, and nothing else is left to ask."""
 
     def __str__(self) -> str:
         lines = [f'"{self.question.text}" {self._reason()}', f"{self._so_far()} (The toss of a coin tells 1 bit.)"]
@@ -101,7 +107,10 @@ class Why:
         question = self.question
         if self.is_beforehand:
             return "is known beforehand: the model chooses its questions once it has the answer."
+        if self.is_again:
+            return f"was skipped, and comes back because nothing else is left to ask.{self._worth_again()}"
         others = "no other question that may be asked now" if self.is_restricted else "no other question"
+        others = f"{others}, besides those you skipped," if self.n_skipped else others
         if question.bits is None:
             share = "" if question.share is None else f" ({percent(question.share)} of its preference)"
             return (
@@ -120,6 +129,10 @@ class Why:
             f"is expected to tell {bits_text(question.bits)} about the result at a cost of {question.cost:g}: "
             f"{_rate(question.bits_per_cost)}; {others} promises more."
         )
+
+    def _worth_again(self) -> str:
+        bits = self.question.bits
+        return "" if bits is None else f" It is expected to tell {bits_text(bits)} about the result."
 
     def _so_far(self) -> str:
         if abs(self.bits_gained) < 0.005:  # as before the first answer
@@ -167,6 +180,8 @@ class Why:
             "promises_most": self.promises_most,
             "is_beforehand": self.is_beforehand,
             "is_restricted": self.is_restricted,
+            "n_skipped": self.n_skipped,
+            "is_again": self.is_again,
         }
 
     def to_json(self, indent: int | None = None) -> str:
@@ -196,16 +211,20 @@ def candidates(pursuer: Pursuer, scores: Tensor, asked: Tensor, bits: Tensor | N
 
 
 @torch.no_grad()
-def answer_effects(pursuer: Pursuer, history: History, query: int, before: Tensor) -> tuple[AnswerEffect, ...]:
-    """What each possible answer to `query` would change in the belief `before` (C,), in a history of one row.
+def answer_effects(
+    pursuer: Pursuer, history: History, query: int, before: Tensor, excluded: Sequence[int] = ()
+) -> tuple[AnswerEffect, ...]:
+    """What each possible answer to `query` would change in the belief `before` (C,), in a history of one row, where
+    some labels may be excluded.
 
     A pursuer without a model of the answers still says what it would believe after each choice of the query.
     """
     foresee = getattr(pursuer, "possible_answers", None)
     answers: tuple[PossibleAnswer, ...] = () if foresee is None else foresee(history, query)
+    answers = answers_without(answers, excluded)
     if answers:
         likely = sorted(answers, key=lambda answer: -answer.probability)
-        return tuple(_effect(pursuer, a.text, a.probability, before, a.posterior) for a in likely)
+        return tuple(_effect(pursuer, a.text, a.probability, before, a.posterior, excluded) for a in likely)
     choices = pursuer.query_set.queries[query].offered
     if not choices:
         return ()
@@ -215,17 +234,26 @@ def answer_effects(pursuer: Pursuer, history: History, query: int, before: Tenso
     for row, choice in zip(x, choices, strict=True):
         pursuer.query_set.tell(row, query, choice)
     answered = History(x, known, asked).ask(torch.full((len(choices),), query, device=x.device))
-    posteriors = pursuer.log_posterior(answered).exp()
-    return tuple(_effect(pursuer, text, None, before, after) for text, after in zip(choices, posteriors, strict=True))
+    posteriors = without(pursuer.log_posterior(answered), excluded).exp()
+    pairs = zip(choices, posteriors, strict=True)
+    return tuple(_effect(pursuer, text, None, before, after, excluded) for text, after in pairs)
 
 
-def _effect(pursuer: Pursuer, text: str, probability: float | None, before: Tensor, after: Tensor) -> AnswerEffect:
+def _effect(
+    pursuer: Pursuer,
+    text: str,
+    probability: float | None,
+    before: Tensor,
+    after: Tensor,
+    excluded: Sequence[int],
+) -> AnswerEffect:
     target = target_of(pursuer)
     if target is not None:
         expected = float(target.mean(before[None])), float(target.mean(after[None]))
         in_words = f"about {target.text(expected[0])} -> {target.belief(after)}"
         return AnswerEffect(text, probability, (), expected, in_words)
-    labels, leading = label_list(pursuer.classes), after.topk(min(N_LEADING, len(after))).indices.tolist()
+    n_leading = min(N_LEADING, len(after) - len(excluded))
+    labels, leading = label_list(pursuer.classes), after.topk(n_leading).indices.tolist()
     shifts = tuple(Shift(labels[i], float(before[i]), float(after[i])) for i in leading)
     return AnswerEffect(text, probability, shifts)
 

@@ -1,5 +1,6 @@
 """A fast residual network for small photos."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -27,6 +28,9 @@ class Residual(NetworkSettings):
 
     classifier_width: float = 1.5
     querier_width: float = 0.75
+    mirrored: bool = False
+    """Whether the belief, once training is over, is the mean of those about the image and about its mirror image, for
+    twice the time."""
 
     def __post_init__(self) -> None:
         for name, width in (("classifier_width", self.classifier_width), ("querier_width", self.querier_width)):
@@ -58,7 +62,8 @@ class Residual(NetworkSettings):
         other = trunk if shared else _body(query_set.input_shape[0], self.classifier_width)
         querier_head = _LocalAndGlobalScores(n_channels, *window, n_queries=len(query_set))
         classifier_head = _MeanAndMaxLinear(_channels(self.classifier_width)[-1], n_classes)
-        return nn.Sequential(trunk, querier_head), nn.Sequential(other, classifier_head)
+        classifier = _MirrorAveraged if self.mirrored else nn.Sequential
+        return nn.Sequential(trunk, querier_head), classifier(other, classifier_head)
 
 
 def _window(patches: PatchGrid) -> tuple[int, int] | None:
@@ -118,6 +123,17 @@ class _MeanAndMaxLinear(nn.Module):
 
     def forward(self, cells: Tensor) -> Tensor:  # (B, channels, height, width)
         return self.linear(torch.cat([cells.mean(dim=(2, 3)), cells.amax(dim=(2, 3))], dim=1))
+
+
+class _MirrorAveraged(nn.Sequential):
+    """Once training is over, it believes the mean of what it makes of an image and of its mirror image."""
+
+    def forward(self, encoded: Tensor) -> Tensor:  # (B, channels, height, width)
+        logits: Tensor = super().forward(encoded)
+        if self.training:
+            return logits
+        of_mirror = super().forward(encoded.flip(3))
+        return torch.logaddexp(logits.log_softmax(dim=1), of_mirror.log_softmax(dim=1)) - math.log(2)
 
 
 class _LocalAndGlobalScores(nn.Module):

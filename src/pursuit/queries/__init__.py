@@ -3,6 +3,7 @@
 from pursuit.queries.column import NO_AND_YES, Choice, Date, Number, yes_no
 from pursuit.queries.columns import ColumnQueries
 from pursuit.queries.concepts import ConceptQueries
+from pursuit.queries.doubts import Doubt, DoubtfulAnswer
 from pursuit.queries.guessing import MAX_CHOICES, NotAQuestion
 from pursuit.queries.kinds import Kind
 from pursuit.queries.order import Group, OnlyAfter, Order
@@ -19,6 +20,8 @@ __all__ = [
     "ColumnQueries",
     "ConceptQueries",
     "Date",
+    "Doubt",
+    "DoubtfulAnswer",
     "FeatureType",
     "Group",
     "Kind",

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pursuit.queries.doubts import Doubt
 from pursuit.queries.query_set import NOT_GIVEN_TEXT, Query
 from pursuit.registry import register
 
@@ -50,6 +51,8 @@ NO_WORDS, YES_WORDS = (frozenset(pair[i] for pair in NO_AND_YES) for i in (0, 1)
 
 ISO = "%Y-%m-%d"
 EPOCH = datetime.datetime(1970, 1, 1)
+MOST_PLACES = 4
+"""How far a decimal point may have slipped."""
 DAY, MINUTES = datetime.timedelta(days=1), 24 * 60
 
 
@@ -97,6 +100,10 @@ class Number(Query):
     """
 
     noun: ClassVar[str] = "a number"
+    sign_matters: ClassVar[bool] = True
+    """Whether a number below zero is another thing than one above it."""
+    least_margin: ClassVar[float] = 0.0
+    """How far outside the training rows nothing is doubtful, whatever their range."""
     centre: float = 0.0
     spread: float = 1.0
     edges: tuple[float, ...] = ()
@@ -145,6 +152,34 @@ class Number(Query):
             raise ValueError(f"The answer to '{self.text}' is {self.expected}, not {self.in_words(number)}.")
         return number
 
+    def doubt(self, number: float) -> Doubt | None:
+        """Why a person hardly means this number: it lies far outside the training rows, on a side where no range says
+        what is accepted. Far is half of their range, or below zero where they never are."""
+        if self.seen is None or self._is_plausible(number):
+            return None
+        usual = with_unit(" to ".join(self.written(end) for end in self.seen), self.unit)
+        slips = tuple(self.written(meant) for meant in self._slips(number))
+        return Doubt(self.name, self.text, self.in_words(number), usual, slips)
+
+    def _is_plausible(self, number: float) -> bool:
+        assert self.seen is not None
+        low, high = self.seen
+        beyond = max((high - low) / 2, self.least_margin, self.spread if low == high else 0.0)
+        least = max(low - beyond, 0.0) if low >= 0 and self.sign_matters else low - beyond
+        return (number >= least or self.low is not None) and (number <= high + beyond or self.high is not None)
+
+    def _slips(self, number: float) -> list[float]:
+        """The number with the decimal point or the sign where it may have been meant, if training saw such ones: the
+        smallest slip alone."""
+        assert self.seen is not None
+        low, high = self.seen
+        signs = (number, -number) if number < 0 <= low else (number,)
+        for places in range(MOST_PLACES + 1):
+            meant = [float(f"{sign * 10.0**power:.12g}") for sign in signs for power in {places, -places}]
+            if found := [other for other in meant if low <= other <= high]:
+                return found
+        return []
+
     def read(self, answer: Any) -> float:
         """The number in an answer; raises ValueError if there is none."""
         try:
@@ -163,10 +198,15 @@ class Date(Number):
     """A query answered by a date, which is a number of days since 1970."""
 
     noun = "a date"
+    sign_matters = False
+    least_margin = 366.0  # people are asked after training, and dates move on
     pattern: str = ISO
     """How dates are written in the data, for `strptime`. The international way, 2024-12-31, is always read."""
     has_time: bool = False
     """Whether the time of day matters."""
+
+    def _slips(self, number: float) -> list[float]:
+        return []  # a date has no decimal point
 
     def written(self, number: float) -> str:
         try:

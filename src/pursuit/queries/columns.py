@@ -4,6 +4,7 @@ or the answer "not given"."""
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from pursuit.queries.column import Choice, Number, listed, parse_choice, says_not_given
+from pursuit.queries.doubts import Doubt
 from pursuit.queries.frames import INFINITE, as_frame, columns_of, is_float_array
 from pursuit.queries.guessing import guess_askable
 from pursuit.queries.kinds import Kind, check_kinds, scaled
@@ -219,7 +221,7 @@ class ColumnQueries(QuerySet):
             has_value = n_values.index_add(1, self.unit_of_feature, has_value.int()) > 0  # (B, Q)
         return known & (has_value | ~self.may_be_missing)
 
-    @property
+    @cached_property  # of 20,000 columns, each may want to know
     def feature_types(self) -> tuple[FeatureType, ...]:  # type: ignore[override]
         types: list[FeatureType] = []
         for query, width in zip(self.queries, self.widths, strict=True):
@@ -275,6 +277,15 @@ class ColumnQueries(QuerySet):
             features[0] = 2 * code - 1
         else:
             features.zero_()[code] = 1
+
+    def doubt(self, query: int, answer: Any) -> Doubt | None:
+        column = self.queries[query]
+        if not isinstance(column, Number) or says_not_given(column, answer):
+            return None
+        try:
+            return column.doubt(column.parse(answer))
+        except ValueError:
+            return None  # `tell` says what is wrong with it
 
     def to_config(self) -> dict[str, Any]:
         columns = [to_config(query) for query in self.queries]

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
+from pursuit.queries.doubts import Doubt
 from pursuit.queries.order import Gate, Order
 
 FeatureType = Literal["yes_no", "share", "choice", "number"]
@@ -237,6 +238,11 @@ class QuerySet(nn.Module, ABC):
     """Whether each query is a column of a table, found by the query's name."""
     patches: PatchGrid | None = None
     """Where the queries are patches of an image, which image networks and figures need to know."""
+
+    def doubt(self, query: int, answer: Any) -> Doubt | None:
+        """Why a person hardly means this answer, so that it should be asked for again; None: nothing speaks against it,
+        or it cannot be used at all, which `tell` says."""
+        return None
 
     def given(self, x: Tensor, known: Tensor) -> Tensor:
         """Of the answers that are `known` (B, Q), those that are more than "not given"."""

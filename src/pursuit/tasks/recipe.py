@@ -1,8 +1,8 @@
 """A recipe: the networks, training plan and stopping rule for a task; and what is published about it.
 
 `fast` is ours: every row carries its own chain from step to step, so that a biased history costs one forward pass.
-`gpu` is a longer `fast`, for a GPU. `paper` follows the paper's appendix, if the paper has the task, and `script` the
-authors' released script where that is another plan.
+`gpu` is a longer `fast`, for a GPU. `paper` follows the paper's appendix, if the paper has the task; for `mnist` and
+its kin the authors' released script.
 """
 
 from collections.abc import Mapping

@@ -1,0 +1,297 @@
+"""The conversation of `pursuit ask`: one question after the other, with what is believed between them."""
+
+import sys
+from collections.abc import Callable
+from textwrap import indent
+
+from rich.console import Console
+
+from pursuit.cli.console import escaped
+from pursuit.cli.keys import HELP, Typed, choice_keys, read_line
+from pursuit.inference.chain import percent
+from pursuit.inference.session import Session
+from pursuit.inference.target import target_of
+from pursuit.queries import DoubtfulAnswer
+
+MOST_BARS, BAR_WIDTH, LONGEST_LABEL = 5, 24, 30
+PROMPT = "> "
+
+
+class Conversation:
+    """Asks a person until there is a result that the person is content with. `keep` is called after every move."""
+
+    def __init__(self, session: Session, console: Console, prompts: bool, keep: Callable[[], None]):
+        self.session, self.console, self.keep = session, console, keep
+        self._prompts = prompts  # whether input() may print on standard output
+        self._has_costs = len({query.cost for query in session.pursuer.query_set.queries}) > 1
+        self._is_shown = False  # whether the result on the screen is that of the session now
+
+    def run(self) -> bool:
+        """Talk; False if the person leaves before there is a result."""
+        while True:
+            try:
+                is_going_on = self._after_result() if self.session.done else self._put_question()
+            except EOFError:
+                if self._is_at_terminal:
+                    self.console.print()
+                return self.session.done
+            if not is_going_on:
+                return self.session.done
+
+    # ---- a question
+
+    def _put_question(self) -> bool:
+        question, query_set = self.session.ask(), self.session.pursuer.query_set
+        number = f"{question.number}." if question.number else "+"
+        cost = f"cost {question.cost:g}" if self._has_costs and question.number else ""
+        expected = "" if question.choices else question.expected
+        remark = ", ".join(part for part in (expected, cost) if part)
+        self._show_question(f"{number} {question.text}", remark, question.help)
+        keys = choice_keys(query_set, question.query, question.choices)
+        self._show_choices(question.choices, keys)
+        return self._carry_out(self._read(), question.choices, keys)
+
+    def _carry_out(self, line: str, choices: tuple[str, ...], keys: dict[str, str]) -> bool:
+        """Do what a person typed in answer to a question; False if that is to stop."""
+        session = self.session
+        try:
+            typed = read_line(line, choices) if line else Typed("unknown")
+            match typed.action:
+                case "quit":
+                    return False
+                case "help":
+                    self._say(HELP)
+                    return True
+                case "why":
+                    self._say(str(session.why()))
+                    return True
+                case "more":
+                    raise ValueError("There is no result yet: the questions go on by themselves.")
+                case "unknown":
+                    session.dont_know()
+                case "skip":
+                    session.skip()
+                    self._moved(with_belief=False)
+                    return True
+                case "answer":
+                    answer = keys.get(typed.rest.casefold(), typed.rest)
+                    self._give(answer, lambda text, sure: session.tell(text, confirmed=sure))
+                case _:
+                    self._do(typed)
+            self._moved()
+        except ValueError as error:
+            self._complain(error)
+        return True
+
+    def _do(self, typed: Typed) -> None:
+        """The commands that a question and a result have in common."""
+        match typed.action:
+            case "undo":
+                self.session.undo()
+            case "change":
+                self._change(typed.rest)
+            case "wrong":
+                self.session.reject(*([typed.rest] if typed.rest else []))
+            case "tell":
+                self._tell(typed.rest)
+
+    def _give(self, answer: str, take: Callable[[str, bool], None]) -> None:
+        """Hand an answer over; one that is doubtful is asked for again."""
+        while True:
+            try:
+                take_answer(answer, take)
+            except DoubtfulAnswer as error:
+                doubt = error.doubt
+                meant = doubt.suggestions[0] if doubt.suggestions else ""
+                enter = f"Enter for {meant}, " if meant else ""
+                self._say(f"{doubt}\n({enter}y if {doubt.answer} is right, or type another answer.)")
+                line = self._read()
+                if line.casefold() in ("y", "yes"):
+                    take(answer, True)
+                    return
+                answer = line or meant
+                if not answer or read_line(answer).action != "answer":
+                    raise ValueError(f"{doubt.answer} was not taken.") from None
+            else:
+                return
+
+    def _tell(self, report: str) -> None:
+        if not report:
+            self._say("What do you want to tell, as in fever=yes?")
+            report = self._read()
+        name, answer = split_report(report)
+        self._give(answer, lambda text, sure: report_answer(self.session, name, text, sure))
+
+    def _change(self, which: str) -> None:
+        names = list(self.session.answers)
+        if not names:
+            raise ValueError("There is no answer to change yet.")
+        if not which:
+            steps = self.session.chain.steps
+            lines = [f"{i}  {step.text} {step.answer or 'not known'}" for i, step in enumerate(steps, start=1)]
+            self._say("\n".join(["Which answer do you want to change?", *lines]))
+            which = self._read()
+            if not which:
+                raise ValueError("Nothing was changed.")
+        if which.isdecimal() and 1 <= int(which) <= len(names) and which not in names:
+            which = names[int(which) - 1]
+        if which not in names and "=" in which:
+            name, answer = split_report(which)
+            self._give(answer, lambda text, sure: self.session.change(name, text, confirmed=sure))
+            return
+        self._ask_again(which)
+
+    def _ask_again(self, name: str) -> None:
+        """Put a question that was answered before."""
+        index, query_set = self.session.place_of(name), self.session.pursuer.query_set
+        query = query_set.queries[index]
+        self._show_question(query.text, "" if query.offered else query.expected, query.help)
+        keys = choice_keys(query_set, index, query.offered)
+        self._show_choices(query.offered, keys)
+        line = self._read()
+        if not line:
+            raise ValueError("Nothing was changed.")
+        typed = read_line(line, query.offered)
+        if typed.action == "unknown":
+            self.session.change(query.name, None)
+        elif typed.action == "answer":
+            answer = keys.get(typed.rest.casefold(), typed.rest)
+            self._give(answer, lambda text, sure: self.session.change(query.name, text, confirmed=sure))
+        else:
+            raise ValueError("Nothing was changed: type the new answer, or d if you don't know it.")
+
+    # ---- the result
+
+    def _after_result(self) -> bool:
+        """Show the result, and ask whether it is right; False if the person is content."""
+        session = self.session
+        if not self._is_shown:
+            self._say(f"\nResult: {session.reasons()}", margin="")
+            self._is_shown = True
+        more = ", m for more questions" if session.can_go_on else ""
+        wrong = "" if target_of(session.pursuer) is not None else ", n if that is wrong"
+        self._say(f"Enter to finish{wrong}{more}, u to undo, c to change an answer, h for help.", margin="")
+        line = self._read()
+        if not line:
+            return False
+        try:
+            typed = read_line(line)
+            match typed.action:
+                case "quit":
+                    return False
+                case "help":
+                    self._say(HELP)
+                    return True
+                case "why":
+                    self._say(str(session.chain))
+                    return True
+                case "more":
+                    session.go_on()
+                    self._moved(with_belief=False)
+                    return True
+                case "undo" | "change" | "wrong" | "tell":
+                    self._do(typed)
+                case _:
+                    raise ValueError("There is no question now: press Enter to finish, or h for help.")
+            self._moved()
+        except ValueError as error:
+            self._complain(error)
+        return True
+
+    # ---- reading and printing
+
+    def _moved(self, with_belief: bool = True) -> None:
+        self._is_shown = False
+        self.keep()
+        if with_belief:
+            self._say(belief_bars(self.session, self.console.encoding))
+
+    @property
+    def _is_at_terminal(self) -> bool:
+        return sys.stdin.isatty()
+
+    def _read(self) -> str:
+        # The prompt is all that stands on the line that is edited, and is known to readline.
+        if self._prompts:
+            line = input(PROMPT)
+        else:
+            self.console.print(PROMPT, end="", highlight=False)
+            line = input()
+        if not self._is_at_terminal:
+            self.console.print(escaped(line), highlight=False, soft_wrap=True)  # as a terminal would show it
+        return line.strip()
+
+    def _show_question(self, text: str, remark: str, help_text: str) -> None:
+        remark = f"  [dim]({escaped(remark)})[/]" if remark else ""
+        self.console.print(f"\n[bold]{escaped(text)}[/]{remark}", highlight=False, soft_wrap=True)
+        if help_text:
+            self.console.print(f"   {escaped(help_text)}", style="dim", highlight=False, soft_wrap=True)
+
+    def _show_choices(self, choices: tuple[str, ...], keys: dict[str, str]) -> None:
+        """All choices with their keys, in as many columns as there is room for."""
+        shown = [f"{key}  {choice}" for key, choice in keys.items()] or list(choices)
+        if not shown:
+            return
+        width = max(map(len, shown)) + 3
+        n_columns = max(1, (self.console.width - 3) // width)
+        for start in range(0, len(shown), n_columns):
+            line = "".join(f"{item:<{width}}" for item in shown[start : start + n_columns])
+            self.console.print(f"   {escaped(line.rstrip())}", highlight=False, soft_wrap=True)
+
+    def _say(self, text: str, margin: str = "   ") -> None:
+        self.console.print(escaped(indent(text, margin)), highlight=False, soft_wrap=True)
+
+    def _complain(self, error: ValueError) -> None:
+        self.console.print(f"   {escaped(str(error))}", style="red", highlight=False, soft_wrap=True)
+
+
+def belief_bars(session: Session, encoding: str = "utf-8") -> str:
+    """The belief now, as a bar for each of the leading labels; a number in words."""
+    if target_of(session.pursuer) is not None:
+        return session.belief
+    block = "█" if encoding.lower().startswith("utf") else "#"
+    left = list(session.posterior.items())[: len(session.posterior) - len(session.excluded)]
+    shown, rest = left[:MOST_BARS], left[MOST_BARS:]
+    names = [_cut(str(label)) for label, _ in shown]
+    width = max(map(len, names))
+    lines = []
+    for name, (_, share) in zip(names, shown, strict=True):
+        bar = block * round(BAR_WIDTH * share)
+        lines.append(f"{name:<{width}}  {bar:<{BAR_WIDTH}}  {percent(share):>6}")
+    if rest:
+        lines.append(f"and {len(rest)} more with {percent(sum(share for _, share in rest))} together")
+    if session.excluded:
+        lines.append(f"excluded: {', '.join(map(str, session.excluded))}")
+    return "\n".join(lines)
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
+
+
+def take_answer(answer: str, take: Callable[[str, bool], None]) -> None:
+    """Hand a typed answer to `take`; with an exclamation mark behind it, it is meant whatever it looks like."""
+    try:
+        take(answer, False)
+    except DoubtfulAnswer:
+        raise
+    except ValueError:
+        if not answer.endswith("!"):
+            raise
+        take(answer.rstrip("! "), True)
+
+
+def split_report(text: str) -> tuple[str, str]:
+    """Query and answer of a report such as "fever=yes"."""
+    name, equals, answer = text.rpartition("=")
+    if not equals or not name.strip():
+        raise ValueError(f"Write QUESTION=ANSWER, as in fever=yes, not '{text}'.")
+    return name.strip(), answer.strip()
+
+
+def report_answer(session: Session, name: str, answer: str, confirmed: bool) -> None:
+    """Take an answer that a person gives unasked, or corrects so."""
+    if session.is_answered(name):
+        session.change(name, answer, confirmed=confirmed)
+    else:
+        session.tell(answer, name, confirmed=confirmed)

@@ -1,0 +1,194 @@
+"""A model as JSON values: all that the page must know besides its weights."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from pursuit.exporting.networks import Tensors, network_layers
+from pursuit.inference.pursuer import label_list
+from pursuit.inference.stopping import (
+    AnyOf,
+    Budget,
+    Confidence,
+    CostBudget,
+    IntervalWidth,
+    Never,
+    NothingWorthAsking,
+    Stability,
+    StoppingRule,
+)
+from pursuit.inference.target import target_of
+from pursuit.information import AnswerModel
+from pursuit.queries import Date, Number, Order, Query
+from pursuit.queries.query_set import NOT_GIVEN_TEXT
+from pursuit.queries.scaling import NOT_GIVEN, compress
+from pursuit.vip import VIP, InformationVIP
+
+RULES: dict[type[StoppingRule], str] = {
+    Budget: "budget",
+    Confidence: "confidence",
+    Stability: "stability",
+    NothingWorthAsking: "bits",
+    IntervalWidth: "width",
+    CostBudget: "cost",
+    Never: "never",
+}
+
+
+def describe_model(model: VIP, stop: StoppingRule, tensors: Tensors) -> dict[str, Any]:
+    """What is asked, how it is computed and when it stops; tensors are added to `tensors` and named by their number."""
+    asks_by_bits = isinstance(model, InformationVIP)
+    target, query_set = target_of(model), model.query_set
+    reader = model.querier if asks_by_bits else model.reader
+    answers = None
+    if model.answer_model is not None and reader is not None:
+        answers = {"network": network_layers(reader, tensors), **_answer_model(model.answer_model, tensors)}
+    rules = _rules(stop)
+    if answers is None and any(rule["rule"] == "bits" for rule in rules):
+        raise ValueError(f"{stop} needs to know the bits of queries, which this model does not: export it with stop=….")
+    if target is None and any(rule["rule"] == "width" for rule in rules):
+        raise ValueError(
+            f"{stop} is for models that predict a number, and this one predicts classes: give another stop."
+        )
+    return {
+        "labels": [str(label) for label in label_list(model.classes)],
+        "target": target and {"points": target.points, "means": target.means, "decimals": target.decimals},
+        "queries": [_query(model, i, query) for i, query in enumerate(query_set.queries)],
+        "n_inputs": int(query_set.input_shape[0]),
+        "order": _order(query_set.order or Order(), query_set.index_of, query_set.queries),
+        "stop": rules,
+        "log_prior": tensors.add(model.log_prior),
+        "temperature": float(model.temperature),
+        "classifier": network_layers(model.classifier, tensors),
+        "querier": None if asks_by_bits else network_layers(model.querier, tensors),
+        "answers": answers,
+        "cost_aware": bool(asks_by_bits and model.cost_aware),
+    }
+
+
+def _query(model: VIP, index: int, query: Query) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "name": query.name,
+        "text": query.text,
+        "help": query.help,
+        "unit": query.unit,
+        "cost": query.cost,
+        "choices": list(query.choices),
+        "may_be_missing": bool(query.may_be_missing),
+        # what networks see of each choice, and of "not given" after them: pairs of an input and its value
+        "inputs": [_inputs(model, index, choice) for choice in query.choices],
+        "is_yes_no": getattr(query, "is_yes_no", False) or query.choices == ("no", "yes"),
+        "number": None,
+    }
+    if query.may_be_missing:
+        described["inputs"].append(_inputs(model, index, NOT_GIVEN_TEXT))
+    if isinstance(query, Number) and not query.choices:
+        described["number"] = _number(model, index, query)
+    return described
+
+
+def _inputs(model: VIP, query: int, answer: Any) -> list[tuple[int, float]]:
+    """The inputs that are not zero where this is the only answer known, with their values."""
+    x = model.query_set.blank()
+    model.query_set.tell(x[0], query, answer)
+    known = torch.zeros(1, len(model.query_set))
+    known[0, query] = 1
+    encoded = model.network_input(x, known)[0]
+    inputs = encoded.nonzero()[:, 0]
+    return list(zip(inputs.tolist(), encoded[inputs].tolist(), strict=True))
+
+
+def _number(model: VIP, index: int, query: Number) -> dict[str, Any]:
+    """How a number becomes inputs: itself, scaled and compressed; how much of each piece lies below it; and that it is
+    known."""
+    query_set, which = model.query_set, torch.tensor([index])
+    place = query_set.place(which)
+    edges = compress((np.array(query.edges) - query.centre) / query.spread).astype(np.float32).tolist()
+    codes = query_set.code_inputs(which, query_set.blank(), torch.tensor([0])) if len(edges) > 1 else None
+    decimals = _decimals(query)
+    return {
+        "input": int(place.features[0, 0]),
+        "known_input": None if place.known is None else int(place.known[0, 0]),
+        "centre": query.centre,
+        "spread": query.spread,
+        "edges": edges,
+        "first_code": None if codes is None else int(codes[0][0, 0]),
+        "low": query.low,
+        "high": query.high,
+        "seen": query.seen,
+        "decimals": decimals,
+        "is_date": isinstance(query, Date),
+        "has_time": isinstance(query, Date) and query.has_time,
+    }
+
+
+def _decimals(query: Number) -> int:
+    """How many decimals the numbers of training mostly have, by the edges of their code; 6 if that cannot be said."""
+    numbers = np.array([*query.edges, *(query.seen or ())])
+    fitting = [n for n in range(6) if np.allclose(numbers, numbers.round(n), rtol=0, atol=1e-9)]
+    return fitting[0] if len(numbers) and fitting else 6
+
+
+def _order(order: Order, index_of: dict[str, int], queries: tuple[Query, ...]) -> dict[str, Any]:
+    conditions = []
+    for condition in order.only_after:
+        after = index_of[condition.after]
+        accepted = [queries[after].choices.index(answer) for answer in condition.answers] or None
+        conditions.append({"query": index_of[condition.query], "after": after, "accepted": accepted})
+    return {
+        "beforehand": [index_of[name] for name in order.beforehand],
+        "only_after": conditions,
+        "groups": [[index_of[name] for name in group.queries] for group in order.groups],
+    }
+
+
+def _rules(stop: StoppingRule) -> list[dict[str, Any]]:
+    """The rules of which any stops a chain."""
+    if isinstance(stop, AnyOf):
+        return [rule for part in stop.rules for rule in _rules(part)]
+    if type(stop) not in RULES:
+        raise ValueError(
+            f"The stopping rule {stop} cannot be exported: stop by {', '.join(RULES.values())} or several of them."
+        )
+    fields = {name: getattr(stop, name) for name in stop.__dataclass_fields__}  # type: ignore[attr-defined]
+    return [{"rule": RULES[type(stop)], **fields}]
+
+
+def _answer_model(answers: AnswerModel, tensors: Tensors) -> dict[str, Any]:
+    query_set = answers.outcomes.query_set
+    return {
+        "query_of": answers.query_of.tolist(),
+        "untold_odds": answers.untold_odds.tolist(),
+        "is_told": answers.is_told.tolist(),
+        "rank": answers.settings.rank,
+        "table": tensors.add(answers.table),
+        "label_vectors": tensors.add(answers.label_vectors),
+        "intervals": [
+            None if types != "number" else _intervals(answers, query)
+            for query, types in enumerate(_first_types(answers))
+        ],
+        "n_values": answers.outcomes.n_values,
+        "n_queries": len(query_set),
+    }
+
+
+def _first_types(answers: AnswerModel) -> list[str]:
+    """What the features of every query are."""
+    _, _, types = answers.outcomes.query_set.need_units("An exported page")
+    return [types[answers.outcomes.query_set.features(i).start] for i in range(answers.n_queries)]
+
+
+def _intervals(answers: AnswerModel, query: int) -> list[tuple[str | None, str | None]]:
+    """Above what and up to what the answers in each interval of a number are, in words."""
+    outcomes = answers.outcomes
+
+    def in_words(edge: float) -> str | None:
+        if not np.isfinite(edge) or edge == NOT_GIVEN:
+            return None
+        row = outcomes.query_set.blank()[0]
+        row[outcomes.query_set.features(query)] = edge
+        return outcomes.query_set.describe(query, row)
+
+    own = outcomes.values_of_query(query)
+    return [(in_words(float(outcomes.above[value])), in_words(float(outcomes.up_to[value]))) for value in own]

@@ -1,0 +1,127 @@
+"""A page: one HTML file with the interview, the weights and all that computes them inside."""
+
+import base64
+import copy
+import hashlib
+import html
+import json
+import re
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+import pursuit.methods  # noqa: F401  makes all that a model may be made of known
+from pursuit.estimators import PursuitEstimator, load
+from pursuit.exporting.description import describe_model
+from pursuit.exporting.measure import suitable_widths
+from pursuit.exporting.networks import Tensors, exportable
+from pursuit.exporting.weights import compressed
+from pursuit.files import write_whole
+from pursuit.inference.stopping import StoppingRule
+from pursuit.version import __version__
+
+LANGUAGES = ("en", "de")
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A page that was written."""
+
+    path: Path
+    n_bytes: int
+    n_queries: int
+    n_labels: int
+    belief_error: float
+    """The most that rounding the weights changes a probability, on random histories."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "path": str(self.path)}
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.n_queries} questions, {self.n_labels} labels, {self.n_bytes / 1e6:.2f} MB"
+
+
+def export(
+    model: PursuitEstimator | str | Path,
+    path: str | Path,
+    *,
+    stop: StoppingRule | str | None = None,
+    title: str | None = None,
+    language: str = "en",
+) -> Exported:
+    """Write a trained model as one HTML file, which asks a person without a server, a network or anything else.
+
+    `model` is an estimator or the folder of one; `stop` and `title` are the model's own by default, and `language` is
+    that of the page's own words: "en" or "de". Questions stay as the query set words them.
+    """
+    path = Path(path)
+    if language not in LANGUAGES:
+        raise ValueError(f"The page speaks {' or '.join(LANGUAGES)}, not {language!r}: questions stay as they are.")
+    if path.is_dir() or not path.parent.is_dir():
+        raise ValueError(f"The page cannot be written to {path}: give a file in a folder that exists.")
+    estimator = model if isinstance(model, PursuitEstimator) else load(model)
+    check_is_fitted(estimator, "model_")
+    rule = estimator.stopping_rule(stop)
+    exact = copy.deepcopy(exportable(estimator.model_)).cpu().float().eval()
+    widths = suitable_widths(exact)
+    tensors = Tensors(widths.bits)
+    described = describe_model(exact, rule, tensors)
+    described |= {
+        "format": FORMAT,
+        "pursuit": __version__,
+        "title": title or _title(estimator),
+        "language": language,
+        "tensors": [packed.to_dict() for packed in tensors.packed],
+        "expects_reports": bool(getattr(estimator, "has_initially_known_", False)),
+    }
+    text = render(described, compressed(tensors.packed))
+    write_whole(path, text.encode())
+    return Exported(path, len(text.encode()), len(described["queries"]), len(described["labels"]), widths.belief_error)
+
+
+def _title(estimator: PursuitEstimator) -> str:
+    task = getattr(estimator, "notes_", {}).get("task", {})
+    words = str(task.get("target") or task.get("name") or "pursuit").replace("_", " ").replace("-", " ").strip()
+    return words[:1].upper() + words[1:]
+
+
+def render(described: dict[str, Any], weights: str) -> str:
+    """The page of a model."""
+    language = described["language"]
+    program = f"{_part('mathematics.js')}\n{_part('page.js')}"
+    style, words = _part("page.css"), json.loads(_part(f"{language}.json"))
+    parts = {
+        "LANGUAGE": language,
+        "TITLE": html.escape(described["title"]),
+        "POLICY": f"default-src 'none'; script-src '{_hash(program)}'; style-src '{_hash(style)}'; base-uri 'none'; "
+        "form-action 'none'",
+        "STYLE": style,
+        "NOSCRIPT": html.escape(words["needs_script"]),
+        "WORDS": embedded(words),
+        "MODEL": embedded(described),
+        "WEIGHTS": weights,
+        "PROGRAM": program,
+    }
+    # In one pass, so that nothing in the data is taken for a place to fill.
+    return re.sub(r"\{\{([A-Z]+)\}\}", lambda place: parts[place[1]], _part("page.html"))
+
+
+def embedded(value: Any) -> str:
+    """JSON that may stand inside of a script element, whatever texts it holds."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _part(name: str) -> str:
+    return (files("pursuit.exporting") / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """How a content policy names the only text that may run."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

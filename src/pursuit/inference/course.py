@@ -1,0 +1,313 @@
+"""The course of a session: all that follows from the moves of a person, move by move."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from pursuit.inference.exclusion import information_without, without
+from pursuit.inference.history import History
+from pursuit.inference.incremental import HistoryState, history_state
+from pursuit.inference.moves import GoOn, Move, Reject, Skip, Tell
+from pursuit.inference.pursuer import (
+    Pursuer,
+    highest_left,
+    information,
+    leave_out,
+    per_cost,
+    score_unit,
+    wants_more,
+)
+from pursuit.inference.stopping import Standing, StoppingRule
+from pursuit.inference.target import target_of
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a session stands after a move."""
+
+    log_posterior: Tensor  # (1, C), without what is excluded
+    cost: Tensor  # (1,) of all that was asked
+    n_asked: int = 0
+    bits: float | None = None
+    """The information expected of the answer that led here."""
+    excluded: tuple[int, ...] = ()
+    """Labels that are wrong."""
+    put_off: tuple[int, ...] = ()
+    """Queries that were skipped and not answered, the one put off longest ago first."""
+    is_free: bool = False
+    """Whether the person went on, so that the rule is not heard."""
+    # What the rule saw since it began, or began again when a guess was wrong:
+    asked_by_rule: int = 0
+    answered_by_rule: int = 0
+    cost_before_rule: float = 0.0
+    memory: Tensor | None = None
+    enough: bool = False
+
+
+class Course:
+    """The moves so far, where they led, and what comes next. The same moves always give the same."""
+
+    def __init__(self, pursuer: Pursuer, stop: StoppingRule | None):
+        self.pursuer, self.stop = pursuer, stop
+        self.moves: list[Move] = []
+        self.told: dict[int, Tell] = {}  # by query, in the order they were given
+        self._changes: list[tuple[int, int, Tell]] = []  # how many moves there were, where, and what stood there before
+        self.x = pursuer.query_set.blank()
+        self._state: HistoryState | None = None  # of all answers; None once one of them was taken back
+        self._scores: Tensor | None = None  # (1, Q) of what may come next, once they were needed
+        self._bits: tuple[Tensor | None] | None = None  # the same for the bits expected
+        start = Position(self._belief(()), torch.zeros(1, device=pursuer.query_set.costs.device))
+        self.positions: list[Position] = []  # before anything, then after each move
+        self._stand(start)
+
+    @property
+    def now(self) -> Position:
+        return self.positions[-1]
+
+    # ---- moves
+
+    def add(self, move: Move) -> None:
+        """Make a move; an answer that cannot be used raises ValueError before anything is changed."""
+        match move:
+            case Tell():
+                self._tell(move)
+            case Skip(query):
+                put_off = (*(other for other in self.now.put_off if other != query), query)
+                self.positions.append(replace(self.now, put_off=put_off, bits=None))
+            case Reject(labels):
+                self._reject(labels)
+            case GoOn():
+                self.positions.append(replace(self.now, is_free=True, bits=None))
+        self.moves.append(move)
+
+    def undo(self) -> None:
+        """Take the last move back, or the last change if nothing was done since."""
+        if self._changes and self._changes[-1][0] == len(self.moves):
+            _, place, before = self._changes.pop()
+            self._put(place, before)
+            return
+        move = self.moves.pop()
+        self.positions.pop()
+        if isinstance(move, Tell):
+            del self.told[move.query]
+            self._state = None
+        self._scores = self._bits = None
+
+    def substitute(self, place: int, move: Tell) -> None:
+        """Make another move in place of an answer, and all that came after it again."""
+        before = self.moves[place]
+        assert isinstance(before, Tell)
+        self._put(place, move)
+        self._changes.append((len(self.moves), place, before))
+
+    def _put(self, place: int, move: Tell) -> None:
+        later = self.moves[place + 1 :]
+        del self.moves[place:], self.positions[place + 1 :]
+        self.told = {tell.query: tell for tell in self.moves if isinstance(tell, Tell)}
+        self._state = self._scores = self._bits = None
+        for again in (move, *later):
+            self.add(again)
+
+    @torch.no_grad()
+    def _tell(self, move: Tell) -> None:
+        last, is_known = self.now, move.answer is not None
+        bits = None if move.volunteered else self._bits_of(move.query)
+        self._show(self._current(), move)
+        self.told[move.query] = move
+        self._scores = self._bits = None
+        is_asked = not move.volunteered
+        self._stand(
+            replace(
+                last,
+                log_posterior=self._belief(last.excluded),
+                cost=last.cost + self.pursuer.query_set.costs[move.query] if is_asked else last.cost,
+                n_asked=last.n_asked + is_asked,
+                bits=bits,
+                put_off=tuple(query for query in last.put_off if query != move.query),
+                asked_by_rule=last.asked_by_rule + is_asked,
+                answered_by_rule=last.answered_by_rule + is_known,
+            )
+        )
+
+    @torch.no_grad()
+    def _reject(self, labels: Iterable[int]) -> None:
+        last = self.now
+        begins_again = self.is_over
+        excluded = tuple(dict.fromkeys((*last.excluded, *labels)))
+        position = replace(last, log_posterior=self._belief(excluded), bits=None, excluded=excluded)
+        if begins_again:  # the rule was satisfied with a wrong guess
+            position = replace(
+                position,
+                is_free=False,
+                asked_by_rule=0,
+                answered_by_rule=0,
+                cost_before_rule=float(last.cost),
+                memory=None,
+            )
+        self._scores = self._bits = None
+        self._stand(position)
+
+    def _stand(self, position: Position) -> None:
+        """Arrive at a position, and ask the rule what it says of it."""
+        self.positions.append(position)
+        if self.stop is None:
+            return
+        belief = position.log_posterior
+        counts = [[position.asked_by_rule], [position.answered_by_rule]]
+        asked, answered = torch.tensor(counts, device=belief.device)
+        before = self.stop.start(1, belief.device) if position.memory is None else position.memory
+        standing = Standing(belief, asked, answered, self._spent(), self._worth(), target_of(self.pursuer))
+        satisfied, memory = self.stop.step(before, standing)
+        self.positions[-1] = replace(position, memory=memory, enough=bool(satisfied))
+
+    def _spent(self) -> Tensor:
+        """What the rule counts as spent (1,)."""
+        return self.now.cost - self.now.cost_before_rule
+
+    def _worth(self) -> Tensor | None:
+        """The most that a query left and affordable promises (1,), if the rule needs it and the pursuer knows."""
+        if self.stop is None or not self.stop.needs_worth:
+            return None
+        promised = self.information() if score_unit(self.pursuer) is None else self._next_scores()
+        return None if promised is None else highest_left(leave_out(promised, self.allowed()), self.asked)
+
+    # ---- what comes next
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the rule is satisfied, everything was asked, or nothing more may be asked; never before what is known
+        beforehand was given or put off."""
+        if self.first_unknown() is not None:
+            return False
+        if self.now.enough and not self.now.is_free:
+            return True
+        return not self.has_more()
+
+    def has_more(self, is_free: bool | None = None) -> bool:
+        """Whether there is a query left that the pursuer would ask, and that may be asked; `is_free`: whatever the rule
+        says."""
+        if len(self.told) == len(self.pursuer.query_set):
+            return False
+        return bool(wants_more(leave_out(self._next_scores(), self.allowed(is_free)), self.asked))
+
+    def first_unknown(self) -> int | None:
+        """The first query that is known beforehand and was neither given nor put off yet."""
+        query_set = self.pursuer.query_set
+        names = () if query_set.order is None else query_set.order.beforehand
+        indices = (query_set.index_of[name] for name in names)
+        return next((i for i in indices if i not in self.told and i not in self.now.put_off), None)
+
+    @property
+    def asked(self) -> Tensor:
+        """(1, Q) bool"""
+        return self._current().asked
+
+    def open_scores(self) -> Tensor:
+        """The scores (1, Q) of what may be asked alone."""
+        return leave_out(self._next_scores(), self.allowed())
+
+    def preferred_scores(self) -> Tensor:
+        """The same without what was put off; if nothing else is left, of that which was put off longest ago alone."""
+        scores, put_off = self.open_scores(), self.now.put_off
+        if not put_off:
+            return scores
+        others = scores.clone()
+        others[0, list(put_off)] = -torch.inf
+        if bool(wants_more(others, self.asked)):
+            return others
+        first = next((query for query in put_off if scores[0, query] > -torch.inf), None)
+        if first is None:
+            return others
+        others[0, first] = scores[0, first]
+        return others
+
+    def n_left(self) -> int:
+        """How many queries may be asked now."""
+        scores = self.open_scores()
+        return int(((scores > -torch.inf) & ~self.asked).sum())
+
+    def allowed(self, is_free: bool | None = None) -> Tensor | None:
+        """What may be asked (1, Q) in the order of queries and, unless the person `is_free` of the rule, with what was
+        spent so far; None: everything."""
+        query_set, is_free = self.pursuer.query_set, self.now.is_free if is_free is None else is_free
+        affordable = None if self.stop is None or is_free else self.stop.affordable(self._spent(), query_set.costs)
+        if query_set.order is None:
+            return affordable
+        history = self.history()
+        return query_set.allowed(history.x, history.known, history.asked, affordable)
+
+    def is_restricted(self) -> bool:
+        """Whether the order of queries closes any that was not asked."""
+        history, query_set = self.history(), self.pursuer.query_set
+        closed = query_set.closed(history.x, history.known, history.asked)
+        return bool((closed & ~history.asked).any())
+
+    @torch.no_grad()
+    def information(self) -> Tensor | None:
+        """The bits expected of every query (1, Q); None where the pursuer does not know them."""
+        if self._bits is None:
+            has_unit = score_unit(self.pursuer) is not None
+            bits = information(self.pursuer, self._next_scores()) if has_unit else self._current().information()
+            if bits is not None and not has_unit and self.now.excluded:
+                left = self._information_left()
+                bits = bits if left is None else left
+            self._bits = (bits,)
+        return self._bits[0]
+
+    def _bits_of(self, query: int) -> float | None:
+        """The information expected of a query that is asked now."""
+        bits = self.information()
+        # What the pursuer would not ask has no finite score, and may still have been asked before a change.
+        return None if bits is None or not math.isfinite(bits[0, query]) else float(bits[0, query])
+
+    @torch.no_grad()
+    def _next_scores(self) -> Tensor:
+        if self._scores is None:
+            scores, unit = self._current().scores(), score_unit(self.pursuer)
+            if self.now.excluded and unit is not None:
+                bits = self._information_left()
+                if bits is not None:
+                    worth = per_cost(bits, self.pursuer.query_set.costs) if unit == "bits per cost" else bits
+                    scores = worth.to(scores.dtype).masked_fill(scores == -torch.inf, -torch.inf)
+            self._scores = scores
+        return self._scores
+
+    def _information_left(self) -> Tensor | None:
+        """The bits (1, Q) that queries tell about the labels that are left; None where nobody knows."""
+        queries = (~self.asked[0]).nonzero()[:, 0].tolist()
+        belief = self.now.log_posterior[0].exp()
+        return information_without(self.pursuer, self.history(), belief, self.now.excluded, queries)
+
+    # ---- the history
+
+    def history(self) -> History:
+        """What was asked and answered so far, as a history of one row."""
+        asked = self.asked.clone()
+        known = torch.zeros_like(asked)
+        known[0, [tell.query for tell in self.told.values() if tell.answer is not None]] = True
+        return History(self.x, known, asked)
+
+    def _belief(self, excluded: tuple[int, ...]) -> Tensor:
+        with torch.no_grad():
+            return without(self._current().log_posterior(), excluded)
+
+    @torch.no_grad()
+    def _current(self) -> HistoryState:
+        """The state after all answers, in their order; `x` holds these, and nothing else."""
+        if self._state is None:
+            self.x = self.pursuer.query_set.blank()
+            nothing = torch.zeros(1, len(self.pursuer.query_set), dtype=torch.bool, device=self.x.device)
+            state = history_state(self.pursuer, History(self.x, nothing, nothing))
+            for tell in self.told.values():
+                self._show(state, tell)
+            self._state = state
+        return self._state
+
+    @torch.no_grad()
+    def _show(self, state: HistoryState, tell: Tell) -> None:
+        if tell.answer is not None:
+            self.pursuer.query_set.tell(self.x[0], tell.query, tell.answer)
+        state.ask_one(tell.query, tell.answer is not None)

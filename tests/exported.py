@@ -1,0 +1,145 @@
+"""What tests of exported pages share: models to export, people who answer, and node, which runs a page's JavaScript."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from ordered import ORDER, clinic
+from pursuit import MLP, ColumnQueries, History, Stage, VIPClassifier, VIPRegressor
+from pursuit.queries import Choice, Date, Number, QuerySet
+from pursuit.queries.query_set import NOT_GIVEN_TEXT
+
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed, so the page's JavaScript cannot be run.")
+SCRIPTS = Path(__file__).parent / "exporting"
+BRIEFLY = (Stage(2, batch_size=64),)
+HOSTILE = "</script><b>& {{MODEL}} \u2028"
+"""A text that would end a script, or be taken for a place to fill."""
+
+
+def node(script: str, **data: Any) -> Any:
+    """What one of the scripts beside the tests makes of these data."""
+    assert NODE is not None
+    done = subprocess.run(
+        [NODE, SCRIPTS / script], input=json.dumps(data), capture_output=True, text=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def part(page: Path, name: str) -> str:
+    """What an element of the page with this id holds."""
+    found = re.search(rf'<script [^>]*id="{name}">(.*?)</script>', page.read_text(encoding="utf-8"), flags=re.S)
+    assert found is not None
+    return found[1]
+
+
+def described(page: Path) -> dict[str, Any]:
+    return json.loads(part(page, "model"))
+
+
+def stirred(estimator: Any, seed: int = 0) -> Any:
+    """The estimator with noise on all weights and a temperature, so that every part of the model matters."""
+    generator, model = torch.Generator().manual_seed(seed), estimator.model_
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.2 * torch.randn(weight.shape, generator=generator)
+    model.set_temperature(1.3)
+    return estimator
+
+
+def ordered_model(**options: Any) -> VIPClassifier:
+    """Numbers, choices, yes/no and an order, by information, with a direct path and standardised answers."""
+    X, y = clinic()
+    query_set = ColumnQueries.from_data(X)
+    query_set.set_order(ORDER)
+    options = {
+        "network": MLP((24, 16), direct=True),
+        "standardise": True,
+        "stop": "confidence=0.97,budget=6",
+        **options,
+    }
+    return stirred(VIPClassifier(query_set, stages=BRIEFLY, random_state=0, **options).fit(X, y))
+
+
+def straight_through_model(**options: Any) -> VIPClassifier:
+    """The paper's querier on a shared trunk, whose table lacks answers; labels would break a careless page."""
+    X, y = clinic(missing=0.2)
+    y = np.where(y == "flu", HOSTILE, y)
+    options = {"network": MLP((24,), dropout=0.1), "querier": "straight-through", "shared": True, **options}
+    return stirred(VIPClassifier(stages=BRIEFLY, stop="stability=0.05x2", random_state=0, **options).fit(X, y))
+
+
+def not_given_model() -> VIPClassifier:
+    """Where it is an answer that a value is missing, with costs, a date, and no hidden layers."""
+    X, y = clinic(missing=0.2)
+    X["since"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(len(X)) % 90, unit="D")
+    query_set = ColumnQueries.from_data(X, missing_informs=True, costs={"scan": 8.0, "fever": 0.0})
+    model = VIPClassifier(query_set, network=MLP(()), stages=BRIEFLY, stop="cost=9,bits=0.001", random_state=0)
+    return stirred(model.fit(X, y))
+
+
+def number_model() -> VIPRegressor:
+    """A number to predict."""
+    X, _ = clinic()
+    return stirred(
+        VIPRegressor(network=MLP((16,)), stages=BRIEFLY, stop="width=9,budget=4", random_state=0).fit(
+            X.drop(columns="pulse"), X["pulse"]
+        )
+    )
+
+
+MODELS = {
+    "ordered": ordered_model,
+    "straight-through": straight_through_model,
+    "not given": not_given_model,
+    "number": number_model,
+}
+
+
+def random_answer(query: Any, randomness: np.random.Generator) -> tuple[Any, Any]:
+    """An answer as Python is told it and as the page has it."""
+    if isinstance(query, Number) and not query.choices:
+        if query.may_be_missing and randomness.random() < 0.2:
+            return NOT_GIVEN_TEXT, {"choice": 0}
+        low, high = query.seen or (-1.0, 1.0)
+        number = float(randomness.uniform(low - 0.2 * (high - low), high + 0.2 * (high - low)))
+        if isinstance(query, Date):
+            number = float(round(number))
+            return query.written(number), {"number": number}
+        return number, {"number": number}
+    assert isinstance(query, Choice)
+    place = int(randomness.integers(len(query.offered)))
+    return query.offered[place], {"choice": place}
+
+
+def random_history(query_set: QuerySet, randomness: np.random.Generator) -> tuple[History, list[dict[str, Any]]]:
+    """A history of one row, and the same as entries of a page."""
+    x = query_set.blank()
+    known, asked = torch.zeros(2, 1, len(query_set), dtype=torch.bool)
+    entries = []
+    for query in randomness.permutation(len(query_set))[: randomness.integers(len(query_set) + 1)].tolist():
+        told, entry = random_answer(query_set.queries[query], randomness)
+        asked[0, query] = True
+        if randomness.random() < 0.15:
+            entry = None
+        else:
+            query_set.tell(x[0], query, told)
+            known[0, query] = True
+        entries.append({"query": query, "answer": entry})
+    return History(x, known, asked), entries
+
+
+def histories(query_set: QuerySet, n: int, seed: int = 0) -> tuple[History, list[list[dict[str, Any]]]]:
+    randomness = np.random.default_rng(seed)
+    single, entries = zip(*(random_history(query_set, randomness) for _ in range(n)), strict=True)
+    stacked = [torch.cat([getattr(one, name) for one in single]) for name in ("x", "known", "asked")]
+    return History(*stacked), list(entries)

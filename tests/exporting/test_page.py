@@ -1,0 +1,195 @@
+"""The page as a file, what is refused, and what a person sees and does, in a document that is just enough of one."""
+
+import json
+import re
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+import torch
+
+import pursuit
+from exported import (
+    BRIEFLY,
+    HOSTILE,
+    described,
+    histories,
+    needs_node,
+    node,
+    ordered_model,
+    part,
+    straight_through_model,
+)
+from ordered import clinic
+from pursuit import MLP, SetNetwork, StoppingRule, VIPClassifier, export
+from pursuit.exporting.networks import belief_weights, question_weights
+from pursuit.exporting.weights import decompressed, unpack
+from pursuit.methods.naive_bayes import NaiveBayesIPClassifier
+
+
+@cache
+def page(language: str = "en") -> Path:
+    path = Path(mkdtemp()) / "page.html"
+    export(model(), path, language=language, title="Who <is> ill?")
+    return path
+
+
+@cache
+def ordered_page() -> Path:
+    with torch.enable_grad():
+        estimator = ordered_model(stop="never")
+    path = Path(mkdtemp()) / "page.html"
+    export(estimator, path)
+    return path
+
+
+@cache
+def model() -> VIPClassifier:
+    with torch.enable_grad():
+        return straight_through_model()
+
+
+def test_the_weights_in_the_file_give_the_beliefs_of_the_model(tmp_path: Path) -> None:
+    estimator = model()
+    estimator.save(tmp_path / "model")
+    again = pursuit.load(tmp_path / "model").model_
+    about = described(page())
+    tensors = [unpack(one) for one in decompressed(part(page(), "weights"), about["tensors"])]
+    # The page has every matrix of the networks; put what is in the file into a copy of the model.
+    left = list(range(len(tensors)))
+    with torch.no_grad():
+        for weight in [*belief_weights(again), *question_weights(again)]:
+            shape = tuple(weight.shape)
+            near = [i for i in left if tensors[i].shape == shape]
+            best = min(near, key=lambda i: float((torch.tensor(tensors[i]) - weight).abs().max()))
+            weight.copy_(torch.tensor(tensors[best]))
+            left.remove(best)
+        rows, _ = histories(again.query_set, 1000)
+        assert (again.log_posterior(rows).exp() - estimator.model_.log_posterior(rows).exp()).abs().max() < 1e-4
+
+
+def test_the_file_needs_nothing_else() -> None:
+    text = page().read_text(encoding="utf-8")
+    assert not re.findall(r"(?:src|href)=", text)
+    assert not re.findall(r"https?://", text)
+    assert "default-src 'none'" in text
+    assert not re.findall(r"\{\{[A-Z]+\}\}", text.replace(HOSTILE.split()[1], ""))
+
+
+def test_texts_of_the_model_cannot_leave_their_place() -> None:
+    text = page().read_text(encoding="utf-8")
+    assert HOSTILE in described(page())["labels"]
+    assert "</script><b>" not in text
+    assert text.count("</script>") == 4
+    assert "\u2028" not in text
+    assert "<title>Who &lt;is&gt; ill?</title>" in text
+
+
+def test_both_languages_have_the_same_words() -> None:
+    folder = files("pursuit.exporting")
+    english, german = (json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("en", "de"))
+    assert list(english) == list(german)
+    for key, words in english.items():
+        assert sorted(re.findall(r"\{\w+\}", words)) == sorted(re.findall(r"\{\w+\}", german[key])), key
+    used = "".join((folder / name).read_text(encoding="utf-8") for name in ("page.js", "page.py"))
+    assert [key for key in english if not re.search(rf"\b{key}\b", used)] == []
+    said = re.findall(r'\bsay\("(\w+)"', used) + re.findall(r"\bwords\.(\w+)", used)
+    assert set(said) - set(english) == set()
+
+
+class Odd(StoppingRule):
+    def step(self, memory: Any, standing: Any) -> Any:
+        return standing.n_asked > 1, memory
+
+    def __str__(self) -> str:
+        return "odd"
+
+
+def test_what_cannot_be_exported_is_refused_with_what_can(tmp_path: Path) -> None:
+    X, y = clinic()
+    path = tmp_path / "page.html"
+    with pytest.raises(ValueError, match=r"NaiveBayes\w* cannot be exported. What can be exported is V-IP .* MLP"):
+        export(NaiveBayesIPClassifier().fit(X, y), path)
+    with_sets = VIPClassifier(network=SetNetwork(8, "sum", 8, (8,), norm="layer"), stages=BRIEFLY).fit(X, y)
+    with pytest.raises(ValueError, match=r"network SetNetwork\(.*cannot be exported. What can"):
+        export(with_sets, path)
+    with pytest.raises(ValueError, match="stopping rule odd cannot be exported: stop by budget, confidence"):
+        export(model(), path, stop=Odd())
+    with pytest.raises(ValueError, match="The page speaks en or de, not 'fr'"):
+        export(model(), path, language="fr")
+    with pytest.raises(ValueError, match="give a file in a folder that exists"):
+        export(model(), tmp_path / "nowhere" / "page.html")
+    with pytest.raises(ValueError, match="not fitted yet"):
+        export(VIPClassifier(network=MLP()), path)
+    assert not path.exists()
+
+
+@needs_node
+def test_a_person_answers_by_keys_and_buttons() -> None:
+    steps = [{"click": "Why"}, {"key": "1"}, {"key": "0"}, {"key": "Backspace"}, {"chip": 0}, {"click": "I don't know"}]
+    first, why, second, third, back, change, changed = node("clicks.js", page=str(ordered_page()), steps=steps)
+    assert first["focused"]
+    assert first["heading"] == "Which sex?"  # which is known beforehand
+    assert first["theme"] == "dark"  # as the document prefers
+    assert "I always ask this first" in why["text"]
+    assert "If you say “f”" in why["text"]
+    assert why["heading"] == first["heading"]
+    assert second["heading"] != first["heading"]
+    assert second["spoken"]
+    assert second["focused"]
+    assert "left open" in third["text"]
+    assert back["heading"] == second["heading"]
+    assert change["heading"] == first["heading"]
+    assert "Leave it as it was" in change["text"]
+    assert "left open" in changed["text"]
+    assert changed["heading"] not in change["heading"]
+
+
+@needs_node
+def test_labels_with_markup_are_text_and_a_wrong_guess_goes_on() -> None:
+    steps: list[dict[str, str]] = [{"key": "0"}] * 12
+    shown = node("clicks.js", page=str(page()), steps=steps)
+    assert shown[0]["head"].startswith("Who <is> ill?")
+    assert any(HOSTILE in one["text"] for one in shown)
+    assert all("B" not in one["tags"] or "How far to trust" in one["text"] for one in shown)
+    result = shown[-1]
+    assert "That's right" in result["buttons"]
+    assert "I have no more questions." in result["text"]
+    *_, wrong, right = node(
+        "clicks.js", page=str(page()), steps=[*steps, {"click": "That's wrong"}, {"click": "That's right"}]
+    )
+    assert wrong["heading"] != result["heading"]
+    assert f"Is it {result['heading']}?" in wrong["text"]
+    assert right["heading"] == f"Thank you. It is {wrong['heading']}."
+
+
+@needs_node
+def test_the_page_speaks_german() -> None:
+    first, second = node("clicks.js", page=str(page("de")), steps=[{"key": "0"}])
+    assert "Frage 1" in first["text"]
+    assert "weiß nicht" in second["text"]
+    assert "I don't know" not in second["text"]
+
+
+@needs_node
+def test_numbers_are_typed_and_odd_ones_are_questioned() -> None:
+    queries = {query["text"]: query for query in described(ordered_page())["queries"]}
+    steps: list[dict[str, str]] = []
+    for _ in range(12):  # until a number is asked for
+        shown = node("clicks.js", page=str(ordered_page()), steps=steps)[-1]
+        if queries[shown["heading"]]["number"]:
+            break
+        steps.append({"key": "1"})
+    heading = shown["heading"]
+    for typed, says in (("many", "Please type a number"), ("1e9", "far from what I have seen")):
+        refused = node("clicks.js", page=str(ordered_page()), steps=[*steps, {"type": typed}])[-1]
+        assert refused["heading"] == heading
+        assert says in refused["text"]
+    low, high = queries[heading]["number"]["seen"]
+    typed = f"{(low + high) / 2:.1f}".replace(".", ",")
+    taken = node("clicks.js", page=str(ordered_page()), steps=[*steps, {"type": typed}])[-1]
+    assert taken["heading"] != heading
+    assert typed.replace(",", ".").removesuffix(".0") in taken["text"]

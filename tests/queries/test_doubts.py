@@ -1,0 +1,91 @@
+"""Doubts: a number far outside the training rows is asked for again, with what may have been meant."""
+
+import json
+from typing import Any
+
+import pytest
+
+from pursuit.queries import Choice, ColumnQueries, Date, DoubtfulAnswer, Number, PatchQueries
+
+FLAVANOIDS = Number("flavanoids", "What is flavanoids?", centre=2.1, spread=1.0, seen=(0.34, 5.08))
+FEVER = Number("temperature", "How hot?", centre=37.0, spread=0.7, seen=(35.0, 42.0), unit="°C")
+
+
+@pytest.mark.parametrize(
+    ("query", "number", "suggestions"),
+    [
+        (FLAVANOIDS, 1065, ("1.065",)),
+        (FLAVANOIDS, 37.5, ("3.75",)),
+        (FLAVANOIDS, 9e9, ()),
+        (FLAVANOIDS, -2.5, ("2.5",)),
+        (FLAVANOIDS, -25, ("2.5",)),
+        (FEVER, 375, ("37.5",)),
+        (FEVER, 3.75, ("37.5",)),
+        (FEVER, 98.6, ()),  # Fahrenheit is not a slip of the decimal point
+        (FEVER, 0, ()),
+        (Number("change", "Change?", seen=(-5.0, 5.0)), -40, ("-4",)),
+        (Number("same", "Same?", spread=1.0, seen=(7.0, 7.0)), 70, ("7",)),
+        (Number("days", "Since when?", seen=(0.0, 9.0)), -1, ("1",)),
+    ],
+)
+def test_what_is_far_outside_is_doubtful(query: Number, number: float, suggestions: tuple[str, ...]) -> None:
+    doubt = query.doubt(number)
+    assert doubt is not None
+    assert doubt.suggestions == suggestions
+    assert (doubt.query, doubt.text) == (query.name, query.text)
+    assert json.loads(json.dumps(doubt.to_dict()))["suggestions"] == list(suggestions)
+    if suggestions:
+        assert str(doubt).endswith(f"Did you mean {suggestions[0]}?")
+        assert query.doubt(float(suggestions[0])) is None
+    else:
+        assert str(doubt).endswith("Is that right?")
+
+
+@pytest.mark.parametrize("number", [0.34, 2, 5.08, 7, 0.1, 0])
+def test_what_is_near_is_not(number: float) -> None:
+    assert FLAVANOIDS.doubt(number) is None
+
+
+def test_a_doubt_reads_naturally() -> None:
+    assert str(FEVER.doubt(375)) == "375 °C is far outside the usual range of 35 to 42 °C. Did you mean 37.5?"
+
+
+def test_nothing_is_doubted_where_nothing_is_known_or_a_range_says_what_is_accepted() -> None:
+    assert Number("a", "A?").doubt(1e9) is None
+    ranged = Number("pulse", "Pulse?", seen=(50.0, 120.0), low=20.0, high=250.0)
+    assert ranged.doubt(240) is None
+    assert Number("pulse", "Pulse?", seen=(50.0, 120.0), low=0.0).doubt(2) is None
+    half = Number("pulse", "Pulse?", seen=(50.0, 120.0), low=0.0).doubt(1000)
+    assert half is not None
+    assert half.suggestions == ("100",)
+
+
+def test_dates_move_on() -> None:
+    query = Date("visit", "When?", seen=(20000.0, 20030.0))  # October 2024
+    assert query.doubt(query.read("2025-10-01")) is None
+    doubt = query.doubt(query.read("2204-10-20"))
+    assert doubt is not None
+    assert doubt.usual == "2024-10-04 to 2024-11-03"
+    assert doubt.suggestions == ()
+
+
+@pytest.mark.parametrize(("answer", "is_doubtful"), [("1065", True), (1065, True), ("2,5", False), ("x", False)])
+def test_a_query_set_doubts_what_a_person_says(answer: Any, is_doubtful: bool) -> None:
+    query_set = ColumnQueries([FLAVANOIDS, Choice("where", "Where?", ("here", "there"))])
+    assert (query_set.doubt(0, answer) is not None) == is_doubtful
+    assert query_set.doubt(1, answer) is None
+    assert PatchQueries((1, 2, 2), size=2).doubt(0, [[0, 1e9], [0, 0]]) is None
+
+
+def test_not_given_is_not_doubtful() -> None:
+    query = Number("a", "A?", seen=(0.0, 1.0), may_be_missing=True)
+    assert ColumnQueries([query]).doubt(0, "not given") is None
+
+
+def test_the_error_says_what_to_do() -> None:
+    doubt = FLAVANOIDS.doubt(1065)
+    assert doubt is not None
+    error = DoubtfulAnswer(doubt)
+    assert error.doubt is doubt
+    assert isinstance(error, ValueError)
+    assert "Did you mean 1.065? If it is right, give it again with confirmed=True." in str(error)
