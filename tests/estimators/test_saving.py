@@ -215,7 +215,7 @@ def test_every_rule_network_and_kind_of_histories_comes_back_as_given(name: str,
         PATCHES,
         PatchQueries((1, 4, 4), 2, threshold=0.5, mask=False),
         WordQueries.from_texts(["a vote on tax", "a tax on soup", "soup with a vote"], min_documents=1),
-        ConceptQueries([Query("red", "Is it red?"), Query("wings", "Has it wings?", cost=2.0)], hard=True),
+        ConceptQueries([Query("red", "Is it red?"), Query("wings", "Has it wings?", cost=2.0)], scale="yes/no"),
     ],
     ids=lambda query_set: type(query_set).__name__,
 )

@@ -20,10 +20,12 @@ from pursuit.inference.session import Session
 from pursuit.inference.stopping import Budget
 from pursuit.networks import MLP, SetNetwork
 from pursuit.queries import ColumnQueries, ConceptQueries, Query, yes_no
+from pursuit.queries.concepts import Scale
 from pursuit.training import Stage, train
 from pursuit.vip import VIP
 
 QUERIES = [Query("red", "Is it red?"), Query("big", "Is it big?", cost=2.0), Query("loud", "")]
+SCALES: tuple[Scale, ...] = ("probability", "log odds", "yes/no")
 PROBABILITIES = np.array([[0.03, 0.83, np.nan], [1.0, 0.5, 0.0]])
 
 
@@ -50,23 +52,33 @@ def test_probabilities_are_the_answers_themselves() -> None:
     assert available.tolist() == [[True, True, False], [True, True, True]]
 
 
+def test_log_odds_are_cut_where_they_would_be_endless() -> None:
+    x, available = ConceptQueries(QUERIES, scale="log odds").answers(PROBABILITIES)
+    assert torch.allclose(x, torch.tensor([[-1.1587, 0.5285, 0.0], [2.0, 0.0, -2.0]]), atol=1e-4)
+    assert available.tolist() == [[True, True, False], [True, True, True]]
+    with pytest.raises(ValueError, match="scale is one of probability, log odds, yes/no"):
+        ConceptQueries(QUERIES, scale="logits")  # type: ignore[arg-type]
+
+
 def test_hard_answers_are_the_likelier_ones() -> None:
-    x, available = ConceptQueries(QUERIES, hard=True).answers(PROBABILITIES)
+    x, available = ConceptQueries(QUERIES, scale="yes/no").answers(PROBABILITIES)
     assert x.tolist() == [[-1, 1, 0], [1, 1, -1]]
     assert not available[0, 2]
     assert available.sum() == 5
 
 
-@pytest.mark.parametrize("hard", [False, True])
-def test_every_form_of_the_same_probabilities_reads_alike(hard: bool) -> None:
-    queries = ConceptQueries(QUERIES, hard=hard)
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_form_of_the_same_probabilities_reads_alike(scale: Scale) -> None:
+    queries = ConceptQueries(QUERIES, scale=scale)
     frame = pd.DataFrame(PROBABILITIES, columns=["red", "big", "loud"])[["loud", "red", "big"]].assign(other="text")
     wanted = queries.answers(PROBABILITIES)
     for data in (PROBABILITIES.tolist(), torch.from_numpy(PROBABILITIES), PROBABILITIES.astype(np.float32), frame):
         x, available = queries.answers(data)
         assert torch.allclose(x, wanted.x, atol=1e-6)
         assert torch.equal(available, wanted.available)
-    assert queries.answers([[0, 1, 1]]).x.tolist() == [[-1, 1, 1]]  # zeros and ones, where no network could want them
+    certain = 2.0 if scale == "log odds" else 1.0
+    zeros_and_ones = queries.answers([[0, 1, 1]]).x  # where no network could want them
+    assert zeros_and_ones.tolist() == [[-certain, certain, certain]]
 
 
 def test_the_network_answers_for_anything_else() -> None:
@@ -79,12 +91,14 @@ def test_the_network_answers_for_anything_else() -> None:
         wanted = 2 * network.eval()(images).sigmoid() - 1
     assert torch.allclose(x, wanted, atol=1e-6)
     assert torch.allclose(queries.answers(images.numpy()).x, x)
-    assert torch.equal(ConceptQueries(QUERIES, network, hard=True).answers(images).x, torch.where(wanted >= 0, 1.0, -1))
+    assert torch.equal(
+        ConceptQueries(QUERIES, network, scale="yes/no").answers(images).x, torch.where(wanted >= 0, 1.0, -1)
+    )
     assert np.allclose(queries.probabilities(images), (x.numpy() + 1) / 2, atol=1e-6)
 
 
 def test_with_network_attaches_one_to_the_same_queries() -> None:
-    bare = ConceptQueries(QUERIES, hard=True, mask=False)
+    bare = ConceptQueries(QUERIES, scale="yes/no", mask=False)
     network, images = seeing(), torch.rand(5, 1, 4, 4)
     attached = bare.with_network(network)
     assert attached.network is network
@@ -94,13 +108,13 @@ def test_with_network_attaches_one_to_the_same_queries() -> None:
     assert attached.answers(images).x.shape == (5, 3)
 
 
-@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("mask", [False, True])
-def test_queries_are_built_again_from_json(hard: bool, mask: bool) -> None:
-    queries = ConceptQueries(QUERIES, seeing(), hard, mask)
+def test_queries_are_built_again_from_json(scale: Scale, mask: bool) -> None:
+    queries = ConceptQueries(QUERIES, seeing(), scale, mask)
     again = ConceptQueries.from_config(json.loads(json.dumps(queries.to_config())))
     assert again.network is None
-    assert (again.queries, again.hard, again.mask) == (queries.queries, hard, mask)
+    assert (again.queries, again.scale, again.mask) == (queries.queries, scale, mask)
     assert again.input_shape == queries.input_shape
     assert [query.cost for query in again.queries] == [1, 2, 1]
     assert again.queries[2].text == "loud?"
@@ -124,7 +138,14 @@ def test_what_is_not_known_never_shows(data: st.DataObject) -> None:
 def test_answers_in_words() -> None:
     queries, x = ConceptQueries(QUERIES), torch.tensor([-0.94, 0.66, 0.0])
     assert [queries.describe(i, x) for i in range(3)] == ["no (3%)", "yes (83%)", "yes (50%)"]
-    hard = ConceptQueries(QUERIES, hard=True)
+    odds = ConceptQueries(QUERIES, scale="log odds")
+    assert [odds.describe(i, odds.answers(PROBABILITIES).x[1]) for i in range(3)] == [
+        "yes (100%)",
+        "yes (50%)",
+        "no (0%)",
+    ]
+    assert odds.describe(0, odds.answers(PROBABILITIES).x[0]) == "no (3%)"
+    hard = ConceptQueries(QUERIES, scale="yes/no")
     assert [hard.describe(i, hard.answers(PROBABILITIES).x[1]) for i in range(3)] == ["yes", "yes", "no"]
 
 
@@ -137,7 +158,7 @@ def test_people_answer_yes_no_or_how_likely(answer: object, probability: float) 
     x = queries.blank()[0]
     queries.tell(x, 1, answer)
     assert torch.allclose(x, torch.tensor([0.0, 2 * probability - 1, 0.0]))
-    hard = ConceptQueries(QUERIES, hard=True)
+    hard = ConceptQueries(QUERIES, scale="yes/no")
     hard.tell(x, 1, answer)
     assert x[1] == (1 if probability >= 0.5 else -1)
 
@@ -149,15 +170,15 @@ def test_other_answers_are_refused(answer: object) -> None:
         queries.tell(queries.blank()[0], 0, answer)
 
 
-@given(st.floats(0, 1))
-def test_a_person_s_probability_is_read_like_one_in_data(probability: float) -> None:
-    queries = ConceptQueries(QUERIES)
+@given(st.floats(0, 1), st.sampled_from(SCALES))
+def test_a_person_s_probability_is_read_like_one_in_data(probability: float, scale: Scale) -> None:
+    queries = ConceptQueries(QUERIES, scale=scale)
     x = queries.blank()[0]
     queries.tell(x, 0, probability)
     assert torch.allclose(x[0], queries.answers(np.full((1, 3), probability)).x[0, 0], atol=1e-6)
 
 
-@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -171,9 +192,9 @@ def test_a_person_s_probability_is_read_like_one_in_data(probability: float) -> 
         (pd.DataFrame({"red": ["often"], "big": [0.2], "loud": [0.3]}), "write yes as 1"),
     ],
 )
-def test_wrong_data_are_refused(data: object, message: str, hard: bool) -> None:
+def test_wrong_data_are_refused(data: object, message: str, scale: Scale) -> None:
     with pytest.raises(ValueError, match=message):
-        ConceptQueries(QUERIES, hard=hard).answers(data)
+        ConceptQueries(QUERIES, scale=scale).answers(data)
 
 
 def test_wrong_networks_are_refused() -> None:
@@ -194,7 +215,7 @@ def test_exact_pursuit_refuses_probabilities_and_takes_hard_answers() -> None:
     prior = torch.tensor([0.5, 0.5])
     with pytest.raises(ValueError, match="'red' is answered by a number"):
         IndependentIP.from_yes(ConceptQueries(QUERIES), ["a", "b"], prior, yes)
-    hard = ConceptQueries(QUERIES, hard=True)
+    hard = ConceptQueries(QUERIES, scale="yes/no")
     columns = ColumnQueries([yes_no(query.name, query.text) for query in QUERIES])
     rows = np.array([[0.9, 0.1, 0.7], [0.2, 0.9, np.nan]])
     believed = []

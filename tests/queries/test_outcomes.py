@@ -141,7 +141,7 @@ def test_possible_probabilities_of_concepts_in_words() -> None:
     query_set = ConceptQueries([Query("beak", "Has it a beak?")])
     outcomes, _, _ = list_of(query_set, np.array([[0.1], [0.3], [0.6], [0.9]]), n_bins=2)
     assert all("30%" in text for text in outcomes.describe(0))
-    hard, _, _ = list_of(ConceptQueries([Query("beak", "Has it a beak?")], hard=True), np.array([[0.1], [0.9]]))
+    hard, _, _ = list_of(ConceptQueries([Query("beak", "Has it a beak?")], scale="yes/no"), np.array([[0.1], [0.9]]))
     assert hard.describe(0) == ["no", "yes"]
 
 

@@ -151,7 +151,7 @@ def test_our_query_sets_are_registered_and_come_back_by_name(make_columns: Any) 
         make_columns(["number", "choice"]),
         PatchQueries((1, 4, 4), 2, threshold=0.5),
         WordQueries([word_query("senat", "senate")]),
-        queries.ConceptQueries([Query("red", "Is it red?")], hard=True),
+        queries.ConceptQueries([Query("red", "Is it red?")], scale="yes/no"),
     ]
     assert {type(example) for example in examples} == set(concrete)
     for query_set in examples:
@@ -176,7 +176,9 @@ def test_costs_are_those_of_the_queries_wherever_the_query_set_is(make_columns: 
 
 
 def test_costs_are_given_by_name_and_kept(make_columns: Any) -> None:
-    concepts = queries.ConceptQueries([Query("red", "Is it red?"), Query("big", "Is it big?", cost=2.0)], hard=True)
+    concepts = queries.ConceptQueries(
+        [Query("red", "Is it red?"), Query("big", "Is it big?", cost=2.0)], scale="yes/no"
+    )
     sets: list[QuerySet] = [
         make_columns(["number", "choice", "yes_no"]),
         PatchQueries((1, 4, 4), 2, stride=2, threshold=0.5),

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -76,10 +77,10 @@ def write_compact(data: Path) -> None:
     parts = []
     for i, label in enumerate(LABELS):
         file = io.BytesIO()
-        photo(label, i).resize((128, 128)).save(file, "WEBP", quality=95)
+        photo(label, i).resize((256, 256)).save(file, "WEBP", quality=95)
         parts.append(file.getvalue())
-    (folder / "cub_webp128.bin").write_bytes(b"".join(parts))
-    np.savez(folder / "cub_webp128.idx.npz", length=np.array([len(part) for part in parts], dtype=np.int32))
+    (folder / "cub_webp256.bin").write_bytes(b"".join(parts))
+    np.savez(folder / "cub_webp256.idx.npz", length=np.array([len(part) for part in parts], dtype=np.int32))
 
 
 @pytest.fixture
@@ -102,12 +103,12 @@ def test_both_layouts_say_the_same(made: Path) -> None:
     assert birds.is_train.tolist() == IS_TRAIN.tolist()
     assert birds.species.tolist() == ["Red-winged Bird", "Bluebird"]
     assert birds.attributes == tuple(ATTRIBUTES)
-    assert birds.targets[[0, -1]].tolist() == [[1, 1, 0], [0, 0, 1]]  # half of the photos is enough
+    assert torch.allclose(birds.targets[[0, -1]], torch.tensor([[0.8, 0.5, 0.0], [0.1, 0.499, 1.0]]))
 
 
 def test_photos_of_both_layouts_are_alike(made: Path) -> None:
     photos = cub.photos(cub.birds())
-    assert photos.shape == (24, 3, 128, 128)
+    assert photos.shape == (24, 3, 256, 256)
     assert photos.dtype == torch.uint8
     wanted = torch.tensor([photo(label, i).getpixel((0, 0)) for i, label in enumerate(LABELS)])
     assert (photos.float().mean(dim=(2, 3)) - wanted).abs().max() < 8
@@ -139,7 +140,7 @@ def test_damaged_annotations_are_reported(data: Path) -> None:
 def test_damaged_compact_files_are_reported(data: Path) -> None:
     write_compact(data)
     birds = cub.birds()
-    blob = data / "cub" / "cub_webp128.bin"
+    blob = data / "cub" / "cub_webp256.bin"
     blob.write_bytes(blob.read_bytes()[:-1])
     with pytest.raises(ValueError, match="does not fit"):
         cub.photos(birds)
@@ -153,14 +154,16 @@ def small(n_concepts: int) -> ConceptNetwork:
     return ConceptNetwork(backbone, 8, n_concepts, input_size=16, dropout=0.0)
 
 
+SETTINGS = {"device": "cpu", "epochs": 25, "folds": 2, "batch_size": 4, "lr": 0.05}
+
+
 def test_answers_are_made_and_the_task_is_loaded_from_them(made: Path) -> None:
     with pytest.raises(MissingData, match="pursuit concepts cub"):
         cub.load()
     reports: list[ConceptReport] = []
-    settings = {"device": "cpu", "epochs": 25, "folds": 2, "batch_size": 4, "lr": 0.05}
-    made_how = cub.make_answers(made / "cub", build=small, on_report=reports.append, **settings)
-    assert {report.n_networks for report in reports} == {3}
-    assert [report.network for report in reports] == [i for i in (1, 2, 3) for _ in range(25)]
+    made_how = cub.make_answers(made / "cub", build=small, on_report=reports.append, **SETTINGS)
+    assert {report.n_networks for report in reports} == {2}
+    assert [report.network for report in reports] == [i for i in (1, 2) for _ in range(25)]
     task = cub.load()
     assert task.X_train.shape == (16, 3)
     assert task.X_test.shape == (8, 3)
@@ -168,10 +171,12 @@ def test_answers_are_made_and_the_task_is_loaded_from_them(made: Path) -> None:
     assert task.y_test.tolist() == [["Red-winged Bird", "Bluebird"][label] for label in LABELS[~IS_TRAIN]]
     assert task.query_set.queries[0].text == "Are its wings red?"
     assert made_how["test"]["accuracy"] > 0.9
+    assert made_how["test"]["calibration_error"] < 0.2
     assert task.notes["answers"]["folds"] == 2
 
-    network, notes = concepts.load(made / "cub", lambda: small(3))
-    assert notes["photos"] == cub.birds().digest
+    places = [made / "cub" / "folds" / f"{i}-of-2" for i in (1, 2)]
+    network = concepts.load_ensemble(places, lambda: small(3))
+    assert concepts.load(places[0], lambda: small(3))[1]["photos"] == cub.birds().digest
     photos = cub.photos(cub.birds())[torch.from_numpy(~IS_TRAIN)]
     seen = task.query_set.with_network(network).answers(photos).x
     assert torch.allclose(seen, task.query_set.answers(task.X_test).x, atol=5e-3)
@@ -179,6 +184,57 @@ def test_answers_are_made_and_the_task_is_loaded_from_them(made: Path) -> None:
     model = VIP.build(task.query_set, ["Bluebird", "Red-winged Bird"], MLP(hidden=(8,)))
     rows = Rows(*task.query_set.answers(task.X_train), torch.from_numpy(1 - LABELS[IS_TRAIN]))
     train(model, rows, [Stage(10, batch_size=8)], seed=0)
+
+
+@pytest.mark.parametrize(("recipe", "scale"), [("paper", "yes/no"), ("fast", "log odds"), ("gpu", "log odds")])
+def test_recipes_say_on_which_scale_answers_are_seen(made: Path, recipe: str, scale: str) -> None:
+    answers = np.full((16, 3), 0.25), np.full((8, 3), 0.75)
+    cub.write_answers(made / "cub" / "concept_answers.npz", *answers, {"photos": cub.birds().digest})
+    query_set = cub.load().with_recipe(TASKS["cub"].recipes[recipe]).query_set
+    seen = query_set.answers(answers[0]).x
+    wanted = {"yes/no": -1.0, "log odds": -np.log(3) / 3}[scale]
+    assert torch.allclose(seen, torch.full((16, 3), wanted))
+
+
+def test_folds_are_made_one_by_one_and_each_only_once(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once, apart = made / "cub", made.parent / "apart"
+    cub.make_answers(at_once, build=small, **SETTINGS)
+    reports: list[ConceptReport] = []
+    assert "test" not in cub.make_answers(apart, fold=2, build=small, on_report=reports.append, **SETTINGS)
+    assert {report.network for report in reports} == {2}
+    assert not (apart / "concept_answers.npz").exists()
+    cub.make_answers(apart, fold=2, build=small, on_report=reports.append, **SETTINGS)
+    assert len(reports) == 25
+    cub.make_answers(apart, build=small, on_report=reports.append, **SETTINGS)
+    assert [report.network for report in reports[25:]] == [1] * 25
+    monkeypatch.setattr(cub, "photos", None)  # not read again
+    cub.make_answers(apart, build=small, **SETTINGS | {"device": "no such device"})
+    ours, theirs = (cub.read_answers(folder / "concept_answers.npz") for folder in (apart, at_once))
+    assert np.array_equal(ours[0], theirs[0])
+    assert np.array_equal(ours[1], theirs[1])
+    assert ours[2] == theirs[2]
+
+
+def test_folds_made_otherwise_are_not_mixed(made: Path) -> None:
+    folder = made.parent / "answers"
+    short = SETTINGS | {"epochs": 1}
+    cub.make_answers(folder, fold=1, build=small, **short)
+    for options in ({"fold": 1}, {}):
+        with pytest.raises(ValueError, match=r"1-of-2\.npz was made with another epochs"):
+            cub.make_answers(folder, build=small, **SETTINGS | options)
+    with pytest.raises(ValueError, match="2 folds, 1 to 2: 3 is not one of them"):
+        cub.make_answers(folder, fold=3, build=small, **short)
+
+
+def test_answers_can_be_put_together_without_the_networks(made: Path) -> None:
+    folder, short = made / "cub", SETTINGS | {"epochs": 1}
+    cub.make_answers(folder, build=small, **short)
+    before = cub.load().X_test
+    (folder / "concept_answers.npz").unlink()
+    for network in (folder / "folds").glob("*-of-2"):
+        shutil.rmtree(network)
+    cub.make_answers(folder, build=small, **short)
+    assert np.array_equal(cub.load().X_test, before)
 
 
 def test_answers_for_other_photos_and_damaged_ones_are_refused(made: Path) -> None:
@@ -204,7 +260,7 @@ def test_answers_for_other_photos_and_damaged_ones_are_refused(made: Path) -> No
 def test_missing_photos_are_reported(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_compact(data)
     birds = cub.birds()
-    (data / "cub" / "cub_webp128.bin").unlink()
+    (data / "cub" / "cub_webp256.bin").unlink()
     monkeypatch.setattr("pursuit.tasks.cub.PHOTOS", cub.DataFile("cub/CUB_200_2011/images"))  # nothing is fetched here
     with pytest.raises(MissingData, match="CUB_200_2011/images"):
         cub.photos(birds)
@@ -220,7 +276,8 @@ def test_real_annotations_have_the_published_numbers() -> None:
     assert len(set(birds.attributes)) == info.n_queries == 312
     assert np.bincount(birds.labels).min() >= 41
     assert np.bincount(birds.labels[birds.is_train]).min() >= 29
-    assert 0.05 < birds.targets.mean() < 0.15
+    assert 0.05 < (birds.targets >= 0.5).float().mean() < 0.15
+    assert 0 <= birds.targets.min() <= birds.targets.max() <= 1
 
 
 @real_annotations
@@ -244,13 +301,13 @@ def test_real_species_have_readable_names() -> None:
 
 
 @real_annotations
-@pytest.mark.skipif(not (REAL / "cub_webp128.bin").exists(), reason="no photos of CUB below $PURSUIT_DATA")
+@pytest.mark.skipif(not (REAL / "cub_webp256.bin").exists(), reason="no photos of CUB below $PURSUIT_DATA")
 def test_real_photos_fit_their_annotations() -> None:
-    parts = cub._parts(REAL / "cub_webp128.bin", 11_788)
+    parts = cub._parts(REAL / "cub_webp256.bin", 11_788)
     assert len(parts) == 11_788
     for part in parts[::2000]:
         image = cub._decoded(part)
-        assert image.shape == (3, 128, 128)
+        assert image.shape == (3, 256, 256)
         assert image.std() > 10
 
 
@@ -264,12 +321,12 @@ def test_real_answers_make_the_task() -> None:
 
 
 def test_photos_without_their_lengths_are_reported(tmp_path: Path) -> None:
-    (tmp_path / "cub_webp128.bin").write_bytes(b"photos")
-    with pytest.raises(MissingData, match=r"cub_webp128.idx.npz is missing"):
-        cub._parts(tmp_path / "cub_webp128.bin", 1)
-    np.savez(tmp_path / "cub_webp128.idx.npz", other=np.zeros(1))
+    (tmp_path / "cub_webp256.bin").write_bytes(b"photos")
+    with pytest.raises(MissingData, match=r"cub_webp256.idx.npz is missing"):
+        cub._parts(tmp_path / "cub_webp256.bin", 1)
+    np.savez(tmp_path / "cub_webp256.idx.npz", other=np.zeros(1))
     with pytest.raises(ValueError, match=r"idx.npz is damaged"):
-        cub._parts(tmp_path / "cub_webp128.bin", 1)
+        cub._parts(tmp_path / "cub_webp256.bin", 1)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

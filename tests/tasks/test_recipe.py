@@ -295,6 +295,11 @@ def test_another_temperature_is_all_that_changes() -> None:
         recipe.tempered(1.0, 0.0)
 
 
+def test_held_out_rows_are_a_setting_of_the_recipe() -> None:
+    assert "held_out" not in CARRIED.settings()
+    assert replace(CARRIED, held_out=0.2).scaled(2).settings()["held_out"] == 0.2
+
+
 def test_networks_are_exchanged_with_their_hidden_layers() -> None:
     as_set = CARRIED.with_network("set")
     assert isinstance(as_set.network, SetNetwork)

@@ -18,18 +18,22 @@ TASK = "cub"
 def concepts(
     task: Annotated[str, typer.Argument(help="The task; cub is the only one so far.", metavar="TASK")],
     to: Annotated[Path | None, typer.Option("--out", help="The folder to write; by default the cache folder.")] = None,
-    epochs: Annotated[int, typer.Option(help="Passes over the photos.", min=1)] = 30,
+    epochs: Annotated[int, typer.Option(help="Passes over the photos.", min=1)] = 40,
     folds: Annotated[
         int, typer.Option(help="How many networks answer the training photos, each those it was not trained on.", min=2)
-    ] = 5,
+    ] = 3,
+    fold: Annotated[
+        int | None, typer.Option(help="Train this network alone, from 1, and keep it for a later call.", min=1)
+    ] = None,
     device: Device = "cuda",
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Train concept networks on a task's photos and write their answers, which the task is made of.
 
-    Training photos are answered by networks that did not see them, test photos by a network trained on all training
-    photos.
+    Training photos are answered by networks that did not see them, test photos by all of these networks together. Each
+    network is kept when it is done: a call that was stopped goes on after it, and --fold trains one network, so that
+    several calls can run side by side.
     """
     if task != TASK:
         raise ValueError(f"'{task}' is not answered by a concept network: only {TASK} is.")
@@ -41,16 +45,22 @@ def concepts(
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=err) as progress:
-        bar = progress.add_task("concept networks", total=(folds + 1) * epochs, loss=float("nan"))
+        bar = progress.add_task("concept networks", total=(folds if fold is None else 1) * epochs, loss=float("nan"))
 
         def on_report(report: ConceptReport) -> None:
-            done = (report.network - 1) * report.n_epochs + report.epoch
+            done = (report.network - 1 if fold is None else 0) * report.n_epochs + report.epoch
             title = f"concept network {report.network} of {report.n_networks}"
             progress.update(bar, completed=done, description=title, loss=report.loss)
 
-        made = cub.make_answers(folder, device=device, epochs=epochs, folds=folds, seed=seed, on_report=on_report)
+        made = cub.make_answers(
+            folder, fold=fold, device=device, epochs=epochs, folds=folds, seed=seed, on_report=on_report
+        )
     if as_json:
         print_json(made)
+        return
+    if fold is not None:
+        out.print(f"Fold {fold} of {folds} is kept in {folder}.", highlight=False, soft_wrap=True)
+        out.print(f"Once all are, the same call without --fold writes the answers of {task}.", highlight=False)
         return
     for part in ("train", "test"):
         scores = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in made[part].items())

@@ -7,30 +7,39 @@ learn to trust it.
 """
 
 from pursuit.concepts.calibration import Calibration, ConceptScores, attribute_accuracy, fit_calibration
-from pursuit.concepts.learning import (
-    ConceptReport,
-    CrossFitted,
-    calibrate,
-    cross_answers,
-    fresh,
-    train_concepts,
+from pursuit.concepts.folds import CrossFitted, Fold, cross_answers, cross_fold, gather, read_fold, write_fold
+from pursuit.concepts.learning import ConceptReport, calibrate, fresh, train_concepts
+from pursuit.concepts.network import (
+    ConceptEnsemble,
+    ConceptNetwork,
+    efficientnet_lite,
+    load,
+    load_ensemble,
+    raw_logits,
+    save,
 )
-from pursuit.concepts.network import ConceptNetwork, efficientnet_lite, load, raw_logits, save
 
 __all__ = [
     "Calibration",
+    "ConceptEnsemble",
     "ConceptNetwork",
     "ConceptReport",
     "ConceptScores",
     "CrossFitted",
+    "Fold",
     "attribute_accuracy",
     "calibrate",
     "cross_answers",
+    "cross_fold",
     "efficientnet_lite",
     "fit_calibration",
     "fresh",
+    "gather",
     "load",
+    "load_ensemble",
     "raw_logits",
+    "read_fold",
     "save",
     "train_concepts",
+    "write_fold",
 ]

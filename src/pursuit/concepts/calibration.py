@@ -28,13 +28,13 @@ class Calibration(NamedTuple):
 def fit_calibration(logits: Tensor, targets: Tensor, shrinkage: float = SHRINKAGE) -> Calibration:
     """Platt scaling of each concept, drawn to the scale and offset that suit all concepts together.
 
-    A concept seen a few times, or never, stays close to the common ones; one seen often goes its own way. The targets
-    are softened by one imagined image of yes and one of no (as Platt did), so that concepts the network never gets
-    wrong do not become infinitely certain.
+    Targets are 0, 1, or any share of yes between them. A concept seen a few times, or never, stays close to the common
+    ones; one seen often goes its own way. The targets are softened by one imagined image of yes and one of no (as Platt
+    did), so that concepts the network never gets wrong do not become infinitely certain.
     """
     logits, targets = logits.double().cpu(), targets.double().cpu()
     yes = targets.sum(dim=0)
-    softened = torch.where(targets > 0.5, (yes + 1) / (yes + 2), 1 / (len(targets) - yes + 2))
+    softened = targets * (yes + 1) / (yes + 2) + (1 - targets) / (len(targets) - yes + 2)
     common = _newton(logits.reshape(-1, 1), softened.reshape(-1, 1), torch.tensor([[1.0, 0.0]]).double(), shrinkage)
     own = _newton(logits, softened, common.expand(logits.shape[1], 2), shrinkage)
     # A network that is wrong about a concept more often than right is not inverted: its answers count for nothing.
@@ -83,15 +83,18 @@ class ConceptScores:
 
 
 def attribute_accuracy(probabilities: np.ndarray, targets: np.ndarray) -> ConceptScores:
-    """Scores of probabilities (N, Q) against targets (N, Q) of 0 and 1."""
-    probabilities, yes = np.asarray(probabilities, dtype=float), np.asarray(targets).astype(bool)
-    if probabilities.shape != yes.shape or yes.ndim != 2:
-        raise ValueError(f"Probabilities {probabilities.shape} and targets {yes.shape} must be of one shape (N, Q).")
+    """Scores of probabilities (N, Q) against targets (N, Q) of 0 and 1, or shares of yes, which are yes from 0.5 on."""
+    probabilities, targets = np.asarray(probabilities, dtype=float), np.asarray(targets, dtype=float)
+    if probabilities.shape != targets.shape or targets.ndim != 2:
+        raise ValueError(
+            f"Probabilities {probabilities.shape} and targets {targets.shape} must be of one shape (N, Q)."
+        )
+    yes = targets >= 0.5
     right = (probabilities >= 0.5) == yes
     n_yes, n_no = yes.sum(axis=0), (~yes).sum(axis=0)
     both = (n_yes > 0) & (n_no > 0)
     balanced = (right & yes).sum(axis=0)[both] / n_yes[both] / 2 + (right & ~yes).sum(axis=0)[both] / n_no[both] / 2
     place = np.minimum((probabilities * N_BINS).astype(int), N_BINS - 1)
-    gaps = [np.abs(((probabilities - yes) * (place == i)).sum(axis=0)) for i in range(N_BINS)]  # each (Q,)
+    gaps = [np.abs(((probabilities - targets) * (place == i)).sum(axis=0)) for i in range(N_BINS)]  # each (Q,)
     error = np.sum(gaps, axis=0) / len(yes)
     return ConceptScores(float(right.mean()), float(balanced.mean()) if both.any() else np.nan, float(error.mean()))

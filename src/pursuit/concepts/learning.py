@@ -1,25 +1,26 @@
-"""Training of concept networks, and answers for the training images by networks that did not see them."""
+"""Training of concept networks: images in memory as bytes, and everything done to them where the network is."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
-from pursuit.concepts.calibration import Calibration, fit_calibration
+from pursuit.concepts.calibration import fit_calibration
 from pursuit.concepts.network import ConceptNetwork, as_floats, raw_logits
+from pursuit.training.averaging import WeightAverage
 
-BACKBONE_SHARE = 0.25
+BACKBONE_SHARE = 1 / 3
 """The backbone's share of the learning rate: it comes trained, the linear layer on it does not."""
 WARMUP = 0.05
 """Share of the steps in which the learning rate rises from zero."""
-SMALLEST_CROP = 0.55
+LARGEST_GRADIENT = 0.5
+"""Longer gradients are shortened to this: a few early ones would undo what the backbone knows."""
+SMALLEST_CROP = 0.5
 """Least share of the image's area that a random crop shows; less would cut off the part a concept is about."""
 JITTER = 0.15
 """Most that brightness, contrast and saturation change, in shares; more would make another colour of it."""
@@ -42,46 +43,67 @@ def train_concepts(
     images: Tensor,
     targets: Tensor,
     *,
-    epochs: int = 30,
-    batch_size: int = 128,
-    lr: float = 2e-3,
-    weight_decay: float = 0.02,
+    epochs: int = 40,
+    batch_size: int = 64,
+    lr: float = 3e-3,
+    weight_decay: float = 0.05,
+    average: float = 0.99,
     label_smoothing: float = 0.0,
     device: str = "cpu",
     seed: int = 0,
     on_report: Callable[[ConceptReport], None] | None = None,
 ) -> ConceptNetwork:
-    """Teach the network `targets` (N, Q), 0 or 1, from `images` (N, 3, H, W) of bytes, and give it back on `device`.
+    """Teach the network `targets` (N, Q) from `images` (N, 3, H, W) of bytes, and give it back on `device`.
 
-    It is not calibrated by that: see `calibrate`.
+    Targets are 0, 1, or any share of yes between them. The network ends with a running average of its weights, of the
+    decay `average`. It is not calibrated by that: see `calibrate`.
     """
     _check(network, images, targets)
     place = torch.device(device)
-    n_steps = epochs * math.ceil(len(images) / batch_size)
-    with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
+    with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []), _tuned():
         torch.manual_seed(seed)
         network.to(place).train()
         if place.type == "cuda":
             network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         images, wanted = images.to(place), targets.to(place).float()
         wanted = wanted * (1 - label_smoothing) + label_smoothing / 2
+        # All batches are of one size, for which a GPU's convolutions are tuned: a pass leaves out the rest.
+        batch_size = min(batch_size, len(images))
+        n_batches = len(images) // batch_size
         optimizer = _optimizer(network, lr, weight_decay)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, partial(_share_of_rate, n_steps=n_steps))
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, partial(_share_of_rate, n_steps=epochs * n_batches))
+        averaged = WeightAverage(network, average)
         for epoch in range(epochs):
             total = torch.zeros((), device=place)
-            for rows in torch.randperm(len(images), device=place).split(batch_size):
+            order = torch.randperm(len(images), device=place)
+            for i, rows in enumerate(order[: n_batches * batch_size].split(batch_size)):
                 shown = augment(images[rows], network.input_size)
                 with torch.autocast(place.type, torch.bfloat16, enabled=place.type == "cuda"):
                     logits = network.raw_logits(shown)
                 loss = F.binary_cross_entropy_with_logits(logits, wanted[rows])
                 optimizer.zero_grad(set_to_none=True)
                 loss.backward()
+                torch.nn.utils.clip_grad_norm_(network.parameters(), LARGEST_GRADIENT)
                 optimizer.step()
                 schedule.step()
-                total += loss.detach() * len(rows)
+                averaged.schedule(epoch * n_batches + i)
+                averaged.update()
+                total += loss.detach() / n_batches
             if on_report is not None:
-                on_report(ConceptReport(1, 1, epoch + 1, epochs, float(total) / len(images)))
+                on_report(ConceptReport(1, 1, epoch + 1, epochs, float(total)))
+        averaged.use(averaged.averaged or averaged.weights)
     return network.eval()
+
+
+@contextmanager
+def _tuned() -> Iterator[None]:
+    """Where a GPU tries its convolutions and keeps the fastest; a CPU does not mind."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 def _check(network: ConceptNetwork, images: Tensor, targets: Tensor) -> None:
@@ -91,8 +113,8 @@ def _check(network: ConceptNetwork, images: Tensor, targets: Tensor) -> None:
             f"One row of {n_concepts} targets for each image is expected, and at least one image, but there are "
             f"{len(images)} images and targets of shape {tuple(targets.shape)}."
         )
-    if not ((targets == 0) | (targets == 1)).all():
-        raise ValueError("Targets of concepts are 0 (no) or 1 (yes): round shares such as 60% first.")
+    if not ((targets >= 0) & (targets <= 1)).all():
+        raise ValueError("Targets of concepts are 0 (no), 1 (yes) or shares between them: write 60% as 0.6.")
 
 
 def _optimizer(network: ConceptNetwork, lr: float, weight_decay: float) -> torch.optim.Optimizer:
@@ -144,53 +166,8 @@ def calibrate(network: ConceptNetwork, images: Tensor, targets: Tensor) -> Conce
     return network
 
 
-class CrossFitted(NamedTuple):
-    """Answers for images by networks that never saw them."""
-
-    logits: Tensor  # (N, Q), before calibration
-    calibration: Calibration  # fitted on all of them
-
-    @property
-    def probabilities(self) -> np.ndarray:
-        return self.calibration(self.logits).sigmoid().numpy()
-
-
-def cross_answers(
-    build: Callable[[], ConceptNetwork],
-    images: Tensor,
-    targets: Tensor,
-    labels: np.ndarray,
-    *,
-    folds: int = 5,
-    seed: int = 0,
-    on_report: Callable[[ConceptReport], None] | None = None,
-    **training: Any,
-) -> CrossFitted:
-    """Train a fresh network for each of `folds` parts of the images, on the others, and let it answer for that part.
-
-    Every part has its share of each of the `labels` (N,). `training` goes to `train_concepts`.
-    """
-    logits = torch.zeros(targets.shape)
-    parts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(labels)), labels)
-    for fold, (others, part) in enumerate(parts):
-        report = _numbered(on_report, fold + 1, folds)
-        rows = torch.from_numpy(others)
-        network = fresh(build, seed + fold)
-        train_concepts(network, images[rows], targets[rows], seed=seed + fold, on_report=report, **training)
-        logits[part] = raw_logits(network, images[torch.from_numpy(part)])
-    return CrossFitted(logits, fit_calibration(logits, targets))
-
-
 def fresh(build: Callable[[], ConceptNetwork], seed: int) -> ConceptNetwork:
     """A new network whose untrained weights depend on the seed alone."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return build()
-
-
-def _numbered(
-    on_report: Callable[[ConceptReport], None] | None, network: int, n_networks: int
-) -> Callable[[ConceptReport], None] | None:
-    if on_report is None:
-        return None
-    return lambda report: on_report(replace(report, network=network, n_networks=n_networks))

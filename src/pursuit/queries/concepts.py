@@ -1,8 +1,9 @@
 """Concepts as queries: yes/no questions whose answers a network predicts from the input, such as a photo."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -15,37 +16,48 @@ from pursuit.queries.query_set import Answers, Query
 from pursuit.registry import register
 
 BATCH_SIZE = 256
+LARGEST_LOG_ODDS = 6.0
+"""Log odds beyond this are cut: it is 99.75 %, and what lies beyond is worth little and varies much."""
+UNIT = 3.0
+"""Log odds that networks see as one."""
+Scale = Literal["probability", "log odds", "yes/no"]
 _RANGE = "Answers to concepts are probabilities of yes, from 0 to 1"
 
 
 @dataclass(frozen=True)
 class Concept(Number):
-    """A yes/no query answered by the probability of yes, a number from 0 to 1 that is scaled to -1..1."""
+    """A yes/no query answered by how likely yes is, as a number that networks see as it is."""
 
     choices: tuple[str, ...] = ("no", "yes")
-    centre: float = 0.5
-    spread: float = 0.5
 
 
 @register
 class ConceptQueries(ColumnQueries):
     """Yes/no queries that a network answers, from inputs (N, ...) to logits (N, Q).
 
-    An answer is 2p - 1, with p the probability of yes that the network gives, or only -1 or 1 with `hard`. A soft
-    answer counts as a number, so whatever needs answers from a list (exact pursuit) refuses it; a hard one is a choice
+    With p the probability of yes that the network gives, an answer is 2p - 1 by default. On the scale "log odds" it is
+    the logarithm of p / (1 - p), up to 6 and divided by 3: where probabilities are mostly small, as with shares of
+    images that show something rare, 1 % and 4 % are then as different as 20 % and 50 %. Both count as numbers, so
+    whatever needs answers from a list (exact pursuit) refuses them. On the scale "yes/no" it is only -1 or 1, a choice
     like any other.
     """
 
     reads_columns = False
 
     def __init__(
-        self, queries: Sequence[Query], network: nn.Module | None = None, hard: bool = False, mask: bool = True
+        self,
+        queries: Sequence[Query],
+        network: nn.Module | None = None,
+        scale: Scale = "probability",
+        mask: bool = True,
     ):
         if network is not None and not isinstance(network, nn.Module):
             raise TypeError(f"network is a torch module from inputs to logits, not {type(network).__name__}.")
-        make = yes_no if hard else _concept
+        if scale not in get_args(Scale):
+            raise ValueError(f"scale is one of {', '.join(get_args(Scale))}, not {scale!r}.")
+        make = yes_no if scale == "yes/no" else _concept
         super().__init__([make(query.name, query.text, query.cost) for query in queries])
-        self.hard, self.mask = hard, mask
+        self.scale, self.mask = scale, mask
         # Other numbers need the mask; here zero means "as likely as not", which may well look like no answer.
         self.input_shape = (len(queries) * (1 + mask),)
         # In a tuple, where torch does not see it: a submodule would follow the model into training mode (moving its
@@ -58,7 +70,7 @@ class ConceptQueries(ColumnQueries):
 
     def with_network(self, network: nn.Module | None) -> "ConceptQueries":
         """The same queries, answered by this network; those of a loaded model have none."""
-        return ConceptQueries(self.queries, network, self.hard, self.mask)
+        return ConceptQueries(self.queries, network, self.scale, self.mask)
 
     @classmethod
     def from_data(cls, *_: Any, **__: Any) -> "ConceptQueries":
@@ -79,14 +91,27 @@ class ConceptQueries(ColumnQueries):
             present = set(probabilities.columns)
             probabilities = probabilities[[query.name for query in self.queries if query.name in present]]
         try:
-            values = np.asarray(probabilities, dtype=np.float64)
+            values = np.array(probabilities, dtype=np.float64)
         except (TypeError, ValueError):
             raise ValueError(f"{_RANGE}, but the data hold words: write yes as 1 and no as 0.") from None
         outside = values[(values < 0) | (values > 1)]  # NaN is neither
         if outside.size:
             raise ValueError(f"{_RANGE}, but the data hold {outside[0]:g}. Put logits through a sigmoid first.")
-        # 0 or 1 for the likelier answer; adding 0 times the probability leaves NaN where there is none
-        return super().answers((probabilities >= 0.5) + 0 * probabilities if self.hard else probabilities)
+        if isinstance(probabilities, pd.DataFrame):
+            return super().answers(probabilities.astype(np.float64).apply(self._scaled))
+        return super().answers(self._scaled(values))
+
+    def _scaled(self, probabilities: Any) -> Any:
+        """Probabilities as numbers of this scale, or as 0 and 1 for no and yes; NaN stays."""
+        match self.scale:
+            case "probability":
+                return 2 * probabilities - 1
+            case "log odds":
+                with np.errstate(divide="ignore"):
+                    log_odds = np.log(probabilities) - np.log1p(-probabilities)
+                return np.clip(log_odds, -LARGEST_LOG_ODDS, LARGEST_LOG_ODDS) / UNIT
+            case "yes/no":
+                return (probabilities >= 0.5) + 0 * probabilities
 
     def _are_probabilities(self, data: pd.DataFrame | Tensor | np.ndarray) -> bool:
         if isinstance(data, pd.DataFrame):
@@ -121,22 +146,26 @@ class ConceptQueries(ColumnQueries):
         return logits.sigmoid().numpy()
 
     def describe(self, query: int, x: Tensor) -> str:
-        answer = "yes" if x[query] >= 0 else "no"
-        return answer if self.hard else f"{answer} ({(float(x[query]) + 1) / 2:.0%})"
+        value = float(x[query])
+        answer = "yes" if value >= 0 else "no"
+        if self.scale == "yes/no":
+            return answer
+        probability = (value + 1) / 2 if self.scale == "probability" else 1 / (1 + math.exp(-UNIT * value))
+        return f"{answer} ({probability:.0%})"
 
     def tell(self, x: Tensor, query: int, answer: Any) -> None:
-        probability = parse_probability(self.queries[query], answer)
-        x[query] = 2 * (float(probability >= 0.5) if self.hard else probability) - 1
+        value = float(self._scaled(np.float64(parse_probability(self.queries[query], answer))))
+        x[query] = 2 * value - 1 if self.scale == "yes/no" else value
 
     def to_config(self) -> dict[str, Any]:
         """Without the network, which is saved apart from the query set."""
         queries = [{"name": query.name, "text": query.text, "cost": query.cost} for query in self.queries]
-        return {"queries": queries, "hard": self.hard, "mask": self.mask}
+        return {"queries": queries, "scale": self.scale, "mask": self.mask}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "ConceptQueries":
         queries = [Query(**query) for query in config["queries"]]
-        return cls(queries, hard=config["hard"], mask=config["mask"])
+        return cls(queries, scale=config["scale"], mask=config["mask"])
 
 
 def _concept(name: str, text: str, cost: float) -> Concept:

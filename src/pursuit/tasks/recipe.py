@@ -32,6 +32,8 @@ class Recipe:
     """How V-IP learns what to ask."""
     answers: AnswerSettings | None = None
     """Of the model that foresees answers, where they differ from the defaults."""
+    held_out: float | None = None
+    """Share of the training rows that judge training on the way; None: it goes on to the end of its stages."""
     query_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the query set that differ from the task's own, such as mask=False."""
     note: str = ""
@@ -47,6 +49,7 @@ class Recipe:
             "standardise": self.standardise,
             "querier": self.querier,
             "answers": self.answers,
+            **({} if self.held_out is None else {"held_out": self.held_out}),
         }
 
     def scaled(self, effort: float) -> "Recipe":
