@@ -83,7 +83,7 @@ def test_an_extension_goes_all_the_way(name: str, tmp_path: Path) -> None:
         tmp_path,
         ([*plugin, "evaluate", "model", *data, "--json"], ""),
         ([*plugin, "explain", "model", *data, "--json"], ""),
-        ([*plugin, "ask", "model", "--json"], "yes\n50\nno\n60\nquit\n"),
+        ([*plugin, "ask", "model", "--json"], "d\nd\nquit\n"),
     )
     compare = ("compare", *comparing, *SHORT, "--device", "cpu", "--out", "compared", "--json")
     compared = json_of(run(tmp_path, *plugin, *compare))

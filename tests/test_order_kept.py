@@ -61,7 +61,7 @@ def test_no_chain_breaks_the_order(method: str, tmp_path: Path) -> None:
     torch.testing.assert_close(loaded.predict_proba(X.iloc[:5]), model.predict_proba(X.iloc[:5]))
     session = loaded.session()
     while not session.done:
-        session.tell({"sex": "f", "pregnant": "yes", "scan": "small"}.get(session.ask().name, "1"))
+        session.tell({"sex": "f", "pregnant": "yes", "scan": "small"}.get(session.ask().name, "1"), confirmed=True)
     check_chain(ORDER, clinic_queries(), session.chain)
 
 

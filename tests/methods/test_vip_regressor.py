@@ -158,7 +158,7 @@ def test_by_default_it_asks_until_the_interval_is_narrow_or_nothing_is_worth_ask
     assert fitted().stopping_rule("confidence=0.5") == Confidence(0.5)
     images = np.random.default_rng(0).random((60, 4, 4))
     of_images = VIPRegressor(PatchQueries((1, 4, 4), 2), **QUICKEST).fit(images, images.sum(axis=(1, 2)))
-    assert of_images.stopping_rule() == IntervalWidth(0.116) | Stability(0.01, 3)
+    assert of_images.stopping_rule() == IntervalWidth(0.116) | Stability(0.0144, 3)
     assert of_images.predict(images).shape == (60,)
 
 
