@@ -109,7 +109,7 @@ def test_a_person_is_asked_as_the_file_says(folder: Path) -> None:
     typed = "man\nno\n10\n70 bpm\n"
     talk = run(folder, "ask", "model", "--stop", "budget=9", typed=typed)
     assert talk.returncode == 0, talk.stderr
-    assert "+ Are you a man or a woman?" in talk.stdout
+    assert "+ Are you a man or a woman?\n   1  woman   2  man\n" in talk.stdout
     assert "Are you pregnant?" not in talk.stdout
     asked = json_of(run(folder, "ask", "model", "--json", "--tell", "sex=f", "--stop", "budget=1", typed="\n"))
     assert [step["volunteered"] for step in asked["steps"]] == [True, False]
@@ -118,7 +118,7 @@ def test_a_person_is_asked_as_the_file_says(folder: Path) -> None:
 def test_help_range_and_unit_are_shown_and_a_number_beyond_is_asked_again(folder: Path) -> None:
     told = ["--tell", "sex=m", "--tell", "fever=no", "--tell", "pressure=120"]
     talk = run(folder, "ask", "model", *told, "--stop", "budget=1", typed="700\n70 bpm\n")
-    assert "1. What is pulse?" in talk.stdout  # the rest of its group was told
+    assert "1. What is pulse?  (20 to 250 bpm, cost 3)" in talk.stdout  # the rest of its group was told
     assert "Count for a minute." in talk.stdout
     assert "is 20 to 250 bpm, not 700 bpm." in talk.stdout
     assert "70 bpm" in talk.stdout.splitlines()[-1]
