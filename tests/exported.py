@@ -19,7 +19,7 @@ from pursuit.queries.query_set import NOT_GIVEN_TEXT
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed, so the page's JavaScript cannot be run.")
-SCRIPTS = Path(__file__).parent / "exporting"
+SCRIPTS = Path(__file__).parent / "web" / "exporting"
 BRIEFLY = (Stage(2, batch_size=64),)
 HOSTILE = "</script><b>& {{MODEL}} \u2028"
 """A text that would end a script, or be taken for a place to fill."""

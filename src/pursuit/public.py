@@ -3,7 +3,6 @@
 from pursuit.data.rows import Rows
 from pursuit.estimators import Method, PursuitClassifier, PursuitEstimator, PursuitRegressor, load, method
 from pursuit.evaluation import Evaluation, RegressionEvaluation, evaluate
-from pursuit.exporting import Exported, export
 from pursuit.inference.chain import Chain, Chains
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
@@ -42,6 +41,7 @@ from pursuit.queries import (
 from pursuit.registry import register
 from pursuit.training import CarriedHistories, RandomHistories, RolledOutHistories, Stage, TrainingRun
 from pursuit.vip import VIP, InformationVIP
+from pursuit.web.exporting import Exported, export
 
 __all__ = [
     "DLA",

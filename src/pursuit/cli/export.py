@@ -7,8 +7,8 @@ import typer
 
 from pursuit.cli.app import AsJson, Model, Stop
 from pursuit.cli.console import escaped, out, print_json
-from pursuit.exporting import export as export_page
-from pursuit.exporting.page import LANGUAGES
+from pursuit.web.exporting import export as export_page
+from pursuit.web.exporting.page import LANGUAGES
 
 
 def export(

@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pursuit.exporting.weights import EXACT, Packed, pack
 from pursuit.networks import MLP
 from pursuit.networks.dense import BesideInput
 from pursuit.vip import VIP, InformationVIP
+from pursuit.web.exporting.weights import EXACT, Packed, pack
 
 CAN = (
     "What can be exported is V-IP on the columns of a table, on words or on concepts, with MLP networks "

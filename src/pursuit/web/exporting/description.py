@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from pursuit.exporting.networks import Tensors, network_layers
 from pursuit.inference.pursuer import label_list
 from pursuit.inference.stopping import (
     AnyOf,
@@ -24,6 +23,7 @@ from pursuit.queries import Date, Number, Order, Query
 from pursuit.queries.query_set import NOT_GIVEN_TEXT
 from pursuit.queries.scaling import NOT_GIVEN, compress
 from pursuit.vip import VIP, InformationVIP
+from pursuit.web.exporting.networks import Tensors, network_layers
 
 RULES: dict[type[StoppingRule], str] = {
     Budget: "budget",

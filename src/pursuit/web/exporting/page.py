@@ -15,13 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 
 import pursuit.methods  # noqa: F401  makes all that a model may be made of known
 from pursuit.estimators import PursuitEstimator, load
-from pursuit.exporting.description import describe_model
-from pursuit.exporting.measure import suitable_widths
-from pursuit.exporting.networks import Tensors, exportable
-from pursuit.exporting.weights import compressed
 from pursuit.files import write_whole
 from pursuit.inference.stopping import StoppingRule
 from pursuit.version import __version__
+from pursuit.web.exporting.description import describe_model
+from pursuit.web.exporting.measure import suitable_widths
+from pursuit.web.exporting.networks import Tensors, exportable
+from pursuit.web.exporting.weights import compressed
 
 LANGUAGES = ("en", "de")
 FORMAT = 1
@@ -119,7 +119,7 @@ def embedded(value: Any) -> str:
 
 
 def _part(name: str) -> str:
-    return (files("pursuit.exporting") / name).read_text(encoding="utf-8")
+    return (files("pursuit.web.exporting") / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from pursuit.exporting.weights import EXACT, WIDTHS, compressed, decompressed, pack, rounded, unpack
+from pursuit.web.exporting.weights import EXACT, WIDTHS, compressed, decompressed, pack, rounded, unpack
 
 
 @pytest.mark.parametrize("bits", WIDTHS)

@@ -6,12 +6,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pursuit.exporting.networks import belief_weights, question_weights
-from pursuit.exporting.weights import WIDTHS, rounded
 from pursuit.inference.history import History
 from pursuit.queries import Number, Query, QuerySet
 from pursuit.queries.query_set import NOT_GIVEN_TEXT
 from pursuit.vip import VIP
+from pursuit.web.exporting.networks import belief_weights, question_weights
+from pursuit.web.exporting.weights import WIDTHS, rounded
 
 N_HISTORIES = 256
 N_ANSWERS = 8

@@ -25,9 +25,9 @@ from exported import (
 )
 from ordered import clinic
 from pursuit import MLP, SetNetwork, StoppingRule, VIPClassifier, export
-from pursuit.exporting.networks import belief_weights, question_weights
-from pursuit.exporting.weights import decompressed, unpack
 from pursuit.methods.naive_bayes import NaiveBayesIPClassifier
+from pursuit.web.exporting.networks import belief_weights, question_weights
+from pursuit.web.exporting.weights import decompressed, unpack
 
 
 @cache
@@ -89,7 +89,7 @@ def test_texts_of_the_model_cannot_leave_their_place() -> None:
 
 
 def test_both_languages_have_the_same_words() -> None:
-    folder = files("pursuit.exporting")
+    folder = files("pursuit.web.exporting")
     english, german = (json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("en", "de"))
     assert list(english) == list(german)
     for key, words in english.items():
