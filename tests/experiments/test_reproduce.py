@@ -197,6 +197,7 @@ def test_a_black_box_may_be_left_out_and_is_shown_once_it_is_there(tmp_path: Pat
     without = replace(REPRODUCTION, seeds=(0, 1), black_box=False)
     results, _ = run(without, tmp_path)
     assert black_box_of(results) is None
+    assert all("logistic regression" not in seed.beside for seed in vip_of(results)[0].seeds)
     run(replace(without, seeds=(0,), black_box=True), tmp_path)
     results, watcher = run(without, tmp_path)
     assert not any("trained" in line for line in watcher.said)

@@ -46,7 +46,8 @@ def reproduce(
         bool, typer.Option("--validation", help="Measure on held-out training rows, to choose settings by.")
     ] = False,
     black_box: Annotated[
-        bool, typer.Option("--black-box/--no-black-box", help="Train a black box for every seed as well.")
+        bool,
+        typer.Option("--black-box/--no-black-box", help="Train a black box and logistic regression for every seed."),
     ] = True,
     as_json: AsJson = False,
 ) -> None:

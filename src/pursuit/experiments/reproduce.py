@@ -72,7 +72,7 @@ class Reproduction:
     curve_queries: int | None = None
     """Where the curve ends; by default as `curve_end` says."""
     black_box: bool = True
-    """Whether to train a black box for every seed; without, those that were measured before are still shown."""
+    """Whether to train a black box for every seed, and logistic regression; those measured before are shown anyway."""
 
     @property
     def name(self) -> str:
@@ -129,7 +129,7 @@ def reproduce(
     measurement = Measurement(
         max_queries=reproduction.last_query,
         trade_off=TRADE_OFF,
-        beside=(RANDOM_ORDER, EXACT_IP, LOGISTIC_REGRESSION),
+        beside=(RANDOM_ORDER, EXACT_IP, *([LOGISTIC_REGRESSION] if reproduction.black_box else [])),
         protocols=info.protocols,
         protocol_length=info.protocol_length,
         n_chains=N_CHAINS,
