@@ -10,6 +10,7 @@ import torch
 from pursuit.inference.chain import Chain, chain_step, doubt
 from pursuit.inference.course import Course
 from pursuit.inference.exclusion import without
+from pursuit.inference.history import History
 from pursuit.inference.moves import (
     GoOn,
     Reject,
@@ -26,6 +27,7 @@ from pursuit.inference.question import Question
 from pursuit.inference.reasons import Reasons, reasons_of
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target import target_of
+from pursuit.inference.what_if import WhatIf, what_if
 from pursuit.inference.why import Candidate, Why, answer_effects, candidates
 from pursuit.queries import DoubtfulAnswer
 
@@ -131,6 +133,11 @@ class Session:
         return tuple(self.pursuer.query_set.queries[query].name for query in self._course.now.put_off)
 
     @property
+    def history(self) -> History:
+        """What was asked and answered so far, as a history of one row."""
+        return self._course.history()
+
+    @property
     def chain(self) -> Chain:
         """What was asked and believed so far. Labels that are excluded count in none of its beliefs."""
         course, tells = self._course, self._course.told.values()
@@ -163,6 +170,10 @@ class Session:
         if label is not None and target_of(self.pursuer) is None:
             label = label_list(self.pursuer.classes)[label_index(self.pursuer, label)]
         return reasons_of(self.chain, label)
+
+    def what_if(self) -> tuple[WhatIf, ...]:
+        """The answers any of which alone would have led to another prediction, the surest first."""
+        return what_if(self.pursuer, self._course.x[0], self.chain)
 
     # ---- what is asked
 
