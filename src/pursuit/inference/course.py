@@ -50,8 +50,8 @@ class Position:
 class Course:
     """The moves so far, where they led, and what comes next. The same moves always give the same."""
 
-    def __init__(self, pursuer: Pursuer, stop: StoppingRule | None):
-        self.pursuer, self.stop = pursuer, stop
+    def __init__(self, pursuer: Pursuer, stop: StoppingRule | None, template: HistoryState | None = None):
+        self.pursuer, self.stop, self._template = pursuer, stop, template
         self.moves: list[Move] = []
         self.told: dict[int, Tell] = {}  # by query, in the order they were given
         self.changes: list[Change] = []
@@ -59,6 +59,7 @@ class Course:
         self._state: HistoryState | None = None  # of all answers; None once one of them was taken back
         self._scores: Tensor | None = None  # (1, Q) of what may come next, once they were needed
         self._bits: tuple[Tensor | None] | None = None  # the same for the bits expected
+        self._more: tuple[Position | None, dict[bool, bool]] = None, {}  # what `has_more` found at a position
         start = Position(self._belief(()), torch.zeros(1, device=pursuer.query_set.costs.device))
         self.positions: list[Position] = []  # before anything, then after each move
         self._stand(start)
@@ -191,7 +192,14 @@ class Course:
         says."""
         if len(self.told) == len(self.pursuer.query_set):
             return False
-        return bool(wants_more(leave_out(self._next_scores(), self.allowed(is_free)), self.asked))
+        position, found = self._more
+        if position is not self.now:
+            found = {}
+            self._more = self.now, found
+        is_free = self.now.is_free if is_free is None else is_free
+        if is_free not in found:
+            found[is_free] = bool(wants_more(leave_out(self._next_scores(), self.allowed(is_free)), self.asked))
+        return found[is_free]
 
     def unknown(self) -> list[int]:
         """The queries that are known beforehand and were neither given nor put off yet."""
@@ -304,7 +312,9 @@ class Course:
         if self._state is None:
             self.x = self.pursuer.query_set.blank()
             nothing = torch.zeros(1, len(self.pursuer.query_set), dtype=torch.bool, device=self.x.device)
-            state = history_state(self.pursuer, History(self.x, nothing, nothing))
+            history = History(self.x, nothing, nothing)
+            state = history_state(self.pursuer, history) if self._template is None else self._template.restart(history)
+            self._template = state
             for tell in self.told.values():
                 self._show(state, tell)
             self._state = state

@@ -11,6 +11,7 @@ from pursuit.inference.chain import Chain, chain_step, doubt
 from pursuit.inference.course import Course, Position
 from pursuit.inference.exclusion import without
 from pursuit.inference.history import History
+from pursuit.inference.incremental import HistoryState
 from pursuit.inference.moves import (
     GoOn,
     Move,
@@ -39,12 +40,20 @@ N_SHOWN = 3
 class Session:
     """Ask and tell until the stopping rule is satisfied. Everything follows from the moves of the person so far.
 
-    `known` are answers by name that are known before anything is asked; None stands for one that is not.
+    `known` are answers by name that are known before anything is asked; None stands for one that is not. Where there
+    are many sessions with one pursuer, a `template` shares among them what does not depend on answers.
     """
 
-    def __init__(self, pursuer: Pursuer, stop: StoppingRule | None = None, known: Mapping[str, Any] | None = None):
+    def __init__(
+        self,
+        pursuer: Pursuer,
+        stop: StoppingRule | None = None,
+        known: Mapping[str, Any] | None = None,
+        *,
+        template: HistoryState | None = None,
+    ):
         self.pursuer, self.stop = pursuer, stop
-        self._course = Course(pursuer, stop)
+        self._course = Course(pursuer, stop, template)
         self._question: Question | None = None  # asked, and not answered yet
         for name, answer in (known or {}).items():
             if answer is not None:
@@ -375,9 +384,16 @@ class Session:
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
     @classmethod
-    def from_dict(cls, state: dict[str, Any], pursuer: Pursuer, stop: StoppingRule | None = None) -> "Session":
+    def from_dict(
+        cls,
+        state: dict[str, Any],
+        pursuer: Pursuer,
+        stop: StoppingRule | None = None,
+        *,
+        template: HistoryState | None = None,
+    ) -> "Session":
         """Go on where `to_dict` left off."""
-        session = cls(pursuer, stop)
+        session = cls(pursuer, stop, template=template)
         moves, changes = moves_from_dict(state, pursuer)
         for move in moves:
             session._course.add(move)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from pursuit.inference.chain import Chain
 from pursuit.inference.moves import FORMAT, Tell
 from pursuit.inference.session import Session
 from pursuit.inference.target import target_of
@@ -41,16 +42,16 @@ class Interviews:
             for name, answer in (known or {}).items():
                 if answer is not None:
                     session.tell(answer, name)
-        standing = _standing(session, model, title, accepted=False)
+        chain = session.chain
+        standing = _standing(session, chain, model, title, accepted=False)
         pixels = None if picture is None else picture.to_bytes()
-        session_id = self.store.create(model.id, model.fingerprint, title, standing, pixels)
-        self._live.put(session_id, 0, model.fingerprint, session)
-        return self.show(session_id)
+        stored = self.store.create(model.id, model.fingerprint, title, standing, pixels)
+        return self._keep(stored, model, session, chain)
 
     def show(self, session_id: str) -> schemas.Session:
         stored, model = self._stored(session_id)
         with self._session(stored, model) as session:
-            return _shown(stored, model, session)
+            return _shown(stored, model, session, session.chain)
 
     def why(self, session_id: str) -> schemas.Why:
         stored, model = self._stored(session_id)
@@ -67,11 +68,12 @@ class Interviews:
             if len(session.moves) >= MOST_MOVES:
                 raise ValueError("This session is too long to go on: begin a new one.")
             accepted = _make(session, move, stored, lambda: self._picture(stored, model))
-        standing = _standing(session, model, stored.title, accepted)
-        if not self.store.write(session_id, stored.revision, standing, model.fingerprint):
+        chain = session.chain
+        standing = _standing(session, chain, model, stored.title, accepted)
+        written = self.store.write(stored, standing, model.fingerprint)
+        if written is None:
             raise Moved(self.show(session_id))
-        self._live.put(session_id, stored.revision + 1, model.fingerprint, session)
-        return self.show(session_id)
+        return self._keep(written, model, session, chain)
 
     def note_truth(self, session_id: str, label: str | None) -> schemas.Session:
         _, model = self._stored(session_id)
@@ -128,6 +130,12 @@ class Interviews:
             )
         return stored, self.models[stored.model]
 
+    def _keep(self, stored: StoredSession, model: ServedModel, session: Session, chain: Chain) -> schemas.Session:
+        """Show a session, and have it ready for its next move."""
+        shown = _shown(stored, model, session, chain)
+        self._live.put(stored.id, stored.revision, model.fingerprint, session)
+        return shown
+
     @contextmanager
     def _session(self, stored: StoredSession, model: ServedModel) -> Iterator[Session]:
         """The session, to be looked at."""
@@ -140,7 +148,7 @@ class Interviews:
         if live is not None:
             return live
         try:
-            return Session.from_dict(stored.moves, model.estimator.model_, model.stop)
+            return model.session(stored.moves)
         except ValueError as error:
             raise Outdated(
                 f"The model was trained again since this session began, and does not know its questions any more "
@@ -170,10 +178,10 @@ def answer_all(model: ServedModel, evidence: schemas.Evidence) -> schemas.Next:
             doubt = None if told.confirmed else fresh.pursuer.query_set.doubt(place, told.answer)
             if doubt is not None:
                 raise DoubtfulAnswer(doubt)
-        session = Session.from_dict({"format": FORMAT, "moves": moves}, fresh.pursuer, fresh.stop)
+        session = model.session({"format": FORMAT, "moves": moves})
         if evidence.go_on and session.done and session.can_go_on:
             session.go_on()
-        state = state_of(session, model.title)
+        state = state_of(session, session.chain, model.title, expects_reports=model.expects_reports)
         return schemas.Next(state=state, why=None if state.done else why_of(session))
 
 
@@ -231,9 +239,9 @@ def _no_session() -> NotFound:
     return NotFound("There is no such session. It may have been deleted: begin a new one.")
 
 
-def _standing(session: Session, model: ServedModel, title: str, accepted: bool) -> Standing:
+def _standing(session: Session, chain: Chain, model: ServedModel, title: str, accepted: bool) -> Standing:
     """What is written down of a session."""
-    done, chain = session.done, session.chain
+    done = session.done
     outcome, probability = outcome_of(session) if done else (None, None)
     target, low, high = target_of(session.pursuer), None, None
     if target is not None and done:
@@ -274,7 +282,14 @@ def _summary(stored: StoredSession) -> dict[str, Any]:
     }
 
 
-def _shown(stored: StoredSession, model: ServedModel, session: Session) -> schemas.Session:
-    state = state_of(session, model.title, accepted=stored.accepted, has_picture=stored.has_picture)
+def _shown(stored: StoredSession, model: ServedModel, session: Session, chain: Chain) -> schemas.Session:
+    state = state_of(
+        session,
+        chain,
+        model.title,
+        accepted=stored.accepted,
+        has_picture=stored.has_picture,
+        expects_reports=model.expects_reports,
+    )
     is_other = stored.fingerprint != model.fingerprint
     return schemas.Session(**_summary(stored), model_changed=is_other, state=state)

@@ -26,6 +26,12 @@ def show_model(model: Model) -> schemas.ModelDetails:
     return model.details()
 
 
+@router.get("/{model_id}/questions", summary="All questions of a model", responses=NOT_FOUND)
+def list_questions(model: Model) -> schemas.Questions:
+    """What may be told unasked, and how."""
+    return model.questions
+
+
 @router.get("/{model_id}/report", summary="The report on a model, as a page", responses=NOT_FOUND)
 def show_report(model: Model) -> HTMLResponse:
     """One page that is whole by itself, to be read or printed."""

@@ -14,7 +14,9 @@ import numpy as np
 import pursuit.methods  # noqa: F401  makes all that a model may be made of known
 from pursuit.estimators import PursuitEstimator, fingerprint, load
 from pursuit.evaluation import RegressionEvaluation
+from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import label_list
+from pursuit.inference.rollout import template_state
 from pursuit.inference.session import Session
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target import target_of
@@ -22,6 +24,7 @@ from pursuit.report import ModelReport
 from pursuit.report.facts import ModelFacts, label_text, quality
 from pursuit.web.serving import schemas
 from pursuit.web.serving.problems import NotFound
+from pursuit.web.serving.state import question_of
 from pursuit.web.titles import title_of
 
 
@@ -58,8 +61,28 @@ class ServedModel:
     def title(self) -> str:
         return title_of(self.estimator)
 
-    def session(self) -> Session:
-        return Session(self.estimator.model_, self.stop)
+    def session(self, saved: dict[str, Any] | None = None) -> Session:
+        """A new session, or one that was saved; raises ValueError if the model does not know its questions."""
+        model = self.estimator.model_
+        if saved is None:
+            return Session(model, self.stop, template=self._template)
+        return Session.from_dict(saved, model, self.stop, template=self._template)
+
+    @cached_property
+    def _template(self) -> HistoryState:
+        model = self.estimator.model_
+        return template_state(model, model.query_set.blank())
+
+    @property
+    def expects_reports(self) -> bool:
+        """Whether it learnt from people who begin by telling something."""
+        return bool(getattr(self.estimator, "has_initially_known_", False))
+
+    @cached_property
+    def questions(self) -> schemas.Questions:
+        """All that it may ask."""
+        query_set = self.estimator.model_.query_set
+        return schemas.Questions(questions=[question_of(query_set, i, 0) for i in range(len(query_set))])
 
     @property
     def report(self) -> ModelReport | None:

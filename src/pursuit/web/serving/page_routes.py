@@ -11,7 +11,8 @@ from fastapi.responses import Response
 
 from pursuit.web.serving.problems import NotFound
 
-FRAME = "served.html"
+FRAME, BELOW = "served.html", "served/"
+"""The page, and the folder of what only the server's pages need."""
 SUFFIXES = (".js", ".css", ".json", ".svg", ".png", ".ico", ".webmanifest")
 PAGES = ("/", "/m/{model_id}", "/s/{session_id}", "/sessions", "/about/{model_id}")
 """One frame for all of them: its script looks at the address."""
@@ -26,13 +27,16 @@ class Pages:
 
     @cached_property
     def assets(self) -> dict[str, bytes]:
-        if not self._folder.is_dir():
-            return {}
-        return {one.name: one.read_bytes() for one in self._folder.iterdir() if one.name.endswith(SUFFIXES)}
+        found = {}
+        for prefix, folder in (("", self._folder), (BELOW, self._folder / BELOW.rstrip("/"))):
+            if folder.is_dir():
+                files = [one for one in folder.iterdir() if one.name.endswith(SUFFIXES)]
+                found.update({f"{prefix}{one.name}": one.read_bytes() for one in files})
+        return found
 
     @cached_property
     def frame(self) -> bytes:
-        """The page of all addresses."""
+        """The page at all addresses."""
         place = self._folder / FRAME
         if not place.is_file():
             raise NotFound("The pages are not installed here; the API is at /api/models.")
@@ -51,7 +55,7 @@ for _path in PAGES:
     router.add_api_route(_path, _show_page, methods=["GET", "HEAD"])
 
 
-@router.get("/assets/{name}")
+@router.get("/assets/{name:path}")
 def show_asset(request: Request, name: str) -> Response:
     pages: Pages = request.app.state.pages
     if name not in pages.assets:

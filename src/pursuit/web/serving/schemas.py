@@ -198,6 +198,8 @@ class State(Reply):
     open: list[OpenQuestion]
     """What may still be told unasked."""
     result: Result | None
+    expects_reports: bool = False
+    """Whether people usually begin by telling something."""
     image: Image | None = None
 
 
@@ -234,6 +236,9 @@ class AnswerEffect(Reply):
     labels: list[LabelShift]
     number: tuple[float, float] | None = None
     """Where a number is predicted: what is expected before and after this answer."""
+    low: str | None = None
+    """Of answers in a range: above what they lie, in words."""
+    high: str | None = None
 
 
 class Why(Reply):
@@ -274,6 +279,10 @@ class ModelDetails(ModelSummary):
     report: dict[str, Any] | None
     """What was measured, the tree of the first questions and which of them matter, as report-1.json says."""
     report_url: str | None
+
+
+class Questions(Reply):
+    questions: list[Question]
 
 
 class Sample(Reply):

@@ -8,11 +8,11 @@ import torch
 from pursuit.inference.chain import Chain, ChainStep, doubt
 from pursuit.inference.moves import Reject, Tell
 from pursuit.inference.pursuer import label_list
-from pursuit.inference.reasons import Reason
+from pursuit.inference.reasons import Reason, reasons_of
 from pursuit.inference.session import Session
 from pursuit.inference.stopping import AnyOf, Budget, Confidence, StoppingRule
 from pursuit.inference.target import target_of
-from pursuit.inference.what_if import WhatIf
+from pursuit.inference.what_if import WhatIf, what_if
 from pursuit.inference.why import Why
 from pursuit.queries import Date, Number, Query, QuerySet
 from pursuit.queries.query_set import NOT_GIVEN_TEXT
@@ -30,10 +30,17 @@ FEW_QUESTIONS = 10
 """Of so few it is always said that no more are left."""
 
 
-def state_of(session: Session, title: str, *, accepted: bool = False, has_picture: bool = False) -> schemas.State:
-    """All that a page shows of a session."""
+def state_of(
+    session: Session,
+    chain: Chain,
+    title: str,
+    *,
+    accepted: bool = False,
+    has_picture: bool = False,
+    expects_reports: bool = False,
+) -> schemas.State:
+    """All that a page shows of a session, whose `chain` this is."""
     pursuer, done = session.pursuer, session.done
-    chain = session.chain
     patches = pursuer.query_set.patches
     asked = None if done else session.ask()
     is_image = patches is not None
@@ -54,6 +61,7 @@ def state_of(session: Session, title: str, *, accepted: bool = False, has_pictur
         done=done,
         open=[] if is_image else [_open_question(pursuer.query_set.queries[i]) for i in session.open_queries],
         result=_result(session, chain, accepted) if done else None,
+        expects_reports=expects_reports,
         image=None if patches is None else _image(session, has_picture),
     )
 
@@ -219,7 +227,7 @@ def outcome_of(session: Session) -> tuple[str, float | None]:
 def _result(session: Session, chain: Chain, accepted: bool) -> schemas.Result:
     label, probability = outcome_of(session)
     leading = [] if chain.target is not None else _leading(chain)
-    found, changes = session.reasons(), session.what_if()
+    found, changes = reasons_of(chain), what_if(session.pursuer, session.history.x[0], chain)
     return schemas.Result(
         label=label,
         probability=probability,
@@ -265,6 +273,7 @@ def why_of(session: Session) -> schemas.Why:
     """Why the next question is asked; raises ValueError if there is none."""
     why = session.why()
     n_left = len(session.open_queries)
+    is_number = isinstance(session.pursuer.query_set.queries[why.question.query], Number)
     return schemas.Why(
         reason=schemas.WhyReason(
             kind=_kind(why, n_left),
@@ -287,10 +296,20 @@ def why_of(session: Session) -> schemas.Why:
                     for one in effect.shifts
                 ],
                 number=effect.number,
+                **(_bounds(effect.text) if is_number else {}),
             )
             for effect in why.answers
         ],
     )
+
+
+def _bounds(text: str) -> dict[str, str]:
+    """The ends of a range of numbers, which a page may put into words of its own."""
+    for start, end in (("up to ", "high"), ("above ", "low")):
+        if text.startswith(start):
+            return {end: text.removeprefix(start)}
+    low, between, high = text.partition(" to ")
+    return {"low": low, "high": high} if between else {}
 
 
 def _kind(why: Why, n_left: int) -> Any:

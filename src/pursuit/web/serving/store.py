@@ -4,10 +4,9 @@ import datetime
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import (
     JSON,
@@ -15,7 +14,9 @@ from sqlalchemy import (
     DateTime,
     ForeignKey,
     LargeBinary,
+    Table,
     Text,
+    bindparam,
     create_engine,
     delete,
     event,
@@ -27,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 SCHEMA_VERSION = 1
 DATABASE_VARIABLE = "PURSUIT_DATABASE"
@@ -48,7 +49,7 @@ class SchemaVersion(Base):
     version: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
 
 
-class StoredSession(Base):
+class SessionRow(Base):
     """A session: everything follows from its moves; the other columns are there to be listed and searched."""
 
     __tablename__ = "pursuit_sessions"
@@ -79,7 +80,7 @@ class StoredSession(Base):
     has_picture: Mapped[bool]
 
 
-class StoredPicture(Base):
+class PictureRow(Base):
     """The picture that a session looks at, as the model sees it."""
 
     __tablename__ = "pursuit_pictures"
@@ -102,6 +103,31 @@ class Standing:
     accepted: bool
     answers: str
     searchable: str
+
+
+@dataclass(frozen=True)
+class StoredSession(Standing):
+    """A session as it was read."""
+
+    id: str
+    model: str
+    fingerprint: str
+    title: str
+    revision: int
+    created: datetime.datetime
+    updated: datetime.datetime
+    truth: str | None
+    has_picture: bool
+
+
+_TABLE = cast(Table, SessionRow.__table__)
+_COLUMNS = [_TABLE.c[field.name] for field in fields(StoredSession)]
+# Statements of every move, which are made once: to make one takes longer than to execute it.
+_READ = select(*_COLUMNS).where(_TABLE.c.id == bindparam("wanted"))
+_WRITE = update(_TABLE).where(_TABLE.c.id == bindparam("wanted"), _TABLE.c.revision == bindparam("seen"))
+_WRITE = _WRITE.values(
+    {name: bindparam(name) for name in ("revision", "updated", "fingerprint", *(one.name for one in fields(Standing)))}
+)
 
 
 class Store:
@@ -147,93 +173,99 @@ class Store:
 
     # ---- one session
 
-    def create(self, model: str, fingerprint: str, title: str, standing: Standing, pixels: bytes | None) -> str:
+    def create(
+        self, model: str, fingerprint: str, title: str, standing: Standing, pixels: bytes | None
+    ) -> StoredSession:
         """Keep a new session; its id cannot be guessed."""
-        session_id, now = secrets.token_urlsafe(16), _now()
-        row = {
-            "id": session_id,
-            "model": model,
-            "fingerprint": fingerprint,
-            "title": title,
-            "revision": 0,
-            "created": now,
-            "updated": now,
-            "has_picture": pixels is not None,
+        now = _now()
+        session = StoredSession(
             **asdict(standing),
-        }
+            id=secrets.token_urlsafe(16),
+            model=model,
+            fingerprint=fingerprint,
+            title=title,
+            revision=0,
+            created=now,
+            updated=now,
+            truth=None,
+            has_picture=pixels is not None,
+        )
         with self.engine.begin() as connection:
-            connection.execute(insert(StoredSession).values(row))
+            connection.execute(insert(SessionRow).values(asdict(session)))
             if pixels is not None:
-                connection.execute(insert(StoredPicture).values(session=session_id, pixels=pixels))
-        return session_id
+                connection.execute(insert(PictureRow).values(session=session.id, pixels=pixels))
+        return session
 
     def read(self, session_id: str) -> StoredSession | None:
-        with self._reading() as session:
-            return session.get(StoredSession, session_id)
+        with self.engine.connect() as connection:
+            row = connection.execute(_READ, {"wanted": session_id}).first()
+        return None if row is None else StoredSession(**row._mapping)
 
-    def write(self, session_id: str, revision: int, standing: Standing, fingerprint: str) -> bool:
-        """Keep what a move led to, unless the session is not at this revision any more; whether it was."""
-        changed = update(StoredSession).where(StoredSession.id == session_id, StoredSession.revision == revision)
-        values = {"revision": revision + 1, "updated": _now(), "fingerprint": fingerprint, **asdict(standing)}
+    def write(self, before: StoredSession, standing: Standing, fingerprint: str) -> StoredSession | None:
+        """Keep what a move led to, and give the session as it is then; None where it was not any more as `before`."""
+        values = {
+            "revision": before.revision + 1,
+            "updated": _now(),
+            "fingerprint": fingerprint,
+            **{field.name: getattr(standing, field.name) for field in fields(Standing)},
+        }
         with self.engine.begin() as connection:
-            return connection.execute(changed.values(values)).rowcount == 1
+            seen = {"wanted": before.id, "seen": before.revision}
+            written = connection.execute(_WRITE, {**values, **seen}).rowcount == 1
+        return replace(before, **values) if written else None
 
     def note_truth(self, session_id: str, truth: str | None) -> bool:
         """Note what it really was; whether there is such a session."""
         folded = None if truth is None else truth.casefold()
         values = {"truth": truth, "truth_folded": folded, "updated": _now()}
         with self.engine.begin() as connection:
-            changed = update(StoredSession).where(StoredSession.id == session_id).values(values)
+            changed = update(SessionRow).where(SessionRow.id == session_id).values(values)
             return connection.execute(changed).rowcount == 1
 
     def delete(self, session_id: str) -> bool:
         with self.engine.begin() as connection:
-            connection.execute(delete(StoredPicture).where(StoredPicture.session == session_id))
-            return connection.execute(delete(StoredSession).where(StoredSession.id == session_id)).rowcount == 1
+            connection.execute(delete(PictureRow).where(PictureRow.session == session_id))
+            return connection.execute(delete(SessionRow).where(SessionRow.id == session_id)).rowcount == 1
 
     def picture(self, session_id: str) -> bytes | None:
         with self.engine.connect() as connection:
-            return connection.scalar(select(StoredPicture.pixels).where(StoredPicture.session == session_id))
+            return connection.scalar(select(PictureRow.pixels).where(PictureRow.session == session_id))
 
     # ---- many
 
     def find(self, text: str, model: str | None, limit: int, offset: int) -> tuple[int, list[StoredSession]]:
         """How many sessions hold all words of a text, and some of them, the newest first."""
         wanted = _matching(text, model)
-        found = select(StoredSession).where(*wanted).order_by(StoredSession.created.desc(), StoredSession.id)
-        with self._reading() as session:
-            total = session.scalar(select(func.count()).select_from(StoredSession).where(*wanted)) or 0
-            return total, list(session.scalars(found.limit(limit).offset(offset)))
+        found = select(*_COLUMNS).where(*wanted).order_by(SessionRow.created.desc(), SessionRow.id)
+        with self.engine.connect() as connection:
+            total = connection.scalar(select(func.count()).select_from(SessionRow).where(*wanted)) or 0
+            rows = connection.execute(found.limit(limit).offset(offset))
+            return total, [StoredSession(**row._mapping) for row in rows]
 
     def each(self, text: str, model: str | None) -> Iterator[StoredSession]:
         """The same, all of them, the oldest first, a part at a time."""
         last: tuple[datetime.datetime, str] | None = None
         while True:
-            found = select(StoredSession).where(*_matching(text, model))
+            found = select(*_COLUMNS).where(*_matching(text, model))
             if last is not None:
-                is_later = (StoredSession.created == last[0]) & (StoredSession.id > last[1])
-                found = found.where(or_(StoredSession.created > last[0], is_later))
-            ordered = found.order_by(StoredSession.created, StoredSession.id).limit(N_AT_ONCE)
-            with self._reading() as session:
-                rows = list(session.scalars(ordered))
+                is_later = (SessionRow.created == last[0]) & (SessionRow.id > last[1])
+                found = found.where(or_(SessionRow.created > last[0], is_later))
+            ordered = found.order_by(SessionRow.created, SessionRow.id).limit(N_AT_ONCE)
+            with self.engine.connect() as connection:
+                rows = [StoredSession(**row._mapping) for row in connection.execute(ordered)]
             yield from rows
             if len(rows) < N_AT_ONCE:
                 return
             last = rows[-1].created, rows[-1].id
 
-    @contextmanager
-    def _reading(self) -> Iterator[Session]:
-        with Session(self.engine, expire_on_commit=False) as session:
-            yield session
-
 
 def _matching(text: str, model: str | None) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = [] if model is None else [StoredSession.model == model]
+    found: list[ColumnElement[bool]] = [] if model is None else [SessionRow.model == model]
     for word in text.casefold().split():
         found.append(
             or_(
-                StoredSession.searchable.contains(word, autoescape=True),
-                StoredSession.truth_folded.contains(word, autoescape=True),
+                SessionRow.searchable.contains(word, autoescape=True),
+                SessionRow.truth_folded.contains(word, autoescape=True),
             )
         )
     return found
