@@ -210,11 +210,15 @@ def explain(
     for row in range(len(x)):
         prior = beliefs[row][0]
         steps = tuple(
-            chain_step(query_set, x[row], query, answered, before, after, expected)
+            chain_step(
+                query_set, query, query_set.describe(query, x[row]) if answered else None, before, after, expected
+            )
             for (query, answered, expected), (before, after) in zip(asked[row], pairwise(beliefs[row]), strict=True)
         )
         known = given[row].nonzero()[:, 0].tolist()
-        initial = tuple(chain_step(query_set, x[row], query, True, prior, prior) for query in known)
+        initial = tuple(
+            chain_step(query_set, query, query_set.describe(query, x[row]), prior, prior) for query in known
+        )
         chains.append(Chain(classes, prior, steps, initial, target_of(pursuer)))
     return Chains(chains)
 
@@ -227,17 +231,15 @@ def number_of(target: TargetBins, posterior: Tensor) -> dict[str, Any]:
 
 def chain_step(
     query_set: QuerySet,
-    x: Tensor,
     query: int,
-    answered: bool,
+    answer: str | None,
     before: Tensor,
     after: Tensor,
     bits: float | None = None,
     volunteered: bool = False,
 ) -> ChainStep:
-    """A query of a chain in words, from one row `x` (*answer_shape) and the beliefs (C,) before and after it."""
+    """A query of a chain in words, with its answer and the beliefs (C,) before and after it."""
     wording = query_set.queries[query]
-    answer = query_set.describe(query, x) if answered else None
     gained = doubt(before) - doubt(after)
     return ChainStep(query, wording.name, wording.text, answer, after, bits, gained, volunteered)
 
