@@ -205,5 +205,11 @@ def scaled(query: N, numbers: np.ndarray, n_pieces: int) -> N:
     # Quartiles of a normal distribution are 1.349 deviations apart. If they coincide, the deviation itself is taken.
     spread = float(high / 1.349 - low / 1.349) or float(np.std(present)) or 1.0
     spread = min(max(spread, TINIEST), 1 / TINIEST)
-    code = {"edges": quantile_edges(present, n_pieces), "decimals": decimals_of(present)}
-    return replace(query, centre=float(centre), spread=spread, seen=usual_range(present), **code)
+    return replace(
+        query,
+        centre=float(centre),
+        spread=spread,
+        edges=quantile_edges(present, n_pieces),
+        seen=usual_range(present),
+        decimals=decimals_of(present),
+    )
