@@ -1,6 +1,7 @@
 """What was chosen for an estimator, and why: printed, saved, and said to be given where it was."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,19 @@ import pursuit
 from pursuit import MLP, Stage, TrainingRun, VIPClassifier, VIPRegressor
 from pursuit.estimators.reasons import Reason, given
 from pursuit.methods import METHODS, TreeClassifier
+from short_plans import short_plans
+
+pytestmark = pytest.mark.xdist_group("chosen by default")  # they share what is trained
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shortened() -> Iterator[None]:
+    with short_plans():
+        yield
 
 
 @pytest.fixture(scope="module")
-def by_default() -> VIPClassifier:
+def by_default(shortened: None) -> VIPClassifier:
     return VIPClassifier(random_state=0, network=MLP((8,))).fit(*patients())
 
 
@@ -131,7 +141,8 @@ def test_fitting_again_chooses_again() -> None:
     assert settings_of(model)["stages"].value == "2 stages, 18 steps"
 
 
-def test_what_is_expected_is_about_what_is_found() -> None:
+def test_what_is_expected_is_about_what_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pursuit.estimators.plan.PASSES", 40)
     X, y = patients(400)
     model = VIPClassifier(random_state=0, network=MLP((16,)), held_out=0.3).fit(X, y)
     value = settings_of(model)["expected"].value
