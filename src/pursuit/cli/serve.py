@@ -33,9 +33,7 @@ def serve(
     stop: Stop = None,
     allow_origin: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ORIGIN", help="A site whose pages may use the API, as in https://example.org; repeatable."
-        ),
+        typer.Option(metavar="ORIGIN", help="A site whose pages may use the API: https://example.org; repeatable."),
     ] = None,
     allow_host: Annotated[
         list[str] | None,

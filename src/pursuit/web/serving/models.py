@@ -1,5 +1,6 @@
 """The models that a server asks with."""
 
+import logging
 import os
 import re
 import sys
@@ -39,6 +40,7 @@ class SamplePictures:
 
 
 LOW_PRIORITY = 15
+logger = logging.getLogger("pursuit.serving")
 Measure = Callable[[PursuitEstimator], ModelReport | None]
 """Measures a model on rows that it has not seen, where there are any."""
 FindSamples = Callable[[PursuitEstimator], SamplePictures | None]
@@ -96,8 +98,9 @@ class ServedModel:
             warnings.simplefilter("ignore")
             try:
                 self.report = self.measure(self.estimator)
-            finally:
-                self.is_measured = True
+            except Exception:  # the model can be used all the same
+                logger.exception("The model %s could not be measured.", self.id)
+            self.is_measured = True
 
     @property
     def samples(self) -> SamplePictures | None:

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.supervisors import Multiprocess
 
 from pursuit.web.serving.app import make_app
 from pursuit.web.serving.models import FindSamples, Measure, load_models
@@ -50,8 +49,9 @@ class Settings:
 
     @classmethod
     def from_environment(cls) -> "Settings":
-        values = json.loads(os.environ[SETTINGS_VARIABLE])
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+        values: dict[str, Any] = json.loads(os.environ[SETTINGS_VARIABLE])
+        lists: dict[str, Any] = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        return cls(**{**values, **lists})
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -99,5 +99,7 @@ def run(app: FastAPI, listening: socket.socket, show: str | None = None) -> None
 def run_workers(factory: str, settings: Settings, listening: socket.socket, n: int) -> None:
     """The same with several processes, each with an application of its own; `factory` is where it is made."""
     settings.to_environment()
-    config = uvicorn.Config(factory, factory=True, workers=n, timeout_graceful_shutdown=SECONDS_TO_FINISH, **OPTIONS)
-    Multiprocess(config, target=uvicorn.Server(config).run, sockets=[listening]).run()
+    host, port = listening.getsockname()[:2]
+    listening.close()  # which only made sure that the port is free
+    options = {**OPTIONS, "timeout_graceful_shutdown": SECONDS_TO_FINISH}
+    uvicorn.run(factory, factory=True, workers=n, host=host, port=port, **options)
