@@ -164,8 +164,15 @@ def answer_all(model: ServedModel, evidence: schemas.Evidence) -> schemas.Next:
         *(schemas.Told(query=name, answer=answer, volunteered=True) for name, answer in evidence.known.items()),
         *evidence.answers,
     ]
+    order = model.estimator.model_.query_set.order
+    beforehand = () if order is None else order.beforehand
     moves: list[dict[str, Any]] = [
-        {"move": "tell", "query": told.query, "answer": told.answer, "volunteered": told.volunteered}
+        {
+            "move": "tell",
+            "query": told.query,
+            "answer": told.answer,
+            "volunteered": told.volunteered or told.query in beforehand,
+        }
         for told in given
         if told.answer is not None or not told.volunteered
     ]
