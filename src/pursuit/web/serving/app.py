@@ -27,7 +27,7 @@ from pursuit.web.serving.security import Guard
 from pursuit.web.serving.store import Store
 
 N_THREADS = 8
-"""How many requests are worked on at once. Each computes, so more threads would only get into each other's way."""
+"""How many requests are worked on at once, of which one computes."""
 ROOM_FOR_FORM = 100_000
 """Bytes of a form beside its picture."""
 logger = logging.getLogger("pursuit.serving")
