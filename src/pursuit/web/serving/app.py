@@ -1,14 +1,17 @@
 """The server as an application: routes, errors as sentences, and what guards them."""
 
 import logging
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources.abc import Traversable
+from typing import Any
 
 import anyio.to_thread
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from pydantic import SerializeAsAny, TypeAdapter
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -24,7 +27,7 @@ from pursuit.web.serving.security import Guard
 from pursuit.web.serving.store import Store
 
 N_THREADS = 8
-"""How many requests are worked on at once. Each computes, so more threads would only get into each other's way."""
+"""How many requests are worked on at once, of which one computes."""
 ROOM_FOR_FORM = 100_000
 """Bytes of a form beside its picture."""
 logger = logging.getLogger("pursuit.serving")
@@ -47,6 +50,7 @@ def make_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = N_THREADS
+        threading.Thread(target=models.measure_all, daemon=True).start()
         yield
         store.close()
 
@@ -88,7 +92,10 @@ def make_app(
 
 
 def _explain_problem(_: Request, problem: Problem) -> Response:
-    return Response(problem.body().model_dump_json(exclude_none=True), problem.status, media_type="application/json")
+    said = problem.body()
+    parts = {name: part for name in type(said).model_fields if (part := getattr(said, name)) is not None}
+    content = TypeAdapter(dict[str, SerializeAsAny[Any]]).dump_json(parts)
+    return Response(content, problem.status, media_type="application/json")
 
 
 def _explain_request(_: Request, error: RequestValidationError) -> Response:
@@ -115,7 +122,9 @@ def _explain_nothing(_: Request, error: Exception) -> Response:
 
 def request_problem(error: RequestValidationError) -> str:
     """What is wrong with a request, in a sentence."""
-    first = error.errors()[0]
+    errors = error.errors()
+    told = [one for one in errors if one["type"] in ("value_error", "string_too_long", "too_long")]
+    first = (told or errors)[0]
     parts = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
     where = parts[0] if parts else "body"
     match first["type"]:
@@ -129,5 +138,7 @@ def request_problem(error: RequestValidationError) -> str:
             return f"“{where}” is not known here: leave it out. /api/openapi.json says what there is."
         case "model_attributes_type" | "dict_type" if not parts:
             return "The request must be a JSON object, sent as application/json."
+    if not told and len(errors) > 1 and len({one["loc"][:2] for one in errors}) == 1:  # none of several kinds
+        return f"“{where}” cannot be used: it must be a text, a number, yes or no, or null."
     reason = str(first["msg"]).removeprefix("Value error, ")
     return f"“{where}” cannot be used: {reason[:1].lower()}{reason[1:]}."
