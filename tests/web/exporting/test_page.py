@@ -99,7 +99,7 @@ def test_both_languages_have_the_same_words() -> None:
     assert list(english) == list(german)
     for key, words in english.items():
         assert sorted(re.findall(r"\{\w+\}", words)) == sorted(re.findall(r"\{\w+\}", german[key])), key
-    scripts = [path for path in folder.rglob("*.js")] + list((files("pursuit.web") / "exporting").glob("*.js"))
+    scripts = [*folder.rglob("*.js")] + list((files("pursuit.web") / "exporting").glob("*.js"))
     used = "".join(path.read_text(encoding="utf-8") for path in scripts) + "needs_script broken"
     made_up = ("reason_", "theme_", "seen", "result_one")  # whose ends are put together
     unused = [key for key in english if not re.search(rf"\b{key.removesuffix('_one')}\b", used)]

@@ -12,7 +12,7 @@ function startPage({ model: described, words, weights }) {
   const [head, main, spoken] = ["head", "main", "spoken"].map(id => document.getElementById(id));
   const engine = new BrowserEngine(withWeights(described, weights));
   const startOver = () => { engine.restart(); interview.move(() => engine.state()); };
-  const interview = new Interview(engine, main, spoken, { startOver, reportUrl: null, footnote: () => say("made_with") });
+  const interview = new Interview(engine, main, spoken, { startOver, reportUrl: () => null, footnote: () => say("made_with") });
 
   const speakNow = () => {
     const code = preferredLanguage(Object.keys(words), described.language);

@@ -17,7 +17,7 @@ const PATIENCE = 300; // milliseconds until the page says that it waits
 const RETRIES = [1, 2, 4, 8, 15]; // seconds until the next attempt after the connection was lost
 
 export class Interview {
-  /** `places` has startOver, reportUrl (null: the page prints itself) and footnote. */
+  /** `places` has startOver, reportUrl() (null: the page prints itself) and footnote(). */
   constructor(engine, main, spoken, places) {
     Object.assign(this, { engine, main, spoken, places, state: null, view: { kind: "now" }, isBusy: false, notice: null, retry: null });
     this.acts = {
@@ -37,13 +37,13 @@ export class Interview {
       why: () => this.toggleWhy(),
       startOver: () => places.startOver(),
       pictureUrl: () => engine.pictureUrl(),
-      reportUrl: places.reportUrl,
+      reportUrl: () => places.reportUrl(),
     };
   }
 
   /** Show where the interview stands; the first view of a page does not take the focus. */
-  async begin() {
-    await this.move(() => this.engine.state(), true);
+  begin(state = null) {
+    return this.move(state ? async () => state : () => this.engine.state(), true);
   }
 
   answer(value, confirmed = false) {
@@ -158,6 +158,6 @@ export class Interview {
     this.main.className = "interview";
     this.main.replaceChildren(...[notice, this.section(),
       h("div", { class: "side" }, beliefSection(this.state), answersSection(this.state, this.acts)),
-      this.places.footnote && h("p", { class: "footnote" }, this.places.footnote())].filter(Boolean));
+      h("p", { class: "footnote" }, this.places.footnote())].filter(Boolean));
   }
 }

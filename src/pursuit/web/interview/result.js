@@ -62,6 +62,6 @@ export function resultSection(state, acts) {
       state.can_undo && action("back", acts.undo, { "data-key": "Backspace", "aria-keyshortcuts": "Backspace" })));
 }
 
-const reportButton = acts => (acts.reportUrl
-  ? h("a", { class: "button", href: acts.reportUrl, target: "_blank", rel: "noopener" }, say("report"))
+const reportButton = acts => (acts.reportUrl()
+  ? h("a", { class: "button", href: acts.reportUrl(), target: "_blank", rel: "noopener" }, say("report"))
   : h("button", { type: "button", onclick: () => print() }, say("print")));

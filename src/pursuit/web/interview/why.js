@@ -7,10 +7,11 @@ import { bitsText, fixed, percent, say } from "./words.js";
 
 const N_ANSWERS = 4;
 
-function reasonText({ kind, n, bits, cost }) {
+function reasonText({ kind, n, bits, cost }, isPatch) {
   const values = { n, bits: bits === null || bits === undefined ? "" : bitsText(bits), cost: fixed(cost ?? 1, 2) };
   const hasBits = bits !== null && bits !== undefined;
-  const sentence = say(`reason_${kind === "again" && hasBits ? "again_bits" : kind === "last" && !hasBits ? "only" : kind}`, values);
+  const full = kind === "again" && hasBits ? "again_bits" : kind === "last" && !hasBits ? "only" : kind;
+  const sentence = say(isPatch && ["bits", "share"].includes(kind) ? `look_${kind}` : `reason_${full}`, values);
   return hasBits && kind !== "beforehand" ? `${sentence} ${say("reason_coin")}` : sentence;
 }
 
@@ -34,7 +35,7 @@ export function whyPanel(question, why) {
   const most = Math.max(...candidates.map(worth), 1e-9), full = candidates[0]?.bits == null ? most : Math.max(1, most);
   const rows = candidates.map((one, i) => barRow(one.text, one.bits == null ? (one.share == null ? "" : percent(one.share)) : bitsText(one.bits), worth(one) / full, i === 0));
   const answers = why.answers.slice(0, N_ANSWERS);
-  return h("div", { class: "why", id: "why" }, h("p", {}, reasonText(why.reason)),
+  return h("div", { class: "why", id: "why" }, h("p", {}, reasonText(why.reason, question.kind === "patch")),
     rows.length > 1 && h("ul", { class: "bars" }, rows),
     answers.length > 0 && h("div", { class: "grid2" }, answers.map(answer => imagined(question, answer))));
 }
