@@ -1,7 +1,11 @@
 // The answers so far, each a button that changes it.
 
 import { h } from "./dom.js";
+import { patchMap } from "./picture.js";
 import { bitsText, isoDate, say, typed } from "./words.js";
+
+/** Whether an answer that is imagined is none at all. */
+export const isNoAnswer = text => /^no answer$/i.test(text);
 
 /** A choice in the page's language, where it is one of the words that the page itself has. */
 export function choiceText(question, text) {
@@ -35,8 +39,12 @@ function answerRow(entry, n, onChange) {
   const label = say("change", { question: question.text, answer: text });
   return h("li", {}, h("span", { class: "n" }, n), h("span", {}, question.text),
     h("button", { class: `chip ${tone}`, type: "button", title: label, "aria-label": label, onclick: () => onChange(entry) }, text),
-    h("small", {}, entry.volunteered && value !== null ? say("volunteered", { gain: gainText(entry) }) : gainText(entry)));
+    h("small", {}, entry.volunteered && !question.is_beforehand && value !== null ? say("volunteered", { gain: gainText(entry) }) : gainText(entry)));
 }
+
+/** A part of the picture that was looked at; what was there cannot be changed. */
+const lookRow = (entry, n, image) => h("li", { class: "look" }, h("span", { class: "n" }, n), h("span", {}, entry.question.text), patchMap(image, entry.question.patch),
+  h("small", {}, gainText(entry)));
 
 function rejectedRow({ label }, n, onTakeBack) {
   const hint = say("take_back", { label });
@@ -47,10 +55,11 @@ function rejectedRow({ label }, n, onTakeBack) {
 /** The section with all that was said; `acts` has change(entry), takeBack(label) and answerSkipped(name). */
 export function answersSection(state, acts) {
   const rows = state.answers.map((entry, i) => (entry.kind === "rejected"
-    ? rejectedRow(entry, i + 1, acts.takeBack) : answerRow(entry, i + 1, acts.change)));
+    ? rejectedRow(entry, i + 1, acts.takeBack)
+    : entry.question.patch ? lookRow(entry, i + 1, state.image) : answerRow(entry, i + 1, acts.change)));
   const open = new Map(state.open.map(one => [one.name, one.text]));
   const later = state.skipped.filter(name => open.has(name));
-  return h("section", { "aria-labelledby": "answers" }, h("h2", { id: "answers" }, say("your_answers")),
+  return h("section", { "aria-labelledby": "answers" }, h("h2", { id: "answers" }, say(state.is_image ? "looks" : "your_answers")),
     rows.length ? h("ol", { class: "chain" }, rows) : h("p", { class: "lead small" }, say("no_answers")),
     later.length > 0 && [h("h2", { class: "later" }, say("put_off")),
       h("ul", { class: "chain" }, later.map(name => h("li", { class: "wide" }, h("span", {}, open.get(name)),

@@ -29,12 +29,25 @@ export function spokenBelief({ belief, done, answers }) {
   return say(done ? "spoken_result" : "spoken_belief", { label, percent: percent(probability) });
 }
 
+/** The labels to name: the most probable, and ranges of a number in their order. */
+function shownLabels({ labels, number }) {
+  const best = labels.slice(0, N_NAMED).filter(({ probability }, i) => i === 0 || probability > 0.0005);
+  return number ? best.sort((a, b) => start(a) - start(b)) : best;
+}
+
+const start = ({ label }) => Number(label.match(/-?\d+(\.\d+)?/)?.[0] ?? -Infinity);
+
+const labelText = (label, isNumber) => {
+  const [, low, high] = (isNumber && label.match(/^(\S+) to (\S+)$/)) || [];
+  return high === undefined ? label : say("span", { low, high });
+};
+
 /** The section with the belief of a state. */
 export function beliefSection({ belief }) {
-  const shown = belief.labels.slice(0, N_NAMED).filter(({ probability }, i) => i === 0 || probability > 0.0005);
+  const shown = shownLabels(belief), most = Math.max(...shown.map(one => one.probability));
   const n = belief.n_others + belief.labels.length - shown.length;
   const rest = Math.max(0, 1 - shown.reduce((sum, one) => sum + one.probability, 0));
-  const rows = shown.map(({ label, probability }, i) => barRow(label, percent(probability), probability, i === 0, shares.get(label) ?? 0));
+  const rows = shown.map(({ label, probability }) => barRow(labelText(label, belief.number), percent(probability), probability, probability === most, shares.get(label) ?? 0));
   if (n > 0) rows.push(barRow(n === 1 ? say("other") : say("others", { n }), percent(rest), rest, false, shares.get(null) ?? 0));
   shares = new Map([...shown.map(one => [one.label, one.probability]), [null, rest]]);
   return h("section", { "aria-labelledby": "belief" }, h("h2", { id: "belief" }, say("belief")),

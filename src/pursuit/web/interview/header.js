@@ -11,9 +11,13 @@ function options(title, values, current, choose) {
   return h("fieldset", {}, h("legend", {}, title), h("div", { class: "options" }, buttons));
 }
 
-function settingsMenu(redraw) {
+const linkTo = ([text, act], name) => (typeof act === "string" ? h("a", { class: name, href: act }, text) : quietButton(text, act));
+
+function settingsMenu(links, redraw) {
   const again = act => value => { act(value); redraw(true); };
+  const places = links.filter(([, act]) => typeof act === "string").map(link => linkTo(link, "place"));
   return [
+    places.length > 0 && h("div", { class: "places" }, places), // what has no room at the top of a phone
     options(say("theme"), ["system", "light", "dark"].map(theme => [theme, say(`theme_${theme}`)]), chosenTheme(), again(chooseTheme)),
     options(say("keys"), [[true, say("on")], [false, say("off")]], hasKeys(), again(setKeys)),
     options(say("language"), languageNames().map(([code, name]) => [code, name, code]), spokenLanguage(), again(chooseLanguage)),
@@ -24,12 +28,11 @@ function settingsMenu(redraw) {
 /** Fill the header: {title, home, subtitle, links: [[text, act or address]]}; `redraw` shows the page again after a
  *  setting was changed. */
 export function showHeader(element, { title, home = null, subtitle = "", links = [] }, redraw, isMenuOpen = false) {
-  const again = isOpen => redraw(isOpen);
   const menu = h("details", { class: "menu", open: isMenuOpen, onkeydown: event => { if (event.key === "Escape") { menu.removeAttribute("open"); menu.querySelector("summary").focus(); } } },
-    h("summary", { class: "quiet", "aria-label": say("settings"), title: say("settings") }, "⋯"), h("div", { class: "panel" }, settingsMenu(again)));
+    h("summary", { class: "quiet", "aria-label": say("settings"), title: say("settings") }, "⋯"), h("div", { class: "panel" }, settingsMenu(links, redraw)));
   element.replaceChildren(
-    home ? h("a", { class: "home", href: home }, title) : h("b", {}, title), h("span", {}, subtitle),
+    home ? h("a", { class: "home", href: home, title: say("all_models") }, title) : h("b", {}, title), h("span", {}, subtitle),
     h("nav", { "aria-label": say("menu") },
-      links.map(([text, act]) => (typeof act === "string" ? h("a", { class: "quiet", href: act }, text) : quietButton(text, act))),
+      links.map(link => linkTo(link, "quiet")),
       quietButton("◐", () => { chooseTheme(isDark() ? "light" : "dark"); redraw(false); }, { "aria-label": say("switch_theme"), title: say("switch_theme") }), menu));
 }

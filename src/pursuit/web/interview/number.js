@@ -1,6 +1,6 @@
 // A number or a date: a field, what is usual, a slider for a thumb, and a second question where it can hardly be meant.
 
-import { h } from "./dom.js";
+import { h, keyHint } from "./dom.js";
 import { numberAnswer } from "./answers.js";
 import { daysOf, fixed, isoDate, say, spokenLanguage } from "./words.js";
 
@@ -70,7 +70,8 @@ export function doubtSection(question, { value, doubt }, again, goBack) {
   const isDate = question.kind === "date";
   const shown = isDate ? String(value).replace("T", " ") : numberAnswer(question, value);
   const meant = doubt.suggestions.map(text => (isDate ? text : Number(text)));
-  const button = (text, act) => h("button", { type: "button", onclick: act }, text);
+  let n = 0;
+  const button = (text, act) => h("button", { type: "button", "data-key": String(++n), onclick: act }, keyHint(String(n)), text);
   const [low, high] = (question.seen || []).map(end => numberAnswer(question, end));
   return h("section", { class: "doubt" },
     h("p", { class: "meta" }, question.text),

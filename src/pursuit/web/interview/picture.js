@@ -3,10 +3,15 @@
 import { h, keyHint, s } from "./dom.js";
 import { count, say } from "./words.js";
 
+const box = ({ row, column, size }, name) => s("rect", { class: name, x: column, y: row, width: size, height: size });
+
+/** Where in a picture a patch lies, as a small drawing. */
+export const patchMap = ({ width, height }, patch) =>
+  s("svg", { class: "patch", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, box(patch, "next"));
+
 /** The picture as far as it is revealed. */
 export function pictureFigure(state, url) {
   const { width, height, n_revealed: n } = state.image, next = state.question?.patch;
-  const box = ({ row, column, size }, name) => s("rect", { class: name, x: column, y: row, width: size, height: size });
   const seen = state.answers.filter(entry => entry.kind === "answer" && entry.question.patch && entry.value !== null);
   const text = n === 0 ? say("picture_none") : count(state.done ? "picture_done" : "picture_so_far", n);
   return h("figure", { class: "picture" },

@@ -1,7 +1,7 @@
 // Why a question is asked: a sentence, what else could be asked, and what each answer would change.
 
 import { barRow, h } from "./dom.js";
-import { choiceText } from "./answers.js";
+import { choiceText, isNoAnswer } from "./answers.js";
 import { labelBars } from "./belief.js";
 import { bitsText, fixed, percent, say } from "./words.js";
 
@@ -34,7 +34,7 @@ export function whyPanel(question, why) {
   const { candidates } = why, worth = one => one.bits ?? one.share ?? 0;
   const most = Math.max(...candidates.map(worth), 1e-9), full = candidates[0]?.bits == null ? most : Math.max(1, most);
   const rows = candidates.map((one, i) => barRow(one.text, one.bits == null ? (one.share == null ? "" : percent(one.share)) : bitsText(one.bits), worth(one) / full, i === 0));
-  const answers = why.answers.slice(0, N_ANSWERS);
+  const answers = why.answers.filter(answer => !isNoAnswer(answer.text)).slice(0, N_ANSWERS);
   return h("div", { class: "why", id: "why" }, h("p", {}, reasonText(why.reason, question.kind === "patch")),
     rows.length > 1 && h("ul", { class: "bars" }, rows),
     answers.length > 0 && h("div", { class: "grid2" }, answers.map(answer => imagined(question, answer))));

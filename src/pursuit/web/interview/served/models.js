@@ -25,7 +25,7 @@ function modelCard(model) {
       h("a", { class: "button", href: `/about/${encoded(id)}` }, say("look_inside"), h("span", { class: "unseen" }, `: ${title}`))));
 }
 
-const unfinishedRow = session => h("li", {}, h("a", { href: `/s/${encoded(session.id)}` }, h("b", {}, session.title), " ",
+const unfinishedRow = (session, title) => h("li", {}, h("a", { href: `/s/${encoded(session.id)}` }, h("b", {}, title), " ",
   h("span", { class: "lead" }, `${say("answered_so_far", { n: session.n_asked })} · ${momentText(session.updated)}`)));
 
 export async function modelsPage(shell) {
@@ -36,7 +36,7 @@ export async function modelsPage(shell) {
     shell.main.className = "models";
     shell.main.replaceChildren(h("div", { class: "intro" }, h("h1", { tabindex: "-1" }, say("welcome")), h("p", { class: "lead" }, say("welcome_text"))),
       ...models.map(modelCard), models.length ? "" : h("section", {}, h("p", {}, say("no_models"))),
-      unfinished.length ? h("section", { class: "across" }, h("h2", {}, say("unfinished")), h("ul", { class: "links" }, unfinished.map(unfinishedRow))) : "");
+      unfinished.length ? h("section", { class: "across" }, h("h2", {}, say("unfinished")), h("ul", { class: "links" }, unfinished.map(session => unfinishedRow(session, session.title || (models.find(({ id }) => id === session.model)?.title ?? session.model))))) : "");
   };
   const look = async n => {
     if (n === 0 || models.every(model => model.quality)) return;

@@ -48,16 +48,12 @@ class SessionsPage {
     }
   }
 
-  async again() {
-    await this.load();
-  }
-
   show() {
     const { shell, found } = this;
     this.problem = h("p", { class: "error", role: "alert" });
     this.list = h("div", {});
-    shell.main.className = "wide";
-    shell.main.replaceChildren(this.accuracySection(), h("section", {}, h("h1", { tabindex: "-1" }, say("past_sessions")), this.controls(), this.problem, this.list));
+    shell.main.className = "interview past";
+    shell.main.replaceChildren(h("section", {}, h("h1", { tabindex: "-1" }, say("past_sessions")), this.controls(), this.problem, this.list), this.accuracySection());
     this.showList(found);
   }
 
@@ -65,7 +61,7 @@ class SessionsPage {
     let timer;
     const field = h("input", { type: "search", value: this.text, placeholder: say("search_sessions"), "aria-label": say("search_sessions"),
       oninput: () => { this.text = field.value; clearTimeout(timer); timer = setTimeout(() => this.searchNow(), TYPING); } });
-    const select = h("select", { "aria-label": say("which_model"), onchange: () => { this.model = select.value; this.act(() => this.again()); } },
+    const select = h("select", { "aria-label": say("which_model"), onchange: () => { this.model = select.value; this.act(() => this.load()); } },
       h("option", { value: "" }, say("every_model")), this.models.map(({ id, title }) => h("option", { value: id, selected: id === this.model }, title)));
     return h("div", { class: "controls" }, field, select, h("a", { class: "button", href: this.path("/api/sessions.csv", this.text ? { query: this.text } : {}), download: "sessions.csv" }, say("as_csv")));
   }
@@ -94,24 +90,26 @@ class SessionsPage {
   }
 
   row(session) {
-    const { id, title, outcome, probability, truth, right } = session;
+    const { id, outcome, probability, truth, right } = session, title = this.titleOf(session);
     const result = session.done && outcome ? [h("b", {}, outcome), probability !== null && h("span", { class: "lead" }, ` ${percent(probability)}`)] : h("span", { class: "lead" }, say("not_finished"));
     const mark = right === null ? null : h("span", { class: `chip ${right ? "yes" : "no"}` }, right ? say("was_right") : truth ? say("was_other", { label: truth }) : say("was_wrong"));
     const when = h("span", { class: "lead small" }, `${title} · ${momentText(session.created)} · ${session.n_asked === 1 ? say("asked_one") : say("asked", { n: session.n_asked })}`);
-    return h("li", {}, h("div", { class: "what" }, h("span", {}, result, mark && [" ", mark]), when), this.tools(session),
+    return h("li", {}, h("a", { class: "what", href: `/s/${encoded(id)}`, title: say(session.done ? "open" : "carry_on") }, h("span", {}, result, mark && [" ", mark]), when), this.tools(session),
       this.isNoting === id && truthForm(session, label => this.note(session, label), () => { this.isNoting = null; this.show(); }));
   }
 
+  /** What a session was about: its own title, or else that of its model. */
+  titleOf({ title, model }) { return title || (this.models.find(one => one.id === model)?.title ?? model); }
+
   tools(session) {
-    const { id } = session, name = h("span", { class: "unseen" }, `: ${session.outcome ?? session.title}, ${momentText(session.created)}`);
+    const { id } = session, name = h("span", { class: "unseen" }, `: ${session.outcome ?? this.titleOf(session)}, ${momentText(session.created)}`);
     if (this.isForgetting === id) {
       return h("div", { class: "tools" }, h("span", { class: "lead small" }, say("delete_sure")),
-        h("button", { type: "button", class: "small-button danger", onclick: () => this.act(async () => { await call("DELETE", `/api/sessions/${encoded(id)}`); this.isForgetting = null; await this.again(); }, say("deleted")) }, say("delete_yes")),
+        h("button", { type: "button", class: "small-button danger", onclick: () => this.act(async () => { await call("DELETE", `/api/sessions/${encoded(id)}`); this.isForgetting = null; await this.load(); }, say("deleted")) }, say("delete_yes")),
         h("button", { type: "button", class: "small-button", onclick: () => { this.isForgetting = null; this.show(); } }, say("delete_no")));
     }
     return h("div", { class: "tools" },
-      h("a", { class: "small-button", href: `/s/${encoded(id)}` }, say(session.done ? "open" : "carry_on"), name),
-      session.done && h("a", { class: "small-button", href: `/api/sessions/${encoded(id)}/report`, target: "_blank", rel: "noopener" }, say("report_short"), name.cloneNode(true)),
+      session.done && h("a", { class: "small-button", href: `/api/sessions/${encoded(id)}/report`, target: "_blank", rel: "noopener" }, say("report_short"), name),
       session.done && h("button", { type: "button", class: "small-button", "aria-expanded": String(this.isNoting === id), onclick: () => { this.isNoting = this.isNoting === id ? null : id; this.show(); document.getElementById("truth")?.focus(); } }, say("truth"), name.cloneNode(true)),
       h("button", { type: "button", class: "small-button", onclick: () => { this.isForgetting = id; this.show(); this.shell.main.querySelector(".danger").focus(); } }, say("delete"), name.cloneNode(true)));
   }
@@ -120,7 +118,7 @@ class SessionsPage {
     return this.act(async () => {
       await call("PUT", `/api/sessions/${encoded(session.id)}/truth`, { label });
       this.isNoting = null;
-      await this.again();
+      await this.load();
     }, say("noted"));
   }
 
@@ -130,6 +128,6 @@ class SessionsPage {
     const values = { n: whole(accuracy.n), n_right: whole(accuracy.n_right), right: percent(accuracy.accuracy) };
     const dates = accuracy.points.map(point => dayText(point.date));
     return h("section", {}, h("h2", {}, say("accuracy")), h("p", {}, say("accuracy_text", values), accuracy.interval && ` ${say("accuracy_interval", { low: percent(accuracy.interval[0]), high: percent(accuracy.interval[1]) })}`),
-      figure(accuracyChart(accuracy.points, dates), say("accuracy_caption")));
+      dates.length > 1 && figure(accuracyChart(accuracy.points, dates), say("accuracy_caption")));
   }
 }

@@ -1,9 +1,16 @@
 // The tree of the first questions, as nested lists that fold.
 
 import { bar, h } from "../dom.js";
+import { isNoAnswer } from "../answers.js";
 import { count, percent, say, whole } from "../words.js";
 
 const OPEN_LEVELS = 2;
+
+/** An answer in the page's words, where these have it. */
+function answerText(text) {
+  if (isNoAnswer(text)) return say("unknown_chip");
+  return /^(yes|no)$/i.test(text) ? say(text.toLowerCase()).toLowerCase() : text;
+}
 
 function nodeRow(name, node, all) {
   const [first, ...others] = node.leading, share = node.n_rows / all;
@@ -16,7 +23,7 @@ function nodeRow(name, node, all) {
 function branchesOf(node, all, level) {
   return node.questions.map(question => [h("p", { class: "ask" }, question.text),
     h("ul", {}, question.branches.map(({ answer, node: next }) => {
-      const row = nodeRow(h("span", { class: "chip" }, answer), next, all), below = branchesOf(next, all, level + 1);
+      const row = nodeRow(h("span", { class: "chip" }, answerText(answer)), next, all), below = branchesOf(next, all, level + 1);
       if (!below.length) return h("li", {}, row);
       return h("li", {}, row, level < OPEN_LEVELS ? below : h("details", {}, h("summary", {}, say("what_next")), below));
     }))]);
