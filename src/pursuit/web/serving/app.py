@@ -1,6 +1,7 @@
 """The server as an application: routes, errors as sentences, and what guards them."""
 
 import logging
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources.abc import Traversable
@@ -47,6 +48,7 @@ def make_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = N_THREADS
+        threading.Thread(target=models.measure_all, daemon=True).start()
         yield
         store.close()
 

@@ -92,9 +92,8 @@ class Interviews:
         with self._session(stored, model) as session:
             title = stored.title or "This session"
             row = ExplainedRow(title, stored.truth, session.chain, session.what_if(), session.history.x[0])
-        known = model.known_report
         facts = ModelFacts.of(model.estimator, model.title, model.stop)
-        evaluation = None if known is None else known.evaluation
+        evaluation = None if model.report is None else model.report.evaluation
         return ChainsReport(facts, (row,), evaluation, model.estimator.model_.query_set.patches).html()
 
     def picture(self, session_id: str) -> bytes:

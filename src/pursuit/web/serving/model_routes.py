@@ -7,7 +7,7 @@ from pursuit.web.serving import schemas
 from pursuit.web.serving.interviews import answer_all
 from pursuit.web.serving.parameters import NOT_FOUND, REFUSED, Model, Parts
 from pursuit.web.serving.pictures import Picture
-from pursuit.web.serving.problems import NotFound
+from pursuit.web.serving.problems import NotFound, NotYet
 from pursuit.web.serving.security import REPORT_POLICY
 
 router = APIRouter(prefix="/api/models", tags=["models"])
@@ -15,14 +15,14 @@ router = APIRouter(prefix="/api/models", tags=["models"])
 
 @router.get("", summary="All models")
 def list_models(parts: Parts) -> schemas.Models:
-    """What is served. The quality of a model is null until it was measured, which begins when the server does."""
+    """What is served. The quality of a model is measured when the server starts, and null until then."""
     return schemas.Models(models=[model.summary() for model in parts.models.values()])
 
 
 @router.get("/{model_id}", summary="All about one model", responses=NOT_FOUND)
 def show_model(model: Model) -> schemas.ModelDetails:
     """Quality, calibration, the tree of the first questions and which of them matter, where there are rows to measure
-    on. The first call may take a while."""
+    on, once that is done."""
     return model.details()
 
 
@@ -36,6 +36,8 @@ def list_questions(model: Model) -> schemas.Questions:
 def show_report(model: Model) -> HTMLResponse:
     """One page that is whole by itself, to be read or printed."""
     report = model.report
+    if report is None and not model.is_measured:
+        raise NotYet("This model is being measured. Look again in a minute.")
     if report is None:
         raise NotFound("This model was not measured: the rows that it was trained on are not here.")
     return HTMLResponse(report.html(), headers={"Content-Security-Policy": REPORT_POLICY})

@@ -1,6 +1,9 @@
 """The models that a server asks with."""
 
+import logging
+import os
 import re
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,6 +39,8 @@ class SamplePictures:
     labels: tuple[str, ...]
 
 
+LOW_PRIORITY = 15
+logger = logging.getLogger("pursuit.serving")
 Measure = Callable[[PursuitEstimator], ModelReport | None]
 """Measures a model on rows that it has not seen, where there are any."""
 FindSamples = Callable[[PursuitEstimator], SamplePictures | None]
@@ -55,6 +60,9 @@ class ServedModel:
     stop: StoppingRule
     measure: Measure = nothing
     find_samples: FindSamples = nothing
+    report: ModelReport | None = None
+    """How good it is; None until that is measured, and where there is nothing to measure on."""
+    is_measured: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @cached_property
@@ -84,27 +92,20 @@ class ServedModel:
         query_set = self.estimator.model_.query_set
         return schemas.Questions(questions=[question_of(query_set, i, 0) for i in range(len(query_set))])
 
-    @property
-    def report(self) -> ModelReport | None:
-        """How good it is, measured when somebody first asks; None where there is nothing to measure on."""
-        with self._lock:
-            return self._report
-
-    @cached_property
-    def _report(self) -> ModelReport | None:
+    def measure_once(self) -> None:
+        """Measure how good it is, which may take a while."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return self.measure(self.estimator)
-
-    @property
-    def known_report(self) -> ModelReport | None:
-        """The same where it was measured already."""
-        found: ModelReport | None = self.__dict__.get("_report")
-        return found
+            try:
+                self.report = self.measure(self.estimator)
+            except Exception:  # the model can be used all the same
+                logger.exception("The model %s could not be measured.", self.id)
+            self.is_measured = True
 
     @property
     def samples(self) -> SamplePictures | None:
-        with self._lock:
+        """Pictures to try it with; None where there are none."""
+        with self._lock:  # they are read once
             return self._samples
 
     @cached_property
@@ -118,20 +119,19 @@ class ServedModel:
         return [] if target_of(model) is not None else [label_text(label) for label in label_list(model.classes)]
 
     def summary(self) -> schemas.ModelSummary:
-        return schemas.ModelSummary(**self._described(self.known_report))
+        return schemas.ModelSummary(**self._described())
 
     def details(self) -> schemas.ModelDetails:
-        """All about it; measures it the first time."""
         report = self.report
         return schemas.ModelDetails(
-            **self._described(report),
+            **self._described(),
             labels=self.labels,
             report=None if report is None else report.to_dict(),
             report_url=None if report is None else f"/api/models/{self.id}/report",
         )
 
-    def _described(self, report: ModelReport | None) -> dict[str, Any]:
-        model = self.estimator.model_
+    def _described(self) -> dict[str, Any]:
+        model, report = self.estimator.model_, self.report
         return {
             "id": self.id,
             "title": self.title,
@@ -140,6 +140,7 @@ class ServedModel:
             "is_number": target_of(model) is not None,
             "is_image": model.query_set.patches is not None,
             "facts": ModelFacts.of(self.estimator, self.title, self.stop).sentences(),
+            "is_measured": self.is_measured,
             "quality": None if report is None else _quality(report),
         }
 
@@ -171,6 +172,13 @@ class ServedModels(Mapping[str, ServedModel]):
 
     def __len__(self) -> int:
         return len(self._models)
+
+    def measure_all(self) -> None:
+        """Measure how good they are, one after the other, with as little of the machine as it gives."""
+        if hasattr(os, "setpriority") and sys.platform == "linux":  # where a thread has a priority of its own
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOW_PRIORITY)
+        for model in self.values():
+            model.measure_once()
 
     def find(self, model_id: str) -> ServedModel:
         """The model of this id; raises NotFound, naming those there are."""

@@ -27,6 +27,12 @@ class NotFound(Problem):
     status = 404
 
 
+class NotYet(Problem):
+    """It is being made."""
+
+    status = 503
+
+
 class Outdated(Problem):
     """The session needs a model that is not served any more."""
 

@@ -267,6 +267,8 @@ class ModelSummary(Reply):
     is_number: bool
     is_image: bool
     facts: list[str]
+    is_measured: bool
+    """Whether `quality` is known by now, if it can be."""
     quality: Quality | None
 
 

@@ -294,7 +294,7 @@ def _engine(address: str | URL) -> Engine:
         raise ValueError("Sessions must outlive the server, so they need a file: write sqlite:///FILE.")
     try:
         if is_sqlite:
-            Path(str(url.database)).expanduser().parent.mkdir(parents=True, exist_ok=True)
+            url = url.set(database=str(_private_file(str(url.database))))
         arguments = {"timeout": SECONDS_TO_WAIT} if is_sqlite else {"connect_timeout": SECONDS_TO_WAIT}
         engine = create_engine(url, connect_args=arguments, pool_pre_ping=not is_sqlite)
     except ModuleNotFoundError as error:
@@ -309,6 +309,20 @@ def _engine(address: str | URL) -> Engine:
     if is_sqlite:
         event.listen(engine, "connect", _set_up_sqlite)
     return engine
+
+
+def _private_file(name: str) -> Path:
+    """A file that only its owner may read, since people answer questions about themselves."""
+    path = Path(name).expanduser().absolute()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise ValueError(
+            f"The database {path} cannot be written ({error.strerror}): name another with --database sqlite:///FILE."
+        ) from None
+    return path
 
 
 def _set_up_sqlite(connection: Any, _: Any) -> None:
