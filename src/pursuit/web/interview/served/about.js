@@ -8,6 +8,7 @@ import { qualityText } from "./models.js";
 import { questionTree } from "./tree.js";
 
 const N_QUESTIONS = 15;
+const POLLING = 1500; // milliseconds between looks whether it was measured
 
 const fact = (value, name) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
 
@@ -44,11 +45,20 @@ function questionsSection(questions) {
     never > 0 && h("p", { class: "lead small" }, say("never_asked", { n: whole(never) })));
 }
 
+/** All about a model, once it is measured. */
+async function measured(id) {
+  for (;;) {
+    const model = await get(`/api/models/${encoded(id)}`);
+    if (model.is_measured) return model;
+    await new Promise(done => { setTimeout(done, POLLING); });
+  }
+}
+
 export async function aboutPage(shell, id) {
   shell.main.setAttribute("aria-busy", "true");
   shell.main.className = "wide";
   shell.main.replaceChildren(h("p", { class: "lead", role: "status" }, say("measuring")));
-  const model = await get(`/api/models/${encoded(id)}`, 0);
+  const model = await measured(id);
   shell.main.removeAttribute("aria-busy");
   const { report } = model, evaluation = report?.evaluation;
   const show = () => {

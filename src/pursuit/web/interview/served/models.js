@@ -5,7 +5,7 @@ import { fixed, momentText, percent, say, spokenLanguage, whole } from "../words
 import { encoded, get } from "./api.js";
 
 const POLLING = 4000; // milliseconds between looks whether a model was measured
-const MOST_LOOKS = 8;
+const MOST_LOOKS = 30;
 const N_UNFINISHED = 3;
 
 /** How good a model is, in a sentence. */
@@ -20,7 +20,7 @@ function modelCard(model) {
   const { id, title, quality } = model;
   const kind = model.is_number ? say("kind_number", { n: whole(model.n_questions) }) : say(model.is_image ? "kind_image" : "kind_label", { n: whole(model.n_questions), labels: whole(model.n_labels) });
   return h("section", { class: "model" }, h("h2", {}, title), h("p", {}, kind),
-    h("p", { class: "lead" }, quality ? qualityText(quality) : say("not_measured")),
+    h("p", { class: "lead" }, quality ? qualityText(quality) : say(model.is_measured ? "not_measured_here" : "not_measured")),
     h("div", { class: "actions" }, h("a", { class: "button first", href: `/m/${encoded(id)}` }, say("begin"), h("span", { class: "unseen" }, `: ${title}`)),
       h("a", { class: "button", href: `/about/${encoded(id)}` }, say("look_inside"), h("span", { class: "unseen" }, `: ${title}`))));
 }
@@ -39,7 +39,7 @@ export async function modelsPage(shell) {
       unfinished.length ? h("section", { class: "across" }, h("h2", {}, say("unfinished")), h("ul", { class: "links" }, unfinished.map(session => unfinishedRow(session, session.title || (models.find(({ id }) => id === session.model)?.title ?? session.model))))) : "");
   };
   const look = async n => {
-    if (n === 0 || models.every(model => model.quality)) return;
+    if (n === 0 || models.every(model => model.is_measured)) return;
     ({ models } = await get("/api/models"));
     if (!shell.main.contains(document.activeElement)) show();
     setTimeout(() => look(n - 1).catch(() => {}), POLLING);

@@ -7,7 +7,7 @@ import { encoded, get } from "./api.js";
 const suggestions = new Map(); // labels by model, once they were needed
 
 async function suggest(model, list) {
-  if (!suggestions.has(model)) suggestions.set(model, (await get(`/api/models/${encoded(model)}`, 0)).labels);
+  if (!suggestions.has(model)) suggestions.set(model, (await get(`/api/models/${encoded(model)}`)).labels);
   list.replaceChildren(...suggestions.get(model).map(label => h("option", { value: label })));
 }
 
