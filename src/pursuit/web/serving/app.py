@@ -5,11 +5,13 @@ import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources.abc import Traversable
+from typing import Any
 
 import anyio.to_thread
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from pydantic import SerializeAsAny, TypeAdapter
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -90,7 +92,10 @@ def make_app(
 
 
 def _explain_problem(_: Request, problem: Problem) -> Response:
-    return Response(problem.body().model_dump_json(exclude_none=True), problem.status, media_type="application/json")
+    said = problem.body()
+    parts = {name: part for name in type(said).model_fields if (part := getattr(said, name)) is not None}
+    content = TypeAdapter(dict[str, SerializeAsAny[Any]]).dump_json(parts)
+    return Response(content, problem.status, media_type="application/json")
 
 
 def _explain_request(_: Request, error: RequestValidationError) -> Response:

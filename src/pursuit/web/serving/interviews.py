@@ -22,6 +22,7 @@ from pursuit.web.serving.truth import checked_truth, is_right
 
 MOST_MOVES = 5000
 """In one session."""
+OVER = "The interview is over, so nothing is asked: go on, say that the result is wrong, or take an answer back."
 
 
 class Interviews:
@@ -55,7 +56,9 @@ class Interviews:
 
     def why(self, session_id: str) -> schemas.Why:
         stored, model = self._stored(session_id)
-        with self._session(stored, model) as session, _refusing():
+        with self._session(stored, model) as session:
+            if session.done:
+                raise Refused(OVER)
             return why_of(session)
 
     def move(self, session_id: str, move: schemas.Move) -> schemas.Session:
@@ -188,6 +191,8 @@ def _make(session: Session, move: schemas.Move, stored: StoredSession, picture: 
     """Make a move; whether the person accepts the result with it."""
     if move.query is not None and move.move not in ("tell", "change"):
         raise ValueError(f"The move {move.move} has no query: leave it out.")
+    if session.done and move.query is None and move.move in ("tell", "dont_know", "skip", "reveal"):
+        raise ValueError(OVER)
     match move.move:
         case "tell" if move.answer is None and move.query is None:
             session.dont_know()
