@@ -81,8 +81,8 @@ def _paper(folder: Path) -> Iterator[list[str]]:
 
 
 def _at_published_length(results: Results) -> tuple[float, float, bool]:
-    """Queries and accuracy by the first protocol, or else by the rule that asks about as many queries as the paper's V-IP,
-    and whether that rule was picked on test rows."""
+    """Queries and accuracy by the first protocol, or else by the rule that asks about as many queries as the paper's
+    V-IP, and whether that rule was picked on test rows."""
     if protocols := vip_of(results)[1].protocols:
         found = next(iter(protocols.values()))
         return found.mean_counted.mean, found.accuracy.mean, False

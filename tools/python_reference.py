@@ -19,9 +19,9 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference" / "python.md"
 ABOUT = """\
 # Python
 
-All public names, from their docstrings. They are imported from `pursuit` itself: `from pursuit import VIPClassifier`. Estimators
-are those of scikit-learn's manner: settings are arguments of the class, `fit` learns, and what was learnt ends in `_`. What is not
-on this page (`pursuit.report`, `pursuit.tasks`, `pursuit.methods` …) is in the how-to that needs it, and in
+All public names, from their docstrings. They are imported from `pursuit` itself: `from pursuit import VIPClassifier`.
+Estimators follow scikit-learn: settings are arguments of the class, `fit` learns, and what was learnt ends in `_`. What
+is not on this page (`pursuit.report`, `pursuit.tasks`, `pursuit.methods` …) is in the how-to that needs it, and in
 [Design](../design.md). Written by `python tools/python_reference.py`.
 """
 SECTION = re.compile(r"^([A-Z][a-z]+)\n-{3,}\n", flags=re.M)
@@ -29,8 +29,10 @@ ENTRY = re.compile(r"^(\S[^:\n]*?)(?: : (.*))?\n((?:(?: +.*)?(?:\n|$))*)", flags
 TOPICS = {
     "Estimators": "VIPClassifier VIPRegressor PursuitClassifier PursuitRegressor PursuitEstimator load export Exported",
     "Asking": "Session Chain Chains DoubtfulAnswer",
-    "Stopping rules": "Budget Confidence Stability NothingWorthAsking CostBudget IntervalWidth AnyOf StoppingRule Standing",
-    "Questions": "ColumnQueries Choice Number Date yes_no Questions PatchQueries WordQueries ConceptQueries Query QuerySet",
+    "Stopping rules": "Budget Confidence NothingWorthAsking CostBudget IntervalWidth Stability AnyOf StoppingRule "
+    "Standing",
+    "Questions": "ColumnQueries Choice Number Date yes_no Questions PatchQueries WordQueries ConceptQueries Query "
+    "QuerySet",
     "Measuring": "evaluate Evaluation RegressionEvaluation",
     "Networks": "MLP SetNetwork Conv PaperConv Residual DLA DenseNet NetworkSettings",
     "Training": "Stage TrainingRun CarriedHistories RandomHistories RolledOutHistories AnswerSettings",
@@ -38,8 +40,8 @@ TOPICS = {
     "Extending": "register method Method METHODS",
 }
 BASES = ("PursuitClassifier", "PursuitRegressor", "PursuitEstimator", "StoppingRule", "QuerySet", "NetworkSettings")
-"""What these define is described with them, and not again with every class that derives from them; but for fields, which
-are arguments."""
+"""What these define is described with them, and not again with every class that derives from them. Fields are: they are
+arguments."""
 ONLY_ARGUMENTS = ("VIPClassifier", "VIPRegressor")
 """What these define themselves is for the training loop."""
 

@@ -1,5 +1,5 @@
-"""Invents the table `repairs.csv` beside this file: 900 washing machines, what was found when they were looked at, and what
-was broken. No real machine is in it.
+"""Invents the table `repairs.csv` beside this file: 900 washing machines, what was noticed, and what was broken.
+No real machine is in it.
 
 python docs/examples/repairs.py
 """

@@ -3,8 +3,8 @@
 import copy
 
 from report import OVERVIEW
-from table_page import VIP, read_runs
 from table_overview import overview_section
+from table_page import VIP, read_runs
 from tables import FOLDER
 
 
