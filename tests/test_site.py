@@ -17,6 +17,7 @@ PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.m
 FROM_OUTSIDE = {"changelog.md", "contributing.md"}
 """Pages of the site that tools/site.py makes."""
 CODE = re.compile(r"^( *)(```+).*?^ *\2|`[^`\n]+`", flags=re.M | re.S)
+LOADED = re.compile(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"?(https?:[^\"> ]+)")
 LINK = re.compile(r"!?\[[^\[\]]*\]\(<?([^)\s>]+)>?\)")
 
 
@@ -62,9 +63,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_a_dead_link_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(
-        "# Two words, `code`\n\n[a](#two-words-code) `[b](c.md)`\n```sh\n[d](e.md)\n```\n![f](g.png)\n# H\n# H\n"
-    )
+    code = "`[b](c.md)`\n```sh\n[d](e.md)\n```\n"
+    page.write_text(f"# Two words, `code`\n\n[a](#two-words-code) {code}![f](g.png)\n# H\n# H\n")
     assert links(page) == ["#two-words-code", "g.png"]
     assert anchors(page) == {"two-words-code"}
 
@@ -91,7 +91,5 @@ def test_the_site_builds_without_a_warning_and_loads_nothing(tmp_path: Path) -> 
     built = list((tmp_path / "site").rglob("*.html"))
     assert len(built) > 30
     for page in built:
-        loaded = re.findall(
-            r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"?(https?:[^\"> ]+)", page.read_text("utf-8")
-        )
+        loaded = LOADED.findall(page.read_text(encoding="utf-8"))
         assert not loaded, f"{page.name} loads {loaded}"

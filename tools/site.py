@@ -1,4 +1,4 @@
-"""What MkDocs does here besides its own: pages from outside docs/, source files that pages link to, equations as MathML.
+"""What MkDocs does here besides its own: pages from outside docs/, source files that pages link to, and MathML.
 
 A page links to `../src/pursuit/vip.py`, which a code host shows. The site has no such file, so each one that is linked
 becomes a page below source/. CHANGELOG and CONTRIBUTING are pages of the site, too, and links to the README go home.
@@ -20,6 +20,7 @@ CODE = re.compile(r"(^ *```.*?^ *```|`[^`\n]+`)", flags=re.M | re.S)
 TARGET = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
 LINK = re.compile(r"(?<!!)\[([^\[\]]*)\]\(([^)#\s]+)\)")
 BLOCK = re.compile(r"^```math\n(.*?)^```", flags=re.M | re.S)
+LOG = '<mi>log</mi><mspace width="0.17em"/>'
 INLINE = re.compile(r"(?<![\\$\w])\$([^$\n]+?)\$(?!\w)")
 
 
@@ -51,8 +52,8 @@ def _outside_code(text: str, change: Callable[[str], str]) -> str:
 
 def _equation(tex: str, display: str) -> str:
     """MathML in one line, which Markdown leaves as it is."""
-    formula = " ".join(convert(tex.strip(), display=display).split())
-    return f'<div class="equation">{formula}</div>' if display == "block" else formula
+    formula = " ".join(convert(tex.strip(), display=display).split()).replace("<mi>log</mi>", LOG)
+    return f'<div class="equation">{formula}</div>' if display == "block" else f"<span>{formula}</span>"
 
 
 def _linked(uri: str, text: str) -> str:
