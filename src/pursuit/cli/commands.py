@@ -20,6 +20,7 @@ COMMANDS = (
     "predict",
     "explain",
     "ask",
+    "serve",
     "export",
     "compare",
     "reproduce",

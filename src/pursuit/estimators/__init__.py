@@ -12,7 +12,7 @@ from pursuit.estimators.network import (
 )
 from pursuit.estimators.plan import default_stages
 from pursuit.estimators.regressor import PursuitRegressor
-from pursuit.estimators.saving import load
+from pursuit.estimators.saving import fingerprint, load
 
 __all__ = [
     "CannotResume",
@@ -26,6 +26,7 @@ __all__ = [
     "PursuitEstimator",
     "PursuitRegressor",
     "default_stages",
+    "fingerprint",
     "load",
     "method",
 ]

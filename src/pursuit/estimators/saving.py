@@ -118,6 +118,11 @@ def load(folder: str | Path) -> Any:
         ) from error
 
 
+def fingerprint(folder: str | Path) -> str:
+    """What tells a saved model from any other: the checksum of its description, which has that of its weights."""
+    return str(_read_description(Path(folder))["description_sha256"])
+
+
 def _build(description: dict[str, Any], weights: bytes) -> Any:
     query_set = from_config(description["query_set"])
     classes = _labels_from_config(description["classes"])

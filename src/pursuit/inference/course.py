@@ -10,7 +10,7 @@ from torch import Tensor
 from pursuit.inference.exclusion import information_without, without
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState, history_state
-from pursuit.inference.moves import GoOn, Move, Reject, Skip, Tell
+from pursuit.inference.moves import Change, GoOn, Move, Reject, Skip, Tell
 from pursuit.inference.pursuer import (
     Pursuer,
     highest_left,
@@ -50,15 +50,16 @@ class Position:
 class Course:
     """The moves so far, where they led, and what comes next. The same moves always give the same."""
 
-    def __init__(self, pursuer: Pursuer, stop: StoppingRule | None):
-        self.pursuer, self.stop = pursuer, stop
+    def __init__(self, pursuer: Pursuer, stop: StoppingRule | None, template: HistoryState | None = None):
+        self.pursuer, self.stop, self._template = pursuer, stop, template
         self.moves: list[Move] = []
         self.told: dict[int, Tell] = {}  # by query, in the order they were given
-        self._changes: list[tuple[int, int, Tell]] = []  # how many moves there were, where, and what stood there before
+        self.changes: list[Change] = []
         self.x = pursuer.query_set.blank()
         self._state: HistoryState | None = None  # of all answers; None once one of them was taken back
         self._scores: Tensor | None = None  # (1, Q) of what may come next, once they were needed
         self._bits: tuple[Tensor | None] | None = None  # the same for the bits expected
+        self._more: tuple[Position | None, dict[bool, bool]] = None, {}  # what `has_more` found at a position
         start = Position(self._belief(()), torch.zeros(1, device=pursuer.query_set.costs.device))
         self.positions: list[Position] = []  # before anything, then after each move
         self._stand(start)
@@ -85,9 +86,9 @@ class Course:
 
     def undo(self) -> None:
         """Take the last move back, or the last change if nothing was done since."""
-        if self._changes and self._changes[-1][0] == len(self.moves):
-            _, place, before = self._changes.pop()
-            self._put(place, before)
+        if self.changes and self.changes[-1].n_moves == len(self.moves):
+            change = self.changes.pop()
+            self._replay(change.place, change.before, *self.moves[change.place + (not change.is_removed) :])
             return
         move = self.moves.pop()
         self.positions.pop()
@@ -96,20 +97,20 @@ class Course:
             self._state = None
         self._scores = self._bits = None
 
-    def substitute(self, place: int, move: Tell) -> None:
-        """Make another move in place of an answer, and all that came after it again."""
+    def substitute(self, place: int, move: Move | None) -> None:
+        """Make another move, or None, in place of the one made there, and all that came after it again."""
         before = self.moves[place]
-        assert isinstance(before, Tell)
-        self._put(place, move)
-        self._changes.append((len(self.moves), place, before))
-
-    def _put(self, place: int, move: Tell) -> None:
         later = self.moves[place + 1 :]
+        self._replay(place, *([] if move is None else [move]), *later)
+        self.changes.append(Change(len(self.moves), place, before, is_removed=move is None))
+
+    def _replay(self, place: int, *moves: Move) -> None:
+        """Make these moves instead of all from this place on."""
         del self.moves[place:], self.positions[place + 1 :]
         self.told = {tell.query: tell for tell in self.moves if isinstance(tell, Tell)}
         self._state = self._scores = self._bits = None
-        for again in (move, *later):
-            self.add(again)
+        for move in moves:
+            self.add(move)
 
     @torch.no_grad()
     def _tell(self, move: Tell) -> None:
@@ -191,14 +192,25 @@ class Course:
         says."""
         if len(self.told) == len(self.pursuer.query_set):
             return False
-        return bool(wants_more(leave_out(self._next_scores(), self.allowed(is_free)), self.asked))
+        position, found = self._more
+        if position is not self.now:
+            found = {}
+            self._more = self.now, found
+        is_free = self.now.is_free if is_free is None else is_free
+        if is_free not in found:
+            found[is_free] = bool(wants_more(leave_out(self._next_scores(), self.allowed(is_free)), self.asked))
+        return found[is_free]
 
-    def first_unknown(self) -> int | None:
-        """The first query that is known beforehand and was neither given nor put off yet."""
+    def unknown(self) -> list[int]:
+        """The queries that are known beforehand and were neither given nor put off yet."""
         query_set = self.pursuer.query_set
         names = () if query_set.order is None else query_set.order.beforehand
         indices = (query_set.index_of[name] for name in names)
-        return next((i for i in indices if i not in self.told and i not in self.now.put_off), None)
+        return [i for i in indices if i not in self.told and i not in self.now.put_off]
+
+    def first_unknown(self) -> int | None:
+        """The first of these."""
+        return next(iter(self.unknown()), None)
 
     @property
     def asked(self) -> Tensor:
@@ -300,7 +312,9 @@ class Course:
         if self._state is None:
             self.x = self.pursuer.query_set.blank()
             nothing = torch.zeros(1, len(self.pursuer.query_set), dtype=torch.bool, device=self.x.device)
-            state = history_state(self.pursuer, History(self.x, nothing, nothing))
+            history = History(self.x, nothing, nothing)
+            state = history_state(self.pursuer, history) if self._template is None else self._template.restart(history)
+            self._template = state
             for tell in self.told.values():
                 self._show(state, tell)
             self._state = state

@@ -3,7 +3,7 @@
 import datetime
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pursuit.inference.pursuer import Pursuer, label_list
@@ -45,33 +45,53 @@ class GoOn:
 Move = Tell | Skip | Reject | GoOn
 
 
-def moves_to_dict(moves: Sequence[Move], pursuer: Pursuer) -> dict[str, Any]:
-    """Moves as JSON values, which name queries and labels."""
-    names, labels = [query.name for query in pursuer.query_set.queries], label_list(pursuer.classes)
+@dataclass(frozen=True)
+class Change:
+    """A move that the person corrected or took back, though others came after it."""
 
-    def in_words(move: Move) -> dict[str, Any]:
-        match move:
-            case Tell():
-                given = {"answer": move.answer, "volunteered": move.volunteered}
-                return {"move": "tell", "query": names[move.query], **given}
-            case Skip():
-                return {"move": "skip", "query": names[move.query]}
-            case Reject():
-                return {"move": "reject", "labels": [str(labels[i]) for i in move.labels]}
-            case GoOn():
-                return {"move": "go on"}
-
-    return {"format": FORMAT, "moves": [in_words(move) for move in moves]}
+    n_moves: int
+    """How many moves there were after it."""
+    place: int
+    """Where the move stood."""
+    before: Move
+    """What stood there."""
+    is_removed: bool = False
+    """Whether nothing took its place."""
 
 
-def moves_from_dict(state: Any, pursuer: Pursuer) -> list[Move]:
+def moves_to_dict(moves: Sequence[Move], changes: Sequence[Change], pursuer: Pursuer) -> dict[str, Any]:
+    """Moves, and what was corrected among them, as JSON values, which name queries and labels."""
+    state: dict[str, Any] = {"format": FORMAT, "moves": [_to_dict(move, pursuer) for move in moves]}
+    if changes:
+        state["changes"] = [{**asdict(change), "before": _to_dict(change.before, pursuer)} for change in changes]
+    return state
+
+
+def _to_dict(move: Move, pursuer: Pursuer) -> dict[str, Any]:
+    queries, labels = pursuer.query_set.queries, label_list(pursuer.classes)
+    match move:
+        case Tell():
+            given = {"answer": move.answer, "volunteered": move.volunteered}
+            return {"move": "tell", "query": queries[move.query].name, **given}
+        case Skip():
+            return {"move": "skip", "query": queries[move.query].name}
+        case Reject():
+            return {"move": "reject", "labels": [str(labels[i]) for i in move.labels]}
+        case GoOn():
+            return {"move": "go on"}
+
+
+def moves_from_dict(state: Any, pursuer: Pursuer) -> tuple[list[Move], list[Change]]:
     """What `moves_to_dict` described; raises ValueError for anything else."""
     try:
         if state["format"] != FORMAT:
             raise ValueError(
                 f"The session has format {state['format']}, but this version reads format {FORMAT}: begin a new one."
             )
-        moves = [_move(saved, pursuer) for saved in state["moves"]]
+        moves = [_from_dict(saved, pursuer) for saved in state["moves"]]
+        changes = [
+            Change(**{**saved, "before": _from_dict(saved["before"], pursuer)}) for saved in state.get("changes", ())
+        ]
     except (KeyError, TypeError):
         raise ValueError("This is not a saved session: it lacks 'format', 'moves' or a part of them.") from None
     told = [move.query for move in moves if isinstance(move, Tell)]
@@ -80,10 +100,10 @@ def moves_from_dict(state: Any, pursuer: Pursuer) -> list[Move]:
     wrong = {label for move in moves if isinstance(move, Reject) for label in move.labels}
     if len(wrong) == len(label_list(pursuer.classes)):
         raise ValueError("The saved session excludes every label that the model knows: begin a new one.")
-    return moves
+    return moves, changes
 
 
-def _move(saved: dict[str, Any], pursuer: Pursuer) -> Move:
+def _from_dict(saved: dict[str, Any], pursuer: Pursuer) -> Move:
     match saved["move"]:
         case "tell":
             query = query_index(pursuer.query_set, saved["query"])

@@ -8,10 +8,13 @@ from typing import Any
 import torch
 
 from pursuit.inference.chain import Chain, chain_step, doubt
-from pursuit.inference.course import Course
+from pursuit.inference.course import Course, Position
 from pursuit.inference.exclusion import without
+from pursuit.inference.history import History
+from pursuit.inference.incremental import HistoryState
 from pursuit.inference.moves import (
     GoOn,
+    Move,
     Reject,
     Skip,
     Tell,
@@ -26,6 +29,7 @@ from pursuit.inference.question import Question
 from pursuit.inference.reasons import Reasons, reasons_of
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target import target_of
+from pursuit.inference.what_if import WhatIf, what_if
 from pursuit.inference.why import Candidate, Why, answer_effects, candidates
 from pursuit.queries import DoubtfulAnswer
 
@@ -36,12 +40,20 @@ N_SHOWN = 3
 class Session:
     """Ask and tell until the stopping rule is satisfied. Everything follows from the moves of the person so far.
 
-    `known` are answers by name that are known before anything is asked; None stands for one that is not.
+    `known` are answers by name that are known before anything is asked; None stands for one that is not. Where there
+    are many sessions with one pursuer, a `template` shares among them what does not depend on answers.
     """
 
-    def __init__(self, pursuer: Pursuer, stop: StoppingRule | None = None, known: Mapping[str, Any] | None = None):
+    def __init__(
+        self,
+        pursuer: Pursuer,
+        stop: StoppingRule | None = None,
+        known: Mapping[str, Any] | None = None,
+        *,
+        template: HistoryState | None = None,
+    ):
         self.pursuer, self.stop = pursuer, stop
-        self._course = Course(pursuer, stop)
+        self._course = Course(pursuer, stop, template)
         self._question: Question | None = None  # asked, and not answered yet
         for name, answer in (known or {}).items():
             if answer is not None:
@@ -63,6 +75,20 @@ class Session:
     def can_go_on(self) -> bool:
         """Whether something is left to ask, whatever the stopping rule says."""
         return self._course.first_unknown() is not None or self._course.has_more(is_free=True)
+
+    @property
+    def can_skip(self) -> bool:
+        """Whether something else than the question asked can be asked now."""
+        if self.done:
+            return False
+        is_beforehand = self._is_beforehand(self.ask().query)
+        n_unknown = len(self._course.unknown()) - is_beforehand
+        return n_unknown > 0 or self._course.n_left() - (not is_beforehand) > 0
+
+    @property
+    def position(self) -> Position:
+        """Where the session stands: what was asked and spent, and what the stopping rule makes of it."""
+        return self._course.now
 
     @property
     def posterior(self) -> dict[Any, float]:
@@ -126,9 +152,26 @@ class Session:
         return tell is not None and tell.answer is not None
 
     @property
+    def moves(self) -> tuple[Move, ...]:
+        """What the person did, in order, with all corrections made."""
+        return tuple(self._course.moves)
+
+    @property
+    def open_queries(self) -> tuple[int, ...]:
+        """The queries that may still be asked or volunteered, whatever the stopping rule says."""
+        asked, allowed = self._course.asked[0], self._course.allowed(is_free=True)
+        is_open = ~asked if allowed is None else ~asked & allowed[0]
+        return tuple(is_open.nonzero()[:, 0].tolist())
+
+    @property
     def skipped(self) -> tuple[str, ...]:
         """The names of the queries that were put off, the one put off longest ago first."""
         return tuple(self.pursuer.query_set.queries[query].name for query in self._course.now.put_off)
+
+    @property
+    def history(self) -> History:
+        """What was asked and answered so far, as a history of one row."""
+        return self._course.history()
 
     @property
     def chain(self) -> Chain:
@@ -163,6 +206,10 @@ class Session:
         if label is not None and target_of(self.pursuer) is None:
             label = label_list(self.pursuer.classes)[label_index(self.pursuer, label)]
         return reasons_of(self.chain, label)
+
+    def what_if(self) -> tuple[WhatIf, ...]:
+        """The answers any of which alone would have led to another prediction, the surest first."""
+        return what_if(self.pursuer, self._course.x[0], self.chain)
 
     # ---- what is asked
 
@@ -252,17 +299,14 @@ class Session:
     def skip(self) -> None:
         """Put the question off and ask something else now. It does not count as asked, and comes back once nothing else
         is left to ask."""
-        query, course = self.ask().query, self._course
-        others = course.n_left() - (not self._is_beforehand(query))
-        course.add(Skip(query))
-        if not others and course.first_unknown() is None:
-            course.undo()
+        query = self.ask().query  # raises ValueError if there is nothing to ask
+        if not self.can_skip:
             raise ValueError("There is nothing else to ask now: answer the question, or say that you don't know.")
+        self._course.add(Skip(query))
         self._question = None
 
     def undo(self) -> None:
-        """Take back the last answer, or whatever else was done last. In a session that was saved, a change counts as
-        the answer that was given in the first place."""
+        """Take back the last answer, or whatever else was done last."""
         if not self._course.moves:
             raise ValueError("There is nothing to take back yet.")
         self._course.undo()
@@ -304,6 +348,17 @@ class Session:
         self._course.add(Reject(wrong))
         self._question = None
 
+    def take_back_rejection(self, label: Any) -> None:
+        """Say that a label is not wrong after all. All else stays as it was said."""
+        index, moves = label_index(self.pursuer, label), self._course.moves
+        for place, move in enumerate(moves):
+            if isinstance(move, Reject) and index in move.labels:
+                others = tuple(other for other in move.labels if other != index)
+                self._course.substitute(place, Reject(others) if others else None)
+                self._question = None
+                return
+        raise ValueError(f"Nobody said that {label} is wrong, so there is nothing to take back.")
+
     def _substitute(self, index: int, answer: Any) -> None:
         moves = self._course.moves
         place = next(i for i, move in enumerate(moves) if isinstance(move, Tell) and move.query == index)
@@ -323,17 +378,26 @@ class Session:
 
     def to_dict(self) -> dict[str, Any]:
         """All that is needed to go on later with the same pursuer, as JSON values."""
-        return moves_to_dict(self._course.moves, self.pursuer)
+        return moves_to_dict(self._course.moves, self._course.changes, self.pursuer)
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
     @classmethod
-    def from_dict(cls, state: dict[str, Any], pursuer: Pursuer, stop: StoppingRule | None = None) -> "Session":
+    def from_dict(
+        cls,
+        state: dict[str, Any],
+        pursuer: Pursuer,
+        stop: StoppingRule | None = None,
+        *,
+        template: HistoryState | None = None,
+    ) -> "Session":
         """Go on where `to_dict` left off."""
-        session = cls(pursuer, stop)
-        for move in moves_from_dict(state, pursuer):
+        session = cls(pursuer, stop, template=template)
+        moves, changes = moves_from_dict(state, pursuer)
+        for move in moves:
             session._course.add(move)
+        session._course.changes += changes
         return session
 
     @classmethod

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pursuit.inference.chain import Chain
+from pursuit.inference.exclusion import without
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer, label_list
 
@@ -52,10 +53,10 @@ def what_if(pursuer: Pursuer, x: Tensor, chain: Chain) -> tuple[WhatIf, ...]:
     changed = x[None].repeat(len(tried), *[1] * x.dim())
     for row, (step, choice) in zip(changed, tried, strict=True):
         query_set.tell(row, step.query, choice)
-    posterior = pursuer.log_posterior(
-        History(changed, known.expand(len(tried), -1), asked.expand(len(tried), -1))
-    ).exp()
-    best, labels = posterior.max(dim=1), label_list(pursuer.classes)
+    histories = History(changed, known.expand(len(tried), -1), asked.expand(len(tried), -1))
+    labels = label_list(pursuer.classes)
+    excluded = [labels.index(label) for label in chain.excluded]
+    best = without(pursuer.log_posterior(histories), excluded).exp().max(dim=1)
     before = int(chain.posterior.argmax())
     found = [
         WhatIf(step.name, step.text, step.answer or "", choice, labels[label], p)

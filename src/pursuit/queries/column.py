@@ -132,6 +132,14 @@ class Number(Query):
         return f"{text or self.noun} or {NOT_GIVEN_TEXT}" if self.may_be_missing else text
 
     @property
+    def decimals(self) -> int:
+        """How many decimals the numbers of training mostly have, by the edges of their code; 6 if that cannot be
+        said."""
+        numbers = np.array([*self.edges, *(self.seen or ())])
+        fitting = [n for n in range(6) if np.allclose(numbers, numbers.round(n), rtol=0, atol=1e-9)]
+        return fitting[0] if len(numbers) and fitting else 6
+
+    @property
     def has_range(self) -> bool:
         return self.low is not None or self.high is not None
 
@@ -185,7 +193,7 @@ class Number(Query):
         try:
             # A person may write the unit, too.
             number = float(_with_point(answer.strip().removesuffix(self.unit)) if isinstance(answer, str) else answer)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number):
             raise ValueError(f"The answer to '{self.text}' is a number, not {answer!r}.")
@@ -223,7 +231,7 @@ class Date(Number):
         for read in (datetime.datetime.fromisoformat, lambda text: datetime.datetime.strptime(text, self.pattern)):
             try:
                 return days_since_1970(read(str(answer).strip()))
-            except ValueError:
+            except (ValueError, OverflowError):  # a time zone may lead out of all years
                 continue
         raise ValueError(f"The answer to '{self.text}' is a date such as 2024-12-31, not {answer!r}.")
 

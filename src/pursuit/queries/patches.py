@@ -65,6 +65,7 @@ class PatchQueries(QuerySet):
         self.patches = PatchGrid((channels, height, width), size, stride)
         self.image_shape, self.grid = self.patches.image_shape, self.patches.shape
         self.low, self.high, self.mask, self.threshold = low, high, mask, threshold
+        self.pixel_range = low, high
         self.answer_shape = self.image_shape
         self.input_shape = (channels + mask, height, width)
         corners = [self.patches.corner(query) for query in range(self.grid[0] * self.grid[1])]

@@ -238,6 +238,8 @@ class QuerySet(nn.Module, ABC):
     """Whether each query is a column of a table, found by the query's name."""
     patches: PatchGrid | None = None
     """Where the queries are patches of an image, which image networks and figures need to know."""
+    pixel_range: tuple[float, float] | None = None
+    """Of an image: what the darkest and the brightest pixel are in the user's data."""
 
     def doubt(self, query: int, answer: Any) -> Doubt | None:
         """Why a person hardly means this answer, so that it should be asked for again; None: nothing speaks against it,

@@ -106,7 +106,6 @@ def _number(model: VIP, index: int, query: Number) -> dict[str, Any]:
     place = query_set.place(which)
     edges = compress((np.array(query.edges) - query.centre) / query.spread).astype(np.float32).tolist()
     codes = query_set.code_inputs(which, query_set.blank(), torch.tensor([0])) if len(edges) > 1 else None
-    decimals = _decimals(query)
     return {
         "input": int(place.features[0, 0]),
         "known_input": None if place.known is None else int(place.known[0, 0]),
@@ -117,17 +116,10 @@ def _number(model: VIP, index: int, query: Number) -> dict[str, Any]:
         "low": query.low,
         "high": query.high,
         "seen": query.seen,
-        "decimals": decimals,
+        "decimals": query.decimals,
         "is_date": isinstance(query, Date),
         "has_time": isinstance(query, Date) and query.has_time,
     }
-
-
-def _decimals(query: Number) -> int:
-    """How many decimals the numbers of training mostly have, by the edges of their code; 6 if that cannot be said."""
-    numbers = np.array([*query.edges, *(query.seen or ())])
-    fitting = [n for n in range(6) if np.allclose(numbers, numbers.round(n), rtol=0, atol=1e-9)]
-    return fitting[0] if len(numbers) and fitting else 6
 
 
 def _order(order: Order, index_of: dict[str, int], queries: tuple[Query, ...]) -> dict[str, Any]:

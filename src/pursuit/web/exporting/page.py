@@ -22,6 +22,7 @@ from pursuit.web.exporting.description import describe_model
 from pursuit.web.exporting.measure import suitable_widths
 from pursuit.web.exporting.networks import Tensors, exportable
 from pursuit.web.exporting.weights import compressed
+from pursuit.web.titles import title_of
 
 LANGUAGES = ("en", "de")
 FORMAT = 1
@@ -73,7 +74,7 @@ def export(
     described |= {
         "format": FORMAT,
         "pursuit": __version__,
-        "title": title or _title(estimator),
+        "title": title or title_of(estimator),
         "language": language,
         "tensors": [packed.to_dict() for packed in tensors.packed],
         "expects_reports": bool(getattr(estimator, "has_initially_known_", False)),
@@ -81,12 +82,6 @@ def export(
     text = render(described, compressed(tensors.packed))
     write_whole(path, text.encode())
     return Exported(path, len(text.encode()), len(described["queries"]), len(described["labels"]), widths.belief_error)
-
-
-def _title(estimator: PursuitEstimator) -> str:
-    task = getattr(estimator, "notes_", {}).get("task", {})
-    words = str(task.get("target") or task.get("name") or "pursuit").replace("_", " ").replace("-", " ").strip()
-    return words[:1].upper() + words[1:]
 
 
 def render(described: dict[str, Any], weights: str) -> str:

@@ -1,0 +1,96 @@
+"""`pursuit serve`: models ask people on a web page."""
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pursuit.cli.app import Stop
+from pursuit.cli.console import escaped, out
+
+PACKAGES = ("fastapi", "uvicorn", "sqlalchemy", "multipart", "PIL")
+"""What the extra `serve` brings."""
+
+
+def serve(
+    models: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Folders of trained models; by default those of the demonstration.", metavar="[MODEL]…"),
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 takes any that is free.", min=0, max=65535)] = 8000,
+    database: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where sessions are kept: sqlite:///FILE or postgresql://USER@HOST/NAME; by default PURSUIT_DATABASE, "
+            "or a file in your user data folder.",
+        ),
+    ] = None,
+    stop: Stop = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="A site whose pages may use the API: https://example.org; repeatable."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A name that the server goes by, besides localhost; repeatable."),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="How many processes serve.", min=1, max=64)] = 1,
+    open_browser: Annotated[
+        bool | None, typer.Option("--open/--no-open", help="Open the page; by default where there is a screen.")
+    ] = None,
+) -> None:
+    """Serve models on a web page, with an API: people are asked, and their sessions are kept."""
+    _check_installed()
+    from pursuit.cli.served_models import default_models, find_samples, measure
+    from pursuit.web.serving.running import Settings, address_of, bound, is_loopback, run, run_workers
+
+    listening = bound(host, port)
+    settings = Settings(
+        models=tuple(str(folder.resolve()) for folder in models or default_models()),
+        database=database,
+        stop=stop,
+        hosts=tuple(allow_host or ()),
+        origins=tuple(allow_origin or ()),
+    )
+    app, place = settings.make_app(measure, find_samples)
+    address = address_of(host, listening.getsockname()[1])
+    out.print(escaped(f"Open {address} in your browser. Stop with Ctrl-C."), highlight=False, soft_wrap=True)
+    out.print(escaped(f"Sessions are kept in {place}."), highlight=False, soft_wrap=True)
+    if not is_loopback(host):
+        out.print("Anybody who reaches this machine can read and delete all sessions.", soft_wrap=True)
+    shows = _has_screen() if open_browser is None else open_browser
+    if workers == 1:
+        run(app, listening, address if shows else None)
+    else:
+        run_workers(f"{__name__}:app_of_worker", settings, listening, workers)
+
+
+def app_of_worker() -> Any:
+    """The application of one of several processes."""
+    from pursuit.cli.plugins import load_plugins
+    from pursuit.cli.served_models import find_samples, measure
+    from pursuit.web.serving.running import Settings
+
+    load_plugins([])
+    app, _ = Settings.from_environment().make_app(measure, find_samples)
+    return app
+
+
+def _check_installed() -> None:
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise ModuleNotFoundError(
+            f"The server needs packages that are not installed ({', '.join(missing)}): pip install 'pursuit[serve]'"
+        )
+
+
+def _has_screen() -> bool:
+    """Whether a browser that is opened would be seen."""
+    if not sys.stdout.isatty():
+        return False
+    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,0 +1,96 @@
+"""The models of `pursuit serve`: those of the demonstration by default, with rows to measure them on and pictures to
+try them with, where these are on the machine."""
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pursuit.cli.console import say
+from pursuit.cli.rows import UnseenRows, unseen_rows
+from pursuit.estimators import Method, PursuitEstimator
+from pursuit.estimators.saving import DESCRIPTION, fingerprint
+from pursuit.files import DamagedFile
+from pursuit.registry import find
+from pursuit.report import ModelReport
+from pursuit.tasks import EMBEDDED, TASKS, load_task
+from pursuit.tasks.files.find import cache_folder, locate
+from pursuit.tasks.task import take_rows
+from pursuit.web.serving.models import SamplePictures
+
+DEMO = Path("demo")
+QUICK_METHOD = "naive-bayes"
+"""Learns the animals in seconds, and guesses them about as well as V-IP does: their answers are independent."""
+MOST_ROWS = 500
+"""How many rows a model is measured on, so that the server has time for people."""
+SAMPLES_A_LABEL, MOST_SAMPLES = 2, 24
+
+
+def default_models() -> list[Path]:
+    """The models of the demonstration or, where it was not run, one that is trained now and kept."""
+    found = [DEMO / name for name in EMBEDDED if (DEMO / name / DESCRIPTION).is_file()]
+    return found or [_quick_model()]
+
+
+def _quick_model() -> Path:
+    name = EMBEDDED[0]
+    folder = cache_folder() / "models" / name
+    try:
+        fingerprint(folder)
+    except (FileNotFoundError, DamagedFile):
+        say(f"There is no model in {DEMO}/ yet, so one of {name} is trained first, which takes a few seconds.")
+        task, method = load_task(name), find(Method.registry_kind, QUICK_METHOD)
+        model = method.build(task.query_set, **task.settings, random_state=0)
+        task.fit(model)
+        model.save(folder, {"task": {"name": task.name, **task.notes}})
+    return folder
+
+
+def measure(estimator: PursuitEstimator) -> ModelReport | None:
+    """How good a model is on rows that it was not trained on; None where there are none."""
+    rows = _rows(estimator)
+    if rows is None or rows.y is None:
+        return None
+    chosen = np.unique(np.linspace(0, len(rows.y) - 1, MOST_ROWS).astype(int))
+    known = None if rows.initially_known is None else rows.initially_known[chosen]
+    X, y = take_rows(rows.X, chosen), rows.y[chosen]
+    return ModelReport.of(estimator, X, y, initially_known=known, name=rows.name)
+
+
+def _rows(estimator: PursuitEstimator) -> UnseenRows | None:
+    """Rows of the task or the file that a model was trained on, where these are here: nothing is fetched."""
+    trained = estimator.notes_.get("task", {})
+    name, file = str(trained.get("name", "")), str(trained.get("file", ""))
+    if name in TASKS and all(locate(needed) for needed in TASKS[name].files):
+        data = name
+    elif file and Path(file).is_file():
+        data = file
+    else:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return unseen_rows(estimator, data)
+    except (ValueError, OSError):
+        return None  # the data are others than those of training
+
+
+def find_samples(estimator: PursuitEstimator) -> SamplePictures | None:
+    """A few pictures of each label that a model was not trained on; None where there are none."""
+    rows, patches = _rows(estimator), estimator.model_.query_set.patches
+    if rows is None or rows.y is None or patches is None:
+        return None
+    labels = [str(label) for label in rows.y]
+    chosen = _some_of_each(labels)
+    pixels = np.asarray(take_rows(rows.X, np.array(chosen)), dtype=np.float32).reshape(-1, *patches.image_shape)
+    return SamplePictures(pixels, tuple(labels[i] for i in chosen))
+
+
+def _some_of_each(labels: Sequence[str]) -> list[int]:
+    """The first rows of every label, label by label."""
+    by_label: dict[str, list[int]] = {}
+    for i, label in enumerate(labels):
+        by_label.setdefault(label, []).append(i)
+    rounds = [own[n] for n in range(SAMPLES_A_LABEL) for _, own in sorted(by_label.items()) if n < len(own)]
+    return rounds[:MOST_SAMPLES]

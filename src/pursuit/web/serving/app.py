@@ -1,0 +1,140 @@
+"""The server as an application: routes, errors as sentences, and what guards them."""
+
+import logging
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib.resources.abc import Traversable
+from typing import Any
+
+import anyio.to_thread
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import SerializeAsAny, TypeAdapter
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+
+from pursuit.version import __version__
+from pursuit.web.serving import model_routes, page_routes, session_routes
+from pursuit.web.serving.interviews import Interviews
+from pursuit.web.serving.models import ServedModels
+from pursuit.web.serving.page_routes import Pages
+from pursuit.web.serving.pictures import MOST_BYTES
+from pursuit.web.serving.problems import Problem
+from pursuit.web.serving.security import Guard
+from pursuit.web.serving.store import Store
+
+N_THREADS = 8
+"""How many requests are worked on at once. Each computes, so more threads would only get into each other's way."""
+ROOM_FOR_FORM = 100_000
+"""Bytes of a form beside its picture."""
+logger = logging.getLogger("pursuit.serving")
+
+
+def make_app(
+    models: ServedModels,
+    store: Store,
+    *,
+    hosts: Sequence[str] = (),
+    origins: Sequence[str] = (),
+    pages: Traversable | None = None,
+) -> FastAPI:
+    """The application that asks with these models and keeps sessions in this store.
+
+    It answers to addresses, to localhost and to the names in `hosts`; pages of other `origins` may use it only if they
+    are named.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = N_THREADS
+        threading.Thread(target=models.measure_all, daemon=True).start()
+        yield
+        store.close()
+
+    app = FastAPI(
+        title="pursuit",
+        version=__version__,
+        summary="Predictions that explain themselves by the questions they ask.",
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # these pages would be fetched from other hosts
+        redoc_url=None,
+        openapi_tags=[
+            {
+                "name": "models",
+                "description": "What is served, how good it is, and the next question.",
+            },
+            {"name": "sessions", "description": "Interviews that are kept: moves, reports, truth, accuracy over time."},
+            {"name": "pictures", "description": "Models that look at a picture patch by patch."},
+        ],
+        lifespan=lifespan,
+    )
+    app.state.interviews = Interviews(models, store)
+    app.state.pages = Pages(pages)
+    for routes in (model_routes, session_routes, page_routes):
+        app.include_router(routes.router)
+    app.add_exception_handler(Problem, _explain_problem)  # type: ignore[arg-type]
+    app.add_exception_handler(RequestValidationError, _explain_request)  # type: ignore[arg-type]
+    app.add_exception_handler(HTTPException, _explain_status)  # type: ignore[arg-type]
+    app.add_exception_handler(SQLAlchemyError, _explain_database)
+    app.add_exception_handler(Exception, _explain_nothing)
+    if origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(origins),
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=["content-type"],
+        )
+    app.add_middleware(Guard, hosts=hosts, origins=origins, picture_bytes=MOST_BYTES + ROOM_FOR_FORM)
+    return app
+
+
+def _explain_problem(_: Request, problem: Problem) -> Response:
+    said = problem.body()
+    parts = {name: part for name in type(said).model_fields if (part := getattr(said, name)) is not None}
+    content = TypeAdapter(dict[str, SerializeAsAny[Any]]).dump_json(parts)
+    return Response(content, problem.status, media_type="application/json")
+
+
+def _explain_request(_: Request, error: RequestValidationError) -> Response:
+    return JSONResponse({"message": request_problem(error)}, 422)
+
+
+def _explain_status(_: Request, error: HTTPException) -> Response:
+    message = {
+        400: "The request cannot be read: it must be JSON, and not nested too deeply.",
+        404: "There is nothing at this address. /api/openapi.json says what there is.",
+        405: "This address does not take that kind of request. /api/openapi.json says what there is.",
+    }
+    return JSONResponse({"message": message.get(error.status_code, error.detail)}, error.status_code, error.headers)
+
+
+def _explain_database(_: Request, error: Exception) -> Response:
+    logger.error("The database failed: %s", error)
+    return JSONResponse({"message": "The sessions cannot be reached at the moment. Try again in a minute."}, 503)
+
+
+def _explain_nothing(_: Request, error: Exception) -> Response:
+    return JSONResponse({"message": "Something went wrong on the server; its log says what. Nothing was changed."}, 500)
+
+
+def request_problem(error: RequestValidationError) -> str:
+    """What is wrong with a request, in a sentence."""
+    first = error.errors()[0]
+    parts = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
+    where = parts[0] if parts else "body"
+    match first["type"]:
+        case "json_invalid":
+            return "The request is not JSON."
+        case "missing" if not parts:
+            return "The request has no content: send JSON."
+        case "missing":
+            return f"“{where}” is missing."
+        case "extra_forbidden":
+            return f"“{where}” is not known here: leave it out. /api/openapi.json says what there is."
+        case "model_attributes_type" | "dict_type" if not parts:
+            return "The request must be a JSON object, sent as application/json."
+    reason = str(first["msg"]).removeprefix("Value error, ")
+    return f"“{where}” cannot be used: {reason[:1].lower()}{reason[1:]}."

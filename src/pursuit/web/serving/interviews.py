@@ -1,0 +1,299 @@
+"""Sessions as the server has them: begun, moved, shown again, judged, listed and deleted."""
+
+import datetime
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pursuit.inference.chain import Chain
+from pursuit.inference.moves import FORMAT, Tell
+from pursuit.inference.session import Session
+from pursuit.inference.target import target_of
+from pursuit.queries import DoubtfulAnswer
+from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
+from pursuit.web.serving import schemas
+from pursuit.web.serving.live import LiveSessions
+from pursuit.web.serving.models import ServedModel, ServedModels
+from pursuit.web.serving.pictures import Picture
+from pursuit.web.serving.problems import Doubtful, Moved, NotFound, Outdated, Refused
+from pursuit.web.serving.state import outcome_of, state_of, why_of
+from pursuit.web.serving.store import Standing, Store, StoredSession
+from pursuit.web.serving.truth import checked_truth, is_right
+
+MOST_MOVES = 5000
+"""In one session."""
+OVER = "The interview is over, so nothing is asked: go on, say that the result is wrong, or take an answer back."
+
+
+class Interviews:
+    """All sessions of a server. Any of its functions may be called from any thread."""
+
+    def __init__(self, models: ServedModels, store: Store):
+        self.models, self.store, self._live = models, store, LiveSessions()
+
+    # ---- one session
+
+    def begin(
+        self, model_id: str, known: Mapping[str, Any] | None = None, picture: Picture | None = None, title: str = ""
+    ) -> schemas.Session:
+        """A new session, in which some answers may be known already; raises Problem."""
+        model = self.models.find(model_id)
+        session = model.session()
+        with _refusing():
+            for name, answer in (known or {}).items():
+                if answer is not None:
+                    session.tell(answer, name)
+        chain = session.chain
+        standing = _standing(session, chain, model, title, accepted=False)
+        pixels = None if picture is None else picture.to_bytes()
+        stored = self.store.create(model.id, model.fingerprint, title, standing, pixels)
+        return self._keep(stored, model, session, chain)
+
+    def show(self, session_id: str) -> schemas.Session:
+        stored, model = self._stored(session_id)
+        with self._session(stored, model) as session:
+            return _shown(stored, model, session, session.chain)
+
+    def why(self, session_id: str) -> schemas.Why:
+        stored, model = self._stored(session_id)
+        with self._session(stored, model) as session:
+            if session.done:
+                raise Refused(OVER)
+            return why_of(session)
+
+    def move(self, session_id: str, move: schemas.Move) -> schemas.Session:
+        """Make a move; raises Moved where somebody else did since the revision that the client has seen."""
+        stored, model = self._stored(session_id)
+        if stored.revision != move.revision:
+            raise Moved(self.show(session_id))
+        session = self._take(stored, model)
+        with _refusing():
+            if len(session.moves) >= MOST_MOVES:
+                raise ValueError("This session is too long to go on: begin a new one.")
+            accepted = _make(session, move, stored, lambda: self._picture(stored, model))
+        chain = session.chain
+        standing = _standing(session, chain, model, stored.title, accepted)
+        written = self.store.write(stored, standing, model.fingerprint)
+        if written is None:
+            raise Moved(self.show(session_id))
+        return self._keep(written, model, session, chain)
+
+    def note_truth(self, session_id: str, label: str | None) -> schemas.Session:
+        _, model = self._stored(session_id)
+        with _refusing():
+            self.store.note_truth(session_id, checked_truth(model.estimator.model_, label))
+        return self.show(session_id)
+
+    def delete(self, session_id: str) -> None:
+        self._live.drop(session_id)
+        if not self.store.delete(session_id):
+            raise _no_session()
+
+    def report(self, session_id: str) -> str:
+        """A page that explains the session, whole by itself."""
+        stored, model = self._stored(session_id)
+        with self._session(stored, model) as session:
+            title = stored.title or "This session"
+            row = ExplainedRow(title, stored.truth, session.chain, session.what_if(), session.history.x[0])
+        facts = ModelFacts.of(model.estimator, model.title, model.stop)
+        evaluation = None if model.report is None else model.report.evaluation
+        return ChainsReport(facts, (row,), evaluation, model.estimator.model_.query_set.patches).html()
+
+    def picture(self, session_id: str) -> bytes:
+        """What a session has seen of its picture, as a PNG file."""
+        stored, model = self._stored(session_id)
+        with self._session(stored, model) as session:
+            asked = [move.query for move in session.moves if isinstance(move, Tell) and move.answer is not None]
+        picture = self._picture(stored, model)
+        return picture.revealed(model.estimator.model_.query_set, asked)
+
+    def _picture(self, stored: StoredSession, model: ServedModel) -> Picture:
+        pixels = self.store.picture(stored.id)
+        if pixels is None:
+            raise NotFound("This session has no picture.")
+        return Picture.from_bytes(pixels, model.estimator.model_.query_set)
+
+    # ---- many
+
+    def find(self, text: str, model: str | None, limit: int, offset: int) -> schemas.Sessions:
+        total, found = self.store.find(text, model, limit, offset)
+        return schemas.Sessions(total=total, sessions=[schemas.SessionSummary(**_summary(one)) for one in found])
+
+    # ---- how a session comes back
+
+    def _stored(self, session_id: str) -> tuple[StoredSession, ServedModel]:
+        stored = self.store.read(session_id)
+        if stored is None:
+            raise _no_session()
+        if stored.model not in self.models:
+            raise Outdated(
+                f"This session was held with the model “{stored.model}”, which is not served now: start the server "
+                "with it, or begin a new session."
+            )
+        return stored, self.models[stored.model]
+
+    def _keep(self, stored: StoredSession, model: ServedModel, session: Session, chain: Chain) -> schemas.Session:
+        """Show a session, and have it ready for its next move."""
+        shown = _shown(stored, model, session, chain)
+        self._live.put(stored.id, stored.revision, model.fingerprint, session)
+        return shown
+
+    @contextmanager
+    def _session(self, stored: StoredSession, model: ServedModel) -> Iterator[Session]:
+        """The session, to be looked at."""
+        session = self._take(stored, model)
+        yield session
+        self._live.put(stored.id, stored.revision, model.fingerprint, session)
+
+    def _take(self, stored: StoredSession, model: ServedModel) -> Session:
+        live = self._live.take(stored.id, stored.revision, model.fingerprint)
+        if live is not None:
+            return live
+        try:
+            return model.session(stored.moves)
+        except ValueError as error:
+            raise Outdated(
+                f"The model was trained again since this session began, and does not know its questions any more "
+                f"({error}) Begin a new session, or delete this one."
+            ) from None
+
+
+def answer_all(model: ServedModel, evidence: schemas.Evidence) -> schemas.Next:
+    """What comes next where all of this is known, without anything being kept."""
+    given = [
+        *(schemas.Told(query=name, answer=answer, volunteered=True) for name, answer in evidence.known.items()),
+        *evidence.answers,
+    ]
+    moves: list[dict[str, Any]] = [
+        {"move": "tell", "query": told.query, "answer": told.answer, "volunteered": told.volunteered}
+        for told in given
+        if told.answer is not None or not told.volunteered
+    ]
+    if evidence.rejected:
+        moves.append({"move": "reject", "labels": evidence.rejected})
+    with _refusing():
+        fresh = model.session()
+        names = [fresh.place_of(told.query) for told in given]
+        if twice := [told.query for told, place in zip(given, names, strict=True) if names.count(place) > 1]:
+            raise ValueError(f"“{twice[0]}” is answered twice: give each answer once.")
+        for told, place in zip(given, names, strict=True):
+            doubt = None if told.confirmed else fresh.pursuer.query_set.doubt(place, told.answer)
+            if doubt is not None:
+                raise DoubtfulAnswer(doubt)
+        session = model.session({"format": FORMAT, "moves": moves})
+        if evidence.go_on and session.done and session.can_go_on:
+            session.go_on()
+        state = state_of(session, session.chain, model.title, expects_reports=model.expects_reports)
+        return schemas.Next(state=state, why=None if state.done else why_of(session))
+
+
+def _make(session: Session, move: schemas.Move, stored: StoredSession, picture: Any) -> bool:
+    """Make a move; whether the person accepts the result with it."""
+    if move.query is not None and move.move not in ("tell", "change"):
+        raise ValueError(f"The move {move.move} has no query: leave it out.")
+    if session.done and move.query is None and move.move in ("tell", "dont_know", "skip", "reveal"):
+        raise ValueError(OVER)
+    match move.move:
+        case "tell" if move.answer is None and move.query is None:
+            session.dont_know()
+        case "tell":
+            session.tell(move.answer, move.query, confirmed=move.confirmed)
+        case "dont_know":
+            session.dont_know()
+        case "skip":
+            session.skip()
+        case "undo":
+            if stored.accepted:
+                return False  # what was done last is that the person was content
+            session.undo()
+        case "change":
+            if move.query is None:
+                raise ValueError("The move change needs the query whose answer is changed.")
+            session.change(move.query, move.answer, confirmed=move.confirmed)
+        case "reject":
+            session.reject(*([] if move.label is None else [move.label]))
+        case "take_back_rejection":
+            if move.label is None:
+                raise ValueError("The move take_back_rejection needs the label that is not wrong after all.")
+            session.take_back_rejection(move.label)
+        case "go_on":
+            session.go_on()
+        case "accept":
+            if not session.done:
+                raise ValueError("There is no result to accept yet: answer on.")
+            return True
+        case "reveal":
+            query_set = session.pursuer.query_set
+            session.tell(picture().patch(query_set, session.ask().query))
+    return False
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """What a session refuses is the client's problem."""
+    try:
+        yield
+    except DoubtfulAnswer as error:
+        raise Doubtful(error.doubt) from None
+    except ValueError as error:
+        raise Refused(str(error)) from None
+
+
+def _no_session() -> NotFound:
+    return NotFound("There is no such session. It may have been deleted: begin a new one.")
+
+
+def _standing(session: Session, chain: Chain, model: ServedModel, title: str, accepted: bool) -> Standing:
+    """What is written down of a session."""
+    done = session.done
+    outcome, probability = outcome_of(session) if done else (None, None)
+    target, low, high = target_of(session.pursuer), None, None
+    if target is not None and done:
+        low, high = target.interval(chain.posterior[None])[0].tolist()
+    answers = "; ".join(f"{step.text} {step.answer or '–'}" for step in chain.steps)
+    found = [model.id, model.title, title, outcome or "", *map(str, session.excluded), answers]
+    return Standing(
+        moves=session.to_dict(),
+        done=done,
+        outcome=outcome,
+        probability=probability,
+        low=low,
+        high=high,
+        n_asked=chain.n_asked,
+        n_rejected=len(session.excluded),
+        accepted=accepted,
+        answers=answers,
+        searchable="\n".join(found).casefold(),
+    )
+
+
+def _summary(stored: StoredSession) -> dict[str, Any]:
+    return {
+        "id": stored.id,
+        "model": stored.model,
+        "title": stored.title,
+        "revision": stored.revision,
+        "created": stored.created.replace(tzinfo=datetime.UTC),
+        "updated": stored.updated.replace(tzinfo=datetime.UTC),
+        "done": stored.done,
+        "outcome": stored.outcome,
+        "probability": stored.probability,
+        "n_asked": stored.n_asked,
+        "accepted": stored.accepted,
+        "truth": stored.truth,
+        "right": is_right(stored),
+        "has_picture": stored.has_picture,
+    }
+
+
+def _shown(stored: StoredSession, model: ServedModel, session: Session, chain: Chain) -> schemas.Session:
+    state = state_of(
+        session,
+        chain,
+        model.title,
+        accepted=stored.accepted,
+        has_picture=stored.has_picture,
+        expects_reports=model.expects_reports,
+    )
+    is_other = stored.fingerprint != model.fingerprint
+    return schemas.Session(**_summary(stored), model_changed=is_other, state=state)

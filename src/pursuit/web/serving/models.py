@@ -1,0 +1,205 @@
+"""The models that a server asks with."""
+
+import logging
+import os
+import re
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pursuit.methods  # noqa: F401  makes all that a model may be made of known
+from pursuit.estimators import PursuitEstimator, fingerprint, load
+from pursuit.evaluation import RegressionEvaluation
+from pursuit.inference.incremental import HistoryState
+from pursuit.inference.pursuer import label_list
+from pursuit.inference.rollout import template_state
+from pursuit.inference.session import Session
+from pursuit.inference.stopping import StoppingRule
+from pursuit.inference.target import target_of
+from pursuit.report import ModelReport
+from pursuit.report.facts import ModelFacts, label_text, quality
+from pursuit.web.serving import schemas
+from pursuit.web.serving.problems import NotFound
+from pursuit.web.serving.state import question_of
+from pursuit.web.titles import title_of
+
+
+@dataclass(frozen=True)
+class SamplePictures:
+    """Pictures to try a model with."""
+
+    pixels: np.ndarray  # (N, channels, height, width), in the range of the query set
+    labels: tuple[str, ...]
+
+
+LOW_PRIORITY = 15
+logger = logging.getLogger("pursuit.serving")
+Measure = Callable[[PursuitEstimator], ModelReport | None]
+"""Measures a model on rows that it has not seen, where there are any."""
+FindSamples = Callable[[PursuitEstimator], SamplePictures | None]
+
+
+def nothing(estimator: PursuitEstimator) -> None:
+    """Neither rows to measure on nor pictures."""
+
+
+@dataclass
+class ServedModel:
+    """A model that is loaded once, and shared by all sessions with it."""
+
+    id: str
+    estimator: PursuitEstimator
+    fingerprint: str
+    stop: StoppingRule
+    measure: Measure = nothing
+    find_samples: FindSamples = nothing
+    report: ModelReport | None = None
+    """How good it is; None until that is measured, and where there is nothing to measure on."""
+    is_measured: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @cached_property
+    def title(self) -> str:
+        return title_of(self.estimator)
+
+    def session(self, saved: dict[str, Any] | None = None) -> Session:
+        """A new session, or one that was saved; raises ValueError if the model does not know its questions."""
+        model = self.estimator.model_
+        if saved is None:
+            return Session(model, self.stop, template=self._template)
+        return Session.from_dict(saved, model, self.stop, template=self._template)
+
+    @cached_property
+    def _template(self) -> HistoryState:
+        model = self.estimator.model_
+        return template_state(model, model.query_set.blank())
+
+    @property
+    def expects_reports(self) -> bool:
+        """Whether it learnt from people who begin by telling something."""
+        return bool(getattr(self.estimator, "has_initially_known_", False))
+
+    @cached_property
+    def questions(self) -> schemas.Questions:
+        """All that it may ask."""
+        query_set = self.estimator.model_.query_set
+        return schemas.Questions(questions=[question_of(query_set, i, 0) for i in range(len(query_set))])
+
+    def measure_once(self) -> None:
+        """Measure how good it is, which may take a while."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                self.report = self.measure(self.estimator)
+            except Exception:  # the model can be used all the same
+                logger.exception("The model %s could not be measured.", self.id)
+            self.is_measured = True
+
+    @property
+    def samples(self) -> SamplePictures | None:
+        """Pictures to try it with; None where there are none."""
+        with self._lock:  # they are read once
+            return self._samples
+
+    @cached_property
+    def _samples(self) -> SamplePictures | None:
+        return None if self.estimator.model_.query_set.patches is None else self.find_samples(self.estimator)
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """What it may say; nothing where it says a number."""
+        model = self.estimator.model_
+        return [] if target_of(model) is not None else [label_text(label) for label in label_list(model.classes)]
+
+    def summary(self) -> schemas.ModelSummary:
+        return schemas.ModelSummary(**self._described())
+
+    def details(self) -> schemas.ModelDetails:
+        report = self.report
+        return schemas.ModelDetails(
+            **self._described(),
+            labels=self.labels,
+            report=None if report is None else report.to_dict(),
+            report_url=None if report is None else f"/api/models/{self.id}/report",
+        )
+
+    def _described(self) -> dict[str, Any]:
+        model, report = self.estimator.model_, self.report
+        return {
+            "id": self.id,
+            "title": self.title,
+            "n_labels": len(label_list(model.classes)),
+            "n_questions": len(model.query_set),
+            "is_number": target_of(model) is not None,
+            "is_image": model.query_set.patches is not None,
+            "facts": ModelFacts.of(self.estimator, self.title, self.stop).sentences(),
+            "is_measured": self.is_measured,
+            "quality": None if report is None else _quality(report),
+        }
+
+
+def _quality(report: ModelReport) -> schemas.Quality:
+    evaluation = report.evaluation
+    at_stop, accuracy = evaluation.at_stop, None
+    if not isinstance(evaluation, RegressionEvaluation):
+        accuracy = evaluation.accuracy_all_answers if evaluation.at_stop is None else evaluation.at_stop.accuracy
+    return schemas.Quality(
+        n_rows=evaluation.n_rows,
+        accuracy=accuracy,
+        mean_asked=None if at_stop is None else at_stop.mean_asked,
+        sentences=quality(evaluation, report.facts.name),
+    )
+
+
+class ServedModels(Mapping[str, ServedModel]):
+    """All models by their ids."""
+
+    def __init__(self, models: Iterable[ServedModel]):
+        self._models = {model.id: model for model in models}
+
+    def __getitem__(self, model_id: str) -> ServedModel:
+        return self._models[model_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._models)
+
+    def __len__(self) -> int:
+        return len(self._models)
+
+    def measure_all(self) -> None:
+        """Measure how good they are, one after the other, with as little of the machine as it gives."""
+        if hasattr(os, "setpriority") and sys.platform == "linux":  # where a thread has a priority of its own
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOW_PRIORITY)
+        for model in self.values():
+            model.measure_once()
+
+    def find(self, model_id: str) -> ServedModel:
+        """The model of this id; raises NotFound, naming those there are."""
+        if model_id not in self._models:
+            raise NotFound(f"There is no model “{model_id}” here. Those served are: {', '.join(self)}.")
+        return self._models[model_id]
+
+
+def load_models(
+    folders: Iterable[str | Path],
+    stop: StoppingRule | str | None = None,
+    measure: Measure = nothing,
+    find_samples: FindSamples = nothing,
+) -> ServedModels:
+    """The models in these folders, each with an id made of its folder's name; raises what `load` does."""
+    found: dict[str, ServedModel] = {}
+    for folder in folders:
+        path = Path(folder)
+        estimator = load(path)
+        name = re.sub(r"[^a-z0-9]+", "-", path.resolve().name.casefold()).strip("-") or "model"
+        model_id = next(other for n in range(1, 10_000) if (other := name if n == 1 else f"{name}-{n}") not in found)
+        rule = estimator.stopping_rule(stop)
+        found[model_id] = ServedModel(model_id, estimator, fingerprint(path), rule, measure, find_samples)
+    return ServedModels(found.values())

@@ -1,0 +1,343 @@
+"""Where sessions are kept: a database of any kind that SQLAlchemy knows, SQLite or PostgreSQL."""
+
+import datetime
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, cast
+
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    DateTime,
+    ForeignKey,
+    LargeBinary,
+    Table,
+    Text,
+    bindparam,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.engine import URL, Engine, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+SCHEMA_VERSION = 1
+DATABASE_VARIABLE = "PURSUIT_DATABASE"
+SECONDS_TO_WAIT = 10
+"""For another process that writes."""
+N_AT_ONCE = 200
+"""How many sessions are read at a time."""
+
+
+class Base(DeclarativeBase):
+    """All tables."""
+
+
+class SchemaVersion(Base):
+    """Which version of these tables a database has."""
+
+    __tablename__ = "pursuit_schema"
+    version: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+
+
+class SessionRow(Base):
+    """A session: everything follows from its moves; the other columns are there to be listed and searched."""
+
+    __tablename__ = "pursuit_sessions"
+    id: Mapped[str] = mapped_column(Text, primary_key=True)
+    model: Mapped[str] = mapped_column(Text, index=True)
+    fingerprint: Mapped[str] = mapped_column(Text)
+    """Of the model that it began with."""
+    title: Mapped[str] = mapped_column(Text)
+    moves: Mapped[dict[str, Any]] = mapped_column(JSON)
+    revision: Mapped[int]
+    created: Mapped[datetime.datetime] = mapped_column(DateTime, index=True)
+    updated: Mapped[datetime.datetime] = mapped_column(DateTime)
+    done: Mapped[bool]
+    outcome: Mapped[str | None] = mapped_column(Text)
+    probability: Mapped[float | None]
+    low: Mapped[float | None]
+    """Of a number: between which it should lie."""
+    high: Mapped[float | None]
+    n_asked: Mapped[int]
+    n_rejected: Mapped[int]
+    accepted: Mapped[bool]
+    truth: Mapped[str | None] = mapped_column(Text)
+    truth_folded: Mapped[str | None] = mapped_column(Text)
+    answers: Mapped[str] = mapped_column(Text)
+    """What was asked and answered, in words."""
+    searchable: Mapped[str] = mapped_column(Text)
+    """All that is searched, without capitals."""
+    has_picture: Mapped[bool]
+
+
+class PictureRow(Base):
+    """The picture that a session looks at, as the model sees it."""
+
+    __tablename__ = "pursuit_pictures"
+    session: Mapped[str] = mapped_column(ForeignKey("pursuit_sessions.id", ondelete="CASCADE"), primary_key=True)
+    pixels: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a session stands: what is written after each move."""
+
+    moves: dict[str, Any]
+    done: bool
+    outcome: str | None
+    probability: float | None
+    low: float | None
+    high: float | None
+    n_asked: int
+    n_rejected: int
+    accepted: bool
+    answers: str
+    searchable: str
+
+
+@dataclass(frozen=True)
+class StoredSession(Standing):
+    """A session as it was read."""
+
+    id: str
+    model: str
+    fingerprint: str
+    title: str
+    revision: int
+    created: datetime.datetime
+    updated: datetime.datetime
+    truth: str | None
+    has_picture: bool
+
+
+_TABLE = cast(Table, SessionRow.__table__)
+_COLUMNS = [_TABLE.c[field.name] for field in fields(StoredSession)]
+# Statements of every move, which are made once: to make one takes longer than to execute it.
+_READ = select(*_COLUMNS).where(_TABLE.c.id == bindparam("wanted"))
+_WRITE = update(_TABLE).where(_TABLE.c.id == bindparam("wanted"), _TABLE.c.revision == bindparam("seen"))
+_WRITE = _WRITE.values(
+    {name: bindparam(name) for name in ("revision", "updated", "fingerprint", *(one.name for one in fields(Standing)))}
+)
+
+
+class Store:
+    """Sessions in a database. Every call is a transaction of its own, and may come from any thread."""
+
+    def __init__(self, url: str | URL):
+        self.engine = _engine(url)
+        try:
+            self._prepare()
+        except SQLAlchemyError as error:
+            raise ValueError(
+                f"The database {self.place} cannot be used: {_first_line(error)} Check the address, and that you may "
+                "write there."
+            ) from None
+
+    @property
+    def place(self) -> str:
+        """Where it is, without a password."""
+        return self.engine.url.render_as_string(hide_password=True)
+
+    def _prepare(self) -> None:
+        """Make the tables, or see that they are ours; several processes may do so at once."""
+        try:
+            version = self._version()
+        except SQLAlchemyError:  # another process made them in the same moment
+            version = self._version()
+        if version > SCHEMA_VERSION:
+            raise ValueError(
+                f"The database {self.place} was written by a newer version of pursuit (schema {version}; this one "
+                f"reads {SCHEMA_VERSION}). Update with: pip install --upgrade pursuit, or give another --database."
+            )
+
+    def _version(self) -> int:
+        Base.metadata.create_all(self.engine)
+        with self.engine.begin() as connection:
+            version = connection.scalar(select(func.max(SchemaVersion.version)))
+            if version is None:
+                connection.execute(insert(SchemaVersion).values(version=SCHEMA_VERSION))
+            return version or SCHEMA_VERSION
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    # ---- one session
+
+    def create(
+        self, model: str, fingerprint: str, title: str, standing: Standing, pixels: bytes | None
+    ) -> StoredSession:
+        """Keep a new session; its id cannot be guessed."""
+        now = _now()
+        session = StoredSession(
+            **asdict(standing),
+            id=secrets.token_urlsafe(16),
+            model=model,
+            fingerprint=fingerprint,
+            title=title,
+            revision=0,
+            created=now,
+            updated=now,
+            truth=None,
+            has_picture=pixels is not None,
+        )
+        with self.engine.begin() as connection:
+            connection.execute(insert(SessionRow).values(asdict(session)))
+            if pixels is not None:
+                connection.execute(insert(PictureRow).values(session=session.id, pixels=pixels))
+        return session
+
+    def read(self, session_id: str) -> StoredSession | None:
+        with self.engine.connect() as connection:
+            row = connection.execute(_READ, {"wanted": session_id}).first()
+        return None if row is None else StoredSession(**row._mapping)
+
+    def write(self, before: StoredSession, standing: Standing, fingerprint: str) -> StoredSession | None:
+        """Keep what a move led to, and give the session as it is then; None where it was not any more as `before`."""
+        values = {
+            "revision": before.revision + 1,
+            "updated": _now(),
+            "fingerprint": fingerprint,
+            **{field.name: getattr(standing, field.name) for field in fields(Standing)},
+        }
+        with self.engine.begin() as connection:
+            seen = {"wanted": before.id, "seen": before.revision}
+            written = connection.execute(_WRITE, {**values, **seen}).rowcount == 1
+        return replace(before, **values) if written else None
+
+    def note_truth(self, session_id: str, truth: str | None) -> bool:
+        """Note what it really was; whether there is such a session."""
+        folded = None if truth is None else truth.casefold()
+        values = {"truth": truth, "truth_folded": folded, "updated": _now()}
+        with self.engine.begin() as connection:
+            changed = update(SessionRow).where(SessionRow.id == session_id).values(values)
+            return connection.execute(changed).rowcount == 1
+
+    def delete(self, session_id: str) -> bool:
+        with self.engine.begin() as connection:
+            connection.execute(delete(PictureRow).where(PictureRow.session == session_id))
+            return connection.execute(delete(SessionRow).where(SessionRow.id == session_id)).rowcount == 1
+
+    def picture(self, session_id: str) -> bytes | None:
+        with self.engine.connect() as connection:
+            return connection.scalar(select(PictureRow.pixels).where(PictureRow.session == session_id))
+
+    # ---- many
+
+    def find(self, text: str, model: str | None, limit: int, offset: int) -> tuple[int, list[StoredSession]]:
+        """How many sessions hold all words of a text, and some of them, the newest first."""
+        wanted = _matching(text, model)
+        found = select(*_COLUMNS).where(*wanted).order_by(SessionRow.created.desc(), SessionRow.id)
+        with self.engine.connect() as connection:
+            total = connection.scalar(select(func.count()).select_from(SessionRow).where(*wanted)) or 0
+            rows = connection.execute(found.limit(limit).offset(offset))
+            return total, [StoredSession(**row._mapping) for row in rows]
+
+    def each(self, text: str, model: str | None) -> Iterator[StoredSession]:
+        """The same, all of them, the oldest first, a part at a time."""
+        last: tuple[datetime.datetime, str] | None = None
+        while True:
+            found = select(*_COLUMNS).where(*_matching(text, model))
+            if last is not None:
+                is_later = (SessionRow.created == last[0]) & (SessionRow.id > last[1])
+                found = found.where(or_(SessionRow.created > last[0], is_later))
+            ordered = found.order_by(SessionRow.created, SessionRow.id).limit(N_AT_ONCE)
+            with self.engine.connect() as connection:
+                rows = [StoredSession(**row._mapping) for row in connection.execute(ordered)]
+            yield from rows
+            if len(rows) < N_AT_ONCE:
+                return
+            last = rows[-1].created, rows[-1].id
+
+
+def _matching(text: str, model: str | None) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = [] if model is None else [SessionRow.model == model]
+    for word in text.casefold().split():
+        found.append(
+            or_(
+                SessionRow.searchable.contains(word, autoescape=True),
+                SessionRow.truth_folded.contains(word, autoescape=True),
+            )
+        )
+    return found
+
+
+def default_database() -> str:
+    """What the environment names, or a file of the user's own."""
+    if named := os.environ.get(DATABASE_VARIABLE):
+        return named
+    from platformdirs import user_data_path
+
+    return f"sqlite:///{user_data_path('pursuit', appauthor=False) / 'sessions.sqlite'}"
+
+
+def _engine(address: str | URL) -> Engine:
+    try:
+        url = make_url(address)
+    except ArgumentError:
+        raise ValueError(
+            "The database is not an address that can be read: write sqlite:///FILE or postgresql://USER@HOST/DATABASE."
+        ) from None
+    if url.drivername in ("postgres", "postgresql"):
+        url = url.set(drivername="postgresql+psycopg")
+    is_sqlite = url.get_backend_name() == "sqlite"
+    if is_sqlite and url.database in (None, "", ":memory:"):
+        raise ValueError("Sessions must outlive the server, so they need a file: write sqlite:///FILE.")
+    try:
+        if is_sqlite:
+            url = url.set(database=str(_private_file(str(url.database))))
+        arguments = {"timeout": SECONDS_TO_WAIT} if is_sqlite else {"connect_timeout": SECONDS_TO_WAIT}
+        engine = create_engine(url, connect_args=arguments, pool_pre_ping=not is_sqlite)
+    except ModuleNotFoundError as error:
+        extra = "pursuit[postgres]" if error.name and error.name.startswith("psycopg") else str(error.name)
+        raise ModuleNotFoundError(
+            f"{url.drivername} needs a package that is not installed: pip install '{extra}'"
+        ) from None
+    except NoSuchModuleError:
+        raise ValueError(
+            f"Databases of the kind {url.drivername} are not known: write sqlite:///FILE or postgresql://…"
+        ) from None
+    if is_sqlite:
+        event.listen(engine, "connect", _set_up_sqlite)
+    return engine
+
+
+def _private_file(name: str) -> Path:
+    """A file that only its owner may read, since people answer questions about themselves."""
+    path = Path(name).expanduser().absolute()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise ValueError(
+            f"The database {path} cannot be written ({error.strerror}): name another with --database sqlite:///FILE."
+        ) from None
+    return path
+
+
+def _set_up_sqlite(connection: Any, _: Any) -> None:
+    """Readers do not wait for a writer, and what was written survives the end of the process."""
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+
+
+def _first_line(error: Exception) -> str:
+    text = str(getattr(error, "orig", None) or error).strip().splitlines()
+    line = text[0] if text else type(error).__name__
+    return line if line.endswith(".") else f"{line}."

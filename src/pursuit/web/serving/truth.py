@@ -1,0 +1,67 @@
+"""What it really was: how sessions are judged by it, and how often they were right over time."""
+
+import math
+from collections.abc import Iterable
+from itertools import groupby
+
+from pursuit.evaluation.intervals import accuracy_interval
+from pursuit.inference.pursuer import Pursuer
+from pursuit.inference.target import target_of
+from pursuit.web.serving import schemas
+from pursuit.web.serving.store import StoredSession
+
+
+def checked_truth(pursuer: Pursuer, label: str | None) -> str | None:
+    """What a person says that it was. It may be a label that the model does not know; a number must be one."""
+    if label is None or not label.strip():
+        return None
+    if target_of(pursuer) is not None and _number(label) is None:
+        raise ValueError(f"The model predicts a number, so the truth is one too, not “{label.strip()}”.")
+    return label.strip()
+
+
+def is_right(stored: StoredSession) -> bool | None:
+    """Whether the first guess of a session was right, or the number lay in the range that was given; None where nobody
+    knows. A person who accepts a result says that it is right; one who called a guess wrong, that it was not."""
+    if stored.outcome is None or (stored.truth is None and not stored.accepted):
+        return None
+    if stored.low is not None and stored.high is not None:
+        number = None if stored.truth is None else _number(stored.truth)
+        return stored.accepted if number is None else stored.low <= number <= stored.high
+    if stored.n_rejected:
+        return False
+    return stored.truth is None or stored.truth.casefold() == stored.outcome.casefold()
+
+
+def accuracy_of(sessions: Iterable[StoredSession]) -> schemas.Accuracy:
+    """How often sessions, the oldest first, were right, day by day and so far."""
+    judged = [(one.created.date(), right) for one in sessions if (right := is_right(one)) is not None]
+    points, n, n_right = [], 0, 0
+    for date, group in groupby(judged, key=lambda one: one[0]):
+        own = [right for _, right in group]
+        n, n_right = n + len(own), n_right + sum(own)
+        points.append(
+            schemas.DayOfAccuracy(
+                date=date,
+                n=len(own),
+                n_right=sum(own),
+                so_far_n=n,
+                so_far_right=n_right,
+                so_far_accuracy=n_right / n,
+            )
+        )
+    return schemas.Accuracy(
+        n=n,
+        n_right=n_right,
+        accuracy=n_right / n if n else None,
+        interval=accuracy_interval(n_right, n) if n else None,
+        points=points,
+    )
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text.strip().replace(",", "."))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,101 @@
+"""Servers for tests: a real uvicorn on a free port of the loopback."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from pursuit.web.serving.app import make_app
+from pursuit.web.serving.models import ServedModels
+from pursuit.web.serving.running import OPTIONS, bound
+from pursuit.web.serving.store import Store
+
+SECONDS = 120
+
+
+@contextmanager
+def running(models: ServedModels, database: str, **options: Any) -> Iterator[httpx.Client]:
+    """A client of a server in this process."""
+    app = make_app(models, Store(database), **options)
+    listening = bound("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(app, **OPTIONS))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        with client_of(listening.getsockname()[1]) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join(SECONDS)
+
+
+def client_of(port: int) -> httpx.Client:
+    return httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=SECONDS, trust_env=False)
+
+
+@contextmanager
+def program(*arguments: str | Path, environment: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
+    """`pursuit serve` as a process of its own, until it is stopped."""
+    command = [sys.executable, "-m", "pursuit", "serve", "--no-open", *map(str, arguments)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **(environment or {})}
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def port_of(process: subprocess.Popen[str]) -> int:
+    """Where it serves, once it says so."""
+    assert process.stdout is not None
+    said: list[str] = []
+    for line in process.stdout:
+        said.append(line)
+        if line.startswith("Open http://"):
+            return int(line.split()[1].rsplit(":", 1)[1])
+    raise AssertionError("".join(said))
+
+
+def begin(client: httpx.Client, model: str = "illness", **more: Any) -> dict[str, Any]:
+    answer = client.post("/api/sessions", json={"model": model, **more})
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def move(client: httpx.Client, session: dict[str, Any], name: str, **more: Any) -> dict[str, Any]:
+    """The session after a move."""
+    answer = try_move(client, session, name, **more)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def try_move(client: httpx.Client, session: dict[str, Any], name: str, **more: Any) -> httpx.Response:
+    body = {"move": name, "revision": session["revision"], **more}
+    return client.post(f"/api/sessions/{session['id']}/moves", json=body)
+
+
+def play(client: httpx.Client, session: dict[str, Any], answers: dict[str, Any]) -> dict[str, Any]:
+    """Answer until the session is done; what has no answer is not known."""
+    for _ in range(100):
+        if session["state"]["done"]:
+            return session
+        answer = answers.get(session["state"]["question"]["name"])
+        session = move(client, session, "tell", answer=answer)
+    raise AssertionError("it does not end")
+
+
+def without_clock(session: dict[str, Any], ignored: Sequence[str] = ("id", "revision", "created", "updated")) -> Any:
+    return {name: value for name, value in session.items() if name not in ignored}

@@ -1,0 +1,88 @@
+"""Models that are trained in a moment, and databases of both kinds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from httpx import Client
+
+from postgres import Cluster, cluster
+from pursuit import MLP, ColumnQueries, Stage, VIPClassifier, VIPRegressor
+from pursuit.methods import METHODS
+from pursuit.queries import Order
+from pursuit.tasks import load_task
+from pursuit.web.serving.models import SamplePictures, ServedModels, load_models
+from served import running
+
+
+def table(n: int = 400) -> tuple[pd.DataFrame, np.ndarray]:
+    """Three illnesses, asked by a number, two yes/no questions, a choice and a date."""
+    rng = np.random.default_rng(0)
+    y = rng.choice(["cold", "flu", "hay fever"], n)
+    is_hot = np.where(y == "flu", rng.random(n) < 0.9, rng.random(n) < 0.15)
+    seasons = np.where(y == "hay fever", rng.choice(["spring", "summer"], n), rng.choice(["autumn", "winter"], n))
+    frame = pd.DataFrame(
+        {
+            "temperature": np.round(np.where(is_hot, rng.normal(39, 0.4, n), rng.normal(36.8, 0.3, n)), 1),
+            "sneezing": np.where((y != "flu") == (rng.random(n) < 0.85), "yes", "no"),
+            "itching": np.where((y == "hay fever") == (rng.random(n) < 0.9), "yes", "no"),
+            "season": seasons,
+            "since": pd.to_datetime("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, n), "D"),
+        }
+    )
+    return frame, y
+
+
+@pytest.fixture(scope="session")
+def model_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders of models by their names: illness, degrees (a number), ordered (some known beforehand) and digits."""
+    folder = tmp_path_factory.mktemp("models")
+    frame, y = table()
+    kinds: dict[str, Any] = {"since": "date"}
+    illness = METHODS["naive-bayes"].build(None, random_state=0, kinds=kinds, stop="confidence=0.97,budget=4")
+    illness.fit(frame, y).save(folder / "illness", {"task": {"name": "illness", "target": "illness"}})
+    network, stages = MLP((16,)), (Stage(3),)
+    degrees = VIPRegressor(random_state=0, kinds=kinds, network=network, stages=stages, stop="budget=2")
+    degrees.fit(frame.drop(columns="temperature"), frame["temperature"].to_numpy()).save(folder / "degrees")
+    queries = ColumnQueries.from_data(frame.drop(columns="since"))
+    queries.set_order(Order(beforehand=("season",)))
+    ordered = METHODS["naive-bayes"].build(queries, random_state=0, stop="confidence=0.97")
+    ordered.fit(frame.drop(columns="since"), y).save(folder / "ordered")
+    task = load_task("digits")
+    digits = VIPClassifier(task.query_set, random_state=0, stages=stages, network=network, stop="budget=6")
+    digits.fit(task.X_train[:500], task.y_train[:500]).save(folder / "digits", {"task": {"name": "digits"}})
+    return {name: folder / name for name in ("illness", "degrees", "ordered", "digits")}
+
+
+@pytest.fixture(scope="session")
+def models(model_folders: dict[str, Path]) -> ServedModels:
+    rows = load_task("digits")
+
+    def samples(estimator: Any) -> SamplePictures:
+        return SamplePictures(rows.X_test[:3].astype(np.float32), tuple(str(label) for label in rows.y_test[:3]))
+
+    return load_models(model_folders.values(), find_samples=samples)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Cluster]:
+    with cluster() as found:
+        yield found
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty database, of either kind."""
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres").new_database()
+    return f"sqlite:///{tmp_path / 'sessions.sqlite'}"
+
+
+@pytest.fixture
+def client(models: ServedModels, tmp_path: Path) -> Iterator[Client]:
+    """A client of a server with SQLite, for tests that do not depend on the database."""
+    with running(models, f"sqlite:///{tmp_path / 'sessions.sqlite'}") as found:
+        yield found
