@@ -63,7 +63,7 @@ def _value(parameter: Any) -> str:
     """What stands for the value in the usage."""
     name = parameter.metavar or str(parameter.name).upper()
     is_several = parameter.nargs != 1 or (parameter.param_type_name == "argument" and parameter.multiple)
-    return f"{name}..." if is_several and not name.endswith("...") else name
+    return f"{name}…" if is_several and "..." not in name and "…" not in name else name
 
 
 def _plain(text: str | None) -> str:
