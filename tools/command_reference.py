@@ -16,7 +16,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference" / "commands.md"
 ABOUT = """\
 # Commands
 
-Every command of the program with all its options, as `pursuit COMMAND --help` says them. `--json` prints exactly one
+Every command of the program with all its options, as its own help says them. `--json` prints exactly one
 JSON object instead of tables. A command ends with 0 if it did what it was asked to; with 1 if something was wrong,
 which it says in a sentence; and with 2 if its options were wrong. Written by `python tools/command_reference.py`.
 """
