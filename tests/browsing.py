@@ -201,7 +201,9 @@ def findings(page: Any, **options: Any) -> list[str]:
 
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(AXE_SCRIPT)
-    found = page.evaluate("options => axe.run(options)", {"resultTypes": ["violations"], "elementRef": False, **options})
+    found = page.evaluate(
+        "options => axe.run(options)", {"resultTypes": ["violations"], "elementRef": False, **options}
+    )
     return [
         f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]}"
         for one in found["violations"]

@@ -12,7 +12,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
@@ -30,18 +33,24 @@ def pursuit(*words: object) -> None:
     subprocess.run([sys.executable, "-m", "pursuit", *map(str, words)], check=True, stdout=subprocess.DEVNULL)
 
 
-def photograph(pages: dict[str, Path]) -> None:
-    """The first screen of each page."""
+@contextmanager
+def browser_of(arguments: Sequence[str]) -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=list(CHROMIUM))
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=list(arguments))
+        yield browser
+        browser.close()
+
+
+def photograph(pages: dict[str, Path]) -> None:
+    """The first screen of each page."""
+    with browser_of(CHROMIUM) as browser:
         for name, path in pages.items():
-            page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
+            page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light", locale="en-GB")
             page.goto(path.as_uri())
             page.wait_for_timeout(500)
             page.screenshot(path=INTO / f"{name}.png")
-        browser.close()
 
 
 def main(model: Path, digits: Path, comparison: Path) -> None:
