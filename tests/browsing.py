@@ -96,10 +96,10 @@ MODELS = {"animals": animals_model, "fever": fever_model, "pulse": number_model,
 
 
 def measure(estimator: Any) -> ModelReport | None:
-    """The model of animals on all of them; the others were not measured."""
+    """The model of animals on some of them; the others were not measured."""
     if len(estimator.model_.query_set) != len(animals.query_set()):
         return None
-    table = animals.table()
+    table = animals.table().iloc[::5]
     return ModelReport.of(estimator, table, table.index.to_numpy(dtype=str), name="Animals")
 
 

@@ -1,4 +1,4 @@
-"""Photographs the web page for docs/images/web: `pursuit serve` with animals, answered as somebody who thinks of one would.
+"""Photographs the web page for docs/images/web: `pursuit serve` with animals, answered as a player would.
 
     pursuit demo
     python tools/page_pictures.py demo/animals
