@@ -129,6 +129,10 @@ class IndependentIP(_Choices):
         answer = posterior @ self.likelihood  # (B, A): P(choice | history)
         return (self.by_query(torch.special.entr(answer)) - posterior @ self.noise) / BIT
 
+    def information_at(self, history: History, log_posterior: Tensor) -> Tensor:
+        """The same, whatever the history is: answers are independent given the label."""
+        return self.information(log_posterior)
+
     def possible_answers(self, history: History, query: int) -> tuple[PossibleAnswer, ...]:
         """What may be answered to `query` in a history of one row."""
         posterior = self.log_posterior(history)[0].exp()

@@ -138,10 +138,15 @@ class VIP(QuerierClassifier):
         return self.reader(encoded)
 
     def expected_information(self, history: History) -> Tensor | None:
+        return None if self.answer_model is None else self.information_at(history, self.log_posterior(history))
+
+    def information_at(self, history: History, log_posterior: Tensor) -> Tensor | None:
+        """The bits that each query is expected to give (B, Q) at another belief (B, C); None without an answer
+        model."""
         if self.answer_model is None:
             return None
         outputs = self.read(self.network_input(history.x, history.known))
-        return self.answer_model.information(outputs, self.log_posterior(history))
+        return self.answer_model.information(outputs, log_posterior)
 
     def possible_answers(self, history: History, query: int) -> tuple[PossibleAnswer, ...]:
         """What may be answered to a query in a single history, and what each answer would do to the belief by Bayes;

@@ -10,13 +10,14 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from json_schema import problems
 from known_bits import InBits, with_costs
 from program import json_of, run, wait_for
 from pursuit import MLP, ColumnQueries, Stage, VIPClassifier, yes_no
@@ -44,8 +45,18 @@ def ask(monkeypatch: pytest.MonkeyPatch, *arguments: str, typed: str = "quit\n")
     return 0
 
 
+def only_chain(printed: str) -> dict[str, Any]:
+    """The chain of a session that was printed as JSON, which is as its published schema says."""
+    described = json.loads(printed)
+    assert problems(described, "chains-1") == []
+    (chain,) = described["chains"]
+    assert isinstance(chain, dict)
+    return chain
+
+
 def test_a_person_is_asked_in_the_terminal(workspace: Path) -> None:
-    asked = json_of(run(workspace, "ask", "model", "--json", "--stop", "budget=3", typed="why\nnonsense\nundo\n\n\n\n"))
+    done = run(workspace, "ask", "model", "--json", "--stop", "budget=3", typed="why\nnonsense\nundo\n\n\n\n")
+    (asked,) = json_of(done)["chains"]
     assert len(asked["steps"]) == 3
     assert all(step["answer"] is None for step in asked["steps"])
     talk = run(workspace, "ask", "model", "--stop", "budget=1", typed="why\nnonsense\nbelly\nyes\n40\n")
@@ -58,10 +69,10 @@ def test_a_person_is_asked_in_the_terminal(workspace: Path) -> None:
 def test_a_session_goes_on_from_its_file(workspace: Path) -> None:
     file = workspace / "session.json"
     arguments = ("ask", "model", "--json", "--stop", "budget=2", "--session", str(file))
-    begun = json_of(run(workspace, *arguments, typed="\n"))
+    (begun,) = json_of(run(workspace, *arguments, typed="\n"))["chains"]
     assert len(begun["steps"]) == 1
     assert not begun["finished"]
-    ended = json_of(run(workspace, *arguments, typed="\n"))
+    (ended,) = json_of(run(workspace, *arguments, typed="\n"))["chains"]
     assert len(ended["steps"]) == 2
     assert ended["finished"]
     file.write_text("{}")
@@ -109,6 +120,7 @@ class ExactModel:
 
     pursuer: InBits
     has_initially_known_: bool = False
+    notes_: dict[str, Any] = field(default_factory=dict)
 
     def session(self, stop: str | None) -> Session:
         return Session(self.pursuer, stopping_rule(stop))
@@ -132,7 +144,7 @@ def test_json_has_bits(world: Any, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     pursuer = with_costs(world.pursuer, {}, "bits")
     monkeypatch.setattr("pursuit.cli.ask.load", lambda folder: ExactModel(pursuer))
     assert ask(monkeypatch, "folder", "--json", "--stop", "bits=0.01,budget=2", typed="why\nyes\n\n") == 0
-    asked = json.loads(capsys.readouterr().out)
+    asked = only_chain(capsys.readouterr().out)
     assert asked["finished"]
     assert (asked["n_asked"], asked["n_answered"]) == (2, 1)
     assert all(step["bits"] > 0.01 for step in asked["steps"])
@@ -163,7 +175,7 @@ def test_a_doubtful_report_is_refused_unless_it_is_meant(
     assert "Did you mean 3.75?" in complaint
     assert f"write {name}=375!" in complaint.replace("'", "")
     assert ask(monkeypatch, str(tmp_path), "--tell", f"{name}=375!", "--json") == 0
-    (step,) = json.loads(capsys.readouterr().out)["steps"]
+    (step,) = only_chain(capsys.readouterr().out)["steps"]
     assert step["answer"].startswith("375")
 
 
@@ -172,10 +184,12 @@ def test_json_has_the_reasons_and_what_is_excluded(
 ) -> None:
     monkeypatch.setattr("pursuit.cli.ask.load", lambda folder: ExactModel(world.pursuer))
     assert ask(monkeypatch, "folder", "--json", "--stop", "budget=1", typed="yes\nn\nyes\n") == 0
-    asked = json.loads(capsys.readouterr().out)
+    asked = only_chain(capsys.readouterr().out)
     assert asked["excluded"] == ["flu"]
     assert asked["reasons"]["label"] == asked["prediction"]
     assert {reason["query"] for reason in asked["reasons"]["for"]} <= {"fever", "sneezing", "itching", "season"}
+    assert asked["what_if"]
+    assert "flu" not in {change["prediction"] for change in asked["what_if"]}
 
 
 def test_who_leaves_is_told_how_to_go_on(
@@ -294,4 +308,4 @@ def test_a_process_of_its_own_knows_what_models_are_made_of(tmp_path: Path) -> N
     folder = fit(tmp_path / "model", reports_first=False)
     command = [sys.executable, "-m", "pursuit", "ask", str(folder), "--json"]
     done = subprocess.run(command, input="quit\n", capture_output=True, text=True, check=False)
-    assert json_of(done)["finished"] is False
+    assert json_of(done)["chains"][0]["finished"] is False

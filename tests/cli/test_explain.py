@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from json_schema import problems
 from program import json_of, run
 from pursuit import load
 from pursuit.cli.rows import unseen_rows
@@ -19,8 +20,10 @@ def test_a_chain_as_text_json_and_figure(workspace: Path) -> None:
     explained = json_of(
         run(workspace, "explain", "model", "--data", "patients.csv", "--row", "3", "--figure", str(picture), "--json")
     )
+    assert problems(explained, "chains-1") == []
     (chain,) = explained["chains"]
     assert chain["row"] == 3
+    assert chain["reasons"]["label"] == chain["prediction"]
     assert len(chain["steps"]) >= 1
     assert sum(chain["steps"][0]["posterior"].values()) == pytest.approx(1, abs=1e-5)
     assert sum(step["gained"] for step in chain["steps"]) == pytest.approx(chain["bits_gained"], abs=1e-6)
@@ -51,6 +54,7 @@ def test_mistakes_get_one_sentence(workspace: Path, arguments: list[str], messag
 def test_any_row_by_its_line_or_its_id(workspace: Path) -> None:
     frame = pd.read_csv(workspace / "patients.csv")
     found = run(workspace, "explain", "model", "--data", "patients.csv", *("--line", "17", "--line", "18"), "--json")
+    assert problems(json_of(found), "chains-1") == []
     chains = json_of(found)["chains"]
     assert [(chain["line"], chain["label"]) for chain in chains] == [(n, frame["label"][n - 2]) for n in (17, 18)]
     arguments = ("explain", "model", "--data", "patients.csv", "--id", "patient 15", "--id-column", "note", "--json")

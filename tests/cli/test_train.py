@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from cli.conftest import TRAIN
-from program import json_of, run, wait_for
+from program import json_of, run
 from pursuit import load
 from pursuit.cli.commands import load_command
 from pursuit.inference.pursuer import score_unit
@@ -21,7 +21,23 @@ from pursuit.methods.decision_tree import TreeClassifier
 from pursuit.registry import known
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
-PURSUIT = [sys.executable, "-c", "from pursuit.cli import main; main()"]
+KILLED = """
+import itertools, os, signal, types
+import pursuit.training.run as run
+
+save, numbers = run.save_checkpoint, itertools.count(1)
+
+def save_and_be_killed(*state):
+    save(*state)
+    if next(numbers) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+run.save_checkpoint = save_and_be_killed
+run.time = types.SimpleNamespace(monotonic=itertools.count(0, 60).__next__)  # a checkpoint is due at every report
+from pursuit.cli import main
+main()
+"""
+"""The program, which is killed once its second checkpoint is written."""
 
 
 @pytest.fixture
@@ -41,6 +57,7 @@ def test_run_folder_holds_model_log_and_settings(workspace: Path) -> None:
     assert log.loss.iloc[-1] < log.loss.iloc[0]
 
 
+@pytest.mark.usefixtures("short_plans")
 def test_it_says_what_was_chosen_and_what_to_expect(workspace: Path) -> None:
     """Rows are held out by default where nobody says how long to train."""
     done = run(workspace, *TRAIN, "--out", "chosen")
@@ -214,18 +231,11 @@ def test_without_test_rows_nothing_is_measured(workspace: Path) -> None:
 @pytest.mark.usefixtures("one_thread")
 def test_killed_training_goes_on_with_resume(workspace: Path) -> None:
     """The weights are bit for bit those of the run that was not killed."""
-    train = (*TRAIN, "--epochs", "500", "--json")
-    killed = subprocess.Popen(
-        [*PURSUIT, *train, "--out", "killed"],
-        cwd=workspace,
-        env=ONE_THREAD,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    checkpoints = workspace / "killed" / "checkpoints"
-    wait_for(lambda: checkpoints.is_dir() and any(checkpoints.glob("checkpoint-*")))
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
+    train = (*TRAIN, "--epochs", "40", "--json")
+    command = [sys.executable, "-c", KILLED, *train, "--out", "killed"]
+    killed = subprocess.run(command, cwd=workspace, env=ONE_THREAD, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    assert any((workspace / "killed" / "checkpoints").glob("checkpoint-*"))
     assert not (workspace / "killed" / "model.json").exists()
     unfinished = run(workspace, "evaluate", "killed", "--data", "patients.csv")
     assert "--resume" in unfinished.stderr

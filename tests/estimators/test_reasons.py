@@ -12,9 +12,11 @@ from pursuit import MLP, Stage, TrainingRun, VIPClassifier, VIPRegressor
 from pursuit.estimators.reasons import Reason, given
 from pursuit.methods import METHODS, TreeClassifier
 
+pytestmark = [pytest.mark.usefixtures("short_plans"), pytest.mark.xdist_group("chosen by default")]
+
 
 @pytest.fixture(scope="module")
-def by_default() -> VIPClassifier:
+def by_default(short_plans: None) -> VIPClassifier:
     return VIPClassifier(random_state=0, network=MLP((8,))).fit(*patients())
 
 
@@ -131,7 +133,8 @@ def test_fitting_again_chooses_again() -> None:
     assert settings_of(model)["stages"].value == "2 stages, 18 steps"
 
 
-def test_what_is_expected_is_about_what_is_found() -> None:
+def test_what_is_expected_is_about_what_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pursuit.estimators.plan.PASSES", 40)
     X, y = patients(400)
     model = VIPClassifier(random_state=0, network=MLP((16,)), held_out=0.3).fit(X, y)
     value = settings_of(model)["expected"].value

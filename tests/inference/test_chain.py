@@ -248,10 +248,7 @@ def test_a_chain_goes_through_json(chain: Chain) -> None:
     quarter = 1 - doubt(torch.tensor([0.25, 0.75]))
     believed_quarter, certain = {"cold": 0.25, "flu": 0.75}, {"cold": 0.0, "flu": 1.0}
     unasked = {"volunteered": False, "bits": None}
-    first, second = state["reasons"]
-    assert (first["answer"], first["before"], first["after"]) == ("yes", 0.5, 0.75)
-    assert first["bits"] + second["bits"] == pytest.approx(1.0)  # from one half to certainty
-    assert {name: value for name, value in state.items() if name != "reasons"} == {
+    assert state == {
         "prediction": "flu",
         "n_asked": 3,
         "n_answered": 2,

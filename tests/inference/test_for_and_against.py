@@ -5,6 +5,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -12,6 +13,7 @@ from pursuit.inference.chain import Chain
 from pursuit.inference.reasons import MOST_SHOWN, reasons_of
 from pursuit.inference.session import Session
 from pursuit.inference.target import TargetBins
+from pursuit.methods import NaiveBayesIPClassifier
 from pursuit.queries import ColumnQueries, yes_no
 
 
@@ -30,6 +32,23 @@ def test_weights_add_up_to_the_change_of_the_label(world: Any) -> None:
         assert len(listed) == 3
         change = math.log2(session.posterior[label] / float(session.chain.prior[place]))
         assert sum(reason.weight for reason in listed) == pytest.approx(change, abs=1e-6)
+
+
+def test_chains_of_rows_have_the_reasons_that_sessions_have() -> None:
+    X = pd.DataFrame({"fur": ["no", "no", "yes", "yes"] * 20, "wings": ["no", "yes", "no", None] * 20})
+    model = NaiveBayesIPClassifier(stop="budget=2").fit(X, ["fish", "bird", "cat", "cat"] * 20)
+    for (_, row), chain in zip(X[:4].iterrows(), model.explain(X[:4]), strict=True):
+        session = model.session()
+        while not session.done:
+            answer = row[session.ask().name]
+            session.tell(answer) if isinstance(answer, str) else session.dont_know()
+        of_row, of_session = reasons_of(chain), session.reasons()
+        listed = (*of_row.reasons_for, *of_row.reasons_against, *of_row.other)
+        assert len(listed) == chain.n_answered
+        assert [reason.query for reason in of_row.reasons_for] == [reason.query for reason in of_session.reasons_for]
+        best = int(chain.posterior.argmax())
+        total = sum(reason.weight for reason in listed)
+        assert total == pytest.approx(math.log2(chain.posterior[best] / chain.prior[best]), abs=1e-4)
 
 
 def test_answers_speak_for_and_against(world: Any) -> None:

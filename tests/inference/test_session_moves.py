@@ -378,6 +378,8 @@ def test_a_number_far_outside_is_asked_again(wine: Session) -> None:
     wine.change("other", 290, confirmed=True)
     again = Session.from_json(wine.to_json(), wine.pursuer)  # what was confirmed is not asked again
     assert again.answers == {"flavanoids": 1065, "other": 290}
+    wine.change("other", "2,123456789")
+    assert [step.answer for step in wine.chain.steps] == ["1065", "2.123456789"]  # as they were given
 
 
 def test_a_question_is_json(wine: Session, world: Any) -> None:

@@ -1,8 +1,11 @@
 """Which single answer would have changed a prediction."""
 
+from typing import Any
+
 import pandas as pd
 import pytest
 
+from pursuit.inference.session import Session
 from pursuit.inference.what_if import what_if
 from pursuit.methods import NaiveBayesIPClassifier
 
@@ -34,3 +37,21 @@ def test_what_was_not_answered_is_not_tried(model: NaiveBayesIPClassifier) -> No
     X = pd.DataFrame({"fur": [None], "wings": ["yes"]})
     (chain,) = model.explain(X)
     assert "fur" not in {one.query for one in what_if(model.model_, model.read_answers(X).x[0], chain)}
+
+
+def test_what_a_person_excluded_is_not_what_it_would_have_been(world: Any) -> None:
+    session = Session(world.pursuer)
+    for name, answer in [("fever", "yes"), ("itching", "no"), ("season", "spring")]:
+        session.tell(answer, name)
+    assert session.prediction == "cold"
+    assert {one.prediction for one in session.what_if()} == {"flu", "allergy"}
+    session.reject("allergy")
+    assert {one.prediction for one in session.what_if()} == {"flu"}
+    session.undo()
+    session.reject("cold")
+    for one in session.what_if():
+        again = Session.from_dict(session.to_dict(), world.pursuer)
+        again.change(one.query, one.instead)
+        assert again.prediction == one.prediction != session.prediction
+        assert again.posterior[one.prediction] == pytest.approx(one.probability, abs=1e-6)
+    assert session.what_if()

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given
@@ -44,6 +45,41 @@ def test_a_number_is_written_to_six_digits(number: float) -> None:
     assert float(text) == pytest.approx(number, rel=1e-5)
     assert abs(number) < 1e-4 or abs(number) >= 1e11 or "e" not in text
     assert format_number(float(text)) == text
+
+
+@given(
+    numbers=st.lists(st.integers(-10_000, 10_000), min_size=2, max_size=40),
+    decimals=st.integers(0, 3),
+    factor=st.sampled_from([1, 1, 1, 1000]),
+)
+def test_numbers_of_a_table_are_described_as_they_stand_there(numbers: list[int], decimals: int, factor: int) -> None:
+    values = [round(number * factor * 10.0**-decimals, decimals) for number in numbers]
+    frame = pd.DataFrame({"a": values})
+    query_set = ColumnQueries.from_data(frame, kinds={"a": "number"}, ask_all=True)
+    x = query_set.answers(frame).x
+    span = max(values) - min(values)
+    for row, value in zip(x, values, strict=True):
+        shown = float(query_set.describe(0, row))
+        # Single precision keeps seven digits of what is as large as the spread, which quartiles may make tiny.
+        assert shown == pytest.approx(value, abs=1e-6 * span)
+        assert round(shown, decimals) == shown
+
+
+def test_zero_is_shown_as_zero() -> None:
+    frame = pd.DataFrame({"a": [0, 0.5, 12.25, 3, 7.75, 101.5], "b": [0.0, 1 / 3, 5 / 7, 2.2, 9.1, 1.7]})
+    query_set = ColumnQueries.from_data(frame)
+    x = query_set.answers(frame).x[0]
+    assert [query_set.describe(query, x) for query in (0, 1)] == ["0", "0"]
+
+
+@pytest.mark.parametrize(("answer", "shown"), [(1234567.5, "1234567.5"), ("0,25", "0.25"), (0, "0"), (1e-7, "1e-07")])
+def test_what_a_person_gives_is_shown_as_given(answer: Any, shown: str) -> None:
+    query_set = ColumnQueries([Number("a", "a?", centre=3.3, spread=17.0, unit="mg"), yes_no("b")])
+    x = query_set.blank()[0]
+    query_set.tell(x, 0, answer)
+    query_set.tell(x, 1, "JA")
+    assert query_set.describe_given(0, x, answer) == f"{shown} mg"
+    assert query_set.describe_given(1, x, "JA") == "yes"
 
 
 def test_long_lists_are_cut() -> None:

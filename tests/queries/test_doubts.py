@@ -3,10 +3,28 @@
 import json
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from pursuit.queries import Choice, ColumnQueries, Date, DoubtfulAnswer, Number, PatchQueries
 
+N_ROWS = 1000
+COLUMNS = {
+    "even": lambda randomness: randomness.uniform(0, 5, N_ROWS),
+    "normal": lambda randomness: randomness.normal(120, 15, N_ROWS),
+    "skewed": lambda randomness: randomness.lognormal(0, 1, N_ROWS),
+    "very skewed": lambda randomness: randomness.lognormal(0, 2, N_ROWS),
+    "heavy tails": lambda randomness: randomness.standard_t(2, N_ROWS),
+    "heavier tails": lambda randomness: randomness.standard_cauchy(N_ROWS),
+    "counts": lambda randomness: randomness.poisson(0.5, N_ROWS),
+    "nearly all zero": lambda randomness: randomness.binomial(1, 0.004, N_ROWS) * randomness.integers(1, 30, N_ROWS),
+    "two groups": lambda randomness: np.where(randomness.random(N_ROWS) < 0.02, 500.0, randomness.normal(0, 1, N_ROWS)),
+    "ages": lambda randomness: randomness.integers(18, 95, N_ROWS),
+    "constant": lambda randomness: np.full(N_ROWS, 7.0),
+    "tiny": lambda randomness: np.array([1.0, 2.0, 2.5, 900.0]),
+    "few": lambda randomness: randomness.normal(0, 1, 30),
+}
 FLAVANOIDS = Number("flavanoids", "What is flavanoids?", centre=2.1, spread=1.0, seen=(0.34, 5.08))
 FEVER = Number("temperature", "How hot?", centre=37.0, spread=0.7, seen=(35.0, 42.0), unit="°C")
 
@@ -89,3 +107,52 @@ def test_the_error_says_what_to_do() -> None:
     assert error.doubt is doubt
     assert isinstance(error, ValueError)
     assert "Did you mean 1.065? If it is right, give it again with confirmed=True." in str(error)
+
+
+def trained(values: Any) -> Number:
+    """The query that a column is after training."""
+    (query,) = ColumnQueries.from_data(pd.DataFrame({"a": values}), kinds={"a": "number"}).queries
+    assert isinstance(query, Number)
+    return query
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_what_training_saw_is_nearly_never_doubted(name: str) -> None:
+    n_doubted, n_values = 0, 0
+    for seed in range(10):
+        values = COLUMNS[name](np.random.default_rng(seed))
+        query = trained(values)
+        n_doubted += sum(query.doubt(float(value)) is not None for value in values)
+        n_values += len(values)
+    assert n_doubted <= (0.0005 * n_values if "tails" in name or name == "very skewed" else 0)
+
+
+@pytest.mark.parametrize("code", [9999, -999, 1e6])
+@pytest.mark.parametrize("name", ["even", "normal", "skewed", "counts", "ages", "few"])
+def test_a_stray_code_does_not_make_everything_usual(name: str, code: float) -> None:
+    values = COLUMNS[name](np.random.default_rng(0)).astype(float)
+    clean, query = trained(values), trained(np.concatenate([values, [code] * (1 if name == "few" else 5)]))
+    assert clean.seen is not None
+    assert query.seen == clean.seen
+    slip = clean.seen[1] * 100 if name == "skewed" else max(clean.seen[1] * 10, clean.seen[1] + 90)
+    doubt = query.doubt(slip)
+    assert doubt is not None
+    assert query.doubt(code) is not None
+
+
+def test_strays_at_both_ends_are_left_out_and_long_tails_are_not() -> None:
+    values = [*range(100), 9999, -9999]
+    assert trained(values).seen == (0, 99)
+    assert trained([*range(1000), 4000, 15_000]).seen == (0, 15_000)  # one after the other
+    assert trained([*range(1000), 15_000]).seen == (0, 999)
+    assert trained([*([5.0] * 98), 6.0, 9.0]).seen == (5, 9)  # nothing to judge them by
+    assert trained([1.0, 2.0, 9999.0]).seen == (1, 9999)  # too few to say
+
+
+def test_a_slip_is_found_beside_a_code_for_missing_values() -> None:
+    temperatures = np.random.default_rng(0).normal(37, 0.6, 400).round(1)
+    temperatures[7] = 9999
+    doubt = trained(temperatures).doubt(375)
+    assert doubt is not None
+    assert doubt.suggestions == ("37.5",)
+    assert "9999" not in doubt.usual

@@ -17,6 +17,7 @@ from pursuit.files import write_whole
 from pursuit.inference.session import Session
 from pursuit.public import load  # which makes all that a model may be made of known
 from pursuit.queries import DoubtfulAnswer
+from pursuit.report.chains import ExplainedRow, chains_to_dict
 
 
 def ask(
@@ -62,7 +63,9 @@ def ask(
         _keep_for_later(session, model, stop, session_file, always=True)
         raise typer.Exit(130) from None
     if as_json:
-        print_json({"finished": session.done, **session.chain.to_dict(), "reasons": session.reasons().to_dict()})
+        name = classifier.notes_.get("task", {}).get("name") or model.name
+        described = {**ExplainedRow.of_session(session).to_dict(), "finished": session.done}
+        print_json(chains_to_dict(name, [described]))
     else:
         print(f"\n{session.chain}")
 

@@ -9,9 +9,8 @@ import typer
 from pursuit.cli.app import AsJson, Data, Device, MaxQueries, Model, Stop, Target
 from pursuit.cli.console import out, print_json
 from pursuit.cli.measurements import print_classes, print_evaluation, print_questions
-from pursuit.cli.rows import unseen_rows
+from pursuit.cli.rows import model_and_labelled_rows
 from pursuit.cli.table_options import ReadingOptions, spread
-from pursuit.estimators import load
 from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.evaluation.confusion import confusion_figure
 from pursuit.evaluation.figures import accuracy_curve
@@ -42,13 +41,7 @@ def evaluate(
     """Measure accuracy by the number of queries asked and at a stopping rule, by class, and which questions matter."""
     if to is not None and (to.suffix.lower() not in ENDINGS or not to.parent.is_dir()):
         raise ValueError(f"{to} cannot be written: give a file that ends in .json or .csv, in a folder that exists.")
-    classifier = load(model)
-    classifier.device = device
-    if max_queries is not None:
-        classifier.max_queries = max_queries
-    rows = unseen_rows(classifier, data, target, **file.reading())
-    if rows.y is None:
-        raise ValueError(f"{data} has no labels to measure by: name their column with --target.")
+    classifier, rows = model_and_labelled_rows(model, data, target, device, max_queries, **file.reading())
     evaluation = classifier.evaluate(rows.X, rows.y, stop, initially_known=rows.initially_known, with_bits=True)
     written = []
     if to is not None:

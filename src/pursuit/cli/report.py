@@ -7,9 +7,8 @@ import typer
 
 from pursuit.cli.app import AsJson, Data, Device, MaxQueries, Model, Stop, Target
 from pursuit.cli.console import out, print_json
-from pursuit.cli.rows import unseen_rows
+from pursuit.cli.rows import model_and_labelled_rows
 from pursuit.cli.table_options import ReadingOptions, spread
-from pursuit.estimators import load
 from pursuit.report import ModelReport
 
 
@@ -32,13 +31,7 @@ def report(
     It is one file that loads nothing from anywhere, to be read in a browser or printed.
     """
     check_page(to)
-    classifier = load(model)
-    classifier.device = device
-    if max_queries is not None:
-        classifier.max_queries = max_queries
-    rows = unseen_rows(classifier, data, target, **file.reading())
-    if rows.y is None:
-        raise ValueError(f"{data} has no labels to measure by: name their column with --target.")
+    classifier, rows = model_and_labelled_rows(model, data, target, device, max_queries, **file.reading())
     found = ModelReport.of(
         classifier, rows.X, rows.y, stop, initially_known=rows.initially_known, depth=depth, name=rows.name
     )

@@ -1,6 +1,7 @@
 """The rows that commands show a model: those it was not trained on, to measure it, or all rows of a file."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ import pandas as pd
 
 from pursuit import tasks
 from pursuit.cli.console import say
-from pursuit.estimators import PursuitEstimator
+from pursuit.estimators import PursuitClassifier, PursuitEstimator, PursuitRegressor, load
 from pursuit.tasks import TASKS, load_task
 from pursuit.tasks.every_row import RowsPart
 from pursuit.tasks.every_row import every_row as rows_of_file
@@ -37,6 +38,21 @@ def unseen_rows(classifier: PursuitEstimator, data: str, target: str | None = No
     if y is not None and classes is not None and classes.dtype.kind in "OU":
         y = y.astype(str)
     return UnseenRows(tasks.name_of(data), X, y)
+
+
+def model_and_labelled_rows(
+    model: Path, data: str, target: str | None, device: str, max_queries: int | None, **reading: Any
+) -> tuple[PursuitClassifier | PursuitRegressor, UnseenRows]:
+    """A model that computes on `device` and asks at most `max_queries`, and the rows to measure it by: those that it
+    was not trained on, with their labels."""
+    estimator = load(model)
+    estimator.device = device
+    if max_queries is not None:
+        estimator.max_queries = max_queries
+    rows = unseen_rows(estimator, data, target, **reading)
+    if rows.y is None:
+        raise ValueError(f"{data} has no labels to measure by: name their column with --target.")
+    return estimator, rows
 
 
 def _rows_of_task(name: str, queries: list[str], trained: dict[str, Any]) -> UnseenRows:

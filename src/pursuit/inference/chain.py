@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, overload
 
@@ -20,8 +20,6 @@ UNKNOWN = "unknown"
 """What a chain's text says for a query that could not be answered."""
 CHAINS_SCHEMA = "pursuit/chains/1"
 """The version of the JSON that chains are written as: docs/schemas/chains-1.json describes it."""
-SMALLEST = 1e-12
-"""The least probability that logarithms are taken of."""
 
 
 @dataclass(frozen=True)
@@ -42,27 +40,6 @@ class ChainStep:
     answer leaves more in doubt than before: what is expected is never negative, but single answers may surprise."""
     volunteered: bool = False
     """Whether a person gave the answer without being asked."""
-
-
-@dataclass(frozen=True)
-class ChainReason:
-    """What one answer did to the belief in what is predicted at the end."""
-
-    query: str
-    text: str
-    answer: str
-    before: float
-    """The probability of the label that is predicted, or the expected number, before the answer."""
-    after: float
-    """The same after it."""
-    bits: float | None
-    """How much the answer speaks for the label: the binary logarithm of the probability after it over that before it,
-    negative where it speaks against it. Those of all steps add up to what the whole chain says. None for a number."""
-
-    @property
-    def is_for(self) -> bool:
-        """Whether it speaks for the label that is predicted, or raised the expected number."""
-        return self.after > self.before
 
 
 @dataclass(frozen=True)
@@ -107,23 +84,6 @@ class Chain:
     def bits_gained(self) -> float:
         """How much all answers told, those initially known aside: what all steps gained together, in bits."""
         return doubt(self.prior) - doubt(self.posterior)
-
-    @property
-    def reasons(self) -> tuple[ChainReason, ...]:
-        """What each answer did to the belief in what is predicted at the end, in the order of the answers."""
-        best = int(self.posterior.argmax())
-        found, before = [], self.prior
-        for step in self.steps:
-            if step.answer is not None:
-                if self.target is None:
-                    old, new = float(before[best]), float(step.posterior[best])
-                    bits = math.log2(max(new, SMALLEST) / max(old, SMALLEST))
-                    found.append(ChainReason(step.name, step.text, step.answer, old, new, bits))
-                else:
-                    old, new = self.target.mean(torch.stack([before, step.posterior])).tolist()
-                    found.append(ChainReason(step.name, step.text, step.answer, old, new, None))
-            before = step.posterior
-        return tuple(found)
 
     def __str__(self) -> str:
         shown = (*self.initially_known, *self.steps)
@@ -190,7 +150,6 @@ class Chain:
             "excluded": list(map(str, self.excluded)),
             "prior": belief(self.prior),
             "steps": [in_full(step) for step in self.steps],
-            "reasons": [asdict(reason) for reason in self.reasons],
         }
 
     def to_json(self, indent: int | None = None) -> str:
@@ -251,11 +210,15 @@ def explain(
     for row in range(len(x)):
         prior = beliefs[row][0]
         steps = tuple(
-            chain_step(query_set, x[row], query, answered, before, after, expected)
+            chain_step(
+                query_set, query, query_set.describe(query, x[row]) if answered else None, before, after, expected
+            )
             for (query, answered, expected), (before, after) in zip(asked[row], pairwise(beliefs[row]), strict=True)
         )
         known = given[row].nonzero()[:, 0].tolist()
-        initial = tuple(chain_step(query_set, x[row], query, True, prior, prior) for query in known)
+        initial = tuple(
+            chain_step(query_set, query, query_set.describe(query, x[row]), prior, prior) for query in known
+        )
         chains.append(Chain(classes, prior, steps, initial, target_of(pursuer)))
     return Chains(chains)
 
@@ -268,17 +231,15 @@ def number_of(target: TargetBins, posterior: Tensor) -> dict[str, Any]:
 
 def chain_step(
     query_set: QuerySet,
-    x: Tensor,
     query: int,
-    answered: bool,
+    answer: str | None,
     before: Tensor,
     after: Tensor,
     bits: float | None = None,
     volunteered: bool = False,
 ) -> ChainStep:
-    """A query of a chain in words, from one row `x` (*answer_shape) and the beliefs (C,) before and after it."""
+    """A query of a chain in words, with its answer and the beliefs (C,) before and after it."""
     wording = query_set.queries[query]
-    answer = query_set.describe(query, x) if answered else None
     gained = doubt(before) - doubt(after)
     return ChainStep(query, wording.name, wording.text, answer, after, bits, gained, volunteered)
 

@@ -289,9 +289,8 @@ class Course:
 
     def _information_left(self) -> Tensor | None:
         """The bits (1, Q) that queries tell about the labels that are left; None where nobody knows."""
-        queries = (~self.asked[0]).nonzero()[:, 0].tolist()
-        belief = self.now.log_posterior[0].exp()
-        return information_without(self.pursuer, self.history(), belief, self.now.excluded, queries)
+        position, history = self.now, self.history()
+        return information_without(self.pursuer, history, position.log_posterior, position.excluded, history.asked)
 
     # ---- the history
 

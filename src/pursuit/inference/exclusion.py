@@ -43,15 +43,18 @@ def answers_without(answers: Sequence[PossibleAnswer], excluded: Sequence[int]) 
 
 @torch.no_grad()
 def information_without(
-    pursuer: Pursuer, history: History, belief: Tensor, excluded: Sequence[int], queries: Sequence[int]
+    pursuer: Pursuer, history: History, log_posterior: Tensor, excluded: Sequence[int], asked: Tensor
 ) -> Tensor | None:
-    """The bits (1, Q) that each of the `queries` is expected to tell about the labels left, at the `belief` (C,) about
-    them in a history of one row; None for a pursuer without a model of the answers. Other queries have none."""
-    foresee = getattr(pursuer, "possible_answers", None)
+    """The bits (1, Q) that each query not `asked` (1, Q) is expected to tell about the labels left, at the belief
+    (1, C) about them in a history of one row; None for a pursuer without a model of the answers. Other queries have
+    none."""
+    at_belief, foresee = (getattr(pursuer, name, None) for name in ("information_at", "possible_answers"))
+    if at_belief is not None and (bits := at_belief(history, log_posterior)) is not None:
+        return bits.masked_fill(asked, 0)
     if foresee is None:
         return None
-    bits, now = torch.zeros(1, len(pursuer.query_set), device=belief.device), doubt(belief)
-    for query in queries:
+    bits, now = torch.zeros(asked.shape, device=log_posterior.device), doubt(log_posterior[0].exp())
+    for query in (~asked[0]).nonzero()[:, 0].tolist():
         answers = answers_without(foresee(history, query), excluded)
         if not answers:
             return None

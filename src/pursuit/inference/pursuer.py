@@ -26,7 +26,9 @@ class Pursuer(Protocol):
     A pursuer may know more. With an attribute `score_unit`, its scores are the information about the label that each
     query is expected to give, in bits or in bits per unit of cost; without it, or where it is None, they are a mere
     preference. `possible_answers(history, query)`, for a history of one row, gives a tuple of `PossibleAnswer`: what
-    may be answered and what would then be believed.
+    may be answered and what would then be believed. `information_at(history, log_posterior)` gives the bits expected of
+    every query (B, Q) at another belief (B, C), such as one without labels that are excluded; without it these are
+    summed up from the possible answers, query by query.
     """
 
     @property

@@ -182,15 +182,14 @@ class Session:
             for move, position in zip(course.moves, course.positions[1:], strict=True)
             if isinstance(move, Tell)
         ]
-        history = course.history()
+        query_set, x = self.pursuer.query_set, self.history.x[0]
         positions = [course.positions[0], *answered]
         beliefs = [without(position.log_posterior[0], course.now.excluded).exp() for position in positions]
         steps = tuple(
             chain_step(
-                self.pursuer.query_set,
-                history.x[0],
+                query_set,
                 tell.query,
-                tell.answer is not None,
+                None if tell.answer is None else query_set.describe_given(tell.query, x, tell.answer),
                 before,
                 after,
                 position.bits,
@@ -209,7 +208,7 @@ class Session:
 
     def what_if(self) -> tuple[WhatIf, ...]:
         """The answers any of which alone would have led to another prediction, the surest first."""
-        return what_if(self.pursuer, self._course.x[0], self.chain)
+        return what_if(self.pursuer, self.history.x[0], self.chain)
 
     # ---- what is asked
 

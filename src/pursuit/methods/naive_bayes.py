@@ -136,6 +136,10 @@ class NaiveBayesIP(nn.Module):
         parts = zip(posterior.split(at_once), seen[:, self.units_of_query].split(at_once), strict=True)
         return (torch.cat([self._entropy(one @ answers, there) for one, there in parts]) - noise) / BIT
 
+    def information_at(self, history: History, log_posterior: Tensor) -> Tensor:
+        """The bits that each query is expected to give (B, Q) in these histories, at another belief (B, C)."""
+        return self.information(log_posterior, self.query_set.known_units(history.known))
+
     @property
     def _shows_several(self) -> bool:
         """Whether queries show several units each."""

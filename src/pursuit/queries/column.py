@@ -11,6 +11,7 @@ import numpy as np
 
 from pursuit.queries.doubts import Doubt
 from pursuit.queries.query_set import NOT_GIVEN_TEXT, Query
+from pursuit.queries.scaling import MOST_DECIMALS
 from pursuit.registry import register
 
 NO_AND_YES = [
@@ -113,7 +114,9 @@ class Number(Query):
     """The least that is accepted; None: any number."""
     high: float | None = None
     seen: tuple[float, float] | None = None
-    """The least and the greatest number in the training rows."""
+    """The least and the greatest number in the training rows, but for strays."""
+    decimals: int = MOST_DECIMALS
+    """How many decimals the numbers of the training rows have; MOST_DECIMALS: so many, or nobody knows."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -132,14 +135,6 @@ class Number(Query):
         return f"{text or self.noun} or {NOT_GIVEN_TEXT}" if self.may_be_missing else text
 
     @property
-    def decimals(self) -> int:
-        """How many decimals the numbers of training mostly have, by the edges of their code; 6 if that cannot be
-        said."""
-        numbers = np.array([*self.edges, *(self.seen or ())])
-        fitting = [n for n in range(6) if np.allclose(numbers, numbers.round(n), rtol=0, atol=1e-9)]
-        return fitting[0] if len(numbers) and fitting else 6
-
-    @property
     def has_range(self) -> bool:
         return self.low is not None or self.high is not None
 
@@ -153,11 +148,22 @@ class Number(Query):
     def in_words(self, number: float) -> str:
         return with_unit(self.written(number), self.unit)
 
+    def as_given(self, number: float) -> str:
+        """A number in words with all digits that a person gave it with."""
+        return with_unit(format_number(number, 15), self.unit)
+
+    def restored(self, number: float, uncertainty: float) -> str:
+        """A number in words that went through single precision, and is only known up to an `uncertainty`."""
+        certain = math.floor(-math.log10(2 * uncertainty))
+        if self.decimals == MOST_DECIMALS:
+            return self.in_words(round(number, certain) + 0.0)  # adding zero makes -0.0 zero
+        return with_unit(format_number(round(number, min(certain, self.decimals)) + 0.0, 15), self.unit)
+
     def parse(self, answer: Any) -> float:
         """The number in a person's answer; raises ValueError if there is none, or one that is not accepted."""
         number = self.read(answer)
         if not self.accepts(number):
-            raise ValueError(f"The answer to '{self.text}' is {self.expected}, not {self.in_words(number)}.")
+            raise ValueError(f"The answer to '{self.text}' is {self.expected}, not {self.as_given(number)}.")
         return number
 
     def doubt(self, number: float) -> Doubt | None:
@@ -166,8 +172,8 @@ class Number(Query):
         if self.seen is None or self._is_plausible(number):
             return None
         usual = with_unit(" to ".join(self.written(end) for end in self.seen), self.unit)
-        slips = tuple(self.written(meant) for meant in self._slips(number))
-        return Doubt(self.name, self.text, self.in_words(number), usual, slips)
+        slips = tuple(format_number(meant, 15) for meant in self._slips(number))
+        return Doubt(self.name, self.text, self.as_given(number), usual, slips)
 
     def _is_plausible(self, number: float) -> bool:
         assert self.seen is not None
@@ -215,6 +221,12 @@ class Date(Number):
 
     def _slips(self, number: float) -> list[float]:
         return []  # a date has no decimal point
+
+    def as_given(self, number: float) -> str:
+        return self.in_words(number)
+
+    def restored(self, number: float, uncertainty: float) -> str:
+        return self.in_words(number)
 
     def written(self, number: float) -> str:
         try:
@@ -284,12 +296,13 @@ def says_not_given(query: Choice | Number, answer: Any) -> bool:
     return isinstance(query, Number) or query.place_of()(answer) is None  # data may have a choice of this name
 
 
-def format_number(number: float) -> str:
-    """A number to the six digits that single precision keeps, without an exponent unless it is very small or large."""
-    rounded = float(f"{number:.6g}")
-    return (
-        np.format_float_positional(rounded, trim="-") if 1e-4 <= abs(rounded) < 1e12 or not rounded else f"{rounded:g}"
-    )
+def format_number(number: float, digits: int = 6) -> str:
+    """A number to the six digits that single precision keeps, or to more, without an exponent unless it is very small
+    or large."""
+    rounded = float(f"{number:.{digits}g}")
+    if 1e-4 <= abs(rounded) < 1e15 or not rounded:
+        return np.format_float_positional(rounded, trim="-")
+    return f"{rounded:.{digits}g}"
 
 
 def _with_point(text: str) -> str:

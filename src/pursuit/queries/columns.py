@@ -23,7 +23,7 @@ from pursuit.queries.order import Order
 from pursuit.queries.query_set import NOT_GIVEN_TEXT, Answers, FeatureType, Place, Query, QuerySet
 from pursuit.queries.questions import Questions
 from pursuit.queries.reading import Unknown, is_missing, read_column, refusal, report_unseen
-from pursuit.queries.scaling import NOT_GIVEN, compress, expand
+from pursuit.queries.scaling import NOT_GIVEN, compress, expand, uncertainty
 from pursuit.registry import from_config, register, to_config
 
 
@@ -261,8 +261,15 @@ class ColumnQueries(QuerySet):
         if column.may_be_missing and not (features != (NOT_GIVEN if isinstance(column, Number) else 0)).any():
             return NOT_GIVEN_TEXT
         if isinstance(column, Number):
-            return column.in_words(column.centre + column.spread * expand(float(features[0])))
+            z = float(features[0])
+            return column.restored(column.centre + column.spread * expand(z), uncertainty(z, column.spread))
         return column.choices[int(features[0] > 0) if len(column.choices) == 2 else int(features.argmax())]
+
+    def describe_given(self, query: int, x: Tensor, answer: Any) -> str:
+        column = self.queries[query]
+        if not isinstance(column, Number) or not self.reads_columns or says_not_given(column, answer):
+            return self.describe(query, x)
+        return column.as_given(column.parse(answer))
 
     def tell(self, x: Tensor, query: int, answer: Any) -> None:
         column, features = self.queries[query], x[self.features(query)]

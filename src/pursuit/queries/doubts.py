@@ -3,6 +3,43 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
+STRAY_SHARE = 0.01
+"""The most numbers at either end of a column, as a share, that may be strays."""
+FEWEST_ROWS = 30
+"""With fewer numbers than that, nobody can say which are strays."""
+STRAY_GAP = 4.0
+"""A stray is further from the usual numbers than so many times their range."""
+
+
+def usual_range(numbers: np.ndarray) -> tuple[float, float]:
+    """The least and the greatest of the numbers (N,) but for strays at the ends, such as a single 9999 that stands for
+    a missing value: it would make anything up to 9999 look usual.
+
+    Quantiles alone would cut real numbers off wherever a column has a long tail. So the outermost numbers are taken
+    back in one after the other, as long as there is no gap beyond which they are strays.
+    """
+    least, greatest = float(numbers.min()), float(numbers.max())
+    n_outer = max(int(STRAY_SHARE * len(numbers)), 1)
+    if len(numbers) < FEWEST_ROWS:
+        return least, greatest
+    ordered = np.partition(numbers, [n_outer, len(numbers) - n_outer - 1])
+    low, high = float(ordered[n_outer]), float(ordered[-n_outer - 1])
+    if low == high:  # there is no range to judge the others by
+        return least, greatest
+    below, above = np.sort(ordered[:n_outer]).tolist(), np.sort(ordered[-n_outer:])[::-1].tolist()
+    while below or above:
+        gap_below = low - below[-1] if below else np.inf
+        gap_above = above[-1] - high if above else np.inf
+        if min(gap_below, gap_above) > STRAY_GAP * (high - low):
+            break
+        if gap_below <= gap_above:
+            low = below.pop()
+        else:
+            high = above.pop()
+    return low, high
+
 
 @dataclass(frozen=True)
 class Doubt:
@@ -13,7 +50,7 @@ class Doubt:
     answer: str
     """The answer as it was understood, with its unit."""
     usual: str
-    """The range that training saw, with its unit."""
+    """The range of the training rows, but for strays, with its unit."""
     suggestions: tuple[str, ...] = ()
     """What may have been meant, as it would be typed: the nearest slip of the decimal point or of the sign."""
 

@@ -20,6 +20,7 @@ from pursuit.queries.column import (
     wording,
     yes_no,
 )
+from pursuit.queries.doubts import usual_range
 from pursuit.queries.number_code import quantile_edges
 from pursuit.queries.reading import (
     MISSING_WORDS,
@@ -33,7 +34,7 @@ from pursuit.queries.reading import (
     read_column,
     whole_as_text,
 )
-from pursuit.queries.scaling import TINIEST
+from pursuit.queries.scaling import TINIEST, decimals_of
 
 Kind = Literal["number", "choice", "yes/no", "date", "skip"]
 """What a column is asked as; "skip": not at all."""
@@ -204,5 +205,11 @@ def scaled(query: N, numbers: np.ndarray, n_pieces: int) -> N:
     # Quartiles of a normal distribution are 1.349 deviations apart. If they coincide, the deviation itself is taken.
     spread = float(high / 1.349 - low / 1.349) or float(np.std(present)) or 1.0
     spread = min(max(spread, TINIEST), 1 / TINIEST)
-    seen, edges = (float(present.min()), float(present.max())), quantile_edges(present, n_pieces)
-    return replace(query, centre=float(centre), spread=spread, seen=seen, edges=edges)
+    return replace(
+        query,
+        centre=float(centre),
+        spread=spread,
+        edges=quantile_edges(present, n_pieces),
+        seen=usual_range(present),
+        decimals=decimals_of(present),
+    )

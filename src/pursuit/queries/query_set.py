@@ -157,6 +157,11 @@ class QuerySet(nn.Module, ABC):
     def describe(self, query: int, x: Tensor) -> str:
         """The answer to `query` in words, from one row `x` (*answer_shape)."""
 
+    def describe_given(self, query: int, x: Tensor, answer: Any) -> str:
+        """The `answer` of a person to `query` in words, which is in the row `x` (*answer_shape) already. What a row
+        cannot hold exactly is shown as it was given."""
+        return self.describe(query, x)
+
     @abstractmethod
     def tell(self, x: Tensor, query: int, answer: Any) -> None:
         """Write a person's answer to `query` into one row `x` (*answer_shape), in place.

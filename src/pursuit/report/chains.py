@@ -11,7 +11,9 @@ from torch import Tensor
 from pursuit.estimators import PursuitEstimator
 from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.files import write_whole
-from pursuit.inference.chain import CHAINS_SCHEMA, Chain, ChainReason, Chains, ChainStep, bits_text, percent
+from pursuit.inference.chain import CHAINS_SCHEMA, Chain, Chains, ChainStep, bits_text, percent
+from pursuit.inference.reasons import Reason, reasons_of
+from pursuit.inference.session import Session
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.what_if import WhatIf, what_if
 from pursuit.queries.query_set import PatchGrid
@@ -37,6 +39,21 @@ class ExplainedRow:
     answers: Tensor  # (*answer_shape)
     remark: str = ""
     """What else a reader should know of it."""
+
+    @classmethod
+    def of_session(cls, session: Session, title: str = "This session") -> "ExplainedRow":
+        """What a person was asked and answered so far."""
+        return cls(title, None, session.chain, session.what_if(), session.history.x[0])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The prediction as JSON values: a chain of docs/schemas/chains-1.json."""
+        return {
+            "title": self.title,
+            "label": self.label,
+            **self.chain.to_dict(),
+            "reasons": reasons_of(self.chain).to_dict(),
+            "what_if": [asdict(one) for one in self.what_if],
+        }
 
 
 @dataclass(frozen=True)
@@ -80,16 +97,7 @@ class ChainsReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The chains as JSON values, as docs/schemas/chains-1.json describes them."""
-        described = [
-            {
-                "title": row.title,
-                "label": row.label,
-                **row.chain.to_dict(),
-                "what_if": [asdict(one) for one in row.what_if],
-            }
-            for row in self.rows
-        ]
-        return {"schema": CHAINS_SCHEMA, "task": self.facts.name, "chains": described}
+        return chains_to_dict(self.facts.name, [row.to_dict() for row in self.rows])
 
     def html(self) -> str:
         """The report as a page that is whole by itself."""
@@ -164,6 +172,11 @@ class ChainsReport:
         )
 
 
+def chains_to_dict(name: str, chains: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Chains of a task, each as JSON values, as docs/schemas/chains-1.json describes them together."""
+    return {"schema": CHAINS_SCHEMA, "task": name, "chains": list(chains)}
+
+
 def _after(chain: Chain) -> str:
     return f"After {count(chain.n_asked, 'question')}" if chain.n_asked else "Without asking anything"
 
@@ -208,19 +221,18 @@ def _belief(chain: Chain, posterior: Tensor, most: int) -> Markup:
 
 def _reasons(chain: Chain) -> list[Markup]:
     """What speaks for the prediction and what against it, the strongest first."""
-    reasons = sorted(chain.reasons, key=_strength, reverse=True)
-    most = _strength(reasons[0]) if reasons else 0.0
-    if not most:
+    found = reasons_of(chain)
+    weighty = [*found.reasons_for, *found.reasons_against]
+    if not weighty:
         return []
-    numbers = chain.target is not None
-    titles = (
-        ("What raised the number", "What lowered it") if numbers else ("What speaks for it", "What speaks against it")
-    )
+    most = max(abs(one.weight) for one in weighty)
+    titles = ("What speaks for it", "What speaks against it")
+    if found.is_number:
+        titles = ("What raised the number", "What lowered it")
     columns = []
-    for title, class_, is_for in ((titles[0], "for", True), (titles[1], "against", False)):
-        own = [one for one in reasons if one.is_for == is_for and _strength(one) > most / 1000]
+    for title, class_, own in zip(titles, ("for", "against"), (found.reasons_for, found.reasons_against), strict=True):
         rows = [
-            (element("span", one.text, " ", element("b", one.answer)), _change(chain, one), _strength(one) / most)
+            (element("span", one.text, " ", element("b", one.answer)), _change(chain, one), abs(one.weight) / most)
             for one in own
         ]
         content = bars(rows) if rows else paragraph("Nothing that was answered.", class_="small lead")
@@ -228,11 +240,7 @@ def _reasons(chain: Chain) -> list[Markup]:
     return [element("div", *columns, class_="half")]
 
 
-def _strength(reason: ChainReason) -> float:
-    return abs(reason.after - reason.before) if reason.bits is None else abs(reason.bits)
-
-
-def _change(chain: Chain, reason: ChainReason) -> str:
+def _change(chain: Chain, reason: Reason) -> str:
     before, after = (
         (percent(reason.before), percent(reason.after))
         if chain.target is None

@@ -26,6 +26,7 @@ from exported import (
 from ordered import clinic
 from pursuit import MLP, SetNetwork, StoppingRule, VIPClassifier, export
 from pursuit.methods.naive_bayes import NaiveBayesIPClassifier
+from pursuit.web.bundle import LANGUAGES
 from pursuit.web.exporting.networks import belief_weights, question_weights
 from pursuit.web.exporting.weights import split, unpack
 
@@ -96,12 +97,13 @@ def test_texts_of_the_model_cannot_leave_their_place() -> None:
 def test_both_languages_have_the_same_words() -> None:
     folder = files("pursuit.web") / "interview"
     english, german = (json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("en", "de"))
-    assert list(english) == list(german)
+    assert set(english) == set(german)
+    assert f'data-languages="{" ".join(LANGUAGES)}"' in (folder / "served.html").read_text(encoding="utf-8")
     for key, words in english.items():
         assert sorted(re.findall(r"\{\w+\}", words)) == sorted(re.findall(r"\{\w+\}", german[key])), key
-    scripts = [*folder.rglob("*.js")] + list((files("pursuit.web") / "exporting").glob("*.js"))
+    scripts = [*folder.rglob("*.js"), *(files("pursuit.web") / "exporting").glob("*.js")]
     used = "".join(path.read_text(encoding="utf-8") for path in scripts) + "needs_script broken"
-    made_up = ("reason_", "theme_", "seen", "result_one")  # whose ends are put together
+    made_up = ("reason_", "look_", "theme_", "seen", "result_one")  # whose ends are put together
     unused = [key for key in english if not re.search(rf"\b{key.removesuffix('_one')}\b", used)]
     assert [key for key in unused if not key.startswith(made_up)] == []
     said = set(re.findall(r'\b(?:say|count|action)\("(\w+)"', used))

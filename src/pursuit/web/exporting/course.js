@@ -4,7 +4,7 @@
 // {move: "go on"}; an answer is null (don't know), {choice} or {number}. The same moves always give the same.
 
 import { argmax, beliefAfter, bitsAt, doubt, logSoftmax, oddsAt, possibleAnswers, scoresAt, without } from "./mathematics.js";
-import { isAllowed, openQueries, stops } from "./rules.js";
+import { openQueries, stops } from "./rules.js";
 
 const N_CANDIDATES = 4;
 
@@ -150,10 +150,10 @@ export class Course {
     return others > 0 || (isBeforehand && this.model.order.beforehand.some(i => i !== query && !this.told.has(i) && !this.now.putOff.includes(i)));
   }
 
-  /** What a person may tell unasked. */
+  /** What may still be asked, or told unasked, whatever the rules say. */
   get mayBeTold() {
-    const { answers } = this;
-    return this.model.queries.map((_, i) => i).filter(i => !answers.has(i) && isAllowed(this.model, answers, i));
+    const open = this.open(true);
+    return this.model.queries.map((_, i) => i).filter(i => open[i]);
   }
 
   // ---- reasons
@@ -210,12 +210,12 @@ export class Course {
 
   /** About how many questions are still to come; null where that would be a mere guess. */
   get questionsLeft() {
-    const { model, now } = this, open = this.open(), n = open.filter(Boolean).length, query = this.next;
-    if (query === null || now.isFree) return null;
-    const budgets = model.stop.filter(rule => rule.rule === "budget").map(rule => rule.n - now.askedByRule);
-    const most = Math.min(n, ...budgets), bits = bitsAt(model, now.belief), best = bits && bits[query];
-    const level = Math.max(...model.stop.filter(rule => rule.rule === "confidence").map(rule => rule.level), 0);
-    if (best > 0.02 && level) {
+    const { model, now } = this, n = this.mayBeTold.length, query = this.next, rules = now.isFree ? [] : model.stop;
+    if (query === null) return null;
+    const budgets = rules.filter(rule => rule.rule === "budget").map(rule => rule.n - now.askedByRule);
+    const most = Math.min(n, ...budgets), bits = bitsAt(model, now.belief), best = bits && !this.isBeforehand(query) ? bits[query] : 0;
+    const level = Math.min(...rules.filter(rule => rule.rule === "confidence").map(rule => rule.level));
+    if (best > 0.02 && level < 1) {
       const left = Math.max(1, Math.ceil((now.belief.doubt - doubt([level, 1 - level])) / best));
       if (left <= Math.min(most, 30)) return { kind: "about", n: left };
     }

@@ -184,7 +184,7 @@ export class BrowserEngine {
     const { course, model } = this, query = this.isAccepted ? null : course.next;
     const number = query === null || course.isBeforehand(query) ? 0 : course.now.nAsked + 1;
     return {
-      title: model.title, n_labels: model.labels.length - course.now.excluded.length, is_number: Boolean(model.target), is_image: false, image: null,
+      title: model.title, n_labels: model.labels.length, is_number: Boolean(model.target), is_image: false, image: null,
       progress: course.progress, questions_left: course.questionsLeft,
       question: query === null ? null : this.describeQuestion(query, number),
       belief: this.describeBelief(), answers: this.describeAnswers(), skipped: course.now.putOff.map(one => model.queries[one].name),

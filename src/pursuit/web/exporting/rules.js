@@ -30,7 +30,7 @@ const canAfford = (model, spent, query) => model.stop.every(rule => rule.rule !=
   || spent + model.queries[query].cost <= rule.units * (1 + COST_ROUNDING));
 
 /** Whether what a query waits for holds: `answers` are those so far by query. */
-export function isAllowed(model, answers, query) {
+function isAllowed(model, answers, query) {
   const { beforehand, only_after: conditions } = model.order;
   return conditions.every(({ query: own, after, accepted }) => {
     if (own !== query) return true;

@@ -56,7 +56,7 @@ export function resultSection(state, acts) {
     state.is_image ? pictureFigure(state, acts.pictureUrl()) : reasonsBlock(state),
     h("div", { class: "actions" },
       action("right", acts.accept, { class: "first" }),
-      !state.is_number && state.n_labels > 1 && action("wrong", acts.reject),
+      !state.is_number && state.belief.labels.length > 1 && action("wrong", acts.reject),
       state.can_go_on && action("ask_on", acts.goOn),
       reportButton(acts),
       state.can_undo && action("back", acts.undo, { "data-key": "Backspace", "aria-keyshortcuts": "Backspace" })));
