@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -59,7 +60,7 @@ def state_of(
         can_skip=session.can_skip,
         can_go_on=session.can_go_on,
         done=done,
-        open=[] if is_image else [_open_question(pursuer.query_set.queries[i]) for i in session.open_queries],
+        open=[] if is_image else [_open_questions(pursuer.query_set)[i] for i in session.open_queries],
         result=_result(session, chain, accepted) if done else None,
         expects_reports=expects_reports,
         image=None if patches is None else _image(session, has_picture),
@@ -111,8 +112,16 @@ def _choices(texts: Sequence[str]) -> list[schemas.Choice]:
     return [schemas.Choice(value=text, text=text) for text in texts]
 
 
-def _open_question(query: Query) -> schemas.OpenQuestion:
-    return schemas.OpenQuestion(name=query.name, text=query.text)
+_made: WeakKeyDictionary[QuerySet, list[schemas.OpenQuestion]] = WeakKeyDictionary()
+
+
+def _open_questions(query_set: QuerySet) -> list[schemas.OpenQuestion]:
+    """All queries of a query set, made once: every state lists most of them."""
+    found = _made.get(query_set)
+    if found is None:
+        found = [schemas.OpenQuestion(name=query.name, text=query.text) for query in query_set.queries]
+        _made[query_set] = found
+    return found
 
 
 # ---- how far it is
