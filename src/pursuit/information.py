@@ -41,6 +41,8 @@ ROUNDING = 1e-5
 AT_ONCE, AT_ONCE_ON_GPU = 2**17, 2**27
 """About how many log odds are computed at once: on a CPU as many as stay in its cache."""
 COUNTED_AT_ONCE = 4096
+FEW_VALUES = 64
+"""Answers with fewer values than this are summed together, not one by one."""
 
 
 @register
@@ -246,12 +248,16 @@ class AnswerModel(nn.Module):
         """The sum over the further answers of each query: (B, A, ...) to (B, Q, ...)."""
         if self.has_one_odds_each:
             return values
-        total = torch.zeros(len(values), self.n_queries, *values.shape[2:], dtype=values.dtype, device=values.device)
-        return total.index_add(1, self.query_of, values)
+        total = values.new_zeros(len(values), self.n_queries, *values.shape[2:])
+        if values.numel() >= FEW_VALUES * self.n_odds:
+            return total.index_add(1, self.query_of, values)
+        # It goes answer by answer, which takes long where each has few values.
+        place = self.query_of.view(1, -1, *[1] * (values.dim() - 2))
+        return total.scatter_add(1, place.expand_as(values), values)
 
     def _of_query(self, values: Tensor) -> Tensor:
         """What belongs to its query, for each further answer: (B, Q, ...) to (B, A, ...)."""
-        return values if self.has_one_odds_each else values[:, self.query_of]
+        return values if self.has_one_odds_each else values.index_select(1, self.query_of)
 
     @torch.no_grad()
     def after_answers(self, outputs: Tensor, log_posterior: Tensor, query: int) -> tuple[Tensor, Tensor]:

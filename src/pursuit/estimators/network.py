@@ -212,7 +212,9 @@ class LearnerEstimator(PursuitEstimator):
             else:
                 warnings.warn(NO_GROUP_HELD_OUT, stacklevel=2)
         held_out = rows.take(torch.from_numpy(judged)).levelled()
-        return rows.take(torch.from_numpy(kept)), EarlyStopping(held_out, prefers_end=len(rows) >= MANY_ROWS)
+        return rows.take(torch.from_numpy(kept)), EarlyStopping(
+            held_out, every=self.plan_.look_every, prefers_end=len(rows) >= MANY_ROWS
+        )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -21,6 +21,8 @@ DEFAULT_STEPS, DEFAULT_PASSES = 1000, 20
 PASSES = 100
 """How often training may see each row, if held-out rows do not end it before."""
 LEAST_STEPS, MOST_STEPS, MOST_STEPS_ON_GPU = 200, 2500, 10_000
+OFTEN, RARELY = 4, 16
+"""Of so many reports, one looks at held-out rows; rarely where even the fewest steps take long."""
 PRODUCTS, PRODUCTS_ON_GPU = 1e12, 1e14
 """About how many multiplications training may take: a minute on two cores, or on a GPU."""
 CHAIN_QUERIES = 20
@@ -50,6 +52,8 @@ class Plan:
     reasons: tuple[Reason, ...]
     answers: AnswerSettings = DEFAULT_ANSWERS
     """How a method that foresees answers does so."""
+    look_every: int = OFTEN
+    """Of so many reports, one has a look at held-out rows."""
 
 
 def suitable_plan(
@@ -105,7 +109,7 @@ def suitable_plan(
     wanted, most = PASSES * n_rows / fresh, MOST_STEPS_ON_GPU if on_gpu else MOST_STEPS
     products = batch_size * _products(network, query_set, n_classes, answers.rank)
     affordable = (PRODUCTS_ON_GPU if on_gpu else PRODUCTS) / products if products else most
-    n_steps = round(max(min(wanted, affordable, most), LEAST_STEPS))
+    n_steps, is_slow = round(max(min(wanted, affordable, most), LEAST_STEPS)), affordable < LEAST_STEPS
     times = n_steps * fresh / n_rows
     if n_steps > round(wanted):
         why = f"{times:,.0f} times each row, because rows are few"
@@ -115,7 +119,6 @@ def suitable_plan(
     if n_rows < VERY_FEW_ROWS:
         n_trials, held_out, why = 0, 0.0, "too few rows to do without any"
     elif n_rows < MANY_ROWS:
-        is_slow = affordable < LEAST_STEPS
         n_trials, held_out = 3 if n_rows < FEW_ROWS and not is_slow else 1, HELD_OUT_OF_FEW
         why = (
             "tried on three parts of the rows, then repeated on all"
@@ -126,7 +129,9 @@ def suitable_plan(
         n_trials, held_out, why = 0, min(HELD_OUT, MOST_HELD_OUT / n_rows), "there are rows enough to do without some"
     choose("held out", f"{held_out:.0%}", why)
     stage = Stage(n_steps * batch_size / n_rows, histories, AdamW(lr), batch_size=batch_size)
-    return Plan(network, standardise, (stage,), n_trials, held_out, tuple(reasons), answers)
+    return Plan(
+        network, standardise, (stage,), n_trials, held_out, tuple(reasons), answers, RARELY if is_slow else OFTEN
+    )
 
 
 def default_stages(n_rows: int, n_queries: int, max_queries: int | None = None) -> list[Stage]:
