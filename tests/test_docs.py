@@ -20,6 +20,7 @@ from pursuit import ColumnQueries, History, yes_no
 from pursuit.cli import app
 from pursuit.cli.commands import load_command
 from pursuit.exact import TableIP
+from short_plans import short_plans
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -53,7 +54,8 @@ def examples() -> Iterator[Any]:
 def test_examples_run(page: Path, code: str, tmp_path: Path) -> None:
     printed = io.StringIO()
     _bring_examples(tmp_path)
-    with contextlib.chdir(tmp_path), contextlib.redirect_stdout(printed):
+    plans = contextlib.nullcontext() if page.name == "algorithm.md" else short_plans()  # it says what comes out
+    with plans, contextlib.chdir(tmp_path), contextlib.redirect_stdout(printed):
         exec(compile(code, page.name, "exec"), {"__name__": "docs"})
     text = printed.getvalue()
     if page.name == "algorithm.md":

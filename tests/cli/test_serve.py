@@ -3,8 +3,6 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pursuit.cli.serve import serve
 from pursuit.methods import METHODS
 from served import begin, client_of, move, port_of, program, try_move
 
@@ -73,37 +72,28 @@ def wait_for(port: int) -> None:
             return
 
 
-def fails(*arguments: str | Path) -> str:
-    """What the program says when it cannot start."""
-    command = [sys.executable, "-m", "pursuit", "serve", "--no-open", *map(str, arguments)]
-    environment = {**os.environ, "COLUMNS": "300"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    return done.stderr
-
-
 def test_what_cannot_be_served_is_said_in_a_sentence(model: Path, tmp_path: Path) -> None:
-    assert "There is no model folder" in fails(tmp_path / "none", "--port", "0")
+    with pytest.raises(FileNotFoundError, match="There is no model folder"):
+        serve([tmp_path / "none"], port=0)
     (tmp_path / "empty").mkdir()
-    assert "is not a model: model.json is missing" in fails(tmp_path / "empty", "--port", "0")
-    assert "need a file" in fails(model, "--port", "0", "--database", "sqlite://")
+    with pytest.raises(FileNotFoundError, match=r"is not a model: model\.json is missing"):
+        serve([tmp_path / "empty"], port=0)
+    with pytest.raises(ValueError, match="need a file"):
+        serve([model], port=0, database="sqlite://")
+    with pytest.raises(ValueError, match=r"cannot listen on 192\.0\.2\.1"):
+        serve([model], port=0, host="192.0.2.1")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert f"Port {port} is in use" in fails(model, "--port", str(port))
-    assert "cannot listen on 192.0.2.1" in fails(model, "--port", "0", "--host", "192.0.2.1")
+        with pytest.raises(ValueError, match=f"Port {port} is in use.*--port {port + 1}"):
+            serve([model], port=port)
 
 
-def test_a_missing_package_is_named_with_what_to_install(model: Path, tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.modules['fastapi'] = None\n"
-        "from pursuit.cli import main; sys.argv = ['pursuit', 'serve', sys.argv[1]]; main()"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(model)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1
-    assert "pip install 'pursuit[serve]'" in done.stderr.replace("\n", " ")
+def test_a_missing_package_is_named_with_what_to_install(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pursuit.cli.serve.find_spec", lambda name: None if name == "fastapi" else object())
+    with pytest.raises(ModuleNotFoundError, match=r"not installed \(fastapi\): pip install 'pursuit\[serve\]'"):
+        serve([model])
 
 
 def test_a_new_user_gets_the_animals(tmp_path: Path) -> None:
