@@ -11,7 +11,7 @@ from pursuit.queries.query_set import PatchGrid
 from pursuit.report.html import Markup, element
 
 WIDTH, HEIGHT = 560, 300
-LEFT, RIGHT, TOP, BOTTOM = 48, 16, 14, 46
+LEFT, RIGHT, TOP, BOTTOM = 66, 16, 14, 46
 MOST_TICKS = 8
 Scale = Callable[[float], float]
 """Where a value is drawn."""
@@ -49,6 +49,7 @@ def curve(
     if mark is not None:
         place, value, name = mark
         is_right = place > 0.6 * last  # its name then stands on the left
+        is_high = value > (1 + low) / 2  # and where the curve is not: at the bottom, or at the top
         parts += [
             element("line", x1=f"{x(place):.1f}", x2=f"{x(place):.1f}", y1=TOP, y2=HEIGHT - BOTTOM, class_="guide"),
             element("circle", cx=f"{x(place):.1f}", cy=f"{y(value):.1f}", r=6, class_="dot"),
@@ -56,7 +57,7 @@ def curve(
                 "text",
                 name,
                 x=f"{x(place) + (-10 if is_right else 10):.1f}",
-                y=f"{min(y(value) + 24, HEIGHT - BOTTOM - 8):.1f}",
+                y=HEIGHT - BOTTOM - 12 if is_high else TOP + 16,
                 text_anchor="end" if is_right else "start",
                 class_="strong",
             ),
