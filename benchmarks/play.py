@@ -8,7 +8,6 @@ demo`, on players drawn from the very same table, who answer wrongly or not at a
 
 import statistics
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -113,31 +112,35 @@ def summary(games: Sequence[Game]) -> dict[str, Any]:
     }
 
 
-def trained(seed: int) -> tuple[VIPClassifier, float]:
-    """The model of the recipe `fast`, and the seconds that its training took."""
-    task, recipe, started = animals.load(seed), find_recipe("animals", "fast"), time.process_time()
-    model = VIPClassifier(task.query_set, random_state=seed, **recipe.settings()).fit(task.X_train, task.y_train)
-    return model, time.process_time() - started
+def trained(seed: int) -> VIPClassifier:
+    """The model of the recipe `fast`."""
+    task, recipe = animals.load(seed), find_recipe("animals", "fast")
+    return VIPClassifier(task.query_set, random_state=seed, **recipe.settings()).fit(task.X_train, task.y_train)
 
 
 def measure(models: Sequence[int] = MODELS, seeds: Sequence[int] = SEEDS) -> dict[str, Any]:
     """All manners, each with every model and, where chance is in it, with every seed."""
-    rows, seconds = animals.table(), []
+    rows = animals.table()
     found: dict[str, list[dict[str, Any]]] = {manner.title: [] for manner in MANNERS}
     for number in models:
-        model, took = trained(number)
-        seconds.append(took)
+        model = trained(number)
         for manner in MANNERS:
             has_chance = manner.withheld or manner.wrong
             for seed in seeds if has_chance else seeds[:1]:
                 games = play_all(model, rows, manner, seed)
                 found[manner.title].append({"model": number, "seed": seed, **summary(games)})
                 print(number, seed, manner.title, summary(games), flush=True)
+    return collected(where(), found, models, seeds)
+
+
+def collected(
+    here: dict[str, Any], found: dict[str, list[dict[str, Any]]], models: Sequence[int], seeds: Sequence[int]
+) -> dict[str, Any]:
+    """What was found by the titles of manners, with its origin."""
     return {
-        "where": {**where(), "seeds of models": list(models), "seeds of answers": list(seeds)},
+        "where": {**here, "seeds of models": list(models), "seeds of answers": list(seeds)},
         "recipe": str(find_recipe("animals", "fast")),
-        "training_seconds": seconds,
-        "n_animals": len(rows),
+        "n_animals": len(animals.table()),
         "manners": [{**asdict(manner), "runs": found[manner.title]} for manner in MANNERS],
     }
 
@@ -163,18 +166,17 @@ def page(measured: dict[str, Any]) -> str:
         )
     missed = sorted({animal for run in measured["manners"][0]["runs"] for animal in run["missed"]})
     own = (
-        f"With the table's own answers, at least one model does not guess {', '.join(missed)}."
+        f"With the table's own answers, at least one model did not guess {', '.join(missed)}."
         if missed
-        else "With the table's own answers, every model guesses every animal."
+        else "With the table's own answers, every model guessed every animal."
     )
     n_models, n_seeds = len(measured["where"]["seeds of models"]), len(measured["where"]["seeds of answers"])
-    seconds = statistics.mean(measured["training_seconds"])
     return f"""# Playing animals
 
 Written by `python benchmarks/play.py`; the single runs are in `play.json` beside this page.
 
 {origin(measured)}
-{n_models} models, trained by the recipe `fast` as in `pursuit demo` ({seconds:.0f} s of one core each), play
+{"One model" if n_models == 1 else f"{n_models} models"}, trained by the recipe `fast` as in `pursuit demo`, played
 each of the {measured["n_animals"]} animals of `animals.csv` through `Session`: once with the answers of the table,
 and {n_seeds} times each with answers withheld or wrong at random, drawn for every animal and question. A question
 that the table leaves open is answered by "don't know" in all of them, and counts as asked. The model guesses once

@@ -110,7 +110,6 @@ OTHER_SETTINGS: dict[str, Any] = {
 EQUIVALENT_WEIGHTS = tuple(f"check_sample_weight_equivalence_on_{data}_data" for data in ("dense", "sparse"))
 """scikit-learn's checks that a row of weight 2 is the same as a row twice, to the last digit."""
 OF_LEARNERS = {
-    *EQUIVALENT_WEIGHTS,
     "check_classifiers_train",
     "check_classifiers_classes",
     "check_classifiers_one_label",

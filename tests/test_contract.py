@@ -396,8 +396,9 @@ def checks() -> Iterator[Any]:
         options = {"mark": "xfail", "expected_failed_checks": expected_to_fail(estimator)}
         for found in estimator_checks_generator(estimator, **options):
             values, marks = getattr(found, "values", found), list(getattr(found, "marks", ()))
-            name = values[1].func.__name__
-            marks += [pytest.mark.slow] if is_rival and name not in OF_LEARNERS else []
+            name, variant = values[1].func.__name__, values[1].keywords
+            is_shared = name not in OF_LEARNERS or bool(variant)  # variants differ in how rows lie in memory
+            marks += [pytest.mark.slow] if is_rival and is_shared else []
             yield pytest.param(*values, marks=marks, id=f"{type(estimator).__name__}-{name}")
 
 
