@@ -12,7 +12,7 @@ from pursuit.inference.session import Session
 from pursuit.inference.target import target_of
 from pursuit.queries import DoubtfulAnswer
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
-from pursuit.web.serving import schemas
+from pursuit.web.serving import schemas, shown
 from pursuit.web.serving.live import LiveSessions
 from pursuit.web.serving.models import ServedModel, ServedModels
 from pursuit.web.serving.pictures import Picture
@@ -62,7 +62,7 @@ class Interviews:
             _, state = _standing_and_state(session, model, stored.title, **options)
         return _shown(stored, model, state)
 
-    def why(self, session_id: str) -> schemas.Why:
+    def why(self, session_id: str) -> shown.Why:
         stored, model = self._stored(session_id)
         with self._session(stored, model) as session:
             if session.done:
@@ -147,9 +147,7 @@ class Interviews:
             )
         return stored, self.models[stored.model]
 
-    def _keep(
-        self, stored: StoredSession, model: ServedModel, session: Session, state: schemas.State
-    ) -> schemas.Session:
+    def _keep(self, stored: StoredSession, model: ServedModel, session: Session, state: shown.State) -> schemas.Session:
         """Show a session, and have it ready for its next move."""
         self._live.put(stored.id, stored.revision, model.fingerprint, session)
         return _shown(stored, model, state)
@@ -268,7 +266,7 @@ def _no_session() -> NotFound:
 
 def _standing_and_state(
     session: Session, model: ServedModel, title: str, accepted: bool = False, has_picture: bool = False
-) -> tuple[Standing, schemas.State]:
+) -> tuple[Standing, shown.State]:
     """What is written down of a session, and what is shown of it."""
     chain = session.chain
     state = state_of(
@@ -324,6 +322,6 @@ def _summary(stored: StoredSession) -> dict[str, Any]:
     }
 
 
-def _shown(stored: StoredSession, model: ServedModel, state: schemas.State) -> schemas.Session:
+def _shown(stored: StoredSession, model: ServedModel, state: shown.State) -> schemas.Session:
     is_other = stored.fingerprint != model.fingerprint
     return schemas.Session(**_summary(stored), model_changed=is_other, state=state)
