@@ -174,7 +174,7 @@ def test_modules_and_files_named_in_a_sentence_exist(page: Path) -> None:
     for code in inline_code(page):
         if re.fullmatch(r"pursuit(\.\w+)+(\(.*\))?", code):
             named(code.split("(")[0])
-        if re.fullmatch(r"[\w./]+/([\w.]+\.(py|md|json))?", code) and not code.startswith("."):
+        if re.fullmatch(r"[\w./]+/([\w.]+\.(py|md|json))?", code) and not code.startswith((".", "/")):
             first = code.split("/")[0]
             if any((place / first).exists() for place in places):
                 assert any((place / code).exists() for place in places), f"{page.name} names {code}"

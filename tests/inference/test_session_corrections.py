@@ -113,3 +113,16 @@ def test_a_template_changes_nothing(make_columns: Any, make_vip: Any) -> None:
     assert plain.posterior == shared.posterior
     again = Session.from_dict(plain.to_dict(), model, template=template)
     assert again.posterior == plain.posterior
+
+
+def test_only_so_many_corrections_are_remembered(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pursuit.inference.course.MOST_CHANGES", 2)
+    session = Session(world.pursuer)
+    session.tell("yes", "fever")
+    for answer in ("no", "yes", "no"):
+        session.change("fever", answer)
+    answers = []
+    for _ in range(3):
+        session.undo()
+        answers.append(session.answers.get("fever"))
+    assert answers == ["yes", "no", None]

@@ -23,6 +23,9 @@ from pursuit.inference.pursuer import (
 from pursuit.inference.stopping import Standing, StoppingRule
 from pursuit.inference.target import target_of
 
+MOST_CHANGES = 200
+"""How many corrections can be taken back; those before them count as what was said at first."""
+
 
 @dataclass(frozen=True)
 class Position:
@@ -103,6 +106,7 @@ class Course:
         later = self.moves[place + 1 :]
         self._replay(place, *([] if move is None else [move]), *later)
         self.changes.append(Change(len(self.moves), place, before, is_removed=move is None))
+        del self.changes[:-MOST_CHANGES]
 
     def take_back(self, label: int) -> bool:
         """Make the moves again without the rejection of a label; whether there was one."""

@@ -194,10 +194,12 @@ def _answer_all(model: ServedModel, evidence: schemas.Evidence) -> schemas.Next:
         moves.append({"move": "reject", "labels": evidence.rejected})
     with _refusing():
         fresh = model.session()
-        names = [fresh.place_of(told.query) for told in given]
-        if twice := [told.query for told, place in zip(given, names, strict=True) if names.count(place) > 1]:
-            raise ValueError(f"“{twice[0]}” is answered twice: give each answer once.")
-        for told, place in zip(given, names, strict=True):
+        seen: set[int] = set()
+        for told in given:
+            place = fresh.place_of(told.query)
+            if place in seen:
+                raise ValueError(f"“{told.query}” is answered twice: give each answer once.")
+            seen.add(place)
             doubt = None if told.confirmed else fresh.pursuer.query_set.doubt(place, told.answer)
             if doubt is not None:
                 raise DoubtfulAnswer(doubt)

@@ -71,7 +71,7 @@ def export_sessions(parts: Parts, text: SearchText = "", model: OfModel = None) 
 @router.get("/accuracy", summary="How often sessions were right, over time")
 def show_accuracy(parts: Parts, model: OfModel = None) -> schemas.Accuracy:
     """Of those whose true result is known. One in which a guess was called wrong counts as wrong."""
-    return accuracy_of(parts.store.each("", model))
+    return accuracy_of(parts.store.each("", model, is_judged=True))
 
 
 @router.get("/sessions/{session_id}", summary="Where a session stands", responses=MOVED)
