@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_WAIT_POLICY := PASSIVE
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup demo serve test test-slow lint format structure bench bench-speed bench-gpu bench-methods bench-tables bench-tables-large bench-serving clean
+.PHONY: help setup demo serve test test-slow lint format structure bench bench-speed bench-gpu bench-methods bench-tables bench-tables-large bench-serving docs clean
 
 help:
 	@echo "make demo       train on two built-in tasks, print accuracy against queries, draw figures into demo/"
@@ -14,6 +14,7 @@ help:
 	@echo "make test       run the tests"
 	@echo "make test-slow  run the tests that take minutes"
 	@echo "make lint       check style and types"
+	@echo "make docs       build the documentation as a site, into site/"
 	@echo "make structure  print the modules, who imports whom, cycles and long files"
 	@echo "make bench      measure the figures of the README, and speed"
 	@echo "make bench-speed  only speed: beside a plain implementation, and how time and memory grow"
@@ -57,6 +58,12 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# Installed apart: only who builds the site needs it.
+docs: setup
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "Built: open site/index.html"
+
 structure: setup
 	$(BIN)/python benchmarks/structure.py
 
@@ -90,4 +97,4 @@ bench-serving: setup
 	$(BIN)/python benchmarks/serving.py
 
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build
+	rm -rf $(VENV) demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis build

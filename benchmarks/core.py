@@ -31,7 +31,8 @@ from pursuit.evaluation.curves import Evaluation, evaluate
 from pursuit.methods.random_order import RandomOrder
 from pursuit.tasks import animals, load_task
 from pursuit.training import RandomHistories, Stage
-from report import RESULTS, into_readme, where
+from readme import write_readme
+from report import OVERVIEW, RESULTS, into_page, where
 
 SEEDS = (10, 11, 12, 13, 14)
 TABLE_SEEDS = tuple(range(10, 20))
@@ -61,7 +62,8 @@ def main(names: Sequence[str]) -> None:
     path.write_text(json.dumps(measured, indent=1) + "\n")
     text = page(measured)
     (RESULTS / "core.md").write_text(text)
-    into_readme("measured", readme_section(measured))
+    into_page(OVERVIEW, "measured", overview_section(measured))
+    write_readme()
     print(text)
 
 
@@ -207,8 +209,8 @@ def page(measured: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def readme_section(measured: dict[str, Any]) -> str:
-    """The main figures, as the README shows them."""
+def overview_section(measured: dict[str, Any]) -> str:
+    """The main figures, for the overview of all results."""
     digits, where = measured["digits"], measured["where"]
     goal = float(np.mean([run["at_stop"]["accuracy"] for run in digits]))
     random = first_to_reach(np.mean([run["random"] for run in digits], axis=0), goal)
@@ -238,7 +240,7 @@ def readme_section(measured: dict[str, Any]) -> str:
         "for animals). The tables stop by the rule that held-out rows chose, digits at confidence 0.99 and animals at "
         "0.9. Measured by `make bench` at commit "
         f"{listed_commits(where)} on {where['machine']}; whole curves, training times and single runs are in "
-        "[docs/results/core.md](docs/results/core.md)."
+        "[core.md](core.md)."
     )
     caveat = (
         " The goal for wine was at most 2.5 points behind logistic regression on five seeds; the first five are "

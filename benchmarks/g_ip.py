@@ -24,7 +24,7 @@ from pursuit.methods.g_ip import GIP, GIPSettings
 from pursuit.methods.shared.langevin import Langevin
 from pursuit.networks import PaperConv
 from pursuit.training.devices import find_device
-from report import RESULTS, cpu, figure, into_readme, origin, save, table, where
+from report import RESULTS, cpu, figure, into_page, origin, save, table, where
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def main() -> None:
     measured = measure(size)
     print(save(measured, page, "g-ip", arguments.into))
     if not arguments.quick:
-        into_readme("g-ip", ratio(measured), RESULTS.parent / "methods.md")
+        into_page(RESULTS.parent / "methods.md", "g-ip", ratio(measured))
 
 
 if __name__ == "__main__":

@@ -34,13 +34,13 @@ from pursuit.networks import MLP
 from pursuit.tasks import Task
 from pursuit.training import CarriedHistories, Stage
 from pursuit.training.samplers import random_histories, rolled_out_histories
-from report import RESULTS, into_readme, rounded, table
+from report import OVERVIEW, RESULTS, into_page, rounded, table
 
 FOLDER, RUNS, PAGE = RESULTS / "comparison", Path("results"), RESULTS / "comparison.md"
 METHODS_PAGE = RESULTS.parent / "methods.md"
 SEEDS = (0, 1, 2)
 SHOWN = "mnist"
-"""The task that the README shows."""
+"""The task that the overview of all results shows."""
 KNOWN_WORLD, KNOWN_ROWS, KNOWN_TEST, KNOWN_EPOCHS, KNOWN_LONGEST = "known-world", 3_000, 1_000, 64, 15
 JUDGED_HISTORIES, LONGEST_JUDGED = 500, 6
 JUDGED_KEY = "judged"
@@ -116,9 +116,9 @@ def main(arguments: list[str]) -> None:
     for folder in given.collect or ():
         take_over(folder, folder.name.removeprefix("compare-"))
     PAGE.write_text(page(), encoding="utf-8")
-    into_readme("areas", areas(), METHODS_PAGE)
-    into_readme("leaders", leaders_by_task(), METHODS_PAGE)
-    into_readme("comparison", readme_section())
+    into_page(METHODS_PAGE, "areas", areas())
+    into_page(METHODS_PAGE, "leaders", leaders_by_task())
+    into_page(OVERVIEW, "comparison", overview_section())
     print(f"Written: {PAGE}")
 
 
@@ -164,12 +164,12 @@ def leaders_by_task() -> str:
     return "\n".join(f"- **{name}**: {standings(results)}" for name, results in kept().items())
 
 
-def readme_section() -> str:
-    """The figure of the README and what it shows."""
+def overview_section() -> str:
+    """One figure for the overview of all results, and what it shows."""
     results = kept()[SHOWN]
     n_seeds = max(summary.n_seeds for _, summary in results.worked.values())
     words = f"{SHOWN}, up to {n_seeds} seeds: {standings(results)} Here V-IP has a straight-through querier."
-    return f"![Accuracy against number of queries on {SHOWN}](docs/results/comparison/{SHOWN}.png)\n\n" + "\n".join(
+    return f"![Accuracy against number of queries on {SHOWN}](comparison/{SHOWN}.png)\n\n" + "\n".join(
         textwrap.wrap(words, 128, break_on_hyphens=False)
     )
 

@@ -99,10 +99,11 @@ Written by `benchmarks/queriers.py`, which runs `pursuit compare` on every task:
 querier, V-IP that asks by the information its answer model expects, and rivals. For each seed all methods learn from
 the same rows, have the same network settings and train on as many histories; all are measured on the same test rows.
 The area is the mean accuracy over 1 to K queries **asked**, whether they had an answer or not; areas to different K are
-not comparable. After ± comes the sample standard deviation over seeds. "auto" is what `VIPClassifier(querier="auto")`,
-the default, takes: the same model with the same seed, so it is not trained a second time. Its limits were chosen on
-held-out training rows, but for one that was raised after a look at the test rows of the known world: there, "auto" is
-not a fair contestant.
+not comparable. After ± comes the sample standard deviation over seeds. "auto" is what
+`VIPClassifier(querier="auto")`, the default, took when the task was measured: the same model with the same seed, so it
+is not trained a second time. It then chose by the numbers of rows and queries; now it asks by information wherever
+answers can be listed, as the column "information" does. The limits of then were chosen on held-out training rows, but
+for one that was raised after a look at the test rows of the known world: there, "auto" is not a fair contestant.
 """
 JUDGED = """\
 ## Judged by exact Information Pursuit

@@ -12,8 +12,10 @@ from pursuit.experiments.provenance import provenance as where
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 
 README = RESULTS.parent.parent / "README.md"
+OVERVIEW = RESULTS / "index.md"
+"""The main figures of all pages of results."""
 
-__all__ = ["README", "RESULTS", "cpu", "figure", "into_readme", "origin", "rounded", "save", "table", "where"]
+__all__ = ["OVERVIEW", "README", "RESULTS", "cpu", "figure", "into_page", "origin", "rounded", "save", "table", "where"]
 
 
 def table(columns: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
@@ -57,9 +59,8 @@ def save(measured: dict[str, Any], page: Callable[[dict[str, Any]], str], name: 
     return text
 
 
-def into_readme(mark: str, text: str, page: Path | None = None) -> None:
-    """Put lines between the marks of this name, of the README or of another page."""
-    page = page or README
+def into_page(page: Path, mark: str, text: str) -> None:
+    """Put lines between the marks of this name."""
     start, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
     before, rest = page.read_text(encoding="utf-8").split(start)
     _, after = rest.split(end)

@@ -1,4 +1,4 @@
-"""The speed section of the README, from what was measured: speed.json and gpu.json.
+"""The speed section of the overview of all results, from what was measured: speed.json and gpu.json.
 
 python benchmarks/summary.py
 """
@@ -6,7 +6,7 @@ python benchmarks/summary.py
 import json
 from typing import Any
 
-from report import RESULTS, figure, into_readme, table
+from report import OVERVIEW, RESULTS, figure, into_page, table
 
 NAMES = {"mnist": "MNIST", "symcat": "SymCAT", "symcat-200": "SymCAT", "huffpost": "HuffPost"}
 
@@ -78,7 +78,7 @@ def _from_a_cold_start(queries: float, accuracy: float, how: str, seconds: float
 
 def main() -> None:
     speed, gpu = (json.loads((RESULTS / f"{name}.json").read_text()) for name in ("speed", "gpu"))
-    into_readme("speed", summary(speed, gpu))
+    into_page(OVERVIEW, "speed", summary(speed, gpu))
 
 
 if __name__ == "__main__":

@@ -29,12 +29,13 @@ from pathlib import Path
 from typing import Any
 
 import pursuit
+import table_overview
 import table_page
-import table_readme
 import table_sizes
 from pursuit.files import write_whole
 from pursuit.methods import METHODS
-from report import RESULTS, cpu, into_readme, rounded, where
+from readme import write_readme
+from report import OVERVIEW, RESULTS, cpu, into_page, rounded, where
 from table_data import TARGETS, default_folder, read, split
 from table_methods import TITLES, available, is_own, measure
 
@@ -114,7 +115,8 @@ def main(arguments: Sequence[str]) -> None:
         page = PAGE if folder == FOLDER else folder / "tables.md"
         page.write_text(table_page.page(found, table_sizes.read(folder)), encoding="utf-8")
         if folder == FOLDER:
-            into_readme("tables", table_readme.readme_section(found))
+            into_page(OVERVIEW, "tables", table_overview.overview_section(found))
+            write_readme()
         print(f"Written: {page}")
 
 

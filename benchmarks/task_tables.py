@@ -208,7 +208,7 @@ def at_published_length(results: Results) -> tuple[str, float, float] | None:
 
 
 def headline(results: Results) -> tuple[str, str]:
-    """For the README, a number of queries and the accuracy there: that of the first protocol, or else of a rule that
+    """In short, a number of queries and the accuracy there: that of the first protocol, or else of a rule that
     asks about as many as the paper's, or else of the recipe's rule."""
     summary = vip_of(results)[1]
     if summary.protocols:

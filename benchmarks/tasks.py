@@ -18,7 +18,8 @@ import task_tables
 from pursuit.experiments.reproduce import HEADER, markdown_row, published_for, run_name, vip_of
 from pursuit.experiments.results import NOTHING, Results
 from pursuit.tasks import EMBEDDED, TASKS
-from report import RESULTS, into_readme, rounded, table
+from readme import write_readme
+from report import OVERVIEW, RESULTS, into_page, rounded, table
 
 FOLDER = RESULTS / "tasks"
 IMAGES = ("mnist", "fashion-mnist", "kmnist", "kmnist-test-split", "cifar10", "cifar100", "cub")
@@ -146,8 +147,8 @@ def _figures(name: str) -> str:
     return "\n".join([f"### {name}\n\n![accuracy against queries, {name}](tasks/{name}-curve.png)\n", *drawn])
 
 
-def readme_section() -> str:
-    """The lines of the README between its marks: the runs of every task, in short."""
+def overview_section() -> str:
+    """The runs of every task, in short, for the overview of all results."""
     rows = []
     for results in runs().values():
         task, recipe = results.run["task"], results.run["recipe"]
@@ -174,8 +175,9 @@ def main(arguments: list[str]) -> None:
             for path in task_figures.draw(folder, name):
                 print(f"Drawn: {path}, {path.stat().st_size / 1000:.0f} kB")
     (RESULTS / "tasks.md").write_text(page(), encoding="utf-8")
-    into_readme("tasks", readme_section())
-    print(f"Written: {RESULTS / 'tasks.md'}")
+    into_page(OVERVIEW, "tasks", overview_section())
+    write_readme()
+    print(f"Written: {RESULTS / 'tasks.md'}, {OVERVIEW} and the README")
 
 
 if __name__ == "__main__":

@@ -260,16 +260,6 @@ def known_worth() -> type[KnownWorth]:
     return KnownWorth
 
 
-@pytest.fixture(scope="module")
-def short_plans() -> Iterator[None]:
-    """What is chosen by default trains a tenth as long: for tests of how it is chosen, not of what is learnt."""
-    shorter = {"PASSES": 10, "LEAST_STEPS": 20, "DEFAULT_STEPS": 100, "DEFAULT_PASSES": 2}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in shorter.items():
-            patch.setattr(f"pursuit.estimators.plan.{name}", value)
-        yield
-
-
 @pytest.fixture
 def forgetful_registry() -> Iterator[None]:
     """What is registered in a test is not known after it."""

@@ -109,6 +109,20 @@ OTHER_SETTINGS: dict[str, Any] = {
 
 EQUIVALENT_WEIGHTS = tuple(f"check_sample_weight_equivalence_on_{data}_data" for data in ("dense", "sparse"))
 """scikit-learn's checks that a row of weight 2 is the same as a row twice, to the last digit."""
+OF_LEARNERS = {
+    *EQUIVALENT_WEIGHTS,
+    "check_classifiers_train",
+    "check_classifiers_classes",
+    "check_classifiers_one_label",
+    "check_classifiers_one_label_sample_weights",
+    "check_estimators_pickle",
+    "check_fit2d_1sample",
+    "check_fit2d_1feature",
+    "check_fit_idempotent",
+    "check_methods_subset_invariance",
+    "check_sample_weights_invariance",
+}
+"""scikit-learn's checks that depend on what is learnt and how, not on how rows are read and parameters kept."""
 UNSUITED = {("refuel", "patches"), ("vip-information", "patches")}
 """Methods that say of a world that it is not for them."""
 RANDOM = {"random"}

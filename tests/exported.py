@@ -1,5 +1,6 @@
 """What tests of exported pages share: models to export, people who answer, and node, which runs a page's JavaScript."""
 
+import base64
 import json
 import re
 import shutil
@@ -16,6 +17,8 @@ from ordered import ORDER, clinic
 from pursuit import MLP, ColumnQueries, History, Stage, VIPClassifier, VIPRegressor
 from pursuit.queries import Choice, Date, Number, QuerySet
 from pursuit.queries.query_set import NOT_GIVEN_TEXT
+from pursuit.web.bundle import bundle
+from pursuit.web.exporting.weights import decompressed
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed, so the page's JavaScript cannot be run.")
@@ -35,15 +38,23 @@ def node(script: str, **data: Any) -> Any:
     return json.loads(done.stdout)
 
 
-def part(page: Path, name: str) -> str:
-    """What an element of the page with this id holds."""
+def part(page: Path, name: str) -> bytes:
+    """What the element of the page with this id holds."""
     found = re.search(rf'<script [^>]*id="{name}">(.*?)</script>', page.read_text(encoding="utf-8"), flags=re.S)
     assert found is not None
-    return found[1]
+    return decompressed(found[1])
 
 
 def described(page: Path) -> dict[str, Any]:
-    return json.loads(part(page, "model"))
+    return json.loads(part(page, "page"))["model"]
+
+
+def computed(page: Path, **data: Any) -> Any:
+    """What the scripts of the page compute of these data, as `histories.js` says."""
+    names = "BrowserEngine, argmax, beliefAfter, bitsAt, expected, interval, withWeights, Course"
+    program = f"return {bundle('exporting/engine.js').removesuffix('})();')}return {{{names}}};}})();"
+    weights = base64.b64encode(part(page, "weights")).decode()
+    return node("histories.js", program=program, model=described(page), weights=weights, **data)
 
 
 def stirred(estimator: Any, seed: int = 0) -> Any:

@@ -10,6 +10,7 @@ import inspect
 import json
 import pkgutil
 import warnings
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
@@ -20,13 +21,14 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 from torch import Tensor
 
 import pursuit
 from contract_table import (
     CHECKED,
     EQUIVALENT_WEIGHTS,
+    OF_LEARNERS,
     OTHER_PARAMETERS,
     OTHER_SETTINGS,
     QUICK,
@@ -39,13 +41,14 @@ from contract_table import (
 from pursuit import methods
 from pursuit.data.rows import Rows
 from pursuit.estimators import PursuitClassifier, PursuitEstimator
+from pursuit.estimators.network import LearnerEstimator
 from pursuit.exact import IndependentIP, TableIP
 from pursuit.inference.chain import explain
 from pursuit.inference.history import History
 from pursuit.inference.incremental import history_state
 from pursuit.inference.pursuer import Pursuer, choose, wants_more
 from pursuit.inference.stopping import Budget
-from pursuit.methods import METHODS
+from pursuit.methods import METHODS, VIPClassifier
 from pursuit.queries import QuerySet
 from pursuit.registry import find, to_config
 from pursuit.training import Stage
@@ -385,8 +388,21 @@ def expected_to_fail(estimator: PursuitClassifier) -> dict[str, str]:
     return dict.fromkeys(EQUIVALENT_WEIGHTS, reason)
 
 
+def checks() -> Iterator[Any]:
+    """Every check of every estimator. Rivals that are trained by the loop read rows and keep what they learnt by the
+    very code of V-IP: what does not depend on a learner is checked of them with the slow tests."""
+    for estimator in checked():
+        is_rival = isinstance(estimator, LearnerEstimator) and type(estimator) is not VIPClassifier
+        options = {"mark": "xfail", "expected_failed_checks": expected_to_fail(estimator)}
+        for found in estimator_checks_generator(estimator, **options):
+            values, marks = getattr(found, "values", found), list(getattr(found, "marks", ()))
+            name = values[1].func.__name__
+            marks += [pytest.mark.slow] if is_rival and name not in OF_LEARNERS else []
+            yield pytest.param(*values, marks=marks, id=f"{type(estimator).__name__}-{name}")
+
+
 # No other check is expected to fail. `check_array_api_input` skips itself where scipy's array API is not switched on.
-@parametrize_with_checks(checked(), expected_failed_checks=expected_to_fail)
+@pytest.mark.parametrize(("estimator", "check"), list(checks()))
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 

@@ -8,7 +8,7 @@ import leaders
 import methods
 from pursuit.evaluation.curves import Evaluation
 from pursuit.experiments.results import MethodResults, Result, Results
-from report import README
+from report import OVERVIEW
 
 TITLES = {
     "vip": "V-IP",
@@ -76,10 +76,10 @@ def test_what_was_not_measured_is_named() -> None:
 
 def test_the_pages_say_what_the_files_say(monkeypatch: pytest.MonkeyPatch) -> None:
     assert methods.leaders_by_task() in methods.METHODS_PAGE.read_text(encoding="utf-8")
-    readme = README.read_text(encoding="utf-8")
-    assert methods.readme_section() in readme
+    overview = OVERVIEW.read_text(encoding="utf-8")
+    assert methods.overview_section() in overview
     kept = methods.kept()
     without = {name: one for name, one in kept[methods.SHOWN].methods.items() if name != "vip"}
     monkeypatch.setattr(methods, "kept", lambda: {methods.SHOWN: replace(kept[methods.SHOWN], methods=without)})
-    assert methods.readme_section() not in readme
-    assert "V-IP has the highest" not in methods.readme_section()
+    assert methods.overview_section() not in overview
+    assert "V-IP has the highest" not in methods.overview_section()

@@ -1,19 +1,19 @@
-"""The README shows what the pages of results say."""
+"""The overview of results shows the speed that was measured."""
 
 import json
 
 import pytest
 
-from report import README, RESULTS
+from report import OVERVIEW, RESULTS
 from summary import _cold, summary
 
 
-def test_the_readme_has_the_figures_of_the_results() -> None:
+def test_the_overview_has_the_figures_of_the_results() -> None:
     paths = [RESULTS / "speed.json", RESULTS / "gpu.json"]
     if not all(path.exists() for path in paths):
         pytest.skip("speed was not measured yet")
     speed, gpu = (json.loads(path.read_text()) for path in paths)
-    assert summary(speed, gpu).rstrip() in README.read_text(encoding="utf-8")
+    assert summary(speed, gpu).rstrip() in OVERVIEW.read_text(encoding="utf-8")
 
 
 def test_a_cold_start_says_how_its_confidence_was_chosen() -> None:

@@ -18,12 +18,12 @@ from pursuit.experiments.beside import EXACT_IP
 from pursuit.experiments.reproduce import Reproduction, reproduce
 from pursuit.experiments.results import Beside, MethodResults, Result, Results
 from pursuit.tasks import find_recipe
-from report import README, RESULTS
+from report import OVERVIEW, RESULTS
 
 
 def test_the_pages_say_what_the_files_say() -> None:
     assert (RESULTS / "tasks.md").read_text(encoding="utf-8") == tasks.page()
-    assert tasks.readme_section() in README.read_text(encoding="utf-8")
+    assert tasks.overview_section() in OVERVIEW.read_text(encoding="utf-8")
 
 
 def test_a_results_folder_is_added_to_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +45,7 @@ def test_a_results_folder_is_added_to_the_page(tmp_path: Path, monkeypatch: pyte
     page = tasks.page()
     assert "| digits | fast (effort 0.005) |" in page
     assert "![accuracy against queries, digits-fast](tasks/digits-fast-curve.png)" in page
-    assert "| digits" not in tasks.readme_section()  # an embedded task
+    assert "| digits" not in tasks.overview_section()  # an embedded task
     assert f"| digits-fast | {kept_accuracy(results)} |" in page  # V-IP and its black box, with all answers
     monkeypatch.setattr(task_figures, "IMAGES", tmp_path / "images")
     drawn = task_figures.draw(tmp_path / "run", "digits-fast")

@@ -20,6 +20,7 @@ from pursuit.estimators.plan import (
     suitable_plan,
 )
 from pursuit.estimators.reasons import Reason
+from pursuit.information import AnswerSettings
 from pursuit.networks import MLP
 from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, QuerySet, yes_no
 from pursuit.training import CarriedHistories
@@ -72,7 +73,7 @@ class Drawn(GeneratedRows):
 @pytest.mark.parametrize("n_rows", [5, VERY_FEW_ROWS, FEW_ROWS, MANY_ROWS, VERY_MANY_ROWS])
 def test_every_setting_has_a_reason(n_rows: int) -> None:
     plan = plan_of(n_rows)
-    assert [reason.setting for reason in plan.reasons] == SETTINGS
+    assert [reason.setting for reason in plan.reasons if reason.setting != "answers"] == SETTINGS
     assert all(reason.why and reason.value for reason in plan.reasons)
     found = {reason.setting: reason.value for reason in plan.reasons}
     (stage,) = plan.stages
@@ -105,6 +106,24 @@ def test_few_rows_are_tried_on_and_many_do_without_some(n_rows: int, n_trials: i
     assert (plan.n_trials, plan.held_out) == (n_trials, held_out)
 
 
+def test_with_fewer_rows_than_questions_answers_are_foreseen_by_the_label() -> None:
+    few, enough = plan_of(9), plan_of(10)
+    assert (few.answers, enough.answers) == (AnswerSettings(rank=0), AnswerSettings())
+    assert [[reason.value for reason in plan.reasons if reason.setting == "answers"] for plan in (few, enough)] == [
+        ["foreseen by the label"],
+        [],
+    ]
+    query_set = numbers(10)
+    foresees_nothing = suitable_plan(query_set, blank(query_set, 9), 2)
+    assert foresees_nothing.answers == AnswerSettings()
+    assert all(reason.setting != "answers" for reason in foresees_nothing.reasons)
+
+
+def test_what_takes_long_is_tried_once() -> None:
+    assert plan_of(400, numbers(10_000)).n_trials == 1
+    assert plan_of(400, numbers(100)).n_trials == 3
+
+
 def test_streamed_rows_and_images_are_trained_to_the_end() -> None:
     images = PatchQueries((1, 8, 8), size=2, stride=2)
     for plan in (
@@ -131,7 +150,7 @@ def test_steps_never_exceed_what_time_allows(n_rows: int, n_queries: int, n_clas
     (stage,) = plan.stages
     steps = stage.n_steps(n_rows)
     assert LEAST_STEPS <= steps <= MOST_STEPS
-    products = steps * stage.batch_size * plan_module._products(plan.network, query_set, n_classes)
+    products = steps * stage.batch_size * plan_module._products(plan.network, query_set, n_classes, plan.answers.rank)
     assert products <= 1.01 * PRODUCTS or steps == LEAST_STEPS
     assert isinstance(stage.histories, CarriedHistories)
     assert stage.histories.max_queries == min(n_queries, 20)
@@ -141,7 +160,8 @@ def test_what_is_too_much_to_compute_is_cut_and_said() -> None:
     small, large = plan_of(600, numbers(5)), plan_of(600, numbers(2000))
     assert n_steps(small, 600) > n_steps(large, 600)
     assert small.reasons[3].why == f"{PASSES} times each row"
-    assert large.reasons[3].why.endswith("times each row, for time")
+    steps = next(reason for reason in large.reasons if reason.setting == "steps")
+    assert steps.why.endswith("times each row, for time")
 
 
 def test_very_few_rows_are_seen_more_often_and_that_is_said() -> None:
@@ -156,7 +176,7 @@ def test_very_few_rows_are_seen_more_often_and_that_is_said() -> None:
 def test_products_grow_with_what_is_asked() -> None:
     network = MLP((64, 64))
     found = [
-        plan_module._products(network, query_set, n_classes)
+        plan_module._products(network, query_set, n_classes, 8)
         for query_set, n_classes in ((yes_or_no(5), 2), (numbers(5), 2), (numbers(50), 2), (numbers(50), 20))
     ]
     assert found == sorted(found)

@@ -1,6 +1,7 @@
 """What was chosen for an estimator, and why: printed, saved, and said to be given where it was."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,19 @@ import pursuit
 from pursuit import MLP, Stage, TrainingRun, VIPClassifier, VIPRegressor
 from pursuit.estimators.reasons import Reason, given
 from pursuit.methods import METHODS, TreeClassifier
+from short_plans import short_plans
 
-pytestmark = [pytest.mark.usefixtures("short_plans"), pytest.mark.xdist_group("chosen by default")]
+pytestmark = pytest.mark.xdist_group("chosen by default")  # they share what is trained
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shortened() -> Iterator[None]:
+    with short_plans():
+        yield
 
 
 @pytest.fixture(scope="module")
-def by_default(short_plans: None) -> VIPClassifier:
+def by_default(shortened: None) -> VIPClassifier:
     return VIPClassifier(random_state=0, network=MLP((8,))).fit(*patients())
 
 

@@ -25,6 +25,6 @@ def test_bits_stand_beside_their_question() -> None:
 
 def test_bits_stand_above_their_patch() -> None:
     figure = image_chain(make_chain(0.62, None), PatchQueries((1, 4, 4), 2, 2), torch.zeros(1, 4, 4))
-    assert [axes.get_title() for axes in figure.axes[:3]] == ["start", "step 1\n0.62 bits", "step 2"]
+    assert [axes.get_title() for axes in figure.axes[:3]] == ["the picture", "step 1\n0.62 bits", "step 2"]
     figure.draw_without_rendering()
     assert figure.get_tightbbox().y1 <= figure.get_size_inches()[1] + 0.01

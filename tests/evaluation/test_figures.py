@@ -225,7 +225,7 @@ def test_a_column_a_step_and_the_image_first() -> None:
     query_set = PatchQueries((1, 4, 4), 2, 2)
     x = torch.linspace(-1, 1, 16).view(1, 4, 4)
     figure = image_chain(make_chain(3), query_set, x, title="A digit")
-    assert titles(figure) == ["start", "step 1", "step 2", "step 3"]
+    assert titles(figure) == ["the picture", "step 1", "step 2", "step 3"]
     above, below = figure.axes[:4], figure.axes[4:]
     # How many of the 16 pixels are seen: all in the first column, then a patch more each step.
     seen = [int((np.asarray(axes.images[0].get_array())[:, :, 3] == 1).sum()) for axes in above]
@@ -263,8 +263,8 @@ def test_long_chains_are_thinned_evenly_between_first_and_last() -> None:
     assert len(numbers) == 12
     assert (numbers[0], numbers[-1]) == (1, 45)
     assert set(np.diff(numbers)) == {4}
-    assert titles(image_chain(chain, query_set, torch.zeros(1, 28, 28), max_steps=1)) == ["start", "step 45"]
-    assert titles(image_chain(chain, query_set, torch.zeros(1, 28, 28), max_steps=2)) == ["start", "step 1", "step 45"]
+    for n, shown in ((1, ["the picture", "step 45"]), (2, ["the picture", "step 1", "step 45"])):
+        assert titles(image_chain(chain, query_set, torch.zeros(1, 28, 28), max_steps=n)) == shown
 
 
 @pytest.mark.parametrize("n_steps", [0, 1])

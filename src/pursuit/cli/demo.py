@@ -1,12 +1,14 @@
 """`pursuit demo`: train on the embedded tasks, compare with random order, and draw figures."""
 
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pursuit.cli.app import AsJson, Seed
-from pursuit.cli.console import out, print_json, say, stoppable
+from pursuit.cli.console import escaped, out, print_json, say, stoppable
 from pursuit.cli.measurements import print_demo
 from pursuit.cli.progress import training_bar
 from pursuit.experiments.demo import run_demo
@@ -27,11 +29,17 @@ def demo(
     if as_json:
         print_json({"tasks": [result.to_dict() for result in results]})
         return
-    model = results[0].folder
-    out.print("Try next:", style="bold")
-    for command, what in (
-        (f"pursuit ask {model}", "think of an animal and be asked"),
-        (f"pursuit explain {model} --data animals", "read the chains of a few players"),
-        ("pursuit train yours.csv --target COLUMN", "your own table, every column a question"),
+    name, model, pursuit = results[0].task, results[0].folder, _program()
+    for what, command in (
+        ("What it asked of a few players, and why:", f"{pursuit} explain {model} --data {name}"),
+        ("Be asked here, in the terminal:", f"{pursuit} ask {model}"),
+        ("A table of your own, every column a question:", f"{pursuit} train yours.csv --target COLUMN"),
+        ("Think of an animal, and be asked on a web page:", f"{pursuit} serve {model}"),
     ):
-        out.print(f"  {command:<44} {what}", highlight=False, soft_wrap=True)
+        out.print(f"{what:<48} [bold]{escaped(command)}[/bold]", highlight=False, soft_wrap=True)
+
+
+def _program() -> str:
+    """How to call the program from here: by its name, or by its path where its environment is not active."""
+    called = Path(sys.argv[0])
+    return str(called) if called.name == "pursuit" and shutil.which("pursuit") is None else "pursuit"

@@ -7,8 +7,8 @@ import typer
 
 from pursuit.cli.app import AsJson, Model, Stop
 from pursuit.cli.console import escaped, out, print_json
+from pursuit.web.bundle import LANGUAGES
 from pursuit.web.exporting import export as export_page
-from pursuit.web.exporting.page import LANGUAGES
 
 
 def export(
@@ -19,8 +19,9 @@ def export(
         str | None, typer.Option(help="What stands at the top of the page; by default the target.")
     ] = None,
     language: Annotated[
-        str, typer.Option(metavar="|".join(LANGUAGES), help="The language of the page's own words.")
-    ] = "en",
+        str | None,
+        typer.Option(metavar="|".join(LANGUAGES), help="The page's own words; by default as the browser prefers."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a model as one HTML file that asks people in any browser, without a server."""

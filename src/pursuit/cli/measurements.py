@@ -18,6 +18,8 @@ SHOWN_COSTS = 7
 """Every seventh cost of a curve is printed, the first and the last among them."""
 MOST_CLASSES, MOST_QUESTIONS = 12, 15
 """The most rows of the tables of classes and of questions."""
+DEMO_ROWS = (1, 3, 5, 10, 20)
+"""After how many questions the demonstration says how often it is right, beside all of them."""
 
 
 def print_regression(name: str, evaluation: RegressionEvaluation) -> None:
@@ -118,26 +120,28 @@ def print_questions(evaluation: Evaluation | RegressionEvaluation) -> None:
 
 
 def print_demo(shown: DemoResult) -> None:
+    """How often it is right after a few questions, beside questions in random order, and where it stops."""
     result = shown.result
     evaluation, random = result.evaluation, result.beside[RANDOM_ORDER].accuracy_by_asked or []
-    title = (
-        f"{shown.task}: {result.n_test:,} held-out rows, {evaluation.n_queries} queries, "
-        f"trained in {result.training_seconds:.0f} s"
+    out.print(
+        f"[bold]{shown.task}[/bold]: {evaluation.n_queries} questions could be asked. How often it is right on "
+        f"{result.n_test:,} rows that it has not seen (trained in {result.training_seconds:.0f} s):",
+        highlight=False,
+        soft_wrap=True,
     )
-    table = Table("queries", "V-IP", RANDOM_ORDER, title=title)
-    for n, accuracy in thin(evaluation.accuracy_by_asked):
-        table.add_row(str(n), f"{accuracy:.3f}", f"{random[n]:.3f}")
+    table = Table("questions asked", "chosen by V-IP", f"in {RANDOM_ORDER}")
+    for n, accuracy in enumerate(evaluation.accuracy_by_asked):
+        if n in DEMO_ROWS or n == evaluation.n_queries:
+            table.add_row(str(n), f"{accuracy:.1%}", f"{random[n]:.1%}")
     out.print(table)
     if stop := evaluation.at_stop:
         out.print(
-            f"Stopping at {stop.rule}: accuracy {stop.accuracy:.3f} after "
-            f"{stop_length(stop, 1, ' queries on average')}; "
-            f"with all answers {evaluation.accuracy_all_answers:.3f}.",
+            f"It may stop once it is sure: {stop.accuracy:.1%} right after "
+            f"{stop_length(stop, 1, ' questions on average')}.",
             highlight=False,
             soft_wrap=True,
         )
-    files = ", ".join(str(path) for path in (shown.folder, *shown.figures))
-    out.print(f"Model and figures: {escaped(files)}\n", highlight=False, soft_wrap=True)
+    out.print(f"Drawn: {escaped(', '.join(map(str, shown.figures)))}\n", highlight=False, soft_wrap=True)
 
 
 def print_comparison(results: Results) -> None:

@@ -1,12 +1,13 @@
 """What suits the data where the user does not say: network, training and how long it goes on, each with its reason."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
 
 from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.estimators.reasons import Reason
+from pursuit.information import AnswerSettings
 from pursuit.networks import MLP, NetworkSettings, default_network
 from pursuit.queries import QuerySet
 from pursuit.training import CarriedHistories, Stage
@@ -30,6 +31,7 @@ MOST_DIRECT = 1_000_000
 """The most weights of a path from answers to labels."""
 HELD_OUT, HELD_OUT_OF_FEW, MOST_HELD_OUT = 0.1, 0.2, 2000
 LOOKED_AT_ROWS = 20_000
+DEFAULT_ANSWERS = AnswerSettings()
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Plan:
     """Share of the rows that are held out in a trial, or in training if there is none; 0: training goes on to the end
     of its stages."""
     reasons: tuple[Reason, ...]
+    answers: AnswerSettings = DEFAULT_ANSWERS
+    """How a method that foresees answers does so."""
 
 
 def suitable_plan(
@@ -70,6 +74,7 @@ def suitable_plan(
     is_image, is_sparse = query_set.patches is not None, _is_sparse(query_set, rows)
     on_gpu = find_device(device).type != "cpu"
     network: NetworkSettings
+    answers = DEFAULT_ANSWERS
     if is_image:
         network = choose("network", default_network(query_set), "queries are patches of an image")
     else:
@@ -81,6 +86,10 @@ def suitable_plan(
         is_direct = counts_answers and query_set.has_own_units and begins_counted
         why = f"wide enough for {n_rows:,} rows" + (", beginning as naive Bayes" if is_direct else "")
         network = choose("network", MLP((width, width), dropout, is_direct), why)
+        if counts_answers and query_set.has_own_units and n_rows < n_queries:
+            # What answers say of each other takes more rows to learn, and of so many questions, most of the time.
+            answers = replace(answers, rank=0)
+            choose("answers", "foreseen by the label", f"fewer rows than the {n_queries:,} questions")
     if is_image or isinstance(rows, StreamedRows):
         stages = default_stages(n_rows, n_queries, max_queries)
         choose("passes", f"{stages[0].epochs:.3g}", "no rows are held out to end training before")
@@ -94,7 +103,7 @@ def suitable_plan(
     # A batch has fresh rows only for its random histories, and where chains end.
     fresh = batch_size * (histories.random_share + (1 - histories.random_share) / longest)
     wanted, most = PASSES * n_rows / fresh, MOST_STEPS_ON_GPU if on_gpu else MOST_STEPS
-    products = batch_size * _products(network, query_set, n_classes)
+    products = batch_size * _products(network, query_set, n_classes, answers.rank)
     affordable = (PRODUCTS_ON_GPU if on_gpu else PRODUCTS) / products if products else most
     n_steps = round(max(min(wanted, affordable, most), LEAST_STEPS))
     times = n_steps * fresh / n_rows
@@ -106,7 +115,8 @@ def suitable_plan(
     if n_rows < VERY_FEW_ROWS:
         n_trials, held_out, why = 0, 0.0, "too few rows to do without any"
     elif n_rows < MANY_ROWS:
-        n_trials, held_out = 3 if n_rows < FEW_ROWS else 1, HELD_OUT_OF_FEW
+        is_slow = affordable < LEAST_STEPS
+        n_trials, held_out = 3 if n_rows < FEW_ROWS and not is_slow else 1, HELD_OUT_OF_FEW
         why = (
             "tried on three parts of the rows, then repeated on all"
             if n_trials > 1
@@ -116,7 +126,7 @@ def suitable_plan(
         n_trials, held_out, why = 0, min(HELD_OUT, MOST_HELD_OUT / n_rows), "there are rows enough to do without some"
     choose("held out", f"{held_out:.0%}", why)
     stage = Stage(n_steps * batch_size / n_rows, histories, AdamW(lr), batch_size=batch_size)
-    return Plan(network, standardise, (stage,), n_trials, held_out, tuple(reasons))
+    return Plan(network, standardise, (stage,), n_trials, held_out, tuple(reasons), answers)
 
 
 def default_stages(n_rows: int, n_queries: int, max_queries: int | None = None) -> list[Stage]:
@@ -131,7 +141,7 @@ def _chain_length(n_queries: int, max_queries: int | None) -> int:
     return max(1, min(n_queries, n_queries if max_queries is None else max_queries, CHAIN_QUERIES))
 
 
-def _products(network: NetworkSettings, query_set: QuerySet, n_classes: int) -> float:
+def _products(network: NetworkSettings, query_set: QuerySet, n_classes: int, rank: int) -> float:
     """About how many multiplications a history takes in training: three for each weight of a classifier and of a
     network that foresees answers."""
     if not isinstance(network, MLP):
@@ -139,7 +149,7 @@ def _products(network: NetworkSettings, query_set: QuerySet, n_classes: int) -> 
     n_inputs = int(torch.Size(query_set.input_shape).numel())
     width = network.hidden[0]
     numbers = sum(feature == "number" for feature in query_set.feature_types or ())
-    n_outputs = 9 * (6 * numbers + len(query_set)) + n_classes  # seven log odds a number, and eight ways they change
+    n_outputs = (1 + rank) * (6 * numbers + len(query_set)) + n_classes  # seven log odds a number
     return 3.0 * (2 * n_inputs * width + 2 * width * width + width * n_outputs + n_inputs * n_classes)
 
 

@@ -141,7 +141,7 @@ def image_chain(
     grid = figure.subplots(2, len(shown), squeeze=False, height_ratios=[picture, bars])
     for column, n in enumerate(shown):
         _draw_patches(grid[0, column], chain, query_set, x, n)
-        bits, name = chain.steps[n - 1].bits if n else None, f"step {n}" if n else "start"
+        bits, name = chain.steps[n - 1].bits if n else None, f"step {n}" if n else "the picture"
         grid[0, column].set_title(name if bits is None else f"{name}\n{bits_text(bits)}", fontsize=10)
         _draw_bars(grid[1, column], beliefs[n], classes, chain.classes)
         grid[1, column].set_yticks(range(len(names)), names if column == 0 else [""] * len(names), fontsize=9)

@@ -28,6 +28,7 @@ class VIPEstimator(NetworkEstimator):
 
     uses_weights = True
     counts_answers = True
+    planned_settings = ("network", "answers", *NetworkEstimator.planned_settings[1:])
 
     querier: Querier = "auto"
     cost_aware: bool | None = None
@@ -88,7 +89,9 @@ class VIPEstimator(NetworkEstimator):
         if not query_set.has_own_units and self.querier != "information" and not self.cost_aware:
             return None
         counted = rows_in_memory(rows, COUNTED_ROWS)
-        return AnswerModel.count(query_set, len(self.labels), counted, self.answers, self.label_kernel())
+        return AnswerModel.count(
+            query_set, len(self.labels), counted, self.answers or self.plan_.answers, self.label_kernel()
+        )
 
 
 @method("vip-straight-through", "V-IP, straight-through", querier="straight-through", cost_aware=False)

@@ -1,36 +1,43 @@
-// Reads {page, histories, people, rejecting} from standard input and prints what the mathematics of the page says:
-// of each history the belief and the bits; of each person the interview that the page would hold.
+// Reads {program, model, weights, histories, people, rejects} from standard input and prints what the page's own scripts
+// say: of each history the belief and the bits; of each person the interview that the page would hold.
 "use strict";
 const fs = require("fs");
-const { page, histories = [], people = [], rejects = 0 } = JSON.parse(fs.readFileSync(0, "utf8"));
-const text = fs.readFileSync(page, "utf8");
-const part = (open, close = "</script>") => text.split(open)[1].split(close)[0];
-const holder = { exports: {} };
-new Function("module", part("<script>"  ).split("\n// What the page shows")[0])(holder);
-const Pursuit = holder.exports;
+const { program, model: described, weights, histories = [], people = [], moves = [], rejects = 0 } = JSON.parse(fs.readFileSync(0, "utf8"));
+const { BrowserEngine, argmax, bitsAt, beliefAfter, expected, interval, withWeights, Course } = new Function(program)();
+const model = withWeights(described, new Uint8Array(Buffer.from(weights, "base64")));
 
-function believe(model, entries) {
-  const input = Pursuit.encode(model, entries), posterior = Pursuit.posteriorOf(model, entries, input);
-  const bits = model.answers ? Pursuit.information(model, Pursuit.logOdds(model, input), posterior) : null;
-  return { posterior: [...posterior], bits: bits && [...bits] };
+function believe(told) {
+  const belief = beliefAfter(model, told, []), bits = bitsAt(model, belief);
+  return { posterior: [...belief.posterior], bits: bits && [...bits] };
 }
 
-function hold(model, answers) {
-  const interview = new Pursuit.Interview(model), asked = [];
+function hold(answers) {
+  const course = new Course(model), asked = [];
   for (let n = 0; n <= rejects; n++) {
-    if (n > 0) interview.reject(Pursuit.argmax(interview.now.posterior));
-    for (let query = interview.next; query !== null; query = interview.next) {
+    if (n > 0) course.add({ move: "reject", labels: [argmax(course.now.belief.posterior)] });
+    for (let query = course.next; query !== null; query = course.next) {
       asked.push(query);
-      interview.tell(answers[query]);
+      course.add({ move: "tell", query, answer: answers[query], volunteered: course.isBeforehand(query) });
     }
   }
-  const { posterior, cost } = interview.now;
-  const number = model.target && [Pursuit.expected(model.target, posterior), ...Pursuit.interval(model.target, posterior)];
-  return { asked, posterior: [...posterior], cost, number, evidence: interview.evidence(Pursuit.argmax(posterior)),
-    gained: interview.standings[0].doubt - interview.now.doubt };
+  const { belief: { posterior }, cost } = course.now;
+  const number = model.target && [expected(model.target, posterior), ...interval(model.target, posterior)];
+  return { asked, posterior: [...posterior], cost, number, progress: course.progress };
 }
 
-Pursuit.load(JSON.parse(part('id="model">')), part('id="weights">')).then(model => {
-  const answer = { beliefs: histories.map(entries => believe(model, entries)), interviews: people.map(own => hold(model, own)) };
-  process.stdout.write(JSON.stringify(answer));
+/** The states of an engine after each of some calls: [name of its function, ...arguments]. */
+async function play(calls) {
+  const engine = new BrowserEngine(model), states = [await engine.state()];
+  for (const [name, ...values] of calls) {
+    try {
+      states.push(await engine[name](...values));
+    } catch (error) {
+      states.push({ doubt: error.doubt ?? null, message: error.message ?? null });
+    }
+  }
+  return states;
+}
+
+Promise.all(moves.map(play)).then(plays => {
+  process.stdout.write(JSON.stringify({ beliefs: histories.map(believe), interviews: people.map(hold), plays }));
 });

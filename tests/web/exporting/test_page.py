@@ -26,8 +26,9 @@ from exported import (
 from ordered import clinic
 from pursuit import MLP, SetNetwork, StoppingRule, VIPClassifier, export
 from pursuit.methods.naive_bayes import NaiveBayesIPClassifier
+from pursuit.web.bundle import LANGUAGES
 from pursuit.web.exporting.networks import belief_weights, question_weights
-from pursuit.web.exporting.weights import decompressed, unpack
+from pursuit.web.exporting.weights import split, unpack
 
 
 @cache
@@ -52,12 +53,17 @@ def model() -> VIPClassifier:
         return straight_through_model()
 
 
+def clicks(path: Path, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is shown at first and after each step."""
+    return node("clicks.js", page=str(path), steps=steps)["shown"]
+
+
 def test_the_weights_in_the_file_give_the_beliefs_of_the_model(tmp_path: Path) -> None:
     estimator = model()
     estimator.save(tmp_path / "model")
     again = pursuit.load(tmp_path / "model").model_
     about = described(page())
-    tensors = [unpack(one) for one in decompressed(part(page(), "weights"), about["tensors"])]
+    tensors = [unpack(one) for one in split(part(page(), "weights"), about["tensors"])]
     # The page has every matrix of the networks; put what is in the file into a copy of the model.
     left = list(range(len(tensors)))
     with torch.no_grad():
@@ -83,21 +89,25 @@ def test_texts_of_the_model_cannot_leave_their_place() -> None:
     text = page().read_text(encoding="utf-8")
     assert HOSTILE in described(page())["labels"]
     assert "</script><b>" not in text
-    assert text.count("</script>") == 4
+    assert text.count("</script>") == 3
     assert "\u2028" not in text
     assert "<title>Who &lt;is&gt; ill?</title>" in text
 
 
 def test_both_languages_have_the_same_words() -> None:
-    folder = files("pursuit.web.exporting")
+    folder = files("pursuit.web") / "interview"
     english, german = (json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("en", "de"))
-    assert list(english) == list(german)
+    assert set(english) == set(german)
+    assert f'data-languages="{" ".join(LANGUAGES)}"' in (folder / "served.html").read_text(encoding="utf-8")
     for key, words in english.items():
         assert sorted(re.findall(r"\{\w+\}", words)) == sorted(re.findall(r"\{\w+\}", german[key])), key
-    used = "".join((folder / name).read_text(encoding="utf-8") for name in ("page.js", "page.py"))
-    assert [key for key in english if not re.search(rf"\b{key}\b", used)] == []
-    said = re.findall(r'\bsay\("(\w+)"', used) + re.findall(r"\bwords\.(\w+)", used)
-    assert set(said) - set(english) == set()
+    scripts = [*folder.rglob("*.js"), *(files("pursuit.web") / "exporting").glob("*.js")]
+    used = "".join(path.read_text(encoding="utf-8") for path in scripts) + "needs_script broken"
+    made_up = ("reason_", "look_", "theme_", "seen", "result_one")  # whose ends are put together
+    unused = [key for key in english if not re.search(rf"\b{key.removesuffix('_one')}\b", used)]
+    assert [key for key in unused if not key.startswith(made_up)] == []
+    said = set(re.findall(r'\b(?:say|count|action)\("(\w+)"', used))
+    assert said - set(english) == set()
 
 
 class Odd(StoppingRule):
@@ -130,8 +140,8 @@ def test_what_cannot_be_exported_is_refused_with_what_can(tmp_path: Path) -> Non
 @needs_node
 def test_a_person_answers_by_keys_and_buttons() -> None:
     steps = [{"click": "Why"}, {"key": "1"}, {"key": "0"}, {"key": "Backspace"}, {"chip": 0}, {"click": "I don't know"}]
-    first, why, second, third, back, change, changed = node("clicks.js", page=str(ordered_page()), steps=steps)
-    assert first["focused"]
+    first, why, second, third, back, change, changed = clicks(ordered_page(), steps=steps)
+    assert not first["focused"]  # a page that opens leaves the focus where it is
     assert first["heading"] == "Which sex?"  # which is known beforehand
     assert first["theme"] == "dark"  # as the document prefers
     assert "I always ask this first" in why["text"]
@@ -150,17 +160,15 @@ def test_a_person_answers_by_keys_and_buttons() -> None:
 
 @needs_node
 def test_labels_with_markup_are_text_and_a_wrong_guess_goes_on() -> None:
-    steps: list[dict[str, str]] = [{"key": "0"}] * 12
-    shown = node("clicks.js", page=str(page()), steps=steps)
+    steps: list[dict[str, str]] = [{"key": "d"}] * 12
+    shown = clicks(page(), steps=steps)
     assert shown[0]["head"].startswith("Who <is> ill?")
     assert any(HOSTILE in one["text"] for one in shown)
     assert all("B" not in one["tags"] or "How far to trust" in one["text"] for one in shown)
     result = shown[-1]
     assert "That's right" in result["buttons"]
     assert "I have no more questions." in result["text"]
-    *_, wrong, right = node(
-        "clicks.js", page=str(page()), steps=[*steps, {"click": "That's wrong"}, {"click": "That's right"}]
-    )
+    *_, wrong, right = clicks(page(), steps=[*steps, {"click": "That's wrong"}, {"click": "That's right"}])
     assert wrong["heading"] != result["heading"]
     assert f"Is it {result['heading']}?" in wrong["text"]
     assert right["heading"] == f"Thank you. It is {wrong['heading']}."
@@ -168,7 +176,7 @@ def test_labels_with_markup_are_text_and_a_wrong_guess_goes_on() -> None:
 
 @needs_node
 def test_the_page_speaks_german() -> None:
-    first, second = node("clicks.js", page=str(page("de")), steps=[{"key": "0"}])
+    first, second = clicks(page("de"), steps=[{"key": "d"}])
     assert "Frage 1" in first["text"]
     assert "weiß nicht" in second["text"]
     assert "I don't know" not in second["text"]
@@ -179,17 +187,17 @@ def test_numbers_are_typed_and_odd_ones_are_questioned() -> None:
     queries = {query["text"]: query for query in described(ordered_page())["queries"]}
     steps: list[dict[str, str]] = []
     for _ in range(12):  # until a number is asked for
-        shown = node("clicks.js", page=str(ordered_page()), steps=steps)[-1]
+        shown = clicks(ordered_page(), steps=steps)[-1]
         if queries[shown["heading"]]["number"]:
             break
         steps.append({"key": "1"})
     heading = shown["heading"]
-    for typed, says in (("many", "Please type a number"), ("1e9", "far from what I have seen")):
-        refused = node("clicks.js", page=str(ordered_page()), steps=[*steps, {"type": typed}])[-1]
-        assert refused["heading"] == heading
+    for typed, says in (("many", "Please type a number"), ("1e9", "is far outside the usual range")):
+        refused = clicks(ordered_page(), steps=[*steps, {"type": typed}])[-1]
+        assert heading in refused["text"]
         assert says in refused["text"]
     low, high = queries[heading]["number"]["seen"]
     typed = f"{(low + high) / 2:.1f}".replace(".", ",")
-    taken = node("clicks.js", page=str(ordered_page()), steps=[*steps, {"type": typed}])[-1]
+    taken = clicks(ordered_page(), steps=[*steps, {"type": typed}])[-1]
     assert taken["heading"] != heading
     assert typed.replace(",", ".").removesuffix(".0") in taken["text"]

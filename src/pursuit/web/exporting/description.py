@@ -17,7 +17,7 @@ from pursuit.inference.stopping import (
     Stability,
     StoppingRule,
 )
-from pursuit.inference.target import target_of
+from pursuit.inference.target import TargetBins, target_of
 from pursuit.information import AnswerModel
 from pursuit.queries import Date, Number, Order, Query
 from pursuit.queries.query_set import NOT_GIVEN_TEXT
@@ -53,7 +53,7 @@ def describe_model(model: VIP, stop: StoppingRule, tensors: Tensors) -> dict[str
         )
     return {
         "labels": [str(label) for label in label_list(model.classes)],
-        "target": target and {"points": target.points, "means": target.means, "decimals": target.decimals},
+        "target": target and _target(target),
         "queries": [_query(model, i, query) for i, query in enumerate(query_set.queries)],
         "n_inputs": int(query_set.input_shape[0]),
         "order": _order(query_set.order or Order(), query_set.index_of, query_set.queries),
@@ -64,6 +64,15 @@ def describe_model(model: VIP, stop: StoppingRule, tensors: Tensors) -> dict[str
         "querier": None if asks_by_bits else network_layers(model.querier, tensors),
         "answers": answers,
         "cost_aware": bool(asks_by_bits and model.cost_aware),
+    }
+
+
+def _target(target: TargetBins) -> dict[str, Any]:
+    return {
+        "points": target.points,
+        "means": target.means,
+        "spread": target.spread,
+        "decimals": target.decimals,
     }
 
 

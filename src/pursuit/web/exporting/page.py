@@ -7,7 +7,6 @@ import html
 import json
 import re
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,14 @@ from pursuit.estimators import PursuitEstimator, load
 from pursuit.files import write_whole
 from pursuit.inference.stopping import StoppingRule
 from pursuit.version import __version__
+from pursuit.web.bundle import LANGUAGES, bundle, part, small_script, small_style
 from pursuit.web.exporting.description import describe_model
 from pursuit.web.exporting.measure import suitable_widths
 from pursuit.web.exporting.networks import Tensors, exportable
 from pursuit.web.exporting.weights import compressed
 from pursuit.web.titles import title_of
 
-LANGUAGES = ("en", "de")
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -52,15 +51,16 @@ def export(
     *,
     stop: StoppingRule | str | None = None,
     title: str | None = None,
-    language: str = "en",
+    language: str | None = None,
 ) -> Exported:
     """Write a trained model as one HTML file, which asks a person without a server, a network or anything else.
 
     `model` is an estimator or the folder of one; `stop` and `title` are the model's own by default, and `language` is
-    that of the page's own words: "en" or "de". Questions stay as the query set words them.
+    that of the page's own words: "en" or "de", by default what the browser prefers. Questions stay as the query set
+    words them.
     """
     path = Path(path)
-    if language not in LANGUAGES:
+    if language is not None and language not in LANGUAGES:
         raise ValueError(f"The page speaks {' or '.join(LANGUAGES)}, not {language!r}: questions stay as they are.")
     if path.is_dir() or not path.parent.is_dir():
         raise ValueError(f"The page cannot be written to {path}: give a file in a folder that exists.")
@@ -79,42 +79,37 @@ def export(
         "tensors": [packed.to_dict() for packed in tensors.packed],
         "expects_reports": bool(getattr(estimator, "has_initially_known_", False)),
     }
-    text = render(described, compressed(tensors.packed))
+    text = render(described, b"".join(packed.data for packed in tensors.packed))
     write_whole(path, text.encode())
     return Exported(path, len(text.encode()), len(described["queries"]), len(described["labels"]), widths.belief_error)
 
 
-def render(described: dict[str, Any], weights: str) -> str:
+def render(described: dict[str, Any], weights: bytes) -> str:
     """The page of a model."""
-    language = described["language"]
-    program = f"{_part('mathematics.js')}\n{_part('page.js')}"
-    style, words = _part("page.css"), json.loads(_part(f"{language}.json"))
+    words = {code: json.loads(part(f"interview/{code}.json")) for code in LANGUAGES}
+    own = words[described["language"] or LANGUAGES[0]]
+    program, loader = bundle("exporting/start.js"), small_script(part("exporting/loader.js"))
+    style = small_style(part("interview/page.css"))
+    page = {"program": program, "words": words, "model": {**described, "fingerprint": _fingerprint(weights)}}
     parts = {
-        "LANGUAGE": language,
+        "LANGUAGE": described["language"] or LANGUAGES[0],
         "TITLE": html.escape(described["title"]),
-        "POLICY": f"default-src 'none'; script-src '{_hash(program)}'; style-src '{_hash(style)}'; base-uri 'none'; "
-        "form-action 'none'",
+        "POLICY": f"default-src 'none'; script-src '{_hash(loader)}' '{_hash(program)}'; style-src '{_hash(style)}'; "
+        "base-uri 'none'; form-action 'none'",
         "STYLE": style,
-        "NOSCRIPT": html.escape(words["needs_script"]),
-        "WORDS": embedded(words),
-        "MODEL": embedded(described),
-        "WEIGHTS": weights,
-        "PROGRAM": program,
+        "NOSCRIPT": html.escape(own["needs_script"]),
+        "BROKEN": html.escape(own["broken"]),
+        "PAGE": compressed(json.dumps(page, ensure_ascii=False, separators=(",", ":")).encode()),
+        "WEIGHTS": compressed(weights),
+        "LOADER": loader,
     }
     # In one pass, so that nothing in the data is taken for a place to fill.
-    return re.sub(r"\{\{([A-Z]+)\}\}", lambda place: parts[place[1]], _part("page.html"))
+    return re.sub(r"\{\{([A-Z]+)\}\}", lambda place: parts[place[1]], part("exporting/page.html"))
 
 
-def embedded(value: Any) -> str:
-    """JSON that may stand inside of a script element, whatever texts it holds."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
-
-
-def _part(name: str) -> str:
-    return (files("pursuit.web.exporting") / name).read_text(encoding="utf-8")
+def _fingerprint(weights: bytes) -> str:
+    """What tells one model from another, where a browser keeps interviews of both."""
+    return hashlib.sha256(weights).hexdigest()[:12]
 
 
 def _hash(text: str) -> str:

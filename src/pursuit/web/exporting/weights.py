@@ -48,16 +48,20 @@ def unpack(packed: Packed) -> np.ndarray:
     return (whole.reshape(packed.shape) * np.frombuffer(scale, "<f4")[:, None]).astype(np.float32)
 
 
-def compressed(tensors: Sequence[Packed]) -> str:
-    """All tensors, one after the other, as text: base 85, which is shorter than base 64, without the one character that
-    means something inside of a script element."""
-    data = zlib.compress(b"".join(packed.data for packed in tensors), level=9)
-    return base64.b85encode(data).decode().replace("<", ",")
+def compressed(data: bytes) -> str:
+    """Bytes as text: base 85, which is shorter than base 64, without the one character that means something inside of
+    a script element."""
+    return base64.b85encode(zlib.compress(data, level=9)).decode().replace("<", ",")
 
 
-def decompressed(text: str, shapes: Sequence[Mapping[str, int]]) -> list[Packed]:
-    """The tensors again, by what `to_dict` says of each."""
-    data, tensors = zlib.decompress(base64.b85decode(text.replace(",", "<"))), []
+def decompressed(text: str) -> bytes:
+    """What was compressed."""
+    return zlib.decompress(base64.b85decode(text.replace(",", "<")))
+
+
+def split(data: bytes, shapes: Sequence[Mapping[str, int]]) -> list[Packed]:
+    """The tensors in these bytes, by what `to_dict` says of each."""
+    tensors = []
     for shape in shapes:
         n_rows, n_columns, bits = shape["rows"], shape["columns"], shape["bits"]
         n_bytes = n_rows * n_columns * _n_bytes(bits) + (0 if bits == EXACT else 4 * n_rows)

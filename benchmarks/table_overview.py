@@ -1,4 +1,4 @@
-"""The README's part of `benchmarks/tables.py`: what V-IP asks on ordinary tables, beside those that see all columns."""
+"""What V-IP asks on ordinary tables, beside those that see all columns: a part of the overview of all results."""
 
 import statistics
 import textwrap
@@ -8,10 +8,10 @@ from table_methods import TITLES
 from table_page import NOTHING, VIP, Runs, best_other, goals, measured, trees_within
 
 HEADER = ("table", "rows x columns, labels", "asked", "accuracy", "best on all columns", "best tree that asks no more")
-PAGE = "[docs/results/tables.md](docs/results/tables.md)"
+PAGE = "[tables.md](tables.md)"
 
 
-def readme_section(runs: Runs) -> str:
+def overview_section(runs: Runs) -> str:
     """A row a table, and how many goals were met."""
     rows = [_row(runs, name) for name in runs if measured(runs, name, VIP)]
     seeds = {len(measured(runs, name, VIP)) for name in runs if measured(runs, name, VIP)}

@@ -1,0 +1,65 @@
+"""The scripts of a page as one text without imports, comments and indentation, for a file that must be whole by itself.
+
+Scripts are modules that import by name. Put one after the other they are a single module, so no two of them may give
+the same name to something at their top."""
+
+import posixpath
+import re
+from importlib.resources import files
+
+IMPORT = re.compile(r'^import [^;]*? from "([^"]+)";\n', flags=re.M)
+EXPORT = re.compile(r"^export (?=(?:async |const |let |function |class ))", flags=re.M)
+TOP = re.compile(r"^(?:async )?(?:function|const|let|class) (\w+)", flags=re.M)
+
+LANGUAGES = tuple(
+    sorted(
+        (
+            path.name.removesuffix(".json")
+            for path in (files("pursuit.web") / "interview").iterdir()
+            if ".json" in path.name
+        ),
+        key=lambda code: (code != "en", code),
+    )
+)
+"""What pages speak: one file of words each, English first."""
+
+
+def part(path: str) -> str:
+    """The text of a file inside of this folder."""
+    return (files("pursuit.web") / path).read_text(encoding="utf-8")
+
+
+def bundle(entry: str) -> str:
+    """The script `entry` after all that it imports."""
+    texts = [EXPORT.sub("", IMPORT.sub("", part(path))) for path in _in_order(entry)]
+    names = [name for text in texts for name in TOP.findall(text)]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"Scripts of one page both have {', '.join(sorted(twice))} at their top: rename one of them.")
+    return "(() => {\n" + "".join(map(small_script, texts)) + "})();"
+
+
+def _in_order(entry: str) -> list[str]:
+    """The scripts that are needed, each after those it imports."""
+    found: list[str] = []
+
+    def visit(path: str) -> None:
+        for other in IMPORT.findall(part(path)):
+            visit(posixpath.normpath(posixpath.join(posixpath.dirname(path), other)))
+        if path not in found:
+            found.append(path)
+
+    visit(entry)
+    return found
+
+
+def small_script(text: str) -> str:
+    """A script without empty lines, indentation, and comments that stand on lines of their own."""
+    text = re.sub(r"^ */\*\*.*?\*/\n", "", text, flags=re.M | re.S)
+    lines = (line.strip() for line in text.splitlines())
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("//"))
+
+
+def small_style(text: str) -> str:
+    """A style sheet without comments, empty lines and indentation."""
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    return "".join(f"{line.strip()}\n" for line in text.splitlines() if line.strip())

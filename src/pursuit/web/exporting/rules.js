@@ -1,0 +1,52 @@
+// When to stop, and what may be asked in which order.
+
+import { BIT, interval } from "./mathematics.js";
+
+const COST_ROUNDING = 1e-5; // by what share a sum of costs may be off
+
+/** Whether a rule stops at a standing; `memory` is what it remembers of the one before, and is changed. */
+export function stops(rule, standing, memory, model) {
+  switch (rule.rule) {
+    case "budget": return standing.nAsked >= rule.n;
+    case "confidence": return Math.max(...standing.posterior) >= Math.fround(rule.level);
+    case "bits": return standing.worth !== null && standing.worth <= rule.bits;
+    case "width": {
+      const [low, high] = interval(model.target, standing.posterior, rule.coverage);
+      return high - low <= rule.width;
+    }
+    case "stability": {
+      const now = standing.doubt * (rule.unit === "nats" ? BIT : 1);
+      const { before = Infinity, nBefore = -1, run: before_run = 0 } = memory;
+      const isStable = Math.abs(before - now) <= rule.epsilon;
+      const run = standing.nAnswered > nBefore ? (isStable ? before_run + 1 : 0) : before_run;
+      Object.assign(memory, { before: now, nBefore: standing.nAnswered, run });
+      return run >= rule.n;
+    }
+    default: return false; // "never", and "cost", which only closes what is too dear
+  }
+}
+
+const canAfford = (model, spent, query) => model.stop.every(rule => rule.rule !== "cost"
+  || spent + model.queries[query].cost <= rule.units * (1 + COST_ROUNDING));
+
+/** Whether what a query waits for holds: `answers` are those so far by query. */
+function isAllowed(model, answers, query) {
+  const { beforehand, only_after: conditions } = model.order;
+  return conditions.every(({ query: own, after, accepted }) => {
+    if (own !== query) return true;
+    const answer = answers.get(after);
+    if (accepted === null) return answers.has(after) || beforehand.includes(after);
+    return Boolean(answer && "choice" in answer && accepted.includes(answer.choice));
+  });
+}
+
+/** Which queries may be asked now (Q,): not asked, affordable with what is `spent` (null: whatever they cost), and open
+ *  in the order of queries. */
+export function openQueries(model, answers, spent) {
+  const { beforehand, groups } = model.order;
+  const open = model.queries.map((_, i) => !answers.has(i) && !beforehand.includes(i)
+    && (spent === null || canAfford(model, spent, i)) && isAllowed(model, answers, i));
+  // A group goes on while a member is open; one that waits for something else does not hold up the rest.
+  const next = groups.filter(own => own.some(i => answers.has(i)) && own.some(i => open[i])).flat();
+  return next.length ? open.map((isOpen, i) => isOpen && next.includes(i)) : open;
+}

@@ -1,0 +1,67 @@
+// The answers so far, each a button that changes it.
+
+import { h } from "./dom.js";
+import { patchMap } from "./picture.js";
+import { bitsText, isoDate, say, typed } from "./words.js";
+
+/** Whether an answer that is imagined is none at all. */
+export const isNoAnswer = text => /^no answer$/i.test(text);
+
+/** A choice in the page's language, where it is one of the words that the page itself has. */
+export function choiceText(question, text) {
+  if (/^not given$/i.test(text)) return say("not_given");
+  return question.is_yes_no && /^(yes|no)$/i.test(text) ? say(text.toLowerCase()) : text;
+}
+
+/** A number as an answer to a question, with its unit. */
+export function numberAnswer(question, number) {
+  if (question.kind === "date") return isoDate(number, question.has_time).replace("T", " ");
+  return question.unit ? `${typed(number)} ${question.unit}` : typed(number);
+}
+
+/** An answer as people read it; "don't know" for one that was left open. */
+export function shownAnswer(question, value, shown) {
+  if (shown === null || shown === undefined) return say("unknown_chip");
+  const text = question.kind === "number" && typeof value === "number" ? numberAnswer(question, value) : choiceText(question, shown);
+  return question.is_yes_no ? text.toLowerCase() : text;
+}
+
+function gainText({ gained, value }) {
+  if (value === null) return say("left_open");
+  if (gained === null) return "";
+  if (Math.abs(gained) < 0.005) return say("bits_none");
+  return gained > 0 ? say("bits_gained", { bits: bitsText(gained) }) : say("bits_lost", { bits: bitsText(-gained) });
+}
+
+function answerRow(entry, n, onChange) {
+  const { question, value } = entry, text = shownAnswer(question, value, entry.shown);
+  const tone = value === null ? "none" : question.is_yes_no ? (/^(no|not? .*)$/i.test(entry.shown) ? "no" : "yes") : "";
+  const label = say("change", { question: question.text, answer: text });
+  return h("li", {}, h("span", { class: "n" }, n), h("span", {}, question.text),
+    h("button", { class: `chip ${tone}`, type: "button", title: label, "aria-label": label, onclick: () => onChange(entry) }, text),
+    h("small", {}, entry.volunteered && !question.is_beforehand && value !== null ? say("volunteered", { gain: gainText(entry) }) : gainText(entry)));
+}
+
+/** A part of the picture that was looked at; what was there cannot be changed. */
+const lookRow = (entry, n, image) => h("li", { class: "look" }, h("span", { class: "n" }, n), h("span", {}, entry.question.text), patchMap(image, entry.question.patch),
+  h("small", {}, gainText(entry)));
+
+function rejectedRow({ label }, n, onTakeBack) {
+  const hint = say("take_back", { label });
+  return h("li", {}, h("span", { class: "n" }, n), h("span", {}, say("is_it", { label })),
+    h("button", { class: "chip no", type: "button", title: hint, "aria-label": hint, onclick: () => onTakeBack(label) }, say("no").toLowerCase()));
+}
+
+/** The section with all that was said; `acts` has change(entry), takeBack(label) and answerSkipped(name). */
+export function answersSection(state, acts) {
+  const rows = state.answers.map((entry, i) => (entry.kind === "rejected"
+    ? rejectedRow(entry, i + 1, acts.takeBack)
+    : entry.question.patch ? lookRow(entry, i + 1, state.image) : answerRow(entry, i + 1, acts.change)));
+  const open = new Map(state.open.map(one => [one.name, one.text]));
+  const later = state.skipped.filter(name => open.has(name));
+  return h("section", { "aria-labelledby": "answers" }, h("h2", { id: "answers" }, say(state.is_image ? "looks" : "your_answers")),
+    rows.length ? h("ol", { class: "chain" }, rows) : h("p", { class: "lead small" }, say("no_answers")),
+    later.length > 0 && [h("h2", { class: "later" }, say("put_off")),
+      h("ul", { class: "chain" }, later.map(name => h("li", { class: "wide" }, h("span", {}, open.get(name)),
+        h("button", { class: "chip", type: "button", "aria-label": say("answer_now_long", { question: open.get(name) }), onclick: () => acts.answerSkipped(name) }, say("answer_now")))))]);
+}

@@ -1,0 +1,67 @@
+// The result: what it is, how far to trust it, what speaks for and against it, and what may be done about it.
+
+import { bar, h } from "./dom.js";
+import { choiceText } from "./answers.js";
+import { intervalText, numberText } from "./belief.js";
+import { pictureFigure } from "./picture.js";
+import { bitsText, fixed, percent, say } from "./words.js";
+
+const N_REASONS = 5;
+
+function reasonList(reasons, most, isNumber, questions) {
+  if (!reasons.length) return h("p", { class: "lead small" }, say("nothing_speaks"));
+  return h("ul", {}, reasons.slice(0, N_REASONS).map(reason => {
+    const size = Math.abs(reason.weight), question = questions.get(reason.name) || { is_yes_no: false };
+    return h("li", {}, h("span", {}, reason.text, " ", h("b", {}, choiceText(question, reason.answer))),
+      h("em", {}, isNumber ? fixed(size, 2) : bitsText(size)), bar(Math.min(1, size / most)));
+  }));
+}
+
+function reasonsBlock(state) {
+  const { result } = state, pro = result.reasons.for, con = result.reasons.against;
+  if (!pro.length && !con.length) return null;
+  const most = Math.max(...[...pro, ...con].map(reason => Math.abs(reason.weight)), 1e-9);
+  const questions = new Map(state.answers.filter(entry => entry.kind === "answer").map(({ question }) => [question.name, question]));
+  const list = (reasons, key) => h("div", { class: key === "for" ? "for" : "against" },
+    h("h2", {}, say(state.is_number ? (key === "for" ? "raised" : "lowered") : key === "for" ? "speaks_for" : "speaks_against")),
+    reasonList(reasons, most, state.is_number, questions));
+  const what = result.what_if;
+  return [h("div", { class: "reasons" }, list(pro, "for"), list(con, "against")),
+    what && h("p", { class: "lead small turning" }, say("turning_point", {
+      answer: choiceText(questions.get(what.name) || { is_yes_no: false }, what.instead).toLowerCase(), question: what.text, label: what.label }))];
+}
+
+function sureText({ result, belief, is_number: isNumber }) {
+  if (isNumber) return intervalText(belief.number);
+  const next = result.runner_up, sure = percent(result.probability);
+  return next && next.probability >= 0.005 ? say("sure_next", { percent: sure, label: next.label, next: percent(next.probability) }) : `${say("sure", { percent: sure })}.`;
+}
+
+const resultLabel = state => (state.is_number ? numberText(state.belief.number) : state.result.label);
+
+/** The section of a result; `acts` has accept, reject, goOn, undo, startOver, pictureUrl and reportUrl. */
+export function resultSection(state, acts) {
+  const { result } = state, n = result.n_asked, action = (key, act, more = {}) => h("button", { type: "button", onclick: act, ...more }, say(key));
+  if (result.accepted) {
+    return h("section", {}, h("h1", { tabindex: "-1" }, say("thanks", { label: resultLabel(state) })), h("p", { class: "lead" }, sureText(state)),
+      state.is_image ? pictureFigure(state, acts.pictureUrl()) : reasonsBlock(state),
+      h("div", { class: "actions" }, action("again", acts.startOver, { class: "first" }), reportButton(acts)));
+  }
+  const kind = state.is_image ? "seen" : "result";
+  const after = say(n === 0 ? "result_none" : n === 1 ? `${kind}_one` : kind, { n });
+  return h("section", {}, h("p", { class: "lead" }, after), h("h1", { class: "answer", tabindex: "-1" }, resultLabel(state)),
+    h("p", { class: "lead" }, sureText(state), state.can_go_on ? null : ` ${say("nothing_left")}`),
+    h("p", { class: "promise" }, h("b", {}, say("trust")), " ",
+      state.is_number ? say("trust_number") : say("trust_label", { n: Math.min(99, Math.floor(100 * result.probability)) })),
+    state.is_image ? pictureFigure(state, acts.pictureUrl()) : reasonsBlock(state),
+    h("div", { class: "actions" },
+      action("right", acts.accept, { class: "first" }),
+      !state.is_number && state.belief.labels.length > 1 && action("wrong", acts.reject),
+      state.can_go_on && action("ask_on", acts.goOn),
+      reportButton(acts),
+      state.can_undo && action("back", acts.undo, { "data-key": "Backspace", "aria-keyshortcuts": "Backspace" })));
+}
+
+const reportButton = acts => (acts.reportUrl()
+  ? h("a", { class: "button", href: acts.reportUrl(), target: "_blank", rel: "noopener" }, say("report"))
+  : h("button", { type: "button", onclick: () => print() }, say("print")));

@@ -1,0 +1,67 @@
+// The pages of the server: which one is shown follows from the address.
+
+import { h } from "../dom.js";
+import { showHeader } from "../header.js";
+import { listenToKeys } from "../keys.js";
+import { followTheme, preferredLanguage, showKeys } from "../settings.js";
+import { say, speak, spokenLanguage } from "../words.js";
+import { aboutPage } from "./about.js";
+import { get } from "./api.js";
+import { interviewPage } from "./interviewing.js";
+import { modelsPage } from "./models.js";
+import { sessionsPage } from "./sessions.js";
+
+const [head, main, spoken] = ["head", "main", "spoken"].map(id => document.getElementById(id));
+const languages = document.documentElement.dataset.languages.split(" ");
+
+async function speakPreferred() {
+  const code = preferredLanguage(languages);
+  speak(code, await get(`/assets/${code}.json`), languages);
+}
+
+/** The page of an address: [what makes it, the rest of the address]. */
+function pageAt(path) {
+  const [, place, id] = path.match(/^\/(m|s|about|sessions)?(?:\/(.+))?$/) || [];
+  if (place === "sessions") return shell => sessionsPage(shell);
+  if (place === "about") return shell => aboutPage(shell, decodeURIComponent(id));
+  if (place === "m") return shell => interviewPage(shell, { model: decodeURIComponent(id) });
+  if (place === "s") return shell => interviewPage(shell, { id: decodeURIComponent(id) });
+  return shell => modelsPage(shell);
+}
+
+/** What pages share: where they show themselves, their header, and what to do if something goes wrong. */
+const shell = {
+  main, spoken, about: { title: "pursuit" }, redraw: () => {},
+  setHeader(about, redraw) {
+    Object.assign(this, { about, redraw });
+    document.title = about.title === "pursuit" ? "pursuit" : `${about.title} · pursuit`;
+    this.showHeader(false);
+  },
+  showHeader(isMenuOpen) {
+    const { title, subtitle, links = () => [] } = this.about;
+    const own = { title, home: "/", subtitle: subtitle ? subtitle() : "", links: [...links(), ...(location.pathname === "/sessions" ? [] : [[say("past_sessions"), "/sessions"]])] };
+    showHeader(head, own, isOpen => this.changed(isOpen), isMenuOpen);
+    if (isMenuOpen) head.querySelector("summary").focus();
+  },
+  async changed(isMenuOpen) {
+    if (preferredLanguage(languages) !== spokenLanguage()) await speakPreferred();
+    this.showHeader(isMenuOpen);
+    this.redraw();
+  },
+  /** Show a sentence in place of a page that cannot be shown. */
+  fail(problem) {
+    if (!problem.isLost && problem.message === undefined) throw problem;
+    main.className = "wide";
+    main.replaceChildren(h("section", {}, h("h1", { tabindex: "-1" }, problem.isLost ? say("no_server") : problem.message || say("failed")),
+      h("div", { class: "actions" }, h("button", { type: "button", class: "first", onclick: () => location.reload() }, say("try_again")), h("a", { class: "button", href: "/" }, say("all_models")))));
+    main.querySelector("h1").focus();
+  },
+};
+
+followTheme();
+showKeys();
+listenToKeys();
+speakPreferred().then(() => {
+  shell.setHeader({ title: "pursuit" }, () => {});
+  return pageAt(location.pathname)(shell);
+}).catch(problem => shell.fail(problem));

@@ -1,0 +1,133 @@
+// Past sessions: found by words, with what came out and what it really was; and how often that was the same.
+
+import { h, quietButton } from "../dom.js";
+import { momentText, percent, say, spokenLanguage, whole } from "../words.js";
+import { call, encoded, get } from "./api.js";
+import { accuracyChart, figure } from "./charts.js";
+import { truthForm } from "./truth.js";
+
+const AT_ONCE = 20;
+const TYPING = 250; // milliseconds after the last key until the search begins
+
+const dayText = iso => new Date(`${iso}T00:00Z`).toLocaleDateString(spokenLanguage(), { timeZone: "UTC", dateStyle: "medium" });
+
+export async function sessionsPage(shell) {
+  const page = new SessionsPage(shell);
+  await page.load();
+  shell.setHeader({ title: say("past_sessions"), links: () => [[say("all_models"), "/"]] }, () => page.show());
+  page.show();
+}
+
+class SessionsPage {
+  constructor(shell) {
+    Object.assign(this, { shell, text: "", model: "", models: [], found: { total: 0, sessions: [] }, accuracy: null, isForgetting: null, isNoting: null });
+  }
+
+  async load() {
+    const [found, accuracy, { models }] = await Promise.all([this.search(0), get(this.path("/api/accuracy", {})), get("/api/models")]);
+    Object.assign(this, { found, accuracy, models });
+  }
+
+  path(address, values) {
+    const parameters = new URLSearchParams({ ...(this.model ? { model: this.model } : {}), ...values });
+    return parameters.size ? `${address}?${parameters}` : address;
+  }
+
+  search(offset) { return get(this.path("/api/sessions", { query: this.text, limit: AT_ONCE, offset })); }
+
+  /** Do something, show the page again, and say what went wrong if it did. */
+  async act(act, spoken = "") {
+    try {
+      await act();
+      this.show();
+      this.shell.spoken.textContent = spoken;
+    } catch (problem) {
+      if (!problem.isLost && problem.message === undefined) throw problem;
+      this.show();
+      this.problem.textContent = problem.isLost ? say("no_server") : problem.message || say("failed");
+    }
+  }
+
+  show() {
+    const { shell, found } = this;
+    this.problem = h("p", { class: "error", role: "alert" });
+    this.list = h("div", {});
+    shell.main.className = "interview past";
+    shell.main.replaceChildren(h("section", {}, h("h1", { tabindex: "-1" }, say("past_sessions")), this.controls(), this.problem, this.list), this.accuracySection());
+    this.showList(found);
+  }
+
+  controls() {
+    let timer;
+    const field = h("input", { type: "search", value: this.text, placeholder: say("search_sessions"), "aria-label": say("search_sessions"),
+      oninput: () => { this.text = field.value; clearTimeout(timer); timer = setTimeout(() => this.searchNow(), TYPING); } });
+    const select = h("select", { "aria-label": say("which_model"), onchange: () => { this.model = select.value; this.act(() => this.load()); } },
+      h("option", { value: "" }, say("every_model")), this.models.map(({ id, title }) => h("option", { value: id, selected: id === this.model }, title)));
+    return h("div", { class: "controls" }, field, select, h("a", { class: "button", href: this.path("/api/sessions.csv", this.text ? { query: this.text } : {}), download: "sessions.csv" }, say("as_csv")));
+  }
+
+  /** Search while somebody types: only the list changes, and the field keeps the focus. */
+  async searchNow() {
+    try {
+      this.found = await this.search(0);
+      this.showList(this.found);
+      this.shell.spoken.textContent = say("found", { n: this.found.total });
+    } catch (problem) {
+      this.problem.textContent = problem.isLost ? say("no_server") : problem.message || say("failed");
+    }
+  }
+
+  showList({ total, sessions }) {
+    if (!sessions.length) {
+      this.list.replaceChildren(h("p", { class: "lead empty" }, this.text || this.model ? say("nothing_found") : say("no_sessions")));
+      return;
+    }
+    const more = total > sessions.length && quietButton(say("show_more", { n: whole(total - sessions.length) }), () => this.act(async () => {
+      const next = await this.search(sessions.length);
+      this.found = { total: next.total, sessions: [...sessions, ...next.sessions] };
+    }));
+    this.list.replaceChildren(h("ul", { class: "sessions" }, sessions.map(session => this.row(session))), ...(more ? [more] : []));
+  }
+
+  row(session) {
+    const { id, outcome, probability, truth, right } = session, title = this.titleOf(session);
+    const result = session.done && outcome ? [h("b", {}, outcome), probability !== null && h("span", { class: "lead" }, ` ${percent(probability)}`)] : h("span", { class: "lead" }, say("not_finished"));
+    const mark = right === null ? null : h("span", { class: `chip ${right ? "yes" : "no"}` }, right ? say("was_right") : truth ? say("was_other", { label: truth }) : say("was_wrong"));
+    const when = h("span", { class: "lead small" }, `${title} · ${momentText(session.created)} · ${session.n_asked === 1 ? say("asked_one") : say("asked", { n: session.n_asked })}`);
+    return h("li", {}, h("a", { class: "what", href: `/s/${encoded(id)}`, title: say(session.done ? "open" : "carry_on") }, h("span", {}, result, mark && [" ", mark]), when), this.tools(session),
+      this.isNoting === id && truthForm(session, label => this.note(session, label), () => { this.isNoting = null; this.show(); }));
+  }
+
+  /** What a session was about: its own title, or else that of its model. */
+  titleOf({ title, model }) { return title || (this.models.find(one => one.id === model)?.title ?? model); }
+
+  tools(session) {
+    const { id } = session, name = h("span", { class: "unseen" }, `: ${session.outcome ?? this.titleOf(session)}, ${momentText(session.created)}`);
+    if (this.isForgetting === id) {
+      return h("div", { class: "tools" }, h("span", { class: "lead small" }, say("delete_sure")),
+        h("button", { type: "button", class: "small-button danger", onclick: () => this.act(async () => { await call("DELETE", `/api/sessions/${encoded(id)}`); this.isForgetting = null; await this.load(); }, say("deleted")) }, say("delete_yes")),
+        h("button", { type: "button", class: "small-button", onclick: () => { this.isForgetting = null; this.show(); } }, say("delete_no")));
+    }
+    return h("div", { class: "tools" },
+      session.done && h("a", { class: "small-button", href: `/api/sessions/${encoded(id)}/report`, target: "_blank", rel: "noopener" }, say("report_short"), name),
+      session.done && h("button", { type: "button", class: "small-button", "aria-expanded": String(this.isNoting === id), onclick: () => { this.isNoting = this.isNoting === id ? null : id; this.show(); document.getElementById("truth")?.focus(); } }, say("truth"), name.cloneNode(true)),
+      h("button", { type: "button", class: "small-button", onclick: () => { this.isForgetting = id; this.show(); this.shell.main.querySelector(".danger").focus(); } }, say("delete"), name.cloneNode(true)));
+  }
+
+  note(session, label) {
+    return this.act(async () => {
+      await call("PUT", `/api/sessions/${encoded(session.id)}/truth`, { label });
+      this.isNoting = null;
+      await this.load();
+    }, say("noted"));
+  }
+
+  accuracySection() {
+    const { accuracy } = this;
+    if (!accuracy || !accuracy.n) return h("section", {}, h("h2", {}, say("accuracy")), h("p", { class: "lead" }, say("no_truth")));
+    const values = { n: whole(accuracy.n), n_right: whole(accuracy.n_right), right: percent(accuracy.accuracy) };
+    const dates = accuracy.points.map(point => dayText(point.date));
+    return h("section", {}, h("h2", {}, say("accuracy")), h("p", {}, say("accuracy_text", values), accuracy.interval && ` ${say("accuracy_interval", { low: percent(accuracy.interval[0]), high: percent(accuracy.interval[1]) })}`),
+      dates.length > 1 && figure(accuracyChart(accuracy.points, dates), say("accuracy_caption")));
+  }
+}

@@ -1,0 +1,54 @@
+// The page's own words, and how numbers, shares and dates are written in its language.
+
+let dictionary = {};
+let language = "en";
+let languages = ["en"];
+
+/** Speak a language from now on: its code, its words by key, and the codes of all languages there are. */
+export function speak(code, words, available) {
+  [language, dictionary, languages] = [code, words, available];
+  document.documentElement.lang = code;
+}
+
+export const spokenLanguage = () => language;
+
+/** All languages there are: [code, its own name]. */
+export const languageNames = () => languages.map(code => [code, new Intl.DisplayNames([code], { type: "language" }).of(code)]);
+
+/** A sentence of the page, with {values} filled in. */
+export const say = (key, values = {}) => dictionary[key].replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
+
+/** A sentence that is another one for a single thing: `key_one` beside `key`. */
+export const count = (key, n) => say(n === 1 ? `${key}_one` : key, { n: whole(n) });
+
+export const fixed = (number, digits) =>
+  number.toLocaleString(language, { maximumFractionDigits: digits, useGrouping: false });
+
+export const whole = number => number.toLocaleString(language, { maximumFractionDigits: 0 });
+
+/** A number with all its digits, as somebody would type it. */
+export const typed = number => (Math.abs(number) >= 1e12 ? String(number)
+  : number.toLocaleString(language, { maximumSignificantDigits: 9, useGrouping: false }));
+
+export function percent(p) {
+  const format = new Intl.NumberFormat(language, { style: "percent" });
+  if (p > 0 && p < 0.005) return `<${format.format(0.01)}`;
+  return p < 1 && p > 0.995 ? `>${format.format(0.99)}` : format.format(p);
+}
+
+export function bitsText(bits) {
+  const text = fixed(bits, Math.abs(bits) < 0.095 ? 3 : 2);
+  return text === "1" ? say("bits_one") : say("bits", { n: text });
+}
+
+const DAY = 86400000;
+
+/** The date of a number of days since 1970, as fields of a form have it. */
+export const isoDate = (days, hasTime) =>
+  new Date(Math.round(days * 1440) * 60000).toISOString().slice(0, hasTime ? 16 : 10);
+
+/** The days since 1970 of such a date; NaN if it is none. */
+export const daysOf = text => (text ? Date.parse(text.includes("T") ? `${text}Z` : `${text}T00:00Z`) / DAY : NaN);
+
+/** When something happened, on this person's clock. */
+export const momentText = iso => new Date(iso).toLocaleString(language, { dateStyle: "medium", timeStyle: "short" });

@@ -1,0 +1,105 @@
+"""The other pages of the server: models, past sessions, all about a model."""
+
+from collections.abc import Callable
+
+import pytest
+
+from browsing import Visit, assert_for_everybody, needs_browser
+
+needs_browser()
+pytestmark = pytest.mark.xdist_group("browser")
+Visits = Callable[..., Visit]
+
+
+def test_the_first_page_lists_models_and_begins(visit: Visits, address: str) -> None:
+    own = visit().open(address)
+    assert own.page.locator(".model h2").count() == 4
+    own.page.wait_for_function("() => document.querySelector('main').innerText.includes('Right in')", timeout=20_000)
+    own.step(lambda: own.page.locator(".model a.first").first.click())
+    own.page.wait_for_selector("#question")
+    own.press("1")
+    own.open(address)
+    assert "Go on where you stopped" in own.page.inner_text("main")
+    own.assert_well(address)
+
+
+def test_past_sessions_are_found_noted_and_deleted(visit: Visits, address: str) -> None:
+    own = visit().open(f"{address}/m/animals")
+    assert own.play("giraffe") == "giraffe"
+    own.open(f"{address}/m/animals")
+    assert own.play("hedgehog") == "hedgehog"
+    own.open(f"{address}/sessions")
+    own.step(lambda: own.page.fill("input[type=search]", "giraffe"))
+    rows = own.page.locator(".sessions > li")
+    own.page.wait_for_function("() => document.querySelectorAll('.sessions > li').length === 1")
+    assert "giraffe" in rows.inner_text()
+    own.click("What was it?")
+    own.click("Yes, giraffe")
+    assert "right" in rows.inner_text()
+    assert "results were right" in own.page.inner_text("main")
+    own.click("What was it?")
+    own.page.fill("#truth", "okapi")
+    own.press("Enter")
+    assert "it was okapi" in rows.inner_text()
+    with own.page.expect_download() as download:
+        own.page.get_by_role("link", name="Save as CSV").click()
+    assert "okapi" in download.value.path().read_text()
+    own.click("Delete")
+    own.click("Keep")
+    assert rows.count() == 1
+    own.click("Delete")
+    own.click("Delete")
+    assert rows.count() == 0
+    assert "Nothing fits" in own.page.inner_text("main")
+    own.assert_well(address)
+
+
+def test_all_about_a_model(visit: Visits, address: str) -> None:
+    own = visit().open(f"{address}/about/animals")
+    text = own.page.inner_text("main")
+    for part in ("How good it is", "How far to trust it", "What it asks most", "The first questions", "187"):
+        assert part in text
+    assert own.page.locator("svg.chart").count() == 2
+    assert own.page.locator(".tree li").count() > 4
+    own.open(f"{address}/about/pulse")
+    assert "cannot be measured here" in own.page.inner_text("main")
+    own.assert_well(address)
+
+
+def test_what_is_not_there_is_said(visit: Visits, address: str) -> None:
+    own = visit().open(f"{address}/s/nothing")
+    assert "session" in own.heading
+    own.page.get_by_role("link", name="All models").last.click()
+    own.page.wait_for_selector(".model")
+    own.assert_well(address)
+
+
+def test_language_and_colours_are_chosen_and_remembered(visit: Visits, address: str) -> None:
+    own = visit(dark=True, locale="de-DE").open(f"{address}/m/animals")
+    assert own.page.get_attribute("html", "lang") == "de"
+    assert own.page.get_attribute("html", "data-theme") == "dark"
+    assert "Weiß ich nicht" in own.page.inner_text("main")
+    own.page.locator("summary").first.click()
+    own.step(lambda: own.page.get_by_role("button", name="English").click())
+    assert "I don't know" in own.page.inner_text("main")
+    own.page.get_by_role("button", name="Light", exact=True).click()
+    assert own.page.get_attribute("html", "data-theme") == "light"
+    own.page.reload()
+    own.page.wait_for_selector("main h1")
+    assert own.page.get_attribute("html", "lang") == "en"
+    assert own.page.get_attribute("html", "data-theme") == "light"
+    own.assert_well(address)
+
+
+def test_pages_are_for_everybody(visit: Visits, address: str) -> None:
+    own = visit().open(f"{address}/m/pulse")
+    for _ in range(8):
+        if own.is_asking:
+            own.press("d")
+    assert_for_everybody(own.page, "a number as the result")
+    for path, screen in (("", "models"), ("/about/animals", "all about a model"), ("/s/nothing", "what is not there")):
+        assert_for_everybody(own.open(f"{address}{path}").page, screen)
+    own.open(f"{address}/sessions")
+    own.step(lambda: own.page.locator(".tools button").first.click())
+    assert_for_everybody(own.page, "past sessions")
+    own.assert_well(address)
