@@ -142,7 +142,7 @@ def cpu_seconds(process: subprocess.Popen[bytes]) -> float | None:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(model: Path, n_people: int, seconds: float, workers: int) -> dict[str, Any]:
+def measure(model: Path, n_people: int, seconds: float, workers: int, note: str = "") -> dict[str, Any]:
     """Every kind of load in turn."""
     rows = []
     with tempfile.TemporaryDirectory() as folder, server(model, workers, Path(folder)) as (port, process):
@@ -172,7 +172,7 @@ def measure(model: Path, n_people: int, seconds: float, workers: int) -> dict[st
             )
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     setting = {"model": model.name, "people": n_people, "workers": workers, "seconds": seconds, "cores": os.cpu_count()}
-    return {**setting, "load_average": busy, "rows": rows, "where": {**where("cpu"), "processor": cpu()}}
+    return {**setting, "load_average": busy, "note": note, "rows": rows, "where": {**where("cpu"), "processor": cpu()}}
 
 
 def page(measured: dict[str, Any]) -> str:
@@ -200,7 +200,8 @@ def page(measured: dict[str, Any]) -> str:
         f"The goal, a median below {GOAL_MS:g} ms without an error while people think about a second, is {verdict}. "
         "Without any pause the server is full, and steps wait for each other.\n\n"
         f"{table(head, rows)}\n"
-        f"The load of the machine at the end, other programs included, was {figure(measured['load_average'])}.\n\n"
+        f"The load of the machine at the end, other programs included, was {figure(measured['load_average'])}."
+        f"{' ' + measured['note'] if measured['note'] else ''}\n\n"
         f"{origin(measured)}"
     )
 
@@ -211,10 +212,11 @@ def main() -> None:
     parser.add_argument("--people", type=int, default=PEOPLE)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of each kind of load")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--note", default="", help="a sentence about the circumstances, for the page")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     model = given.model or default_models()[0]
-    print(save(measure(model, given.people, given.seconds, given.workers), page, "serving", given.out))
+    print(save(measure(model, given.people, given.seconds, given.workers, given.note), page, "serving", given.out))
 
 
 if __name__ == "__main__":

@@ -218,3 +218,14 @@ def test_the_description_of_the_api_is_whole(client: Client) -> None:
     assert {"State", "Question", "Why", "Move", "Problem"} <= set(described["components"]["schemas"])
     assert "http" not in json.dumps(described)
     assert client.get("/docs").status_code == 404
+
+
+def test_much_at_once_is_answered_quickly(client: Client) -> None:
+    many = [{"query": "season", "answer": "winter"}] * 5000
+    answer = client.post("/api/models/illness/next", json={"answers": many})
+    assert "answered twice" in answer.json()["message"]
+    assert client.get("/api/sessions", params={"query": "a " * 240}).status_code == 200
+    session = begin(client, known={"season": "winter"})
+    for i in range(3):
+        session = move(client, session, "change", query="season", answer=["spring", "winter"][i % 2])
+    assert session["revision"] == 3

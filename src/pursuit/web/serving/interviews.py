@@ -12,7 +12,7 @@ from pursuit.inference.session import Session
 from pursuit.inference.target import target_of
 from pursuit.queries import DoubtfulAnswer
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
-from pursuit.web.serving import schemas
+from pursuit.web.serving import schemas, shown
 from pursuit.web.serving.live import LiveSessions
 from pursuit.web.serving.models import ServedModel, ServedModels
 from pursuit.web.serving.pictures import Picture
@@ -62,7 +62,7 @@ class Interviews:
             _, state = _standing_and_state(session, model, stored.title, **options)
         return _shown(stored, model, state)
 
-    def why(self, session_id: str) -> schemas.Why:
+    def why(self, session_id: str) -> shown.Why:
         stored, model = self._stored(session_id)
         with self._session(stored, model) as session:
             if session.done:
@@ -147,9 +147,7 @@ class Interviews:
             )
         return stored, self.models[stored.model]
 
-    def _keep(
-        self, stored: StoredSession, model: ServedModel, session: Session, state: schemas.State
-    ) -> schemas.Session:
+    def _keep(self, stored: StoredSession, model: ServedModel, session: Session, state: shown.State) -> schemas.Session:
         """Show a session, and have it ready for its next move."""
         self._live.put(stored.id, stored.revision, model.fingerprint, session)
         return _shown(stored, model, state)
@@ -196,10 +194,12 @@ def _answer_all(model: ServedModel, evidence: schemas.Evidence) -> schemas.Next:
         moves.append({"move": "reject", "labels": evidence.rejected})
     with _refusing():
         fresh = model.session()
-        names = [fresh.place_of(told.query) for told in given]
-        if twice := [told.query for told, place in zip(given, names, strict=True) if names.count(place) > 1]:
-            raise ValueError(f"“{twice[0]}” is answered twice: give each answer once.")
-        for told, place in zip(given, names, strict=True):
+        seen: set[int] = set()
+        for told in given:
+            place = fresh.place_of(told.query)
+            if place in seen:
+                raise ValueError(f"“{told.query}” is answered twice: give each answer once.")
+            seen.add(place)
             doubt = None if told.confirmed else fresh.pursuer.query_set.doubt(place, told.answer)
             if doubt is not None:
                 raise DoubtfulAnswer(doubt)
@@ -268,7 +268,7 @@ def _no_session() -> NotFound:
 
 def _standing_and_state(
     session: Session, model: ServedModel, title: str, accepted: bool = False, has_picture: bool = False
-) -> tuple[Standing, schemas.State]:
+) -> tuple[Standing, shown.State]:
     """What is written down of a session, and what is shown of it."""
     chain = session.chain
     state = state_of(
@@ -324,6 +324,6 @@ def _summary(stored: StoredSession) -> dict[str, Any]:
     }
 
 
-def _shown(stored: StoredSession, model: ServedModel, state: schemas.State) -> schemas.Session:
+def _shown(stored: StoredSession, model: ServedModel, state: shown.State) -> schemas.Session:
     is_other = stored.fingerprint != model.fingerprint
     return schemas.Session(**_summary(stored), model_changed=is_other, state=state)

@@ -67,7 +67,7 @@ class ServedModel:
 
     @cached_property
     def title(self) -> str:
-        return title_of(self.estimator)
+        return title_of(self.estimator, self.id)
 
     def session(self, saved: dict[str, Any] | None = None) -> Session:
         """A new session, or one that was saved; raises ValueError if the model does not know its questions."""

@@ -34,6 +34,8 @@ SCHEMA_VERSION = 1
 DATABASE_VARIABLE = "PURSUIT_DATABASE"
 SECONDS_TO_WAIT = 10
 """For another process that writes."""
+MOST_WORDS = 20
+"""Of a search."""
 N_AT_ONCE = 200
 """How many sessions are read at a time."""
 
@@ -242,11 +244,13 @@ class Store:
             rows = connection.execute(found.limit(limit).offset(offset))
             return total, [StoredSession(**row._mapping) for row in rows]
 
-    def each(self, text: str, model: str | None) -> Iterator[StoredSession]:
-        """The same, all of them, the oldest first, a part at a time."""
+    def each(self, text: str, model: str | None, is_judged: bool = False) -> Iterator[StoredSession]:
+        """The same, all of them, the oldest first, a part at a time; perhaps only those with a truth."""
         last: tuple[datetime.datetime, str] | None = None
         while True:
             found = select(*_COLUMNS).where(*_matching(text, model))
+            if is_judged:
+                found = found.where(or_(SessionRow.truth.is_not(None), SessionRow.accepted))
             if last is not None:
                 is_later = (SessionRow.created == last[0]) & (SessionRow.id > last[1])
                 found = found.where(or_(SessionRow.created > last[0], is_later))
@@ -261,7 +265,7 @@ class Store:
 
 def _matching(text: str, model: str | None) -> list[ColumnElement[bool]]:
     found: list[ColumnElement[bool]] = [] if model is None else [SessionRow.model == model]
-    for word in text.casefold().split():
+    for word in text.casefold().split()[:MOST_WORDS]:
         found.append(
             or_(
                 SessionRow.searchable.contains(word, autoescape=True),
