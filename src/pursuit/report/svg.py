@@ -11,7 +11,7 @@ from pursuit.queries.query_set import PatchGrid
 from pursuit.report.html import Markup, element
 
 WIDTH, HEIGHT = 560, 300
-LEFT, RIGHT, TOP, BOTTOM = 48, 16, 14, 46
+LEFT, RIGHT, TOP, BOTTOM = 68, 24, 14, 46
 MOST_TICKS = 8
 Scale = Callable[[float], float]
 """Where a value is drawn."""
@@ -148,18 +148,7 @@ def revealed_image(grid: PatchGrid, x: Tensor, queries: Sequence[int], title: st
         parts.append(element("rect", x=column, y=row, width=1.02, height=1.02, fill=colour))
     if queries:
         row, column = grid.corner(queries[-1])
-        line = max(height, width) / 30
-        parts.append(
-            element(
-                "rect",
-                x=column,
-                y=row,
-                width=grid.size,
-                height=grid.size,
-                class_="mark",
-                style=f"stroke-width:{line:g}",
-            )
-        )
+        parts.append(element("rect", x=column, y=row, width=grid.size, height=grid.size, class_="mark"))
     return svg(width, height, title, *parts, class_="map")
 
 
