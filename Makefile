@@ -6,10 +6,11 @@ BIN := $(VENV)/bin
 export OMP_WAIT_POLICY := PASSIVE
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup demo test test-slow lint format structure bench bench-speed bench-gpu bench-methods bench-tables bench-tables-large clean
+.PHONY: help setup demo serve test test-slow lint format structure bench bench-speed bench-gpu bench-methods bench-tables bench-tables-large bench-serving clean
 
 help:
 	@echo "make demo       train on two built-in tasks, print accuracy against queries, draw figures into demo/"
+	@echo "make serve      open the models of the demo on a web page, http://127.0.0.1:8000"
 	@echo "make test       run the tests"
 	@echo "make test-slow  run the tests that take minutes"
 	@echo "make lint       check style and types"
@@ -20,6 +21,7 @@ help:
 	@echo "make bench-methods  compare V-IP with its rivals"
 	@echo "make bench-tables  measure ordinary tables without a setting, beside what others know with all columns"
 	@echo "make bench-tables-large  time and memory on a table of a million rows and on one of 20,000 columns"
+	@echo "make bench-serving  measure a session step through the API with 50 people at once"
 	@echo "make setup      only make the environment in $(VENV)"
 
 # Installed again whenever the list of dependencies changes.
@@ -35,6 +37,9 @@ setup: $(VENV)/installed
 # Networks this small are no faster on two threads, and much slower where another program wants the cores.
 demo: setup
 	OMP_NUM_THREADS=1 $(BIN)/pursuit demo
+
+serve: setup
+	$(BIN)/pursuit serve
 
 # Two processes of one thread each; tests of a group run in one of them and share what they train.
 test: setup
@@ -80,6 +85,9 @@ bench-tables: setup
 
 bench-tables-large: setup
 	$(BIN)/python benchmarks/tables.py --sizes
+
+bench-serving: setup
+	$(BIN)/python benchmarks/serving.py
 
 clean:
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build

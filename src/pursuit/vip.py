@@ -94,9 +94,9 @@ class VIP(QuerierClassifier):
         inputs = query_of_input.argsort(stable=True).split(query_of_input.bincount(minlength=n_queries).tolist())
         for query, own in enumerate(inputs):
             there = rows.available[:, query]
-            evidence = self.answer_model.evidence(query, holds[there])  # (n, C)
+            evidence = self.answer_model.evidence(query, holds)[there]  # (n, C)
             evidence = evidence - evidence.mean(dim=1, keepdim=True)
-            weight = torch.linalg.pinv(encoded[there][:, own]) @ evidence
+            weight = torch.linalg.pinv(encoded[:, own][there]) @ evidence  # columns first: there may be very many
             head.weight[:, head.in_features - n_inputs + own] = weight.T
 
     def forward(self, batch: Batch) -> Outcome:

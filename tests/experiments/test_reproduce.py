@@ -193,6 +193,17 @@ def test_a_black_box_stands_beside_it(tmp_path: Path) -> None:
     assert found.mean == evaluation.accuracy_all_answers
 
 
+def test_a_black_box_may_be_left_out_and_is_shown_once_it_is_there(tmp_path: Path) -> None:
+    without = replace(REPRODUCTION, seeds=(0, 1), black_box=False)
+    results, _ = run(without, tmp_path)
+    assert black_box_of(results) is None
+    assert all("logistic regression" not in seed.beside for seed in vip_of(results)[0].seeds)
+    run(replace(without, seeds=(0,), black_box=True), tmp_path)
+    results, watcher = run(without, tmp_path)
+    assert not any("trained" in line for line in watcher.said)
+    assert [seed.seed for seed in results.methods["all-answers"].seeds] == [0]
+
+
 def test_protocols_choose_on_rows_that_are_not_learnt_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     protocols = (Protocol("no cap"), Protocol("at most 2", 2))
     info = replace(registry.find("task", "columns"), protocols=protocols, protocol_length=1.5)

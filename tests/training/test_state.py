@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from small_training import STAGES, fresh, rows, same, weights
-from torch import Tensor
+from torch import Tensor, nn
 
 from pursuit.training import EarlyStopping, Stage
 from pursuit.training.checkpoints import load_checkpoint, save_checkpoint
@@ -14,7 +14,7 @@ from pursuit.training.devices import launched, own_randomness
 from pursuit.training.held_out import TEMPERATURES
 from pursuit.training.loop import SEED_STRIDE, Trainer
 from pursuit.training.schedule import Adam
-from pursuit.training.state import HELD_OUT, load_state, state_of
+from pursuit.training.state import HELD_OUT, load_optimizer, load_state, state_of
 
 EVERY_STAGE = pytest.mark.parametrize("stage", STAGES, ids=["random", "carried", "rolled out"])
 
@@ -145,3 +145,26 @@ def test_the_optimizer_keeps_all_it_has_gathered() -> None:
     next(trainer.run())
     names = {name.split(".", 2)[2] for name in state_of(trainer)[0] if name.startswith("optimizer")}
     assert names == {"step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"}
+
+
+def test_what_is_remembered_of_a_parameter_lies_in_memory_as_it_does() -> None:
+    def optimizer() -> torch.optim.Optimizer:
+        weight = torch.randn(4, 3, 2, 2, generator=torch.Generator().manual_seed(0))
+        parameters = [nn.Parameter(weight.contiguous(memory_format=torch.channels_last)), nn.Parameter(torch.zeros(5))]
+        found = torch.optim.AdamW(parameters, fused=True)
+        for parameter in parameters:
+            parameter.grad = parameter.detach() + 1
+        found.step()
+        return found
+
+    before, after = optimizer(), optimizer()
+    state = before.state_dict()["state"]
+    # As a file gives them back: of the same values, in plain order.
+    tensors = {f"{i}.{name}": 2 * value.contiguous() for i, one in state.items() for name, value in one.items()}
+    load_optimizer(after, tensors)
+    for i, parameter in enumerate(after.param_groups[0]["params"]):
+        remembered = after.state[parameter]
+        assert remembered["exp_avg"].stride() == remembered["exp_avg_sq"].stride() == parameter.stride()
+        assert all(torch.equal(remembered[name], tensors[f"{i}.{name}"]) for name in state[i])
+    assert tensors["0.exp_avg"].stride() != after.param_groups[0]["params"][0].stride()
+    after.step()

@@ -45,6 +45,10 @@ def reproduce(
     validation: Annotated[
         bool, typer.Option("--validation", help="Measure on held-out training rows, to choose settings by.")
     ] = False,
+    black_box: Annotated[
+        bool,
+        typer.Option("--black-box/--no-black-box", help="Train a black box and logistic regression for every seed."),
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
     """Train a task of the paper by a recipe, measure on its test rows, and write a results folder.
@@ -62,6 +66,7 @@ def reproduce(
         options=tuple(options),
         validation=validation,
         curve_queries=curve,
+        black_box=black_box,
     )
     folder = to or Path("results") / reproduction.name
     remark_on_recipe(chosen, device)

@@ -1,7 +1,7 @@
 """Reproduce a task of the paper: train V-IP by a recipe, measure it on test rows, and write down what came out.
 
 Beside it, a black box with the same network and plan learns from all answers at once. Where the task has protocols, a
-tenth of the training rows is held out from both, to choose at which confidence V-IP stops.
+part of the training rows is held out from both, to choose at which confidence V-IP stops.
 
 A results folder holds `results.json`, `row.md` (one row of a table beside the published figures), `curve.png`, in
 seed-K the model, its result and a few chains as figures, and in all-answers/seed-K the black box. A run that was
@@ -71,6 +71,8 @@ class Reproduction:
     """Measure on held-out training rows instead of the test rows, to choose settings by."""
     curve_queries: int | None = None
     """Where the curve ends; by default as `curve_end` says."""
+    black_box: bool = True
+    """Whether to train a black box for every seed, and logistic regression; those measured before are shown anyway."""
 
     @property
     def name(self) -> str:
@@ -89,7 +91,9 @@ class Reproduction:
 
     def load(self, seed: int) -> Task:
         task = load_split(self.task, self.recipe, seed, self.validation)
-        return task.hold_out(seed=seed) if self.info.protocols and task.held_out is None else task
+        if not self.info.protocols or task.held_out is not None:
+            return task
+        return task.hold_out(self.info.protocol_share, seed)
 
     def described(self) -> dict[str, Any]:
         """What tells this run from others, as JSON values."""
@@ -125,7 +129,7 @@ def reproduce(
     measurement = Measurement(
         max_queries=reproduction.last_query,
         trade_off=TRADE_OFF,
-        beside=(RANDOM_ORDER, EXACT_IP, LOGISTIC_REGRESSION),
+        beside=(RANDOM_ORDER, EXACT_IP, *([LOGISTIC_REGRESSION] if reproduction.black_box else [])),
         protocols=info.protocols,
         protocol_length=info.protocol_length,
         n_chains=N_CHAINS,
@@ -138,8 +142,9 @@ def reproduce(
         run = reproduction.method_run(
             seed, folder / ALL_ANSWERS / f"seed-{seed}", Measurement(max_queries=1), ALL_ANSWERS
         )
-        measured[ALL_ANSWERS].append(run.read_or_measure(progress, say))
-    methods = {name: MethodResults.of(METHODS[name].title, seeds) for name, seeds in measured.items()}
+        if reproduction.black_box or run.read():
+            measured[ALL_ANSWERS].append(run.read_or_measure(progress, say))
+    methods = {name: MethodResults.of(METHODS[name].title, seeds) for name, seeds in measured.items() if seeds}
     results = Results(reproduction.described(), methods)
     results.write(folder / "results.json")
     write_whole(folder / "row.md", f"{HEADER}\n{markdown_row(results)}\n".encode())

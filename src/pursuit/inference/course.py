@@ -104,6 +104,15 @@ class Course:
         self._replay(place, *([] if move is None else [move]), *later)
         self.changes.append(Change(len(self.moves), place, before, is_removed=move is None))
 
+    def take_back(self, label: int) -> bool:
+        """Make the moves again without the rejection of a label; whether there was one."""
+        for place, move in enumerate(self.moves):
+            if isinstance(move, Reject) and label in move.labels:
+                others = tuple(other for other in move.labels if other != label)
+                self.substitute(place, Reject(others) if others else None)
+                return True
+        return False
+
     def _replay(self, place: int, *moves: Move) -> None:
         """Make these moves instead of all from this place on."""
         del self.moves[place:], self.positions[place + 1 :]
@@ -235,6 +244,16 @@ class Course:
             return others
         others[0, first] = scores[0, first]
         return others
+
+    def open_queries(self) -> tuple[int, ...]:
+        """The queries that may still be asked or volunteered, whatever the rule says."""
+        asked, allowed = self.asked[0], self.allowed(is_free=True)
+        is_open = ~asked if allowed is None else ~asked & allowed[0]
+        return tuple(is_open.nonzero()[:, 0].tolist())
+
+    def n_others(self, is_beforehand: bool) -> int:
+        """How many queries may be asked now beside the one that is, which may be known beforehand."""
+        return len(self.unknown()) + self.n_left() - 1 if is_beforehand else self.n_left() - 1
 
     def n_left(self) -> int:
         """How many queries may be asked now."""

@@ -79,11 +79,7 @@ class Session:
     @property
     def can_skip(self) -> bool:
         """Whether something else than the question asked can be asked now."""
-        if self.done:
-            return False
-        is_beforehand = self._is_beforehand(self.ask().query)
-        n_unknown = len(self._course.unknown()) - is_beforehand
-        return n_unknown > 0 or self._course.n_left() - (not is_beforehand) > 0
+        return not self.done and self._course.n_others(self._is_beforehand(self.ask().query)) > 0
 
     @property
     def position(self) -> Position:
@@ -159,9 +155,7 @@ class Session:
     @property
     def open_queries(self) -> tuple[int, ...]:
         """The queries that may still be asked or volunteered, whatever the stopping rule says."""
-        asked, allowed = self._course.asked[0], self._course.allowed(is_free=True)
-        is_open = ~asked if allowed is None else ~asked & allowed[0]
-        return tuple(is_open.nonzero()[:, 0].tolist())
+        return self._course.open_queries()
 
     @property
     def skipped(self) -> tuple[str, ...]:
@@ -349,14 +343,9 @@ class Session:
 
     def take_back_rejection(self, label: Any) -> None:
         """Say that a label is not wrong after all. All else stays as it was said."""
-        index, moves = label_index(self.pursuer, label), self._course.moves
-        for place, move in enumerate(moves):
-            if isinstance(move, Reject) and index in move.labels:
-                others = tuple(other for other in move.labels if other != index)
-                self._course.substitute(place, Reject(others) if others else None)
-                self._question = None
-                return
-        raise ValueError(f"Nobody said that {label} is wrong, so there is nothing to take back.")
+        if not self._course.take_back(label_index(self.pursuer, label)):
+            raise ValueError(f"Nobody said that {label} is wrong, so there is nothing to take back.")
+        self._question = None
 
     def _substitute(self, index: int, answer: Any) -> None:
         moves = self._course.moves

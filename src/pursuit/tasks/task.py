@@ -141,9 +141,11 @@ class TaskInfo:
     """The paper's figures, if it has the task."""
     protocols: tuple[Protocol, ...] = ()
     """How `reproduce` cuts and counts chains, where that decides the figures. The confidence at which they stop is
-    chosen on a tenth of the training rows, which are not learnt from."""
+    chosen on a part of the training rows, which is not learnt from."""
     protocol_length: float | None = None
     """The mean number of queries it is chosen for."""
+    protocol_share: float = 0.1
+    """The share of the training rows that it is chosen on."""
 
     @property
     def registry_origin(self) -> Callable[..., Any]:

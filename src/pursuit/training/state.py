@@ -66,12 +66,7 @@ def load_state(trainer: Trainer, tensors: dict[str, Tensor], values: dict[str, A
     trainer.model.load_state_dict(_part(tensors, "model"))
     for tensor, saved in zip(trainer.average.averaged, _in_order(_part(tensors, "averaged")), strict=True):
         tensor.copy_(saved)
-    optimizer = trainer.training_step.optimizer.state_dict()
-    optimizer["state"] = {}
-    for name, value in _part(tensors, "optimizer").items():
-        index, key = name.split(".", 1)
-        optimizer["state"].setdefault(int(index), {})[key] = value.to(device)
-    trainer.training_step.optimizer.load_state_dict(optimizer)
+    load_optimizer(trainer.training_step.optimizer, _part(tensors, "optimizer"))
     trainer.step_index, trainer.n_reports = values["step"], values["n_reports"]
     trainer.kept = [Kept(*kept) for kept in values["kept"]]
     if held_out := trainer.held_out:
@@ -82,6 +77,21 @@ def load_state(trainer: Trainer, tensors: dict[str, Tensor], values: dict[str, A
         _load_own_state(trainer, _part(tensors, f"process {trainer.fabric.global_rank}"))
     else:  # the rows are divided differently now: chains start again, and so does randomness
         trainer.reseed(trainer.n_reports)
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Fused optimizers demand that what they remember of a parameter lies in memory as the parameter does, which on a
+    GPU has its channels last; a file does not keep that."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        index, key = name.split(".", 1)
+        parameter = parameters[int(index)]
+        is_like_it = value.shape == parameter.shape
+        state.setdefault(int(index), {})[key] = (
+            torch.empty_like(parameter, dtype=value.dtype).copy_(value) if is_like_it else value.to(parameter.device)
+        )
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
 def _load_own_state(trainer: Trainer, own: dict[str, Tensor]) -> None:

@@ -27,7 +27,7 @@ from pursuit.web.serving.security import Guard
 from pursuit.web.serving.store import Store
 
 N_THREADS = 8
-"""How many requests are worked on at once. Each computes, so more threads would only get into each other's way."""
+"""How many requests are worked on at once, of which one computes."""
 ROOM_FOR_FORM = 100_000
 """Bytes of a form beside its picture."""
 logger = logging.getLogger("pursuit.serving")
@@ -122,7 +122,9 @@ def _explain_nothing(_: Request, error: Exception) -> Response:
 
 def request_problem(error: RequestValidationError) -> str:
     """What is wrong with a request, in a sentence."""
-    first = error.errors()[0]
+    errors = error.errors()
+    told = [one for one in errors if one["type"] in ("value_error", "string_too_long", "too_long")]
+    first = (told or errors)[0]
     parts = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
     where = parts[0] if parts else "body"
     match first["type"]:
@@ -136,5 +138,7 @@ def request_problem(error: RequestValidationError) -> str:
             return f"“{where}” is not known here: leave it out. /api/openapi.json says what there is."
         case "model_attributes_type" | "dict_type" if not parts:
             return "The request must be a JSON object, sent as application/json."
+    if not told and len(errors) > 1 and len({one["loc"][:2] for one in errors}) == 1:  # none of several kinds
+        return f"“{where}” cannot be used: it must be a text, a number, yes or no, or null."
     reason = str(first["msg"]).removeprefix("Value error, ")
     return f"“{where}” cannot be used: {reason[:1].lower()}{reason[1:]}."

@@ -1,6 +1,7 @@
 """Sessions as the server has them: begun, moved, shown again, judged, listed and deleted."""
 
 import datetime
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +12,7 @@ from pursuit.inference.session import Session
 from pursuit.inference.target import target_of
 from pursuit.queries import DoubtfulAnswer
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
-from pursuit.web.serving import schemas
+from pursuit.web.serving import schemas, shown
 from pursuit.web.serving.live import LiveSessions
 from pursuit.web.serving.models import ServedModel, ServedModels
 from pursuit.web.serving.pictures import Picture
@@ -26,10 +27,15 @@ OVER = "The interview is over, so nothing is asked: go on, say that the result i
 
 
 class Interviews:
-    """All sessions of a server. Any of its functions may be called from any thread."""
+    """All sessions of a server. Any of its functions may be called from any thread.
+
+    One of them computes at a time: a step is a hundred small operations of torch, after each of which threads would
+    take turns, and all would take twice as long. Meanwhile others read and write the database.
+    """
 
     def __init__(self, models: ServedModels, store: Store):
         self.models, self.store, self._live = models, store, LiveSessions()
+        self._computing = threading.Lock()
 
     # ---- one session
 
@@ -38,23 +44,25 @@ class Interviews:
     ) -> schemas.Session:
         """A new session, in which some answers may be known already; raises Problem."""
         model = self.models.find(model_id)
-        session = model.session()
-        with _refusing():
-            for name, answer in (known or {}).items():
-                if answer is not None:
-                    session.tell(answer, name)
-        chain = session.chain
-        standing = _standing(session, chain, model, title, accepted=False)
+        with self._computing:
+            session = model.session()
+            with _refusing():
+                for name, answer in (known or {}).items():
+                    if answer is not None:
+                        session.tell(answer, name)
+            standing, state = _standing_and_state(session, model, title, has_picture=picture is not None)
         pixels = None if picture is None else picture.to_bytes()
         stored = self.store.create(model.id, model.fingerprint, title, standing, pixels)
-        return self._keep(stored, model, session, chain)
+        return self._keep(stored, model, session, state)
 
     def show(self, session_id: str) -> schemas.Session:
         stored, model = self._stored(session_id)
         with self._session(stored, model) as session:
-            return _shown(stored, model, session, session.chain)
+            options = {"accepted": stored.accepted, "has_picture": stored.has_picture}
+            _, state = _standing_and_state(session, model, stored.title, **options)
+        return _shown(stored, model, state)
 
-    def why(self, session_id: str) -> schemas.Why:
+    def why(self, session_id: str) -> shown.Why:
         stored, model = self._stored(session_id)
         with self._session(stored, model) as session:
             if session.done:
@@ -66,17 +74,24 @@ class Interviews:
         stored, model = self._stored(session_id)
         if stored.revision != move.revision:
             raise Moved(self.show(session_id))
-        session = self._take(stored, model)
-        with _refusing():
-            if len(session.moves) >= MOST_MOVES:
-                raise ValueError("This session is too long to go on: begin a new one.")
-            accepted = _make(session, move, stored, lambda: self._picture(stored, model))
-        chain = session.chain
-        standing = _standing(session, chain, model, stored.title, accepted)
+        with self._computing:
+            session = self._take(stored, model)
+            with _refusing():
+                if len(session.moves) >= MOST_MOVES:
+                    raise ValueError("This session is too long to go on: begin a new one.")
+                accepted = _make(session, move, stored, lambda: self._picture(stored, model))
+            options = {"accepted": accepted, "has_picture": stored.has_picture}
+            standing, state = _standing_and_state(session, model, stored.title, **options)
         written = self.store.write(stored, standing, model.fingerprint)
         if written is None:
             raise Moved(self.show(session_id))
-        return self._keep(written, model, session, chain)
+        return self._keep(written, model, session, state)
+
+    def next(self, model_id: str, evidence: schemas.Evidence) -> schemas.Next:
+        """What comes next where all of this is known, without anything being kept."""
+        model = self.models.find(model_id)
+        with self._computing:
+            return _answer_all(model, evidence)
 
     def note_truth(self, session_id: str, label: str | None) -> schemas.Session:
         _, model = self._stored(session_id)
@@ -132,17 +147,17 @@ class Interviews:
             )
         return stored, self.models[stored.model]
 
-    def _keep(self, stored: StoredSession, model: ServedModel, session: Session, chain: Chain) -> schemas.Session:
+    def _keep(self, stored: StoredSession, model: ServedModel, session: Session, state: shown.State) -> schemas.Session:
         """Show a session, and have it ready for its next move."""
-        shown = _shown(stored, model, session, chain)
         self._live.put(stored.id, stored.revision, model.fingerprint, session)
-        return shown
+        return _shown(stored, model, state)
 
     @contextmanager
     def _session(self, stored: StoredSession, model: ServedModel) -> Iterator[Session]:
         """The session, to be looked at."""
-        session = self._take(stored, model)
-        yield session
+        with self._computing:
+            session = self._take(stored, model)
+            yield session
         self._live.put(stored.id, stored.revision, model.fingerprint, session)
 
     def _take(self, stored: StoredSession, model: ServedModel) -> Session:
@@ -158,14 +173,20 @@ class Interviews:
             ) from None
 
 
-def answer_all(model: ServedModel, evidence: schemas.Evidence) -> schemas.Next:
-    """What comes next where all of this is known, without anything being kept."""
+def _answer_all(model: ServedModel, evidence: schemas.Evidence) -> schemas.Next:
     given = [
         *(schemas.Told(query=name, answer=answer, volunteered=True) for name, answer in evidence.known.items()),
         *evidence.answers,
     ]
+    order = model.estimator.model_.query_set.order
+    beforehand = () if order is None else order.beforehand
     moves: list[dict[str, Any]] = [
-        {"move": "tell", "query": told.query, "answer": told.answer, "volunteered": told.volunteered}
+        {
+            "move": "tell",
+            "query": told.query,
+            "answer": told.answer,
+            "volunteered": told.volunteered or told.query in beforehand,
+        }
         for told in given
         if told.answer is not None or not told.volunteered
     ]
@@ -183,7 +204,7 @@ def answer_all(model: ServedModel, evidence: schemas.Evidence) -> schemas.Next:
         session = model.session({"format": FORMAT, "moves": moves})
         if evidence.go_on and session.done and session.can_go_on:
             session.go_on()
-        state = state_of(session, session.chain, model.title, expects_reports=model.expects_reports)
+        _, state = _standing_and_state(session, model, "")
         return schemas.Next(state=state, why=None if state.done else why_of(session))
 
 
@@ -243,8 +264,23 @@ def _no_session() -> NotFound:
     return NotFound("There is no such session. It may have been deleted: begin a new one.")
 
 
+def _standing_and_state(
+    session: Session, model: ServedModel, title: str, accepted: bool = False, has_picture: bool = False
+) -> tuple[Standing, shown.State]:
+    """What is written down of a session, and what is shown of it."""
+    chain = session.chain
+    state = state_of(
+        session,
+        chain,
+        model.title,
+        accepted=accepted,
+        has_picture=has_picture,
+        expects_reports=model.expects_reports,
+    )
+    return _standing(session, chain, model, title, accepted), state
+
+
 def _standing(session: Session, chain: Chain, model: ServedModel, title: str, accepted: bool) -> Standing:
-    """What is written down of a session."""
     done = session.done
     outcome, probability = outcome_of(session) if done else (None, None)
     target, low, high = target_of(session.pursuer), None, None
@@ -286,14 +322,6 @@ def _summary(stored: StoredSession) -> dict[str, Any]:
     }
 
 
-def _shown(stored: StoredSession, model: ServedModel, session: Session, chain: Chain) -> schemas.Session:
-    state = state_of(
-        session,
-        chain,
-        model.title,
-        accepted=stored.accepted,
-        has_picture=stored.has_picture,
-        expects_reports=model.expects_reports,
-    )
+def _shown(stored: StoredSession, model: ServedModel, state: shown.State) -> schemas.Session:
     is_other = stored.fingerprint != model.fingerprint
     return schemas.Session(**_summary(stored), model_changed=is_other, state=state)

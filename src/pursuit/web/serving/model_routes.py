@@ -4,7 +4,6 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
 from pursuit.web.serving import schemas
-from pursuit.web.serving.interviews import answer_all
 from pursuit.web.serving.parameters import NOT_FOUND, REFUSED, Model, Parts
 from pursuit.web.serving.pictures import Picture
 from pursuit.web.serving.problems import NotFound, NotYet
@@ -44,9 +43,9 @@ def show_report(model: Model) -> HTMLResponse:
 
 
 @router.post("/{model_id}/next", summary="The next question, given all answers so far", responses=REFUSED)
-def ask_next(model: Model, evidence: schemas.Evidence) -> schemas.Next:
+def ask_next(parts: Parts, model: Model, evidence: schemas.Evidence) -> schemas.Next:
     """All evidence at once, and nothing is kept: the next question, the belief, and why this is asked."""
-    return answer_all(model, evidence)
+    return parts.next(model.id, evidence)
 
 
 @router.get("/{model_id}/samples", summary="Pictures to try a model with", responses=NOT_FOUND, tags=["pictures"])

@@ -55,7 +55,7 @@ class Picture:
         pixels, shape = np.frombuffer(zlib.decompress(data), dtype="<f4"), _shape(query_set)
         if pixels.size != int(np.prod(shape)):
             raise Outdated("The model looks at pictures of another size now: begin a new session.")
-        return cls(pixels.reshape(shape))
+        return cls(pixels.reshape(shape).copy())
 
     def to_bytes(self) -> bytes:
         return zlib.compress(self.pixels.astype("<f4").tobytes())

@@ -22,6 +22,7 @@ from pursuit.web.serving.store import Store, default_database
 SETTINGS_VARIABLE = "PURSUIT_SERVE_SETTINGS"
 """How the processes of a server get to know its settings."""
 OPTIONS: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
+BACKLOG = 1024
 SECONDS_TO_FINISH = 5
 """How long requests have to finish once the server stops."""
 
@@ -62,6 +63,7 @@ def bound(host: str, port: int) -> socket.socket:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((host, port))
+        found.listen(BACKLOG)  # from now on people may come, and wait until everything is loaded
     except OSError as error:
         found.close()
         if error.errno == errno.EADDRINUSE:
@@ -99,7 +101,5 @@ def run(app: FastAPI, listening: socket.socket, show: str | None = None) -> None
 def run_workers(factory: str, settings: Settings, listening: socket.socket, n: int) -> None:
     """The same with several processes, each with an application of its own; `factory` is where it is made."""
     settings.to_environment()
-    host, port = listening.getsockname()[:2]
-    listening.close()  # which only made sure that the port is free
     options = {**OPTIONS, "timeout_graceful_shutdown": SECONDS_TO_FINISH}
-    uvicorn.run(factory, factory=True, workers=n, host=host, port=port, **options)
+    uvicorn.run(factory, factory=True, workers=n, fd=listening.fileno(), **options)

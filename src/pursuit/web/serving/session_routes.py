@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, File, Form, Query, UploadFile
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
-from pursuit.web.serving import schemas
+from pursuit.web.serving import schemas, shown
 from pursuit.web.serving.model_routes import sample_picture
 from pursuit.web.serving.parameters import MOVED, REFUSED, OfModel, Parts, SearchText, SessionId
 from pursuit.web.serving.pictures import MOST_BYTES, Picture
@@ -80,7 +80,7 @@ def show_session(parts: Parts, session_id: SessionId) -> schemas.Session:
 
 
 @router.get("/sessions/{session_id}/why", summary="Why the question is asked", responses=MOVED)
-def show_why(parts: Parts, session_id: SessionId) -> schemas.Why:
+def show_why(parts: Parts, session_id: SessionId) -> shown.Why:
     """What the question is expected to tell, the next best ones, and what each answer would change."""
     return parts.why(session_id)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -17,7 +18,7 @@ from pursuit.inference.why import Why
 from pursuit.queries import Date, Number, Query, QuerySet
 from pursuit.queries.query_set import NOT_GIVEN_TEXT
 from pursuit.report.facts import label_text
-from pursuit.web.serving import schemas
+from pursuit.web.serving import shown
 
 N_LABELS = 8
 """How many labels a belief names."""
@@ -38,13 +39,13 @@ def state_of(
     accepted: bool = False,
     has_picture: bool = False,
     expects_reports: bool = False,
-) -> schemas.State:
+) -> shown.State:
     """All that a page shows of a session, whose `chain` this is."""
     pursuer, done = session.pursuer, session.done
     patches = pursuer.query_set.patches
     asked = None if done else session.ask()
     is_image = patches is not None
-    return schemas.State(
+    return shown.State(
         title=title,
         n_labels=len(label_list(pursuer.classes)),
         is_number=target_of(pursuer) is not None,
@@ -59,7 +60,7 @@ def state_of(
         can_skip=session.can_skip,
         can_go_on=session.can_go_on,
         done=done,
-        open=[] if is_image else [_open_question(pursuer.query_set.queries[i]) for i in session.open_queries],
+        open=[] if is_image else [_open_questions(pursuer.query_set)[i] for i in session.open_queries],
         result=_result(session, chain, accepted) if done else None,
         expects_reports=expects_reports,
         image=None if patches is None else _image(session, has_picture),
@@ -69,7 +70,7 @@ def state_of(
 # ---- questions
 
 
-def question_of(query_set: QuerySet, index: int, number: int) -> schemas.Question:
+def question_of(query_set: QuerySet, index: int, number: int) -> shown.Question:
     """A query as it is put to a person."""
     query = query_set.queries[index]
     order = query_set.order
@@ -84,10 +85,10 @@ def question_of(query_set: QuerySet, index: int, number: int) -> schemas.Questio
     }
     if query_set.patches is not None:
         row, column = query_set.patches.corner(index)
-        patch = schemas.Patch(row=row, column=column, size=query_set.patches.size)
-        return schemas.Question(kind="patch", patch=patch, **shared)
+        patch = shown.Patch(row=row, column=column, size=query_set.patches.size)
+        return shown.Question(kind="patch", patch=patch, **shared)
     if isinstance(query, Number):
-        return schemas.Question(
+        return shown.Question(
             kind="date" if isinstance(query, Date) else "number",
             choices=_choices([NOT_GIVEN_TEXT] if query.may_be_missing else []),
             low=query.low,
@@ -99,7 +100,7 @@ def question_of(query_set: QuerySet, index: int, number: int) -> schemas.Questio
             **shared,
         )
     is_yes_no = getattr(query, "is_yes_no", False) or query.choices == ("no", "yes")
-    return schemas.Question(kind="choice", is_yes_no=is_yes_no, choices=_choices(_shown(query, is_yes_no)), **shared)
+    return shown.Question(kind="choice", is_yes_no=is_yes_no, choices=_choices(_shown(query, is_yes_no)), **shared)
 
 
 def _shown(query: Query, is_yes_no: bool) -> Sequence[str]:
@@ -107,12 +108,20 @@ def _shown(query: Query, is_yes_no: bool) -> Sequence[str]:
     return (query.choices[1], query.choices[0], *query.offered[2:]) if is_yes_no else query.offered
 
 
-def _choices(texts: Sequence[str]) -> list[schemas.Choice]:
-    return [schemas.Choice(value=text, text=text) for text in texts]
+def _choices(texts: Sequence[str]) -> list[shown.Choice]:
+    return [shown.Choice(value=text, text=text) for text in texts]
 
 
-def _open_question(query: Query) -> schemas.OpenQuestion:
-    return schemas.OpenQuestion(name=query.name, text=query.text)
+_made: WeakKeyDictionary[QuerySet, list[shown.OpenQuestion]] = WeakKeyDictionary()
+
+
+def _open_questions(query_set: QuerySet) -> list[shown.OpenQuestion]:
+    """All queries of a query set, made once: every state lists most of them."""
+    found = _made.get(query_set)
+    if found is None:
+        found = [shown.OpenQuestion(name=query.name, text=query.text) for query in query_set.queries]
+        _made[query_set] = found
+    return found
 
 
 # ---- how far it is
@@ -123,7 +132,7 @@ def _progress(chain: Chain) -> float:
     return min(1.0, max(0.0, 1 - doubt(chain.posterior) / first)) if first > 0 else 1.0
 
 
-def _questions_left(session: Session, bits: float | None, chain: Chain) -> schemas.QuestionsLeft | None:
+def _questions_left(session: Session, bits: float | None, chain: Chain) -> shown.QuestionsLeft | None:
     """About how many questions are still to come; None where that would be a guess."""
     position, rules = session.position, [] if session.position.is_free else list(_rules(session.stop))
     beforehand = () if (order := session.pursuer.query_set.order) is None else order.beforehand
@@ -137,8 +146,8 @@ def _questions_left(session: Session, bits: float | None, chain: Chain) -> schem
         enough = doubt(torch.tensor([level, 1 - level]))
         left = max(1, -int(-(doubt(chain.posterior) - enough) // bits))
         if left <= min(most, MOST_QUESTIONS):
-            return schemas.QuestionsLeft(kind="about", n=left)
-    return schemas.QuestionsLeft(kind="at_most", n=most) if budgets or n_open <= FEW_QUESTIONS else None
+            return shown.QuestionsLeft(kind="about", n=left)
+    return shown.QuestionsLeft(kind="at_most", n=most) if budgets or n_open <= FEW_QUESTIONS else None
 
 
 def _rules(stop: StoppingRule | None) -> Iterator[StoppingRule]:
@@ -153,38 +162,38 @@ def _rules(stop: StoppingRule | None) -> Iterator[StoppingRule]:
 # ---- what is believed
 
 
-def _belief(chain: Chain) -> schemas.Belief:
-    shown = _leading(chain)
-    others = max(0.0, 1 - sum(share.probability for share in shown))
+def _belief(chain: Chain) -> shown.Belief:
+    leading = _leading(chain)
+    others = max(0.0, 1 - sum(share.probability for share in leading))
     number = None
     if chain.target is not None:
         low, high = chain.target.interval(chain.posterior[None])[0].tolist()
         expected, text = float(chain.target.mean(chain.posterior[None])), chain.target.belief(chain.posterior)
-        number = schemas.NumberBelief(expected=expected, low=low, high=high, text=text)
-    n_others = len(chain.classes) - len(chain.excluded) - len(shown)
-    return schemas.Belief(labels=shown, n_others=n_others, others=others if n_others else 0.0, number=number)
+        number = shown.NumberBelief(expected=expected, low=low, high=high, text=text)
+    n_others = len(chain.classes) - len(chain.excluded) - len(leading)
+    return shown.Belief(labels=leading, n_others=n_others, others=others if n_others else 0.0, number=number)
 
 
-def _leading(chain: Chain) -> list[schemas.LabelShare]:
+def _leading(chain: Chain) -> list[shown.LabelShare]:
     """The labels to show, the most probable first."""
     n_shown = min(N_LABELS, len(chain.classes) - len(chain.excluded))
     best = chain.posterior.topk(n_shown)
     pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-    return [schemas.LabelShare(label=label_text(chain.classes[i]), probability=p) for i, p in pairs]
+    return [shown.LabelShare(label=label_text(chain.classes[i]), probability=p) for i, p in pairs]
 
 
-def _answers(session: Session, chain: Chain) -> Iterator[schemas.GivenAnswer | schemas.Rejection]:
+def _answers(session: Session, chain: Chain) -> Iterator[shown.GivenAnswer | shown.Rejection]:
     """What was said, in order."""
     query_set, labels = session.pursuer.query_set, label_list(session.pursuer.classes)
     steps, number = iter(chain.steps), 0
     for move in session.moves:
         if isinstance(move, Reject):
-            yield from (schemas.Rejection(label=label_text(labels[i])) for i in move.labels)
+            yield from (shown.Rejection(label=label_text(labels[i])) for i in move.labels)
         if not isinstance(move, Tell):
             continue
         step = next(steps)
         number += not step.volunteered
-        yield schemas.GivenAnswer(
+        yield shown.GivenAnswer(
             question=question_of(query_set, step.query, 0 if step.volunteered else number),
             value=_value(query_set.queries[step.query], move.answer, step),
             shown=step.answer,
@@ -201,15 +210,13 @@ def _value(query: Query, answer: Any, step: ChainStep) -> str | float | None:
     return query.written(number) if isinstance(query, Date) else number
 
 
-def _image(session: Session, has_picture: bool) -> schemas.Image:
+def _image(session: Session, has_picture: bool) -> shown.Image:
     patches = session.pursuer.query_set.patches
     assert patches is not None
     _, height, width = patches.image_shape
     n_revealed = sum(isinstance(move, Tell) and move.answer is not None for move in session.moves)
     n_patches = len(session.pursuer.query_set)
-    return schemas.Image(
-        width=width, height=height, n_patches=n_patches, n_revealed=n_revealed, has_picture=has_picture
-    )
+    return shown.Image(width=width, height=height, n_patches=n_patches, n_revealed=n_revealed, has_picture=has_picture)
 
 
 # ---- the result
@@ -224,16 +231,16 @@ def outcome_of(session: Session) -> tuple[str, float | None]:
     return label_text(label), probability
 
 
-def _result(session: Session, chain: Chain, accepted: bool) -> schemas.Result:
+def _result(session: Session, chain: Chain, accepted: bool) -> shown.Result:
     label, probability = outcome_of(session)
     leading = [] if chain.target is not None else _leading(chain)
     found, changes = reasons_of(chain), what_if(session.pursuer, session.history.x[0], chain)
-    return schemas.Result(
+    return shown.Result(
         label=label,
         probability=probability,
         runner_up=leading[1] if len(leading) > 1 else None,
         n_asked=chain.n_asked,
-        reasons=schemas.Reasons(
+        reasons=shown.Reasons(
             **{
                 "for": [_reason(one) for one in found.reasons_for[:N_REASONS]],
                 "against": [_reason(one) for one in found.reasons_against[:N_REASONS]],
@@ -244,8 +251,8 @@ def _result(session: Session, chain: Chain, accepted: bool) -> schemas.Result:
     )
 
 
-def _reason(reason: Reason) -> schemas.Reason:
-    return schemas.Reason(
+def _reason(reason: Reason) -> shown.Reason:
+    return shown.Reason(
         name=reason.query,
         text=reason.text,
         answer=reason.answer,
@@ -255,8 +262,8 @@ def _reason(reason: Reason) -> schemas.Reason:
     )
 
 
-def _what_if(change: WhatIf) -> schemas.WhatIf:
-    return schemas.WhatIf(
+def _what_if(change: WhatIf) -> shown.WhatIf:
+    return shown.WhatIf(
         name=change.query,
         text=change.text,
         answer=change.answer,
@@ -269,13 +276,13 @@ def _what_if(change: WhatIf) -> schemas.WhatIf:
 # ---- why
 
 
-def why_of(session: Session) -> schemas.Why:
+def why_of(session: Session) -> shown.Why:
     """Why the next question is asked; raises ValueError if there is none."""
     why = session.why()
     n_left = len(session.open_queries)
     is_number = isinstance(session.pursuer.query_set.queries[why.question.query], Number)
-    return schemas.Why(
-        reason=schemas.WhyReason(
+    return shown.Why(
+        reason=shown.WhyReason(
             kind=_kind(why, n_left),
             n=n_left,
             bits=why.question.bits,
@@ -284,15 +291,15 @@ def why_of(session: Session) -> schemas.Why:
             n_skipped=why.n_skipped,
         ),
         candidates=[
-            schemas.Candidate(name=one.name, text=one.text, bits=one.bits, share=one.share)
+            shown.Candidate(name=one.name, text=one.text, bits=one.bits, share=one.share)
             for one in (why.question, *why.next_best)
         ],
         answers=[
-            schemas.AnswerEffect(
+            shown.AnswerEffect(
                 text=effect.text,
                 probability=effect.probability,
                 labels=[
-                    schemas.LabelShift(label=label_text(one.label), before=one.before, probability=one.after)
+                    shown.LabelShift(label=label_text(one.label), before=one.before, probability=one.after)
                     for one in effect.shifts
                 ],
                 number=effect.number,

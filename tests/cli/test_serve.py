@@ -1,0 +1,122 @@
+"""`pursuit serve` as people run it: a process of its own, which may be killed at any moment."""
+
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pursuit.cli.serve import serve
+from pursuit.methods import METHODS
+from served import begin, client_of, move, port_of, program, try_move
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of twelve yes/no questions, learnt in a moment."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 300)
+    yes = {f"q{i}": rng.random(300) < 0.2 + 0.2 * ((y + i) % 4) for i in range(12)}
+    frame = pd.DataFrame({name: np.where(own, "yes", "no") for name, own in yes.items()})
+    folder = tmp_path_factory.mktemp("serve") / "Letters (old)"
+    fitted = METHODS["naive-bayes"].build(None, random_state=0, stop="confidence=0.9999")
+    fitted.fit(frame, np.array([*"abcd"])[y]).save(folder, {"task": {"name": "letters"}})
+    return folder
+
+
+def test_a_server_that_is_killed_loses_nothing_that_was_answered(model: Path, tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path / 'sessions.sqlite'}"
+    with program(model, "--port", "0", "--database", database) as process, client_of(port_of(process)) as client:
+        assert [one["id"] for one in client.get("/api/models").json()["models"]] == ["letters-old"]
+        session = begin(client, "letters-old")
+        for _ in range(3):
+            session = move(client, session, "tell", answer="yes")
+        changed = move(client, session, "change", query=session["state"]["answers"][0]["question"]["name"], answer="no")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with program(model, "--port", "0", "--database", database) as process, client_of(port_of(process)) as client:
+        again = client.get(f"/api/sessions/{changed['id']}").json()
+        assert again == changed
+        assert try_move(client, session, "dont_know").status_code == 409
+        assert move(client, again, "undo")["state"]["answers"] == session["state"]["answers"]
+
+
+def test_several_processes_share_the_sessions(model: Path, tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path / 'sessions.sqlite'}"
+    with program(model, "--port", "0", "--workers", "2", "--database", database) as process:
+        port = port_of(process)
+        wait_for(port)
+        with client_of(port) as client:
+            session = begin(client, "letters-old")
+        for _ in range(8):
+            with client_of(port) as client:  # each connection may reach another process
+                session = move(client, session, "dont_know")
+        assert session["revision"] == 8
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def wait_for(port: int) -> None:
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        else:
+            return
+
+
+def test_what_cannot_be_served_is_said_in_a_sentence(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="There is no model folder"):
+        serve([tmp_path / "none"], port=0)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"is not a model: model\.json is missing"):
+        serve([tmp_path / "empty"], port=0)
+    with pytest.raises(ValueError, match="need a file"):
+        serve([model], port=0, database="sqlite://")
+    with pytest.raises(ValueError, match=r"cannot listen on 192\.0\.2\.1"):
+        serve([model], port=0, host="192.0.2.1")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ValueError, match=f"Port {port} is in use.*--port {port + 1}"):
+            serve([model], port=port)
+
+
+def test_a_missing_package_is_named_with_what_to_install(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pursuit.cli.serve.find_spec", lambda name: None if name == "fastapi" else object())
+    with pytest.raises(ModuleNotFoundError, match=r"not installed \(fastapi\): pip install 'pursuit\[serve\]'"):
+        serve([model])
+
+
+def test_a_new_user_gets_the_animals(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path), "PURSUIT_CACHE": str(tmp_path / "cache")}
+    environment |= dict.fromkeys(("XDG_DATA_HOME", "XDG_CACHE_HOME", "PURSUIT_DATABASE"), "")
+    here = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        with program("--port", "0", environment=environment) as process, client_of(port_of(process)) as client:
+            models = client.get("/api/models").json()["models"]
+            assert [one["id"] for one in models] == ["animals"]
+            session = move(client, begin(client, "animals"), "tell", answer="yes")
+            deadline = time.monotonic() + 60
+            while not client.get("/api/models").json()["models"][0]["is_measured"]:
+                assert time.monotonic() < deadline
+                time.sleep(0.3)
+            details = client.get("/api/models/animals").json()
+            assert details["quality"]["accuracy"] > 0.95
+            assert details["report"]["tree"]["questions"]
+            assert "How good it is" in client.get(details["report_url"]).text
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) in (0, 130)
+        assert (tmp_path / ".local/share/pursuit/sessions.sqlite").exists()
+        assert session["state"]["can_undo"]
+    finally:
+        os.chdir(here)

@@ -1,0 +1,120 @@
+"""The example clients do what they say."""
+
+import functools
+import importlib.util
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from httpx import Client
+
+from pursuit.web.serving.models import ServedModels
+from served import running
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def run(client: Client, *arguments: str, typed: str = "") -> str:
+    address = str(client.base_url).rstrip("/")
+    command = [sys.executable, str(EXAMPLES / "client.py"), "--address", address, *arguments]
+    done = subprocess.run(command, input=typed, capture_output=True, text=True, timeout=60)
+    return done.stdout + done.stderr
+
+
+def test_the_client_in_python_holds_an_interview(client: Client) -> None:
+    said = run(client, typed="monsoon\nwinter\nu\nwinter\nno\n39,2\n\n\n\n")
+    assert "is one of autumn, spring, summer, winter, not 'monsoon'" in said
+    assert "It is flu. What speaks for it:\n" in said
+    assert "   What is temperature? 39.2\n" in said
+    sessions = client.get("/api/sessions").json()["sessions"]
+    assert [(one["model"], one["outcome"]) for one in sessions] == [("illness", "flu")]
+    assert f"/api/sessions/{sessions[0]['id']}/report" in said
+
+
+def test_the_client_in_python_asks_without_a_session(client: Client) -> None:
+    said = run(client, "--model", "ordered", "--next", "winter")
+    assert "0. Which season? [autumn/spring/summer/winter]" in said
+    assert "\n1. " in said
+    assert client.get("/api/sessions").json()["total"] == 0
+
+
+def test_the_client_in_python_says_what_is_wrong(client: Client) -> None:
+    assert "There is no model “none” here" in run(client, "--model", "none", "--next")
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "client.py"), "--address", "http://127.0.0.1:1"], capture_output=True, text=True
+    )
+    assert "does not answer" in done.stderr
+    assert "Start it with: pursuit serve" in done.stderr
+
+
+def test_the_client_in_python_needs_the_standard_library_alone() -> None:
+    spec = importlib.util.spec_from_file_location("client", EXAMPLES / "client.py")
+    assert spec is not None
+    source = (EXAMPLES / "client.py").read_text(encoding="utf-8")
+    imported = {line.split()[1].split(".")[0] for line in source.splitlines() if line.startswith(("import ", "from "))}
+    assert imported <= sys.stdlib_module_names
+
+
+@contextmanager
+def files_of(folder: Path) -> Iterator[str]:
+    """The origin of a site that has these files."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *arguments: Any) -> None:
+            """Nothing is written."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_the_client_in_the_browser_asks_until_it_knows(models: ServedModels, tmp_path: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api")
+    if not CHROMIUM.exists():
+        pytest.skip("there is no Chromium here (Debian: apt-get install chromium)")
+    database = f"sqlite:///{tmp_path / 'a.sqlite'}"
+    with files_of(EXAMPLES) as origin, running(models, database, origins=[origin]) as client:
+        with playwright.sync_playwright() as program:
+            browser = program.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+            page = browser.new_page()
+            page.goto(f"{origin}/client.html?server={str(client.base_url).rstrip('/')}&model=illness")
+            page.get_by_role("button", name="winter").click()
+            page.get_by_role("button", name="Back").click()
+            page.get_by_role("button", name="winter").click()
+            for _ in range(5):
+                page.wait_for_load_state("networkidle")
+                heading = page.get_by_role("heading").inner_text()
+                if heading.startswith("It is"):
+                    break
+                field = page.get_by_role("textbox")
+                if field.count():
+                    field.fill("39.2")
+                    page.get_by_role("button", name="OK").click()
+                else:
+                    page.get_by_role("button", name="no", exact=True).click()
+                page.wait_for_function("old => document.querySelector('h1').textContent !== old", arg=heading)
+            assert page.get_by_role("heading").inner_text() == "It is flu."
+            assert "flu" in page.get_by_role("status").inner_text()
+            browser.close()
+        assert client.get("/api/sessions").json()["total"] == 0

@@ -1,0 +1,144 @@
+"""Where sessions are kept: addresses, versions, and what several processes do to one database."""
+
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, text
+
+from pursuit.web.serving.interviews import Interviews
+from pursuit.web.serving.models import ServedModels, load_models
+from pursuit.web.serving.problems import Outdated
+from pursuit.web.serving.schemas import Move
+from pursuit.web.serving.store import (
+    DATABASE_VARIABLE,
+    SCHEMA_VERSION,
+    SchemaVersion,
+    Standing,
+    Store,
+    default_database,
+)
+
+NOTHING_YET = Standing(
+    moves={"format": 2, "moves": []},
+    done=False,
+    outcome=None,
+    probability=None,
+    low=None,
+    high=None,
+    n_asked=0,
+    n_rejected=0,
+    accepted=False,
+    answers="",
+    searchable="",
+)
+
+
+def test_only_one_of_two_writes_at_a_revision_counts(database: str) -> None:
+    store = Store(database)
+    before = store.create("model", "print", "", NOTHING_YET, None)
+    written = store.write(before, replace(NOTHING_YET, n_asked=1), "print")
+    assert written is not None
+    assert written.revision == 1
+    assert store.write(before, replace(NOTHING_YET, n_asked=2), "print") is None
+    assert store.read(before.id) == written
+    store.close()
+
+
+def test_a_database_that_is_newer_is_refused(database: str) -> None:
+    store = Store(database)
+    with store.engine.begin() as connection:
+        connection.execute(insert(SchemaVersion).values(version=SCHEMA_VERSION + 1))
+    store.close()
+    with pytest.raises(ValueError, match=r"newer version of pursuit \(schema 2; this one reads 1\)"):
+        Store(database)
+
+
+def test_several_processes_may_open_a_new_database_at_once(database: str) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        stores = list(pool.map(lambda _: Store(database), range(8)))
+    for store in stores:
+        assert store.find("", None, 10, 0) == (0, [])
+        store.close()
+
+
+def test_all_sessions_are_read_part_by_part(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pursuit.web.serving.store.N_AT_ONCE", 3)
+    store = Store(database)
+    made = [store.create("model", "print", str(i), NOTHING_YET, None).id for i in range(7)]
+    assert sorted(one.id for one in store.each("", None)) == sorted(made)
+    assert list(store.each("", "other")) == []
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("nonsense", "is not an address that can be read"),
+        ("sqlite://", "need a file"),
+        ("sqlite:///:memory:", "need a file"),
+        ("oracle9://x", "are not known"),
+        ("sqlite:////proc/none/a.sqlite", "cannot be written"),
+        ("postgresql://nobody:secret@127.0.0.1:1/none", "cannot be used"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_explained(address: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        Store(address)
+    assert "secret" not in str(error.value)
+
+
+def test_a_file_that_is_no_database_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "a.sqlite").write_text("this is a letter and not a database" * 50)
+    with pytest.raises(ValueError, match="cannot be used: file is not a database"):
+        Store(f"sqlite:///{tmp_path / 'a.sqlite'}")
+
+
+def test_a_new_file_belongs_to_its_owner_alone(tmp_path: Path) -> None:
+    Store(f"sqlite:///{tmp_path / 'new' / 'a.sqlite'}").close()
+    assert stat.S_IMODE((tmp_path / "new" / "a.sqlite").stat().st_mode) == 0o600
+
+
+def test_the_default_is_what_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(DATABASE_VARIABLE, "sqlite:////x.sqlite")
+    assert default_database() == "sqlite:////x.sqlite"
+    monkeypatch.delenv(DATABASE_VARIABLE)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert default_database() == f"sqlite:///{tmp_path / 'pursuit' / 'sessions.sqlite'}"
+
+
+def test_a_model_that_was_trained_again_goes_on_if_it_knows_the_questions(
+    models: ServedModels, model_folders: dict[str, Path], database: str
+) -> None:
+    store = Store(database)
+    first = Interviews(models, store)
+    begun = first.begin("illness", {"sneezing": "yes"})
+    since = first.begin("illness", {"since": "2024-02-03"})
+    other = load_models([model_folders["ordered"]])  # which knows no "since"
+    other["ordered"].id = "illness"
+    again = Interviews(ServedModels([other["ordered"]]), store)
+    shown = again.show(begun.id)
+    assert shown.model_changed
+    assert shown.state.answers[0].kind == "answer"
+    moved = again.move(begun.id, Move(move="dont_know", revision=0))
+    assert not moved.model_changed
+    with pytest.raises(Outdated, match="does not know its questions any more"):
+        again.show(since.id)
+    assert again.find("", None, 10, 0).total == 2
+    assert next(one for one in again.find("", None, 10, 0).sessions if one.id == since.id).n_asked == 0
+    with pytest.raises(Outdated, match="is not served now"):
+        Interviews(ServedModels([]), store).show(begun.id)
+    again.delete(since.id)
+    store.close()
+
+
+def test_nothing_is_kept_of_what_is_deleted(models: ServedModels, tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'a.sqlite'}")
+    interviews = Interviews(models, store)
+    interviews.delete(interviews.begin("illness", {"season": "winter"}).id)
+    with store.engine.connect() as connection:
+        assert connection.scalar(text("select count(*) from pursuit_sessions")) == 0
+        assert connection.scalar(text("select count(*) from pursuit_pictures")) == 0
+    store.close()
