@@ -1,89 +1,189 @@
-"""Photographs the web page for docs/images/web: `pursuit serve` with animals, answered as a player would.
+"""Pictures of the pages for the docs: `python tools/page_pictures.py [MODEL…]` writes docs/images/web/.
 
-    pursuit demo
-    python tools/page_pictures.py demo/animals
-
-It takes `pip install '.[dev]'` and a Chromium.
+Players go through interviews with the models of `pursuit demo` (animals and digits) on a server of their own, which
+begins with an empty store. Playwright drives Debian's chromium.
 """
 
-import re
-import subprocess
+import datetime
+import io
+import shutil
+import sqlite3
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pictures import CHROMIUM, COLOURS, ROOT, browser_of
+import httpx
+import numpy as np
+import uvicorn
 from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
 
+from pursuit.cli.served_models import find_samples, measure
 from pursuit.tasks import animals
+from pursuit.web.serving.app import make_app
+from pursuit.web.serving.models import load_models
+from pursuit.web.serving.store import Store
 
-INTO = ROOT / "docs" / "images" / "web"
-THOUGHT_OF = "african elephant"
-SHOWN_AFTER = 4
-"""Answers that are given before a question is photographed."""
-MOST_QUESTIONS = 40
-WIDE, PHONE = {"width": 1100, "height": 880}, {"width": 390, "height": 844}
+FOLDER = Path(__file__).parent.parent / "docs" / "images" / "web"
+MODELS = (Path("demo/animals"), Path("demo/digits"))
+ARGUMENTS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+WIDE, PHONE = (1200, 900), (390, 800)
+THOUGHT_OF, UNSURE = "emperor penguin", 3
+"""What is thought of, and the place of a question that is left open."""
+PLAYED = ("giraffe", "honey bee", "emu", "lobster", "hedgehog", "orca", "goat", "barn owl", "cheetah", "gecko", "cow")
+FIRST_DAY = datetime.datetime(2026, 3, 2, 14, 5)
+SLIP = 0.12
+"""How often a player answers wrongly, so that some guesses are wrong, too."""
+MOST_BYTES = 150_000
 
 
 @contextmanager
-def served(model: Path) -> Iterator[str]:
-    """The address of a server that asks by this model."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pursuit", "serve", str(model), "--port", "0", "--no-open"]
-        command += ["--database", f"sqlite:///{folder}/sessions.sqlite"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-            try:
-                assert server.stdout is not None
-                found = next(found for line in server.stdout if (found := re.search(r"http://\S+", line)))
-                yield found[0].rstrip("/.")
-            finally:
-                server.terminate()
+def serving(models: tuple[Path, ...], database: Path) -> Iterator[str]:
+    """The address of a server with these models."""
+    app = make_app(load_models(models, None, measure, find_samples), Store(f"sqlite:///{database}"))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
 
 
-def answer(page: Any) -> None:
-    """Answer the question on the page truthfully."""
-    before = page.inner_text("main")
-    key = answers_of(THOUGHT_OF)[page.inner_text("main h1")]
-    page.keyboard.press(key)
-    page.wait_for_function("before => document.querySelector('main').innerText !== before", arg=before)
-    page.wait_for_timeout(300)  # bars move
+def hold_sessions(address: str, database: Path) -> None:
+    """Past sessions of players, some on each of a few days."""
+    table, randomness = animals.table(), np.random.default_rng(3)
+    with httpx.Client(base_url=address, timeout=60) as client:
+        for n, animal in enumerate(PLAYED):
+            session = client.post("/api/sessions", json={"model": "animals"}).json()
+            while session["state"]["question"]:
+                answer = table.loc[animal, session["state"]["question"]["name"]]
+                answer = answer if isinstance(answer, str) else None
+                if answer is not None and randomness.random() < SLIP:
+                    answer = "no" if answer == "yes" else "yes"
+                session = _move(client, session, "dont_know" if answer is None else "tell", answer=answer)
+            if session["outcome"] == animal:
+                _move(client, session, "accept")
+            elif n != len(PLAYED) - 1:  # the last one was not noted yet
+                client.put(f"/api/sessions/{session['id']}/truth", json={"label": animal})
+            with sqlite3.connect(database) as store:
+                when = str(FIRST_DAY + n * datetime.timedelta(hours=17, minutes=13))
+                store.execute(
+                    "UPDATE pursuit_sessions SET created = ?, updated = ? WHERE id = ?", (when, when, session["id"])
+                )
 
 
-def answers_of(animal: str) -> dict[str, str]:
-    """The key to press, by the wording of the question."""
-    keys = {"yes": "1", "no": "2"}
-    return {question: keys.get(said, "0") for question, said in animals.table().loc[animal].items()}
+def _move(client: httpx.Client, session: dict[str, Any], name: str, **more: Any) -> dict[str, Any]:
+    move = {"move": name, "revision": session["revision"], **more}
+    return client.post(f"/api/sessions/{session['id']}/moves", json=move).raise_for_status().json()
 
 
-def main(model: Path) -> None:
-    INTO.mkdir(parents=True, exist_ok=True)
-    with served(model) as address, browser_of(CHROMIUM) as browser:
-        page = browser.new_page(viewport=WIDE, color_scheme="light", locale="en-GB")
-        page.goto(f"{address}/m/{model.name}")
-        page.wait_for_selector("main h1")
-        for _ in range(SHOWN_AFTER):
-            answer(page)
-        page.screenshot(path=INTO / "question.png")
-        phone = browser.new_page(viewport=PHONE, color_scheme="dark", locale="en-GB")
-        phone.goto(page.url)
-        phone.wait_for_selector("main h1")
-        phone.wait_for_timeout(500)
-        phone.screenshot(path=INTO / "phone.png")
-        page.keyboard.press("?")
-        page.wait_for_selector("#why")
-        page.screenshot(path=INTO / "why.png", full_page=True)
-        for _ in range(MOST_QUESTIONS):
-            if page.inner_text("main h1") not in answers_of(THOUGHT_OF):
-                break
-            answer(page)
-        page.screenshot(path=INTO / "result.png", full_page=True)
-    for path in sorted(INTO.glob("*.png")):
-        Image.open(path).convert("RGB").quantize(COLOURS).save(path, optimize=True)
-        print(f"Drawn: {path.relative_to(ROOT)}, {path.stat().st_size / 1000:.0f} kB")
+def open_page(browser: Browser, address: str, size: tuple[int, int] = WIDE, dark: bool = False) -> Page:
+    page = browser.new_context(
+        viewport={"width": size[0], "height": size[1]},
+        color_scheme="dark" if dark else "light",
+        locale="en-GB",
+        timezone_id="UTC",
+        reduced_motion="reduce",
+    ).new_page()
+    page.goto(address)
+    page.wait_for_selector("main h1")
+    return page
+
+
+def answer(page: Page, most: int) -> None:
+    """Answer as somebody who thinks of THOUGHT_OF, so many questions at most."""
+    told = animals.table().loc[THOUGHT_OF]
+    for n in range(most):
+        if not page.locator("#question").count():
+            return
+        key = {"yes": "1", "no": "2"}.get(told[page.inner_text("#question")], "0") if n != UNSURE else "0"
+        before = page.inner_text("main")
+        page.keyboard.press(key)
+        page.wait_for_function("text => document.querySelector('main').innerText !== text", arg=before)
+
+
+def save(page: Page, name: str, whole: bool = False) -> None:
+    """Write what is seen, in few bytes: with the 256 colours that leave rare ones what they are."""
+    page.evaluate("document.activeElement.blur()")
+    page.wait_for_timeout(200)
+    path = FOLDER / f"{name}.png"
+    with Image.open(io.BytesIO(page.screenshot(full_page=whole))) as picture:
+        picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+            path, optimize=True
+        )
+    n_bytes = path.stat().st_size
+    print(f"{path}: {n_bytes / 1000:.0f} kB")
+    if n_bytes > MOST_BYTES:
+        raise ValueError(f"{path} has more than {MOST_BYTES:,} bytes.")
+
+
+def interview_pictures(browser: Browser, address: str) -> None:
+    page = open_page(browser, f"{address}/m/animals")
+    answer(page, 5)
+    save(page, "question")
+    page.keyboard.press("?")
+    page.wait_for_selector(".why")
+    save(page, "why", whole=True)
+    page.keyboard.press("?")
+    answer(page, 30)
+    save(page, "result")
+    for name, dark in (("question-phone", False), ("phone", True)):
+        page = open_page(browser, f"{address}/m/animals", PHONE, dark)
+        answer(page, 5)
+        save(page, name)
+    page = open_page(browser, f"{address}/m/animals", dark=True)
+    answer(page, 30)
+    save(page, "result-dark")
+
+
+def picture_of_a_picture(browser: Browser, address: str) -> None:
+    page = open_page(browser, f"{address}/m/digits")
+    page.locator(".samples button").nth(4).click()
+    page.wait_for_selector("#question")
+    for n in range(1, 4):
+        page.keyboard.press("1")
+        page.wait_for_function("n => document.querySelectorAll('.look').length === n", arg=n)
+        if not page.locator("#question").count():
+            break
+    page.wait_for_function("() => document.querySelector('.layers img').complete")
+    save(page, "picture")
+
+
+def main(models: tuple[Path, ...]) -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    chromium = shutil.which("chromium")
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        database = Path(folder) / "sessions.sqlite"
+        with serving(models, database) as address:
+            hold_sessions(address, database)
+            browser = playwright.chromium.launch(executable_path=chromium, args=list(ARGUMENTS))
+            save(open_page(browser, f"{address}/sessions"), "sessions")
+            page = open_page(browser, address)
+            page.wait_for_function(
+                "() => !document.querySelector('main').innerText.includes('measured…')", timeout=300_000
+            )
+            save(page, "models")
+            save(open_page(browser, f"{address}/about/animals"), "model")
+            interview_pictures(browser, address)
+            picture_of_a_picture(browser, address)
+            browser.close()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(tuple(map(Path, sys.argv[1:])) or MODELS)

@@ -23,6 +23,8 @@ from pursuit.report.page import page
 from pursuit.report.svg import figure, patch_place, revealed_image
 
 N_BELIEVED, N_IN_CHAIN, N_WHAT_IF = 6, 3, 3
+LEAST_SHOWN = 0.0005
+"""Labels less probable than this are only counted."""
 YES, NO = {"yes", "true", "present"}, {"no", "false", "absent"}
 
 
@@ -210,11 +212,12 @@ def _belief(chain: Chain, posterior: Tensor, most: int) -> Markup:
     best = posterior.topk(min(most, len(posterior)))
     shown = [
         (label_text(chain.classes[i]), percent(p), float(p))
-        for p, i in zip(best.values, best.indices.tolist(), strict=True)
+        for n, (p, i) in enumerate(zip(best.values, best.indices.tolist(), strict=True))
+        if n == 0 or p >= LEAST_SHOWN
     ]
     n_others = len(posterior) - len(shown)
     if n_others:
-        rest = max(0.0, 1 - float(best.values.sum()))
+        rest = max(0.0, 1 - float(best.values[: len(shown)].sum()))
         shown.append((count(n_others, "other"), percent(rest), rest))
     return bars(shown)
 
@@ -235,7 +238,7 @@ def _reasons(chain: Chain) -> list[Markup]:
             (element("span", one.text, " ", element("b", one.answer)), _change(chain, one), abs(one.weight) / most)
             for one in own
         ]
-        content = bars(rows) if rows else paragraph("Nothing that was answered.", class_="small lead")
+        content = bars(rows) if rows else paragraph("None of the answers.", class_="small lead")
         columns.append(element("div", element("h3", title), content, class_=f"{class_} plain"))
     return [element("div", *columns, class_="half")]
 

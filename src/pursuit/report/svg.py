@@ -11,7 +11,7 @@ from pursuit.queries.query_set import PatchGrid
 from pursuit.report.html import Markup, element
 
 WIDTH, HEIGHT = 560, 300
-LEFT, RIGHT, TOP, BOTTOM = 66, 16, 14, 46
+LEFT, RIGHT, TOP, BOTTOM = 68, 24, 14, 46
 MOST_TICKS = 8
 Scale = Callable[[float], float]
 """Where a value is drawn."""
@@ -49,7 +49,6 @@ def curve(
     if mark is not None:
         place, value, name = mark
         is_right = place > 0.6 * last  # its name then stands on the left
-        is_high = value > (1 + low) / 2  # and where the curve is not: at the bottom, or at the top
         parts += [
             element("line", x1=f"{x(place):.1f}", x2=f"{x(place):.1f}", y1=TOP, y2=HEIGHT - BOTTOM, class_="guide"),
             element("circle", cx=f"{x(place):.1f}", cy=f"{y(value):.1f}", r=6, class_="dot"),
@@ -57,7 +56,7 @@ def curve(
                 "text",
                 name,
                 x=f"{x(place) + (-10 if is_right else 10):.1f}",
-                y=HEIGHT - BOTTOM - 12 if is_high else TOP + 16,
+                y=f"{min(y(value) + 24, HEIGHT - BOTTOM - 8):.1f}",
                 text_anchor="end" if is_right else "start",
                 class_="strong",
             ),
@@ -149,18 +148,7 @@ def revealed_image(grid: PatchGrid, x: Tensor, queries: Sequence[int], title: st
         parts.append(element("rect", x=column, y=row, width=1.02, height=1.02, fill=colour))
     if queries:
         row, column = grid.corner(queries[-1])
-        line = max(height, width) / 30
-        parts.append(
-            element(
-                "rect",
-                x=column,
-                y=row,
-                width=grid.size,
-                height=grid.size,
-                class_="mark",
-                style=f"stroke-width:{line:g}",
-            )
-        )
+        parts.append(element("rect", x=column, y=row, width=grid.size, height=grid.size, class_="mark"))
     return svg(width, height, title, *parts, class_="map")
 
 

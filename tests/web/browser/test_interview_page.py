@@ -56,7 +56,7 @@ def test_what_was_skipped_comes_later_and_what_is_known_may_be_told(visit: Visit
     assert own.heading == first
     own.press("1")
     assert "For later" not in own.page.inner_text("main")
-    own.click("I know something already")
+    own.click("Add a fact")
     own.page.keyboard.press("/")
     own.step(lambda: own.page.keyboard.type("feathers"))
     own.step(lambda: own.page.keyboard.press("Enter"))

@@ -50,5 +50,11 @@ export const isoDate = (days, hasTime) =>
 /** The days since 1970 of such a date; NaN if it is none. */
 export const daysOf = text => (text ? Date.parse(text.includes("T") ? `${text}Z` : `${text}T00:00Z`) / DAY : NaN);
 
+/** How this person's own region writes the language: dates differ between the British and the Americans. */
+const region = () => (navigator.languages || []).find(code => code.slice(0, 2) === language) || language;
+
 /** When something happened, on this person's clock. */
-export const momentText = iso => new Date(iso).toLocaleString(language, { dateStyle: "medium", timeStyle: "short" });
+export const momentText = iso => new Date(iso).toLocaleString(region(), { dateStyle: "medium", timeStyle: "short" });
+
+/** A day, which is the same everywhere. */
+export const dayText = iso => new Date(`${iso}T00:00Z`).toLocaleDateString(region(), { timeZone: "UTC", dateStyle: "medium" });

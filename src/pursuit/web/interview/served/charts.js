@@ -3,7 +3,7 @@
 import { h, s } from "../dom.js";
 import { percent, say } from "../words.js";
 
-const WIDTH = 560, HEIGHT = 240, LEFT = 48, RIGHT = 16, TOP = 14, BOTTOM = 34;
+const WIDTH = 420, HEIGHT = 230, LEFT = 50, RIGHT = 16, TOP = 14, BOTTOM = 34;
 const across = share => LEFT + share * (WIDTH - LEFT - RIGHT);
 const up = share => HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM);
 

@@ -1,15 +1,13 @@
 // Past sessions: found by words, with what came out and what it really was; and how often that was the same.
 
 import { h, quietButton } from "../dom.js";
-import { momentText, percent, say, spokenLanguage, whole } from "../words.js";
+import { dayText, momentText, percent, say, whole } from "../words.js";
 import { call, encoded, get } from "./api.js";
 import { accuracyChart, figure } from "./charts.js";
 import { truthForm } from "./truth.js";
 
 const AT_ONCE = 20;
 const TYPING = 250; // milliseconds after the last key until the search begins
-
-const dayText = iso => new Date(`${iso}T00:00Z`).toLocaleDateString(spokenLanguage(), { timeZone: "UTC", dateStyle: "medium" });
 
 export async function sessionsPage(shell) {
   const page = new SessionsPage(shell);
