@@ -6,7 +6,6 @@ begins with an empty store. Playwright drives Debian's chromium.
 
 import datetime
 import io
-import shutil
 import sqlite3
 import sys
 import tempfile
@@ -20,8 +19,9 @@ from typing import Any
 import httpx
 import numpy as np
 import uvicorn
+from pictures import CHROMIUM, browser_of
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from pursuit.cli.served_models import find_samples, measure
 from pursuit.tasks import animals
@@ -31,16 +31,6 @@ from pursuit.web.serving.store import Store
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images" / "web"
 MODELS = (Path("demo/animals"), Path("demo/digits"))
-ARGUMENTS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 WIDE, PHONE = (1200, 900), (390, 800)
 THOUGHT_OF, UNSURE = "emperor penguin", 3
 """What is thought of, and the place of a question that is left open."""
@@ -167,12 +157,10 @@ def picture_of_a_picture(browser: Browser, address: str) -> None:
 
 def main(models: tuple[Path, ...]) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
-    chromium = shutil.which("chromium")
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder, browser_of(CHROMIUM) as browser:
         database = Path(folder) / "sessions.sqlite"
         with serving(models, database) as address:
             hold_sessions(address, database)
-            browser = playwright.chromium.launch(executable_path=chromium, args=list(ARGUMENTS))
             save(open_page(browser, f"{address}/sessions"), "sessions")
             page = open_page(browser, address)
             page.wait_for_function(
@@ -182,7 +170,6 @@ def main(models: tuple[Path, ...]) -> None:
             save(open_page(browser, f"{address}/about/animals"), "model")
             interview_pictures(browser, address)
             picture_of_a_picture(browser, address)
-            browser.close()
 
 
 if __name__ == "__main__":

@@ -25,7 +25,16 @@ INTO = ROOT / "docs" / "images" / "howto"
 ROW = 2
 COLOURS = 128
 """Enough for drawn pictures, and a third of the bytes."""
-CHROMIUM = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
+CHROMIUM = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 WIDTH, HEIGHT = 1100, 860
 
 

@@ -14,21 +14,11 @@ from typing import Any
 import pytest
 from httpx import Client
 
+from browsing import ARGUMENTS, CHROMIUM
 from pursuit.web.serving.models import ServedModels
 from served import running
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 def run(client: Client, *arguments: str, typed: str = "") -> str:
@@ -91,12 +81,12 @@ def files_of(folder: Path) -> Iterator[str]:
 
 def test_the_client_in_the_browser_asks_until_it_knows(models: ServedModels, tmp_path: Path) -> None:
     playwright = pytest.importorskip("playwright.sync_api")
-    if not CHROMIUM.exists():
+    if CHROMIUM is None:
         pytest.skip("there is no Chromium here (Debian: apt-get install chromium)")
     database = f"sqlite:///{tmp_path / 'a.sqlite'}"
     with files_of(EXAMPLES) as origin, running(models, database, origins=[origin]) as client:
         with playwright.sync_playwright() as program:
-            browser = program.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+            browser = program.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
             page = browser.new_page()
             page.goto(f"{origin}/client.html?server={str(client.base_url).rstrip('/')}&model=illness")
             page.get_by_role("button", name="winter").click()
