@@ -143,7 +143,7 @@ def _test_seed(seed: int) -> int:
 def _recipe(epochs: float, hidden: tuple[int, ...], batch_size: int, lr: float) -> Recipe:
     histories = CarriedHistories(20, random_share=0.1)
     stage = Stage(epochs, histories, AdamW(lr), batch_size=batch_size, average=0.999)
-    # Symptoms are nearly independent given the disease, so that what naive Bayes counts is most of what there is to learn.
+    # Symptoms are nearly independent given the disease: what naive Bayes counts is most of what there is to learn.
     return Recipe(MLP(hidden, direct=True), (stage,), "budget=20", max_queries=20)
 
 
