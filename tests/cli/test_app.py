@@ -21,8 +21,8 @@ def test_version_and_help(tmp_path: Path) -> None:
 def test_commands_come_in_the_order_people_need_them(tmp_path: Path) -> None:
     lines = run(tmp_path, "--help").stdout.splitlines()
     commands = [line.split()[1] for line in lines if line.startswith("│ ") and line[2] != " " and line[2] != "-"]
-    names = ["demo", "questions", "train", "show", "evaluate", "report", "predict", "explain", "ask", "export"]
-    assert commands == [*names, "compare", "reproduce", "tasks", "methods", "concepts", "data"]
+    names = ["demo", "questions", "train", "show", "evaluate", "report", "predict", "explain", "ask"]
+    assert commands == [*names, "serve", "export", "compare", "reproduce", "tasks", "methods", "concepts", "data"]
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], []])
@@ -49,7 +49,7 @@ def test_the_list_has_every_command_and_what_its_own_help_says(tmp_path: Path) -
         assert " ".join(command.help.split("\n\n")[0].split()) in listed
     files = {path.stem for path in Path(cli.__file__).parent.glob("*.py")}
     parts = {"__init__", "app", "commands", "console", "conversation", "keys", "measurements", "plugins", "progress"}
-    assert files - parts - {"rows", "table_options"} == set(COMMANDS)
+    assert files - parts - {"rows", "served_models", "table_options"} == set(COMMANDS)
 
 
 def test_a_command_that_is_not_there_has_a_likely_one(tmp_path: Path) -> None:

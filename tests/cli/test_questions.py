@@ -112,7 +112,7 @@ def test_a_person_is_asked_as_the_file_says(folder: Path) -> None:
     assert "+ Are you a man or a woman?\n   1  woman   2  man\n" in talk.stdout
     assert "Are you pregnant?" not in talk.stdout
     asked = json_of(run(folder, "ask", "model", "--json", "--tell", "sex=f", "--stop", "budget=1", typed="\n"))
-    assert [step["volunteered"] for step in asked["steps"]] == [True, False]
+    assert [step["volunteered"] for step in asked["chains"][0]["steps"]] == [True, False]
 
 
 def test_help_range_and_unit_are_shown_and_a_number_beyond_is_asked_again(folder: Path) -> None:

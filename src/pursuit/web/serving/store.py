@@ -3,6 +3,7 @@
 import datetime
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -36,6 +37,8 @@ SECONDS_TO_WAIT = 10
 """For another process that writes."""
 MOST_WORDS = 20
 """Of a search."""
+N_TRIES, SECONDS_BETWEEN = 5, 0.05
+"""How often, and how soon, tables are made again that others were just making."""
 N_AT_ONCE = 200
 """How many sessions are read at a time."""
 
@@ -152,10 +155,14 @@ class Store:
 
     def _prepare(self) -> None:
         """Make the tables, or see that they are ours; several processes may do so at once."""
-        try:
-            version = self._version()
-        except SQLAlchemyError:  # another process made them in the same moment
-            version = self._version()
+        for is_last in (*[False] * N_TRIES, True):
+            try:
+                version = self._version()
+                break
+            except SQLAlchemyError:  # perhaps because another process made them in the same moment
+                if is_last:
+                    raise
+                time.sleep(SECONDS_BETWEEN)
         if version > SCHEMA_VERSION:
             raise ValueError(
                 f"The database {self.place} was written by a newer version of pursuit (schema {version}; this one "
