@@ -6,6 +6,7 @@ import { labelBars } from "./belief.js";
 import { bitsText, fixed, percent, say } from "./words.js";
 
 const N_ANSWERS = 4;
+const LEAST_SHARE = 0.005; // of people who do not know the answer, that is worth a sentence
 
 function reasonText({ kind, n, bits, cost }, isPatch) {
   const values = { n, bits: bits === null || bits === undefined ? "" : bitsText(bits), cost: fixed(cost ?? 1, 2) };
@@ -35,7 +36,9 @@ export function whyPanel(question, why) {
   const most = Math.max(...candidates.map(worth), 1e-9), full = candidates[0]?.bits == null ? most : Math.max(1, most);
   const rows = candidates.map((one, i) => barRow(one.text, one.bits == null ? (one.share == null ? "" : percent(one.share)) : bitsText(one.bits), worth(one) / full, i === 0));
   const answers = why.answers.filter(answer => !isNoAnswer(answer.text)).slice(0, N_ANSWERS);
+  const unknown = why.answers.find(answer => isNoAnswer(answer.text))?.probability ?? 0;
   return h("div", { class: "why", id: "why" }, h("p", {}, reasonText(why.reason, question.kind === "patch")),
     rows.length > 1 && h("ul", { class: "bars" }, rows),
-    answers.length > 0 && h("div", { class: "grid2" }, answers.map(answer => imagined(question, answer))));
+    answers.length > 0 && h("div", { class: "grid2" }, answers.map(answer => imagined(question, answer))),
+    unknown >= LEAST_SHARE && h("p", { class: "lead small" }, say("often_unknown", { percent: percent(unknown) })));
 }
