@@ -19,7 +19,7 @@ from report import cpu, figure, rounded, table, where
 
 SIZES = {"long": (1_000_000, 20), "wide": (500, 20_000)}
 """Rows and columns."""
-N_TOLD, PREDICTED_ROWS = 10, 1_000
+N_TOLD, PREDICTED_ROWS = 10, 200
 """How many columns have to do with the label, and how many rows are predicted."""
 LIMIT_SECONDS = 7_200.0
 """The most for a size, by the clock."""

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from pursuit.data.rows import Rows
+from pursuit.estimators import stop as stop_module
 from pursuit.estimators.stop import BITS, SURE, Expected, expected, suitable_bits, suitable_stop
 from pursuit.inference.stopping import AnyOf, Budget, Confidence, Never, NothingWorthAsking, StoppingRule
 from pursuit.information import AnswerModel
@@ -55,6 +56,17 @@ def test_where_all_columns_matter_it_asks_on() -> None:
     model, judged = learnt(world(4000, 1, ALL_MATTER)), world(500, 2, ALL_MATTER)
     asked = mean_asked(model, world(300, 3, ALL_MATTER), suitable_stop([(model, judged)]))
     assert asked > 4
+
+
+def test_more_than_held_out_rows_were_asked_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, judged = learnt(world(4000, 1, ALL_MATTER)), world(500, 2, ALL_MATTER)
+    monkeypatch.setattr(stop_module, "LONGEST", N_QUERIES)
+    assert "budget" not in str(suitable_stop([(model, judged)]))
+    monkeypatch.setattr(stop_module, "LONGEST", 2)
+    rule = suitable_stop([(model, judged)])
+    assert isinstance(rule, AnyOf)
+    assert Budget(2) in rule.rules
+    assert mean_asked(model, world(300, 3, ALL_MATTER), rule) <= 2
 
 
 def surprise(log_posterior: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

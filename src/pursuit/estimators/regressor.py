@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pursuit.data.rows import Rows, StreamedRows
 from pursuit.estimators.base import PursuitEstimator
-from pursuit.estimators.stop import suitable_bits
+from pursuit.estimators.stop import suitable_bits, within_sight
 from pursuit.evaluation.regression import RegressionEvaluation, evaluate_regression
 from pursuit.inference.stopping import IntervalWidth, NothingWorthAsking, Stability, StoppingRule, stopping_rule
 from pursuit.inference.target import COVERAGE, TargetBins, check_coverage
@@ -126,7 +126,7 @@ class PursuitRegressor(RegressorMixin, PursuitEstimator):
             return error, high - low <= width
 
         bits = suitable_bits(judged, judge, WORSE, self.max_queries)
-        return None if bits is None else IntervalWidth(width) | NothingWorthAsking(bits)
+        return None if bits is None else within_sight(IntervalWidth(width) | NothingWorthAsking(bits), judged)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -46,7 +46,15 @@ def suitable_stop(judged: Sequence[tuple[Learner, Rows]], max_queries: int | Non
     """Stop once sure, or once no query promises enough bits: the most that leave labels hardly more surprising than
     answers to everything, by rows that learners did not learn from."""
     bits = suitable_bits(judged, _surprise, WORSE, max_queries)
-    return Confidence(SURE) if bits is None else Confidence(SURE) | NothingWorthAsking(bits)
+    rule: StoppingRule = Confidence(SURE) if bits is None else Confidence(SURE) | NothingWorthAsking(bits)
+    return within_sight(rule, judged)
+
+
+def within_sight(rule: StoppingRule, judged: Sequence[tuple[Learner, Rows]]) -> StoppingRule:
+    """The rule with a budget where there are more queries than held-out rows were asked: nothing shows that more are
+    worth asking, and of very many, some always promise a little."""
+    n_queries = max(len(learner.query_set) for learner, _ in judged)
+    return rule | Budget(LONGEST) if n_queries > LONGEST else rule
 
 
 class Expected(NamedTuple):
