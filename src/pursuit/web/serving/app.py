@@ -28,6 +28,8 @@ from pursuit.web.serving.store import Store
 
 N_THREADS = 8
 """How many requests are worked on at once, of which one computes."""
+SECONDS_TO_END = 5.0
+"""For the measurement of a model that is under way."""
 ROOM_FOR_FORM = 100_000
 """Bytes of a form beside its picture."""
 logger = logging.getLogger("pursuit.serving")
@@ -50,8 +52,12 @@ def make_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = N_THREADS
-        threading.Thread(target=models.measure_all, daemon=True).start()
+        ends = threading.Event()
+        measuring = threading.Thread(target=models.measure_all, args=(ends,), daemon=True)
+        measuring.start()
         yield
+        ends.set()
+        measuring.join(SECONDS_TO_END)  # a process that ends while torch computes may end with an abort
         store.close()
 
     app = FastAPI(

@@ -173,12 +173,14 @@ class ServedModels(Mapping[str, ServedModel]):
     def __len__(self) -> int:
         return len(self._models)
 
-    def measure_all(self) -> None:
-        """Measure how good they are, one after the other, with as little of the machine as it gives."""
+    def measure_all(self, ends: threading.Event) -> None:
+        """Measure how good they are, one after the other, until the server `ends`, with as little of the machine as it
+        gives."""
         if hasattr(os, "setpriority") and sys.platform == "linux":  # where a thread has a priority of its own
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOW_PRIORITY)
         for model in self.values():
-            model.measure_once()
+            if not ends.is_set():
+                model.measure_once()
 
     def find(self, model_id: str) -> ServedModel:
         """The model of this id; raises NotFound, naming those there are."""
