@@ -18,7 +18,7 @@ PROMPT = "> "
 
 
 class Conversation:
-    """Asks a person until there is a result that the person is content with. `keep` is called after every move."""
+    """Asks a person until there is a result that the person accepts. `keep` is called after every move."""
 
     def __init__(self, session: Session, console: Console, prompts: bool, keep: Callable[[], None]):
         self.session, self.console, self.keep = session, console, keep
@@ -163,7 +163,7 @@ class Conversation:
     # ---- the result
 
     def _after_result(self) -> bool:
-        """Show the result, and ask whether it is right; False if the person is content."""
+        """Show the result, and ask whether it is right; False if the person accepts it."""
         session = self.session
         if not self._is_shown:
             self._say(f"\nResult: {session.reasons()}", margin="")
