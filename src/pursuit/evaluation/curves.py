@@ -10,7 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from pursuit.data.rows import Rows
-from pursuit.evaluation.calibration import N_BINS, ReliabilityBin, bin_of, reliability
+from pursuit.evaluation.calibration import (
+    N_BINS,
+    ReliabilityBin,
+    StepBeliefs,
+    StepSums,
+    bin_of,
+    brier_scores,
+    reliability,
+)
 from pursuit.evaluation.classes import ClassResults, class_results
 from pursuit.evaluation.intervals import accuracy_interval
 from pursuit.evaluation.questions import QuestionCounts, QuestionUses, question_uses
@@ -45,6 +53,8 @@ class AtStop:
     """Mean gap between confidence and accuracy over ten bins of confidence, weighted by their rows."""
     cut_short: float = 0.0
     """Share of the rows that the rule would have asked more, but that were asked `max_queries` queries."""
+    brier: float | None = None
+    """Mean squared distance of beliefs from the labels, summed over classes; None in results that do not say."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +87,12 @@ class Evaluation:
     """What is asked until the stopping rule stops; None where it was not asked for."""
     reliability: tuple[ReliabilityBin, ...] | None = None
     """How often beliefs of each confidence are right at the stopping rule; None where it was not asked for."""
+    confidence_by_asked: list[float] = field(default_factory=list)
+    """Mean confidence by the number of queries asked, beside `accuracy_by_asked`."""
+    calibration_error_by_asked: list[float] = field(default_factory=list)
+    """Mean gap between confidence and accuracy over ten bins of confidence, by the number of queries asked."""
+    brier_by_asked: list[float] = field(default_factory=list)
+    """Mean squared distance of beliefs from the labels, summed over classes, by the number of queries asked."""
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "questions": self.questions and self.questions.to_list()}
@@ -111,7 +127,7 @@ def evaluate(
     in_detail = in_detail and stop is not None
     costs, right_with_all = cost_grid(pursuer.query_set.costs, longest), 0.0
     changes, stopped = torch.zeros(3, max(longest + 1, len(costs)), dtype=torch.double), []
-    uses = torch.zeros(5, n_queries, dtype=torch.double)
+    uses, by_step = torch.zeros(5, n_queries, dtype=torch.double), StepSums(longest + 1)
     with placed(pursuer, device) as place:
         bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (BATCH_ROWS, BATCH_BYTES)
         batch_rows = batch_rows or rows_at_once(pursuer, *bounds)
@@ -120,13 +136,16 @@ def evaluate(
             part = rows.take(torch.arange(start, min(start + batch_rows, len(rows)))).to(place)
             curves = _Curves(changes.shape[1], longest, costs.to(place, torch.float))
             counts = QuestionCounts(len(part), n_queries, place) if in_detail else None
-            stopped.append(_Chains(pursuer, part, longest, template, with_bits).at_stops(stops, curves, counts))
+            beliefs = StepBeliefs(longest + 1, len(part), place)
+            chains = _Chains(pursuer, part, longest, template, with_bits)
+            stopped.append(chains.at_stops(stops, curves, beliefs, counts))
+            by_step += beliefs.sums()
             changes += curves.changes.cpu()
             uses += 0.0 if counts is None else counts.sums.cpu()
             everything = torch.ones_like(part.available)  # was asked, answered or not
             all_answers = pursuer.log_posterior(History(part.x, part.available, everything))
             right_with_all += _right(all_answers, part.y).sum().item()
-    at_stops = torch.cat(stopped, dim=1)  # (rules, N, 7)
+    at_stops = torch.cat(stopped, dim=1)  # (rules, N, 8)
     found = [_summary(rule, at_stop) for rule, at_stop in zip(stops, at_stops, strict=True)]
     accuracy = (changes.cumsum(dim=1) / len(rows)).tolist()
     by_asked, by_answered, by_cost = accuracy[0][: longest + 1], accuracy[1][: longest + 1], accuracy[2][: len(costs)]
@@ -145,6 +164,9 @@ def evaluate(
         by_class=_by_class(pursuer, rows, at_stops[0]) if in_detail else None,
         questions=question_uses(pursuer.query_set, uses, len(rows)) if in_detail else None,
         reliability=reliability(at_stops[0, :, 4], at_stops[0, :, 3]) if in_detail else None,
+        confidence_by_asked=by_step.confidence,
+        calibration_error_by_asked=by_step.calibration_error,
+        brier_by_asked=by_step.brier,
     )
 
 
@@ -202,33 +224,36 @@ class _Chains:
     template: HistoryState
     with_bits: bool
 
-    def at_stops(self, rules: Sequence[StoppingRule], curves: _Curves, questions: QuestionCounts | None) -> Tensor:
-        """Where each of the rules stops (rules, B, 7): queries asked, answers, cost, whether the belief is right, its
-        confidence, whether it was cut short, and the label predicted. The rows that are right on the way are added to
-        the curves, and what is asked until the first rule stops to the questions."""
+    def at_stops(
+        self, rules: Sequence[StoppingRule], curves: _Curves, beliefs: StepBeliefs, questions: QuestionCounts | None
+    ) -> Tensor:
+        """Where each of the rules stops (rules, B, 8): queries asked, answers, cost, whether the belief is right, its
+        confidence, whether it was cut short, the label predicted, and the Brier score. The rows that are right on the
+        way are added to the curves, what is believed there to `beliefs`, and what is asked until the first rule stops
+        to the questions."""
         costs = self.pursuer.query_set.costs
         restricts = [rule.affordable(torch.zeros(1, device=costs.device), costs) is not None for rule in rules]
         free = [rule for rule, is_restricted in zip(rules, restricts, strict=True) if not is_restricted]
         of_first = [questions if i == 0 else None for i in range(len(rules))]
         of_free = None if not rules or restricts[0] else questions
-        in_common = iter(self._look_back(free, _Revealed(self.longest, free), curves, of_free))
+        in_common = iter(self._look_back(free, _Revealed(self.longest, free), (curves, beliefs), of_free))
         found = [
             self._look_back([rule], _Within(self.longest, rule), None, counts)[0] if is_restricted else next(in_common)
             for rule, is_restricted, counts in zip(rules, restricts, of_first, strict=True)
         ]
-        return torch.stack(found).cpu() if found else torch.empty(0, len(self.rows), 7)
+        return torch.stack(found).cpu() if found else torch.empty(0, len(self.rows), 8)
 
     def _look_back(
         self,
         rules: Sequence[StoppingRule],
         until: "_Revealed | _Within",
-        curves: _Curves | None,
+        on_the_way: tuple[_Curves, StepBeliefs] | None,
         questions: QuestionCounts | None,
     ) -> Tensor:
-        """The same (rules, B, 7) for rules on the chains that end with `until`."""
+        """The same (rules, B, 8) for rules on the chains that end with `until`."""
         rows, n_rows, device = self.rows, len(self.rows), self.rows.x.device
         was_right = torch.zeros(n_rows, device=device)
-        at_stop = torch.zeros(len(rules), n_rows, 7, device=device)
+        at_stop = torch.zeros(len(rules), n_rows, 8, device=device)
         has_stopped = torch.zeros(len(rules), n_rows, dtype=torch.bool, device=device)
         memories = [rule.start(n_rows, device) for rule in rules]
         with_bits = self.with_bits and questions is not None
@@ -237,10 +262,12 @@ class _Chains:
             r, standing = step.rows, step.standing
             highest = step.log_posterior.max(dim=1)
             is_right = (highest.indices == rows.y[r]).float()
-            if curves is not None:
+            confidence, brier = highest.values.float().exp(), brier_scores(step.log_posterior, rows.y[r])
+            if on_the_way is not None:
+                curves, beliefs = on_the_way
                 curves.add(n_asked, standing, is_right - was_right[r])
                 was_right[r] = is_right
-            confidence = highest.values.exp()
+                beliefs.add(n_asked, r, confidence, is_right, brier)
             stayed = step.goes_on.nonzero()[:, 0]
             at_limit = n_asked >= self.longest
             for i, rule in enumerate(rules):
@@ -248,7 +275,7 @@ class _Chains:
                 now = (enough | ~step.goes_on | at_limit) & ~has_stopped[i, r]
                 is_cut = until.would_ask_more(step) & ~enough & (at_limit and self.longest < rows.n_queries)
                 counts = standing.n_asked, standing.n_answered, standing.cost
-                state = (*counts, is_right, confidence, is_cut, highest.indices)
+                state = (*counts, is_right, confidence, is_cut, highest.indices, brier)
                 seen = torch.stack([part.float() for part in state], dim=1)
                 at_stop[i, r] = torch.where(now[:, None], seen, at_stop[i, r])
                 has_stopped[i, r] |= now
@@ -297,7 +324,7 @@ def _right(log_posterior: Tensor, y: Tensor) -> Tensor:
 
 
 def _summary(stop: StoppingRule, at_stop: Tensor) -> AtStop:
-    asked, answered, cost, right, confidence, is_cut, _ = at_stop.double().unbind(dim=1)
+    asked, answered, cost, right, confidence, is_cut, _, brier = at_stop.double().unbind(dim=1)
     gaps = torch.zeros(N_BINS, dtype=torch.double).index_add(0, bin_of(confidence), confidence - right)
     accuracy = right.mean().item()
     return AtStop(
@@ -310,6 +337,7 @@ def _summary(stop: StoppingRule, at_stop: Tensor) -> AtStop:
         confidence.mean().item(),
         (gaps.abs().sum() / len(right)).item(),
         is_cut.mean().item(),
+        brier.mean().item(),
     )
 
 
