@@ -85,7 +85,7 @@ class StepSums:
 
     @property
     def brier(self) -> list[float]:
-        return (self.brier_changes.cumsum(dim=0) / UNIT / self.n_rows).tolist()
+        return (self.brier_changes.cumsum(dim=0).double() / UNIT / self.n_rows).tolist()
 
 
 class StepBeliefs:
@@ -117,21 +117,17 @@ class StepBeliefs:
         return found
 
 
-def reliability(confidence: Tensor, right: Tensor) -> tuple[ReliabilityBin, ...]:
-    """The bins that have rows, from confidences (N,) and whether each prediction is right (N,)."""
-    bins, confidence, right = bin_of(confidence.double()), confidence.double(), right.double()
-    found = []
-    for place in bins.unique().tolist():
-        own = bins == place
-        n_rows, n_right = int(own.sum()), int(right[own].sum())
-        found.append(
-            ReliabilityBin(
-                place / N_BINS,
-                (place + 1) / N_BINS,
-                n_rows,
-                float(confidence[own].mean()),
-                n_right / n_rows,
-                accuracy_interval(n_right, n_rows),
-            )
+def reliability(bins: Tensor) -> tuple[ReliabilityBin, ...]:
+    """The bins that have rows, from the rows, sums of confidences and rows that are right of all: (N_BINS, 3)."""
+    return tuple(
+        ReliabilityBin(
+            place / N_BINS,
+            (place + 1) / N_BINS,
+            n_rows,
+            confidence / UNIT / n_rows,
+            n_right / n_rows,
+            accuracy_interval(n_right, n_rows),
         )
-    return tuple(found)
+        for place, (n_rows, confidence, n_right) in enumerate(bins.tolist())
+        if n_rows
+    )
