@@ -227,7 +227,7 @@ class InformationVIP(VIP):
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
         outputs, logits = self.read(encoded), self.classifier(encoded).float()
         with torch.no_grad():
-            log_posterior = self.log_probabilities(logits, batch.known.any(dim=1))
+            log_posterior = self.log_probabilities(logits, batch.history.n_known)
             scores = self._scored(self.answer_model.information(outputs, log_posterior, MOST_LABELS))
             closed = self.closed(batch)
             query = F.one_hot(choose(scores, closed), scores.shape[1]) * ~closed

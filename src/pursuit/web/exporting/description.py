@@ -34,6 +34,8 @@ RULES: dict[type[StoppingRule], str] = {
     CostBudget: "cost",
     Never: "never",
 }
+TEMPERATURE_DIGITS = 4
+"""As many as fitted temperatures have."""
 
 
 def describe_model(model: VIP, stop: StoppingRule, tensors: Tensors) -> dict[str, Any]:
@@ -59,12 +61,20 @@ def describe_model(model: VIP, stop: StoppingRule, tensors: Tensors) -> dict[str
         "order": _order(query_set.order or Order(), query_set.index_of, query_set.queries),
         "stop": rules,
         "log_prior": tensors.add(model.log_prior),
-        "temperature": float(model.temperature),
+        "temperature": _temperature(model),
         "classifier": network_layers(model.classifier, tensors),
         "querier": None if asks_by_bits else network_layers(model.querier, tensors),
         "answers": answers,
         "cost_aware": bool(asks_by_bits and model.cost_aware),
     }
+
+
+def _temperature(model: VIP) -> list[float]:
+    """By the number of known answers, up to where it stays the same."""
+    temperature = [round(value, TEMPERATURE_DIGITS) for value in model.temperature.tolist()]
+    while len(temperature) > 1 and temperature[-1] == temperature[-2]:
+        temperature.pop()
+    return temperature
 
 
 def _target(target: TargetBins) -> dict[str, Any]:
