@@ -38,7 +38,10 @@ class Ray(Engine):
             worker: Any = _Worker  # Ray makes one in each process of the pool
             done = items.map(worker, fn_constructor_args=(shared,), concurrency=pool, num_cpus=1)
             for row in done.iter_rows():
-                yield ray.cloudpickle.loads(row["done"])
+                came_of_it = ray.cloudpickle.loads(row["done"])
+                if isinstance(came_of_it, Exception):
+                    raise came_of_it
+                yield came_of_it
 
 
 class _Worker:
@@ -52,8 +55,12 @@ class _Worker:
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         import ray
 
-        with one_thread():
-            return {"done": ray.cloudpickle.dumps(self.work.do(int(row["share"])))}
+        try:
+            with one_thread():
+                done: Done | Exception = self.work.do(int(row["share"]))
+        except (ValueError, OSError) as error:  # Ray would wrap it up so that nobody could see what to do
+            done = error
+        return {"done": ray.cloudpickle.dumps(done)}
 
 
 @contextmanager
