@@ -48,7 +48,7 @@ def begin_with_picture(
     return parts.begin(model, None, read, title)
 
 
-@router.get("/sessions", summary="Past sessions")
+@router.get("/sessions", summary="Past sessions", responses=REFUSED)
 def find_sessions(
     parts: Parts,
     text: SearchText = "",
@@ -57,20 +57,23 @@ def find_sessions(
     offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
 ) -> schemas.Sessions:
     """The newest first."""
+    parts.check_listed()
     return parts.find(text, model, limit, offset)
 
 
-@router.get("/sessions.csv", summary="Past sessions as a table", response_class=StreamingResponse)
+@router.get("/sessions.csv", summary="Past sessions as a table", response_class=StreamingResponse, responses=REFUSED)
 def export_sessions(parts: Parts, text: SearchText = "", model: OfModel = None) -> StreamingResponse:
     """All that the same search finds, the oldest first. Texts that a spreadsheet would take for formulas get an
     apostrophe."""
+    parts.check_listed()
     name = {"Content-Disposition": 'attachment; filename="sessions.csv"'}
     return StreamingResponse(csv_lines(parts.store.each(text, model)), media_type="text/csv", headers=name)
 
 
-@router.get("/accuracy", summary="How often sessions were right, over time")
+@router.get("/accuracy", summary="How often sessions were right, over time", responses=REFUSED)
 def show_accuracy(parts: Parts, model: OfModel = None) -> schemas.Accuracy:
     """Of those whose true result is known. One in which a guess was called wrong counts as wrong."""
+    parts.check_listed()
     return accuracy_of(parts.store.each("", model, is_judged=True))
 
 
