@@ -16,6 +16,7 @@ from pydantic import SerializeAsAny, TypeAdapter
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Match, Route
 
 from pursuit.version import __version__
 from pursuit.web.serving import model_routes, page_routes, session_routes
@@ -31,6 +32,7 @@ from pursuit.web.serving.security import BROKEN, Guard
 from pursuit.web.serving.store import Store, first_line
 from pursuit.web.serving.tokens import Token
 
+ROOMS = (model_routes, session_routes, page_routes)
 N_THREADS = 8
 """How many requests are worked on at once, of which one computes."""
 SECONDS_TO_END = 5.0
@@ -38,6 +40,19 @@ SECONDS_TO_END = 5.0
 ROOM_FOR_FORM = 100_000
 """Bytes of a form beside its picture."""
 logger = logging.getLogger("pursuit.serving")
+
+
+class Api(FastAPI):
+    """FastAPI, whose description of itself is put right in one place."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The description. FastAPI takes a refusal for whatever else the route gives, a picture for instance."""
+        described = super().openapi()
+        for operation in [one for path in described["paths"].values() for one in path.values()]:
+            for status, response in operation["responses"].items():
+                if status >= "400" and "content" in response:
+                    response["content"] = {"application/json": next(iter(response["content"].values()))}
+        return described
 
 
 def make_app(
@@ -76,7 +91,7 @@ def make_app(
         measuring.join(SECONDS_TO_END)  # a process that ends while torch computes may end with an abort
         store.close()
 
-    app = FastAPI(
+    app = Api(
         title="pursuit",
         version=__version__,
         summary="Predictions that explain themselves by the questions they ask.",
@@ -97,8 +112,8 @@ def make_app(
     app.state.pages = Pages(pages, lists_sessions)
     own_token = None if token is None else Token(token)
     app.add_middleware(Doorman, limits=Limits(rates or Rates()), token=own_token, pages=app.state.pages)
-    for routes in (model_routes, session_routes, page_routes):
-        app.include_router(routes.router)
+    for room in ROOMS:
+        app.include_router(room.router)
     app.add_exception_handler(Problem, _explain_problem)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, _explain_request)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, _explain_status)  # type: ignore[arg-type]
@@ -134,13 +149,23 @@ def _explain_request(_: Request, error: RequestValidationError) -> Response:
     return JSONResponse({"message": request_problem(error)}, 422)
 
 
-def _explain_status(_: Request, error: HTTPException) -> Response:
+def _explain_status(request: Request, error: HTTPException) -> Response:
     message = {
         400: "The request cannot be read: it must be JSON, and not nested too deeply.",
         404: "There is nothing at this address. /api/openapi.json says what there is.",
         405: "This address does not take that kind of request. /api/openapi.json says what there is.",
     }
-    return JSONResponse({"message": message.get(error.status_code, error.detail)}, error.status_code, error.headers)
+    headers = error.headers
+    if error.status_code == 405:  # by itself, only the first route of an address would be named
+        headers = {"Allow": ", ".join(_methods(request))}
+    return JSONResponse({"message": message.get(error.status_code, error.detail)}, error.status_code, headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """What an address takes."""
+    routes = [route for room in ROOMS for route in room.router.routes if isinstance(route, Route)]
+    matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in matching for method in route.methods or ()})
 
 
 def _explain_database(_: Request, error: Exception) -> Response:
@@ -158,7 +183,7 @@ def request_problem(error: RequestValidationError) -> str:
     errors = error.errors()
     told = [one for one in errors if one["type"] in ("value_error", "string_too_long", "too_long")]
     first = (told or errors)[0]
-    parts = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
+    parts = [str(part) for part in first["loc"][1:]]  # the first says in which part of the request
     where = parts[0] if parts else "body"
     match first["type"]:
         case "json_invalid":
