@@ -1,7 +1,8 @@
 """What MkDocs does here besides its own: pages from outside docs/, source files that pages link to, and MathML.
 
 A page links to `../src/pursuit/vip.py`, which a code host shows. The site has no such file, so each one that is linked
-becomes a page below source/. CHANGELOG, CONTRIBUTING and SECURITY are pages of the site, too, and links to the README go home.
+becomes a page below source/. CHANGELOG, CONTRIBUTING and SECURITY are pages of the site, too, and links to the README
+go home.
 """
 
 import posixpath
