@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_WAIT_POLICY := PASSIVE
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup demo serve test test-slow lint format structure bench bench-speed bench-gpu bench-methods bench-tables bench-tables-large bench-serving docs clean
+.PHONY: help setup demo serve test test-slow lint format structure bench bench-speed bench-gpu bench-methods bench-tables bench-tables-large bench-serving fuzz-api docs clean
 
 help:
 	@echo "make demo       train on two built-in tasks, print accuracy against queries, draw figures into demo/"
@@ -22,7 +22,8 @@ help:
 	@echo "make bench-methods  compare V-IP with its rivals"
 	@echo "make bench-tables  measure ordinary tables without a setting, beside what others know with all columns"
 	@echo "make bench-tables-large  time and memory on a table of a million rows and on one of 20,000 columns"
-	@echo "make bench-serving  measure a session step through the API with 50 people at once"
+	@echo "make bench-serving  measure the server: 300 people at once, and kill -9 while 200 answer"
+	@echo "make fuzz-api   send requests to the server that nobody means well, for two minutes"
 	@echo "make setup      only make the environment in $(VENV)"
 
 # Installed again whenever the list of dependencies changes.
@@ -95,6 +96,10 @@ bench-tables-large: setup
 
 bench-serving: setup
 	$(BIN)/python benchmarks/serving.py
+	$(BIN)/python benchmarks/survival.py
+
+fuzz-api: setup
+	$(BIN)/python fuzz/api.py --examples 50
 
 clean:
 	rm -rf $(VENV) demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis build
