@@ -142,14 +142,12 @@ def choose_levels(chains: HeldOutChains, alpha: float, delta: float, scouts: np.
     scouted, tested = chains.take(scouts), chains.take(~scouts)
     candidate = _candidate_levels(scouted, alpha, delta * ROOM, len(tested) / max(len(scouted), 1))
     chosen = np.full_like(candidate, NEVER)
-    for step in reversed(range(len(candidate))):
-        if candidate[step] > 1:
-            continue
-        bolder = chosen.copy()
-        bolder[step] = candidate[step]
-        if not _is_safe_at_every_length(tested, bolder, alpha, delta):
+    stops = np.full(len(tested), len(candidate))  # after how many questions each test row is decided
+    for step in np.flatnonzero(candidate <= 1)[::-1]:
+        earlier = np.where(tested.confidence[:, step] >= candidate[step], step, stops)
+        if not _is_safe_at_every_length(tested, earlier, alpha, delta):
             break
-        chosen = bolder
+        chosen[step], stops = candidate[step], earlier
     return chosen if (chosen <= 1).any() else None
 
 
@@ -160,25 +158,26 @@ def _candidate_levels(scouted: HeldOutChains, alpha: float, delta: float, ratio:
     going = np.ones(len(scouted), dtype=bool)
     n_before = k_before = 0
     for step in range(len(levels)):
-        sure = (scouted.confidence[:, step] >= LEVELS[:, None]) & going  # (G, N)
-        n, k = n_before + sure.sum(axis=1), k_before + (sure & scouted.wrong[:, step]).sum(axis=1)
-        passes = p_value(np.ceil(k * ratio), np.floor(n * ratio), alpha) <= delta
-        passes &= n > n_before
+        # The first level that decides each row; bolder ones do so too. (N,)
+        first = np.searchsorted(-LEVELS, -scouted.confidence[:, step])
+        first[~going] = len(LEVELS)
+        n, k = (np.bincount(first, each, len(LEVELS) + 1)[:-1].cumsum() for each in (going, scouted.wrong[:, step]))
+        n, k = n_before + n, k_before + k
+        passes = (p_value(np.ceil(k * ratio), np.floor(n * ratio), alpha) <= delta) & (n > n_before)
         if passes.any():
             boldest = int(np.flatnonzero(passes)[-1])
             levels[step], n_before, k_before = LEVELS[boldest], n[boldest], k[boldest]
-            going &= ~sure[boldest]
+            going &= first > boldest
     return levels
 
 
-def _is_safe_at_every_length(tested: HeldOutChains, levels: np.ndarray, alpha: float, delta: float) -> bool:
+def _is_safe_at_every_length(tested: HeldOutChains, stops: np.ndarray, alpha: float, delta: float) -> bool:
     """Whether it is shown for every number of questions that those decided by then are wrong in at most a share
     `alpha`. Each is shown by itself; that all of them hold takes no correction, because all of them must be shown."""
-    stops = tested.stops(levels)
-    n = np.bincount(stops, minlength=len(levels) + 1)[:-1].cumsum()
-    k = np.bincount(stops, tested.wrong_at(stops), minlength=len(levels) + 1)[:-1].cumsum()
-    first = int((levels <= 1).argmax())  # nothing is decided before
-    return bool((p_value(k[first:], n[first:], alpha) <= delta).all())
+    n_steps = tested.confidence.shape[1]
+    n = np.bincount(stops, minlength=n_steps + 1)[:n_steps].cumsum()
+    k = np.bincount(stops, tested.wrong_at(stops), minlength=n_steps + 1)[:n_steps].cumsum()
+    return bool((p_value(k[stops.min() :], n[stops.min() :], alpha) <= delta).all())
 
 
 def least_conformal_rows(alpha: float) -> int:
