@@ -23,6 +23,7 @@ from pursuit.estimators.plan import MANY_ROWS, Plan, suitable_plan
 from pursuit.estimators.reasons import Reason, given
 from pursuit.estimators.stop import expected
 from pursuit.files import write_whole
+from pursuit.inference.promises import promises_of
 from pursuit.inference.stopping import StoppingRule
 from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first, n_processes
@@ -252,9 +253,11 @@ class LearnerClassifier(PursuitClassifier, LearnerEstimator):
     """A classifier around a `Learner`."""
 
     def _expectations(self, judged: Sequence[tuple[Any, Rows]]) -> list[Reason]:
-        if self.stop_ is None:
+        rule = self.stopping_rule()
+        # What promises take is chosen later, and says itself what to expect.
+        if self.stop_ is None or promises_of(rule):
             return []
-        found = expected(judged, self.stopping_rule())
+        found = expected(judged, rule)
         return [Reason("expected", str(found), f"on {found.n_rows:,} held-out rows")]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from pursuit.inference.promises import ConformalSet, NotPromised, RiskControlled, promises_of
 from pursuit.inference.pursuer import label_list
 from pursuit.inference.stopping import (
     AnyOf,
@@ -33,6 +34,8 @@ RULES: dict[type[StoppingRule], str] = {
     IntervalWidth: "width",
     CostBudget: "cost",
     Never: "never",
+    RiskControlled: "risk",
+    ConformalSet: "conformal",
 }
 
 
@@ -45,6 +48,8 @@ def describe_model(model: VIP, stop: StoppingRule, tensors: Tensors) -> dict[str
     if model.answer_model is not None and reader is not None:
         answers = {"network": network_layers(reader, tensors), **_answer_model(model.answer_model, tensors)}
     rules = _rules(stop)
+    if lacking := [str(promise) for promise in promises_of(stop) if not promise.is_kept]:
+        raise NotPromised(f"The model does not keep the promise {lacking[0]} yet: call guarantee(X, y) before.")
     if answers is None and any(rule["rule"] == "bits" for rule in rules):
         raise ValueError(f"{stop} needs to know the bits of queries, which this model does not: export it with stop=….")
     if target is None and any(rule["rule"] == "width" for rule in rules):

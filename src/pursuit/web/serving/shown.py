@@ -138,6 +138,11 @@ class Result(Reply):
     what_if: WhatIf | None
     """A single answer that would have changed the result."""
     accepted: bool
+    decided: bool | None = None
+    """Whether the stopping rule vouches for the result; false: not sure, a person must decide; null: it promises
+    nothing."""
+    label_set: list[str] | None = None
+    """The labels that remain, the most probable first; null where the stopping rule does not say."""
 
 
 class Image(Reply):

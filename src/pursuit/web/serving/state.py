@@ -263,6 +263,8 @@ def _result(session: Session, chain: Chain, accepted: bool) -> shown.Result:
         ),
         what_if=None if not changes else _what_if(changes[0]),
         accepted=accepted,
+        decided=chain.decided,
+        label_set=None if chain.label_set is None else [label_text(label) for label in chain.label_set],
     )
 
 
