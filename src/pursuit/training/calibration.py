@@ -28,15 +28,18 @@ DIGITS = 4
 """Temperatures are rounded, so that they are the same wherever they are written."""
 
 
-def fit_temperature(judged: Sequence[tuple[Learner, Rows]], max_queries: int | None = None) -> Tensor:
+def fit_temperature(
+    judged: Sequence[tuple[Learner, Rows]], max_queries: int | None = None, by_answers: bool = True
+) -> Tensor:
     """What to divide logits by (Q + 1,), by the number of known answers, from learners and rows that each did not learn
     from.
 
     The number of answers is divided into groups of about the same ratio. Each has the temperature at which labels are
-    least surprising, but a prior holds it to 1 and to its neighbours, so that few rows change little.
+    least surprising, but a prior holds it to 1 and to its neighbours, so that few rows change little. Not `by_answers`,
+    there is one group.
     """
     n_queries = max(len(learner.query_set) for learner, _ in judged)
-    groups = group_of(n_queries)
+    groups = group_of(n_queries) if by_answers else torch.zeros(n_queries + 1, dtype=torch.long)
     losses = torch.zeros(int(groups.max()) + 1, len(TEMPERATURES), dtype=torch.double)
     for learner, rows in judged:
         losses += _losses(learner, rows.take(slice(n_judged(learner))).levelled(), groups, max_queries)
