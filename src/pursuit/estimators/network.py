@@ -25,6 +25,7 @@ from pursuit.estimators.reasons import Reason, given
 from pursuit.estimators.stop import expected
 from pursuit.evaluation.curves import placed
 from pursuit.files import write_whole
+from pursuit.inference.promises import promises_of
 from pursuit.inference.stopping import StoppingRule
 from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first, n_processes
@@ -305,7 +306,10 @@ class LearnerClassifier(PursuitClassifier, LearnerEstimator):
     """A classifier around a `Learner`."""
 
     def _expectations(self, judged: Sequence[tuple[Any, Rows]]) -> list[Reason]:
-        found = expected(judged, self.stopping_rule())
+        rule = self.stopping_rule()
+        if promises_of(rule):  # what they take is chosen later, and says itself what to expect
+            return []
+        found = expected(judged, rule)
         return [Reason("expected", str(found), f"on {found.n_rows:,} held-out rows")]
 
 

@@ -19,7 +19,7 @@ from pursuit.queries import QuerySet
 from pursuit.registry import UnknownName, find, from_config, name_of, to_config
 from pursuit.version import __version__
 
-FORMAT = 6
+FORMAT = 7
 DESCRIPTION, WEIGHTS = "model.json", "model.safetensors"
 LEARNED = ("n_features_in_", "has_initially_known_")
 """What an estimator learned besides its pursuer, its classes and the names of columns."""
@@ -57,6 +57,7 @@ def save(folder: str | Path, classifier: Any, notes: dict[str, Any]) -> None:
             "parameters": {name: _parameter(value) for name, value in classifier.get_params(deep=False).items()},
             "feature_names": None if names is None else names.tolist(),
             "stop": to_config(classifier.stop_),
+            "promised": to_config(classifier.promised_),
             "chosen": [astuple(reason) for reason in classifier.chosen_],
             **{name: getattr(classifier, name) for name in LEARNED},
         },
@@ -136,6 +137,7 @@ def _build(description: dict[str, Any], weights: bytes) -> Any:
     classifier.model_, classifier.notes_ = model.eval(), description["notes"]
     setattr(classifier, classifier.labels_attribute, classes)
     classifier.stop_ = from_config(kept["stop"])
+    classifier.promised_ = from_config(kept["promised"])
     classifier.chosen_ = tuple(Reason(*reason) for reason in kept["chosen"])
     for name in LEARNED:
         setattr(classifier, name, kept[name])

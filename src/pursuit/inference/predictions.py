@@ -17,6 +17,10 @@ PROBABILITY = "probability_"
 """Before a label, the name of the column with its probability."""
 LOW, HIGH = "low", "high"
 """The columns with the ends of the 90 % interval of a number."""
+OUTCOME, DECIDED, NOT_SURE = "outcome", "decided", "not sure"
+"""The column that says whether a row is decided or left to a person, and its values."""
+LABELS, BETWEEN = "labels", " | "
+"""The column with the labels that remain, and what stands between them."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,8 @@ class Predictions:
     posterior: Tensor  # (N, C)
     query: Tensor  # (N, T), in the order of asking, -1 behind the last
     answered: Tensor  # (N, T) bool
+    decided: Tensor | None = None  # (N,) bool, whether the stopping rule vouches for it; None where it promises nothing
+    label_set: Tensor | None = None  # (N, C) bool, the labels that remain; None where the rule does not say
 
     def table(self, pursuer: Pursuer, x: Tensor, index: pd.Index | None = None) -> pd.DataFrame:
         """A row for each row of the answers `x` (N, *answer_shape): what is predicted (`believed`), how many queries
@@ -48,7 +54,13 @@ class Predictions:
             return {"prediction": target.mean(self.posterior).numpy(), LOW: low, HIGH: high}
         predicted = np.asarray(pursuer.classes)[self.posterior.argmax(dim=1).numpy()]
         probabilities = zip(label_list(pursuer.classes), self.posterior.double().T.numpy(), strict=True)
-        return {"prediction": predicted, **{f"{PROBABILITY}{label}": share for label, share in probabilities}}
+        columns = {"prediction": predicted}
+        if self.decided is not None:
+            columns[OUTCOME] = np.where(self.decided.numpy(), DECIDED, NOT_SURE)
+        if self.label_set is not None:
+            texts = np.array(list(map(str, label_list(pursuer.classes))), dtype=object)
+            columns[LABELS] = np.array([BETWEEN.join(texts[row]) for row in self.label_set.numpy()], dtype=object)
+        return {**columns, **{f"{PROBABILITY}{label}": share for label, share in probabilities}}
 
 
 def predict_rows(
@@ -62,8 +74,13 @@ def predict_rows(
     posterior = torch.zeros(len(x), len(pursuer.classes))
     queries: list[Tensor] = []  # (N,) each: what is asked first, second, and so on
     answered: list[Tensor] = []
+    decided: Tensor | None = None
     for step in pursue_in_batches(pursuer, x, available, stop, initially_known):
         posterior[step.rows] = step.log_posterior.exp().float()
+        vouched = None if stop is None else stop.decides(step.standing)
+        if vouched is not None:
+            decided = torch.zeros(len(x), dtype=torch.bool) if decided is None else decided
+            decided[step.rows] = vouched.cpu()
         if not step.goes_on.any():
             continue
         place = int(step.n_asked[0])  # the same in all rows of a step
@@ -72,9 +89,10 @@ def predict_rows(
             answered.append(torch.zeros(len(x), dtype=torch.bool))
         queries[place][step.rows] = step.query
         answered[place][step.rows] = step.answered
+    members = None if stop is None else stop.label_set(posterior)
     if not queries:
-        return Predictions(posterior, torch.empty(len(x), 0).long(), torch.empty(len(x), 0).bool())
-    return Predictions(posterior, torch.stack(queries, dim=1), torch.stack(answered, dim=1))
+        return Predictions(posterior, torch.empty(len(x), 0).long(), torch.empty(len(x), 0).bool(), decided, members)
+    return Predictions(posterior, torch.stack(queries, dim=1), torch.stack(answered, dim=1), decided, members)
 
 
 def _answer_texts(query_set: QuerySet, x: Tensor, query: Tensor, answered: Tensor) -> np.ndarray:

@@ -13,6 +13,7 @@ from pursuit.inference.target import target_of
 from pursuit.queries import DoubtfulAnswer
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
 from pursuit.web.serving import schemas, shown
+from pursuit.web.serving.keeping import Keeper, Keeping
 from pursuit.web.serving.live import LiveSessions
 from pursuit.web.serving.models import ServedModel, ServedModels
 from pursuit.web.serving.pictures import Picture
@@ -33,8 +34,10 @@ class Interviews:
     take turns, and all would take twice as long. Meanwhile others read and write the database.
     """
 
-    def __init__(self, models: ServedModels, store: Store):
+    def __init__(self, models: ServedModels, store: Store, keeper: Keeper | None = None, lists_sessions: bool = True):
         self.models, self.store, self._live = models, store, LiveSessions()
+        self.lists_sessions = lists_sessions
+        self._keeper = keeper or Keeper(store, Keeping())
         self._computing = threading.Lock()
 
     # ---- one session
@@ -52,6 +55,7 @@ class Interviews:
                         session.tell(answer, name)
             standing, state = _standing_and_state(session, model, title, has_picture=picture is not None)
         pixels = None if picture is None else picture.to_bytes()
+        self._keeper.note_new()
         stored = self.store.create(model.id, model.fingerprint, title, standing, pixels)
         return self._keep(stored, model, session, state)
 
@@ -103,6 +107,7 @@ class Interviews:
         self._live.drop(session_id)
         if not self.store.delete(session_id):
             raise _no_session()
+        self._keeper.note_deleted()
 
     def report(self, session_id: str) -> str:
         """A page that explains the session, whole by itself."""
@@ -129,6 +134,11 @@ class Interviews:
         return Picture.from_bytes(pixels, model.estimator.model_.query_set)
 
     # ---- many
+
+    def check_listed(self) -> None:
+        """Raise NotFound where sessions are not listed."""
+        if not self.lists_sessions:
+            raise NotFound("Sessions are not listed here: each is reached by its own address alone.")
 
     def find(self, text: str, model: str | None, limit: int, offset: int) -> schemas.Sessions:
         total, found = self.store.find(text, model, limit, offset)
