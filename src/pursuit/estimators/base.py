@@ -3,6 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -20,6 +21,7 @@ from pursuit.estimators import saving
 from pursuit.estimators.reading import group_numbers, known_answers, rows_that_count, validated
 from pursuit.estimators.reasons import Reason
 from pursuit.estimators.weights import checked_weights
+from pursuit.files import claimed
 from pursuit.inference.chain import Chains, explain
 from pursuit.inference.predictions import predict_rows
 from pursuit.inference.pursuer import Labels
@@ -27,6 +29,7 @@ from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.session import Session
 from pursuit.inference.stopping import Standing, StoppingRule, stopping_rule
 from pursuit.inference.target import TargetBins
+from pursuit.processes import is_first
 from pursuit.queries import Answers, ColumnQueries, Kind, QuerySet
 from pursuit.training import TrainingRun
 from pursuit.training.devices import find_device
@@ -104,10 +107,11 @@ class PursuitEstimator(BaseEstimator, ABC):
         self.stop_: StoppingRule | None = None
         self.chosen_: tuple[Reason, ...] = ()
         self._warn_if_nothing_will_be_asked(rows)
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        with torch.random.fork_rng(devices=[]):  # for whatever is drawn without a generator
+        seed, run = int(check_random_state(self.random_state).randint(2**31)), run or TrainingRun()
+        alone = claimed(run.path) if run.path is not None and is_first() else nullcontext()
+        with alone, torch.random.fork_rng(devices=[]):  # for whatever is drawn without a generator
             torch.default_generator.manual_seed(seed)
-            self.model_ = self.learn(query_set, rows, seed, run or TrainingRun())
+            self.model_ = self.learn(query_set, rows, seed, run)
         return self
 
     def _check_parameters(self) -> None:

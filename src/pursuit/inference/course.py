@@ -17,6 +17,7 @@ from pursuit.inference.pursuer import (
     information,
     leave_out,
     per_cost,
+    refuse_nan,
     score_unit,
     wants_more,
 )
@@ -326,7 +327,7 @@ class Course:
 
     def _belief(self, excluded: tuple[int, ...]) -> Tensor:
         with torch.no_grad():
-            return without(self._current().log_posterior(), excluded)
+            return without(refuse_nan(self._current().log_posterior()), excluded)
 
     @torch.no_grad()
     def _current(self) -> HistoryState:

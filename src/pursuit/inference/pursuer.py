@@ -47,6 +47,20 @@ class Pursuer(Protocol):
         """The belief about the label now: log probabilities (B, C)."""
 
 
+class NotANumber(ValueError):
+    """What a pursuer believes is not a number."""
+
+
+def refuse_nan(log_posterior: Tensor) -> Tensor:
+    """The belief (B, C), if it is one: a share that is not a number would pass for a prediction."""
+    if log_posterior.sum().isnan():  # minus infinity, a share of nothing, stays what it is
+        raise NotANumber(
+            "The model computes something that is not a number, so it cannot predict: enormous answers, or a training "
+            "that went wrong, may be the reason. Train it again."
+        )
+    return log_posterior
+
+
 NO_ANSWER = "no answer"
 """The text of the possible answer that a query cannot be answered."""
 

@@ -9,7 +9,16 @@ from torch import Tensor, nn
 
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState, history_state
-from pursuit.inference.pursuer import Pursuer, choose, highest_left, information, leave_out, score_unit, wants_more
+from pursuit.inference.pursuer import (
+    Pursuer,
+    choose,
+    highest_left,
+    information,
+    leave_out,
+    refuse_nan,
+    score_unit,
+    wants_more,
+)
 from pursuit.inference.stopping import Never, Standing, StoppingRule
 from pursuit.inference.target import target_of
 from pursuit.networks.arm import fast_products, has_only_dense_layers
@@ -78,7 +87,7 @@ def pursue(
     while len(active.rows):
         allowed = active.allowed(state.asked)
         with fast_products(is_dense):
-            log_posterior = state.log_posterior()  # believe
+            log_posterior = refuse_nan(state.log_posterior())  # believe
             scores = leave_out(state.scores(), allowed) if stop.needs_worth else None
         worth = _worth(state, scores, allowed, has_unit) if scores is not None else None
         standing = active.standing(log_posterior, worth)._replace(target=target)

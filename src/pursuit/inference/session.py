@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from pursuit.files import parse_json
 from pursuit.inference.chain import Chain, chain_step, doubt
 from pursuit.inference.course import Course, Position
 from pursuit.inference.exclusion import without
@@ -391,7 +392,7 @@ class Session:
     @classmethod
     def from_json(cls, text: str, pursuer: Pursuer, stop: StoppingRule | None = None) -> "Session":
         try:
-            state = json.loads(text)
+            state = parse_json(text)
         except ValueError:
             raise ValueError("This is not a saved session: it is not JSON.") from None
         return cls.from_dict(state, pursuer, stop)

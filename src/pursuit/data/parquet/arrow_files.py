@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from pursuit.files import check_file
 from pursuit.queries import NotAQuestion
 
 if TYPE_CHECKING:
@@ -276,6 +277,7 @@ def _is_hidden(path: Path, folder: Path) -> bool:
 
 
 def _open(path: Path) -> _ParquetFile | _ArrowFile:
+    check_file(path, "a Parquet or Arrow file")
     with _explained_errors(path):
         return _ArrowFile(path) if path.suffix.lower() in ARROW_ENDINGS else _ParquetFile(path)
 
