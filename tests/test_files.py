@@ -80,7 +80,7 @@ def test_readers_see_one_whole_file_or_the_other(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(CannotWrite, match=r"nowhere/file cannot be written: the folder does not exist. Make it first"):
         write_whole(tmp_path / "nowhere" / "file", b"new")
     assert list(tmp_path.iterdir()) == []
 

@@ -175,6 +175,7 @@ def claimed(folder: Path) -> Iterator[None]:
     be nested, and ends with the process however that ends."""
     from filelock import FileLock, Timeout
 
+    is_new = not folder.exists()
     make_folder(folder)
     lock = FileLock(folder.resolve() / LOCK, is_singleton=True, thread_local=False)
     is_ours = lock.is_locked
@@ -195,6 +196,8 @@ def claimed(folder: Path) -> Iterator[None]:
             with suppress(OSError):  # some systems remove no file that is open
                 (folder / OWNER).unlink(missing_ok=True)
                 (folder / LOCK).unlink(missing_ok=True)
+                if is_new and not holds_anything(folder):
+                    folder.rmdir()
         lock.release()
 
 

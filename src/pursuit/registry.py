@@ -213,6 +213,8 @@ def _declared(cls: type[Any]) -> dict[str, Any]:
 
 def _is_of(value: Any, hint: Any) -> bool:
     """Whether a value is of a type, as far as that can be seen."""
+    if hint is Any:
+        return True
     if hint is None or hint is type(None):
         return value is None
     if hint is float:

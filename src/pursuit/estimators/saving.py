@@ -47,7 +47,7 @@ def save(folder: str | Path, classifier: Any, notes: dict[str, Any]) -> None:
         raise ValueError(f"{folder} is a file, but a model is saved as a folder: choose another name.")
     # clone() separates tensors that a shared trunk has under two names
     tensors = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
-    if spoilt := spoilt_tensor(tensors, getattr(model, "may_be_infinite", ())):
+    if spoilt := spoilt_tensor(model, tensors):
         raise ValueError(
             f"The model is not saved: its weights {spoilt} are not finite numbers, so it could not predict anything. "
             "Look for enormous numbers in the rows, and train again."

@@ -73,18 +73,18 @@ def load_weights(model: nn.Module, saved: Mapping[str, Tensor]) -> None:
         if wanted.get(name) != found.get(name):
             shapes = [f"of shape {shapes[name]}" if name in shapes else "none" for shapes in (found, wanted)]
             raise DamagedFile(f"of the weights {name} there are {shapes[0]}, but {shapes[1]} are described")
-    if spoilt := spoilt_tensor(saved, getattr(model, "may_be_infinite", ())):
+    if spoilt := spoilt_tensor(model, saved):
         raise DamagedFile(f"its weights {spoilt} are not finite numbers, so it cannot predict anything")
     model.load_state_dict(dict(saved))
 
 
-def spoilt_tensor(tensors: Mapping[str, Tensor], may_be_infinite: Any = ()) -> str:
-    """The name of a tensor with values that are not numbers, or infinite where they may not be; "" if there is none."""
+def spoilt_tensor(model: nn.Module, tensors: Mapping[str, Tensor]) -> str:
+    """The name of a tensor of the model with values that are not numbers, or infinite where its module does not say by
+    `may_be_infinite` that they may be; "" if there is none."""
     for name, tensor in tensors.items():
-        if not tensor.is_floating_point() or not tensor.numel():
-            continue
-        is_good = ~tensor.isnan() if name.rpartition(".")[2] in may_be_infinite else tensor.isfinite()
-        if not is_good.all():
+        owner, _, own = name.rpartition(".")
+        may_be_infinite = own in getattr(model.get_submodule(owner), "may_be_infinite", ())
+        if not (~tensor.isnan() if may_be_infinite else tensor.isfinite()).all():
             return name
     return ""
 

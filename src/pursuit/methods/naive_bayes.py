@@ -61,6 +61,9 @@ class NaiveBayesIP(nn.Module):
     The units have V values in all, listed by `outcomes`.
     """
 
+    may_be_infinite: ClassVar[tuple[str, ...]] = ("log_prior", "log_likelihood")
+    """What never happens has no share."""
+
     registry_kind: ClassVar[str] = "pursuer"
     log_prior: Tensor
     log_likelihood: Tensor
