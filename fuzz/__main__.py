@@ -23,9 +23,7 @@ from fuzz.judging import BAD, FINE, REFUSED, Watch, judged
 from fuzz.workers import Files, Target, Worker, in_folder, write_input
 
 TARGETS: dict[str, Target] = {
-    target.name: target
-    for module in (tables, models, images, command_line)
-    for target in module.TARGETS
+    target.name: target for module in (tables, models, images, command_line) for target in module.TARGETS
 }
 FOUND = Path(__file__).parent / "found"
 MOST_BAD = 200

@@ -64,9 +64,7 @@ class Watch:
             if event == "pickle.find_class" and _is_allowed(arguments):
                 return
             self.seen.append(f"{event} {arguments!r:.200}")
-        elif event == "open" and _writes(arguments):
-            self._changes(event, arguments[0])
-        elif event in CHANGES:
+        elif (event == "open" and _writes(arguments)) or event in CHANGES:
             self._changes(event, arguments[0])
 
     def _changes(self, event: str, path: Any) -> None:
@@ -80,7 +78,7 @@ class Watch:
 
 
 def _is_allowed(arguments: tuple[Any, ...]) -> bool:
-    """Whether a class that a pickle names is a part of an array, or belongs to a library that copies its own objects."""
+    """Whether a class that a pickle names is a part of an array."""
     _, module, name = arguments
     return (module, name) in ALLOWED_CLASSES or str(module).startswith("numpy.")
 

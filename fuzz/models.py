@@ -165,6 +165,6 @@ def _read_session(folder: Path, prepared: tuple[Any, list[dict[str, Any]]]) -> N
 
 
 TARGETS = (
-    Target("models", "model folders whose checksums fit, loaded and asked", _prepare_models, _make_model, _read_model, 15),
-    Target("sessions", "saved sessions, gone on with", _prepare_sessions, _make_session, _read_session, 15),
+    Target("models", "model folders with fitting checksums", _prepare_models, _make_model, _read_model, weight=15),
+    Target("sessions", "saved sessions, gone on with", _prepare_sessions, _make_session, _read_session, weight=15),
 )

@@ -6,8 +6,9 @@ import json
 import os
 import re
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import typer
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
@@ -66,6 +67,22 @@ out, err = _console(), _console(stderr=True)
 def show(text: str, end: str = "\n") -> None:
     """Print a result as it is, but for what a terminal would act on."""
     print(visible(text), end=end)
+
+
+class _Terminal:
+    """Standard output where somebody looks at it."""
+
+    def write(self, text: str) -> int:
+        return sys.stdout.write(visible(text))
+
+
+def standard_output() -> TextIO:
+    """Where data are printed: as they are into a file or another program, and made visible in a terminal."""
+    return cast(TextIO, _Terminal()) if _is_looked_at() else sys.stdout
+
+
+def _is_looked_at() -> bool:
+    return sys.stdout.isatty()
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -55,7 +55,9 @@ def _n_numbers(name: str, args: Any) -> int:
         return max(0, int((end - start) / step))
     if name == "linspace":
         return int(args[2])
-    return _product(args[:2]) if name == "eye" else _product(args[0])
+    if name == "eye":
+        return int(args[0]) * int(args[-1])
+    return _product(args[0])
 
 
 def _product(sizes: Any) -> int:

@@ -302,7 +302,7 @@ class Course:
     @torch.no_grad()
     def _next_scores(self) -> Tensor:
         if self._scores is None:
-            scores, unit = self._current().scores(), score_unit(self.pursuer)
+            scores, unit = refuse_nan(self._current().scores()), score_unit(self.pursuer)
             if self.now.excluded and unit is not None:
                 bits = self._information_left()
                 if bits is not None:

@@ -51,14 +51,14 @@ class NotANumber(ValueError):
     """What a pursuer believes is not a number."""
 
 
-def refuse_nan(log_posterior: Tensor) -> Tensor:
-    """The belief (B, C), if it is one: a share that is not a number would pass for a prediction."""
-    if log_posterior.sum().isnan():  # minus infinity, a share of nothing, stays what it is
+def refuse_nan(computed: Tensor) -> Tensor:
+    """A belief (B, C) or scores (B, Q), if they are numbers: others would pass for a prediction or a preference."""
+    if computed.sum().isnan():  # minus infinity, the logarithm of nothing, is a number here
         raise NotANumber(
             "The model computes something that is not a number, so it cannot predict: enormous answers, or a training "
             "that went wrong, may be the reason. Train it again."
         )
-    return log_posterior
+    return computed
 
 
 NO_ANSWER = "no answer"

@@ -88,7 +88,7 @@ def pursue(
         allowed = active.allowed(state.asked)
         with fast_products(is_dense):
             log_posterior = refuse_nan(state.log_posterior())  # believe
-            scores = leave_out(state.scores(), allowed) if stop.needs_worth else None
+            scores = leave_out(refuse_nan(state.scores()), allowed) if stop.needs_worth else None
         worth = _worth(state, scores, allowed, has_unit) if scores is not None else None
         standing = active.standing(log_posterior, worth)._replace(target=target)
         goes_on = active.should_go_on(standing)  # stop
@@ -160,7 +160,7 @@ def _score_rows_that_go_on(
         return going, torch.empty(0, device=goes_on.device)
     if scores is None:
         with fast_products(is_dense):
-            scores = leave_out(state.scores(), None if allowed is None else allowed[going])
+            scores = leave_out(refuse_nan(state.scores()), None if allowed is None else allowed[going])
     else:
         scores = scores[going]
     asks = wants_more(scores, state.asked)
