@@ -102,7 +102,7 @@ def _odd_weights(rng: random.Random, weights: bytes) -> bytes:
             else:
                 tensor = tensor * 1e30
     tensors[name] = tensor
-    return safetensors.torch.save({key: value.contiguous() for key, value in tensors.items()})
+    return safetensors.torch.save({key: value.contiguous().clone() for key, value in tensors.items()})
 
 
 def _read_model(folder: Path, good: list[Saved]) -> None:

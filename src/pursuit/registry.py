@@ -7,6 +7,7 @@ module with `pursuit --plugin`, or installed a package that lists it under the e
 """
 
 import difflib
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -195,6 +196,14 @@ def from_config(config: Any) -> Any:
     return cls(**values)
 
 
+def settings_from(config: Any, cls: type[T]) -> T:
+    """The settings of a class that `to_config` wrote; raises TypeError for anything else."""
+    settings = from_config(config)
+    if not isinstance(settings, cls):
+        raise TypeError(f"{settings!r:.100} is not a {cls.__name__}")
+    return settings
+
+
 def check_fields(cls: type[Any], values: Mapping[str, Any]) -> None:
     """Raise TypeError for values of a dataclass that are not of the types it declares: they come from a file."""
     declared = _declared(cls) if is_dataclass(cls) else {}
@@ -218,7 +227,8 @@ def _is_of(value: Any, hint: Any) -> bool:
     if hint is None or hint is type(None):
         return value is None
     if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and value == value and (isinstance(value, float) or abs(value) < sys.float_info.max)
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)
     origin, parts = get_origin(hint), get_args(hint)

@@ -15,13 +15,14 @@ from pursuit.estimators.reasons import Reason
 from pursuit.estimators.trusting import Sizes, check_belief, load_weights, spoilt_tensor
 from pursuit.files import DamagedFile, make_folder, read_bytes, read_json, write_whole
 from pursuit.inference.pursuer import Labels, Pursuer
+from pursuit.inference.stopping import StoppingRule
 from pursuit.queries import QuerySet
-from pursuit.registry import UnknownName, check_fields, find, from_config, name_of, to_config
+from pursuit.registry import UnknownName, check_fields, find, from_config, name_of, settings_from, to_config
 from pursuit.version import __version__
 
 FORMAT = 6
 DESCRIPTION, WEIGHTS = "model.json", "model.safetensors"
-LEARNED = ("n_features_in_", "has_initially_known_")
+LEARNED = {"n_features_in_": int, "has_initially_known_": bool}
 """What an estimator learned besides its pursuer, its classes and the names of columns."""
 
 
@@ -92,7 +93,12 @@ def _labels_from_config(config: dict[str, Any]) -> Any:
     labels, dtype = config["labels"], np.dtype(config["dtype"])
     if not isinstance(labels, list) or dtype.itemsize > 4 * max((len(str(label)) for label in labels), default=0) + 16:
         raise ValueError("the labels are not those of their type")
-    return np.array(labels, dtype=dtype)
+    classes = np.array(labels, dtype=dtype)
+    if classes.ndim != 1 or not all(isinstance(label, str | int | float) for label in labels):
+        raise ValueError("labels are texts or numbers")
+    if len(set(classes.tolist())) != len(classes) or not len(classes):
+        raise ValueError("labels differ, and there is at least one")
+    return classes
 
 
 def _parameter(value: Any) -> Any:
@@ -149,12 +155,16 @@ def _build(description: dict[str, Any], weights: bytes) -> Any:
     classifier.stopping_rule()  # a rule written as text must be known as well
     classifier.model_, classifier.notes_ = model, description["notes"]
     setattr(classifier, classifier.labels_attribute, classes)
-    classifier.stop_ = from_config(kept["stop"])
+    classifier.stop_ = None if kept["stop"] is None else settings_from(kept["stop"], StoppingRule)  # type: ignore[type-abstract]
     classifier.chosen_ = tuple(Reason(*reason) for reason in kept["chosen"])
-    for name in LEARNED:
+    for name, kind in LEARNED.items():
+        if type(kept[name]) is not kind:
+            raise TypeError(f"{name} cannot be {kept[name]!r:.100}")
         setattr(classifier, name, kept[name])
-    if kept["feature_names"] is not None:
-        classifier.feature_names_in_ = np.array(kept["feature_names"], dtype=object)
+    if (names := kept["feature_names"]) is not None:
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise TypeError(f"the names of columns cannot be {names!r:.100}")
+        classifier.feature_names_in_ = np.array(names, dtype=object)
     return classifier
 
 

@@ -68,7 +68,8 @@ def _product(sizes: Any) -> int:
 
 
 def load_weights(model: nn.Module, saved: Mapping[str, Tensor]) -> None:
-    """Give a model its saved tensors; raises DamagedFile where they have other names or shapes, or are not numbers."""
+    """Give a model its saved tensors; raises DamagedFile where they have other names or shapes, or are not numbers. A
+    model whose tensors count or point to something says by `check_tensors` if they do not."""
     wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in saved.items()}
     for name in {**wanted, **found}:
@@ -78,6 +79,9 @@ def load_weights(model: nn.Module, saved: Mapping[str, Tensor]) -> None:
     if spoilt := spoilt_tensor(model, saved):
         raise DamagedFile(f"its weights {spoilt} are not finite numbers, so it cannot predict anything")
     model.load_state_dict(dict(saved))
+    check: Any = getattr(model, "check_tensors", None)
+    if check is not None:
+        check()
 
 
 def spoilt_tensor(model: nn.Module, tensors: Mapping[str, Tensor]) -> str:

@@ -165,6 +165,14 @@ class DecisionTree(nn.Module):
         tree.query.copy_(unit if query_set.has_own_units else _queries(query_set, nodes, unit.numpy()))
         return tree
 
+    def check_tensors(self) -> None:
+        """Raise ValueError for tensors that are not those of a tree."""
+        places = {"query": len(self.query_set), "feature": len(self.unit_of_feature)}
+        for name in ("branches", "missing", *places):
+            numbers, most = getattr(self, name), places.get(name, self.n_nodes)
+            if (numbers < 0).any() or (numbers >= most).any():
+                raise ValueError(f"the tree's {name} point to what is not there")
+
     def walk(self, history: History) -> Tensor:
         """The node (B,) that each row comes to by its known answers, and by queries that got no answer."""
         x, units = history.x.flatten(1).float(), self.unit_of_feature[self.feature]
