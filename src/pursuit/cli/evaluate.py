@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pursuit.cli.app import AsJson, Data, Device, MaxQueries, Model, Stop, Target
-from pursuit.cli.console import out, print_json
+from pursuit.cli.console import escaped, out, print_json
 from pursuit.cli.measurements import print_classes, print_evaluation, print_questions
 from pursuit.cli.rows import model_and_labelled_rows
 from pursuit.cli.table_options import ReadingOptions, spread
@@ -59,7 +59,7 @@ def evaluate(
         print_classes(evaluation)
     print_questions(evaluation)
     if written:
-        out.print(f"Written: {', '.join(map(str, written))}", highlight=False, soft_wrap=True)
+        out.print(escaped(f"Written: {', '.join(map(str, written))}"), highlight=False, soft_wrap=True)
 
 
 def _write(path: Path, name: str, evaluation: Evaluation | RegressionEvaluation) -> None:
