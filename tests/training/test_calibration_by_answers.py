@@ -13,6 +13,7 @@ from pursuit.training.calibration import (
     beliefs,
     best_path,
     centres,
+    factor_at_stop,
     fit_temperature,
     group_of,
     surprise,
@@ -73,11 +74,36 @@ def test_each_number_of_answers_gets_what_it_needs() -> None:
 
 
 def test_few_rows_change_little() -> None:
-    """Ten rows, all of them right: labels are least surprising at the lowest temperature, which nobody should trust."""
-    all_right = rows(400)
-    right = (all_right.x.sum(dim=1).sign() == 2 * all_right.y - 1).nonzero()[:10, 0]
-    few = fit_temperature([(made(torch.ones(N_QUERIES + 1)), all_right.take(right))])
-    assert float(few.min()) > 1.4 * float(TEMPERATURES[0])
+    """Ten rows whose labels are noise: beliefs of three in four are too sure, but ten rows cannot say by how much."""
+    data, generator = rows(400), torch.Generator().manual_seed(3)
+    noise = Rows(data.x, data.available, torch.randint(2, (400,), generator=generator))
+    model = made(torch.ones(N_QUERIES + 1))
+    few, many = (float(fit_temperature([(model, noise.take(slice(n)))]).mean()) for n in (10, 400))
+    assert 1 < few < many
+
+
+def test_no_belief_is_made_surer_than_it_was_learnt_unless_it_was_taught_to_doubt() -> None:
+    model, judged = made(torch.full((N_QUERIES + 1,), 0.6)), rows(2000)
+    assert fit_temperature([(model, judged)]).tolist() == [1.0] * (N_QUERIES + 1)
+    model.label_kernel = torch.eye(2)  # type: ignore[assignment]
+    assert fit_temperature([(model, judged)]).tolist() == pytest.approx([0.6] * (N_QUERIES + 1), rel=0.1)
+
+
+def test_beliefs_hold_where_chains_stop_once_they_are_sure() -> None:
+    """Beliefs that are right on average, but some rows too sure and others not enough: those that are too sure stop."""
+    data = rows(3000)
+    model = made(torch.ones(N_QUERIES + 1))
+
+    class Uneven(Counting):
+        def log_probabilities(self, logits: Tensor, n_known: Tensor) -> Tensor:
+            # The sign of the first logit's digits, which says nothing of the label, decides how loud a belief is.
+            loud = 1 + 0.9 * torch.sin(1000 * logits[:, :1])
+            return super().log_probabilities(logits * loud, n_known)
+
+    uneven = made(torch.ones(N_QUERIES + 1))
+    uneven.__class__ = Uneven
+    assert factor_at_stop([(model, data)], torch.ones(N_QUERIES + 1)) <= 1.06
+    assert factor_at_stop([(uneven, data)], torch.ones(N_QUERIES + 1)) > 1.1
 
 
 def test_weights_count() -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pursuit.cli.app import Address, AsJson, Data, Device, EngineName, MaxQueries, Model, Stop, Target
-from pursuit.cli.console import out, print_json, say, stoppable
+from pursuit.cli.console import escaped, out, print_json, say, stoppable
 from pursuit.cli.measurements import print_classes, print_evaluation, print_questions
 from pursuit.cli.progress import rows_bar
 from pursuit.cli.rows import model_and_labelled_rows, rows_of_files
@@ -77,7 +77,7 @@ def evaluate(
         print_classes(evaluation)
     print_questions(evaluation)
     if written:
-        out.print(f"Written: {', '.join(map(str, written))}", highlight=False, soft_wrap=True)
+        out.print(escaped(f"Written: {', '.join(map(str, written))}"), highlight=False, soft_wrap=True)
 
 
 def _of_all_rows(

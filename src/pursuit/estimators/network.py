@@ -1,5 +1,6 @@
 """Estimators whose pursuer is trained by the training loop."""
 
+import hashlib
 import json
 import math
 import warnings
@@ -24,13 +25,15 @@ from pursuit.estimators.plan import MANY_ROWS, MOST_HELD_OUT, Plan, suitable_pla
 from pursuit.estimators.reasons import Reason, given
 from pursuit.estimators.stop import expected
 from pursuit.evaluation.curves import placed
-from pursuit.files import write_whole
+from pursuit.files import DamagedFile, make_folder, read_json, remove_torn, write_whole
+from pursuit.inference.promises import promises_of
 from pursuit.inference.stopping import StoppingRule
 from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first, n_processes
 from pursuit.queries import QuerySet
 from pursuit.training import ClassifierModel, EarlyStopping, Kept, Learner, Report, Stage, TrainingRun, train
 from pursuit.training.calibration import fit_temperature
+from pursuit.training.checkpoints import CannotResume
 from pursuit.training.run import check_plan
 
 STANDARD_ROWS = 20_000
@@ -43,10 +46,6 @@ NO_GROUP_HELD_OUT = (
     "No group can be held out without all rows of some label, so training is judged by single rows of the groups it "
     "learns from: expect less of new groups."
 )
-
-
-class CannotResume(ValueError):
-    """A folder holds a run with other settings or data, or what it holds is damaged."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -105,7 +104,7 @@ class LearnerEstimator(PursuitEstimator):
         kept, judging = self._hold_out(rows, seed, held_out or (0.0 if judged else self._calibration_share(rows)))
         early_stopping = self._early_stopping(judging, rows) if held_out and judging is not None else None
         learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
-        if run.path is not None and is_first():
+        if run.path is not None:
             described = {
                 "model": {"type": type(learner).__name__, **learner.to_config()},
                 "query_set": query_set.to_config(),
@@ -113,7 +112,7 @@ class LearnerEstimator(PursuitEstimator):
                 "seed": seed,
                 "rows": kept.fingerprint(),
             }
-            _claim(run.path, described, run.resume)
+            run = replace(run, identity=_claim(run.path, described, run.resume))
         ends = self._train(learner, kept, stages, seed, early_stopping, run)
         if judging is not None:
             judged = [(learner, judging)]
@@ -305,7 +304,10 @@ class LearnerClassifier(PursuitClassifier, LearnerEstimator):
     """A classifier around a `Learner`."""
 
     def _expectations(self, judged: Sequence[tuple[Any, Rows]]) -> list[Reason]:
-        found = expected(judged, self.stopping_rule())
+        rule = self.stopping_rule()
+        if promises_of(rule):  # what they take is chosen later, and says itself what to expect
+            return []
+        found = expected(judged, rule)
         return [Reason("expected", str(found), f"on {found.n_rows:,} held-out rows")]
 
 
@@ -314,12 +316,18 @@ class NetworkClassifier(LearnerClassifier, NetworkEstimator):
     """A classifier around a `ClassifierModel`."""
 
 
-def _claim(folder: Path, run: dict[str, Any], resume: bool) -> None:
-    """Write down what is trained in `folder`, or, to resume, make sure that it is the same."""
+def _claim(folder: Path, run: dict[str, Any], resume: bool) -> str:
+    """Write down what is trained in `folder`, or, to resume, make sure that it is the same; what tells the run from
+    others. Of processes that train together, the first one writes."""
     path, run = folder / RUN, json.loads(json.dumps(run))
+    identity = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
+    if not is_first():
+        return identity
     if resume and path.exists():
         try:
-            before = json.loads(path.read_text())
+            before = read_json(path)
+            if not isinstance(before, dict):
+                raise DamagedFile
         except ValueError:
             raise CannotResume(
                 f"{path} is damaged, so this run cannot be resumed: start again in another folder."
@@ -330,10 +338,12 @@ def _claim(folder: Path, run: dict[str, Any], resume: bool) -> None:
                 f"{folder} holds a run with other {' and '.join(changed)}, so it cannot be resumed with these. "
                 "Use the settings and data it was started with, or start again in another folder."
             )
-        return
-    folder.mkdir(parents=True, exist_ok=True)
+        return identity
+    make_folder(folder)
     saving.remove(folder)  # a model of an earlier run would not belong to this one
+    remove_torn(folder, RUN, saving.DESCRIPTION, saving.WEIGHTS)
     write_whole(path, json.dumps(run, indent=1).encode())
+    return identity
 
 
 def _of_trial(on_report: Callable[[Report], None] | None, trial: str) -> Callable[[Report], None] | None:

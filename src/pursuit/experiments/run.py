@@ -25,6 +25,7 @@ from pursuit.evaluation.protocols import AtProtocol, Protocol, measure_protocols
 from pursuit.experiments.beside import measure_beside
 from pursuit.experiments.provenance import provenance
 from pursuit.experiments.results import Beside, Result, read_result
+from pursuit.files import claimed
 from pursuit.inference.pursuer import Pursuer, label_codes
 from pursuit.inference.rollout import pursue, template_state
 from pursuit.inference.stopping import Budget, StoppingRule, stopping_rule
@@ -120,7 +121,10 @@ class MethodRun:
 
     def measure(self, progress: Progress = no_progress, say: Say = say_nothing) -> Result:
         """Train the method, or go on where its training stopped, measure it, and write the result."""
-        task = self.load(self.seed)
+        with claimed(self.folder):
+            return self._measure(self.load(self.seed), progress, say)
+
+    def _measure(self, task: Task, progress: Progress, say: Say) -> Result:
         self.path.unlink(missing_ok=True)  # a result of other settings says nothing about the model that comes
         started = time.monotonic()
         classifier, resumed = self._train(task, progress)

@@ -9,6 +9,7 @@ from torch import Tensor
 from pursuit.data.rows import GeneratedRows, Rows, RowSource, rows_in_memory
 from pursuit.estimators import NetworkClassifier, NetworkEstimator, method
 from pursuit.estimators.stop import suitable_stop
+from pursuit.estimators.usual import usual_limits
 from pursuit.inference.stopping import StoppingRule
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.queries import QuerySet
@@ -76,6 +77,11 @@ class VIPEstimator(NetworkEstimator):
     def suitable_stop(self, judged: Sequence[tuple[VIP, Rows]]) -> StoppingRule | None:
         has_bits = all(model.answer_model is not None for model, _ in judged)
         return suitable_stop(judged, self.max_queries) if has_bits else None
+
+    def _fit_to(self, judged: Sequence[tuple[VIP, Rows]]) -> None:
+        super()._fit_to(judged)
+        if judged and all(model.answer_model is not None for model, _ in judged):
+            self.model_.unusual_from.copy_(usual_limits(judged, self.max_queries))
 
     def _calibration_share(self, rows: RowSource) -> float:
         draws_others = self.calibration is None and isinstance(rows, GeneratedRows)  # and so loses none

@@ -20,27 +20,41 @@ LONGEST = 100
 MOST_ROWS, LEAST_ROWS, MOST_BELIEFS = 4000, 500, 10**8
 """Of how many rows at most: so many that all their beliefs have about `MOST_BELIEFS` probabilities."""
 RATIO = 1.08
-TEMPERATURES = torch.tensor([RATIO**i for i in range(-12, 25)], dtype=torch.double)
-"""From 0.4 to 6.3."""
+TEMPERATURES = torch.tensor([RATIO**i for i in range(-9, 25)], dtype=torch.double)
+"""From 0.5 to 6.3."""
 LEVEL_SPREAD, CHANGE_SPREAD = 0.7, 0.25
 """How far log temperatures are expected to be from 0, and from one another where twice as many answers are known."""
+FACTORS = (1.0, 1.06, 1.12, 1.2, 1.3, 1.4, 1.55, 1.7, 1.9, 2.2)
+LEVELS, TOLERANCE = (0.8, 0.9, 0.95, 0.99), 0.005
+"""Where chains stop at these confidences, beliefs may be surer than right by this much. If they are surer, temperatures
+are raised by the first of the factors that mends it."""
 DIGITS = 4
 """Temperatures are rounded, so that they are the same wherever they are written."""
 
 
-def fit_temperature(judged: Sequence[tuple[Learner, Rows]], max_queries: int | None = None) -> Tensor:
+def fit_temperature(
+    judged: Sequence[tuple[Learner, Rows]], max_queries: int | None = None, by_answers: bool = True
+) -> Tensor:
     """What to divide logits by (Q + 1,), by the number of known answers, from learners and rows that each did not learn
     from.
 
     The number of answers is divided into groups of about the same ratio. Each has the temperature at which labels are
-    least surprising, but a prior holds it to 1 and to its neighbours, so that few rows change little.
+    least surprising, but a prior holds it to 1 and to its neighbours, so that few rows change little. Not `by_answers`,
+    there is one group. Held-out rows that ended training flatter it, so that no temperature is below 1, except of
+    learners that were taught to spread their beliefs (`label_kernel`).
+
+    Whoever stops once a belief is sure enough picks, of all beliefs, those that are too sure: all temperatures are
+    raised until beliefs hold there, too.
     """
     n_queries = max(len(learner.query_set) for learner, _ in judged)
-    groups = group_of(n_queries)
+    groups = group_of(n_queries) if by_answers else torch.zeros(n_queries + 1, dtype=torch.long)
     losses = torch.zeros(int(groups.max()) + 1, len(TEMPERATURES), dtype=torch.double)
     for learner, rows in judged:
         losses += _losses(learner, rows.take(slice(n_judged(learner))).levelled(), groups, max_queries)
-    return along_path(best_path(losses, centres(groups)), centres(groups), n_queries)
+    if all(getattr(learner, "label_kernel", None) is None for learner, _ in judged):
+        losses = losses.masked_fill(TEMPERATURES < 1, torch.inf)
+    temperature = along_path(best_path(losses, centres(groups)), centres(groups), n_queries)
+    return torch.round(temperature * factor_at_stop(judged, temperature, max_queries), decimals=DIGITS)
 
 
 def n_judged(learner: Learner) -> int:
@@ -75,6 +89,35 @@ def beliefs(learner: Learner, rows: Rows, max_queries: int | None = None) -> Ite
     for step in judged_steps(learner, rows, limit):
         n_known = step.n_answered + n_given[step.rows]
         yield step.rows, n_known, step.log_posterior.float() * temperature.cpu()[n_known][:, None]
+
+
+def factor_at_stop(
+    judged: Sequence[tuple[Learner, Rows]], temperature: Tensor, max_queries: int | None = None
+) -> float:
+    """By how much to raise temperatures (Q + 1,), so that beliefs are not surer than right where chains stop at a
+    confidence."""
+    gaps = torch.zeros(len(FACTORS), dtype=torch.double)
+    for learner, rows in judged:
+        gaps += _gaps_at_stop(learner, rows.take(slice(n_judged(learner))).levelled(), temperature, max_queries)
+    n_rows = sum(min(len(rows), n_judged(learner)) for learner, rows in judged)
+    holds = (gaps / n_rows <= TOLERANCE).nonzero()
+    return FACTORS[int(holds[0, 0]) if len(holds) else -1]
+
+
+def _gaps_at_stop(learner: Learner, rows: Rows, temperature: Tensor, max_queries: int | None) -> Tensor:
+    """Confidence less accuracy with each factor (F,): the mean over levels of the sum over rows, each where it is first
+    as sure as that, or where its chain ends."""
+    shape = len(FACTORS), len(LEVELS), len(rows)
+    gap, has_stopped = torch.zeros(shape), torch.zeros(shape, dtype=torch.bool)
+    levels = torch.tensor(LEVELS)[None, :, None]
+    for here, n_known, logits in beliefs(learner, rows, max_queries):
+        tempered = [logits / (factor * temperature[n_known])[:, None] for factor in FACTORS]
+        confidence = torch.stack([one.softmax(dim=1).max(dim=1).values for one in tempered])[:, None]  # (F, 1, b)
+        now = (confidence - (logits.argmax(dim=1) == rows.y[here]).float()).expand(-1, len(LEVELS), -1)
+        gap[:, :, here] = torch.where(has_stopped[:, :, here] | (n_known == 0), gap[:, :, here], now)
+        has_stopped[:, :, here] |= (confidence >= levels) & (n_known > 0)
+    weight = torch.ones(len(rows)) if rows.weight is None else rows.weight
+    return (gap * weight).sum(dim=2).mean(dim=1).double()
 
 
 def judged_steps(learner: Learner, rows: Rows, stop: StoppingRule, with_bits: bool = False) -> Iterator[RolloutStep]:

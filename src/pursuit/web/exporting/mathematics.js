@@ -198,6 +198,23 @@ export function possibleAnswers(model, odds, posterior, query) {
   });
 }
 
+/** How surprising an answer is at a belief, how surprising answers are expected to be, and the variance of that, in nats. */
+export function surpriseOf(model, belief, query, answer) {
+  const { n_values: nValues, up_to: upTo } = model.answers;
+  const possible = possibleAnswers(model, oddsAt(model, belief), belief.posterior, query).filter(one => one.value !== "none");
+  const sum = possible.reduce((total, one) => total + one.probability, 0);
+  const surprises = possible.map(one => Math.min(LARGEST, -Math.log(one.probability / sum)));
+  let value = "choice" in answer ? answer.choice : null;
+  if (value === null) {
+    const { centre, spread } = model.queries[query].number, z = compress(answer.number, centre, spread);
+    value = upTo[query].findIndex(end => end === null || z <= end);
+  }
+  const place = value < nValues[query] ? value : possible.length - 1; // "not given" comes last
+  const expected = surprises.reduce((total, one, i) => total + possible[i].probability / sum * one, 0);
+  const square = surprises.reduce((total, one, i) => total + possible[i].probability / sum * one * one, 0);
+  return [surprises[place], expected, Math.max(0, square - expected * expected)];
+}
+
 // ---- numbers that are predicted
 
 export const expected = (target, posterior) => posterior.reduce((sum, p, i) => sum + p * target.means[i], 0);
