@@ -122,6 +122,17 @@ Address = Annotated[
         help="A Ray cluster that runs already; auto is the one of this machine. Implies --engine ray.",
     ),
 ]
+SweepEngine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="Train side by side: ray, on all cores or on a cluster. By default one by one.",
+    ),
+]
+GpuShare = Annotated[
+    float, typer.Option(help="With --engine ray: the share of a GPU that each training has.", min=0, max=1)
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object.")]
 
 
