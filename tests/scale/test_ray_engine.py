@@ -12,7 +12,8 @@ import pytest
 pytest.importorskip("ray")
 
 from pursuit.estimators import PursuitClassifier
-from pursuit.scale.engine import Local, find_engine
+from pursuit.scale.engine import Local
+from pursuit.scale.engines import find_engine
 from pursuit.scale.ray_engine import Ray
 from pursuit.scale.running import measure_all, predict_all
 from scale.conftest import make_rows, of
@@ -89,7 +90,7 @@ def test_without_ray_the_message_says_what_to_install() -> None:
     code = """
 import sys
 sys.modules["ray"] = None
-from pursuit.scale.engine import find_engine
+from pursuit.scale.engines import find_engine
 try:
     find_engine("ray")
 except ModuleNotFoundError as error:

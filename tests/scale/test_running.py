@@ -8,7 +8,8 @@ import pytest
 
 from pursuit.estimators import PursuitClassifier
 from pursuit.evaluation.sums import EvaluationSums
-from pursuit.scale.engine import Engine, Local, find_engine
+from pursuit.scale.engine import Engine, Local
+from pursuit.scale.engines import find_engine
 from pursuit.scale.running import measure_all, predict_all
 from pursuit.scale.work import Work
 from scale.conftest import COLUMNS, make_rows, of

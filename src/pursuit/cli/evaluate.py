@@ -18,7 +18,7 @@ from pursuit.evaluation.confusion import confusion_figure
 from pursuit.evaluation.figures import accuracy_curve
 from pursuit.evaluation.reliability import reliability_figure
 from pursuit.files import write_whole
-from pursuit.scale.engine import find_engine
+from pursuit.scale.engines import find_engine
 from pursuit.scale.running import measure_all
 from pursuit.tasks import name_of
 

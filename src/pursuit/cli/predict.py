@@ -14,7 +14,7 @@ from pursuit.cli.rows import every_row, rows_of_files
 from pursuit.cli.table_options import ReadingOptions, spread
 from pursuit.data.writing import check_table_path, write_csv, write_table
 from pursuit.estimators import PursuitEstimator, load
-from pursuit.scale.engine import find_engine
+from pursuit.scale.engines import find_engine
 from pursuit.scale.running import predict_all
 from pursuit.scale.work import predicted
 from pursuit.tasks.every_row import RowsPart

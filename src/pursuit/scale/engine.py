@@ -8,9 +8,6 @@ import torch
 
 from pursuit.scale.work import Done, Work
 
-LOCAL, RAY = "local", "ray"
-ENGINES = (LOCAL, RAY)
-
 
 class Engine(ABC):
     """Does the shares of some work, in whatever order."""
@@ -39,17 +36,3 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def find_engine(name: str | None, address: str | None = None) -> Engine:
-    """The engine of this name, or the one that an address is of; raises ModuleNotFoundError, with what to install, if
-    it is absent."""
-    if name == LOCAL:
-        if address is not None:
-            raise ValueError("--address is that of a cluster: use --engine ray, or leave it out.")
-        return Local()
-    if name not in (RAY, None):
-        raise ValueError(f"The engine is one of {', '.join(ENGINES)}, not '{name}'.")
-    from pursuit.scale.ray_engine import Ray
-
-    return Ray(address)

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from pursuit.experiments.compare import Sweep, one_by_one, outcome_of
 from pursuit.experiments.results import Failure, Result
 from pursuit.experiments.run import MethodRun, Progress
-from pursuit.scale.engine import find_engine, one_thread
+from pursuit.scale.engine import one_thread
+from pursuit.scale.engines import find_engine
 from pursuit.scale.ray_engine import Ray, connected
 
 RETRIES = 5
