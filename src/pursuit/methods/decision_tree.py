@@ -172,6 +172,9 @@ class DecisionTree(nn.Module):
             numbers, most = getattr(self, name), places.get(name, self.n_nodes)
             if (numbers < 0).any() or (numbers >= most).any():
                 raise ValueError(f"the tree's {name} point to what is not there")
+        shares = self.log_posteriors.exp().sum(dim=1)
+        if not torch.isclose(shares, torch.ones_like(shares), atol=1e-3).all():
+            raise ValueError("the tree's beliefs are not shares of labels")
 
     def walk(self, history: History) -> Tensor:
         """The node (B,) that each row comes to by its known answers, and by queries that got no answer."""
