@@ -126,8 +126,8 @@ class DecisionTree(nn.Module):
     A node tests a feature and can go on once its unit is known: a column, or a pixel, which any patch on it shows.
     """
 
-    may_be_infinite: ClassVar[tuple[str, ...]] = ("log_posteriors",)
-    """A label without rows in a node has no share there."""
+    may_be_infinite: ClassVar[tuple[str, ...]] = ("log_posteriors", "threshold")
+    """A label without rows in a node has no share there, and every number is above some thresholds."""
 
     registry_kind: ClassVar[str] = "pursuer"
     branches: Tensor
