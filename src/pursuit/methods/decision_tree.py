@@ -167,6 +167,8 @@ class DecisionTree(nn.Module):
 
     def check_tensors(self) -> None:
         """Raise ValueError for tensors that are not those of a tree."""
+        if not 0 <= self.depth <= self.n_nodes:
+            raise ValueError(f"a tree of {self.n_nodes} nodes is not {self.depth} deep")
         places = {"query": len(self.query_set), "feature": len(self.unit_of_feature)}
         for name in ("branches", "missing", *places):
             numbers, most = getattr(self, name), places.get(name, self.n_nodes)
