@@ -22,7 +22,7 @@ help:
 	@echo "make bench-methods  compare V-IP with its rivals"
 	@echo "make bench-tables  measure ordinary tables without a setting, beside what others know with all columns"
 	@echo "make bench-tables-large  time and memory on a table of a million rows and on one of 20,000 columns"
-	@echo "make bench-serving  measure a session step through the API with 50 people at once"
+	@echo "make bench-serving  measure the server: 300 people at once, and kill -9 while 200 answer"
 	@echo "make fuzz       try bad input of every kind for some minutes, with another seed each time"
 	@echo "make soak       the same for an hour, and kill trainings"
 	@echo "make setup      only make the environment in $(VENV)"
@@ -97,6 +97,7 @@ bench-tables-large: setup
 
 bench-serving: setup
 	$(BIN)/python benchmarks/serving.py
+	$(BIN)/python benchmarks/survival.py
 
 fuzz: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m fuzz --minutes 4

@@ -22,21 +22,24 @@ SECONDS = 120
 
 
 @contextmanager
-def running(models: ServedModels, database: str, **options: Any) -> Iterator[httpx.Client]:
-    """A client of a server in this process."""
+def running(
+    models: ServedModels, database: str, server: dict[str, Any] | None = None, **options: Any
+) -> Iterator[httpx.Client]:
+    """A client of a server in this process, with `options` of ours and of uvicorn's `server`."""
     app = make_app(models, Store(database), **options)
     listening = bound("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(app, **OPTIONS))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    own = uvicorn.Server(uvicorn.Config(app, **{**OPTIONS, **(server or {})}))
+    thread = threading.Thread(target=own.run, kwargs={"sockets": [listening]})
     thread.start()
     try:
-        while not server.started:
+        while not own.started:
             assert thread.is_alive()
             time.sleep(0.01)
         with client_of(listening.getsockname()[1]) as client:
+            client.stop = lambda: setattr(own, "should_exit", True)  # type: ignore[attr-defined]
             yield client
     finally:
-        server.should_exit = True
+        own.should_exit = True
         thread.join(SECONDS)
 
 

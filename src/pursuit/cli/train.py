@@ -51,6 +51,7 @@ PARAMETER_OF_OPTION = {
     "--network": "network",
     "--epochs": "stages",
     "--held-out": "held_out",
+    "--calibration": "calibration",
     "--devices": "devices",
     "--log": "stages",  # only methods with stages are trained by the loop that logs and resumes
     "--resume": "stages",
@@ -83,6 +84,13 @@ def train(
         float | None,
         typer.Option(help="The share of the training rows to use for early stopping; by default what suits them."),
     ] = None,
+    calibration: Annotated[
+        float | None,
+        typer.Option(
+            help="The share of the training rows to hold out for fitting beliefs alone, where none are held out for "
+            "early stopping."
+        ),
+    ] = None,
     seed: Seed = 0,
     device: Device = "cpu",
     devices: Annotated[int, typer.Option(help="How many devices train together.", min=1)] = 1,
@@ -103,6 +111,7 @@ def train(
         "--network": network is not None,
         "--epochs": epochs is not None,
         "--held-out": held_out is not None,
+        "--calibration": calibration is not None,
         "--devices": devices != 1,
         "--log": log != "csv",
         "--resume": resume,
@@ -117,6 +126,7 @@ def train(
     folder = to or Path("runs") / (task.name if is_usual else f"{task.name}-{method}")
     settings = _settings(task, stop, max_queries, epochs, network, querier)
     settings |= {"random_state": seed, "device": device, "devices": devices, "held_out": held_out}
+    settings |= {} if calibration is None else {"calibration": calibration}
     model = chosen.build(task.query_set, **settings)
     check_log(log)
     remark_on_task(task)

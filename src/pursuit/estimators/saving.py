@@ -20,7 +20,7 @@ from pursuit.queries import QuerySet
 from pursuit.registry import UnknownName, check_fields, find, from_config, name_of, settings_from, to_config
 from pursuit.version import __version__
 
-FORMAT = 6
+FORMAT = 7
 DESCRIPTION, WEIGHTS = "model.json", "model.safetensors"
 LEARNED = {"n_features_in_": int, "has_initially_known_": bool}
 """What an estimator learned besides its pursuer, its classes and the names of columns."""
@@ -63,6 +63,7 @@ def save(folder: str | Path, classifier: Any, notes: dict[str, Any]) -> None:
             "parameters": {name: _parameter(value) for name, value in classifier.get_params(deep=False).items()},
             "feature_names": None if names is None else names.tolist(),
             "stop": to_config(classifier.stop_),
+            "promised": to_config(classifier.promised_),
             "chosen": [astuple(reason) for reason in classifier.chosen_],
             **{name: getattr(classifier, name) for name in LEARNED},
         },
@@ -155,7 +156,8 @@ def _build(description: dict[str, Any], weights: bytes) -> Any:
     classifier.stopping_rule()  # a rule written as text must be known as well
     classifier.model_, classifier.notes_ = model, description["notes"]
     setattr(classifier, classifier.labels_attribute, classes)
-    classifier.stop_ = None if kept["stop"] is None else settings_from(kept["stop"], StoppingRule)  # type: ignore[type-abstract]
+    rules = {name: _rule(kept[name]) for name in ("stop", "promised")}
+    classifier.stop_, classifier.promised_ = rules["stop"], rules["promised"]
     classifier.chosen_ = tuple(Reason(*reason) for reason in kept["chosen"])
     for name, kind in LEARNED.items():
         if type(kept[name]) is not kind:
@@ -166,6 +168,10 @@ def _build(description: dict[str, Any], weights: bytes) -> Any:
             raise TypeError(f"the names of columns cannot be {names!r:.100}")
         classifier.feature_names_in_ = np.array(names, dtype=object)
     return classifier
+
+
+def _rule(config: Any) -> StoppingRule | None:
+    return None if config is None else settings_from(config, StoppingRule)  # type: ignore[type-abstract]
 
 
 def _read_description(folder: Path) -> dict[str, Any]:

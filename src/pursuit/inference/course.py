@@ -49,6 +49,8 @@ class Position:
     cost_before_rule: float = 0.0
     memory: Tensor | None = None
     enough: bool = False
+    decided: bool | None = None
+    """Whether the rule vouches for a prediction made here; None where it promises nothing."""
 
 
 class Course:
@@ -176,7 +178,9 @@ class Course:
         before = self.stop.start(1, belief.device) if position.memory is None else position.memory
         standing = Standing(belief, asked, answered, self._spent(), self._worth(), target_of(self.pursuer))
         satisfied, memory = self.stop.step(before, standing)
-        self.positions[-1] = replace(position, memory=memory, enough=bool(satisfied))
+        vouched = self.stop.decides(standing)
+        decided = None if vouched is None else bool(vouched)
+        self.positions[-1] = replace(position, memory=memory, enough=bool(satisfied), decided=decided)
 
     def _spent(self) -> Tensor:
         """What the rule counts as spent (1,)."""

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +42,12 @@ class RolloutStep:
     answered: Tensor  # (b,) bool, whether that query has an answer
     bits: Tensor | None  # (b,) the information expected of it, nan in rows that stop; None if not known, or if all stop
 
+    def cpu(self) -> "RolloutStep":
+        """The same in the main memory."""
+        standing: Any = {name: _cpu(part) for name, part in self.standing._asdict().items()}
+        parts: Any = {name: _cpu(getattr(self, name)) for name in ("rows", "goes_on", "query", "answered", "bits")}
+        return RolloutStep(standing=self.standing._replace(**standing), **parts)
+
     @property
     def log_posterior(self) -> Tensor:
         """The belief before asking (b, C)."""
@@ -58,6 +65,10 @@ class RolloutStep:
     def cost(self) -> Tensor:
         """What was spent before asking (b,)."""
         return self.standing.cost
+
+
+def _cpu(part: Any) -> Any:
+    return part.cpu() if isinstance(part, Tensor) else part
 
 
 @torch.no_grad()

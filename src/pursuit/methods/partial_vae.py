@@ -197,7 +197,7 @@ class PartialVAE(ClassifierModel):
             reading = self.classifier(self.network_input(history.x, history.known))
             posterior = self.mean_labels(self.latent(reading))
         least = torch.finfo(posterior.dtype).tiny
-        return self.log_probabilities(posterior.clamp(min=least).log(), history.known.any(dim=1))
+        return self.log_probabilities(posterior.clamp(min=least).log(), history.n_known)
 
     @torch.no_grad()
     def scores(self, history: History) -> Tensor:

@@ -1,6 +1,7 @@
 """The server as an application: routes, errors as sentences, and what guards them."""
 
 import logging
+import os
 import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -12,27 +13,46 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import SerializeAsAny, TypeAdapter
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Match, Route
 
 from pursuit.version import __version__
 from pursuit.web.serving import model_routes, page_routes, session_routes
+from pursuit.web.serving.doorman import Doorman
 from pursuit.web.serving.interviews import Interviews
+from pursuit.web.serving.keeping import Keeper, Keeping
 from pursuit.web.serving.models import ServedModels
 from pursuit.web.serving.page_routes import Pages
 from pursuit.web.serving.pictures import MOST_BYTES
 from pursuit.web.serving.problems import Problem
-from pursuit.web.serving.security import Guard
-from pursuit.web.serving.store import Store
+from pursuit.web.serving.rates import Limits, Rates
+from pursuit.web.serving.security import BROKEN, Guard
+from pursuit.web.serving.store import Store, first_line
+from pursuit.web.serving.tokens import Token
 
+ROOMS = (model_routes, session_routes, page_routes)
 N_THREADS = 8
 """How many requests are worked on at once, of which one computes."""
 SECONDS_TO_END = 5.0
-"""For the measurement of a model that is under way."""
+"""For the measurement of a model that is under way, and as long again for whatever else does not end by itself."""
 ROOM_FOR_FORM = 100_000
 """Bytes of a form beside its picture."""
 logger = logging.getLogger("pursuit.serving")
+
+
+class Api(FastAPI):
+    """FastAPI, whose description of itself is put right in one place."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The description. FastAPI takes a refusal for whatever else the route gives, a picture for instance."""
+        described = super().openapi()
+        for operation in [one for path in described["paths"].values() for one in path.values()]:
+            for status, response in operation["responses"].items():
+                if status >= "400" and "content" in response:
+                    response["content"] = {"application/json": next(iter(response["content"].values()))}
+        return described
 
 
 def make_app(
@@ -42,12 +62,19 @@ def make_app(
     hosts: Sequence[str] = (),
     origins: Sequence[str] = (),
     pages: Traversable | None = None,
-) -> FastAPI:
+    rates: Rates | None = None,
+    keeping: Keeping | None = None,
+    token: str | None = None,
+    lists_sessions: bool = True,
+    ends_process: bool = False,
+) -> Guard:
     """The application that asks with these models and keeps sessions in this store.
 
     It answers to addresses, to localhost and to the names in `hosts`; pages of other `origins` may use it only if they
-    are named.
+    are named. With a `token`, it answers to those who know it. Without `lists_sessions`, a session is only found by
+    its id. With `ends_process`, the process ends for certain once the server was told to stop.
     """
+    keeper = Keeper(store, keeping or Keeping())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -55,12 +82,16 @@ def make_app(
         ends = threading.Event()
         measuring = threading.Thread(target=models.measure_all, args=(ends,), daemon=True)
         measuring.start()
+        tidying = threading.Thread(target=keeper.run, args=(ends,), daemon=True)
+        tidying.start()
         yield
         ends.set()
+        if ends_process:
+            _end_after(2 * SECONDS_TO_END)
         measuring.join(SECONDS_TO_END)  # a process that ends while torch computes may end with an abort
         store.close()
 
-    app = FastAPI(
+    app = Api(
         title="pursuit",
         version=__version__,
         summary="Predictions that explain themselves by the questions they ask.",
@@ -77,10 +108,12 @@ def make_app(
         ],
         lifespan=lifespan,
     )
-    app.state.interviews = Interviews(models, store)
-    app.state.pages = Pages(pages)
-    for routes in (model_routes, session_routes, page_routes):
-        app.include_router(routes.router)
+    app.state.interviews = Interviews(models, store, keeper, lists_sessions)
+    app.state.pages = Pages(pages, lists_sessions)
+    own_token = None if token is None else Token(token)
+    app.add_middleware(Doorman, limits=Limits(rates or Rates()), token=own_token, pages=app.state.pages)
+    for room in ROOMS:
+        app.include_router(room.router)
     app.add_exception_handler(Problem, _explain_problem)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, _explain_request)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, _explain_status)  # type: ignore[arg-type]
@@ -91,10 +124,18 @@ def make_app(
             CORSMiddleware,
             allow_origins=list(origins),
             allow_methods=["GET", "POST", "PUT", "DELETE"],
-            allow_headers=["content-type"],
+            allow_headers=["authorization", "content-type"],
+            expose_headers=["retry-after"],
         )
-    app.add_middleware(Guard, hosts=hosts, origins=origins, picture_bytes=MOST_BYTES + ROOM_FOR_FORM)
-    return app
+    # Around all of it, since what fails inside is answered from further out than any middleware.
+    return Guard(app, hosts=hosts, origins=origins, picture_bytes=MOST_BYTES + ROOM_FOR_FORM)
+
+
+def _end_after(seconds: float) -> None:
+    """End the process, whatever still runs in it: nothing that was answered is lost by that."""
+    timer = threading.Timer(seconds, os._exit, [1])
+    timer.daemon = True
+    timer.start()
 
 
 def _explain_problem(_: Request, problem: Problem) -> Response:
@@ -108,22 +149,33 @@ def _explain_request(_: Request, error: RequestValidationError) -> Response:
     return JSONResponse({"message": request_problem(error)}, 422)
 
 
-def _explain_status(_: Request, error: HTTPException) -> Response:
+def _explain_status(request: Request, error: HTTPException) -> Response:
     message = {
         400: "The request cannot be read: it must be JSON, and not nested too deeply.",
         404: "There is nothing at this address. /api/openapi.json says what there is.",
         405: "This address does not take that kind of request. /api/openapi.json says what there is.",
     }
-    return JSONResponse({"message": message.get(error.status_code, error.detail)}, error.status_code, error.headers)
+    headers = error.headers
+    if error.status_code == 405:  # by itself, only the first route of an address would be named
+        headers = {"Allow": ", ".join(_methods(request))}
+    return JSONResponse({"message": message.get(error.status_code, error.detail)}, error.status_code, headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """What an address takes."""
+    routes = [route for room in ROOMS for route in room.router.routes if isinstance(route, Route)]
+    matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in matching for method in route.methods or ()})
 
 
 def _explain_database(_: Request, error: Exception) -> Response:
-    logger.error("The database failed: %s", error)
+    cause = getattr(error, "orig", None) or error
+    logger.error("The database failed: %s", first_line(cause) if isinstance(error, OperationalError) else type(cause))
     return JSONResponse({"message": "The sessions cannot be reached at the moment. Try again in a minute."}, 503)
 
 
 def _explain_nothing(_: Request, error: Exception) -> Response:
-    return JSONResponse({"message": "Something went wrong on the server; its log says what. Nothing was changed."}, 500)
+    return JSONResponse({"message": BROKEN}, 500)
 
 
 def request_problem(error: RequestValidationError) -> str:
@@ -131,7 +183,7 @@ def request_problem(error: RequestValidationError) -> str:
     errors = error.errors()
     told = [one for one in errors if one["type"] in ("value_error", "string_too_long", "too_long")]
     first = (told or errors)[0]
-    parts = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
+    parts = [str(part) for part in first["loc"][1:]]  # the first says in which part of the request
     where = parts[0] if parts else "body"
     match first["type"]:
         case "json_invalid":

@@ -8,11 +8,14 @@ from typing import Any
 
 from pursuit.inference.chain import Chain
 from pursuit.inference.moves import FORMAT, Tell
+from pursuit.inference.predictions import BETWEEN
 from pursuit.inference.session import Session
 from pursuit.inference.target import target_of
 from pursuit.queries import DoubtfulAnswer
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
+from pursuit.report.facts import label_text
 from pursuit.web.serving import schemas, shown
+from pursuit.web.serving.keeping import Keeper, Keeping
 from pursuit.web.serving.live import LiveSessions
 from pursuit.web.serving.models import ServedModel, ServedModels
 from pursuit.web.serving.pictures import Picture
@@ -33,8 +36,10 @@ class Interviews:
     take turns, and all would take twice as long. Meanwhile others read and write the database.
     """
 
-    def __init__(self, models: ServedModels, store: Store):
+    def __init__(self, models: ServedModels, store: Store, keeper: Keeper | None = None, lists_sessions: bool = True):
         self.models, self.store, self._live = models, store, LiveSessions()
+        self.lists_sessions = lists_sessions
+        self._keeper = keeper or Keeper(store, Keeping())
         self._computing = threading.Lock()
 
     # ---- one session
@@ -52,6 +57,7 @@ class Interviews:
                         session.tell(answer, name)
             standing, state = _standing_and_state(session, model, title, has_picture=picture is not None)
         pixels = None if picture is None else picture.to_bytes()
+        self._keeper.note_new()
         stored = self.store.create(model.id, model.fingerprint, title, standing, pixels)
         return self._keep(stored, model, session, state)
 
@@ -70,12 +76,19 @@ class Interviews:
             return why_of(session)
 
     def move(self, session_id: str, move: schemas.Move) -> schemas.Session:
-        """Make a move; raises Moved where somebody else did since the revision that the client has seen."""
-        stored, model = self._stored(session_id)
-        if stored.revision != move.revision:
-            raise Moved(self.show(session_id))
+        """Make a move; raises Moved where somebody else did since the revision that the client has seen.
+
+        A session in memory need not be read: what is written only counts if the database is at its revision still.
+        """
+        live = self._live.take(session_id, move.revision)
+        if live is not None:
+            stored, model = live.stored, self.models[live.stored.model]
+        else:
+            stored, model = self._stored(session_id)
+            if stored.revision != move.revision:
+                raise Moved(self.show(session_id))
         with self._computing:
-            session = self._take(stored, model)
+            session = live.session if live is not None else self._restored(stored, model)
             with _refusing():
                 if len(session.moves) >= MOST_MOVES:
                     raise ValueError("This session is too long to go on: begin a new one.")
@@ -103,6 +116,7 @@ class Interviews:
         self._live.drop(session_id)
         if not self.store.delete(session_id):
             raise _no_session()
+        self._keeper.note_deleted()
 
     def report(self, session_id: str) -> str:
         """A page that explains the session, whole by itself."""
@@ -130,6 +144,11 @@ class Interviews:
 
     # ---- many
 
+    def check_listed(self) -> None:
+        """Raise NotFound where sessions are not listed."""
+        if not self.lists_sessions:
+            raise NotFound("Sessions are not listed here: each is reached by its own address alone.")
+
     def find(self, text: str, model: str | None, limit: int, offset: int) -> schemas.Sessions:
         total, found = self.store.find(text, model, limit, offset)
         return schemas.Sessions(total=total, sessions=[schemas.SessionSummary(**_summary(one)) for one in found])
@@ -149,21 +168,19 @@ class Interviews:
 
     def _keep(self, stored: StoredSession, model: ServedModel, session: Session, state: shown.State) -> schemas.Session:
         """Show a session, and have it ready for its next move."""
-        self._live.put(stored.id, stored.revision, model.fingerprint, session)
+        self._live.put(stored, session)
         return _shown(stored, model, state)
 
     @contextmanager
     def _session(self, stored: StoredSession, model: ServedModel) -> Iterator[Session]:
         """The session, to be looked at."""
         with self._computing:
-            session = self._take(stored, model)
+            live = self._live.take(stored.id, stored.revision)
+            session = live.session if live is not None else self._restored(stored, model)
             yield session
-        self._live.put(stored.id, stored.revision, model.fingerprint, session)
+        self._live.put(stored, session)
 
-    def _take(self, stored: StoredSession, model: ServedModel) -> Session:
-        live = self._live.take(stored.id, stored.revision, model.fingerprint)
-        if live is not None:
-            return live
+    def _restored(self, stored: StoredSession, model: ServedModel) -> Session:
         try:
             return model.session(stored.moves)
         except ValueError as error:
@@ -295,6 +312,8 @@ def _standing(session: Session, chain: Chain, model: ServedModel, title: str, ac
         done=done,
         outcome=outcome,
         probability=probability,
+        decided=chain.decided if done else None,
+        label_set=None if chain.label_set is None or not done else BETWEEN.join(map(label_text, chain.label_set)),
         low=low,
         high=high,
         n_asked=chain.n_asked,
@@ -316,6 +335,7 @@ def _summary(stored: StoredSession) -> dict[str, Any]:
         "done": stored.done,
         "outcome": stored.outcome,
         "probability": stored.probability,
+        "decided": stored.decided,
         "n_asked": stored.n_asked,
         "accepted": stored.accepted,
         "truth": stored.truth,

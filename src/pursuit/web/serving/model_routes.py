@@ -1,15 +1,17 @@
 """What the API says of models, and asks without keeping anything."""
 
-from fastapi import APIRouter
-from fastapi.responses import HTMLResponse, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from fastapi.responses import HTMLResponse
 
 from pursuit.web.serving import schemas
-from pursuit.web.serving.parameters import NOT_FOUND, REFUSED, Model, Parts
+from pursuit.web.serving.parameters import ALWAYS, NOT_FOUND, Model, Parts, PngResponse
 from pursuit.web.serving.pictures import Picture
 from pursuit.web.serving.problems import NotFound, NotYet
 from pursuit.web.serving.security import REPORT_POLICY
 
-router = APIRouter(prefix="/api/models", tags=["models"])
+router = APIRouter(prefix="/api/models", tags=["models"], responses=ALWAYS)
 
 
 @router.get("", summary="All models")
@@ -31,7 +33,9 @@ def list_questions(model: Model) -> schemas.Questions:
     return model.questions
 
 
-@router.get("/{model_id}/report", summary="The report on a model, as a page", responses=NOT_FOUND)
+@router.get(
+    "/{model_id}/report", summary="The report on a model, as a page", responses=NOT_FOUND, response_class=HTMLResponse
+)
 def show_report(model: Model) -> HTMLResponse:
     """One page that is whole by itself, to be read or printed."""
     report = model.report
@@ -42,7 +46,7 @@ def show_report(model: Model) -> HTMLResponse:
     return HTMLResponse(report.html(), headers={"Content-Security-Policy": REPORT_POLICY})
 
 
-@router.post("/{model_id}/next", summary="The next question, given all answers so far", responses=REFUSED)
+@router.post("/{model_id}/next", summary="The next question, given all answers so far", responses=NOT_FOUND)
 def ask_next(parts: Parts, model: Model, evidence: schemas.Evidence) -> schemas.Next:
     """All evidence at once, and nothing is kept: the next question, the belief, and why this is asked."""
     return parts.next(model.id, evidence)
@@ -64,11 +68,11 @@ def list_samples(model: Model) -> schemas.Samples:
     "/{model_id}/samples/{n}.png",
     summary="One of these pictures",
     responses=NOT_FOUND,
-    response_class=Response,
+    response_class=PngResponse,
     tags=["pictures"],
 )
-def show_sample(model: Model, n: int) -> Response:
-    return Response(sample_picture(model, n).revealed(model.estimator.model_.query_set), media_type="image/png")
+def show_sample(model: Model, n: Annotated[int, Path(description="Its number.", ge=0, le=10**6)]) -> PngResponse:
+    return PngResponse(sample_picture(model, n).revealed(model.estimator.model_.query_set))
 
 
 def sample_picture(model: Model, n: int) -> Picture:

@@ -22,8 +22,8 @@ MEDIA_TYPES = {".js": "text/javascript", ".json": "application/json", ".webmanif
 class Pages:
     """The files of the interview, read once."""
 
-    def __init__(self, folder: Traversable | None = None):
-        self._folder = folder or files("pursuit.web") / "interview"
+    def __init__(self, folder: Traversable | None = None, lists_sessions: bool = True):
+        self._folder, self._lists_sessions = folder or files("pursuit.web") / "interview", lists_sessions
 
     @cached_property
     def assets(self) -> dict[str, bytes]:
@@ -40,7 +40,13 @@ class Pages:
         place = self._folder / FRAME
         if not place.is_file():
             raise NotFound("The pages are not installed here; the API is at /api/models.")
-        return place.read_bytes()
+        frame = place.read_bytes()
+        return frame if self._lists_sessions else frame.replace(b"<html ", b'<html data-lists="no" ', 1)
+
+
+def is_page(path: str) -> bool:
+    """Whether this is the address of a page."""
+    return path in PAGES or path.startswith(tuple(page.split("{")[0] for page in PAGES if "{" in page))
 
 
 router = APIRouter(include_in_schema=False)

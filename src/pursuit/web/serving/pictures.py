@@ -1,12 +1,13 @@
 """Pictures that answer questions themselves: read, made as small as the model sees them, and shown patch by patch."""
 
 import io
+import threading
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps
 
 from pursuit.queries import QuerySet
 from pursuit.web.serving.problems import Outdated, Refused
@@ -19,6 +20,9 @@ SHOWN_SIZE = 320
 """About how wide and high a picture is shown, at least."""
 HIDDEN = (196, 203, 212)
 """The colour of what was not looked at: a grey with some blue in it, which no grey picture has."""
+
+_decoding = threading.Lock()
+"""One picture at a time: unpacked, one of the largest takes some 300 MB."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +38,16 @@ class Picture:
         picture is dark on bright, or the other way round, it is inverted."""
         channels, height, width = _shape(query_set)
         try:
-            with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            with _decoding, Image.open(io.BytesIO(data), formats=FORMATS) as image:
                 if image.width * image.height > MOST_PIXELS:
                     raise Refused(f"The picture has more than {MOST_PIXELS // 1_000_000} million pixels: send less.")
                 turned = ImageOps.exif_transpose(image)
                 flat = Image.new("RGBA", turned.size, "white")
                 flat.alpha_composite(turned.convert("RGBA"))
                 small = ImageOps.fit(flat.convert("L" if channels == 1 else "RGB"), (width, height))
-        except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        except Refused:
+            raise
+        except Exception:  # decoders raise whatever a broken file leads them to
             raise Refused("This is not a picture that can be read: send a PNG or JPEG file.") from None
         shares = np.asarray(small, dtype=np.float32).reshape(height, width, -1)[..., :channels] / 255
         shares = shares.transpose(2, 0, 1)

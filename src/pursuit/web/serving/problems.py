@@ -33,6 +33,12 @@ class NotYet(Problem):
     status = 503
 
 
+class Full(Problem):
+    """There is no room for more."""
+
+    status = 507
+
+
 class Outdated(Problem):
     """The session needs a model that is not served any more."""
 

@@ -4,27 +4,48 @@ import dataclasses
 import errno
 import ipaddress
 import json
+import logging
 import os
+import signal
 import socket
 import threading
+import time
 import webbrowser
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import uvicorn
-from fastapi import FastAPI
 
 from pursuit.web.serving.app import make_app
+from pursuit.web.serving.connections import MOST_CONNECTIONS, MOST_HEADER_BYTES, SECONDS_IDLE, Connection
+from pursuit.web.serving.keeping import Keeping
 from pursuit.web.serving.models import FindSamples, Measure, load_models
+from pursuit.web.serving.rates import SECONDS_AT_ONCE, Rates
+from pursuit.web.serving.security import Guard
 from pursuit.web.serving.store import Store, default_database
 
 SETTINGS_VARIABLE = "PURSUIT_SERVE_SETTINGS"
 """How the processes of a server get to know its settings."""
-OPTIONS: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
-BACKLOG = 1024
 SECONDS_TO_FINISH = 5
 """How long requests have to finish once the server stops."""
+PARENT_VARIABLE = "PURSUIT_SERVE_PARENT"
+OPTIONS: dict[str, Any] = {
+    "log_level": "warning",
+    "access_log": False,  # it would write down what people search for
+    "server_header": False,
+    "proxy_headers": False,  # or anybody could say that he comes from elsewhere
+    "http": Connection,
+    "ws": "none",
+    "h11_max_incomplete_event_size": MOST_HEADER_BYTES,
+    "timeout_keep_alive": SECONDS_IDLE,
+    "timeout_graceful_shutdown": SECONDS_TO_FINISH,
+}
+BACKLOG = 1024
+SECONDS_BETWEEN_LOOKS = 1.0
+"""Whether the process that started this one is still there."""
+OTHER_FILES = 200
+"""How many files and connections a process may have open besides those of its clients."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +58,48 @@ class Settings:
     stop: str | None = None
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
+    token: str | None = None
+    rate: float = Rates.per_second
+    """Requests of one address in a second; 0: without a limit."""
+    new_sessions: float = Rates.new_sessions
+    """Of one address in a minute; 0: without a limit."""
+    keep_days: float | None = None
+    most_sessions: int = Keeping.most_sessions
+    lists_sessions: bool = True
+    proxy: str | None = None
+    """The address of the proxy that says where requests come from."""
+    logs_requests: bool = False
 
-    def make_app(self, measure: Measure, find_samples: FindSamples) -> tuple[FastAPI, str]:
+    def make_app(self, measure: Measure, find_samples: FindSamples) -> tuple[Guard, str]:
         """The application, and where it keeps sessions; raises ValueError or OSError saying what is wrong."""
         torch.set_num_threads(1)  # sessions are small, and many may run at once
         models = load_models(self.models, self.stop, measure, find_samples)
         store = Store(self.database or default_database())
-        return make_app(models, store, hosts=self.hosts, origins=self.origins), store.place
+        if self.logs_requests:
+            _log_requests()
+        app = make_app(
+            models,
+            store,
+            hosts=self.hosts,
+            origins=self.origins,
+            rates=Rates(self.rate, SECONDS_AT_ONCE * self.rate, self.new_sessions),
+            keeping=Keeping(self.keep_days, self.most_sessions),
+            token=self.token,
+            lists_sessions=self.lists_sessions,
+            ends_process=True,
+        )
+        return app, store.place
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of uvicorn."""
+        if self.proxy is None:
+            return OPTIONS
+        return {**OPTIONS, "proxy_headers": True, "forwarded_allow_ips": self.proxy}
 
     def to_environment(self) -> None:
         os.environ[SETTINGS_VARIABLE] = json.dumps(dataclasses.asdict(self))
+        os.environ[PARENT_VARIABLE] = str(os.getpid())
 
     @classmethod
     def from_environment(cls) -> "Settings":
@@ -90,16 +143,53 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def run(app: FastAPI, listening: socket.socket, show: str | None = None) -> None:
+def run(app: Guard, settings: Settings, listening: socket.socket, show: str | None = None) -> None:
     """Serve until somebody stops it; `show` is the address to open in a browser."""
-    config = uvicorn.Config(app, timeout_graceful_shutdown=SECONDS_TO_FINISH, **OPTIONS)
+    _allow_many_connections()
     if show is not None:
         threading.Timer(1.0, webbrowser.open, [show]).start()
-    uvicorn.Server(config).run(sockets=[listening])
+    uvicorn.Server(uvicorn.Config(app, **settings.options)).run(sockets=[listening])
 
 
 def run_workers(factory: str, settings: Settings, listening: socket.socket, n: int) -> None:
     """The same with several processes, each with an application of its own; `factory` is where it is made."""
+    _allow_many_connections()
     settings.to_environment()
-    options = {**OPTIONS, "timeout_graceful_shutdown": SECONDS_TO_FINISH}
-    uvicorn.run(factory, factory=True, workers=n, fd=listening.fileno(), **options)
+    uvicorn.run(factory, factory=True, workers=n, fd=listening.fileno(), **settings.options)
+
+
+def end_with_parent() -> None:
+    """Let this process stop once the one that started it is gone, which kill -9 does not let it say."""
+    parent = int(os.environ[PARENT_VARIABLE])  # it may be gone by now
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    if os.name == "posix":
+        threading.Thread(target=watch, daemon=True).start()
+
+
+def _allow_many_connections() -> None:
+    """Let the process have as many files open as it may have clients, where the system lets it."""
+    try:
+        import resource
+    except ImportError:  # not every system counts them
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS + OTHER_FILES
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def _log_requests() -> None:
+    """Write a line for every request to the standard error."""
+    logger = logging.getLogger("pursuit.requests")
+    if not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False

@@ -4,7 +4,7 @@ import datetime
 import unicodedata
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
 from pursuit.web.serving.shown import Question, Reply, State, Why
 
@@ -21,7 +21,11 @@ def checked_text(text: str) -> str:
     return text
 
 
-Text = Annotated[str, Field(max_length=MOST_CHARACTERS), AfterValidator(checked_text)]
+NO_CONTROLS = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
+"""The same as a pattern, for those who read the description of the API."""
+Text = Annotated[
+    str, Field(max_length=MOST_CHARACTERS, json_schema_extra={"pattern": NO_CONTROLS}), AfterValidator(checked_text)
+]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
 Pixels = Annotated[list[Finite], Field(max_length=20_000)]
@@ -87,9 +91,9 @@ class Samples(Reply):
 class Told(Request):
     query: Text
     answer: Answer = None
-    volunteered: bool = False
+    volunteered: StrictBool = False
     """Whether the person said so unasked."""
-    confirmed: bool = False
+    confirmed: StrictBool = False
     """Whether a number far out of the usual range is meant."""
 
 
@@ -102,7 +106,7 @@ class Evidence(Request):
     """What was asked, in this order."""
     rejected: list[Text] = Field(default=[], max_length=MOST_ANSWERS)
     """Guesses that are wrong."""
-    go_on: bool = False
+    go_on: StrictBool = False
     """Whether to ask on although the model is sure."""
 
     model_config = ConfigDict(
@@ -157,7 +161,7 @@ class Move(Request):
     answer: Answer = None
     label: Text | None = None
     """reject: another label than the one that is believed most; take_back_rejection: which."""
-    confirmed: bool = False
+    confirmed: StrictBool = False
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"move": "tell", "answer": "yes", "revision": 0}]},
@@ -174,6 +178,8 @@ class SessionSummary(Reply):
     done: bool
     outcome: str | None
     probability: float | None
+    decided: bool | None = None
+    """Whether the model vouches for the outcome; false: not sure, a person must decide; null: it promises nothing."""
     n_asked: int
     accepted: bool
     truth: str | None

@@ -2,7 +2,11 @@
 end."""
 
 import ipaddress
+import logging
+import time
+import traceback
 from collections.abc import Collection
+from itertools import pairwise
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -26,13 +30,22 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
 READING = ("GET", "HEAD", "OPTIONS")
+MOST_FRAMES = 8
+"""Of an error that is logged, the last ones."""
+BROKEN = "Something went wrong on the server; its log says what. Nothing was changed."
+SHOWN_OF_ID, MOST_LOGGED = 6, 200
+"""How many characters are logged of a session's id, and of an address altogether."""
+logger = logging.getLogger("pursuit.serving")
+requests = logging.getLogger("pursuit.requests")
 
 
 class Guard:
-    """Looks at every request before anything else does.
+    """Looks at every request before anything else does, and at every answer, those to errors included.
 
     A page of another site can make a browser send requests here, and by a name that leads to this machine (DNS
     rebinding) even read the answers. So a request must name this server by an address, as localhost, or as one of
@@ -47,6 +60,32 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        began, status = time.perf_counter(), 0
+
+        async def with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                sent = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    sent.setdefault(name, value)
+            await send(message)
+
+        try:
+            await self._answer(scope, receive, with_headers)
+        except Exception as error:
+            logger.error("%s", without_values(error))
+            if status:  # the answer has begun
+                if status < 500:
+                    raise ConnectionAbortedError("The answer broke off.") from None
+            else:
+                await JSONResponse({"message": BROKEN}, 500)(scope, receive, with_headers)
+        finally:
+            if requests.isEnabledFor(logging.INFO):
+                took = 1000 * (time.perf_counter() - began)
+                requests.info("%s %s %d %.0f ms", scope["method"], logged_path(scope["path"]), status, took)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         problem = self._problem(scope["method"], headers)
         limit = self.picture_bytes if headers.get("content-type", "").startswith("multipart/") else MOST_BYTES
@@ -54,8 +93,7 @@ class Guard:
             problem = 413, too_large(limit)
         if problem is not None:
             status, message = problem
-            response = JSONResponse({"message": message}, status, headers=HEADERS)
-            await response(scope, receive, send)
+            await JSONResponse({"message": message}, status)(scope, receive, send)
             return
 
         n_bytes = 0
@@ -68,14 +106,7 @@ class Guard:
                 raise HTTPException(413, too_large(limit))
             return message
 
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                sent = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    sent.setdefault(name, value)
-            await send(message)
-
-        await self.app(scope, counted, with_headers)
+        await self.app(scope, counted, send)
 
     def _problem(self, method: str, headers: Headers) -> tuple[int, str] | None:
         host = headers.get("host", "")
@@ -116,3 +147,26 @@ def _is_longer(length: str | None, limit: int) -> bool:
 
 def too_large(limit: int) -> str:
     return f"That is too much at once: at most {limit / 1_000_000:g} MB can be sent."
+
+
+def without_values(error: BaseException) -> str:
+    """What went wrong and where, without what the error says: that may hold what a person answered."""
+    frames = traceback.extract_tb(error.__traceback__)[-MOST_FRAMES:]
+    places = [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
+    causes: list[str] = []
+    cause = error
+    while cause.__cause__ is not None and len(causes) < MOST_FRAMES:
+        cause = cause.__cause__
+        causes.append(f" (from {type(cause).__name__})")
+    return "\n  ".join([f"A request failed: {type(error).__name__}{''.join(causes)}", *places])
+
+
+def logged_path(path: str) -> str:
+    """The address that was asked for, without what was searched, the ids of sessions in part, and nothing that could
+    pass for another line of the log."""
+    parts = path.split("/")
+    for i, (before, part) in enumerate(pairwise(parts), start=1):
+        if before in ("sessions", "s") and len(part) > SHOWN_OF_ID:
+            parts[i] = f"{part[:SHOWN_OF_ID]}…"
+    text = "/".join(parts)[:MOST_LOGGED]
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -3,21 +3,36 @@
 from typing import Annotated
 
 from fastapi import APIRouter, File, Form, Query, UploadFile
-from fastapi.responses import HTMLResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, StreamingResponse
 
 from pursuit.web.serving import schemas, shown
 from pursuit.web.serving.model_routes import sample_picture
-from pursuit.web.serving.parameters import MOVED, REFUSED, OfModel, Parts, SearchText, SessionId
+from pursuit.web.serving.parameters import (
+    ALWAYS,
+    FULL,
+    MOVED,
+    NOT_FOUND,
+    OfModel,
+    Parts,
+    PngResponse,
+    SearchText,
+    SessionId,
+)
 from pursuit.web.serving.pictures import MOST_BYTES, Picture
 from pursuit.web.serving.problems import Refused
 from pursuit.web.serving.security import REPORT_POLICY, too_large
 from pursuit.web.serving.table import csv_lines
 from pursuit.web.serving.truth import accuracy_of
 
-router = APIRouter(prefix="/api", tags=["sessions"])
+
+class CsvResponse(StreamingResponse):
+    media_type = "text/csv"
 
 
-@router.post("/sessions", summary="Begin a session", status_code=201, responses=REFUSED)
+router = APIRouter(prefix="/api", tags=["sessions"], responses=ALWAYS)
+
+
+@router.post("/sessions", summary="Begin a session", status_code=201, responses=FULL)
 def begin_session(parts: Parts, new: schemas.NewSession) -> schemas.Session:
     """With a model, and perhaps with answers that are known already, or with one of its sample pictures."""
     picture = None if new.sample is None else sample_picture(parts.models.find(new.model), new.sample)
@@ -28,7 +43,7 @@ def begin_session(parts: Parts, new: schemas.NewSession) -> schemas.Session:
     "/sessions/picture",
     summary="Begin a session with a picture",
     status_code=201,
-    responses=REFUSED,
+    responses=FULL,
     tags=["pictures"],
 )
 def begin_with_picture(
@@ -48,7 +63,7 @@ def begin_with_picture(
     return parts.begin(model, None, read, title)
 
 
-@router.get("/sessions", summary="Past sessions")
+@router.get("/sessions", summary="Past sessions", responses=NOT_FOUND)
 def find_sessions(
     parts: Parts,
     text: SearchText = "",
@@ -57,20 +72,23 @@ def find_sessions(
     offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
 ) -> schemas.Sessions:
     """The newest first."""
+    parts.check_listed()
     return parts.find(text, model, limit, offset)
 
 
-@router.get("/sessions.csv", summary="Past sessions as a table", response_class=StreamingResponse)
-def export_sessions(parts: Parts, text: SearchText = "", model: OfModel = None) -> StreamingResponse:
+@router.get("/sessions.csv", summary="Past sessions as a table", response_class=CsvResponse, responses=NOT_FOUND)
+def export_sessions(parts: Parts, text: SearchText = "", model: OfModel = None) -> CsvResponse:
     """All that the same search finds, the oldest first. Texts that a spreadsheet would take for formulas get an
     apostrophe."""
+    parts.check_listed()
     name = {"Content-Disposition": 'attachment; filename="sessions.csv"'}
-    return StreamingResponse(csv_lines(parts.store.each(text, model)), media_type="text/csv", headers=name)
+    return CsvResponse(csv_lines(parts.store.each(text, model)), headers=name)
 
 
-@router.get("/accuracy", summary="How often sessions were right, over time")
+@router.get("/accuracy", summary="How often sessions were right, over time", responses=NOT_FOUND)
 def show_accuracy(parts: Parts, model: OfModel = None) -> schemas.Accuracy:
     """Of those whose true result is known. One in which a guess was called wrong counts as wrong."""
+    parts.check_listed()
     return accuracy_of(parts.store.each("", model, is_judged=True))
 
 
@@ -97,14 +115,17 @@ def note_truth(parts: Parts, session_id: SessionId, truth: schemas.Truth) -> sch
     return parts.note_truth(session_id, truth.label)
 
 
-@router.delete("/sessions/{session_id}", summary="Delete a session", status_code=204, responses=REFUSED)
+@router.delete("/sessions/{session_id}", summary="Delete a session", status_code=204, responses=NOT_FOUND)
 def delete_session(parts: Parts, session_id: SessionId) -> None:
     """With its answers and its picture, for good."""
     parts.delete(session_id)
 
 
 @router.get(
-    "/sessions/{session_id}/report", summary="The report on a session, as a page", responses=MOVED, tags=["sessions"]
+    "/sessions/{session_id}/report",
+    summary="The report on a session, as a page",
+    responses=MOVED,
+    response_class=HTMLResponse,
 )
 def show_report(parts: Parts, session_id: SessionId) -> HTMLResponse:
     """One page that is whole by itself, to be read, printed or saved."""
@@ -115,9 +136,9 @@ def show_report(parts: Parts, session_id: SessionId) -> HTMLResponse:
     "/sessions/{session_id}/picture.png",
     summary="What a session has seen of its picture",
     responses=MOVED,
-    response_class=Response,
+    response_class=PngResponse,
     tags=["pictures"],
 )
-def show_picture(parts: Parts, session_id: SessionId) -> Response:
+def show_picture(parts: Parts, session_id: SessionId) -> PngResponse:
     """Grey where nothing was looked at."""
-    return Response(parts.picture(session_id), media_type="image/png")
+    return PngResponse(parts.picture(session_id))

@@ -3,8 +3,10 @@
 import datetime
 import os
 import secrets
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
@@ -31,7 +33,7 @@ from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 DATABASE_VARIABLE = "PURSUIT_DATABASE"
 SECONDS_TO_WAIT = 10
 """For another process that writes."""
@@ -66,10 +68,14 @@ class SessionRow(Base):
     moves: Mapped[dict[str, Any]] = mapped_column(JSON)
     revision: Mapped[int]
     created: Mapped[datetime.datetime] = mapped_column(DateTime, index=True)
-    updated: Mapped[datetime.datetime] = mapped_column(DateTime)
+    updated: Mapped[datetime.datetime] = mapped_column(DateTime, index=True)
     done: Mapped[bool]
     outcome: Mapped[str | None] = mapped_column(Text)
     probability: Mapped[float | None]
+    decided: Mapped[bool | None]
+    """False: the model is not sure, and a person must decide; null: its stopping rule promises nothing."""
+    label_set: Mapped[str | None] = mapped_column(Text)
+    """The labels that remain, where the stopping rule says which."""
     low: Mapped[float | None]
     """Of a number: between which it should lie."""
     high: Mapped[float | None]
@@ -101,6 +107,8 @@ class Standing:
     done: bool
     outcome: str | None
     probability: float | None
+    decided: bool | None
+    label_set: str | None
     low: float | None
     high: float | None
     n_asked: int
@@ -132,7 +140,7 @@ _READ = select(*_COLUMNS).where(_TABLE.c.id == bindparam("wanted"))
 _WRITE = update(_TABLE).where(_TABLE.c.id == bindparam("wanted"), _TABLE.c.revision == bindparam("seen"))
 _WRITE = _WRITE.values(
     {name: bindparam(name) for name in ("revision", "updated", "fingerprint", *(one.name for one in fields(Standing)))}
-)
+).returning(_TABLE.c.truth)
 
 
 class Store:
@@ -140,13 +148,19 @@ class Store:
 
     def __init__(self, url: str | URL):
         self.engine = _engine(url)
+        # SQLite has one writer at a time, and lets others look again after ever longer pauses: a queue is quicker.
+        self._writing: AbstractContextManager[Any] = threading.Lock() if self._is_sqlite else nullcontext()
         try:
             self._prepare()
         except SQLAlchemyError as error:
             raise ValueError(
-                f"The database {self.place} cannot be used: {_first_line(error)} Check the address, and that you may "
+                f"The database {self.place} cannot be used: {first_line(error)} Check the address, and that you may "
                 "write there."
             ) from None
+
+    @property
+    def _is_sqlite(self) -> bool:
+        return self.engine.url.get_backend_name() == "sqlite"
 
     @property
     def place(self) -> str:
@@ -163,6 +177,11 @@ class Store:
                 if is_last:
                     raise
                 time.sleep(SECONDS_BETWEEN)
+        if version < SCHEMA_VERSION:
+            raise ValueError(
+                f"The database {self.place} was written by an older version of pursuit (schema {version}; this one "
+                f"reads {SCHEMA_VERSION}): give another --database."
+            )
         if version > SCHEMA_VERSION:
             raise ValueError(
                 f"The database {self.place} was written by a newer version of pursuit (schema {version}; this one "
@@ -186,7 +205,7 @@ class Store:
         self, model: str, fingerprint: str, title: str, standing: Standing, pixels: bytes | None
     ) -> StoredSession:
         """Keep a new session; its id cannot be guessed."""
-        now = _now()
+        begun = now()
         session = StoredSession(
             **asdict(standing),
             id=secrets.token_urlsafe(16),
@@ -194,12 +213,12 @@ class Store:
             fingerprint=fingerprint,
             title=title,
             revision=0,
-            created=now,
-            updated=now,
+            created=begun,
+            updated=begun,
             truth=None,
             has_picture=pixels is not None,
         )
-        with self.engine.begin() as connection:
+        with self._writing, self.engine.begin() as connection:
             connection.execute(insert(SessionRow).values(asdict(session)))
             if pixels is not None:
                 connection.execute(insert(PictureRow).values(session=session.id, pixels=pixels))
@@ -214,27 +233,42 @@ class Store:
         """Keep what a move led to, and give the session as it is then; None where it was not any more as `before`."""
         values = {
             "revision": before.revision + 1,
-            "updated": _now(),
+            "updated": now(),
             "fingerprint": fingerprint,
             **{field.name: getattr(standing, field.name) for field in fields(Standing)},
         }
-        with self.engine.begin() as connection:
-            seen = {"wanted": before.id, "seen": before.revision}
-            written = connection.execute(_WRITE, {**values, **seen}).rowcount == 1
-        return replace(before, **values) if written else None
+        seen = {"wanted": before.id, "seen": before.revision}
+        with self._writing, self.engine.begin() as connection:
+            written = connection.execute(_WRITE, {**values, **seen}).first()
+        return None if written is None else replace(before, **values, truth=written.truth)
 
     def note_truth(self, session_id: str, truth: str | None) -> bool:
         """Note what it really was; whether there is such a session."""
         folded = None if truth is None else truth.casefold()
-        values = {"truth": truth, "truth_folded": folded, "updated": _now()}
-        with self.engine.begin() as connection:
+        values = {"truth": truth, "truth_folded": folded, "updated": now()}
+        with self._writing, self.engine.begin() as connection:
             changed = update(SessionRow).where(SessionRow.id == session_id).values(values)
             return connection.execute(changed).rowcount == 1
 
     def delete(self, session_id: str) -> bool:
-        with self.engine.begin() as connection:
-            connection.execute(delete(PictureRow).where(PictureRow.session == session_id))
-            return connection.execute(delete(SessionRow).where(SessionRow.id == session_id)).rowcount == 1
+        """Delete a session with its picture; whether there was one."""
+        return self._delete(SessionRow.id == session_id) == 1
+
+    def delete_older(self, than: datetime.datetime) -> int:
+        """Delete all sessions that were not changed since; gives how many."""
+        return self._delete(SessionRow.updated < than)
+
+    def _delete(self, which: ColumnElement[bool]) -> int:
+        with self._writing, self.engine.begin() as connection:
+            n_deleted = connection.execute(delete(SessionRow).where(which)).rowcount  # pictures go with them
+        if n_deleted and self._is_sqlite:
+            with self.engine.connect() as connection:  # or the log before the file would still hold them
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        return n_deleted
+
+    def count(self) -> int:
+        with self.engine.connect() as connection:
+            return connection.scalar(select(func.count()).select_from(SessionRow)) or 0
 
     def picture(self, session_id: str) -> bytes | None:
         with self.engine.connect() as connection:
@@ -307,7 +341,12 @@ def _engine(address: str | URL) -> Engine:
         if is_sqlite:
             url = url.set(database=str(_private_file(str(url.database))))
         arguments = {"timeout": SECONDS_TO_WAIT} if is_sqlite else {"connect_timeout": SECONDS_TO_WAIT}
-        engine = create_engine(url, connect_args=arguments, pool_pre_ping=not is_sqlite)
+        engine = create_engine(
+            url,
+            connect_args=arguments,
+            pool_pre_ping=not is_sqlite,
+            hide_parameters=True,  # an error is logged, and parameters are what people answered
+        )
     except ModuleNotFoundError as error:
         extra = "pursuit[postgres]" if error.name and error.name.startswith("psycopg") else str(error.name)
         raise ModuleNotFoundError(
@@ -337,18 +376,19 @@ def _private_file(name: str) -> Path:
 
 
 def _set_up_sqlite(connection: Any, _: Any) -> None:
-    """Readers do not wait for a writer, and what was written survives the end of the process."""
+    """Readers do not wait for a writer. What was written survives the end of the process and, since it is on the disk
+    before anybody is told so, that of the machine. What is deleted is overwritten."""
     cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 
 
-def _now() -> datetime.datetime:
+def now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     text = str(getattr(error, "orig", None) or error).strip().splitlines()
     line = text[0] if text else type(error).__name__
     return line if line.endswith(".") else f"{line}."

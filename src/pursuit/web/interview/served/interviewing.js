@@ -14,7 +14,7 @@ export async function interviewPage(shell, { model = null, id = null }) {
   const about = { title: state.title, subtitle: () => (state.is_number ? say("subtitle_number") : state.is_image ? say("subtitle_image", { n: state.n_labels }) : say("subtitle", { n: state.n_labels })),
     links: () => [[say("start_over"), startOver], [say("about_model"), `/about/${encoded(engine.model)}`]] };
   if (state.is_image && !state.image?.has_picture) return choosePicture(shell, about, model);
-  const interview = new Interview(engine, shell.main, shell.spoken, { startOver, reportUrl: () => engine.reportUrl, footnote: () => (engine.session?.model_changed ? say("model_changed") : say("kept_here")) });
+  const interview = new Interview(engine, shell.main, shell.spoken, { startOver, reportUrl: () => engine.reportUrl, footnote: () => (engine.session?.model_changed ? say("model_changed") : say(document.documentElement.dataset.lists === "no" ? "kept_unlisted" : "kept_here")) });
   shell.setHeader(about, () => interview.render());
   return interview.begin(state);
 }

@@ -10,8 +10,10 @@ import { get } from "./api.js";
 import { interviewPage } from "./interviewing.js";
 import { modelsPage } from "./models.js";
 import { sessionsPage } from "./sessions.js";
+import { tokenPage } from "./token.js";
 
 const [head, main, spoken] = ["head", "main", "spoken"].map(id => document.getElementById(id));
+const isListing = document.documentElement.dataset.lists !== "no"; // whether past sessions are listed
 const languages = document.documentElement.dataset.languages.split(" ");
 
 async function speakPreferred() {
@@ -26,7 +28,7 @@ function pageAt(path) {
   if (place === "about") return shell => aboutPage(shell, decodeURIComponent(id));
   if (place === "m") return shell => interviewPage(shell, { model: decodeURIComponent(id) });
   if (place === "s") return shell => interviewPage(shell, { id: decodeURIComponent(id) });
-  return shell => modelsPage(shell);
+  return shell => modelsPage(shell, isListing);
 }
 
 /** What pages share: where they show themselves, their header, and what to do if something goes wrong. */
@@ -39,7 +41,7 @@ const shell = {
   },
   showHeader(isMenuOpen) {
     const { title, subtitle, links = () => [] } = this.about;
-    const own = { title, home: "/", subtitle: subtitle ? subtitle() : "", links: [...links(), ...(location.pathname === "/sessions" ? [] : [[say("past_sessions"), "/sessions"]])] };
+    const own = { title, home: "/", subtitle: subtitle ? subtitle() : "", links: [...links(), ...(location.pathname === "/sessions" || !isListing ? [] : [[say("past_sessions"), "/sessions"]])] };
     showHeader(head, own, isOpen => this.changed(isOpen), isMenuOpen);
     if (isMenuOpen) head.querySelector("summary").focus();
   },
@@ -51,10 +53,11 @@ const shell = {
   /** Show a sentence in place of a page that cannot be shown. */
   fail(problem) {
     if (!problem.isLost && problem.message === undefined) throw problem;
+    if (problem.status === 401) return tokenPage(this);
     main.className = "wide";
     main.replaceChildren(h("section", {}, h("h1", { tabindex: "-1" }, problem.isLost ? say("no_server") : problem.message || say("failed")),
       h("div", { class: "actions" }, h("button", { type: "button", class: "first", onclick: () => location.reload() }, say("try_again")), h("a", { class: "button", href: "/" }, say("all_models")))));
-    main.querySelector("h1").focus();
+    return main.querySelector("h1").focus();
   },
 };
 

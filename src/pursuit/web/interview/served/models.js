@@ -28,8 +28,8 @@ function modelCard(model) {
 const unfinishedRow = (session, title) => h("li", {}, h("a", { href: `/s/${encoded(session.id)}` }, h("b", {}, title), " ",
   h("span", { class: "lead" }, `${say("answered_so_far", { n: session.n_asked })} · ${momentText(session.updated)}`)));
 
-export async function modelsPage(shell) {
-  const [found, past] = await Promise.all([get("/api/models"), get("/api/sessions?limit=20")]);
+export async function modelsPage(shell, isListing) {
+  const [found, past] = await Promise.all([get("/api/models"), isListing ? get("/api/sessions?limit=20") : { sessions: [] }]);
   let { models } = found;
   const unfinished = past.sessions.filter(session => !session.done && session.n_asked > 0).slice(0, N_UNFINISHED);
   const show = () => {
