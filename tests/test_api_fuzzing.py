@@ -8,7 +8,6 @@ import pytest
 pytest.importorskip("schemathesis")
 sys.path.append(str(Path(__file__).parent.parent))
 from fuzz import api
-
 from pursuit.web.serving.security import HEADERS
 
 

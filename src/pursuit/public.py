@@ -5,6 +5,7 @@ from pursuit.estimators import Method, PursuitClassifier, PursuitEstimator, Purs
 from pursuit.evaluation import Evaluation, RegressionEvaluation, evaluate
 from pursuit.inference.chain import Chain, Chains
 from pursuit.inference.history import History
+from pursuit.inference.promises import ConformalSet, RiskControlled
 from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.session import Session
 from pursuit.inference.stopping import (
@@ -58,6 +59,7 @@ __all__ = [
     "ColumnQueries",
     "ConceptQueries",
     "Confidence",
+    "ConformalSet",
     "Conv",
     "CostBudget",
     "Date",
@@ -84,6 +86,7 @@ __all__ = [
     "RandomHistories",
     "RegressionEvaluation",
     "Residual",
+    "RiskControlled",
     "RolledOutHistories",
     "Rows",
     "Session",

@@ -3,6 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -17,16 +18,20 @@ from torch import Tensor
 
 from pursuit.data.rows import Rows, RowSource, StreamedRows
 from pursuit.estimators import saving
+from pursuit.estimators.guarantees import HeldOut
 from pursuit.estimators.reading import group_numbers, known_answers, rows_that_count, validated
 from pursuit.estimators.reasons import Reason
 from pursuit.estimators.weights import checked_weights
+from pursuit.files import claimed
 from pursuit.inference.chain import Chains, explain
-from pursuit.inference.predictions import predict_rows
+from pursuit.inference.predictions import Predictions, predict_rows
+from pursuit.inference.promises import promises_of
 from pursuit.inference.pursuer import Labels
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.session import Session
 from pursuit.inference.stopping import Standing, StoppingRule, stopping_rule
 from pursuit.inference.target import TargetBins
+from pursuit.processes import is_first
 from pursuit.queries import Answers, ColumnQueries, Kind, QuerySet
 from pursuit.training import TrainingRun
 from pursuit.training.devices import find_device
@@ -45,6 +50,7 @@ class PursuitEstimator(BaseEstimator, ABC):
     has_initially_known_ : whether it learnt from rows with initially known answers.
     chosen_ : what was chosen by the data, given or learnt, with a `Reason` each; empty for methods without a plan.
     stop_ : the stopping rule that suits the model, judged by held-out rows; None where it was not chosen like that.
+    promised_ : the stopping rule with what makes its promises hold, once that was chosen; None where it makes none.
     notes_ : what was saved beside the model (JSON values); empty before that.
     """
 
@@ -99,16 +105,34 @@ class PursuitEstimator(BaseEstimator, ABC):
                 f"{type(self).__name__} counts every row the same: leave out sample_weight and class_weight, or repeat "
                 "the rows that should count more."
             )
-        query_set, rows = self._training_rows(X, y, sample_weight, groups, initially_known)
         self.notes_: dict[str, Any] = {}
         self.stop_: StoppingRule | None = None
+        self.promised_: StoppingRule | None = None
         self.chosen_: tuple[Reason, ...] = ()
+        seed, run = int(check_random_state(self.random_state).randint(2**31)), run or TrainingRun()
+        held_out = None
+        if promises_of(self.stopping_rule()):
+            X, y, groups, initially_known, held_out = self._hold_out_for_promises(
+                X, y, sample_weight, groups, initially_known, seed
+            )
+        query_set, rows = self._training_rows(X, y, sample_weight, groups, initially_known)
         self._warn_if_nothing_will_be_asked(rows)
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        with torch.random.fork_rng(devices=[]):  # for whatever is drawn without a generator
+        alone = claimed(run.path) if run.path is not None and is_first() else nullcontext()
+        with alone, torch.random.fork_rng(devices=[]):  # for whatever is drawn without a generator
             torch.default_generator.manual_seed(seed)
-            self.model_ = self.learn(query_set, rows, seed, run or TrainingRun())
+            self.model_ = self.learn(query_set, rows, seed, run)
+        if held_out is not None:
+            self._keep_promises(held_out, seed)
         return self
+
+    def _hold_out_for_promises(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, initially_known: Any, seed: int
+    ) -> tuple[Any, Any, Any, Any, HeldOut | Rows | None]:
+        """X, y, groups and initially known answers to learn from, and the rows that are held out for promises."""
+        raise ValueError(f"{self.stopping_rule()} promises something of classes, and {type(self).__name__} has none.")
+
+    def _keep_promises(self, held_out: HeldOut | Rows, seed: int) -> None:
+        """Choose on these rows what makes promises hold."""
 
     def _check_parameters(self) -> None:
         """Raise ValueError for parameters that are wrong whatever the data, before anything is trained."""
@@ -166,11 +190,18 @@ class PursuitEstimator(BaseEstimator, ABC):
         these (`question_1`, `answer_1`, …), whose answer is missing where there was none.
 
         A classifier gives the probability of every label, a regressor the mean and the 90 % interval of the number.
+        Where the rule promises something, `outcome` says whether a row is decided or "not sure" and left to a person,
+        and `labels` which labels remain.
         """
+        answers, found = self._predictions(X, stop, initially_known)
+        return found.table(self.model_, answers.x, X.index if isinstance(X, pd.DataFrame) else None)
+
+    def _predictions(
+        self, X: Any, stop: StoppingRule | str | None, initially_known: Any
+    ) -> tuple[Answers, Predictions]:
         answers = self.read_answers(X)
         known = self._initially_known(initially_known, len(answers.x))
-        found = predict_rows(self.model_, *answers, self.stopping_rule(stop), known)
-        return found.table(self.model_, answers.x, X.index if isinstance(X, pd.DataFrame) else None)
+        return answers, predict_rows(self.model_, *answers, self.stopping_rule(stop), known)
 
     def session(self, stop: StoppingRule | str | None = None, known: Mapping[str, Any] | None = None) -> Session:
         """A session with a person, who is asked one query after the other; `known` are answers by name that are known
@@ -212,10 +243,12 @@ class PursuitEstimator(BaseEstimator, ABC):
         return stopping_rule(stop if stop is not None else own, self.max_queries)
 
     def _warn_if_nothing_will_be_asked(self, rows: RowSource) -> None:
-        if self.has_initially_known_:  # the belief before the first question then differs from row to row
+        rule, nothing = self.stopping_rule(), torch.zeros(1)
+        # With initially known answers the belief before the first question differs from row to row, and what promises
+        # take is not known yet.
+        if self.has_initially_known_ or promises_of(rule):
             return
         prior = rows.prior(len(self.labels))
-        rule, nothing = self.stopping_rule(), torch.zeros(1)
         target = self.labels if isinstance(self.labels, TargetBins) else None
         # What queries are worth shows once there is a model: until then they are worth asking.
         worth = torch.full((1,), torch.inf)

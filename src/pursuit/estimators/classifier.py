@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -11,17 +11,30 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from torch import Tensor
 
 from pursuit.data.class_weights import ClassWeightedRows
 from pursuit.data.rows import Rows, StreamedRows
 from pursuit.estimators.base import PursuitEstimator
+from pursuit.estimators.guarantees import (
+    HeldOut,
+    check_every_class,
+    check_promises,
+    hold_out,
+    keep_promises,
+    n_to_hold_out,
+    one_of_each,
+    take,
+    within_reach,
+)
 from pursuit.estimators.labels import plain_labels
+from pursuit.estimators.reading import group_numbers
 from pursuit.estimators.weights import check_class_weight, weights_of_classes
 from pursuit.evaluation import Evaluation, evaluate
+from pursuit.inference.promises import ConformalSet, promises_of, unkept
 from pursuit.inference.pursuer import label_codes
-from pursuit.inference.stopping import StoppingRule
+from pursuit.inference.stopping import StoppingRule, stopping_rule
 
 
 @dataclass(eq=False, repr=False)
@@ -38,6 +51,9 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
     class_weight: Literal["balanced"] | Mapping[Any, float] | None = None
     """How many rows one of each class counts as, as {"rare": 10}; "balanced" makes all classes count the same. The
     posterior is then that of a world in which classes are as frequent as they count."""
+    guarantee_share: float | None = None
+    """Share of the rows that `fit` holds out for what `stop` promises; 0: none, and `guarantee` is given them. By
+    default what the promise takes, and a fifth or more where there are rows enough."""
 
     def predict_proba(self, X: Any, *, initially_known: Any = None) -> np.ndarray:
         """The belief about every class once enough was asked of each row: (N, C)."""
@@ -52,6 +68,111 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
         """The accuracy of `predict`."""
         predicted = self.predict(X, initially_known=initially_known)
         return float(accuracy_score(self._plain_labels(y), predicted, sample_weight=sample_weight))
+
+    def decided(self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None) -> np.ndarray:
+        """Whether each row (N,) is decided by what `stop` promises; the others are left to a person, and `predict`
+        gives their most probable label all the same. All are decided where nothing is promised."""
+        found = self._predictions(X, stop, initially_known)[1]
+        return np.ones(len(found.posterior), dtype=bool) if found.decided is None else found.decided.numpy()
+
+    def predict_sets(
+        self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
+    ) -> np.ndarray:
+        """Which labels remain possible for each row once enough was asked: (N, C) bool, by `ConformalSet`."""
+        found = self._predictions(X, stop, initially_known)[1]
+        if found.label_set is None:
+            raise ValueError("Sets of labels are given by stop=ConformalSet(0.1), or another rule with it.")
+        return found.label_set.numpy()
+
+    def guarantee(
+        self,
+        X: Any,
+        y: Any,
+        stop: StoppingRule | str | None = None,
+        *,
+        groups: Any = None,
+        initially_known: Any = None,
+    ) -> Self:
+        """Make the promises of `stop`, or of the estimator's own rule, hold: choose on rows X with labels y what it
+        takes.
+
+        The model must not have learnt from these rows, nor anything have been chosen by them, and each must be one
+        independent case: of `groups` (N,) of rows that belong together, such as those of one patient, one row each is
+        taken, and what is promised is about a row of a new group. Rows whose label the model does not know count as
+        wrong. `stop` becomes the estimator's own.
+        """
+        check_is_fitted(self, "model_")
+        rule = self._wanted_rule(stop)
+        if not promises_of(rule):
+            raise ValueError(
+                f"{rule} promises nothing: give stop=RiskControlled(0.05), ConformalSet(0.1), or a rule with one."
+            )
+        check_promises(rule)
+        y = self._labels(X, y)
+        if groups is not None:
+            group = group_numbers(groups, y)
+            chosen = one_of_each(group, np.unique(group), np.random.default_rng(0))
+            X, y = take(X, chosen), y[chosen]
+            initially_known = None if initially_known is None else np.asarray(initially_known)[chosen]
+        self._keep_promises(HeldOut(X, y, initially_known), 0, rule)
+        self.stop = self.stop if stop is None else stop
+        return self
+
+    def stopping_rule(self, stop: StoppingRule | str | None = None) -> StoppingRule:
+        """The rule that rows are asked by: `stop`, or else the estimator's own, and never more than max_queries; with
+        what makes its promises hold, where that was chosen for this very rule."""
+        wanted, promised = self._wanted_rule(stop), getattr(self, "promised_", None)
+        return promised if promised is not None and unkept(promised) == wanted else wanted
+
+    def _wanted_rule(self, stop: StoppingRule | str | None) -> StoppingRule:
+        own = stop if stop is not None else self.stop
+        given = None if own is None else stopping_rule(own)
+        if given is not None and all(isinstance(part, ConformalSet) for part in given.parts):
+            given = stopping_rule(getattr(self, "stop_", None)) | given  # sets of labels stop nothing by themselves
+        rule = super().stopping_rule(given)
+        model = getattr(self, "model_", None)
+        return rule if model is None else within_reach(rule, len(model.query_set))
+
+    def _hold_out_for_promises(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, initially_known: Any, seed: int
+    ) -> tuple[Any, Any, Any, Any, HeldOut | Rows | None]:
+        promises = promises_of(self.stopping_rule())
+        if self.guarantee_share == 0 or all(promise.is_kept for promise in promises):
+            return X, y, groups, initially_known, None
+        if sample_weight is not None:
+            raise ValueError(
+                f"{promises[0]} is promised of rows that count once each, so it cannot be chosen on weighted rows: "
+                "leave sample_weight out, or train with guarantee_share=0 and give unweighted rows to guarantee(X, y)."
+            )
+        if isinstance(X, StreamedRows):
+            rarest = float(X.prior(len(X.classes)).min())
+            n_held_out = n_to_hold_out(promises, len(X), self.guarantee_share, rarest)
+            X, rows = X.hold_out(n_held_out / len(X), n_held_out, seed + 16)
+            check_every_class(promises, X.classes, rows.y.numpy())
+            return X, y, groups, initially_known, rows
+        y = self._labels(X, y)
+        group = None if groups is None else group_numbers(groups, y)
+        n_witnesses = len(y) if group is None else len(np.unique(group))
+        labels, counts = np.unique(y, return_counts=True)
+        n_held_out = n_to_hold_out(promises, n_witnesses, self.guarantee_share, counts.min() / len(y))
+        kept, held_out = hold_out(len(y), n_held_out, group, seed)
+        check_every_class(promises, labels, np.searchsorted(labels, y[held_out]))
+        known = None if initially_known is None else np.asarray(initially_known)
+        of_held_out = HeldOut(take(X, held_out), y[held_out], None if known is None else known[held_out])
+        groups = None if groups is None else take(groups, kept)
+        return take(X, kept), y[kept], groups, None if known is None else known[kept], of_held_out
+
+    def _keep_promises(self, held_out: HeldOut | Rows, seed: int, rule: StoppingRule | None = None) -> None:
+        if isinstance(held_out, HeldOut):
+            answers = self.read_answers(held_out.X)
+            codes = pd.Index(self.classes_).get_indexer(pd.Index(column_or_1d(self._plain_labels(held_out.y))))
+            known = self._initially_known(held_out.initially_known, len(codes))
+            held_out = Rows(*answers, torch.from_numpy(codes.astype(np.int64)), known)
+        self.promised_, reasons = keep_promises(self.model_, held_out, rule or self._wanted_rule(None), seed)
+        self.chosen_ = (
+            *(one for one in self.chosen_ if one.setting not in map(str, promises_of(self.promised_))),
+            *reasons,
+        )
 
     def evaluate(
         self,
@@ -78,6 +199,11 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_class_weight(self.class_weight)
+        check_promises(self._wanted_rule(None))
+        if self.guarantee_share is not None and not 0 <= self.guarantee_share < 1:
+            raise ValueError(
+                f"guarantee_share is a share of the rows, at least 0 and below 1, not {self.guarantee_share}."
+            )
 
     def _labels(self, X: Any, y: Any) -> np.ndarray:
         if y is None:

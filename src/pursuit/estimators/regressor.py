@@ -17,6 +17,7 @@ from pursuit.data.rows import Rows, StreamedRows
 from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.stop import suitable_bits, within_sight
 from pursuit.evaluation.regression import RegressionEvaluation, evaluate_regression
+from pursuit.inference.promises import promises_of
 from pursuit.inference.stopping import IntervalWidth, NothingWorthAsking, Stability, StoppingRule, stopping_rule
 from pursuit.inference.target import COVERAGE, TargetBins, check_coverage
 from pursuit.training import Learner
@@ -130,6 +131,11 @@ class PursuitRegressor(RegressorMixin, PursuitEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if promises := promises_of(self.stopping_rule()):
+            raise ValueError(
+                f"{promises[0]} is for models that predict classes, and {type(self).__name__} predicts a number: stop "
+                "by another rule, such as width=20."
+            )
         if self.n_bins is not None and self.n_bins < 2:
             raise ValueError(f"n_bins is how many bins a number is divided into, at least 2, not {self.n_bins}.")
 

@@ -16,6 +16,8 @@ from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target import COVERAGE, TargetBins, target_of
 from pursuit.queries import QuerySet
 
+NOT_SURE = "Not sure, a person must decide; most probable: "
+"""What a chain's text says before the prediction if its stopping rule does not vouch for it."""
 UNKNOWN = "unknown"
 """What a chain's text says for a query that could not be answered."""
 CHAINS_SCHEMA = "pursuit/chains/1"
@@ -54,6 +56,11 @@ class Chain:
     """What the classes are bins of, where a number is predicted."""
     excluded: tuple[Any, ...] = ()
     """The classes that a person said are wrong: their probability is zero in every belief of the chain."""
+    decided: bool | None = None
+    """Whether the stopping rule vouches for the prediction; if not, a person must decide. None where it promises
+    nothing."""
+    label_set: tuple[Any, ...] | None = None
+    """The classes that remain at the end, the most probable first; None where the stopping rule does not say."""
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -96,7 +103,8 @@ class Chain:
             bits = f"{bits:>{bits_width}}  " if bits_width else ""
             return f"  {start:>4} {text:<{width}}  {answer:<{answer_width}}  {bits}{belief}".rstrip()
 
-        lines = [f"Prediction: {self._predicted()} after {self._length()}"]
+        is_open = self.decided is False
+        lines = [f"{NOT_SURE if is_open else 'Prediction: '}{self._predicted()} after {self._length()}"]
         lines += [line("+ ", step.text, step.answer or UNKNOWN, "", "") for step in self.initially_known]
         lines.append(line("", "start", "", "", self._top(self.prior)))
         n_asked = 0
@@ -104,6 +112,8 @@ class Chain:
             n_asked += not step.volunteered
             start = "+ " if step.volunteered else f"{n_asked}."
             lines.append(line(start, step.text, step.answer or UNKNOWN, bits, self._top(step.posterior)))
+        if self.label_set is not None:
+            lines.append(f"  What remains possible: {', '.join(map(str, self.label_set))}")
         if self.excluded:
             lines.append(f"  Excluded as wrong: {', '.join(map(str, self.excluded))}")
         return "\n".join(lines)
@@ -141,6 +151,8 @@ class Chain:
 
         return {
             "prediction": self.prediction,
+            "decided": self.decided,
+            "label_set": None if self.label_set is None else list(map(str, self.label_set)),
             **({} if self.target is None else number_of(self.target, self.posterior)),
             "n_asked": self.n_asked,
             "n_answered": self.n_answered,
@@ -195,9 +207,13 @@ def explain(
     """The chain of every row."""
     beliefs: list[list[Tensor]] = [[] for _ in range(len(x))]
     asked: list[list[tuple[int, bool, float | None]]] = [[] for _ in range(len(x))]
+    decided: list[bool | None] = [None] * len(x)
     for step in pursue_in_batches(pursuer, x, available, stop, initially_known, batch_rows, with_bits=True):
         posterior = step.log_posterior.exp().cpu()
         bits: list[Any] = [None] * len(step.rows) if step.bits is None else step.bits.tolist()
+        vouched = None if stop is None else stop.decides(step.standing)
+        for row, is_vouched in zip(step.rows.tolist(), [] if vouched is None else vouched.tolist(), strict=False):
+            decided[row] = is_vouched
         for i, (row, query, answered, expected) in enumerate(
             zip(step.rows.tolist(), step.query.tolist(), step.answered.tolist(), bits, strict=True)
         ):
@@ -219,8 +235,21 @@ def explain(
         initial = tuple(
             chain_step(query_set, query, query_set.describe(query, x[row]), prior, prior) for query in known
         )
-        chains.append(Chain(classes, prior, steps, initial, target_of(pursuer)))
+        remain = remaining(stop, classes, beliefs[row][-1])
+        chains.append(Chain(classes, prior, steps, initial, target_of(pursuer), (), decided[row], remain))
     return Chains(chains)
+
+
+def remaining(
+    stop: StoppingRule | None, classes: Sequence[Any], posterior: Tensor, excluded: Sequence[Any] = ()
+) -> tuple[Any, ...] | None:
+    """The classes that remain by what is believed at the stop (C,), the most probable first; None where the rule does
+    not say."""
+    members = None if stop is None else stop.label_set(posterior[None])
+    if members is None:
+        return None
+    order = posterior.argsort(descending=True, stable=True).tolist()
+    return tuple(classes[i] for i in order if bool(members[0, i]) and classes[i] not in excluded)
 
 
 def number_of(target: TargetBins, posterior: Tensor) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pursuit.inference.pursuer import (
     information,
     leave_out,
     per_cost,
+    refuse_nan,
     score_unit,
     wants_more,
 )
@@ -48,6 +49,8 @@ class Position:
     cost_before_rule: float = 0.0
     memory: Tensor | None = None
     enough: bool = False
+    decided: bool | None = None
+    """Whether the rule vouches for a prediction made here; None where it promises nothing."""
 
 
 class Course:
@@ -175,7 +178,9 @@ class Course:
         before = self.stop.start(1, belief.device) if position.memory is None else position.memory
         standing = Standing(belief, asked, answered, self._spent(), self._worth(), target_of(self.pursuer))
         satisfied, memory = self.stop.step(before, standing)
-        self.positions[-1] = replace(position, memory=memory, enough=bool(satisfied))
+        vouched = self.stop.decides(standing)
+        decided = None if vouched is None else bool(vouched)
+        self.positions[-1] = replace(position, memory=memory, enough=bool(satisfied), decided=decided)
 
     def _spent(self) -> Tensor:
         """What the rule counts as spent (1,)."""
@@ -301,7 +306,7 @@ class Course:
     @torch.no_grad()
     def _next_scores(self) -> Tensor:
         if self._scores is None:
-            scores, unit = self._current().scores(), score_unit(self.pursuer)
+            scores, unit = refuse_nan(self._current().scores()), score_unit(self.pursuer)
             if self.now.excluded and unit is not None:
                 bits = self._information_left()
                 if bits is not None:
@@ -326,7 +331,7 @@ class Course:
 
     def _belief(self, excluded: tuple[int, ...]) -> Tensor:
         with torch.no_grad():
-            return without(self._current().log_posterior(), excluded)
+            return without(refuse_nan(self._current().log_posterior()), excluded)
 
     @torch.no_grad()
     def _current(self) -> HistoryState:

@@ -11,12 +11,19 @@ from pursuit.inference.pursuer import Pursuer, label_list
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target import target_of
+from pursuit.inference.unusual import knows_unusual, unusual_rows
 from pursuit.queries import QuerySet
 
 PROBABILITY = "probability_"
 """Before a label, the name of the column with its probability."""
 LOW, HIGH = "low", "high"
 """The columns with the ends of the 90 % interval of a number."""
+OUTCOME, DECIDED, NOT_SURE = "outcome", "decided", "not sure"
+"""The column that says whether a row is decided or left to a person, and its values."""
+UNUSUAL = "unusual"
+"""The column that says whether the answers of a row are unlike those that the model learnt from."""
+LABELS, BETWEEN = "labels", " | "
+"""The column with the labels that remain, and what stands between them."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +33,16 @@ class Predictions:
     posterior: Tensor  # (N, C)
     query: Tensor  # (N, T), in the order of asking, -1 behind the last
     answered: Tensor  # (N, T) bool
+    decided: Tensor | None = None  # (N,) bool, whether the stopping rule vouches for it; None where it promises nothing
+    label_set: Tensor | None = None  # (N, C) bool, the labels that remain; None where the rule does not say
+    unusual: Tensor | None = None  # (N,) bool, whether answers are unlike those learnt from; None where nobody knows
 
     def table(self, pursuer: Pursuer, x: Tensor, index: pd.Index | None = None) -> pd.DataFrame:
         """A row for each row of the answers `x` (N, *answer_shape): what is predicted (`believed`), how many queries
         were asked, and each of these with its answer in words, which is missing where it could not be answered."""
         columns = self.believed(pursuer)
+        if self.unusual is not None:
+            columns[UNUSUAL] = self.unusual.numpy()
         columns["n_asked"] = (self.query >= 0).sum(dim=1).numpy()
         names = [query.name for query in pursuer.query_set.queries]
         name_of = np.array([*names, None], dtype=object)  # the last one is that of -1
@@ -48,7 +60,13 @@ class Predictions:
             return {"prediction": target.mean(self.posterior).numpy(), LOW: low, HIGH: high}
         predicted = np.asarray(pursuer.classes)[self.posterior.argmax(dim=1).numpy()]
         probabilities = zip(label_list(pursuer.classes), self.posterior.double().T.numpy(), strict=True)
-        return {"prediction": predicted, **{f"{PROBABILITY}{label}": share for label, share in probabilities}}
+        columns = {"prediction": predicted}
+        if self.decided is not None:
+            columns[OUTCOME] = np.where(self.decided.numpy(), DECIDED, NOT_SURE)
+        if self.label_set is not None:
+            texts = np.array(list(map(str, label_list(pursuer.classes))), dtype=object)
+            columns[LABELS] = np.array([BETWEEN.join(texts[row]) for row in self.label_set.numpy()], dtype=object)
+        return {**columns, **{f"{PROBABILITY}{label}": share for label, share in probabilities}}
 
 
 def predict_rows(
@@ -62,8 +80,13 @@ def predict_rows(
     posterior = torch.zeros(len(x), len(pursuer.classes))
     queries: list[Tensor] = []  # (N,) each: what is asked first, second, and so on
     answered: list[Tensor] = []
+    decided: Tensor | None = None
     for step in pursue_in_batches(pursuer, x, available, stop, initially_known):
         posterior[step.rows] = step.log_posterior.exp().float()
+        vouched = None if stop is None else stop.decides(step.standing)
+        if vouched is not None:
+            decided = torch.zeros(len(x), dtype=torch.bool) if decided is None else decided
+            decided[step.rows] = vouched.cpu()
         if not step.goes_on.any():
             continue
         place = int(step.n_asked[0])  # the same in all rows of a step
@@ -72,9 +95,15 @@ def predict_rows(
             answered.append(torch.zeros(len(x), dtype=torch.bool))
         queries[place][step.rows] = step.query
         answered[place][step.rows] = step.answered
+    members = None if stop is None else stop.label_set(posterior)
     if not queries:
-        return Predictions(posterior, torch.empty(len(x), 0).long(), torch.empty(len(x), 0).bool())
-    return Predictions(posterior, torch.stack(queries, dim=1), torch.stack(answered, dim=1))
+        return Predictions(posterior, torch.empty(len(x), 0).long(), torch.empty(len(x), 0).bool(), decided, members)
+    query, has_answer = torch.stack(queries, dim=1), torch.stack(answered, dim=1)
+    unusual = None
+    if knows_unusual(pursuer):
+        given = None if initially_known is None else initially_known & available
+        unusual, _ = unusual_rows(pursuer, x, given, query, has_answer)
+    return Predictions(posterior, query, has_answer, decided, members, unusual)
 
 
 def _answer_texts(query_set: QuerySet, x: Tensor, query: Tensor, answered: Tensor) -> np.ndarray:

@@ -60,6 +60,20 @@ class StoppingRule(ABC):
         if the rule leaves all of them open. A chain ends where nothing affordable is left."""
         return None
 
+    @property
+    def parts(self) -> "tuple[StoppingRule, ...]":
+        """The rules of which any stops a chain: itself alone, or those of `AnyOf`."""
+        return (self,)
+
+    def decides(self, standing: Standing) -> Tensor | None:
+        """Where a prediction made at this standing is one the rule vouches for (B,), and elsewhere a person must
+        decide; None if the rule vouches for nothing."""
+        return None
+
+    def label_set(self, posterior: Tensor) -> Tensor | None:
+        """Which labels remain possible (B, C) by the beliefs (B, C) at the stop; None if the rule does not say."""
+        return None
+
     def __or__(self, other: "StoppingRule") -> "StoppingRule":
         return self if other == self else AnyOf((self, other))
 
@@ -80,15 +94,15 @@ class StoppingRule(ABC):
         hints, parts = get_type_hints(cls), numbers.split("x") if numbers else []
         wanted = fields(cls)  # type: ignore[arg-type]
         if len(parts) > len(wanted) or any(field.default is MISSING for field in wanted[len(parts) :]):
-            raise _Unreadable
+            raise Unreadable
         try:
             values = [hints[field.name](part) for field, part in zip(wanted, parts, strict=False)]
         except ValueError:
-            raise _Unreadable from None
+            raise Unreadable from None
         return cls(*values)
 
 
-class _Unreadable(ValueError):
+class Unreadable(ValueError):
     """The text behind a keyword is not a list of the rule's numbers."""
 
 
@@ -170,7 +184,7 @@ class Stability(StoppingRule):
     def parse(cls, numbers: str) -> Self:
         epsilon, *n = (part.strip() for part in numbers.split("x"))
         if len(n) > 1:  # the unit is not a third number
-            raise _Unreadable
+            raise Unreadable
         unit: EntropyUnit = "nats" if epsilon.endswith("nats") else "bits"
         return replace(super().parse("x".join([epsilon.removesuffix(unit), *n])), unit=unit)
 
@@ -285,6 +299,18 @@ class AnyOf(StoppingRule):
         limits = [limit for rule in self.rules if (limit := rule.affordable(spent, costs)) is not None]
         return torch.stack(limits).all(dim=0) if limits else None
 
+    @property
+    def parts(self) -> tuple[StoppingRule, ...]:
+        return tuple(part for rule in self.rules for part in rule.parts)
+
+    def decides(self, standing: Standing) -> Tensor | None:
+        found = [decided for rule in self.rules if (decided := rule.decides(standing)) is not None]
+        return torch.stack(found).any(dim=0) if found else None
+
+    def label_set(self, posterior: Tensor) -> Tensor | None:
+        found = (rule.label_set(posterior) for rule in self.rules)
+        return next((members for members in found if members is not None), None)
+
     def __or__(self, other: StoppingRule) -> "StoppingRule":
         return self if other in self.rules else AnyOf((*self.rules, other))
 
@@ -316,7 +342,7 @@ def stopping_rule(stop: StoppingRule | str | None = None, max_queries: int | Non
 
 def parse_stop(text: str) -> StoppingRule:
     """Read a rule as written on the command line: `confidence=0.99`, `budget=20`, `stability=0.001x3`,
-    `stability=0.001nats`, `bits=0.01`, `cost=20`, `width=20`, or several with commas."""
+    `stability=0.001nats`, `bits=0.01`, `cost=20`, `width=20`, `risk=0.05`, `conformal=0.1`, or several with commas."""
     rules = tuple(_parse_one(part.strip()) for part in text.split(","))
     return rules[0] if len(rules) == 1 else AnyOf(rules)
 
@@ -327,13 +353,14 @@ def _parse_one(text: str) -> StoppingRule:
     try:
         if keyword in rules:
             return rules[keyword].parse(numbers)
-    except _Unreadable:
+    except Unreadable:
         pass
-    own = [name for name, rule in rules.items() if rule.__module__ != __name__]
+    own = [name for name, rule in rules.items() if not rule.__module__.startswith("pursuit.")]
     message = (
         f"'{text}' is not a stopping rule. Write confidence=0.99, budget=20, stability=0.001 (in bits; "
-        "stability=0.001nats in nats, stability=0.001x3 for three answers in a row), bits=0.01, cost=20 or, where a "
-        "number is predicted, width=20; or several with commas to stop at the first."
+        "stability=0.001nats in nats, stability=0.001x3 for three answers in a row), bits=0.01, cost=20, risk=0.05 (at "
+        "most 5 % of what is decided wrong), conformal=0.1 (a set of labels that has the right one in 90 %) or, where "
+        "a number is predicted, width=20; or several with commas to stop at the first."
         + (f" Registered besides: {', '.join(own)}." if own else "")
     )
     if numbers and keyword.isidentifier() and keyword not in rules:

@@ -3,8 +3,8 @@
 // Moves are {move: "tell", query, answer, volunteered}, {move: "skip", query}, {move: "reject", labels} and
 // {move: "go on"}; an answer is null (don't know), {choice} or {number}. The same moves always give the same.
 
-import { argmax, beliefAfter, bitsAt, doubt, logSoftmax, oddsAt, possibleAnswers, scoresAt, without } from "./mathematics.js";
-import { openQueries, stops } from "./rules.js";
+import { argmax, beliefAfter, bitsAt, doubt, logSoftmax, oddsAt, possibleAnswers, scoresAt, surpriseOf, without } from "./mathematics.js";
+import { decided, openQueries, stops } from "./rules.js";
 
 const N_CANDIDATES = 4;
 
@@ -95,6 +95,7 @@ export class Course {
     this.positions.push({ ...position, memory });
     const standing = { posterior: position.belief.posterior, doubt: position.belief.doubt, nAsked: position.askedByRule,
       nAnswered: position.answeredByRule, worth: model.stop.some(rule => rule.rule === "bits") ? this.worth() : null };
+    this.now.decided = decided(model.stop, standing);
     this.now.enough = model.stop.map((rule, i) => stops(rule, standing, memory[i], model)).some(Boolean);
   }
 
@@ -200,6 +201,23 @@ export class Course {
       }
     }
     return best;
+  }
+
+  /** The query with the least expected answer where answers are unlike those learnt from; null if they are not. */
+  unusual() {
+    const { model } = this, limits = model.unusual_from, before = [];
+    let excess = 0, variance = 0, isUnusual = false, least = null;
+    for (const { query, answer } of limits && model.answers ? this.told.values() : []) {
+      if (answer === null) continue;
+      const [surprise, expected, spread] = surpriseOf(model, beliefAfter(model, before, []), query, answer);
+      excess += surprise - expected;
+      variance += spread;
+      before.push({ query, answer });
+      const limit = limits[before.length];
+      if (limit !== null && excess / Math.sqrt(variance + 1) > limit) isUnusual = true;
+      if (!least || surprise - expected > least.by) least = { query, by: surprise - expected };
+    }
+    return isUnusual ? least.query : null;
   }
 
   /** How much of what there is to know has been learnt, from 0 to 1. */

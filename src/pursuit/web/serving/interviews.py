@@ -8,10 +8,12 @@ from typing import Any
 
 from pursuit.inference.chain import Chain
 from pursuit.inference.moves import FORMAT, Tell
+from pursuit.inference.predictions import BETWEEN
 from pursuit.inference.session import Session
 from pursuit.inference.target import target_of
 from pursuit.queries import DoubtfulAnswer
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
+from pursuit.report.facts import label_text
 from pursuit.web.serving import schemas, shown
 from pursuit.web.serving.keeping import Keeper, Keeping
 from pursuit.web.serving.live import LiveSessions
@@ -310,6 +312,8 @@ def _standing(session: Session, chain: Chain, model: ServedModel, title: str, ac
         done=done,
         outcome=outcome,
         probability=probability,
+        decided=chain.decided if done else None,
+        label_set=None if chain.label_set is None or not done else BETWEEN.join(map(label_text, chain.label_set)),
         low=low,
         high=high,
         n_asked=chain.n_asked,
@@ -331,6 +335,7 @@ def _summary(stored: StoredSession) -> dict[str, Any]:
         "done": stored.done,
         "outcome": stored.outcome,
         "probability": stored.probability,
+        "decided": stored.decided,
         "n_asked": stored.n_asked,
         "accepted": stored.accepted,
         "truth": stored.truth,

@@ -250,6 +250,7 @@ def _result(session: Session, chain: Chain, accepted: bool) -> shown.Result:
     label, probability = outcome_of(session)
     leading = [] if chain.target is not None else _leading(chain)
     found, changes = reasons_of(chain), what_if(session.pursuer, session.history.x[0], chain)
+    odd = session.unusual
     return shown.Result(
         label=label,
         probability=probability,
@@ -262,7 +263,10 @@ def _result(session: Session, chain: Chain, accepted: bool) -> shown.Result:
             }
         ),
         what_if=None if not changes else _what_if(changes[0]),
+        unusual=None if odd is None else shown.GivenReply(name=odd.query, text=odd.text, answer=odd.answer),
         accepted=accepted,
+        decided=chain.decided,
+        label_set=None if chain.label_set is None else [label_text(label) for label in chain.label_set],
     )
 
 

@@ -33,7 +33,7 @@ from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 DATABASE_VARIABLE = "PURSUIT_DATABASE"
 SECONDS_TO_WAIT = 10
 """For another process that writes."""
@@ -72,6 +72,10 @@ class SessionRow(Base):
     done: Mapped[bool]
     outcome: Mapped[str | None] = mapped_column(Text)
     probability: Mapped[float | None]
+    decided: Mapped[bool | None]
+    """False: the model is not sure, and a person must decide; null: its stopping rule promises nothing."""
+    label_set: Mapped[str | None] = mapped_column(Text)
+    """The labels that remain, where the stopping rule says which."""
     low: Mapped[float | None]
     """Of a number: between which it should lie."""
     high: Mapped[float | None]
@@ -103,6 +107,8 @@ class Standing:
     done: bool
     outcome: str | None
     probability: float | None
+    decided: bool | None
+    label_set: str | None
     low: float | None
     high: float | None
     n_asked: int
@@ -171,6 +177,11 @@ class Store:
                 if is_last:
                     raise
                 time.sleep(SECONDS_BETWEEN)
+        if version < SCHEMA_VERSION:
+            raise ValueError(
+                f"The database {self.place} was written by an older version of pursuit (schema {version}; this one "
+                f"reads {SCHEMA_VERSION}): give another --database."
+            )
         if version > SCHEMA_VERSION:
             raise ValueError(
                 f"The database {self.place} was written by a newer version of pursuit (schema {version}; this one "

@@ -1,0 +1,273 @@
+"""Keeping promises: which rows are held out for them, and what makes them hold for a model on these rows."""
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import issparse
+
+from pursuit.data.rows import Rows
+from pursuit.estimators.reasons import Reason
+from pursuit.estimators.risk import (
+    LEVELS,
+    HeldOutChains,
+    choose_level,
+    choose_levels,
+    conformal_threshold,
+    least_conformal_rows,
+    least_rows,
+)
+from pursuit.inference.promises import (
+    NEVER,
+    ConformalSet,
+    Promise,
+    RiskControlled,
+    joined,
+    promises_of,
+    without_promises,
+)
+from pursuit.inference.pursuer import Pursuer, label_list
+from pursuit.inference.rollout import pursue_in_batches
+from pursuit.inference.stopping import Budget, StoppingRule
+from pursuit.queries.frames import as_pandas
+
+SHARE, MOST_ROWS = 0.2, 5000
+"""By default this share of the rows is held out for promises, and no more than so many."""
+TIMES = 3
+"""Where there are rows enough, so many times as many are held out as it takes at least."""
+LONGEST = 100
+"""Where there are more questions, no more are asked before a row is left to a person, unless a budget says
+otherwise."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows held out for promises, as the user gave them."""
+
+    X: Any
+    y: np.ndarray
+    initially_known: Any = None
+
+
+def check_promises(rule: StoppingRule) -> None:
+    """Raise ValueError for a rule that makes the same promise twice."""
+    for kind in (RiskControlled, ConformalSet):
+        same = [str(promise) for promise in promises_of(rule) if isinstance(promise, kind)]
+        if len(same) > 1:
+            raise ValueError(f"{' and '.join(same)} promise the same of other shares: leave all but one out.")
+
+
+def within_reach(rule: StoppingRule, n_queries: int) -> StoppingRule:
+    """The rule with a budget where there are very many queries: what is not decided by then is left to a person."""
+    needs = any(isinstance(part, RiskControlled) for part in rule.parts)
+    has_budget = any(isinstance(part, Budget) for part in rule.parts)
+    return rule | Budget(LONGEST) if needs and not has_budget and n_queries > LONGEST else rule
+
+
+# ---- how many rows it takes
+
+
+def rows_needed(promises: Sequence[Promise]) -> int:
+    """With how many rows these promises can be kept at all."""
+    each = [_needed_by(promise) for promise in promises]
+    return max(each) * len(each)
+
+
+def _needed_by(promise: Promise) -> int:
+    if isinstance(promise, RiskControlled):
+        return least_rows(promise.alpha, promise.delta, promise.by_length)
+    assert isinstance(promise, ConformalSet)
+    return least_conformal_rows(promise.alpha)
+
+
+def n_to_hold_out(promises: Sequence[Promise], n_rows: int, share: float | None, rarest: float = 1.0) -> int:
+    """How many of the rows to hold out: a `share`, or what suits; raises ValueError if they are too few. `rarest` is
+    the share of the rarest class, of which there must be enough for a promise class by class."""
+    least = rows_needed(promises)
+    if share is not None:
+        n_held_out = round(share * n_rows)
+        _check_enough(promises, n_held_out)
+        return n_held_out
+    by_class = any(isinstance(promise, ConformalSet) and promise.by_class for promise in promises)
+    wanted = TIMES * math.ceil(least / (rarest if by_class else 1.0))
+    if 2 * least > n_rows:
+        raise ValueError(
+            f"{_named(promises)} takes at least {least:,} rows that are held out of training, and as many again to "
+            f"train on, but there are {n_rows:,}: give more rows, or promise less (a larger alpha or delta)."
+        )
+    return min(max(math.ceil(SHARE * n_rows), wanted), max(n_rows // 2, least), max(MOST_ROWS, wanted))
+
+
+def _check_enough(promises: Sequence[Promise], n_rows: int) -> None:
+    least = rows_needed(promises)
+    if n_rows < least:
+        raise ValueError(
+            f"{_named(promises)} takes at least {least:,} rows that the model did not learn from, one of each group, "
+            f"but there are {n_rows:,}: give more of them, or promise less (a larger alpha or delta)."
+        )
+
+
+def _named(promises: Sequence[Promise]) -> str:
+    return " with ".join(map(str, promises))
+
+
+# ---- holding rows out
+
+
+def hold_out(n_rows: int, n_held_out: int, group: np.ndarray | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of the rows to learn from, and of those held out. Of groups, whole ones are held out and one row of
+    each is taken: rows of one group are no independent witnesses."""
+    randomness = np.random.default_rng((seed, 16))
+    if group is None:
+        order = randomness.permutation(n_rows)
+        return np.sort(order[n_held_out:]), order[:n_held_out]
+    names = randomness.permutation(np.unique(group))[:n_held_out]
+    return np.flatnonzero(~np.isin(group, names)), one_of_each(group, names, randomness)
+
+
+def one_of_each(group: np.ndarray, names: np.ndarray, randomness: np.random.Generator) -> np.ndarray:
+    """The number of one random row of each of these groups."""
+    order = randomness.permutation(len(group))
+    _, first = np.unique(group[order], return_index=True)
+    one = order[first]
+    return randomness.permutation(one[np.isin(group[one], names)])
+
+
+def take(X: Any, rows: np.ndarray) -> Any:
+    """Some rows of a table, an array, a sparse matrix or a list."""
+    X = as_pandas(X)
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if issparse(X):
+        return X.tocsr()[rows]
+    return [X[i] for i in rows] if isinstance(X, list | tuple) else np.asarray(X)[rows]
+
+
+# ---- keeping promises
+
+
+def keep_promises(
+    pursuer: Pursuer, rows: Rows, rule: StoppingRule, seed: int = 0
+) -> tuple[StoppingRule, tuple[Reason, ...]]:
+    """The rule with all that makes its promises hold, chosen on rows that the pursuer did not learn from, and what is
+    to be said of each. Labels below 0 are none that the pursuer knows. Raises ValueError if rows are too few."""
+    promises = promises_of(rule)
+    _check_enough(promises, len(rows))
+    order = torch.from_numpy(np.random.default_rng((seed, 17)).permutation(len(rows)))
+    parts = list(order.tensor_split(len(promises)))
+    kept: dict[Promise, Promise] = {}
+    reasons: list[Reason] = []
+    # Sets of labels come last: they are chosen at the stop, which the other promise decides on.
+    for promise in sorted(promises, key=lambda one: isinstance(one, ConformalSet)):
+        own = rows.take(parts.pop())
+        if isinstance(promise, RiskControlled):
+            kept[promise], reason = _keep_risk(promise, pursuer, own, without_promises(rule))
+        else:
+            assert isinstance(promise, ConformalSet)
+            stopping = _with(rule, kept, leaving_out=promise)
+            kept[promise], reason = _keep_sets(promise, pursuer, own, stopping)
+        reasons.append(reason)
+    found = _with(rule, kept)
+    assert found is not None
+    return found, tuple(reasons)
+
+
+def _with(rule: StoppingRule, kept: dict[Promise, Promise], leaving_out: Promise | None = None) -> StoppingRule | None:
+    parts = [part for part in rule.parts if part is not leaving_out]
+    return joined([kept.get(part, part) if isinstance(part, Promise) else part for part in parts])
+
+
+def held_out_chains(pursuer: Pursuer, rows: Rows, stop: StoppingRule | None) -> HeldOutChains:
+    """What the pursuer believes of rows from question to question, until `stop` or nothing is left to ask."""
+    longest = min(
+        [len(pursuer.query_set), *(part.n for part in (stop.parts if stop else ()) if isinstance(part, Budget))]
+    )
+    confidence = np.full((len(rows), longest + 1), -1.0, dtype=np.float32)
+    wrong = np.ones((len(rows), longest + 1), dtype=bool)
+    for step in pursue_in_batches(pursuer, rows.x, rows.available, stop, rows.initially_known):
+        believed = step.log_posterior.max(dim=1)
+        place = step.rows.numpy(), step.n_asked.long().numpy()
+        confidence[place] = believed.values.exp().float().numpy()
+        wrong[place] = (believed.indices != rows.y[step.rows]).numpy()
+    return HeldOutChains(confidence, wrong)
+
+
+def _keep_risk(
+    promise: RiskControlled, pursuer: Pursuer, rows: Rows, stop: StoppingRule | None
+) -> tuple[RiskControlled, Reason]:
+    chains = held_out_chains(pursuer, rows, stop)
+    levels: list[float]
+    if promise.by_length:
+        found = choose_levels(chains, promise.alpha, promise.delta)
+        levels = [NEVER] if found is None else found.tolist()
+    else:
+        at_levels = chains.at_every_level()
+        place = choose_level(*at_levels, chains.confidence.shape[1] - 1, promise.alpha, promise.delta)
+        levels = [NEVER if place is None else float(LEVELS[place])]
+    each = np.array(levels if promise.by_length and len(levels) > 1 else levels * chains.confidence.shape[1])
+    stops = chains.stops(each.astype(np.float32))
+    decided = stops < len(each)
+    _warn_of_extremes(promise, decided, stops)
+    asked = np.where(decided, stops, chains.lengths).mean()
+    if decided.any():
+        value = f"{decided.mean():.0%} of rows decided, {asked:.1f} questions a row"
+        value += "" if promise.by_length else f", at a confidence of {levels[0]:.4g}"
+    else:
+        value = "no rows decided"
+    return replace(promise, levels=tuple(levels)), Reason(str(promise), value, f"shown by {len(rows):,} held-out rows")
+
+
+def _warn_of_extremes(promise: RiskControlled, decided: np.ndarray, stops: np.ndarray) -> None:
+    if not decided.any():
+        warnings.warn(
+            f"No confidence keeps the promise {promise} for this model, as far as {len(decided):,} held-out rows show: "
+            "every row will be left to a person. Promise less (a larger alpha or delta), or give more rows.",
+            stacklevel=2,
+        )
+    elif not stops[decided].any() and decided.all():
+        warnings.warn(
+            f"The promise {promise} is kept without a single question, by the most frequent label alone: choose a "
+            "smaller alpha.",
+            stacklevel=2,
+        )
+
+
+def _keep_sets(
+    promise: ConformalSet, pursuer: Pursuer, rows: Rows, stop: StoppingRule | None
+) -> tuple[ConformalSet, Reason]:
+    labels = label_list(pursuer.classes)
+    posterior = torch.zeros(len(rows), len(labels))
+    for step in pursue_in_batches(pursuer, rows.x, rows.available, stop, rows.initially_known):
+        posterior[step.rows] = step.log_posterior.exp().float()
+    of_right = posterior.gather(1, rows.y.clamp(min=0)[:, None])[:, 0].masked_fill(rows.y < 0, 0.0).numpy()
+    y = rows.y.numpy()
+    if promise.by_class:
+        check_every_class([promise], labels, y)
+        least = tuple(conformal_threshold(of_right[y == i], promise.alpha) for i in range(len(labels)))
+    else:
+        least = (conformal_threshold(of_right, promise.alpha),)
+    kept = replace(promise, least=least)
+    size = float(kept.label_set(posterior).sum(dim=1).double().mean())
+    return kept, Reason(str(promise), f"{size:.2f} labels remain on average", f"chosen on {len(rows):,} held-out rows")
+
+
+def check_every_class(promises: Sequence[Promise], labels: Any, y: np.ndarray) -> None:
+    """Raise ValueError if rows of the classes `y` (N,) are too few of any label for a promise class by class."""
+    counts = np.bincount(y[y >= 0], minlength=len(labels))
+    for promise in promises:
+        if not isinstance(promise, ConformalSet) or not promise.by_class:
+            continue
+        # With two promises, each has a part of the rows.
+        least = least_conformal_rows(promise.alpha)
+        lacking = np.flatnonzero(counts < least * len(promises))
+        if len(lacking):
+            others = f" ({len(lacking) - 1} more labels have too few)" if len(lacking) > 1 else ""
+            raise ValueError(
+                f"{promise} takes at least {least * len(promises)} held-out rows of every label, and "
+                f"'{labels[lacking[0]]}' has {counts[lacking[0]]}{others}: give more rows, a larger alpha, or leave "
+                "by_class out."
+            )
