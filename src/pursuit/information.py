@@ -20,6 +20,7 @@ gives b and u, which say how answers depend on one another; v_y is a vector of `
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -31,7 +32,7 @@ from pursuit.inference.pursuer import NO_ANSWER, PossibleAnswer
 from pursuit.queries import QuerySet
 from pursuit.queries.outcomes import Outcomes
 from pursuit.queries.query_set import NOT_GIVEN_TEXT
-from pursuit.registry import from_config, register, to_config
+from pursuit.registry import register, settings_from, to_config
 
 WHO = "An answer model"
 LARGEST = 30.0
@@ -269,6 +270,39 @@ class AnswerModel(nn.Module):
         log_probability = log_joint.logsumexp(dim=2)
         return log_probability.exp(), (log_joint - log_probability[:, :, None]).exp()
 
+    @torch.no_grad()
+    def answer_surprise(self, outputs: Tensor, log_posterior: Tensor, x: Tensor, query: Tensor) -> Tensor:
+        """How surprising the answers of rows `x` to a `query` (B,) each are, how surprising answers were expected to be
+        there, and the variance of that: (B, 3), in nats. That there is an answer is taken for granted, unless to have
+        none is one that a classifier is told."""
+        own = self.odds_of_query[query]  # (B, K), -1 behind the last
+        is_real, place = own >= 0, own.clamp(min=0)
+        b, u = self._terms(outputs)
+        rows = torch.arange(len(query), device=query.device)[:, None]
+        log_odds = u[rows, place].float() @ self.label_vectors.T + self.table[place] + b[rows, place][:, :, None]
+        log_odds = log_odds.clamp(-LARGEST, LARGEST).masked_fill(~is_real[:, :, None], -torch.inf)  # (B, K, C)
+        log_share = F.pad(log_odds, (0, 0, 1, 0)).log_softmax(dim=1)  # log P(a | y, S)
+        log_p = (log_share + log_posterior.float()[:, None]).logsumexp(dim=2)  # (B, K + 1)
+        log_p[:, 1:].masked_fill_(torch.isin(place, self.untold_odds) & is_real, -torch.inf)
+        log_p = log_p.log_softmax(dim=1)
+        given = self.holds(x, torch.ones(len(x), self.n_queries, dtype=torch.bool, device=x.device))
+        held = given[rows, place] & is_real  # at most one; none is the first answer
+        answer = torch.where(held.any(dim=1), held.int().argmax(dim=1) + 1, 0)
+        p, surprise = log_p.exp(), -log_p.clamp(min=-LARGEST)
+        expected = (p * surprise).sum(dim=1)
+        variance = (p * surprise**2).sum(dim=1) - expected**2
+        return torch.stack([surprise.gather(1, answer[:, None])[:, 0], expected, variance.clamp(min=0)], dim=1)
+
+    @cached_property
+    def odds_of_query(self) -> Tensor:
+        """The log odds of each query (Q, K), -1 behind the last."""
+        own: list[list[int]] = [[] for _ in range(self.n_queries)]
+        for place, query in enumerate(self.query_of.tolist()):
+            own[query].append(place)
+        longest = max(1, *map(len, own))
+        padded = [[*places, *[-1] * (longest - len(places))] for places in own]
+        return torch.tensor(padded, device=self.query_of.device)
+
     def possible_answers(self, outputs: Tensor, log_posterior: Tensor, query: int) -> tuple[PossibleAnswer, ...]:
         """What may be answered to a query in a single history, in words, and the belief after it."""
         probability, posterior = (part[0] for part in self.after_answers(outputs, log_posterior, query))
@@ -290,7 +324,7 @@ class AnswerModel(nn.Module):
     def from_config(cls, query_set: QuerySet, n_classes: int, config: dict[str, Any]) -> "AnswerModel":
         """What `to_config` described, with tensors of the right shapes for those saved."""
         outcomes = Outcomes(query_set, config["n_values"], WHO)
-        return cls(outcomes, n_classes, config["maybe_missing"], from_config(config["settings"]))
+        return cls(outcomes, n_classes, config["maybe_missing"], settings_from(config["settings"], AnswerSettings))
 
 
 def told_if_missing(query_set: QuerySet) -> Tensor:

@@ -41,6 +41,7 @@ MOST_LABELS = 64
 class VIP(QuerierClassifier):
     """A querier and a classifier that learn what to ask and what to believe by one objective."""
 
+    unusual_from: Tensor
     label_kernel: Tensor | None
 
     def __init__(
@@ -58,6 +59,8 @@ class VIP(QuerierClassifier):
         super().__init__(query_set, classes, querier, classifier, prior, standardised)
         self.answer_model, self.reader = answer_model, reader
         """What would be answered, and the network that reads the history for it."""
+        # (Q + 1,) from what oddness on answers are unusual, by how many are known: see `inference/unusual.py`
+        self.register_buffer("unusual_from", torch.full((len(query_set) + 1,), torch.inf))
         # (C, C) how much a training row of each label counts for its neighbours, where labels have any
         self.register_buffer("label_kernel", None, persistent=False)
 
@@ -156,6 +159,13 @@ class VIP(QuerierClassifier):
         outputs = self.read(self.network_input(history.x, history.known))
         return self.answer_model.possible_answers(outputs, self.log_posterior(history), query)
 
+    def answer_surprise(self, history: History, query: Tensor) -> Tensor:
+        """How surprising the answers to a `query` (B,) each are, that are in `history.x` and not known yet; how
+        surprising answers were expected to be; and the variance of that: (B, 3), in nats."""
+        assert self.answer_model is not None
+        outputs = self.read(self.network_input(history.x, history.known))
+        return self.answer_model.answer_surprise(outputs, self.log_posterior(history), history.x, query)
+
     def to_config(self) -> dict[str, Any]:
         answers = None if self.answer_model is None else self.answer_model.to_config()
         return {**super().to_config(), "answers": answers}
@@ -227,7 +237,7 @@ class InformationVIP(VIP):
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
         outputs, logits = self.read(encoded), self.classifier(encoded).float()
         with torch.no_grad():
-            log_posterior = self.log_probabilities(logits, batch.known.any(dim=1))
+            log_posterior = self.log_probabilities(logits, batch.history.n_known)
             scores = self._scored(self.answer_model.information(outputs, log_posterior, MOST_LABELS))
             closed = self.closed(batch)
             query = F.one_hot(choose(scores, closed), scores.shape[1]) * ~closed

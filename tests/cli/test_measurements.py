@@ -29,9 +29,18 @@ def test_answers_and_costs_are_shown_where_they_differ_from_queries() -> None:
     plain = Evaluation(100, 2, [0.1, 0.4, 0.8], 0.6, [0.1, 0.4, 0.8], 0.6, 0.8, stop)
     shown = printed(plain)
     assert "1 0.400" in shown
-    assert "after 1.50 queries on average; mean confidence 0.900." in shown
+    assert "after 1.50 queries on average; mean confidence 0.900, calibration error 0.100." in shown
     assert "answered" not in shown
     assert "cost" not in shown
+    sure = replace(
+        plain,
+        confidence_by_asked=[0.2, 0.5, 0.9],
+        calibration_error_by_asked=[0.1, 0.11, 0.12],
+        brier_by_asked=[0.9, 0.6, 0.3],
+        at_stop=replace(stop, brier=0.35),
+    )
+    assert "1 0.400 0.500 0.110 0.600" in printed(sure)
+    assert "calibration error 0.100, Brier score 0.350." in printed(sure)
     costs = [(0.5 * i, i / 49) for i in range(50)]
     dear = replace(
         plain,

@@ -56,7 +56,7 @@ def test_early_stopping_keeps_the_best_weights() -> None:
     assert train(sooner, data, stages, early_stopping=every_report(held_out, 4)) == [kept]
     assert same(weights(model), weights(sooner))
     # And those are the weights of the lowest loss, at its temperature.
-    assert float(model.temperature) == pytest.approx(kept.temperature)
+    assert model.temperature.tolist() == pytest.approx([kept.temperature] * len(model.temperature))
     model.set_temperature(1.0)
     found = make_held_out(held_out).look(model, stages[0], WeightAverage(model, 0.0), 1, is_last=False)
     assert found == pytest.approx(min(losses), abs=1e-6)
@@ -159,8 +159,8 @@ class Blaring(VIP):
 
     loudness = 1.0
 
-    def log_probabilities(self, logits: Tensor, knows_any: Tensor) -> Tensor:
-        return super().log_probabilities(logits * self.loudness, knows_any)
+    def log_probabilities(self, logits: Tensor, n_known: Tensor) -> Tensor:
+        return super().log_probabilities(logits * self.loudness, n_known)
 
 
 @pytest.mark.parametrize(("loudness", "is_above"), [(1.0, False), (6.0, True)])

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pursuit.cli.commands import CommandsByName, add_commands
-from pursuit.cli.console import err, escaped
+from pursuit.cli.console import err, escaped, in_words, show
 from pursuit.cli.plugins import PLUGINS_VARIABLE, load_plugins
 from pursuit.version import __version__
 
@@ -80,7 +80,9 @@ Querier = Annotated[
         "by default what suits the data.",
     ),
 ]
-TestShare = Annotated[float, typer.Option(help="The share of a file's rows to hold out and measure on.")]
+TestShare = Annotated[
+    float | None, typer.Option(help="The share of a file's rows to hold out and measure on; by default 0.2.")
+]
 Stop = Annotated[
     str | None,
     typer.Option(
@@ -119,7 +121,7 @@ def main() -> None:
         sys.exit(1)
     except (ValueError, OSError, ModuleNotFoundError) as error:
         err.quiet = False  # whichever process it happens in
-        err.print(f"[bold red]Error:[/] {escaped(str(error))}", soft_wrap=True)
+        err.print(f"[bold red]Error:[/] {escaped(in_words(error))}", soft_wrap=True)
         sys.exit(1)
     except KeyboardInterrupt:
         err.print("Stopped.")
@@ -140,11 +142,11 @@ def common(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     if version:
-        print(__version__)
+        show(__version__)
         raise typer.Exit
     load_plugins(plugin or [])
     if context.invoked_subcommand is None:
-        print(context.get_help())
+        show(context.get_help())
 
 
 add_commands(app)

@@ -17,7 +17,7 @@ from pursuit.cli.app import (
     Stop,
     Target,
 )
-from pursuit.cli.console import out, print_json, remark_on_recipe, remark_on_task, say, stoppable
+from pursuit.cli.console import escaped, out, print_json, remark_on_recipe, remark_on_task, say, stoppable
 from pursuit.cli.measurements import print_comparison
 from pursuit.cli.progress import training_bar
 from pursuit.cli.table_options import TableOptions, spread
@@ -94,7 +94,7 @@ def compare(
         print_json(results.to_dict())
     else:
         print_comparison(results)
-        out.print(f"Written into {folder}", soft_wrap=True, highlight=False)
+        out.print(escaped(f"Written into {folder}"), soft_wrap=True, highlight=False)
     if not results.worked:
         say("All methods failed.")
         raise typer.Exit(1)

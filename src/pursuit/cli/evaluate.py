@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 from pursuit.cli.app import AsJson, Data, Device, MaxQueries, Model, Stop, Target
-from pursuit.cli.console import out, print_json
+from pursuit.cli.console import escaped, out, print_json
 from pursuit.cli.measurements import print_classes, print_evaluation, print_questions
 from pursuit.cli.rows import model_and_labelled_rows
 from pursuit.cli.table_options import ReadingOptions, spread
 from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.evaluation.confusion import confusion_figure
 from pursuit.evaluation.figures import accuracy_curve
+from pursuit.evaluation.reliability import reliability_figure
 from pursuit.files import write_whole
 
 ENDINGS = (".json", ".csv")
@@ -34,7 +35,8 @@ def evaluate(
         typer.Option("--out", help="Write all that was measured as .json, or the table of questions as .csv."),
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(help="Draw accuracy and confusion matrix into this folder.", metavar="FOLDER")
+        Path | None,
+        typer.Option(help="Draw accuracy, confusion matrix and reliability into this folder.", metavar="FOLDER"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -57,7 +59,7 @@ def evaluate(
         print_classes(evaluation)
     print_questions(evaluation)
     if written:
-        out.print(f"Written: {', '.join(map(str, written))}", highlight=False, soft_wrap=True)
+        out.print(escaped(f"Written: {', '.join(map(str, written))}"), highlight=False, soft_wrap=True)
 
 
 def _write(path: Path, name: str, evaluation: Evaluation | RegressionEvaluation) -> None:
@@ -72,7 +74,8 @@ def _write(path: Path, name: str, evaluation: Evaluation | RegressionEvaluation)
 def _draw(folder: Path, name: str, evaluation: Evaluation | RegressionEvaluation) -> list[Path]:
     if isinstance(evaluation, RegressionEvaluation) or evaluation.by_class is None:
         raise ValueError("--figures draws how classes are told apart, but this model predicts a number: leave it out.")
-    curve, confusion = folder / "curve.png", folder / "confusion.png"
+    curve, confusion, trust = (folder / f"{what}.png" for what in ("curve", "confusion", "reliability"))
     accuracy_curve({name: evaluation}, curve)
     confusion_figure(evaluation.by_class, confusion, name)
-    return [curve, confusion]
+    reliability_figure(evaluation, trust, name)
+    return [curve, confusion, trust]

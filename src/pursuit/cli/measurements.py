@@ -51,10 +51,14 @@ def print_evaluation(name: str, evaluation: Evaluation | RegressionEvaluation) -
     by_asked, by_answered = evaluation.accuracy_by_asked, evaluation.accuracy_by_answered
     lacks_answers = by_asked != by_answered
     titles = ["queries", "after as many asked", "after as many answered"] if lacks_answers else ["queries", "accuracy"]
+    by_step = evaluation.confidence_by_asked, evaluation.calibration_error_by_asked, evaluation.brier_by_asked
+    shown = [values for values in by_step if values]
+    titles += ["confidence", "calibration error", "Brier score"] if shown else []
     table = Table(*titles, title=f"{name}: {evaluation.n_rows:,} rows, {evaluation.n_queries} queries")
     for n, accuracy in thin(by_asked):
-        table.add_row(str(n), f"{accuracy:.3f}", *([f"{by_answered[n]:.3f}"] if lacks_answers else []))
-    table.add_row("all", *[f"{evaluation.accuracy_all_answers:.3f}"] * (len(titles) - 1), style="dim")
+        answered = [f"{by_answered[n]:.3f}"] if lacks_answers else []
+        table.add_row(str(n), f"{accuracy:.3f}", *answered, *(f"{values[n]:.3f}" for values in shown))
+    table.add_row("all", *[f"{evaluation.accuracy_all_answers:.3f}"] * (1 + lacks_answers), style="dim")
     out.print(table)
     if evaluation.accuracy_by_cost:
         table = Table("cost", "accuracy")
@@ -67,7 +71,8 @@ def print_evaluation(name: str, evaluation: Evaluation | RegressionEvaluation) -
         out.print(
             f"Stopping at {stop.rule}: accuracy {stop.accuracy:.3f} (95 % interval {low:.3f} to {high:.3f}) "
             f"after {stop_length(stop, noun=' queries on average')}{cost}; "
-            f"mean confidence {stop.mean_confidence:.3f}.",
+            f"mean confidence {stop.mean_confidence:.3f}, calibration error {stop.calibration_error:.3f}"
+            f"{'' if stop.brier is None else f', Brier score {stop.brier:.3f}'}.",
             highlight=False,
             soft_wrap=True,
         )

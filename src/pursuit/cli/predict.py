@@ -1,6 +1,5 @@
 """`pursuit predict`: a prediction for every row of a file, with what was asked for it."""
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +8,7 @@ import pandas as pd
 import typer
 
 from pursuit.cli.app import Data, MaxQueries, Model, Stop
-from pursuit.cli.console import say
+from pursuit.cli.console import say, standard_output
 from pursuit.cli.progress import rows_bar
 from pursuit.cli.rows import every_row
 from pursuit.cli.table_options import ReadingOptions, spread
@@ -53,7 +52,7 @@ def predict(
     with rows_bar("Predicting") as on_rows:
         tables = _predicted(classifier, parts, stop, on_rows)
         if to is None:
-            write_csv(sys.stdout, tables)
+            write_csv(standard_output(), tables)
         else:
             write_table(to, tables)
     if to is not None:

@@ -1,13 +1,15 @@
 """Estimators whose pursuer is trained by the training loop."""
 
+import hashlib
 import json
 import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -19,17 +21,19 @@ from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.estimators import saving
 from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.classifier import PursuitClassifier
-from pursuit.estimators.plan import MANY_ROWS, Plan, suitable_plan
+from pursuit.estimators.plan import MANY_ROWS, MOST_HELD_OUT, Plan, suitable_plan
 from pursuit.estimators.reasons import Reason, given
 from pursuit.estimators.stop import expected
-from pursuit.files import write_whole
+from pursuit.evaluation.curves import placed
+from pursuit.files import DamagedFile, make_folder, read_json, remove_torn, write_whole
 from pursuit.inference.promises import promises_of
 from pursuit.inference.stopping import StoppingRule
 from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first, n_processes
 from pursuit.queries import QuerySet
 from pursuit.training import ClassifierModel, EarlyStopping, Kept, Learner, Report, Stage, TrainingRun, train
-from pursuit.training.held_out import HELD_OUT_MOST
+from pursuit.training.calibration import fit_temperature
+from pursuit.training.checkpoints import CannotResume
 from pursuit.training.run import check_plan
 
 STANDARD_ROWS = 20_000
@@ -42,10 +46,6 @@ NO_GROUP_HELD_OUT = (
     "No group can be held out without all rows of some label, so training is judged by single rows of the groups it "
     "learns from: expect less of new groups."
 )
-
-
-class CannotResume(ValueError):
-    """A folder holds a run with other settings or data, or what it holds is damaged."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -64,6 +64,9 @@ class LearnerEstimator(PursuitEstimator):
     held_out: float | None = None
     """Share of the rows to hold out for early stopping; 0: training goes on to the end of its stages. By default what
     suits the number of rows, or 0 where `stages` are given."""
+    calibration: float | None = None
+    """Share of the rows to hold out for nothing but fitting beliefs to them, where training holds out none, as where
+    `stages` are given. By default 0; V-IP draws fresh rows where a rule draws them. `calibrate` does it later."""
     devices: int = 1
     """How many devices, or processes on a CPU, train together; each but the first runs the program again up to `fit`.
     A program started by torchrun has as many as torchrun started."""
@@ -84,21 +87,24 @@ class LearnerEstimator(PursuitEstimator):
         super()._check_parameters()
         if self.held_out is not None and not 0 <= self.held_out < 1:
             raise ValueError(f"held_out is a share of the rows, at least 0 and below 1, not {self.held_out}.")
+        if self.calibration is not None and not 0 <= self.calibration < 1:
+            raise ValueError(f"calibration is a share of the rows, at least 0 and below 1, not {self.calibration}.")
 
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> Any:
         plan = suitable_plan(query_set, rows, len(self.labels), self.max_queries, self.device, self.counts_answers)
         stages = self.plan(plan.stages if self.stages is None else self.stages)
         check_plan(stages, self.device, run.log, n_processes(self.devices))
-        self.plan_, planned, temperature, held_out = plan, stages, 1.0, self.held_out or 0.0
+        self.plan_, planned, held_out = plan, stages, self.held_out or 0.0
         judged: list[tuple[Any, Rows]] = []
         if self.held_out is None and self.stages is None and n_processes(self.devices) == 1:
             if plan.n_trials and isinstance(rows, Rows):
-                stages, temperature, judged = self._try(query_set, rows, stages, plan, seed, run)
+                stages, judged = self._try(query_set, rows, stages, plan, seed, run)
             else:
                 held_out = plan.held_out
-        kept, early_stopping = self._split(rows, seed, held_out)
+        kept, judging = self._hold_out(rows, seed, held_out or (0.0 if judged else self._calibration_share(rows)))
+        early_stopping = self._early_stopping(judging, rows) if held_out and judging is not None else None
         learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
-        if run.path is not None and is_first():
+        if run.path is not None:
             described = {
                 "model": {"type": type(learner).__name__, **learner.to_config()},
                 "query_set": query_set.to_config(),
@@ -106,27 +112,70 @@ class LearnerEstimator(PursuitEstimator):
                 "seed": seed,
                 "rows": kept.fingerprint(),
             }
-            _claim(run.path, described, run.resume)
+            run = replace(run, identity=_claim(run.path, described, run.resume))
         ends = self._train(learner, kept, stages, seed, early_stopping, run)
-        if early_stopping is not None:
-            temperature, judged = ends[-1].temperature, [(learner, early_stopping.rows)]
-        learner.set_temperature(temperature)
-        if judged:
-            self.stop_ = self.suitable_stop(judged)
+        if judging is not None:
+            judged = [(learner, judging)]
+        self.model_ = learner
+        self._fit_to(judged)
         self.model_ = self.finish(learner, kept)  # which the usual stopping rule may depend on
         n_planned, n_trained = _n_steps(planned, len(kept)), _n_steps(stages, len(kept), [end.share for end in ends])
-        has_temperature = bool(judged) and hasattr(learner, "temperature")
-        self.chosen_ = (
-            *self._plan_reasons(n_planned, n_trained, bool(judged)),
-            *(
-                [Reason("temperature", f"{temperature:.3g}", "fits beliefs to held-out rows")]
-                if has_temperature
-                else []
-            ),
-            self._stop_reason(),
-            *self._expectations(judged),
-        )
+        is_tried = bool(judged) and judging is None
+        reasons = self._plan_reasons(n_planned, n_trained, early_stopping is not None or is_tried)
+        if early_stopping is None and judging is not None:
+            what_for = "held out for nothing else" if isinstance(rows, Rows) else "not learnt from"
+            reasons = (*reasons, Reason("calibrated on", f"{len(judging):,} rows", what_for))
+        self.chosen_ = (*reasons, *self._judged_reasons(judged))
         return self.model_
+
+    def calibrate(self, X: Any, y: Any, *, initially_known: Any = None) -> Self:
+        """Fit beliefs to rows X with labels y that the model did not learn from: what they say of how sure to be, when
+        to stop asking (unless `stop` is given), and what to expect of predictions."""
+        rows = self.rows(X, y, initially_known=initially_known)
+        if not len(rows):
+            raise ValueError("There are no rows to calibrate on: at least one is needed.")
+        if not hasattr(self.model_, "temperature"):
+            raise ValueError(f"The beliefs of {type(self).__name__} cannot be changed, so it is not calibrated.")
+        judged = [(self.model_, rows)]
+        self._fit_to(judged)
+        renewed = self._judged_reasons(judged)
+        names = {reason.setting for reason in renewed}
+        self.chosen_ = (*(reason for reason in self.chosen_ if reason.setting not in names), *renewed)
+        return self
+
+    @abstractmethod
+    def rows(self, X: Any, y: Any, *, initially_known: Any = None) -> Rows:
+        """Rows with the numbers of their labels."""
+
+    def _fit_to(self, judged: Sequence[tuple[Any, Rows]]) -> None:
+        """Make beliefs hold on rows that learners did not learn from, and choose by them when to stop."""
+        if not judged:
+            return
+        with ExitStack() as placing:
+            for learner, _ in judged:
+                placing.enter_context(placed(learner, self.device))
+            if hasattr(self.model_, "temperature"):
+                temperature = fit_temperature(judged, self.max_queries)
+                for learner in (self.model_, *(learner for learner, _ in judged)):
+                    learner.set_temperature(temperature)
+            if self.stop is None:
+                self.stop_ = self.suitable_stop(judged)
+
+    def _judged_reasons(self, judged: Sequence[tuple[Any, Rows]]) -> list[Reason]:
+        """What held-out rows chose, and what they make one expect."""
+        reasons = [self._stop_reason()]
+        if judged and hasattr(self.model_, "temperature"):
+            low, high = (f"{float(self.model_.temperature[n]):.3g}" for n in (1, -1))
+            value = low if low == high else f"{low} after one answer, {high} after all"
+            reasons.insert(0, Reason("temperature", value, "fits beliefs to held-out rows"))
+        with ExitStack() as placing:
+            for learner, _ in judged:
+                placing.enter_context(placed(learner, self.device))
+            return [*reasons, *(self._expectations(judged) if judged else [])]
+
+    def _calibration_share(self, rows: RowSource) -> float:
+        """The share of rows that beliefs are fitted to where training holds out none."""
+        return self.calibration or 0.0
 
     def _plan_reasons(self, n_planned: int, n_trained: int, is_judged: bool) -> tuple[Reason, ...]:
         """What was planned or given, and how many steps were trained where held-out rows ended training."""
@@ -174,37 +223,42 @@ class LearnerEstimator(PursuitEstimator):
 
     def _try(
         self, query_set: QuerySet, rows: Rows, stages: list[Stage], plan: Plan, seed: int, run: TrainingRun
-    ) -> tuple[list[Stage], float, list[tuple[Any, Rows]]]:
-        """Train on parts of the rows: the stages with as many steps as predict the others best, the temperature that
-        suits these, and the learners with the rows that each did not learn from."""
+    ) -> tuple[list[Stage], list[tuple[Any, Rows]]]:
+        """Train on parts of the rows: the stages with as many steps as predict the others best, and the learners with
+        the rows that each did not learn from."""
         judged: list[tuple[Any, Rows]] = []
         ends = []
         for i in range(plan.n_trials):
-            kept, early_stopping = self._split(rows, seed + i, plan.held_out)
-            assert early_stopping is not None
+            kept, judging = self._hold_out(rows, seed + i, plan.held_out)
+            assert judging is not None
+            early_stopping = self._early_stopping(judging, rows)
             learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
             watched = TrainingRun(on_report=_of_trial(run.on_report, f"trial {i + 1} of {plan.n_trials}"))
             ends.append(self._train(learner, kept, stages, seed + i, early_stopping, watched))
-            judged.append((learner, early_stopping.rows))
+            judged.append((learner, judging))
         of_stages = list(zip(*ends, strict=True))
         shortened = [
             replace(stage, epochs=stage.epochs * _middle([end.share for end in of_stage]))
             for stage, of_stage in zip(stages, of_stages, strict=True)
         ]
-        return shortened, _middle([end.temperature for end in of_stages[-1]]), judged
+        return shortened, judged
 
     def suitable_stop(self, judged: Sequence[tuple[Any, Rows]]) -> StoppingRule | None:
         """The rule to stop by that suits learners, judged by rows that each did not learn from; None: the usual one."""
         return None
 
-    def _split(self, rows: RowSource, seed: int, share: float) -> tuple[RowSource, EarlyStopping | None]:
-        """The rows to train on, and a `share` held out to see when to stop."""
+    def _early_stopping(self, judging: Rows, rows: RowSource) -> EarlyStopping:
+        if isinstance(rows, StreamedRows):
+            return EarlyStopping(judging)
+        return EarlyStopping(judging, every=self.plan_.look_every, prefers_end=len(rows) >= MANY_ROWS)
+
+    def _hold_out(self, rows: RowSource, seed: int, share: float) -> tuple[RowSource, Rows | None]:
+        """The rows to train on, and a `share` held out to judge by."""
         if not share:
             return rows, None
         if isinstance(rows, StreamedRows):
             # Another seed, because rows may be drawn, and those of `seed` are trained on
-            others, held_out = rows.hold_out(share, HELD_OUT_MOST, seed + 1)
-            return others, EarlyStopping(held_out)
+            return rows.hold_out(share, MOST_HELD_OUT, seed + 1)
         kept, judged = train_test_split(np.arange(len(rows)), test_size=share, random_state=seed)
         if rows.group is not None:
             by_group = split_by_group(rows.y.numpy(), rows.group.numpy(), round(share * len(rows)), seed)
@@ -212,10 +266,7 @@ class LearnerEstimator(PursuitEstimator):
                 kept, judged = (np.random.default_rng(seed).permutation(part) for part in by_group)
             else:
                 warnings.warn(NO_GROUP_HELD_OUT, stacklevel=2)
-        held_out = rows.take(torch.from_numpy(judged)).levelled()
-        return rows.take(torch.from_numpy(kept)), EarlyStopping(
-            held_out, every=self.plan_.look_every, prefers_end=len(rows) >= MANY_ROWS
-        )
+        return rows.take(torch.from_numpy(kept)), rows.take(torch.from_numpy(judged)).levelled()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -254,8 +305,7 @@ class LearnerClassifier(PursuitClassifier, LearnerEstimator):
 
     def _expectations(self, judged: Sequence[tuple[Any, Rows]]) -> list[Reason]:
         rule = self.stopping_rule()
-        # What promises take is chosen later, and says itself what to expect.
-        if self.stop_ is None or promises_of(rule):
+        if promises_of(rule):  # what they take is chosen later, and says itself what to expect
             return []
         found = expected(judged, rule)
         return [Reason("expected", str(found), f"on {found.n_rows:,} held-out rows")]
@@ -266,12 +316,18 @@ class NetworkClassifier(LearnerClassifier, NetworkEstimator):
     """A classifier around a `ClassifierModel`."""
 
 
-def _claim(folder: Path, run: dict[str, Any], resume: bool) -> None:
-    """Write down what is trained in `folder`, or, to resume, make sure that it is the same."""
+def _claim(folder: Path, run: dict[str, Any], resume: bool) -> str:
+    """Write down what is trained in `folder`, or, to resume, make sure that it is the same; what tells the run from
+    others. Of processes that train together, the first one writes."""
     path, run = folder / RUN, json.loads(json.dumps(run))
+    identity = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
+    if not is_first():
+        return identity
     if resume and path.exists():
         try:
-            before = json.loads(path.read_text())
+            before = read_json(path)
+            if not isinstance(before, dict):
+                raise DamagedFile
         except ValueError:
             raise CannotResume(
                 f"{path} is damaged, so this run cannot be resumed: start again in another folder."
@@ -282,10 +338,12 @@ def _claim(folder: Path, run: dict[str, Any], resume: bool) -> None:
                 f"{folder} holds a run with other {' and '.join(changed)}, so it cannot be resumed with these. "
                 "Use the settings and data it was started with, or start again in another folder."
             )
-        return
-    folder.mkdir(parents=True, exist_ok=True)
+        return identity
+    make_folder(folder)
     saving.remove(folder)  # a model of an earlier run would not belong to this one
+    remove_torn(folder, RUN, saving.DESCRIPTION, saving.WEIGHTS)
     write_whole(path, json.dumps(run, indent=1).encode())
+    return identity
 
 
 def _of_trial(on_report: Callable[[Report], None] | None, trial: str) -> Callable[[Report], None] | None:

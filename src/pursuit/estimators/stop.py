@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 
 from pursuit.data.rows import Rows
-from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import Budget, Confidence, NothingWorthAsking, StoppingRule
 from pursuit.training import Learner
+from pursuit.training.calibration import LONGEST, judged_steps
 
 SURE = 0.99
 BITS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005, 0.003, 0.001)
 """What a question must be worth, from much to little."""
 WORSE = 0.02
 """How much more surprising labels may be, in nats a row, than once everything was asked."""
-LONGEST, MOST_ROWS = 100, 500
-"""How far chains are rolled out, and of how many rows at most."""
+MOST_ROWS = 500
+"""Of how many rows chains are rolled out at most."""
 
 
 Judge = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -74,11 +74,10 @@ def expected(judged: Sequence[tuple[Learner, Rows]], rule: StoppingRule) -> Expe
     n_asked, is_right = [], []
     for learner, rows in judged:
         some = rows.take(slice(MOST_ROWS))
-        with learner.roughly():
-            for step in pursue_in_batches(learner, some.x, some.available, rule, some.initially_known):
-                stopped = ~step.goes_on
-                n_asked.append(step.n_asked[stopped])
-                is_right.append(step.log_posterior[stopped].argmax(dim=1) == some.y[step.rows[stopped]])
+        for step in judged_steps(learner, some, rule):
+            stopped = ~step.goes_on
+            n_asked.append(step.n_asked[stopped])
+            is_right.append(step.log_posterior[stopped].argmax(dim=1) == some.y[step.rows[stopped]])
     all_asked, all_right = torch.cat(n_asked).float(), torch.cat(is_right).float()
     return Expected(float(all_asked.mean()), float(all_right.mean()), len(all_asked))
 
@@ -110,16 +109,14 @@ def _roll_out(learner: Learner, rows: Rows, judge: Judge, max_queries: int | Non
     n, longest = len(rows), min(len(learner.query_set), LONGEST, max_queries or LONGEST)
     loss, is_enough = torch.zeros(n, longest + 1), torch.zeros(n, longest + 1, dtype=torch.bool)
     bits = torch.zeros(n, longest)
-    steps = pursue_in_batches(learner, rows.x, rows.available, Budget(longest), rows.initially_known, with_bits=True)
-    with learner.roughly():
-        for step in steps:
-            here, n_asked = step.rows, step.n_asked.long()
-            wrong, enough = judge(step.log_posterior, rows.y[here])
-            # A row that is asked nothing more keeps its last belief.
-            later = torch.arange(longest + 1) >= n_asked[:, None]
-            loss[here] = torch.where(later, wrong[:, None].float(), loss[here])
-            is_enough[here] = torch.where(later, enough[:, None], is_enough[here])
-            if step.bits is not None:
-                going = step.goes_on
-                bits[here[going], n_asked[going]] = step.bits[going]
+    for step in judged_steps(learner, rows, Budget(longest), with_bits=True):
+        here, n_asked = step.rows, step.n_asked.long()
+        wrong, enough = judge(step.log_posterior, rows.y[here])
+        # A row that is asked nothing more keeps its last belief.
+        later = torch.arange(longest + 1) >= n_asked[:, None]
+        loss[here] = torch.where(later, wrong[:, None].float(), loss[here])
+        is_enough[here] = torch.where(later, enough[:, None], is_enough[here])
+        if step.bits is not None:
+            going = step.goes_on
+            bits[here[going], n_asked[going]] = step.bits[going]
     return _Chains(loss, is_enough, bits)

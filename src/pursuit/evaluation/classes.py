@@ -61,8 +61,12 @@ def class_results(classes: Labels, y: Tensor, predicted: Tensor, n_asked: Tensor
     """From the labels (N,), what was predicted (N,) and how many queries that took (N,)."""
     n_classes = len(classes)
     confusion = torch.bincount(y * n_classes + predicted, minlength=n_classes**2).view(n_classes, n_classes)
+    return results_of(classes, confusion, torch.zeros(n_classes, dtype=torch.double).index_add(0, y, n_asked.double()))
+
+
+def results_of(classes: Labels, confusion: Tensor, asked: Tensor) -> ClassResults:
+    """From how many rows of each class were taken for which (C, C), and the queries that each class took (C,)."""
     right, n_true, n_taken = confusion.diagonal(), confusion.sum(dim=1), confusion.sum(dim=0)
-    asked = torch.zeros(n_classes, dtype=torch.double).index_add(0, y, n_asked.double())
     results = [
         ClassResult(
             label,

@@ -4,21 +4,33 @@ rule."""
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import reduce
+from operator import add
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from pursuit.data.rows import Rows
-from pursuit.evaluation.calibration import N_BINS, ReliabilityBin, bin_of, reliability
-from pursuit.evaluation.classes import ClassResults, class_results
+from pursuit.evaluation.calibration import (
+    UNIT,
+    ReliabilityBin,
+    StepBeliefs,
+    brier_scores,
+    calibration_error,
+    reliability,
+)
+from pursuit.evaluation.classes import ClassResults, results_of
 from pursuit.evaluation.intervals import accuracy_interval
 from pursuit.evaluation.questions import QuestionCounts, QuestionUses, question_uses
+from pursuit.evaluation.sums import COST_UNIT, EvaluationSums, class_sums, stop_sums
+from pursuit.evaluation.until import Revealed, Within
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
-from pursuit.inference.pursuer import Pursuer
-from pursuit.inference.rollout import BATCH_BYTES, BATCH_ROWS, RolloutStep, pursue, rows_at_once, template_state
+from pursuit.inference.pursuer import Labels, Pursuer
+from pursuit.inference.rollout import BATCH_BYTES, BATCH_ROWS, pursue, rows_at_once, template_state
 from pursuit.inference.stopping import ROUNDING, Standing, StoppingRule
+from pursuit.queries import QuerySet
 from pursuit.training.devices import find_device
 
 COST_POINTS = 50
@@ -45,6 +57,8 @@ class AtStop:
     """Mean gap between confidence and accuracy over ten bins of confidence, weighted by their rows."""
     cut_short: float = 0.0
     """Share of the rows that the rule would have asked more, but that were asked `max_queries` queries."""
+    brier: float | None = None
+    """Mean squared distance of beliefs from the labels, summed over classes; None in results that do not say."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +91,12 @@ class Evaluation:
     """What is asked until the stopping rule stops; None where it was not asked for."""
     reliability: tuple[ReliabilityBin, ...] | None = None
     """How often beliefs of each confidence are right at the stopping rule; None where it was not asked for."""
+    confidence_by_asked: list[float] = field(default_factory=list)
+    """Mean confidence by the number of queries asked, beside `accuracy_by_asked`."""
+    calibration_error_by_asked: list[float] = field(default_factory=list)
+    """Mean gap between confidence and accuracy over ten bins of confidence, by the number of queries asked."""
+    brier_by_asked: list[float] = field(default_factory=list)
+    """Mean squared distance of beliefs from the labels, summed over classes, by the number of queries asked."""
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "questions": self.questions and self.questions.to_list()}
@@ -103,48 +123,114 @@ def evaluate(
     asked, such as a cost budget, have chains of their own. Rows go a bounded batch at a time. A pursuer that is a
     module computes on `device` and is back where it was afterwards.
     """
+    setting = Setting.of(pursuer, stop, max_queries, trade_off, in_detail)
+    return setting.evaluation(evaluation_sums(pursuer, rows, setting, device, batch_rows, with_bits))
+
+
+@torch.no_grad()
+def evaluation_sums(
+    pursuer: Pursuer,
+    rows: Rows,
+    setting: "Setting",
+    device: str = "cpu",
+    batch_rows: int | None = None,
+    with_bits: bool = False,
+) -> EvaluationSums:
+    """What `evaluate` counts on some rows. Sums of other rows in the same setting may be added, and
+    `setting.evaluation` makes of them what `evaluate` gives for all."""
     if len(rows) == 0:
         raise ValueError("There are no rows to measure on: at least one is needed.")
-    n_queries = len(pursuer.query_set)
-    longest = n_queries if max_queries is None else min(max_queries, n_queries)
-    stops = [rule for rule in (stop, *trade_off) if rule is not None]
-    in_detail = in_detail and stop is not None
-    costs, right_with_all = cost_grid(pursuer.query_set.costs, longest), 0.0
-    changes, stopped = torch.zeros(3, max(longest + 1, len(costs)), dtype=torch.double), []
-    uses = torch.zeros(5, n_queries, dtype=torch.double)
     with placed(pursuer, device) as place:
         bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (BATCH_ROWS, BATCH_BYTES)
         batch_rows = batch_rows or rows_at_once(pursuer, *bounds)
         template = template_state(pursuer, rows.x[:0].to(place))
-        for start in range(0, len(rows), batch_rows):
-            part = rows.take(torch.arange(start, min(start + batch_rows, len(rows)))).to(place)
-            curves = _Curves(changes.shape[1], longest, costs.to(place, torch.float))
-            counts = QuestionCounts(len(part), n_queries, place) if in_detail else None
-            stopped.append(_Chains(pursuer, part, longest, template, with_bits).at_stops(stops, curves, counts))
-            changes += curves.changes.cpu()
-            uses += 0.0 if counts is None else counts.sums.cpu()
-            everything = torch.ones_like(part.available)  # was asked, answered or not
-            all_answers = pursuer.log_posterior(History(part.x, part.available, everything))
-            right_with_all += _right(all_answers, part.y).sum().item()
-    at_stops = torch.cat(stopped, dim=1)  # (rules, N, 7)
-    found = [_summary(rule, at_stop) for rule, at_stop in zip(stops, at_stops, strict=True)]
-    accuracy = (changes.cumsum(dim=1) / len(rows)).tolist()
-    by_asked, by_answered, by_cost = accuracy[0][: longest + 1], accuracy[1][: longest + 1], accuracy[2][: len(costs)]
-    return Evaluation(
-        n_rows=len(rows),
-        n_queries=n_queries,
-        accuracy_by_asked=by_asked,
-        area=_area(by_asked),
-        accuracy_by_answered=by_answered,
-        area_by_answered=_area(by_answered),
-        accuracy_all_answers=right_with_all / len(rows),
-        at_stop=found[0] if stop is not None else None,
-        trade_off=found if stop is None else found[1:],
-        accuracy_by_cost=list(zip(costs.tolist(), by_cost, strict=True)),
-        area_by_cost=_area(by_cost) if by_cost else None,
-        by_class=_by_class(pursuer, rows, at_stops[0]) if in_detail else None,
-        questions=question_uses(pursuer.query_set, uses, len(rows)) if in_detail else None,
-        reliability=reliability(at_stops[0, :, 4], at_stops[0, :, 3]) if in_detail else None,
+        starts = range(0, len(rows), batch_rows)
+        parts = (rows.take(slice(start, start + batch_rows)).to(place) for start in starts)
+        return reduce(add, (_count(pursuer, part, setting, template, with_bits) for part in parts))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is evaluated, the same for whatever rows: evaluations with the same setting can be added by their sums."""
+
+    query_set: QuerySet
+    classes: Labels
+    longest: int
+    rules: tuple[StoppingRule, ...]
+    has_stop: bool
+    """Whether the first rule is the one to stop by; all others are the trade-off."""
+    in_detail: bool
+
+    @classmethod
+    def of(
+        cls,
+        pursuer: Pursuer,
+        stop: StoppingRule | None = None,
+        max_queries: int | None = None,
+        trade_off: Sequence[StoppingRule] = (),
+        in_detail: bool = False,
+    ) -> "Setting":
+        n_queries = len(pursuer.query_set)
+        longest = n_queries if max_queries is None else min(max_queries, n_queries)
+        rules = tuple(rule for rule in (stop, *trade_off) if rule is not None)
+        has_stop = stop is not None
+        return cls(pursuer.query_set, pursuer.classes, longest, rules, has_stop, in_detail and has_stop)
+
+    @property
+    def costs(self) -> Tensor:
+        return cost_grid(self.query_set.costs, self.longest)
+
+    def evaluation(self, sums: EvaluationSums) -> Evaluation:
+        """What the sums of all rows say."""
+        costs, in_detail = self.costs, self.in_detail
+        found = [_summary(*of_rule, sums.n_rows) for of_rule in zip(self.rules, sums.at_stops, sums.bins, strict=True)]
+        accuracy = (sums.curves.cumsum(dim=1).double() / sums.n_rows).tolist()
+        by_asked, by_answered = (curve[: self.longest + 1] for curve in accuracy[:2])
+        by_cost = accuracy[2][: len(costs)]
+        return Evaluation(
+            n_rows=sums.n_rows,
+            n_queries=len(self.query_set),
+            accuracy_by_asked=by_asked,
+            area=_area(by_asked),
+            accuracy_by_answered=by_answered,
+            area_by_answered=_area(by_answered),
+            accuracy_all_answers=sums.right_with_all / sums.n_rows,
+            at_stop=found[0] if self.has_stop else None,
+            trade_off=found[1:] if self.has_stop else found,
+            accuracy_by_cost=list(zip(costs.tolist(), by_cost, strict=True)),
+            area_by_cost=_area(by_cost) if by_cost else None,
+            by_class=results_of(self.classes, sums.confusion, sums.asked_by_class) if in_detail else None,
+            questions=question_uses(self.query_set, sums.questions, sums.n_rows) if in_detail else None,
+            reliability=reliability(sums.bins[0]) if in_detail else None,
+            confidence_by_asked=sums.by_step.confidence,
+            calibration_error_by_asked=sums.by_step.calibration_error,
+            brier_by_asked=sums.by_step.brier,
+        )
+
+
+def _count(pursuer: Pursuer, rows: Rows, setting: Setting, template: HistoryState, with_bits: bool) -> EvaluationSums:
+    """The sums of a batch of rows, which are where the pursuer is."""
+    place, longest, n_queries = rows.x.device, setting.longest, len(setting.query_set)
+    costs = setting.costs.to(place, torch.float)
+    curves = _Curves(max(longest + 1, len(costs)), longest, costs)
+    questions = QuestionCounts(len(rows), n_queries, place) if setting.in_detail else None
+    beliefs = StepBeliefs(longest + 1, len(rows), place)
+    chains = _Chains(pursuer, rows, longest, template, with_bits)
+    at_stops = chains.at_stops(setting.rules, curves, beliefs, questions)  # (rules, B, 8)
+    everything = torch.ones_like(rows.available)  # was asked, answered or not
+    all_answers = pursuer.log_posterior(History(rows.x, rows.available, everything))
+    confusion, asked = torch.zeros(0, 0, dtype=torch.long), torch.zeros(0, dtype=torch.long)
+    if setting.in_detail:
+        confusion, asked = class_sums(rows.y.cpu(), at_stops[0], len(setting.classes))
+    return EvaluationSums(
+        len(rows),
+        int((all_answers.argmax(dim=1) == rows.y).sum()),
+        curves.changes.round().long().cpu(),
+        beliefs.sums(),
+        *stop_sums(at_stops),
+        confusion,
+        asked,
+        torch.zeros(6, n_queries, dtype=torch.long) if questions is None else questions.sums.cpu(),
     )
 
 
@@ -202,33 +288,36 @@ class _Chains:
     template: HistoryState
     with_bits: bool
 
-    def at_stops(self, rules: Sequence[StoppingRule], curves: _Curves, questions: QuestionCounts | None) -> Tensor:
-        """Where each of the rules stops (rules, B, 7): queries asked, answers, cost, whether the belief is right, its
-        confidence, whether it was cut short, and the label predicted. The rows that are right on the way are added to
-        the curves, and what is asked until the first rule stops to the questions."""
+    def at_stops(
+        self, rules: Sequence[StoppingRule], curves: _Curves, beliefs: StepBeliefs, questions: QuestionCounts | None
+    ) -> Tensor:
+        """Where each of the rules stops (rules, B, 8): queries asked, answers, cost, whether the belief is right, its
+        confidence, whether it was cut short, the label predicted, and the Brier score. The rows that are right on the
+        way are added to the curves, what is believed there to `beliefs`, and what is asked until the first rule stops
+        to the questions."""
         costs = self.pursuer.query_set.costs
         restricts = [rule.affordable(torch.zeros(1, device=costs.device), costs) is not None for rule in rules]
         free = [rule for rule, is_restricted in zip(rules, restricts, strict=True) if not is_restricted]
         of_first = [questions if i == 0 else None for i in range(len(rules))]
         of_free = None if not rules or restricts[0] else questions
-        in_common = iter(self._look_back(free, _Revealed(self.longest, free), curves, of_free))
+        in_common = iter(self._look_back(free, Revealed(self.longest, free), (curves, beliefs), of_free))
         found = [
-            self._look_back([rule], _Within(self.longest, rule), None, counts)[0] if is_restricted else next(in_common)
+            self._look_back([rule], Within(self.longest, rule), None, counts)[0] if is_restricted else next(in_common)
             for rule, is_restricted, counts in zip(rules, restricts, of_first, strict=True)
         ]
-        return torch.stack(found).cpu() if found else torch.empty(0, len(self.rows), 7)
+        return torch.stack(found).cpu() if found else torch.empty(0, len(self.rows), 8)
 
     def _look_back(
         self,
         rules: Sequence[StoppingRule],
-        until: "_Revealed | _Within",
-        curves: _Curves | None,
+        until: "Revealed | Within",
+        on_the_way: tuple[_Curves, StepBeliefs] | None,
         questions: QuestionCounts | None,
     ) -> Tensor:
-        """The same (rules, B, 7) for rules on the chains that end with `until`."""
+        """The same (rules, B, 8) for rules on the chains that end with `until`."""
         rows, n_rows, device = self.rows, len(self.rows), self.rows.x.device
         was_right = torch.zeros(n_rows, device=device)
-        at_stop = torch.zeros(len(rules), n_rows, 7, device=device)
+        at_stop = torch.zeros(len(rules), n_rows, 8, device=device)
         has_stopped = torch.zeros(len(rules), n_rows, dtype=torch.bool, device=device)
         memories = [rule.start(n_rows, device) for rule in rules]
         with_bits = self.with_bits and questions is not None
@@ -237,10 +326,12 @@ class _Chains:
             r, standing = step.rows, step.standing
             highest = step.log_posterior.max(dim=1)
             is_right = (highest.indices == rows.y[r]).float()
-            if curves is not None:
+            confidence, brier = highest.values.float().exp(), brier_scores(step.log_posterior, rows.y[r])
+            if on_the_way is not None:
+                curves, beliefs = on_the_way
                 curves.add(n_asked, standing, is_right - was_right[r])
                 was_right[r] = is_right
-            confidence = highest.values.exp()
+                beliefs.add(n_asked, r, confidence, is_right, brier)
             stayed = step.goes_on.nonzero()[:, 0]
             at_limit = n_asked >= self.longest
             for i, rule in enumerate(rules):
@@ -248,7 +339,7 @@ class _Chains:
                 now = (enough | ~step.goes_on | at_limit) & ~has_stopped[i, r]
                 is_cut = until.would_ask_more(step) & ~enough & (at_limit and self.longest < rows.n_queries)
                 counts = standing.n_asked, standing.n_answered, standing.cost
-                state = (*counts, is_right, confidence, is_cut, highest.indices)
+                state = (*counts, is_right, confidence, is_cut, highest.indices, brier)
                 seen = torch.stack([part.float() for part in state], dim=1)
                 at_stop[i, r] = torch.where(now[:, None], seen, at_stop[i, r])
                 has_stopped[i, r] |= now
@@ -258,60 +349,25 @@ class _Chains:
         return at_stop
 
 
-class _Revealed(StoppingRule):
-    """Goes on until `n` answers are revealed, however many queries that takes, for `rules` to look back."""
-
-    def __init__(self, n: int, rules: Sequence[StoppingRule]):
-        self.n, self.needs_worth = n, any(rule.needs_worth for rule in rules)
-
-    def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
-        return standing.n_answered >= self.n, memory
-
-    def would_ask_more(self, step: RolloutStep) -> Tensor:
-        return torch.ones_like(step.goes_on)
-
-
-class _Within(StoppingRule):
-    """Goes on within what a `rule` affords, and one query beyond `n`, to see whether more would be asked there."""
-
-    def __init__(self, n: int, rule: StoppingRule):
-        self.n, self.rule, self.needs_worth = n, rule, rule.needs_worth
-
-    def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
-        return standing.n_asked > self.n, memory
-
-    def affordable(self, spent: Tensor, costs: Tensor) -> Tensor | None:
-        return self.rule.affordable(spent, costs)
-
-    def would_ask_more(self, step: RolloutStep) -> Tensor:
-        return step.goes_on
-
-
 def _area(accuracy: Sequence[float]) -> float:
     """The mean of a curve without its first point, where nothing was asked."""
     return sum(accuracy[1:]) / max(1, len(accuracy) - 1)
 
 
-def _right(log_posterior: Tensor, y: Tensor) -> Tensor:
-    return log_posterior.argmax(dim=1) == y
-
-
-def _summary(stop: StoppingRule, at_stop: Tensor) -> AtStop:
-    asked, answered, cost, right, confidence, is_cut, _ = at_stop.double().unbind(dim=1)
-    gaps = torch.zeros(N_BINS, dtype=torch.double).index_add(0, bin_of(confidence), confidence - right)
-    accuracy = right.mean().item()
+def _summary(stop: StoppingRule, sums: Tensor, bins: Tensor, n_rows: int) -> AtStop:
+    """What a rule gives, from sums (5,) and bins (N_BINS, 3) of its rows."""
+    asked, answered, cost, cut, brier = sums.tolist()
+    n, confidence, right = bins.double().unbind(dim=1)
+    n_right = int(right.sum())
     return AtStop(
         str(stop),
-        asked.mean().item(),
-        answered.mean().item(),
-        cost.mean().item(),
-        accuracy,
-        accuracy_interval(int(right.sum()), len(right)),
-        confidence.mean().item(),
-        (gaps.abs().sum() / len(right)).item(),
-        is_cut.mean().item(),
+        asked / n_rows,
+        answered / n_rows,
+        cost / COST_UNIT / n_rows,
+        n_right / n_rows,
+        accuracy_interval(n_right, n_rows),
+        float(confidence.sum()) / UNIT / n_rows,
+        float(calibration_error(n, confidence / UNIT, right)),
+        cut / n_rows,
+        brier / UNIT / n_rows,
     )
-
-
-def _by_class(pursuer: Pursuer, rows: Rows, at_stop: Tensor) -> ClassResults:
-    return class_results(pursuer.classes, rows.y.cpu(), at_stop[:, 6].long(), at_stop[:, 0])

@@ -9,6 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from pursuit.evaluation.calibration import UNIT
 from pursuit.inference.rollout import RolloutStep
 from pursuit.queries import QuerySet
 
@@ -59,8 +60,9 @@ class QuestionCounts:
     """Counts what is asked of the rows of one batch, step by step."""
 
     def __init__(self, n_rows: int, n_queries: int, device: torch.device):
-        # For each query: rows asked, rows that answered, and sums of places, of bits expected and of bits gained.
-        self.sums = torch.zeros(5, n_queries, device=device)
+        # For each query: rows asked, rows that answered, sums of places, of bits expected and of bits gained (in parts
+        # of a bit), and rows of which nobody said how many were expected.
+        self.sums = torch.zeros(6, n_queries, dtype=torch.long, device=device)
         self.query = torch.full((n_rows,), -1, device=device)  # asked last, -1 once the rule has stopped
         self.doubt = torch.zeros(n_rows, device=device)  # before that
 
@@ -68,27 +70,32 @@ class QuestionCounts:
         """Take in a step of the batch, in which the rows `goes_on` (b,) ask what the step says."""
         rows = step.rows
         doubt = torch.special.entr(step.log_posterior.float().exp()).sum(dim=1) / math.log(2)
-        asked, answered, places, bits, gained = self.sums
+        asked, answered, places, bits, gained, unsaid = self.sums
         before = self.query[rows]
         has_asked = before >= 0
-        gained.index_add_(0, before[has_asked], (self.doubt[rows] - doubt)[has_asked])
+        gained.index_add_(0, before[has_asked], _exact((self.doubt[rows] - doubt)[has_asked]))
         query = step.query[goes_on]
-        asked.index_add_(0, query, torch.ones_like(query, dtype=asked.dtype))
-        answered.index_add_(0, query, step.answered[goes_on].to(asked.dtype))
-        places.index_add_(0, query, (step.n_asked[goes_on] + 1).to(asked.dtype))
+        asked.index_add_(0, query, torch.ones_like(query))
+        answered.index_add_(0, query, step.answered[goes_on].long())
+        places.index_add_(0, query, step.n_asked[goes_on].long() + 1)
         if step.bits is None:
-            bits += torch.nan if len(query) else 0.0
+            unsaid.index_add_(0, query, torch.ones_like(query))
         else:
-            bits.index_add_(0, query, step.bits[goes_on])
+            bits.index_add_(0, query, _exact(step.bits[goes_on]))
         self.query[rows] = torch.where(goes_on, step.query, -1)
         self.doubt[rows] = doubt
 
 
+def _exact(bits: Tensor) -> Tensor:
+    return (bits.double() * UNIT).round().long()
+
+
 def question_uses(query_set: QuerySet, sums: Tensor, n_rows: int) -> QuestionUses:
-    """What the `sums` (5, Q) of all batches, with `n_rows` rows together, say of every query."""
+    """What the `sums` (6, Q) of all batches, with `n_rows` rows together, say of every query."""
+    knows_bits = not sums[5].any()
 
     def mean(total: float, n: float) -> float | None:
-        return total / n if n and not math.isnan(total) else None
+        return total / n if n else None
 
     uses = [
         QuestionUse(
@@ -97,10 +104,10 @@ def question_uses(query_set: QuerySet, sums: Tensor, n_rows: int) -> QuestionUse
             asked / n_rows,
             mean(answered, asked),
             mean(places, asked),
-            mean(bits, asked),
-            mean(gained, asked),
+            mean(bits / UNIT, asked) if knows_bits else None,
+            mean(gained / UNIT, asked),
         )
-        for query, (asked, answered, places, bits, gained) in zip(query_set.queries, sums.T.tolist(), strict=True)
+        for query, (asked, answered, places, bits, gained, _) in zip(query_set.queries, sums.T.tolist(), strict=True)
     ]
     return QuestionUses(tuple(sorted(uses, key=_by_use)))
 

@@ -87,7 +87,7 @@ def evaluate_regression(
     y = torch.tensor(np.asarray(numbers, dtype=np.float64))
     by_asked = torch.zeros(longest + 1, len(rows), 3, dtype=torch.double)
     at_stop, at_end = (torch.zeros(len(rows), 3, dtype=torch.double) for _ in range(2))
-    lengths, uses = torch.zeros(len(rows), 3, dtype=torch.double), torch.zeros(5, n_queries, dtype=torch.double)
+    lengths, uses = torch.zeros(len(rows), 3, dtype=torch.double), torch.zeros(6, n_queries, dtype=torch.long)
     with placed(pursuer, device) as place:
         bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (BATCH_ROWS, BATCH_BYTES)
         template = template_state(pursuer, rows.x[:0].to(place))

@@ -15,7 +15,7 @@ from pursuit.experiments.results import Failure, MethodResults, Result, Results
 from pursuit.experiments.run import Measurement, MethodRun, Progress, Say, no_progress, say_nothing
 from pursuit.experiments.table import draw_curves, in_brief, markdown_table
 from pursuit.experiments.trial import Trial
-from pursuit.files import write_whole
+from pursuit.files import make_folder, write_whole
 from pursuit.methods import METHODS
 
 ALL, EXACT = "all", "exact"
@@ -73,7 +73,7 @@ def _measure(run: MethodRun, progress: Progress) -> Result | Failure:
     try:
         return run.measure(progress)
     except Exception as error:
-        run.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(run.folder)
         write_whole(error_file, traceback.format_exc().encode())
         return Failure(run.seed, f"{type(error).__name__}: {error}")
 

@@ -79,7 +79,7 @@ class TwoNetworks(Protocol):
 
     def standardise_features(self, values: Tensor, features: Tensor | slice) -> Tensor: ...
 
-    def log_probabilities(self, logits: Tensor, knows_any: Tensor) -> Tensor: ...
+    def log_probabilities(self, logits: Tensor, n_known: Tensor) -> Tensor: ...
 
     def scores_from(self, outputs: Tensor, log_posterior: Callable[[], Tensor]) -> Tensor: ...
 
@@ -124,7 +124,7 @@ class SharedInputState(HistoryState):
     def log_posterior(self) -> Tensor:
         if self._log_posterior is None:
             logits = self._classifier_head(self._read())
-            self._log_posterior = self._model.log_probabilities(logits, self._history.known.any(dim=1))
+            self._log_posterior = self._model.log_probabilities(logits, self._history.n_known)
         return self._log_posterior
 
     def scores(self) -> Tensor:
@@ -181,7 +181,7 @@ class FirstLayerState(HistoryState):
 
     def log_posterior(self) -> Tensor:
         if self._log_posterior is None:
-            self._log_posterior = self._model.log_probabilities(self._networks.logits(self._read()), self._n_known > 0)
+            self._log_posterior = self._model.log_probabilities(self._networks.logits(self._read()), self._n_known)
         return self._log_posterior
 
     def scores(self) -> Tensor:

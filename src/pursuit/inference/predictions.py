@@ -11,6 +11,7 @@ from pursuit.inference.pursuer import Pursuer, label_list
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target import target_of
+from pursuit.inference.unusual import knows_unusual, unusual_rows
 from pursuit.queries import QuerySet
 
 PROBABILITY = "probability_"
@@ -19,6 +20,8 @@ LOW, HIGH = "low", "high"
 """The columns with the ends of the 90 % interval of a number."""
 OUTCOME, DECIDED, NOT_SURE = "outcome", "decided", "not sure"
 """The column that says whether a row is decided or left to a person, and its values."""
+UNUSUAL = "unusual"
+"""The column that says whether the answers of a row are unlike those that the model learnt from."""
 LABELS, BETWEEN = "labels", " | "
 """The column with the labels that remain, and what stands between them."""
 
@@ -32,11 +35,14 @@ class Predictions:
     answered: Tensor  # (N, T) bool
     decided: Tensor | None = None  # (N,) bool, whether the stopping rule vouches for it; None where it promises nothing
     label_set: Tensor | None = None  # (N, C) bool, the labels that remain; None where the rule does not say
+    unusual: Tensor | None = None  # (N,) bool, whether answers are unlike those learnt from; None where nobody knows
 
     def table(self, pursuer: Pursuer, x: Tensor, index: pd.Index | None = None) -> pd.DataFrame:
         """A row for each row of the answers `x` (N, *answer_shape): what is predicted (`believed`), how many queries
         were asked, and each of these with its answer in words, which is missing where it could not be answered."""
         columns = self.believed(pursuer)
+        if self.unusual is not None:
+            columns[UNUSUAL] = self.unusual.numpy()
         columns["n_asked"] = (self.query >= 0).sum(dim=1).numpy()
         names = [query.name for query in pursuer.query_set.queries]
         name_of = np.array([*names, None], dtype=object)  # the last one is that of -1
@@ -92,7 +98,12 @@ def predict_rows(
     members = None if stop is None else stop.label_set(posterior)
     if not queries:
         return Predictions(posterior, torch.empty(len(x), 0).long(), torch.empty(len(x), 0).bool(), decided, members)
-    return Predictions(posterior, torch.stack(queries, dim=1), torch.stack(answered, dim=1), decided, members)
+    query, has_answer = torch.stack(queries, dim=1), torch.stack(answered, dim=1)
+    unusual = None
+    if knows_unusual(pursuer):
+        given = None if initially_known is None else initially_known & available
+        unusual, _ = unusual_rows(pursuer, x, given, query, has_answer)
+    return Predictions(posterior, query, has_answer, decided, members, unusual)
 
 
 def _answer_texts(query_set: QuerySet, x: Tensor, query: Tensor, answered: Tensor) -> np.ndarray:

@@ -12,6 +12,7 @@ from pursuit.inference.pursuer import Pursuer, label_list
 from pursuit.inference.reasons import Reasons, reasons_of
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target import target_of
+from pursuit.inference.unusual import Unusual, unusual_of
 from pursuit.inference.what_if import WhatIf, what_if
 
 N_SHOWN = 3
@@ -179,6 +180,12 @@ class SessionBeliefs:
         if label is not None and target_of(self.pursuer) is None:
             label = label_list(self.pursuer.classes)[label_index(self.pursuer, label)]
         return reasons_of(self.chain, label)
+
+    @property
+    def unusual(self) -> Unusual | None:
+        """What is unusual in the answers so far, compared with those that the model learnt from; None if nothing is, or
+        the model cannot tell."""
+        return unusual_of(self.pursuer, self.history.x[0], self.chain)
 
     def what_if(self) -> tuple[WhatIf, ...]:
         """The answers any of which alone would have led to another prediction, the surest first."""

@@ -126,6 +126,9 @@ class DecisionTree(nn.Module):
     A node tests a feature and can go on once its unit is known: a column, or a pixel, which any patch on it shows.
     """
 
+    may_be_infinite: ClassVar[tuple[str, ...]] = ("log_posteriors",)
+    """A label without rows in a node has no share there."""
+
     registry_kind: ClassVar[str] = "pursuer"
     branches: Tensor
     missing: Tensor
@@ -161,6 +164,14 @@ class DecisionTree(nn.Module):
         unit = tree.unit_of_feature[tree.feature]
         tree.query.copy_(unit if query_set.has_own_units else _queries(query_set, nodes, unit.numpy()))
         return tree
+
+    def check_tensors(self) -> None:
+        """Raise ValueError for tensors that are not those of a tree."""
+        places = {"query": len(self.query_set), "feature": len(self.unit_of_feature)}
+        for name in ("branches", "missing", *places):
+            numbers, most = getattr(self, name), places.get(name, self.n_nodes)
+            if (numbers < 0).any() or (numbers >= most).any():
+                raise ValueError(f"the tree's {name} point to what is not there")
 
     def walk(self, history: History) -> Tensor:
         """The node (B,) that each row comes to by its known answers, and by queries that got no answer."""

@@ -64,7 +64,7 @@ class DIME(PretrainedModel):
         """Squared error of the values and cross-entropy of the classifier, and the queries asked (B,)."""
         encoded = self.network_input(batch.x, batch.known)
         logits = self.classifier(encoded).float()
-        log_posterior = self.log_probabilities(logits.detach(), batch.known.any(dim=1))
+        log_posterior = self.log_probabilities(logits.detach(), batch.history.n_known)
         values = self.values(self.querier(encoded), log_posterior)  # (B, Q)
         # (B, K) each; the first is asked
         queries, is_left = self._candidates(values.detach(), self.closed(batch), batch.exploration)

@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from pursuit.data.rows import Rows, RowSource, rows_in_memory
+from pursuit.data.rows import GeneratedRows, Rows, RowSource, rows_in_memory
 from pursuit.estimators import NetworkClassifier, NetworkEstimator, method
 from pursuit.estimators.stop import suitable_stop
+from pursuit.estimators.usual import usual_limits
 from pursuit.inference.stopping import StoppingRule
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.queries import QuerySet
@@ -77,6 +78,15 @@ class VIPEstimator(NetworkEstimator):
         has_bits = all(model.answer_model is not None for model, _ in judged)
         return suitable_stop(judged, self.max_queries) if has_bits else None
 
+    def _fit_to(self, judged: Sequence[tuple[VIP, Rows]]) -> None:
+        super()._fit_to(judged)
+        if judged and all(model.answer_model is not None for model, _ in judged):
+            self.model_.unusual_from.copy_(usual_limits(judged, self.max_queries))
+
+    def _calibration_share(self, rows: RowSource) -> float:
+        draws_others = self.calibration is None and isinstance(rows, GeneratedRows)  # and so loses none
+        return 1.0 if draws_others else super()._calibration_share(rows)
+
     def _weighs_costs(self, query_set: QuerySet) -> bool:
         """Whether to ask by bits per unit of cost: as `cost_aware` says, or where costs differ and bits are known."""
         if self.cost_aware is not None:
@@ -139,6 +149,9 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
     guarantee_share : float, optional
         Share of the rows to hold out for what `stop` promises; 0: none, and `guarantee` is given them. By default a
         fifth, or what the promise takes.
+    calibration : float, optional
+        Share of the rows to hold out for nothing but fitting beliefs to them, where training holds out none, as where
+        `stages` are given. By default none, but fresh rows where they are drawn by a rule.
     random_state : int, RandomState or None
         Seed; the same number gives the same model on the same machine.
     device : str

@@ -120,6 +120,11 @@ class Number(Query):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not (math.isfinite(self.centre) and 0 < self.spread < math.inf and all(map(math.isfinite, self.edges))):
+            raise ValueError(
+                f"The centre, spread and edges of '{self.name}' are finite numbers, the spread above 0, not "
+                f"{self.centre}, {self.spread} and {self.edges}."
+            )
         if self.low is not None and self.high is not None and not self.low < self.high:
             raise ValueError(
                 f"The range of '{self.name}' goes from the least to the greatest number that is accepted, but "

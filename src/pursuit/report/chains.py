@@ -15,6 +15,7 @@ from pursuit.inference.chain import CHAINS_SCHEMA, Chain, Chains, ChainStep, bit
 from pursuit.inference.reasons import Reason, reasons_of
 from pursuit.inference.session import Session
 from pursuit.inference.stopping import StoppingRule
+from pursuit.inference.unusual import Unusual, unusual_of
 from pursuit.inference.what_if import WhatIf, what_if
 from pursuit.queries.query_set import PatchGrid
 from pursuit.report.facts import ModelFacts, count, label_text, quality, trust
@@ -41,11 +42,14 @@ class ExplainedRow:
     answers: Tensor  # (*answer_shape)
     remark: str = ""
     """What else a reader should know of it."""
+    unusual: Unusual | None = None
+    """What is unlike the answers that the model learnt from."""
 
     @classmethod
     def of_session(cls, session: Session, title: str = "This session") -> "ExplainedRow":
         """What a person was asked and answered so far."""
-        return cls(title, None, session.chain, session.what_if(), session.history.x[0])
+        own = session.history.x[0]
+        return cls(title, None, session.chain, session.what_if(), own, unusual=session.unusual)
 
     def to_dict(self) -> dict[str, Any]:
         """The prediction as JSON values: a chain of docs/schemas/chains-1.json."""
@@ -55,6 +59,7 @@ class ExplainedRow:
             **self.chain.to_dict(),
             "reasons": reasons_of(self.chain).to_dict(),
             "what_if": [asdict(one) for one in self.what_if],
+            "unusual": self.unusual and self.unusual.to_dict(),
         }
 
 
@@ -87,7 +92,14 @@ class ChainsReport:
         titles = [f"Row {row}" for row in range(len(chains))] if titles is None else titles
         labels = [None] * len(chains) if labels is None else labels
         rows = [
-            ExplainedRow(title, label, chain, what_if(estimator.model_, own, chain), own)
+            ExplainedRow(
+                title,
+                label,
+                chain,
+                what_if(estimator.model_, own, chain),
+                own,
+                unusual=unusual_of(estimator.model_, own, chain),
+            )
             for title, label, chain, own in zip(titles, labels, chains, x, strict=True)
         ]
         facts = ModelFacts.of(estimator, name, stop)
@@ -121,6 +133,7 @@ class ChainsReport:
             paragraph(_how_sure(chain), class_="lead"),
             *_promised(chain),
             *self._truth(row),
+            *([] if row.unusual is None else [paragraph(row.unusual.sentence, class_="promise")]),
             *self._trust(row),
             *_reasons(chain),
             *_changes(row.what_if),

@@ -134,6 +134,7 @@ class ModelReport:
                 table("How often it is right, by how sure it is", head, rows),
                 class_="half",
             ),
+            *_trust_by_step(evaluation),
             id_="trust",
         )
 
@@ -251,6 +252,27 @@ def _accuracy(evaluation: Evaluation | RegressionEvaluation) -> Markup:
     rows = [(str(n), share(value)) for n, value in enumerate(values)]
     numbers = details("The same in numbers", table(what, ("questions asked", "share"), rows))
     return element("div", figure(drawing, f"{what}, by the number of questions asked of every row."), numbers)
+
+
+def _trust_by_step(evaluation: Evaluation) -> list[Markup]:
+    """How sure and how right it is after each number of questions."""
+    sure, right = evaluation.confidence_by_asked, evaluation.accuracy_by_asked
+    if not sure:
+        return []
+    columns = (right, sure, evaluation.calibration_error_by_asked, evaluation.brier_by_asked)
+    rows = [
+        (str(n), *map(share, values[:3]), f"{values[3]:.3f}") for n, values in enumerate(zip(*columns, strict=True))
+    ]
+    head = ("questions asked", "right", "sure on average", "mean gap", "Brier score")
+    title = "How often it is right, and how sure it is on average, by the number of questions."
+    drawing = curve(right, title, "questions asked", "right, sure", beside=sure)
+    caption = "Line: how often it is right. Dashed: how sure it is. The closer they are, the better."
+    note = (
+        "Brier score: the squared distance between what was believed and what was true, summed over the labels; 0 is "
+        "perfect."
+    )
+    numbers = details("The same in numbers", table(title, head, rows), paragraph(note, class_="small lead"))
+    return [element("div", figure(drawing, caption), numbers)]
 
 
 def _class_table(caption: str, classes: "list[ClassResult] | tuple[ClassResult, ...]") -> Markup:

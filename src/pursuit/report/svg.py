@@ -28,9 +28,15 @@ def svg(width: float, height: float, title: str, *children: object, class_: str 
 
 
 def curve(
-    values: Sequence[float], title: str, x_name: str, y_name: str, mark: tuple[float, float, str] | None = None
+    values: Sequence[float],
+    title: str,
+    x_name: str,
+    y_name: str,
+    mark: tuple[float, float, str] | None = None,
+    beside: Sequence[float] = (),
 ) -> Markup:
-    """`values` at 0, 1, 2 …, from 0 to 1 upward (below 0 where some are); `mark` is a point with a name."""
+    """`values` at 0, 1, 2 …, from 0 to 1 upward (below 0 where some are); `mark` is a point with a name, `beside` a
+    second, dashed line."""
     low, last = min(0.0, *values), max(1, len(values) - 1)
 
     def x(place: float) -> float:
@@ -39,9 +45,13 @@ def curve(
     def y(value: float) -> float:
         return TOP + (HEIGHT - TOP - BOTTOM) * (1 - (value - low) / (1 - low))
 
-    points = " ".join(f"{x(i):.1f},{y(value):.1f}" for i, value in enumerate(values))
+    def line(heights: Sequence[float], class_: str) -> Markup:
+        points = " ".join(f"{x(i):.1f},{y(value):.1f}" for i, value in enumerate(heights))
+        return element("polyline", points=points, class_=class_)
+
     parts: list[object] = [*_levels(y, low), *_ticks(x, last), *_names(x_name, y_name)]
-    parts.append(element("polyline", points=points, class_="curve"))
+    parts += [line(beside, "beside")] if beside else []
+    parts.append(line(values, "curve"))
     if len(values) <= 40:
         parts += [
             element("circle", cx=f"{x(i):.1f}", cy=f"{y(v):.1f}", r=3, class_="dot") for i, v in enumerate(values)

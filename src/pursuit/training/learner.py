@@ -29,6 +29,9 @@ LEAST_SPREAD = 0.3
 class Learner(nn.Module, ABC):
     """A pursuer that the training loop can train."""
 
+    may_be_infinite: ClassVar[tuple[str, ...]] = ("log_prior",)
+    """A label without rows has no share."""
+
     registry_kind: ClassVar[str] = "pursuer"
     log_prior: Tensor
 
@@ -60,8 +63,9 @@ class Learner(nn.Module, ABC):
         """While it lasts, scores may be estimates that take less time, as in training."""
         return nullcontext()
 
-    def set_temperature(self, temperature: float) -> None:
-        """Make beliefs less extreme than they were learnt (above 1) or more; a learner that cannot leaves them."""
+    def set_temperature(self, temperature: Tensor | float) -> None:
+        """Make beliefs less extreme than they were learnt (above 1) or more, all or by the number of known answers
+        (Q + 1,); a learner that cannot leaves them."""
         return
 
     @abstractmethod
@@ -94,7 +98,8 @@ class ClassifierModel(Learner):
         self.reads_next_apart = reads_next_apart(classifier)
         self.network_settings: NetworkSettings | None = None
         self.shared = False
-        self.register_buffer("temperature", torch.ones(()))  # logits are divided by it
+        # (Q + 1,) what logits are divided by, by how many answers are known
+        self.register_buffer("temperature", torch.ones(len(query_set) + 1))
         if standardised:
             self.register_buffer("centre", torch.zeros(query_set.answer_shape))
             self.register_buffer("scale", torch.ones(query_set.answer_shape))
@@ -161,16 +166,17 @@ class ClassifierModel(Learner):
 
     def log_posterior(self, history: History) -> Tensor:
         logits = self.classifier(self.network_input(history.x, history.known))
-        return self.log_probabilities(logits, history.known.any(dim=1))
+        return self.log_probabilities(logits, history.n_known)
 
-    def log_probabilities(self, logits: Tensor, knows_any: Tensor) -> Tensor:
-        """Log probabilities (B, C) from the classifier's logits, and whether a row knows any answer (B,)."""
+    def log_probabilities(self, logits: Tensor, n_known: Tensor) -> Tensor:
+        """Log probabilities (B, C) from the classifier's logits, and how many answers each row knows (B,)."""
+        tempered = logits.float() / self.temperature[n_known][:, None]
         # Training hardly ever shows the classifier an empty history, and there the label frequencies are the answer.
-        return torch.where(knows_any[:, None], (logits.float() / self.temperature).log_softmax(dim=1), self.log_prior)
+        return torch.where(n_known[:, None] > 0, tempered.log_softmax(dim=1), self.log_prior)
 
-    def set_temperature(self, temperature: float) -> None:
+    def set_temperature(self, temperature: Tensor | float) -> None:
         """Divide logits by this from now on."""
-        self.temperature.fill_(temperature)
+        self.temperature.copy_(torch.as_tensor(temperature))
 
     def to_config(self) -> dict[str, Any]:
         if self.network_settings is None:
@@ -225,7 +231,7 @@ class QuerierClassifier(ClassifierModel):
         encoded = self.network_input(history.x, history.known)
 
         def log_posterior() -> Tensor:
-            return self.log_probabilities(self.classifier(encoded), history.known.any(dim=1))
+            return self.log_probabilities(self.classifier(encoded), history.n_known)
 
         return self.scores_from(self.querier(encoded), log_posterior)
 

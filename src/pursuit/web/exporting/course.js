@@ -3,7 +3,7 @@
 // Moves are {move: "tell", query, answer, volunteered}, {move: "skip", query}, {move: "reject", labels} and
 // {move: "go on"}; an answer is null (don't know), {choice} or {number}. The same moves always give the same.
 
-import { argmax, beliefAfter, bitsAt, doubt, logSoftmax, oddsAt, possibleAnswers, scoresAt, without } from "./mathematics.js";
+import { argmax, beliefAfter, bitsAt, doubt, logSoftmax, oddsAt, possibleAnswers, scoresAt, surpriseOf, without } from "./mathematics.js";
 import { decided, openQueries, stops } from "./rules.js";
 
 const N_CANDIDATES = 4;
@@ -201,6 +201,23 @@ export class Course {
       }
     }
     return best;
+  }
+
+  /** The query with the least expected answer where answers are unlike those learnt from; null if they are not. */
+  unusual() {
+    const { model } = this, limits = model.unusual_from, before = [];
+    let excess = 0, variance = 0, isUnusual = false, least = null;
+    for (const { query, answer } of limits && model.answers ? this.told.values() : []) {
+      if (answer === null) continue;
+      const [surprise, expected, spread] = surpriseOf(model, beliefAfter(model, before, []), query, answer);
+      excess += surprise - expected;
+      variance += spread;
+      before.push({ query, answer });
+      const limit = limits[before.length];
+      if (limit !== null && excess / Math.sqrt(variance + 1) > limit) isUnusual = true;
+      if (!least || surprise - expected > least.by) least = { query, by: surprise - expected };
+    }
+    return isUnusual ? least.query : null;
   }
 
   /** How much of what there is to know has been learnt, from 0 to 1. */

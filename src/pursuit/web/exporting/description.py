@@ -37,6 +37,8 @@ RULES: dict[type[StoppingRule], str] = {
     RiskControlled: "risk",
     ConformalSet: "conformal",
 }
+TEMPERATURE_DIGITS = 4
+"""As many as fitted temperatures have."""
 
 
 def describe_model(model: VIP, stop: StoppingRule, tensors: Tensors) -> dict[str, Any]:
@@ -64,12 +66,28 @@ def describe_model(model: VIP, stop: StoppingRule, tensors: Tensors) -> dict[str
         "order": _order(query_set.order or Order(), query_set.index_of, query_set.queries),
         "stop": rules,
         "log_prior": tensors.add(model.log_prior),
-        "temperature": float(model.temperature),
+        "temperature": _temperature(model),
+        "unusual_from": _unusual_from(model),
         "classifier": network_layers(model.classifier, tensors),
         "querier": None if asks_by_bits else network_layers(model.querier, tensors),
         "answers": answers,
         "cost_aware": bool(asks_by_bits and model.cost_aware),
     }
+
+
+def _temperature(model: VIP) -> list[float]:
+    """By the number of known answers, up to where it stays the same."""
+    temperature = [round(value, TEMPERATURE_DIGITS) for value in model.temperature.tolist()]
+    while len(temperature) > 1 and temperature[-1] == temperature[-2]:
+        temperature.pop()
+    return temperature
+
+
+def _unusual_from(model: VIP) -> list[float | None] | None:
+    """From what oddness on answers are unusual, by how many are known; None where nobody knows."""
+    limits = model.unusual_from.tolist()
+    found = [round(limit, TEMPERATURE_DIGITS) if np.isfinite(limit) else None for limit in limits]
+    return None if all(limit is None for limit in found) else found
 
 
 def _target(target: TargetBins) -> dict[str, Any]:
@@ -174,6 +192,11 @@ def _answer_model(answers: AnswerModel, tensors: Tensors) -> dict[str, Any]:
             None if types != "number" else _intervals(answers, query)
             for query, types in enumerate(_first_types(answers))
         ],
+        # the upper ends of the intervals of numbers, as networks see these
+        "up_to": [
+            None if types != "number" else _upper_ends(answers, query)
+            for query, types in enumerate(_first_types(answers))
+        ],
         "n_values": answers.outcomes.n_values,
         "n_queries": len(query_set),
     }
@@ -183,6 +206,11 @@ def _first_types(answers: AnswerModel) -> list[str]:
     """What the features of every query are."""
     _, _, types = answers.outcomes.query_set.need_units("An exported page")
     return [types[answers.outcomes.query_set.features(i).start] for i in range(answers.n_queries)]
+
+
+def _upper_ends(answers: AnswerModel, query: int) -> list[float | None]:
+    ends = answers.outcomes.up_to[answers.outcomes.values_of_query(query)].tolist()
+    return [end if np.isfinite(end) else None for end in ends]
 
 
 def _intervals(answers: AnswerModel, query: int) -> list[tuple[str | None, str | None]]:

@@ -177,10 +177,18 @@ export class BrowserEngine {
       reasons: this.reasons(best),
       what_if: turn && { name: model.queries[turn.query].name, text: model.queries[turn.query].text, label: model.labels[turn.label], probability: turn.probability,
         answer: this.written(turn.query, course.told.get(turn.query).answer).shown, instead: this.written(turn.query, { choice: turn.choice }).shown },
+      unusual: this.describeUnusual(),
       accepted: this.isAccepted,
       decided: course.now.decided,
       label_set: labelSet(model.stop, posterior)?.map(label => model.labels[label]) ?? null,
     };
+  }
+
+  describeUnusual() {
+    const query = this.course.unusual();
+    if (query === null) return null;
+    const { name, text } = this.model.queries[query];
+    return { name, text, answer: this.written(query, this.course.told.get(query).answer).shown };
   }
 
   describe() {

@@ -112,12 +112,13 @@ const plogp = p => (p > 0 ? -p * Math.log(p) : 0);
 /** Entropy in bits. */
 export const doubt = posterior => posterior.reduce((sum, p) => sum + plogp(p), 0) / BIT;
 
-/** Probabilities (C,) given the network input of some answers; labels that are excluded have none. */
-export function posteriorOf(model, input, knowsAny, excluded = []) {
+/** Probabilities (C,) given the network input of some answers, and how many they are; labels that are excluded have none. */
+export function posteriorOf(model, input, nKnown, excluded = []) {
   const prior = Float64Array.from(model.tensors_[model.log_prior].values);
-  const logits = knowsAny ? run(model.classifier, model.tensors_, input).map(one => one / model.temperature) : prior;
+  const temperature = model.temperature[Math.min(nKnown, model.temperature.length - 1)];
+  const logits = nKnown ? run(model.classifier, model.tensors_, input).map(one => one / temperature) : prior;
   for (const label of excluded) logits[label] = -Infinity;
-  return (knowsAny || excluded.length ? logSoftmax(logits) : logits).map(Math.exp);
+  return (nKnown || excluded.length ? logSoftmax(logits) : logits).map(Math.exp);
 }
 
 /** A belief about the labels that are left. */
@@ -197,6 +198,23 @@ export function possibleAnswers(model, odds, posterior, query) {
   });
 }
 
+/** How surprising an answer is at a belief, how surprising answers are expected to be, and the variance of that, in nats. */
+export function surpriseOf(model, belief, query, answer) {
+  const { n_values: nValues, up_to: upTo } = model.answers;
+  const possible = possibleAnswers(model, oddsAt(model, belief), belief.posterior, query).filter(one => one.value !== "none");
+  const sum = possible.reduce((total, one) => total + one.probability, 0);
+  const surprises = possible.map(one => Math.min(LARGEST, -Math.log(one.probability / sum)));
+  let value = "choice" in answer ? answer.choice : null;
+  if (value === null) {
+    const { centre, spread } = model.queries[query].number, z = compress(answer.number, centre, spread);
+    value = upTo[query].findIndex(end => end === null || z <= end);
+  }
+  const place = value < nValues[query] ? value : possible.length - 1; // "not given" comes last
+  const expected = surprises.reduce((total, one, i) => total + possible[i].probability / sum * one, 0);
+  const square = surprises.reduce((total, one, i) => total + possible[i].probability / sum * one * one, 0);
+  return [surprises[place], expected, Math.max(0, square - expected * expected)];
+}
+
 // ---- numbers that are predicted
 
 export const expected = (target, posterior) => posterior.reduce((sum, p, i) => sum + p * target.means[i], 0);
@@ -225,7 +243,7 @@ export const withWeights = (described, bytes) => ({ ...described, tensors_: unpa
 
 /** What follows from some answers: {input, posterior, doubt}, and what is computed once it is asked for. */
 export function beliefAfter(model, told, excluded) {
-  const input = encode(model, told), posterior = posteriorOf(model, input, told.some(one => one.answer !== null), excluded);
+  const input = encode(model, told), posterior = posteriorOf(model, input, told.filter(one => one.answer !== null).length, excluded);
   return { input, posterior, doubt: doubt(posterior) };
 }
 

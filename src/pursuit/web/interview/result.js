@@ -31,6 +31,13 @@ function reasonsBlock(state) {
       answer: choiceText(questions.get(what.name) || { is_yes_no: false }, what.instead).toLowerCase(), question: what.text, label: what.label }))];
 }
 
+function unusualText({ result, answers }) {
+  const odd = result.unusual;
+  if (!odd) return null;
+  const own = answers.find(entry => entry.kind === "answer" && entry.question.name === odd.name);
+  return h("p", { class: "promise unusual" }, say("unusual", { question: odd.text, answer: own ? choiceText(own.question, odd.answer) : odd.answer }));
+}
+
 function sureText({ result, belief, is_number: isNumber }) {
   if (isNumber) return intervalText(belief.number);
   const next = result.runner_up, sure = percent(result.probability);
@@ -56,6 +63,7 @@ export function resultSection(state, acts) {
     result.label_set && h("p", { class: "lead" }, remainText(result.label_set)),
     isOpen ? h("p", { class: "promise" }, say("ask_person")) : h("p", { class: "promise" }, h("b", {}, say("trust")), " ",
       state.is_number ? say("trust_number") : say("trust_label", { n: Math.min(99, Math.floor(100 * result.probability)) })),
+    unusualText(state),
     state.is_image ? pictureFigure(state, acts.pictureUrl()) : reasonsBlock(state),
     h("div", { class: "actions" },
       action("right", acts.accept, { class: "first" }),

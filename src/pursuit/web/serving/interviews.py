@@ -76,12 +76,19 @@ class Interviews:
             return why_of(session)
 
     def move(self, session_id: str, move: schemas.Move) -> schemas.Session:
-        """Make a move; raises Moved where somebody else did since the revision that the client has seen."""
-        stored, model = self._stored(session_id)
-        if stored.revision != move.revision:
-            raise Moved(self.show(session_id))
+        """Make a move; raises Moved where somebody else did since the revision that the client has seen.
+
+        A session in memory need not be read: what is written only counts if the database is at its revision still.
+        """
+        live = self._live.take(session_id, move.revision)
+        if live is not None:
+            stored, model = live.stored, self.models[live.stored.model]
+        else:
+            stored, model = self._stored(session_id)
+            if stored.revision != move.revision:
+                raise Moved(self.show(session_id))
         with self._computing:
-            session = self._take(stored, model)
+            session = live.session if live is not None else self._restored(stored, model)
             with _refusing():
                 if len(session.moves) >= MOST_MOVES:
                     raise ValueError("This session is too long to go on: begin a new one.")
@@ -161,21 +168,19 @@ class Interviews:
 
     def _keep(self, stored: StoredSession, model: ServedModel, session: Session, state: shown.State) -> schemas.Session:
         """Show a session, and have it ready for its next move."""
-        self._live.put(stored.id, stored.revision, model.fingerprint, session)
+        self._live.put(stored, session)
         return _shown(stored, model, state)
 
     @contextmanager
     def _session(self, stored: StoredSession, model: ServedModel) -> Iterator[Session]:
         """The session, to be looked at."""
         with self._computing:
-            session = self._take(stored, model)
+            live = self._live.take(stored.id, stored.revision)
+            session = live.session if live is not None else self._restored(stored, model)
             yield session
-        self._live.put(stored.id, stored.revision, model.fingerprint, session)
+        self._live.put(stored, session)
 
-    def _take(self, stored: StoredSession, model: ServedModel) -> Session:
-        live = self._live.take(stored.id, stored.revision, model.fingerprint)
-        if live is not None:
-            return live
+    def _restored(self, stored: StoredSession, model: ServedModel) -> Session:
         try:
             return model.session(stored.moves)
         except ValueError as error:

@@ -128,6 +128,12 @@ class WhatIf(Reply):
     probability: float
 
 
+class GivenReply(Reply):
+    name: str
+    text: str
+    answer: str
+
+
 class Result(Reply):
     label: str
     probability: float | None
@@ -137,6 +143,8 @@ class Result(Reply):
     reasons: Reasons
     what_if: WhatIf | None
     """A single answer that would have changed the result."""
+    unusual: GivenReply | None = None
+    """Where the answers are unlike those that the model learnt from: the least expected of them."""
     accepted: bool
     decided: bool | None = None
     """Whether the stopping rule vouches for the result; false: not sure, a person must decide; null: it promises

@@ -1,0 +1,51 @@
+"""What an evaluation is made of: sums over rows, as whole numbers. Those of parts of the rows add up to those of all,
+bit for bit and in whatever order."""
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from pursuit.evaluation.calibration import N_BINS, UNIT, StepSums, bin_of
+
+COST_UNIT = 2**26
+"""Costs are counted in parts this small."""
+
+
+@dataclass(frozen=True)
+class EvaluationSums:
+    """Everything counted on some rows, of R stopping rules."""
+
+    n_rows: int
+    right_with_all: int
+    """Rows that are right once everything is answered."""
+    curves: Tensor  # (3, n) by how much the rows that are right change with each query, answer and step of cost
+    by_step: StepSums
+    at_stops: Tensor  # (R, 5) sums of queries asked, answers, costs, rows cut short and Brier scores
+    bins: Tensor  # (R, N_BINS, 3) rows, sums of confidences and rows that are right, by confidence
+    confusion: Tensor  # (C, C) rows by true and predicted label at the first rule; (0, 0) where nobody wants it
+    asked_by_class: Tensor  # (C,) queries asked of the rows of each class until then
+    questions: Tensor  # (6, Q) what `QuestionCounts` counts
+
+    def __add__(self, other: "EvaluationSums") -> "EvaluationSums":
+        both = ((getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+        return EvaluationSums(*(one + another for one, another in both))
+
+
+def stop_sums(at_stops: Tensor) -> tuple[Tensor, Tensor]:
+    """The sums (R, 5) and the bins (R, N_BINS, 3) of where rules stop rows: (R, N, 8) as `evaluate` notes it."""
+    asked, answered, cost, right, confidence, is_cut, _, brier = at_stops.double().unbind(dim=2)  # (R, N) each
+    exact = (asked, answered, cost * COST_UNIT, is_cut, brier * UNIT)
+    sums = torch.stack([values.round().long().sum(dim=1) for values in exact], dim=1)
+    each = torch.stack([torch.ones_like(right), confidence * UNIT, right], dim=2).round().long()
+    bins = torch.zeros(len(at_stops), N_BINS, 3, dtype=torch.long)
+    for own, place, values in zip(bins, bin_of(confidence), each, strict=True):
+        own.index_add_(0, place, values)
+    return sums, bins
+
+
+def class_sums(y: Tensor, at_stop: Tensor, n_classes: int) -> tuple[Tensor, Tensor]:
+    """Rows by true and predicted label (C, C), and queries asked by class (C,), of rows that one rule stopped."""
+    predicted, asked = at_stop[:, 6].long(), at_stop[:, 0].long()
+    confusion = torch.bincount(y * n_classes + predicted, minlength=n_classes**2).view(n_classes, n_classes)
+    return confusion, torch.zeros(n_classes, dtype=torch.long).index_add(0, y, asked)

@@ -1,0 +1,144 @@
+"""Answers that are unlike any that training saw: how surprising those of a chain were to a pursuer that foresees them.
+
+Each answer is compared with what was foreseen just before it: how surprising it was, less how surprising answers were
+expected to be there. Summed up along a chain and divided by the deviation expected of the sum, that is the oddness of
+the answers so far. A pursuer that says from what oddness on answers are unusual (`unusual_from`) has seen in held-out
+rows how odd answers get at worst along a whole chain, so that looking at every step raises no more alarms.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pursuit.inference.chain import Chain
+from pursuit.inference.history import History
+from pursuit.inference.pursuer import Pursuer
+
+FALSE_ALARMS = 0.001
+"""The share of rows like those of training that are found unusual."""
+LEAST_VARIANCE = 1.0
+"""Added to the variance of the sum: a single answer that was foreseen with near certainty proves little."""
+AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class Unusual:
+    """Answers unlike those that the model learnt from."""
+
+    query: str
+    """Which of them was the most surprising."""
+    text: str
+    answer: str
+
+    @property
+    def sentence(self) -> str:
+        """What to tell people."""
+        return (
+            "These answers are unusual: the model has hardly seen any like them, so do not rely on its result. "
+            f"The least expected was “{self.answer}” to “{self.text}”."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"query": self.query, "text": self.text, "answer": self.answer, "sentence": self.sentence}
+
+
+def knows_unusual(pursuer: Pursuer) -> bool:
+    """Whether a pursuer says which answers are unusual."""
+    limits = getattr(pursuer, "unusual_from", None)
+    return limits is not None and bool(torch.isfinite(limits).any())
+
+
+@torch.no_grad()
+def oddness(
+    pursuer: Pursuer, x: Tensor, initially_known: Tensor | None, query: Tensor, answered: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """After each query of chains (N, T), which is -1 behind their end: how odd the answers so far are, how many are
+    known, and how much more surprising than expected this one was. All are 0 where there was no answer."""
+    n, longest = query.shape
+    odd, n_known, excess = torch.zeros(n, longest), torch.zeros(n, longest, dtype=torch.long), torch.zeros(n, longest)
+    foresee: Any = pursuer
+    for rows in torch.arange(n).split(AT_ONCE):
+        given = None if initially_known is None else initially_known[rows]
+        known = History.start(x[rows], len(pursuer.query_set), given).known.clone()
+        total, variance = torch.zeros(len(rows)), torch.zeros(len(rows))
+        for place in range(longest):
+            here = (query[rows, place] >= 0) & answered[rows, place]
+            if not here.any():
+                continue
+            which, column = here.nonzero()[:, 0], query[rows, place][here]
+            history = History(x[rows[which]], known[here], known[here])
+            surprise, expected, spread = foresee.answer_surprise(history, column).unbind(dim=1)
+            total[which] += surprise - expected
+            variance[which] += spread
+            known[which, column] = True
+            excess[rows[which], place] = surprise - expected
+            odd[rows[which], place] = total[which] / (variance[which] + LEAST_VARIANCE).sqrt()
+            n_known[rows[which], place] = known[which].sum(dim=1)
+    return odd, n_known, excess
+
+
+def unusual_rows(
+    pursuer: Pursuer, x: Tensor, initially_known: Tensor | None, query: Tensor, answered: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Which chains have unusual answers (N,), and the place of the most surprising answer of each (N,)."""
+    if not query.shape[1]:
+        return torch.zeros(len(query), dtype=torch.bool), torch.zeros(len(query), dtype=torch.long)
+    odd, n_known, excess = oddness(pursuer, x, initially_known, query, answered)
+    limits: Tensor = pursuer.unusual_from  # type: ignore[attr-defined]
+    return ((odd > limits[n_known]) & (n_known > 0)).any(dim=1), excess.argmax(dim=1)
+
+
+def unusual_of(pursuer: Pursuer, x: Tensor, chain: Chain) -> Unusual | None:
+    """What is unusual in a chain on row `x` (*answer_shape); None if nothing is, or nobody knows."""
+    if not chain.steps or not knows_unusual(pursuer):
+        return None
+    query = torch.tensor([[step.query for step in chain.steps]])
+    answered = torch.tensor([[step.answer is not None for step in chain.steps]])
+    known = torch.zeros(1, len(pursuer.query_set), dtype=torch.bool)
+    known[0, [step.query for step in chain.initially_known]] = True
+    is_unusual, place = unusual_rows(pursuer, x[None], known, query, answered)
+    if not is_unusual:
+        return None
+    step = chain.steps[int(place)]
+    return Unusual(step.name, step.text, step.answer or "")
+
+
+def alarm_limits(odd: list[Tensor], n_known: list[Tensor], groups: Tensor) -> Tensor:
+    """From what oddness on answers are unusual (Q + 1,), by how many are known: so that of rows like these (N, T each)
+    a share of `FALSE_ALARMS` is found unusual at any step. Numbers of the same group (Q + 1,) are judged together."""
+    unknown = torch.full((len(groups),), torch.inf)
+    n_groups, n_rows = int(groups.max()) + 1, sum(map(len, odd))
+    if n_rows < LEAST_ROWS:
+        return unknown
+    values = torch.cat([part[counts > 0] for part, counts in zip(odd, n_known, strict=True)]).double()
+    group = torch.cat([groups[counts[counts > 0]] for counts in n_known])
+    count = torch.zeros(n_groups, dtype=torch.double).index_add(0, group, torch.ones_like(values))
+    mean = torch.zeros(n_groups, dtype=torch.double).index_add(0, group, values) / count.clamp(min=1)
+    square = torch.zeros(n_groups, dtype=torch.double).index_add(0, group, (values - mean[group]) ** 2)
+    spread = (square / count.clamp(min=1)).sqrt().clamp(min=LEAST_SPREAD)
+    worst = torch.cat(
+        [
+            ((part - mean[groups[counts]]) / spread[groups[counts]]).masked_fill(counts == 0, -torch.inf).amax(dim=1)
+            for part, counts in zip(odd, n_known, strict=True)
+        ]
+    )
+    limit = mean + _rarely_above(worst[torch.isfinite(worst)]) * spread
+    limit[count == 0] = torch.inf
+    return torch.round(limit[groups].float(), decimals=4)
+
+
+LEAST_ROWS, LEAST_SPREAD = 50, 0.3
+"""With fewer rows nobody can tell what is unusual. Oddness that varies less counts as if it varied by this much."""
+
+
+def _rarely_above(worst: Tensor) -> float:
+    """What a share of `FALSE_ALARMS` of such values (N,) lie above. Beyond what so few rows can show, the tail goes on
+    as an exponential one; it is never below the largest of fewer rows than one alarm takes."""
+    top = worst.sort(descending=True).values
+    n_top = max(10, len(top) // 20)
+    edge = float(top[n_top])
+    beyond = float((top[:n_top] - edge).mean())
+    limit = edge + beyond * float(torch.tensor(n_top / len(top) / FALSE_ALARMS).log())
+    return max(limit, float(top[0])) if len(top) * FALSE_ALARMS < 1 else limit

@@ -1,0 +1,180 @@
+"""Beliefs that hold: how much less extreme, or more, they must be than they were learnt.
+
+Networks are surer of themselves than they should be, more so with few rows, and not to the same degree after one answer
+as after twenty. Logits are therefore divided by a temperature that depends on how many answers are known, fitted to
+rows that were not learnt from, along the chains that these are asked in.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from pursuit.data.rows import Rows
+from pursuit.inference.rollout import RolloutStep, pursue_in_batches
+from pursuit.inference.stopping import Budget, StoppingRule
+from pursuit.training.learner import Learner
+
+LONGEST = 100
+"""How far chains are rolled out."""
+MOST_ROWS, LEAST_ROWS, MOST_BELIEFS = 4000, 500, 10**8
+"""Of how many rows at most: so many that all their beliefs have about `MOST_BELIEFS` probabilities."""
+RATIO = 1.08
+TEMPERATURES = torch.tensor([RATIO**i for i in range(-9, 25)], dtype=torch.double)
+"""From 0.5 to 6.3."""
+LEVEL_SPREAD, CHANGE_SPREAD = 0.7, 0.25
+"""How far log temperatures are expected to be from 0, and from one another where twice as many answers are known."""
+FACTORS = (1.0, 1.06, 1.12, 1.2, 1.3, 1.4, 1.55, 1.7, 1.9, 2.2)
+LEVELS, TOLERANCE = (0.8, 0.9, 0.95, 0.99), 0.005
+"""Where chains stop at these confidences, beliefs may be surer than right by this much. If they are surer, temperatures
+are raised by the first of the factors that mends it."""
+DIGITS = 4
+"""Temperatures are rounded, so that they are the same wherever they are written."""
+
+
+def fit_temperature(
+    judged: Sequence[tuple[Learner, Rows]], max_queries: int | None = None, by_answers: bool = True
+) -> Tensor:
+    """What to divide logits by (Q + 1,), by the number of known answers, from learners and rows that each did not learn
+    from.
+
+    The number of answers is divided into groups of about the same ratio. Each has the temperature at which labels are
+    least surprising, but a prior holds it to 1 and to its neighbours, so that few rows change little. Not `by_answers`,
+    there is one group. Held-out rows that ended training flatter it, so that no temperature is below 1, except of
+    learners that were taught to spread their beliefs (`label_kernel`).
+
+    Whoever stops once a belief is sure enough picks, of all beliefs, those that are too sure: all temperatures are
+    raised until beliefs hold there, too.
+    """
+    n_queries = max(len(learner.query_set) for learner, _ in judged)
+    groups = group_of(n_queries) if by_answers else torch.zeros(n_queries + 1, dtype=torch.long)
+    losses = torch.zeros(int(groups.max()) + 1, len(TEMPERATURES), dtype=torch.double)
+    for learner, rows in judged:
+        losses += _losses(learner, rows.take(slice(n_judged(learner))).levelled(), groups, max_queries)
+    if all(getattr(learner, "label_kernel", None) is None for learner, _ in judged):
+        losses = losses.masked_fill(TEMPERATURES < 1, torch.inf)
+    temperature = along_path(best_path(losses, centres(groups)), centres(groups), n_queries)
+    return torch.round(temperature * factor_at_stop(judged, temperature, max_queries), decimals=DIGITS)
+
+
+def n_judged(learner: Learner) -> int:
+    """How many held-out rows of a learner are enough, or take long enough."""
+    affordable = MOST_BELIEFS // (len(learner.classes) * min(len(learner.query_set), LONGEST))
+    return min(MOST_ROWS, max(LEAST_ROWS, affordable))
+
+
+def group_of(n_queries: int) -> Tensor:
+    """The group (Q + 1,) of each number of answers: 1, 2, 3, 4 and 5, 6 and 7, 8 to 11, 12 to 15 … Nothing known has
+    that of one answer, and is not looked at."""
+    n = torch.arange(n_queries + 1).clamp(min=1)
+    octave = (n.double() + 0.5).log2().long()
+    half = (2 * n >= 3 * 2**octave) & (octave > 0)
+    return 2 * octave + half - (octave > 0).long()
+
+
+def centres(groups: Tensor) -> Tensor:
+    """The middle of each group of answers (G,), as the logarithm to base 2."""
+    n = torch.arange(len(groups)).double().clamp(min=1).log2()
+    own = groups[1:] if len(groups) > 1 else groups
+    total = torch.zeros(int(groups.max()) + 1, dtype=torch.double)
+    count = total.index_add(0, own, torch.ones(len(own), dtype=torch.double))
+    return total.index_add(0, own, n[-len(own) :]) / count
+
+
+def beliefs(learner: Learner, rows: Rows, max_queries: int | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Along the chains of rows: which rows (b,), how many answers are known (b,), and their logits (b, C)."""
+    n_given = rows.start().n_known
+    limit = Budget(min(len(learner.query_set), LONGEST, max_queries or LONGEST))
+    temperature = getattr(learner, "temperature", torch.ones(len(learner.query_set) + 1))
+    for step in judged_steps(learner, rows, limit):
+        n_known = step.n_answered + n_given[step.rows]
+        yield step.rows, n_known, step.log_posterior.float() * temperature.cpu()[n_known][:, None]
+
+
+def factor_at_stop(
+    judged: Sequence[tuple[Learner, Rows]], temperature: Tensor, max_queries: int | None = None
+) -> float:
+    """By how much to raise temperatures (Q + 1,), so that beliefs are not surer than right where chains stop at a
+    confidence."""
+    gaps = torch.zeros(len(FACTORS), dtype=torch.double)
+    for learner, rows in judged:
+        gaps += _gaps_at_stop(learner, rows.take(slice(n_judged(learner))).levelled(), temperature, max_queries)
+    n_rows = sum(min(len(rows), n_judged(learner)) for learner, rows in judged)
+    holds = (gaps / n_rows <= TOLERANCE).nonzero()
+    return FACTORS[int(holds[0, 0]) if len(holds) else -1]
+
+
+def _gaps_at_stop(learner: Learner, rows: Rows, temperature: Tensor, max_queries: int | None) -> Tensor:
+    """Confidence less accuracy with each factor (F,): the mean over levels of the sum over rows, each where it is first
+    as sure as that, or where its chain ends."""
+    shape = len(FACTORS), len(LEVELS), len(rows)
+    gap, has_stopped = torch.zeros(shape), torch.zeros(shape, dtype=torch.bool)
+    levels = torch.tensor(LEVELS)[None, :, None]
+    for here, n_known, logits in beliefs(learner, rows, max_queries):
+        tempered = [logits / (factor * temperature[n_known])[:, None] for factor in FACTORS]
+        confidence = torch.stack([one.softmax(dim=1).max(dim=1).values for one in tempered])[:, None]  # (F, 1, b)
+        now = (confidence - (logits.argmax(dim=1) == rows.y[here]).float()).expand(-1, len(LEVELS), -1)
+        gap[:, :, here] = torch.where(has_stopped[:, :, here] | (n_known == 0), gap[:, :, here], now)
+        has_stopped[:, :, here] |= (confidence >= levels) & (n_known > 0)
+    weight = torch.ones(len(rows)) if rows.weight is None else rows.weight
+    return (gap * weight).sum(dim=2).mean(dim=1).double()
+
+
+def judged_steps(learner: Learner, rows: Rows, stop: StoppingRule, with_bits: bool = False) -> Iterator[RolloutStep]:
+    """How rows are asked by a learner, wherever that computes: steps in the main memory."""
+    there = rows.to(learner.log_prior.device)
+    with learner.roughly():
+        for step in pursue_in_batches(
+            learner, there.x, there.available, stop, there.initially_known, with_bits=with_bits
+        ):
+            yield step.cpu()
+
+
+def _losses(learner: Learner, rows: Rows, groups: Tensor, max_queries: int | None) -> Tensor:
+    """How surprising labels are in each group of answers, at each temperature (G, T): the sum over rows, of which each
+    counts as one in a group however many histories it has there."""
+    shape = int(groups.max()) + 1, len(rows)
+    total, n = torch.zeros(*shape, len(TEMPERATURES), dtype=torch.double), torch.zeros(shape, dtype=torch.double)
+    for here, n_known, logits in beliefs(learner, rows, max_queries):
+        group, counts = groups[n_known], n_known > 0
+        total[group, here] += surprise(logits, rows.y[here]) * counts[:, None]
+        n[group, here] += counts
+    weight = torch.ones(len(rows)) if rows.weight is None else rows.weight
+    return (total / n.clamp(min=1)[:, :, None] * weight[None, :, None]).sum(dim=1)
+
+
+def surprise(logits: Tensor, y: Tensor) -> Tensor:
+    """The negative log probability of labels (b,) at each temperature: (b, T), in nats."""
+    logits = logits - logits.max(dim=1, keepdim=True).values
+    own = logits.gather(1, y[:, None]).double()  # (b, 1)
+    sums = [(logits / t).exp().sum(dim=1).double() for t in TEMPERATURES.tolist()]
+    return torch.stack(sums, dim=1).log() - own / TEMPERATURES
+
+
+def best_path(losses: Tensor, centre: Tensor) -> Tensor:
+    """The log temperature of each group (G,) that makes losses (G, T) least, with the prior, among all paths."""
+    log_t = TEMPERATURES.log()
+    change = (log_t[:, None] - log_t) ** 2 / (2 * CHANGE_SPREAD**2)  # (T, T)
+    losses = losses + log_t**2 / (2 * LEVEL_SPREAD**2 * len(losses))
+    best, came_from = losses[0], []
+    for group in range(1, len(losses)):
+        through = best[None] + change / float(centre[group] - centre[group - 1])
+        came_from.append(through.argmin(dim=1))
+        best = losses[group] + through.min(dim=1).values
+    path = [int(best.argmin())]
+    for before in reversed(came_from):
+        path.append(int(before[path[-1]]))
+    return log_t[torch.tensor(path[::-1])]
+
+
+def along_path(log_temperature: Tensor, centre: Tensor, n_queries: int) -> Tensor:
+    """Temperatures (Q + 1,) for every number of answers: those of groups (G,) at their centres, straight lines between
+    them in the logarithms of both."""
+    place = torch.arange(n_queries + 1).double().clamp(min=1).log2()
+    right = torch.searchsorted(centre, place).clamp(1, max(1, len(centre) - 1))
+    if len(centre) == 1:
+        return log_temperature.exp().repeat(n_queries + 1).float()
+    low, high = centre[right - 1], centre[right]
+    share = ((place - low) / (high - low)).clamp(0, 1)
+    values = (1 - share) * log_temperature[right - 1] + share * log_temperature[right]
+    return torch.round(values.exp(), decimals=DIGITS).float()
