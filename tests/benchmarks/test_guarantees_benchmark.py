@@ -43,6 +43,7 @@ def test_the_page_has_all_of_it(world: World) -> None:
     assert sets[0]["coverage"] >= 0.9
     data = {
         "title": "a world",
+        "where": {"commit": "abc", "machine": "x86"},
         "trained_on": 100,
         "rows": 600,
         "labels": 2,
@@ -51,7 +52,7 @@ def test_the_page_has_all_of_it(world: World) -> None:
         "risks": [simulate_risk(world, 0.1, 300, False, randomness)],
         "sets": [*sets, {"alpha": 0.1, "by_class": True, "chosen_on": 9, "refused": 30}],
     }
-    text = page({"where": {"commit": "abc"}, "worlds": 30, "data": [data]})
+    text = page({"worlds": 30, "data": [data]})
     assert "a world" in text
-    assert "commit: abc" in text
+    assert "commit abc, x86" in text
     assert "refused in 30 of 30" in text

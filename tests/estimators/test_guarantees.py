@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from estimators.small_table import PATIENTS, QUICKEST, SYMPTOMS, patients
-from pursuit import Confidence, ConformalSet, RiskControlled, VIPClassifier, VIPRegressor, load
+from pursuit import MLP, Confidence, ConformalSet, RiskControlled, Stage, VIPClassifier, VIPRegressor, load
 from pursuit.estimators.guarantees import LONGEST, hold_out, n_to_hold_out, rows_needed
 from pursuit.inference.promises import NotPromised, promises_of
 from pursuit.methods.naive_bayes import NaiveBayesIPClassifier
@@ -240,3 +240,20 @@ def test_a_share_that_is_no_share_is_refused() -> None:
         fitted("risk=0.1", guarantee_share=1.5)
     with pytest.raises(ValueError, match="takes at least 30 rows"):
         fitted("risk=0.1", guarantee_share=0.01)
+
+
+def test_beliefs_that_change_take_their_promise_along() -> None:
+    X, y = noisy(600)
+    model = VIPClassifier(stop="risk=0.2", random_state=0, network=MLP((16,)), stages=[Stage(5)]).fit(X, y)
+    model.decided(X)
+    model.calibrate(*noisy(100, seed=1))
+    with pytest.raises(NotPromised):
+        model.decided(X)
+    assert model.guarantee(*noisy(100, seed=2)).decided(X).any()
+
+
+def test_sets_alone_go_with_the_rule_that_suits_the_data() -> None:
+    model = VIPClassifier(stop="conformal=0.1", random_state=0, network=MLP((16,)), stages=[Stage(5)], held_out=0.2)
+    model.fit(*noisy(600))
+    assert model.stop_ is not None
+    assert str(model.stopping_rule()) == f"{model.stop_},conformal=0.1"
