@@ -71,6 +71,15 @@ def test_what_cannot_be_promised_is_refused(text: str, said: str) -> None:
         parse_stop(text)
 
 
+@pytest.mark.parametrize("number", [float("nan"), -1.0, float("inf"), "high", None])
+def test_what_is_no_probability_keeps_no_promise(number: Any) -> None:
+    """As a file might say that was changed by somebody."""
+    with pytest.raises(ValueError, match="probabilities"):
+        RiskControlled(0.05, levels=(0.9, number))
+    with pytest.raises(ValueError, match="probabilities"):
+        ConformalSet(0.05, least=(number,))
+
+
 def test_nothing_is_promised_before_it_was_chosen_what_it_takes() -> None:
     somewhere = standing([[0.9, 0.1]], [1])
     with pytest.raises(NotPromised, match=r"risk=0.05 is a promise.*guarantee"):
