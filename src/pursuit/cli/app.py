@@ -88,7 +88,8 @@ Stop = Annotated[
     typer.Option(
         help="When to stop asking: confidence=0.99, budget=20, stability=0.001 (the entropy changes by fewer bits; or "
         "0.001nats), bits=0.01 (no query left promises more), cost=20 (never spend more), width=20 (the 90 % interval "
-        "of a number); with commas: at the first of several."
+        "of a number); risk=0.05 (at most 5 % of what is decided wrong, else not sure) and conformal=0.1 (a set of "
+        "labels with the right one in 90 %), for which training holds rows out; with commas: at the first of several."
     ),
 ]
 Network = Annotated[
