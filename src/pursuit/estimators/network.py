@@ -26,8 +26,8 @@ from pursuit.estimators.reasons import Reason, given
 from pursuit.estimators.stop import expected
 from pursuit.evaluation.curves import placed
 from pursuit.files import DamagedFile, make_folder, read_json, remove_torn, write_whole
-from pursuit.inference.promises import promises_of
-from pursuit.inference.stopping import StoppingRule
+from pursuit.inference.promises import promises_of, without_promises
+from pursuit.inference.stopping import StoppingRule, stopping_rule
 from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first, n_processes
 from pursuit.queries import QuerySet
@@ -130,13 +130,14 @@ class LearnerEstimator(PursuitEstimator):
 
     def calibrate(self, X: Any, y: Any, *, initially_known: Any = None) -> Self:
         """Fit beliefs to rows X with labels y that the model did not learn from: what they say of how sure to be, when
-        to stop asking (unless `stop` is given), and what to expect of predictions."""
+        to stop asking (unless `stop` is given), and what to expect of predictions. Promises were made of beliefs as
+        they were before, and must be made again by `guarantee`, on other rows."""
         rows = self.rows(X, y, initially_known=initially_known)
         if not len(rows):
             raise ValueError("There are no rows to calibrate on: at least one is needed.")
         if not hasattr(self.model_, "temperature"):
             raise ValueError(f"The beliefs of {type(self).__name__} cannot be changed, so it is not calibrated.")
-        judged = [(self.model_, rows)]
+        judged, self.promised_ = [(self.model_, rows)], None
         self._fit_to(judged)
         renewed = self._judged_reasons(judged)
         names = {reason.setting for reason in renewed}
@@ -158,7 +159,7 @@ class LearnerEstimator(PursuitEstimator):
                 temperature = fit_temperature(judged, self.max_queries)
                 for learner in (self.model_, *(learner for learner, _ in judged)):
                     learner.set_temperature(temperature)
-            if self.stop is None:
+            if self.stop is None or without_promises(stopping_rule(self.stop)) is None:
                 self.stop_ = self.suitable_stop(judged)
 
     def _judged_reasons(self, judged: Sequence[tuple[Any, Rows]]) -> list[Reason]:

@@ -15,9 +15,10 @@ from scipy.special import bdtr
 
 from pursuit.inference.promises import NEVER
 
-STARTS = (1 / 20, 1 / 2)
-"""Testing begins at the confidence 1 - alpha / 20, and again at 1 - alpha / 2, with an equal part of delta each: the
-safest thresholds of all decide too few rows to show anything."""
+STARTS = ((1 / 20, 0.45), (1 / 2, 0.45), (2.0, 0.1))
+"""Where testing begins, and with which part of delta: at the confidence 1 - alpha / 20, again at 1 - alpha / 2 and at
+1 - 2 alpha. The safest thresholds of all decide too few rows to show anything, and where enough are decided differs
+from model to model."""
 SCOUTS = 0.5
 """Where each number of questions has a threshold of its own, the share of the rows that says which to test."""
 EVERY = 4
@@ -30,7 +31,7 @@ ROUNDED = 1e-5
 
 def _grid() -> np.ndarray:
     # Equal steps of log odds: confidences crowd near 1. Rounded as beliefs are, so that files and pages compare alike.
-    odds = np.arange(14, -8.001, -0.05)
+    odds = np.arange(12, -8.001, -0.05)
     return np.append(1 / (1 + np.exp(-odds)), 0.0).astype(np.float32)
 
 
@@ -84,7 +85,7 @@ def _nothing() -> np.ndarray:
 def p_value(n_wrong: np.ndarray, n_decided: np.ndarray, alpha: float) -> np.ndarray:
     """How probable so few wrong ones, or fewer, would be at most if a share above `alpha` were wrong; 1 where nothing
     is decided."""
-    n_wrong, n_decided = np.asarray(n_wrong, dtype=float), np.asarray(n_decided, dtype=float)
+    n_wrong, n_decided = np.asarray(n_wrong, dtype=float), np.asarray(n_decided).astype(np.int64)
     found = bdtr(np.minimum(n_wrong, n_decided), np.maximum(n_decided, 1), alpha)
     return np.where(n_decided > 0, found, 1.0)
 
@@ -100,7 +101,7 @@ def least_decided(alpha: float, delta: float) -> int:
 def least_rows(alpha: float, delta: float, by_length: bool) -> int:
     """With how many rows a threshold can be shown to be safe at all, if it decides all rows, and rightly."""
     if not by_length:
-        return least_decided(alpha, delta / len(STARTS))
+        return least_decided(alpha, delta * max(part for _, part in STARTS))
     least = least_decided(alpha, delta)
     return next(n for n in range(least, 3 * least + 10) if n - int(n * SCOUTS) >= least)
 
@@ -115,8 +116,8 @@ def choose_level(stops: np.ndarray, wrong: np.ndarray, longest: int, alpha: floa
     """
     p = p_value(wrong.sum(axis=1), (stops <= longest).sum(axis=1), alpha)
     share = np.zeros(len(LEVELS))
-    for start in STARTS:
-        share[_first_below(1 - start * alpha)] += delta / len(STARTS)
+    for start, part in STARTS:
+        share[_first_below(max(1 - start * alpha, 0.0))] += delta * part
     chosen, handed_on = None, 0.0
     for level in range(len(LEVELS)):
         at = share[level] + handed_on
