@@ -26,6 +26,8 @@ TARGETS: dict[str, Target] = {
     target.name: target for module in (tables, models, images, command_line) for target in module.TARGETS
 }
 FOUND = Path(__file__).parent / "found"
+AT_ONCE = 20
+"""Inputs between two looks at the clock."""
 MOST_BAD = 200
 """A target with so many bad inputs has shown enough."""
 
@@ -57,15 +59,16 @@ def fuzz(
     began = time.monotonic()
     try:
         while not is_enough(count) and len(count.bad) < MOST_BAD:
-            outcome = worker.try_input(number)
-            count.outcomes[outcome.kind] += 1
-            if outcome.kind == BAD:
-                count.bad.append(f"{number}: {outcome.what}")
-                keep(worker.make(number), outcome.what, found / f"{target.name}-{seed}-{number}")
-                say(f"  BAD {target.name} {number}: {outcome.what[:300]}")
-            elif outcome.kind == REFUSED:
-                count.sentences.add(outcome.what[:40])
-            number += 1
+            outcomes = worker.try_inputs(number, 1 if target.is_slow else AT_ONCE)
+            for outcome in outcomes:
+                count.outcomes[outcome.kind] += 1
+                if outcome.kind == BAD:
+                    count.bad.append(f"{number}: {outcome.what}")
+                    keep(worker.make(number), outcome.what, found / f"{target.name}-{seed}-{number}")
+                    say(f"  BAD {target.name} {number}: {outcome.what[:300]}")
+                elif outcome.kind == REFUSED:
+                    count.sentences.add(outcome.what[:40])
+                number += 1
             count.seconds = time.monotonic() - began
     finally:
         worker.end()

@@ -55,15 +55,28 @@ class Worker:
         self._process: Any = None
         self._pipe: Any = None
 
+    def try_inputs(self, first: int, n: int) -> list[Outcome]:
+        """Try several inputs in a row, without a word between them; if that goes wrong, each by itself."""
+        if self._process is None:
+            self._begin()
+        self._pipe.send(range(first, first + n))
+        try:
+            if self._pipe.poll(MOST_WAITING):
+                return [Outcome(*outcome) for outcome in self._pipe.recv()]
+        except (EOFError, OSError):
+            pass
+        self.end()
+        return [self.try_input(number) for number in range(first, first + n)]
+
     def try_input(self, number: int) -> Outcome:
         if self._process is None:
             self._begin()
-        self._pipe.send(number)
+        self._pipe.send(range(number, number + 1))
         try:
             if not self._pipe.poll(MOST_WAITING):
                 self.end()
                 return Outcome(BAD, f"hangs: no end after {MOST_WAITING:.0f} s")
-            return Outcome(*self._pipe.recv())
+            return Outcome(*self._pipe.recv()[0])
         except (EOFError, OSError):
             self._process.join(5)
             code = self._process.exitcode
@@ -76,7 +89,7 @@ class Worker:
         """The input of this number, which the process makes but does not try."""
         if self._process is None:
             self._begin()
-        self._pipe.send(-1 - number)
+        self._pipe.send(number)
         files: Files = self._pipe.recv()
         return files
 
@@ -113,19 +126,21 @@ def _work(target: Target, seed: int, pipe: multiprocessing.connection.Connection
         pipe.send("ready")
         while True:
             try:
-                number = pipe.recv()
+                wanted = pipe.recv()
             except EOFError:
                 return
-            if number < 0:
-                pipe.send(input_of(target, prepared, seed, -1 - number))
+            if isinstance(wanted, int):
+                pipe.send(input_of(target, prepared, seed, wanted))
                 continue
-            folder = place / "input"
-            write_input(folder, input_of(target, prepared, seed, number))
-            signal.setitimer(signal.ITIMER_PROF, target.limit)  # ends the process, unless it is done before
-            outcome = judged(lambda where: target.read(where, prepared), folder, watch)
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            pipe.send(tuple(outcome))
-            shutil.rmtree(folder, ignore_errors=True)
+            outcomes = []
+            for number in wanted:
+                folder = place / "input"
+                write_input(folder, input_of(target, prepared, seed, number))
+                signal.setitimer(signal.ITIMER_PROF, target.limit)  # ends the process, unless it is done before
+                outcomes.append(tuple(judged(lambda where: target.read(where, prepared), folder, watch)))
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                shutil.rmtree(folder, ignore_errors=True)
+            pipe.send(outcomes)
 
 
 def write_input(folder: Path, files: Files) -> None:

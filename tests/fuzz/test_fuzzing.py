@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,7 @@ def test_whatever_is_bad_is_found_and_kept(tmp_path: Path) -> None:
     worker = Worker(target, 3)
     try:
         found = {name: worker.try_input(number) for name, number in first.items()}
+        assert [one.kind for one in worker.try_inputs(0, 8)] == [DEEDS[name] for name in order[:8]]
     finally:
         worker.end()
     Path("/var/tmp/pursuit-fuzz-test").unlink(missing_ok=True)
@@ -94,7 +96,8 @@ def test_whatever_is_bad_is_found_and_kept(tmp_path: Path) -> None:
     assert "outside" in found["write"].what
     assert "os.system" in found["run"].what
     number = first["traceback"]
-    count = fuzz(target, 3, lambda count: count.n_inputs > 0, number, found=tmp_path)
+    slow = replace(target, is_slow=True)  # one by one
+    count = fuzz(slow, 3, lambda count: count.n_inputs > 0, number, found=tmp_path)
     assert count.bad == [f"{number}: traceback: KeyError: 'a'"]
     assert (tmp_path / f"deeds-3-{number}" / "deed").read_text() == "traceback"
 
