@@ -65,6 +65,7 @@ CHECKS = [
 ]
 INSIDE = re.compile(r"Traceback|File \"|site-packages|/tmp/|/usr/|/home/|/root/|\.py\b|sqlite|psycopg|sqlalchemy", re.I)
 """What would tell of the machine or the program."""
+SECONDS_TO_START = 300
 TOO_LARGE = 413
 """A refusal as good as others, which schemathesis does not know as one."""
 N_SESSIONS = 20
@@ -118,7 +119,8 @@ class Fuzzer:
     def __init__(self, address: str):
         self.address, self.client = address, requests.Session()
         self.client.trust_env = False
-        self.schema = schemathesis.openapi.from_url(f"{address}/api/openapi.json")
+        described = self.client.get(f"{address}/api/openapi.json", timeout=SECONDS_TO_START).json()
+        self.schema = schemathesis.openapi.from_dict(described)
         self.outcomes: Counter[str] = Counter()
         self.findings: dict[str, str] = {}
         self.slowest = 0.0

@@ -109,6 +109,6 @@ def _read_data(folder: Path, good: dict[str, list[Any]]) -> None:
 
 
 TARGETS = (
-    Target("pictures", "PNG, JPEG, GIF, BMP and WebP pictures", _prepare_pictures, _make_picture, _read_picture, 10),
-    Target("data", "IDX, CIFAR, npz and JSON files of data sets", _prepare_data, _make_data, _read_data, 10),
+    Target("pictures", "PNG, JPEG, GIF, BMP and WebP pictures", _prepare_pictures, _make_picture, _read_picture, 375),
+    Target("data", "IDX, CIFAR, npz and JSON files of data sets", _prepare_data, _make_data, _read_data, 500),
 )

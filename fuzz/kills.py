@@ -21,7 +21,7 @@ from typing import Any
 from fuzz.tables import LABEL, good_table
 from fuzz.workers import in_folder
 
-N_ROWS, N_STEPS = 400, 600
+N_ROWS, N_STEPS = 400, 100
 SEED = 3
 
 

@@ -82,7 +82,7 @@ def _make_model(rng: random.Random, good: list[Saved]) -> Files:
 def _odd_weights(rng: random.Random, weights: bytes) -> bytes:
     """Tensors with odd values, shapes, types or names."""
     tensors = safetensors.torch.load(weights)
-    name = rng.choice(list(tensors))
+    name = rng.choice(sorted(tensors))
     tensor = tensors[name].clone()
     match rng.randrange(6):
         case 0 if tensor.is_floating_point() and tensor.numel():
@@ -165,6 +165,6 @@ def _read_session(folder: Path, prepared: tuple[Any, list[dict[str, Any]]]) -> N
 
 
 TARGETS = (
-    Target("models", "model folders with fitting checksums", _prepare_models, _make_model, _read_model, weight=15),
-    Target("sessions", "saved sessions, gone on with", _prepare_sessions, _make_session, _read_session, weight=15),
+    Target("models", "model folders with fitting checksums", _prepare_models, _make_model, _read_model, weight=75),
+    Target("sessions", "saved sessions, gone on with", _prepare_sessions, _make_session, _read_session, weight=500),
 )

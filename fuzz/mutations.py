@@ -1,5 +1,6 @@
 """How good input is made bad: byte by byte, and value by value."""
 
+import copy
 import json
 import random
 import struct
@@ -181,10 +182,14 @@ def mutated_value(rng: random.Random, value: Any) -> Any:
     return value
 
 
+def _any_value(rng: random.Random) -> Any:
+    return copy.deepcopy(rng.choice(VALUES))  # what is inside may be changed later
+
+
 def _changed(rng: random.Random, value: Any) -> Any:
     places = list(_places(value))
     if not places or rng.random() < 0.02:
-        return rng.choice(VALUES)
+        return _any_value(rng)
     inside, key = rng.choice(places)
     match rng.randrange(6):
         case 0:
@@ -199,7 +204,7 @@ def _changed(rng: random.Random, value: Any) -> Any:
             other, where = rng.choice(places)
             inside[key] = json.loads(json.dumps(other[where])) if _has(other, where) else None
         case _:
-            inside[key] = rng.choice(VALUES)
+            inside[key] = _any_value(rng)
     return value
 
 
@@ -219,7 +224,7 @@ def _other(rng: random.Random, value: Any) -> Any:
         return rng.choice((value[::-1], value * 2, value[:1], value[1:], value * 200))
     if isinstance(value, dict):
         return dict(list(value.items())[::-1])
-    return rng.choice(VALUES)
+    return _any_value(rng)
 
 
 def _places(value: Any) -> Any:

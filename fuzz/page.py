@@ -27,10 +27,12 @@ def record(seed: int, counts: "dict[Target, Count]", into: Path = RESULTS) -> No
             "sentences": len(count.sentences),
             "seconds": count.seconds,
             "found": count.bad[:20],
+            "seed": seed,
+            "commit": _where()["commit"],
         }
         for target, count in counts.items()
     }
-    _put("inputs", {"where": _where(), "seed": seed, "targets": targets}, into)
+    _put("inputs", {"where": _where(), "targets": targets}, into)
 
 
 def record_kills(seed: int, kills: "Sequence[Kill]", into: Path = RESULTS) -> None:
@@ -53,6 +55,8 @@ def _put(part: str, values: dict[str, Any], into: Path) -> None:
     """Replace one part of what is written down, and write the page again."""
     path = into / f"{NAME}.json"
     measured = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if part == "inputs":  # those of other targets stay as they were measured
+        values = {**values, "targets": {**measured.get(part, {}).get("targets", {}), **values["targets"]}}
     save({**measured, part: values}, page, NAME, into)
 
 
@@ -78,15 +82,15 @@ def _inputs(part: dict[str, Any] | None) -> str:
         return ""
     targets = part["targets"].values()
     rows = [
-        [one["title"], *(f"{one[key]:,}" for key in ("inputs", "fine", "refused", "bad"))]
-        for one in (*targets, {"title": "**all**", **_sums(targets)})
+        [one["title"], *(f"{one[key]:,}" for key in ("inputs", "fine", "refused", "bad")), one["seed"], one["commit"]]
+        for one in (*targets, {"title": "**all**", **_sums(targets), "seed": "", "commit": ""})
     ]
     found = [f"- {text}" for one in targets for text in one["found"]]
     return (
         "\n## Bad input\n\n"
-        + table(("input", "tried", "fine", "refused by a sentence", "bad"), rows)
+        + table(("input", "tried", "fine", "refused by a sentence", "bad", "seed", "commit"), rows)
         + ("\nBad:\n\n" + "\n".join(found) + "\n" if found else "")
-        + f"\n{_origin(part)}\n"
+        + f"\n{_machine(part)}\n"
     )
 
 
@@ -111,5 +115,9 @@ def _kills(part: dict[str, Any] | None) -> str:
 
 
 def _origin(part: dict[str, Any]) -> str:
+    return f"Seed {part['seed']}, commit {part['where']['commit']}, {_machine(part)}"
+
+
+def _machine(part: dict[str, Any]) -> str:
     known = part["where"]
-    return f"Seed {part['seed']}, commit {known['commit']}, {known['processor']}, Python {known['python']}."
+    return f"{known['processor']}, Python {known['python']}, torch {known['torch']}."

@@ -217,7 +217,7 @@ def _read_questions(folder: Path, prepared: tuple[ColumnQueries, list[bytes]]) -
 
 
 TARGETS = (
-    Target("csv", "CSV tables, read, trained on and predicted", _prepare_csv, _make_csv, _read_csv, weight=20),
-    Target("parquet", "Parquet files, likewise", _prepare_parquet, _make_parquet, _read_parquet, weight=10),
-    Target("questions", "questions files, applied", _prepare_questions, _make_questions, _read_questions, weight=25),
+    Target("csv", "CSV tables, read, trained on and predicted", _prepare_csv, _make_csv, _read_csv, weight=75),
+    Target("parquet", "Parquet files, likewise", _prepare_parquet, _make_parquet, _read_parquet, weight=350),
+    Target("questions", "questions files, applied", _prepare_questions, _make_questions, _read_questions, weight=625),
 )

@@ -42,6 +42,7 @@ class VIP(QuerierClassifier):
     """A querier and a classifier that learn what to ask and what to believe by one objective."""
 
     unusual_from: Tensor
+    may_be_infinite = (*QuerierClassifier.may_be_infinite, "unusual_from")
     label_kernel: Tensor | None
 
     def __init__(

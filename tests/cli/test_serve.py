@@ -71,7 +71,9 @@ def test_a_server_that_is_told_to_stop_ends_by_itself(model: Path, tmp_path: Pat
             assert client.get("/api/sessions").status_code == 404
             assert b'data-lists="no"' in client.get("/").content
             process.send_signal(signal.SIGTERM)
-            said, _ = process.communicate(timeout=60)
+            process.wait(60)
+        assert process.stdout is not None
+        said = process.stdout.read()
         assert "for 30 days after their last change" in said
         assert f"POST /api/sessions/{session['id'][:6]}…/moves 200" in said
         for hidden in (session["id"], token, "yes"):

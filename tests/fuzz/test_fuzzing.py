@@ -116,11 +116,11 @@ def test_what_was_found_is_written_down(tmp_path: Path) -> None:
     plan = next(iter(PLANS))
     record_kills(5, [Kill(plan, 2, (0.1, 0.5), (0, 7), True, True), Kill(plan, 1, (0.2,), (5,), False, True)], tmp_path)
     page = (tmp_path / "fuzzing.md").read_text()
-    assert "| CSV tables, read, trained on and predicted | 1,234 | 1,000 | 234 | 0 |" in page
+    assert "| CSV tables, read, trained on and predicted | 1,234 | 1,000 | 234 | 0 | 4 |" in page
     assert "| **all** | 1,240 | 1,005 | 234 | 1 |" in page
     assert "- 17: hangs" in page
     assert f"| {plan} | 2 | 3 | 1 | 1 |" in page
-    assert json.loads((tmp_path / "fuzzing.json").read_text())["inputs"]["seed"] == 4
+    assert json.loads((tmp_path / "fuzzing.json").read_text())["inputs"]["targets"]["csv"]["seed"] == 4
 
 
 def test_an_input_is_judged_by_what_it_raises(tmp_path: Path) -> None:

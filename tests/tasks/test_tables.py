@@ -378,3 +378,15 @@ def test_ordinary_tables_need_nothing_but_a_target(name: str) -> None:
     task = load_task(path, target=TARGETS[name])
     assert task.name == name
     assert len(task.y_test) == pytest.approx(0.2 * task.notes["n_rows"], abs=5)
+
+
+@pytest.mark.parametrize("digits", [310, 400, 5000])
+@pytest.mark.parametrize("target", ["y", "big"])
+def test_a_number_of_hundreds_of_digits_is_not_one(tmp_path: Path, digits: int, target: str) -> None:
+    frame = sick(big=[*range(39), "9" * digits])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    if target == "big":
+        with pytest.raises(ValueError, match="has 1 values that are not numbers"):
+            load_task(tmp_path / "t.csv", target="big", regress=True)
+    else:
+        load_task(tmp_path / "t.csv", target="y", kinds={"big": "number"})

@@ -108,6 +108,32 @@ QuestionsFile = Annotated[
 MaxQueries = Annotated[int | None, typer.Option(help="The most queries to ask of a row.", min=1)]
 Seed = Annotated[int, typer.Option(help="The seed of everything random.", min=0, max=2**32 - 1)]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, mps or auto.")]
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="Work through all rows of files share by share: local in this process, ray on all cores or on a cluster.",
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="A Ray cluster that runs already; auto is the one of this machine. Implies --engine ray.",
+    ),
+]
+SweepEngine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="Train side by side: ray, on all cores or on a cluster. By default one by one.",
+    ),
+]
+GpuShare = Annotated[
+    float, typer.Option(help="With --engine ray: the share of a GPU that each training has.", min=0, max=1)
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object.")]
 
 

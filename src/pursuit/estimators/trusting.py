@@ -70,12 +70,17 @@ def _product(sizes: Any) -> int:
 def load_weights(model: nn.Module, saved: Mapping[str, Tensor]) -> None:
     """Give a model its saved tensors; raises DamagedFile where they have other names or shapes, or are not numbers. A
     model whose tensors count or point to something says by `check_tensors` if they do not."""
-    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in saved.items()}
+    wanted, found = (
+        {
+            name: f"{tuple(tensor.shape)} of {str(tensor.dtype).removeprefix('torch.')}"
+            for name, tensor in tensors.items()
+        }
+        for tensors in (model.state_dict(), saved)
+    )
     for name in {**wanted, **found}:
         if wanted.get(name) != found.get(name):
-            shapes = [f"of shape {shapes[name]}" if name in shapes else "none" for shapes in (found, wanted)]
-            raise DamagedFile(f"of the weights {name} there are {shapes[0]}, but {shapes[1]} are described")
+            is_there, is_described = found.get(name, "not there"), wanted.get(name, "not there")
+            raise DamagedFile(f"its weights {name} are {is_there}, but {is_described} by its description")
     if spoilt := spoilt_tensor(model, saved):
         raise DamagedFile(f"its weights {spoilt} are not finite numbers, so it cannot predict anything")
     model.load_state_dict(dict(saved))

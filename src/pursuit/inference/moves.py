@@ -92,7 +92,8 @@ def moves_from_dict(state: Any, pursuer: Pursuer) -> tuple[list[Move], list[Chan
         changes = [
             Change(**{**saved, "before": _from_dict(saved["before"], pursuer)}) for saved in state.get("changes", ())
         ]
-        if not all(_can_be_taken_back(change, len(moves)) for change in changes):
+        n_most = len(moves) + sum(change.is_removed is True for change in changes)  # with all that was removed
+        if not all(_can_be_taken_back(change, n_most) for change in changes):
             raise TypeError
     except (KeyError, TypeError, AttributeError, OverflowError):
         raise ValueError("This is not a saved session: it lacks 'format', 'moves' or a part of them.") from None
@@ -105,10 +106,10 @@ def moves_from_dict(state: Any, pursuer: Pursuer) -> tuple[list[Move], list[Chan
     return moves, changes
 
 
-def _can_be_taken_back(change: Change, n_moves: int) -> bool:
-    """Whether a change is one of moves such as these."""
+def _can_be_taken_back(change: Change, n_most: int) -> bool:
+    """Whether a change is one of at most so many moves."""
     are_numbers = all(type(number) is int for number in (change.n_moves, change.place))
-    return are_numbers and type(change.is_removed) is bool and 0 <= change.place <= change.n_moves <= n_moves
+    return are_numbers and type(change.is_removed) is bool and 0 <= change.place <= change.n_moves <= n_most
 
 
 def _from_dict(saved: dict[str, Any], pursuer: Pursuer) -> Move:

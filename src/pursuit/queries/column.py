@@ -11,7 +11,7 @@ import numpy as np
 
 from pursuit.queries.doubts import Doubt
 from pursuit.queries.query_set import NOT_GIVEN_TEXT, Query
-from pursuit.queries.scaling import MOST_DECIMALS
+from pursuit.queries.scaling import LARGEST, MOST_DECIMALS
 from pursuit.registry import register
 
 NO_AND_YES = [
@@ -159,7 +159,7 @@ class Number(Query):
 
     def restored(self, number: float, uncertainty: float) -> str:
         """A number in words that went through single precision, and is only known up to an `uncertainty`."""
-        certain = math.floor(-math.log10(2 * uncertainty))
+        certain = math.floor(-math.log10(2 * min(uncertainty, LARGEST)))
         if self.decimals == MOST_DECIMALS:
             return self.in_words(round(number, certain) + 0.0)  # adding zero makes -0.0 zero
         return with_unit(format_number(round(number, min(certain, self.decimals)) + 0.0, 15), self.unit)

@@ -15,7 +15,9 @@ SINGLE = 1e-7
 """How precise a number in single precision is, as a share of it."""
 FIRST_LOOK = 16
 """So many numbers mostly say already that there are many decimals."""
-FARTHEST = 700.0
+LARGEST = 1e300
+"""About as large as numbers are."""
+FARTHEST = 600.0
 """Beyond this no number can be restored: it would be larger than numbers are in a computer."""
 NOT_GIVEN = -100.0
 """In place of a number that is missing where that is an answer: below every compressed number, which is above -73."""
