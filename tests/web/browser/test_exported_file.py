@@ -1,10 +1,13 @@
 """The exported page in a browser, opened from a file."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from browsing import Visit, assert_for_everybody, needs_browser
+from exported import promising_model
+from pursuit import export
 
 needs_browser()
 pytestmark = pytest.mark.xdist_group("browser")
@@ -61,5 +64,21 @@ def test_a_file_is_for_everybody(visit: Visits, files: dict[str, str]) -> None:
     own.press("?")
     assert_for_everybody(own.page, "question")
     own.play("octopus")
+    assert_for_everybody(own.page, "result")
+    own.assert_well("file:")
+
+
+def test_who_is_not_sure_leaves_it_to_a_person(visit: Visits, tmp_path: Path) -> None:
+    export(promising_model(), tmp_path / "page.html")
+    own = visit().open((tmp_path / "page.html").as_uri())
+    for _ in range(7):
+        if own.page.locator("h1.answer").count():
+            break
+        own.click("I don't know")
+    text = own.page.inner_text("main")
+    assert "I am not sure enough to say. The most probable is" in text
+    assert "What remains possible" in text
+    assert "a person who knows the subject should decide" in text
+    assert "I expect to be right" not in text
     assert_for_everybody(own.page, "result")
     own.assert_well("file:")
