@@ -145,8 +145,6 @@ class LearnerEstimator(PursuitEstimator):
         """Fit beliefs to rows X with labels y that the model did not learn from: what they say of how sure to be, when
         to stop asking (unless `stop` is given), and what to expect of predictions."""
         rows = self.rows(X, y, initially_known=initially_known)
-        if not len(rows):
-            raise ValueError("There are no rows to calibrate on: at least one is needed.")
         if not hasattr(self.model_, "temperature"):
             raise ValueError(f"The beliefs of {type(self).__name__} cannot be changed, so it is not calibrated.")
         judged = [(self.model_, rows)]
