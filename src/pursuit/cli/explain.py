@@ -110,9 +110,9 @@ def explain(
         chains = [{**name, **chain} for name, chain in zip(shown.names, described["chains"], strict=True)]
         print_json({**described, "chains": chains})
         return
-    for heading, row in zip(headings, report.rows, strict=True):
+    for heading, explained in zip(headings, report.rows, strict=True):
         out.print(escaped(heading), style="bold", highlight=False)
-        print("\n".join([str(row.chain), *row.remarks(), ""]))
+        print("\n".join([str(explained.chain), *explained.remarks(), ""]))
     for path in (figure, html):
         if path is not None:
             out.print(f"Written: {path}", highlight=False, soft_wrap=True)
