@@ -1,6 +1,7 @@
 """All public names. `import pursuit` brings them from here once the first of them is asked for."""
 
 from pursuit.data.rows import Rows
+from pursuit.data.unreliable import Unreliable
 from pursuit.estimators import Method, PursuitClassifier, PursuitEstimator, PursuitRegressor, load, method
 from pursuit.evaluation import Evaluation, RegressionEvaluation, evaluate
 from pursuit.inference.chain import Chain, Chains
@@ -97,6 +98,7 @@ __all__ = [
     "StoppingRule",
     "TargetBins",
     "TrainingRun",
+    "Unreliable",
     "VIPClassifier",
     "VIPRegressor",
     "WordQueries",

@@ -110,9 +110,9 @@ def explain(
         chains = [{**name, **chain} for name, chain in zip(shown.names, described["chains"], strict=True)]
         print_json({**described, "chains": chains})
         return
-    for heading, chain in zip(headings, report.chains, strict=True):
+    for heading, explained in zip(headings, report.rows, strict=True):
         out.print(escaped(heading), style="bold", highlight=False)
-        show(f"{chain}\n")
+        show("\n".join([str(explained.chain), *explained.remarks(), ""]))
     for path in (figure, html):
         if path is not None:
             out.print(escaped(f"Written: {path}"), highlight=False, soft_wrap=True)

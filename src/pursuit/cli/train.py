@@ -33,6 +33,7 @@ from pursuit.cli.console import (
 from pursuit.cli.measurements import print_evaluation
 from pursuit.cli.progress import training_bar
 from pursuit.cli.table_options import TableOptions, spread
+from pursuit.data.unreliable import Unreliable
 from pursuit.estimators import Method, default_stages
 from pursuit.estimators.network import RUN
 from pursuit.estimators.saving import DESCRIPTION
@@ -52,6 +53,8 @@ PARAMETER_OF_OPTION = {
     "--epochs": "stages",
     "--held-out": "held_out",
     "--calibration": "calibration",
+    "--withheld": "unreliable",
+    "--wrong": "unreliable",
     "--devices": "devices",
     "--log": "stages",  # only methods with stages are trained by the loop that logs and resumes
     "--resume": "stages",
@@ -91,6 +94,12 @@ def train(
             "early stopping."
         ),
     ] = None,
+    withheld: Annotated[
+        float | None, typer.Option(help="How often answers are withheld in training, as by people who do not know.")
+    ] = None,
+    wrong: Annotated[
+        float | None, typer.Option(help="How often answers are wrong in training, as those of people who err.")
+    ] = None,
     seed: Seed = 0,
     device: Device = "cpu",
     devices: Annotated[int, typer.Option(help="How many devices train together.", min=1)] = 1,
@@ -112,6 +121,8 @@ def train(
         "--epochs": epochs is not None,
         "--held-out": held_out is not None,
         "--calibration": calibration is not None,
+        "--withheld": withheld is not None,
+        "--wrong": wrong is not None,
         "--devices": devices != 1,
         "--log": log != "csv",
         "--resume": resume,
@@ -127,6 +138,8 @@ def train(
     settings = _settings(task, stop, max_queries, epochs, network, querier)
     settings |= {"random_state": seed, "device": device, "devices": devices, "held_out": held_out}
     settings |= {} if calibration is None else {"calibration": calibration}
+    if withheld is not None or wrong is not None:
+        settings["unreliable"] = Unreliable(withheld or 0.0, wrong or 0.0)
     model = chosen.build(task.query_set, **settings)
     check_log(log)
     remark_on_task(task)

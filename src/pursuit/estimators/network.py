@@ -18,6 +18,7 @@ from torch import Tensor
 
 from pursuit.data.groups import split_by_group
 from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
+from pursuit.data.unreliable import Unreliable, answer_features
 from pursuit.estimators import saving
 from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.classifier import PursuitClassifier
@@ -67,6 +68,9 @@ class LearnerEstimator(PursuitEstimator):
     calibration: float | None = None
     """Share of the rows to hold out for nothing but fitting beliefs to them, where training holds out none, as where
     `stages` are given. By default 0; V-IP draws fresh rows where a rule draws them. `calibrate` does it later."""
+    unreliable: Unreliable | None = None
+    """How often answers are withheld and wrong in training, and in the rows that judge it, as those of people will be;
+    for columns, words and concepts only. By default never."""
     devices: int = 1
     """How many devices, or processes on a CPU, train together; each but the first runs the program again up to `fit`.
     A program started by torchrun has as many as torchrun started."""
@@ -89,10 +93,15 @@ class LearnerEstimator(PursuitEstimator):
             raise ValueError(f"held_out is a share of the rows, at least 0 and below 1, not {self.held_out}.")
         if self.calibration is not None and not 0 <= self.calibration < 1:
             raise ValueError(f"calibration is a share of the rows, at least 0 and below 1, not {self.calibration}.")
+        if self.unreliable is not None and not isinstance(self.unreliable, Unreliable):
+            raise TypeError(f"unreliable is Unreliable(withheld=…, wrong=…), not {self.unreliable!r}.")
 
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> Any:
         plan = suitable_plan(query_set, rows, len(self.labels), self.max_queries, self.device, self.counts_answers)
         stages = self.plan(plan.stages if self.stages is None else self.stages)
+        if self.unreliable is not None:
+            answer_features(query_set, torch.device("cpu"))  # raises ValueError for queries that cannot be
+            stages = [replace(stage, unreliable=self.unreliable) for stage in stages]
         check_plan(stages, self.device, run.log, n_processes(self.devices))
         self.plan_, planned, held_out = plan, stages, self.held_out or 0.0
         judged: list[tuple[Any, Rows]] = []
@@ -101,7 +110,8 @@ class LearnerEstimator(PursuitEstimator):
                 stages, judged = self._try(query_set, rows, stages, plan, seed, run)
             else:
                 held_out = plan.held_out
-        kept, judging = self._hold_out(rows, seed, held_out or (0.0 if judged else self._calibration_share(rows)))
+        share = held_out or (0.0 if judged else self._calibration_share(rows))
+        kept, judging = self._hold_out(query_set, rows, seed, share)
         early_stopping = self._early_stopping(judging, rows) if held_out and judging is not None else None
         learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
         if run.path is not None:
@@ -111,6 +121,7 @@ class LearnerEstimator(PursuitEstimator):
                 "stages": repr(stages),
                 "seed": seed,
                 "rows": kept.fingerprint(),
+                **({} if self.unreliable is None else {"unreliable": repr(self.unreliable)}),
             }
             run = replace(run, identity=_claim(run.path, described, run.resume))
         ends = self._train(learner, kept, stages, seed, early_stopping, run)
@@ -133,8 +144,6 @@ class LearnerEstimator(PursuitEstimator):
         to stop asking (unless `stop` is given), and what to expect of predictions. Promises were made of beliefs as
         they were before, and must be made again by `guarantee`, on other rows."""
         rows = self.rows(X, y, initially_known=initially_known)
-        if not len(rows):
-            raise ValueError("There are no rows to calibrate on: at least one is needed.")
         if not hasattr(self.model_, "temperature"):
             raise ValueError(f"The beliefs of {type(self).__name__} cannot be changed, so it is not calibrated.")
         judged, self.promised_ = [(self.model_, rows)], None
@@ -230,7 +239,7 @@ class LearnerEstimator(PursuitEstimator):
         judged: list[tuple[Any, Rows]] = []
         ends = []
         for i in range(plan.n_trials):
-            kept, judging = self._hold_out(rows, seed + i, plan.held_out)
+            kept, judging = self._hold_out(query_set, rows, seed + i, plan.held_out)
             assert judging is not None
             early_stopping = self._early_stopping(judging, rows)
             learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
@@ -253,10 +262,17 @@ class LearnerEstimator(PursuitEstimator):
             return EarlyStopping(judging)
         return EarlyStopping(judging, every=self.plan_.look_every, prefers_end=len(rows) >= MANY_ROWS)
 
-    def _hold_out(self, rows: RowSource, seed: int, share: float) -> tuple[RowSource, Rows | None]:
+    def _hold_out(self, query_set: QuerySet, rows: RowSource, seed: int, share: float) -> tuple[RowSource, Rows | None]:
         """The rows to train on, and a `share` held out to judge by."""
         if not share:
             return rows, None
+        kept, judging = self._divide(rows, seed, share)
+        if self.unreliable is not None:
+            features = answer_features(query_set, judging.x.device)
+            judging = self.unreliable(judging, features, torch.Generator().manual_seed(seed))
+        return kept, judging
+
+    def _divide(self, rows: RowSource, seed: int, share: float) -> tuple[RowSource, Rows]:
         if isinstance(rows, StreamedRows):
             # Another seed, because rows may be drawn, and those of `seed` are trained on
             return rows.hold_out(share, MOST_HELD_OUT, seed + 1)

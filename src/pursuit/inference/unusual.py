@@ -6,8 +6,9 @@ the answers so far. A pursuer that says from what oddness on answers are unusual
 rows how odd answers get at worst along a whole chain, so that looking at every step raises no more alarms.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -108,37 +109,63 @@ def unusual_of(pursuer: Pursuer, x: Tensor, chain: Chain) -> Unusual | None:
 def alarm_limits(odd: list[Tensor], n_known: list[Tensor], groups: Tensor) -> Tensor:
     """From what oddness on answers are unusual (Q + 1,), by how many are known: so that of rows like these (N, T each)
     a share of `FALSE_ALARMS` is found unusual at any step. Numbers of the same group (Q + 1,) are judged together."""
-    unknown = torch.full((len(groups),), torch.inf)
-    n_groups, n_rows = int(groups.max()) + 1, sum(map(len, odd))
-    if n_rows < LEAST_ROWS:
-        return unknown
-    values = torch.cat([part[counts > 0] for part, counts in zip(odd, n_known, strict=True)]).double()
-    group = torch.cat([groups[counts[counts > 0]] for counts in n_known])
-    count = torch.zeros(n_groups, dtype=torch.double).index_add(0, group, torch.ones_like(values))
-    mean = torch.zeros(n_groups, dtype=torch.double).index_add(0, group, values) / count.clamp(min=1)
-    square = torch.zeros(n_groups, dtype=torch.double).index_add(0, group, (values - mean[group]) ** 2)
-    spread = (square / count.clamp(min=1)).sqrt().clamp(min=LEAST_SPREAD)
-    worst = torch.cat(
-        [
-            ((part - mean[groups[counts]]) / spread[groups[counts]]).masked_fill(counts == 0, -torch.inf).amax(dim=1)
-            for part, counts in zip(odd, n_known, strict=True)
-        ]
-    )
-    limit = mean + _rarely_above(worst[torch.isfinite(worst)]) * spread
-    limit[count == 0] = torch.inf
-    return torch.round(limit[groups].float(), decimals=4)
+    worst = torch.cat([_worst_by_group(*parts, groups) for parts in zip(odd, n_known, strict=True)])  # (N, G)
+    tails = [_Tail.of(column[torch.isfinite(column)]) for column in worst.T]
+    rarity = torch.stack([tail.rarity(column) for tail, column in zip(tails, worst.T, strict=True)], dim=1)  # (N, G)
+    rarest = rarity.max(dim=1).values.sort(descending=True).values
+    if len(rarest) < LEAST_ROWS:
+        return torch.full((len(groups),), torch.inf)
+    # Several looks at a row make it look rarer than it is: by as much as they do among the rarest of these rows.
+    n_top = _n_top(len(rarest))
+    limit = float(rarest[n_top]) + math.log(n_top / len(rarest) / FALSE_ALARMS)
+    limits = torch.tensor([tail.oddness(limit) for tail in tails])
+    return torch.round(limits[groups], decimals=4)
 
 
-LEAST_ROWS, LEAST_SPREAD = 50, 0.3
-"""With fewer rows nobody can tell what is unusual. Oddness that varies less counts as if it varied by this much."""
+LEAST_ROWS = 50
+"""With fewer rows nobody can tell what is unusual."""
+TAIL_POWER = 2.0
+"""The probability of an oddness z falls like exp(-z**2 / s), as that of a sum of many answers does."""
 
 
-def _rarely_above(worst: Tensor) -> float:
-    """What a share of `FALSE_ALARMS` of such values (N,) lie above. Beyond what so few rows can show, the tail goes on
-    as an exponential one; it is never below the largest of fewer rows than one alarm takes."""
-    top = worst.sort(descending=True).values
-    n_top = max(10, len(top) // 20)
-    edge = float(top[n_top])
-    beyond = float((top[:n_top] - edge).mean())
-    limit = edge + beyond * float(torch.tensor(n_top / len(top) / FALSE_ALARMS).log())
-    return max(limit, float(top[0])) if len(top) * FALSE_ALARMS < 1 else limit
+def _n_top(n_rows: int) -> int:
+    """How many of the largest values show how a tail goes on."""
+    return max(10, n_rows // 20)
+
+
+def _worst_by_group(odd: Tensor, n_known: Tensor, groups: Tensor) -> Tensor:
+    """The greatest oddness of each row in each group of numbers of answers (N, G); minus infinity where it has none."""
+    own = torch.where(n_known > 0, groups[n_known], -1)  # (N, T)
+    wanted = range(int(groups.max()) + 1)
+    return torch.stack([odd.masked_fill(own != group, -torch.inf).amax(dim=1) for group in wanted], dim=1)
+
+
+class _Tail(NamedTuple):
+    """How rare large values are: -log P(value > z) is `rarity` at `edge`, and rises from there with z**2."""
+
+    edge: float
+    rarity_there: float
+    slope: float
+
+    @classmethod
+    def of(cls, values: Tensor) -> "_Tail":
+        if len(values) < LEAST_ROWS:
+            return cls(math.inf, 0.0, 0.0)
+        top = values.double().clamp(min=0).sort(descending=True).values ** TAIL_POWER
+        n_top = _n_top(len(top))
+        edge = float(top[n_top])
+        mean = float((top[:n_top] - edge).mean())
+        return cls(edge, math.log(len(top) / n_top), 1 / max(mean, LEAST_TAIL))
+
+    def rarity(self, values: Tensor) -> Tensor:
+        beyond = values.double().clamp(min=0) ** TAIL_POWER - self.edge
+        return torch.where(beyond > 0, self.rarity_there + self.slope * beyond, 0.0)
+
+    def oddness(self, rarity: float) -> float:
+        if math.isinf(self.edge):
+            return math.inf
+        return float((self.edge + max(0.0, rarity - self.rarity_there) / self.slope) ** (1 / TAIL_POWER))
+
+
+LEAST_TAIL = 0.1
+"""A tail falls at least this slowly, however equal the few values that show it are."""

@@ -152,6 +152,9 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
     calibration : float, optional
         Share of the rows to hold out for nothing but fitting beliefs to them, where training holds out none, as where
         `stages` are given. By default none, but fresh rows where they are drawn by a rule.
+    unreliable : Unreliable, optional
+        How often answers are withheld and wrong in training, as in `Unreliable(withheld=0.05, wrong=0.02)`, so that
+        beliefs hold where people do not know or err. By default never.
     random_state : int, RandomState or None
         Seed; the same number gives the same model on the same machine.
     device : str

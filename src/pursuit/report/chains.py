@@ -51,6 +51,15 @@ class ExplainedRow:
         own = session.history.x[0]
         return cls(title, None, session.chain, session.what_if(), own, unusual=session.unusual)
 
+    def remarks(self) -> list[str]:
+        """What the chain does not say by itself: which single answer, were it wrong, would change the prediction, and
+        what is unusual in the answers."""
+        changes = [
+            f"  Were “{one.instead}” the answer to “{one.text}”, the prediction would be {label_text(one.prediction)}."
+            for one in self.what_if[:N_WHAT_IF]
+        ]
+        return changes if self.unusual is None else [*changes, f"  {self.unusual.sentence}"]
+
     def to_dict(self) -> dict[str, Any]:
         """The prediction as JSON values: a chain of docs/schemas/chains-1.json."""
         return {

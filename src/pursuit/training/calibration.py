@@ -22,8 +22,9 @@ MOST_ROWS, LEAST_ROWS, MOST_BELIEFS = 4000, 500, 10**8
 RATIO = 1.08
 TEMPERATURES = torch.tensor([RATIO**i for i in range(-9, 25)], dtype=torch.double)
 """From 0.5 to 6.3."""
-LEVEL_SPREAD, CHANGE_SPREAD = 0.7, 0.25
-"""How far log temperatures are expected to be from 0, and from one another where twice as many answers are known."""
+LEVEL_SPREAD, SURER_SPREAD, CHANGE_SPREAD = 0.7, 0.1, 0.25
+"""How far log temperatures are expected to be above 0, below it, and from one another where twice as many answers are
+known. Rows that ended training flatter it, so that beliefs are only made surer where many rows say so."""
 FACTORS = (1.0, 1.06, 1.12, 1.2, 1.3, 1.4, 1.55, 1.7, 1.9, 2.2)
 LEVELS, TOLERANCE = (0.8, 0.9, 0.95, 0.99), 0.005
 """Where chains stop at these confidences, beliefs may be surer than right by this much. If they are surer, temperatures
@@ -40,8 +41,7 @@ def fit_temperature(
 
     The number of answers is divided into groups of about the same ratio. Each has the temperature at which labels are
     least surprising, but a prior holds it to 1 and to its neighbours, so that few rows change little. Not `by_answers`,
-    there is one group. Held-out rows that ended training flatter it, so that no temperature is below 1, except of
-    learners that were taught to spread their beliefs (`label_kernel`).
+    there is one group.
 
     Whoever stops once a belief is sure enough picks, of all beliefs, those that are too sure: all temperatures are
     raised until beliefs hold there, too.
@@ -51,8 +51,6 @@ def fit_temperature(
     losses = torch.zeros(int(groups.max()) + 1, len(TEMPERATURES), dtype=torch.double)
     for learner, rows in judged:
         losses += _losses(learner, rows.take(slice(n_judged(learner))).levelled(), groups, max_queries)
-    if all(getattr(learner, "label_kernel", None) is None for learner, _ in judged):
-        losses = losses.masked_fill(TEMPERATURES < 1, torch.inf)
     temperature = along_path(best_path(losses, centres(groups)), centres(groups), n_queries)
     return torch.round(temperature * factor_at_stop(judged, temperature, max_queries), decimals=DIGITS)
 
@@ -155,7 +153,8 @@ def best_path(losses: Tensor, centre: Tensor) -> Tensor:
     """The log temperature of each group (G,) that makes losses (G, T) least, with the prior, among all paths."""
     log_t = TEMPERATURES.log()
     change = (log_t[:, None] - log_t) ** 2 / (2 * CHANGE_SPREAD**2)  # (T, T)
-    losses = losses + log_t**2 / (2 * LEVEL_SPREAD**2 * len(losses))
+    spread = torch.where(log_t < 0, SURER_SPREAD, LEVEL_SPREAD)
+    losses = losses + log_t**2 / (2 * spread**2 * len(losses))
     best, came_from = losses[0], []
     for group in range(1, len(losses)):
         through = best[None] + change / float(centre[group] - centre[group - 1])

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from pursuit.data.augmentation import AugmentedRows
-from pursuit.data.rows import RowSource
+from pursuit.data.rows import RowSource, RowStream
+from pursuit.data.unreliable import UnreliableRows
 from pursuit.training.averaging import REFRESH_STEPS, WeightAverage, refresh_batch_norm
 from pursuit.training.batch import Batch
 from pursuit.training.held_out import EarlyStopping, HeldOut, Kept
@@ -88,7 +89,11 @@ class Trainer:
         stage = self.stages[index]
         self.model.begin(stage)
         self.model.set_temperature(1.0)
-        stream = AugmentedRows(self.stream, stage.augment, self.generator) if stage.augment else self.stream
+        stream: RowStream = self.stream
+        if stage.augment is not None:
+            stream = AugmentedRows(stream, stage.augment, self.generator)
+        if stage.unreliable is not None:
+            stream = UnreliableRows(stream, stage.unreliable, self.model.query_set, self.generator)
         sampler = stage.histories.sampler(stream, stage.batch_size // self.fabric.world_size, self.generator)
         parameters: list[Tensor] = [p for p in self.model.parameters() if p.requires_grad]
         optimizer = self.fabric.setup_optimizers(stage.optimizer.build(parameters))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from pursuit.data.augmentation import Shifts
+from pursuit.data.unreliable import Unreliable
 from pursuit.registry import register
 from pursuit.training.samplers import CarriedHistories, HistorySettings
 
@@ -87,6 +88,8 @@ class Stage:
     """Decay of the running average of the weights, which the stage ends with; 0 keeps the last weights."""
     augment: Shifts | None = None
     """How images are changed each time they are drawn."""
+    unreliable: Unreliable | None = field(default=None, repr=False)
+    """How often answers are withheld and wrong, drawn again each time a row is."""
     label_smoothing: float = 0.0
     """Share of the probability that training spreads over all labels: guards against overconfidence."""
     phase: str = ""

@@ -1,0 +1,111 @@
+"""Answers unlike those that were learnt from."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from pursuit import MLP, Stage, VIPClassifier
+from pursuit.inference.unusual import FALSE_ALARMS, alarm_limits, oddness, unusual_rows
+from pursuit.training.calibration import group_of
+
+N_QUERIES = 16
+
+
+def people(n: int, seed: int, flip: float = 0.08) -> tuple[pd.DataFrame, np.ndarray]:
+    """Sixteen yes-or-no answers that nearly follow from the label: half of them are yes for a, the others for b."""
+    randomness = np.random.default_rng(seed)
+    y = randomness.integers(2, size=n)
+    typical = (np.arange(N_QUERIES) % 2)[None] == y[:, None]
+    answers = np.where(randomness.random((n, N_QUERIES)) < flip, ~typical, typical)
+    return pd.DataFrame(np.where(answers, "yes", "no"), columns=[f"q{i}" for i in range(N_QUERIES)]), np.array(
+        list("ab")
+    )[y]
+
+
+@pytest.fixture(scope="module")
+def model() -> VIPClassifier:
+    with torch.enable_grad():
+        plan: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(40, batch_size=64)], "calibration": 0.5}
+        return VIPClassifier(random_state=0, stop="never", **plan).fit(*people(1200, 0))
+
+
+def test_rows_like_those_of_training_are_hardly_ever_unusual(model: VIPClassifier) -> None:
+    table = model.predict_table(people(3000, 1)[0])
+    assert table["unusual"].dtype == bool
+    assert table["unusual"].mean() <= 5 * FALSE_ALARMS
+
+
+def test_answers_at_random_are_unusual(model: VIPClassifier) -> None:
+    assert model.predict_table(people(300, 2, flip=0.5)[0])["unusual"].mean() > 0.3
+
+
+def test_a_session_says_so_and_names_the_least_expected_answer(model: VIPClassifier) -> None:
+    strange = people(300, 2, flip=0.5)[0]
+    is_unusual = model.predict_table(strange)["unusual"].to_numpy()
+    for row, expected in ((int(is_unusual.argmax()), True), (int((~is_unusual).argmax()), False)):
+        session = model.session()
+        assert session.unusual is None
+        while not session.done:
+            session.tell(strange.loc[row, session.ask().name])
+        found = session.unusual
+        assert (found is not None) == expected
+        if found is not None:
+            assert session.answers[found.query] == found.answer
+            assert found.sentence.startswith("These answers are unusual:")
+            assert f"“{found.answer}” to “{found.text}”" in found.sentence
+    # What nobody knows is not unusual.
+    blank = model.session()
+    while not blank.done:
+        blank.dont_know()
+    assert blank.unusual is None
+
+
+def test_it_is_saved_with_the_model(model: VIPClassifier, tmp_path: Any) -> None:
+    model.save(tmp_path / "model")
+    again = VIPClassifier.load(tmp_path / "model")
+    odd = people(50, 3, flip=0.5)[0]
+    assert again.predict_table(odd)["unusual"].tolist() == model.predict_table(odd)["unusual"].tolist()
+
+
+def test_surprise_is_that_of_the_possible_answers(model: VIPClassifier) -> None:
+    rows = model.rows(*people(5, 4))
+    history = rows.start()
+    query = torch.tensor([0, 3, 5, 7, 15])
+    found = model.model_.answer_surprise(history, query)
+    for row in range(5):
+        possible = model.model_.possible_answers(history.rows(torch.tensor([row])), int(query[row]))
+        p = torch.tensor([answer.probability for answer in possible])
+        text = model.model_.query_set.describe(int(query[row]), rows.x[row])
+        (own,) = [answer.probability for answer in possible if answer.text == text]
+        assert found[row].tolist() == pytest.approx(
+            [-np.log(own), float(-(p * p.log()).sum()), float((p * p.log() ** 2).sum() - (p * p.log()).sum() ** 2)],
+            abs=1e-4,
+        )
+
+
+def test_chains_of_nothing_are_usual(model: VIPClassifier) -> None:
+    rows = model.rows(*people(3, 5))
+    none = torch.empty(3, 0)
+    assert not unusual_rows(model.model_, rows.x, None, none.long(), none.bool())[0].any()
+    asked = torch.tensor([[0, 1]] * 3)
+    odd, n_known, _ = oddness(model.model_, rows.x, None, asked, torch.tensor([[True, False]] * 3))
+    assert n_known.tolist() == [[1, 0]] * 3
+    assert (odd[:, 1] == 0).all()
+
+
+def test_limits_let_through_all_but_one_in_a_thousand_whole_chains() -> None:
+    """Oddness that is a random walk: looking at each of twenty steps raises more alarms than looking at one."""
+    generator = torch.Generator().manual_seed(0)
+    n = torch.arange(1, 21).expand(4000, 20)
+
+    def chains(seed: int) -> torch.Tensor:
+        steps = torch.randn(4000, 20, generator=generator.manual_seed(seed)).cumsum(dim=1)
+        return steps / n.sqrt()
+
+    limits = alarm_limits([chains(1)], [n.clone()], group_of(20))
+    alarms = [(chains(seed) > limits[n]).any(dim=1).float().mean() for seed in (2, 3, 4)]
+    assert 0.0002 < float(torch.stack(alarms).mean()) < 0.003
+    assert torch.isinf(alarm_limits([chains(1)[:20]], [n[:20].clone()], group_of(20))).all()  # too few rows to tell
