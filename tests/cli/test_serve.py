@@ -89,6 +89,12 @@ def test_a_token_that_is_too_short_is_refused(model: Path, tmp_path: Path) -> No
         serve([model], port=0, token="a-token-of-the-tests", token_file=tmp_path / "token")
 
 
+@pytest.mark.parametrize("proxy", ["*", "proxy.example", "127.0.0.1/8"])
+def test_a_proxy_that_anybody_could_pass_for_is_refused(model: Path, proxy: str) -> None:
+    with pytest.raises(ValueError, match="by its address or network"):
+        serve([model], port=0, behind_proxy=proxy)
+
+
 @pytest.mark.parametrize(
     ("has_token", "lists", "said"),
     [(True, True, "Whoever knows the token"), (False, True, "--token keeps"), (False, False, "whose address is known")],

@@ -70,6 +70,14 @@ class Settings:
     """The address of the proxy that says where requests come from."""
     logs_requests: bool = False
 
+    def __post_init__(self) -> None:
+        try:
+            ipaddress.ip_network(self.proxy or "127.0.0.1")
+        except ValueError:  # "*" would let anybody say where he comes from
+            raise ValueError(
+                f"The proxy is named by its address or network, as in --behind-proxy 127.0.0.1, not by '{self.proxy}'."
+            ) from None
+
     def make_app(self, measure: Measure, find_samples: FindSamples) -> tuple[Guard, str]:
         """The application, and where it keeps sessions; raises ValueError or OSError saying what is wrong."""
         torch.set_num_threads(1)  # sessions are small, and many may run at once
