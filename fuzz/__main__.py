@@ -86,7 +86,8 @@ def replay(folder: Path) -> int:
     target = TARGETS[folder.name.split("-")[0]]
     with in_folder() as place:
         prepared = target.prepare(place / "prepared")
-        outcome = judged(lambda where: target.read(where, prepared), folder, Watch())
+        watch = None if target.is_slow else Watch()
+        outcome = judged(lambda where: target.read(where, prepared), folder, watch)
     print(f"{outcome.kind}: {outcome.what}")
     return int(outcome.kind == BAD)
 

@@ -172,6 +172,8 @@ def kill_often(seed: int, times: int, say: Callable[[str], None]) -> list[Kill]:
     """Kill so many trainings, of every plan in turn."""
     rng, kills = random.Random(seed), []
     with in_folder() as place:
+        for number, plan in enumerate(PLANS):  # so that all is imported before processes are forked
+            train(plan, place / f"first-{number}", resume=False)
         good = {plan: undisturbed(plan, place / f"good-{number}") for number, plan in enumerate(PLANS)}
         for number in range(times):
             plan = list(PLANS)[number % len(PLANS)]

@@ -122,7 +122,7 @@ def _work(target: Target, seed: int, pipe: multiprocessing.connection.Connection
             traceback.print_exc()
             raise
         limit_memory()
-        watch = Watch()
+        watch = None if target.is_slow else Watch()
         pipe.send("ready")
         while True:
             try:

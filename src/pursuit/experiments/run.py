@@ -121,8 +121,9 @@ class MethodRun:
 
     def measure(self, progress: Progress = no_progress, say: Say = say_nothing) -> Result:
         """Train the method, or go on where its training stopped, measure it, and write the result."""
+        task = self.load(self.seed)  # where data are missing, nothing is written
         with claimed(self.folder):
-            return self._measure(self.load(self.seed), progress, say)
+            return self._measure(task, progress, say)
 
     def _measure(self, task: Task, progress: Progress, say: Say) -> Result:
         self.path.unlink(missing_ok=True)  # a result of other settings says nothing about the model that comes

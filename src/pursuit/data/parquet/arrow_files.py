@@ -188,8 +188,9 @@ class _ParquetFile:
                     return
 
     def bounds(self, piece: Piece, name: str) -> tuple[float, float] | None:
-        column, place = self.metadata.row_group(piece.group).column(self._places[name]), self._places[name]
-        if column.physical_type != self.metadata.schema.column(place).physical_type:
+        place = self._places.get(name, -1)
+        column = self.metadata.row_group(piece.group).column(max(place, 0))
+        if place < 0 or column.physical_type != self.metadata.schema.column(place).physical_type:
             # pyarrow ends the whole process when it is asked for the statistics of such a column
             raise ValueError(f"{self.path} is damaged: it says two things of the column '{name}'. Write it again.")
         statistics = column.statistics
