@@ -374,8 +374,8 @@ and are taken for the whole world:
 ## Sets of labels that have the right one
 
 `ConformalSet({SETS[0]})` at the stop of `confidence=0.95`. Of {measured["worlds"]:,} splits, the share of the other
-rows whose right label is in the set, with the standard error of its mean; "worst class" is the least share over all
-splits of any class. Without "every class", nothing is promised of a class by itself.
+rows whose right label is in the set, with the standard error of its mean; "worst class" is the least share of any
+class, over all splits together. Without "every class", nothing is promised of a class by itself.
 
 {table([*set_columns, "accuracy of one label"], sets)}
 The most probable label is always in the set, so coverage is above what is promised where that label alone is right more

@@ -147,7 +147,8 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
         if isinstance(X, StreamedRows):
             rarest = float(X.prior(len(X.classes)).min())
             n_held_out = n_to_hold_out(promises, len(X), self.guarantee_share, rarest)
-            X, rows = X.hold_out(n_held_out / len(X), n_held_out, seed + 16)
+            share = (n_held_out + 0.5) / len(X)  # which a rounding must not make one row less
+            X, rows = X.hold_out(share, n_held_out, seed + 16)
             check_every_class(promises, X.classes, rows.y.numpy())
             return X, y, groups, initially_known, rows
         y = self._labels(X, y)
