@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_WAIT_POLICY := PASSIVE
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup demo serve test test-slow lint format structure bench bench-speed bench-gpu bench-methods bench-tables bench-tables-large bench-serving docs clean
+.PHONY: help setup demo serve test test-scale test-slow lint format structure bench bench-speed bench-gpu bench-methods bench-tables bench-tables-large bench-serving fuzz soak docs clean
 
 help:
 	@echo "make demo       train on two built-in tasks, print accuracy against queries, draw figures into demo/"
@@ -22,7 +22,10 @@ help:
 	@echo "make bench-methods  compare V-IP with its rivals"
 	@echo "make bench-tables  measure ordinary tables without a setting, beside what others know with all columns"
 	@echo "make bench-tables-large  time and memory on a table of a million rows and on one of 20,000 columns"
-	@echo "make bench-serving  measure a session step through the API with 50 people at once"
+	@echo "make bench-serving  measure the server: 300 people at once, and kill -9 while 200 answer"
+	@echo "make fuzz       try bad input of every kind for some minutes, with another seed each time"
+	@echo "make soak       the same for an hour, and kill trainings"
+	@echo "make test-scale  the tests on a Ray cluster of two nodes, one of which is killed"
 	@echo "make setup      only make the environment in $(VENV)"
 
 # Installed again whenever the list of dependencies changes.
@@ -44,7 +47,11 @@ serve: setup
 
 # Two processes of one thread each; tests of a group run in one of them and share what they train.
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow and not scale"
+
+# One process: a Ray cluster of two nodes is shared by its tests.
+test-scale: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m scale tests/scale
 
 test-slow: setup
 	$(BIN)/python -m pytest -q -m slow
@@ -95,6 +102,16 @@ bench-tables-large: setup
 
 bench-serving: setup
 	$(BIN)/python benchmarks/serving.py
+	$(BIN)/python benchmarks/survival.py
+
+fuzz: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m fuzz --minutes 4
+	$(BIN)/python fuzz/api.py --examples 50
+
+soak: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m fuzz.kills --times 100
+	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m fuzz --minutes 40
+	$(BIN)/python fuzz/api.py --examples 1000 --seed $$(date +%s)
 
 clean:
 	rm -rf $(VENV) demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis build

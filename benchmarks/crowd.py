@@ -68,12 +68,14 @@ class Ledger:
     """Answers and corrections."""
     errors: list[str] = field(default_factory=list)
     n_cut_off: int = 0
-    """Requests that were under way when the server went away."""
+    """How often somebody got no reply, because the server had gone away."""
+    n_kept_unconfirmed: int = 0
+    """How often the move without a reply was kept all the same."""
 
     def compared_with(self, database: str) -> dict[str, Any]:
         """What the database holds of it: every session at the revision that was confirmed, with those answers, or one
         move further, where that was sent."""
-        store, lost, n_unconfirmed = Store(database), [], 0
+        store, lost, n_unconfirmed = Store(database), [], self.n_kept_unconfirmed
         for session_id, receipt in self.receipts.items():
             stored = store.read(session_id)
             if stored is None:
@@ -161,6 +163,7 @@ class Person:
         receipt = self.ledger.receipts[session_id]
         if found["revision"] == receipt.revision + 1 and receipt.under_way is not None:
             receipt.revision, receipt.answers, receipt.under_way = found["revision"], receipt.under_way, None
+            self.ledger.n_kept_unconfirmed += 1
         elif found["revision"] != receipt.revision:
             self.ledger.errors.append(f"revision {found['revision']} after {receipt.revision} was confirmed")
         self.session = found

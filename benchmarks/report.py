@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pursuit.experiments.provenance import provenance as where
+from pursuit.experiments.results import CHECKSUM
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 
@@ -68,7 +69,10 @@ def into_page(page: Path, mark: str, text: str) -> None:
 
 
 def rounded(value: Any) -> Any:
-    """Shares and seconds to four digits after the point: the rest is noise."""
+    """Shares and seconds to four digits after the point: the rest is noise. The checksum of results does not fit them
+    any more, and is left out."""
+    if isinstance(value, dict):
+        value = {key: item for key, item in value.items() if key != CHECKSUM}
     return _each_number(value, lambda number: round(number, 4))
 
 

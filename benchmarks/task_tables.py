@@ -21,9 +21,7 @@ FEW_ROWS = 200
 PICKED = "picked on test rows"
 SHOWN_RULES = (
     *(f"confidence={level}" for level in (0.8, 0.9, 0.94, 0.95, 0.99)),
-    "stability=0.01443",
-    "stability=0.001443",
-    "stability=0.001443x3",
+    *(f"stability={epsilon}" for epsilon in ("0.01", "0.01443", "0.001", "0.001443", "0.001x3", "0.001443x3")),
 )
 PROTOCOLS = """\
 ## Three protocols for the images of MNIST and its kin
@@ -50,7 +48,7 @@ TRADE_OFF = """\
 ## Length against accuracy
 
 What other stopping rules give on the same chains: the mean number of queries, and the accuracy. No rule asks beyond the
-end of the curve. Stability is in bits: these runs measured it in nats, and 0.01443 bits are the 0.01 nats of then.
+end of the curve. Stability is in bits; older runs measured it in nats, and 0.01443 bits are the 0.01 nats of then.
 """
 
 
@@ -207,20 +205,22 @@ def at_published_length(results: Results) -> tuple[str, float, float] | None:
     return rule, queries, accuracy
 
 
-def headline(results: Results) -> tuple[str, str]:
-    """In short, a number of queries and the accuracy there: that of the first protocol, or else of a rule that
-    asks about as many as the paper's, or else of the recipe's rule."""
+def headlines(results: Results) -> list[tuple[str, str]]:
+    """In short, numbers of queries and the accuracy there: of every protocol, or else of a rule that asks about as many
+    as the paper's, or else of the recipe's rule."""
     summary = vip_of(results)[1]
     if summary.protocols:
-        name, found = next(iter(summary.protocols.items()))
-        return f"{found.mean_counted.mean:.2f} ({name})", mean_and_spread(found.accuracy)
+        return [
+            (f"{found.mean_counted.mean:.2f} ({name})", mean_and_spread(found.accuracy))
+            for name, found in summary.protocols.items()
+        ]
     if chosen := at_published_length(results):
         rule, queries, accuracy = chosen
         caveat = "" if rule.startswith("budget") else f", {PICKED}"
-        return f"{queries:.1f} ({rule}{caveat})", f"{accuracy:.3f}"
+        return [(f"{queries:.1f} ({rule}{caveat})", f"{accuracy:.3f}")]
     stop = summary.at_stop
     assert stop is not None
-    return f"{stop.mean_asked.mean:.1f} ({stop.rule})", mean_and_spread(stop.accuracy)
+    return [(f"{stop.mean_asked.mean:.1f} ({stop.rule})", mean_and_spread(stop.accuracy))]
 
 
 def published_in_brief(published: Published | None) -> str:

@@ -3,10 +3,13 @@
 pursuit serve                                   in one terminal
 python examples/client.py                       in another: you are asked, and the session is kept
 python examples/client.py --next yes no yes     the first questions that follow from these answers; nothing is kept
+
+A server that asks for a token gets it from the environment: PURSUIT_TOKEN=… python examples/client.py
 """
 
 import argparse
 import json
+import os
 import sys
 import urllib.error
 import urllib.request
@@ -24,7 +27,10 @@ class Problem(Exception):
 def call(address: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
     """What the server answers; raises Problem where it refuses."""
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"{address}{path}", data, {"content-type": "application/json"})
+    headers = {"content-type": "application/json"}
+    if token := os.environ.get("PURSUIT_TOKEN"):
+        headers["authorization"] = f"Bearer {token}"
+    request = urllib.request.Request(f"{address}{path}", data, headers)
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)

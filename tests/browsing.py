@@ -33,7 +33,7 @@ ARGUMENTS = (
     "--disable-sync",
 )
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-EXPECTED_ERRORS = ("status of 404", "status of 409", "status of 422", "ERR_INTERNET_DISCONNECTED")
+EXPECTED_ERRORS = ("status of 401", "status of 404", "status of 409", "status of 422", "ERR_INTERNET_DISCONNECTED")
 """What the browser itself notes when the server refuses something, as tests make it do."""
 
 

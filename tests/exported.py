@@ -14,7 +14,18 @@ import pytest
 import torch
 
 from ordered import ORDER, clinic
-from pursuit import MLP, ColumnQueries, History, Stage, VIPClassifier, VIPRegressor
+from pursuit import (
+    MLP,
+    Budget,
+    ColumnQueries,
+    ConformalSet,
+    History,
+    RiskControlled,
+    Stage,
+    VIPClassifier,
+    VIPRegressor,
+)
+from pursuit.inference.promises import unkept
 from pursuit.queries import Choice, Date, Number, QuerySet
 from pursuit.queries.query_set import NOT_GIVEN_TEXT
 from pursuit.web.bundle import bundle
@@ -81,6 +92,15 @@ def ordered_model(**options: Any) -> VIPClassifier:
     return stirred(VIPClassifier(query_set, stages=BRIEFLY, random_state=0, **options).fit(X, y))
 
 
+def promising_model() -> VIPClassifier:
+    """The same with promises, as if they had been chosen on held-out rows: some answers end in a decision, others do
+    not."""
+    model = ordered_model()
+    kept = RiskControlled(0.1, levels=(0.9, 0.9, 0.8)) | ConformalSet(0.1, least=(0.2,)) | Budget(6)
+    model.stop, model.promised_ = unkept(kept), kept
+    return model
+
+
 def straight_through_model(**options: Any) -> VIPClassifier:
     """The paper's querier on a shared trunk, whose table lacks answers; labels would break a careless page."""
     X, y = clinic(missing=0.2)
@@ -110,6 +130,7 @@ def number_model() -> VIPRegressor:
 
 MODELS = {
     "ordered": ordered_model,
+    "promising": promising_model,
     "straight-through": straight_through_model,
     "not given": not_given_model,
     "number": number_model,

@@ -25,7 +25,7 @@ from short_plans import short_plans
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 CHANGELOG = ROOT / "CHANGELOG.md"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", CHANGELOG, *sorted(DOCS.rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", CHANGELOG, *sorted(DOCS.rglob("*.md"))]
 TESTED_ELSEWHERE = (DOCS / "extending.md", ROOT / "README.md")
 """By test_extending.py, as whole files; and below, in one go."""
 N_EXAMPLE_ROWS = 160

@@ -13,8 +13,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")), *sorted(DOCS.rglob("*.md"))]
-FROM_OUTSIDE = {"changelog.md", "contributing.md"}
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")),
+    *sorted(DOCS.rglob("*.md")),
+]
+FROM_OUTSIDE = {"changelog.md", "contributing.md", "security.md"}
 """Pages of the site that tools/site.py makes."""
 CODE = re.compile(r"^( *)(```+).*?^ *\2|`[^`\n]+`", flags=re.M | re.S)
 LOADED = re.compile(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"?(https?:[^\"> ]+)")

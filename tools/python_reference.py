@@ -29,13 +29,13 @@ ENTRY = re.compile(r"^(\S[^:\n]*?)(?: : (.*))?\n((?:(?: +.*)?(?:\n|$))*)", flags
 TOPICS = {
     "Estimators": "VIPClassifier VIPRegressor PursuitClassifier PursuitRegressor PursuitEstimator load export Exported",
     "Asking": "Session Chain Chains DoubtfulAnswer",
-    "Stopping rules": "Budget Confidence NothingWorthAsking CostBudget IntervalWidth Stability AnyOf StoppingRule "
-    "Standing",
+    "Stopping rules": "Budget Confidence NothingWorthAsking CostBudget IntervalWidth Stability RiskControlled "
+    "ConformalSet AnyOf StoppingRule Standing",
     "Questions": "ColumnQueries Choice Number Date yes_no Questions PatchQueries WordQueries ConceptQueries Query "
     "QuerySet",
     "Measuring": "evaluate Evaluation RegressionEvaluation",
     "Networks": "MLP SetNetwork Conv PaperConv Residual DLA DenseNet NetworkSettings",
-    "Training": "Stage TrainingRun CarriedHistories RandomHistories RolledOutHistories AnswerSettings",
+    "Training": "Stage TrainingRun CarriedHistories RandomHistories RolledOutHistories AnswerSettings Unreliable",
     "Inside": "VIP InformationVIP History Pursuer Rows TargetBins",
     "Extending": "register method Method METHODS",
 }

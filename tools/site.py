@@ -1,7 +1,8 @@
 """What MkDocs does here besides its own: pages from outside docs/, source files that pages link to, and MathML.
 
 A page links to `../src/pursuit/vip.py`, which a code host shows. The site has no such file, so each one that is linked
-becomes a page below source/. CHANGELOG and CONTRIBUTING are pages of the site, too, and links to the README go home.
+becomes a page below source/. CHANGELOG, CONTRIBUTING and SECURITY are pages of the site, too, and links to the README
+go home.
 """
 
 import posixpath
@@ -14,7 +15,12 @@ from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files, InclusionLevel
 
 ROOT = Path(__file__).parent.parent
-OUTSIDE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+OUTSIDE = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+}
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".js": "javascript"}
 CODE = re.compile(r"(^ *```.*?^ *```|`[^`\n]+`)", flags=re.M | re.S)
 TARGET = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")

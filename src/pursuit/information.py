@@ -32,7 +32,7 @@ from pursuit.inference.pursuer import NO_ANSWER, PossibleAnswer
 from pursuit.queries import QuerySet
 from pursuit.queries.outcomes import Outcomes
 from pursuit.queries.query_set import NOT_GIVEN_TEXT
-from pursuit.registry import from_config, register, to_config
+from pursuit.registry import register, settings_from, to_config
 
 WHO = "An answer model"
 LARGEST = 30.0
@@ -324,7 +324,7 @@ class AnswerModel(nn.Module):
     def from_config(cls, query_set: QuerySet, n_classes: int, config: dict[str, Any]) -> "AnswerModel":
         """What `to_config` described, with tensors of the right shapes for those saved."""
         outcomes = Outcomes(query_set, config["n_values"], WHO)
-        return cls(outcomes, n_classes, config["maybe_missing"], from_config(config["settings"]))
+        return cls(outcomes, n_classes, config["maybe_missing"], settings_from(config["settings"], AnswerSettings))
 
 
 def told_if_missing(query_set: QuerySet) -> Tensor:

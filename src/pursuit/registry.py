@@ -7,12 +7,14 @@ module with `pursuit --plugin`, or installed a package that lists it under the e
 """
 
 import difflib
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any, TypeVar, overload
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 ENTRY_POINTS = "pursuit"
 """The group in which an installed package lists the modules that register its classes."""
@@ -189,7 +191,60 @@ def from_config(config: Any) -> Any:
     cls, rest = find_class(config["type"]), {key: item for key, item in config.items() if key != "type"}
     if hasattr(cls, "from_config"):
         return cls.from_config(rest)
-    return cls(**{key: _as_tuple(from_config(item)) for key, item in rest.items()})
+    values = {key: _as_tuple(from_config(item)) for key, item in rest.items()}
+    check_fields(cls, values)
+    return cls(**values)
+
+
+def settings_from(config: Any, cls: type[T]) -> T:
+    """The settings of a class that `to_config` wrote; raises TypeError for anything else."""
+    settings = from_config(config)
+    if not isinstance(settings, cls):
+        raise TypeError(f"{settings!r:.100} is not a {cls.__name__}")
+    return settings
+
+
+def check_fields(cls: type[Any], values: Mapping[str, Any]) -> None:
+    """Raise TypeError for values of a dataclass that are not of the types it declares: they come from a file."""
+    declared = _declared(cls) if is_dataclass(cls) else {}
+    for name, value in values.items():
+        if not _is_of(value, declared.get(name, Any)):
+            raise TypeError(f"{name} of {cls.__name__} cannot be {value!r:.100}")
+
+
+@cache
+def _declared(cls: type[Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(cls)
+    except NameError:  # of types that are only imported for those who check them
+        return {}
+
+
+def _is_of(value: Any, hint: Any) -> bool:
+    """Whether a value is of a type, as far as that can be seen."""
+    if hint is Any:
+        return True
+    if hint is None or hint is type(None):
+        return value is None
+    if hint is float:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and value == value and (isinstance(value, float) or abs(value) < sys.float_info.max)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_is_of(value, part) for part in parts)
+    if origin is Literal:
+        return value in parts
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        inside = parts[:1] * len(value) if parts[1:] == (...,) else parts
+        return len(value) == len(inside) and all(map(_is_of, value, inside))
+    if origin is not None:  # a list or mapping: of what, does not matter here
+        kinds = (origin, tuple) if origin is list else origin
+        return not isinstance(origin, type) or isinstance(value, kinds)
+    return not isinstance(hint, type) or getattr(hint, "_is_protocol", False) or isinstance(value, hint)
 
 
 def _as_tuple(value: Any) -> Any:

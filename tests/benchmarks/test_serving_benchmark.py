@@ -1,32 +1,85 @@
-"""The benchmark of the server runs at a toy size."""
+"""The benchmarks of the server run at a toy size, and see what is lost."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
+import crowd
 import serving
+import survival
 from pursuit.methods import METHODS
+from pursuit.web.serving.store import Standing, Store
 from report import save
 
 
-def test_a_small_crowd_is_measured_and_written_down(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 200)
     frame = pd.DataFrame(
-        {f"q{i}": np.where(rng.random(200) < 0.3 + 0.2 * ((y + i) % 3), "yes", "no") for i in range(6)}
+        {f"q{i}": np.where(rng.random(200) < 0.3 + 0.2 * ((y + i) % 3), "yes", "no") for i in range(12)}
     )
-    model = METHODS["naive-bayes"].build(None, random_state=0).fit(frame, np.array([*"abc"])[y])
-    model.save(tmp_path / "letters")
-    with ThreadPoolExecutor(1) as pool:  # a browser that other tests hold open has an event loop in this thread
-        run = pool.submit(serving.measure, tmp_path / "letters", n_people=3, seconds=2.0, workers=1)
-        measured = run.result()
-    assert [row["n_errors"] for row in measured["rows"]] == [0, 0]
-    assert all(
-        row["n_steps"] > 0 and 0 < row["median_ms"] <= row["p95_ms"] <= row["p99_ms"] for row in measured["rows"]
-    )
+    folder = tmp_path_factory.mktemp("models") / "letters"
+    model = METHODS["naive-bayes"].build(None, random_state=0, stop="confidence=0.9999")
+    model.fit(frame, np.array([*"abc"])[y]).save(folder)
+    return folder
+
+
+def in_thread(function: Any, *arguments: Any, **more: Any) -> Any:
+    """A browser that other tests hold open has an event loop in this thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function, *arguments, **more).result()
+
+
+def test_a_small_crowd_is_measured_and_written_down(letters: Path, tmp_path: Path) -> None:
+    measured = in_thread(serving.measure_all, letters, (3,), seconds=2.0, workers=(1,))
+    assert [(row["n_errors"], row["n_lost"]) for row in measured["rows"]] == [(0, 0), (0, 0)]
+    for row in measured["rows"]:
+        assert row["n_steps"] > 0
+        assert 0 < row["median_ms"] <= row["p95_ms"] <= row["p99_ms"] <= row["slowest_ms"]
     page = save(measured, serving.page, "serving", tmp_path)
-    assert "3 people at once play letters" in page
-    assert json.loads((tmp_path / "serving.json").read_text())["people"] == 3
+    assert "| 3 | 1 | a second between answers |" in page
+    assert json.loads((tmp_path / "serving.json").read_text())["rows"][0]["people"] == 3
+
+
+def test_a_server_that_is_killed_while_people_answer_has_all_it_confirmed(
+    letters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survival, "PAUSE", (0.0, 0.1))
+    monkeypatch.setattr(survival, "MOMENT", (0.5, 1.5))
+    measured = in_thread(survival.measure_all, letters, [None], n_people=12, n_kills=1, seed=0)
+    (row,) = measured["rows"]
+    assert (row["n_lost"], row["n_errors"], row["errors"]) == (0, 0, [])
+    assert row["n_sessions"] >= 12
+    assert row["n_confirmed"] > 12
+    assert row["n_cut_off"] > 0
+    page = save(measured, survival.page, "survival", tmp_path)
+    assert "Nothing that was confirmed is lost." in page
+
+
+def test_what_was_lost_is_seen(tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path / 'a.sqlite'}"
+    store = Store(database)
+    told = [("q0", "yes"), ("q1", None)]
+    moves = [{"move": "tell", "query": name, "answer": answer, "volunteered": False} for name, answer in told]
+    standing = Standing({"format": 2, "moves": moves}, False, None, None, None, None, 2, 0, False, "", "")
+    session_id = store.create("letters", "print", "", standing, None).id
+
+    def lost(revision: int, answers: crowd.Answers, under_way: crowd.Answers | None = None) -> tuple[int, int]:
+        ledger = crowd.Ledger({session_id: crowd.Receipt(revision, answers, under_way)})
+        found = ledger.compared_with(database)
+        return found["n_lost"], found["n_kept_unconfirmed"]
+
+    assert lost(0, told) == (0, 0)
+    assert lost(1, told) == (1, 0)  # a move that was confirmed is not there
+    assert lost(0, told[:1]) == (1, 0)  # other answers than confirmed
+    assert lost(-1, told[:1], told) == (0, 1)  # one move further, as it was sent
+    assert lost(-1, told[:1], told[::-1]) == (1, 0)  # one move further, but another
+    store.delete(session_id)
+    store.close()
+    assert lost(0, told) == (1, 0)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pursuit.cli.serve import serve
+from pursuit.cli.serve import _warning, serve
 from pursuit.methods import METHODS
 from served import begin, client_of, move, port_of, program, try_move
 
@@ -58,6 +58,43 @@ def test_several_processes_share_the_sessions(model: Path, tmp_path: Path) -> No
         assert session["revision"] == 8
         process.send_signal(signal.SIGTERM)
         process.wait(60)
+
+
+def test_a_server_that_is_told_to_stop_ends_by_itself(model: Path, tmp_path: Path) -> None:
+    token = "a-token-of-the-tests"
+    options = ("--port", "0", "--database", f"sqlite:///{tmp_path / 'a.sqlite'}", "--keep-days", "30", "--log")
+    with program(model, *options, "--no-list", environment={"PURSUIT_TOKEN": token}) as process:
+        with client_of(port_of(process)) as client:
+            assert client.get("/api/models").status_code == 401
+            client.headers["authorization"] = f"Bearer {token}"
+            session = move(client, begin(client, "letters-old"), "tell", answer="yes")
+            assert client.get("/api/sessions").status_code == 404
+            assert b'data-lists="no"' in client.get("/").content
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+        assert process.stdout is not None
+        said = process.stdout.read()
+        assert "for 30 days after their last change" in said
+        assert f"POST /api/sessions/{session['id'][:6]}…/moves 200" in said
+        for hidden in (session["id"], token, "yes"):
+            assert hidden not in said
+        assert process.returncode in (0, -signal.SIGTERM, 143)
+
+
+def test_a_token_that_is_too_short_is_refused(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="at least 16 characters"):
+        serve([model], port=0, token="short")
+    (tmp_path / "token").write_text("a-token-of-the-tests")
+    with pytest.raises(ValueError, match="not both"):
+        serve([model], port=0, token="a-token-of-the-tests", token_file=tmp_path / "token")
+
+
+@pytest.mark.parametrize(
+    ("has_token", "lists", "said"),
+    [(True, True, "Whoever knows the token"), (False, True, "--token keeps"), (False, False, "whose address is known")],
+)
+def test_who_lets_others_in_is_told_what_they_may_do(has_token: bool, lists: bool, said: str) -> None:
+    assert said in _warning(has_token, lists)
 
 
 def wait_for(port: int) -> None:

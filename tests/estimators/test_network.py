@@ -2,6 +2,7 @@
 that are drawn while training."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from pursuit.estimators import CannotResume, default_stages
 from pursuit.estimators.network import LearnerEstimator
 from pursuit.networks import MLP
 from pursuit.tasks.symcat import Patients
+from pursuit.training import SGD
+from pursuit.training.loop import Diverged
 
 
 def test_the_default_plan_grows_with_the_rows() -> None:
@@ -275,3 +278,32 @@ def test_groups_that_do_not_fit_are_refused() -> None:
         VIPClassifier(**QUICKEST).fit(X, y, groups=patient[1:])
     with pytest.raises(ValueError, match="groups is for rows in memory"):
         symptom_classifier().fit(PATIENTS, groups=patient)
+
+
+def test_another_seeds_checkpoint_is_not_gone_on_from(tmp_path: Path) -> None:
+    """As it was when two trainings shared a folder: the newest checkpoint may be the other's."""
+    X, y = patients()
+    VIPClassifier(random_state=0, **QUICKEST).fit(X, y, run=TrainingRun(tmp_path / "other"))
+    VIPClassifier(random_state=1, **QUICKEST).fit(X, y, run=TrainingRun(tmp_path / "run"))
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    shutil.copytree(tmp_path / "other" / "checkpoints", tmp_path / "run" / "checkpoints")
+    with pytest.raises(CannotResume, match="belongs to another run, with another seed"):
+        VIPClassifier(random_state=1, **QUICKEST).fit(X, y, run=TrainingRun(tmp_path / "run", resume=True))
+
+
+@pytest.mark.parametrize("content", ["[]", "1", "null", '"x"', "[" * 100_000])
+def test_a_run_of_another_shape_cannot_be_resumed(tmp_path: Path, content: str) -> None:
+    X, y = patients()
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(CannotResume, match=r"run\.json is damaged"):
+        VIPClassifier(random_state=0, **QUICKEST).fit(X, y, run=TrainingRun(tmp_path, resume=True))
+
+
+def test_training_that_diverges_ends_with_a_sentence_and_without_a_model(tmp_path: Path) -> None:
+    X, y = patients()
+    stages = [Stage(3, optimizer=SGD(lr=1e25), batch_size=16)]
+    model = VIPClassifier(network=MLP((8,)), stages=stages, random_state=0)
+    with pytest.raises(Diverged, match=r"Training diverged in stage 1.*Nothing is saved. Train with a lower learning"):
+        model.fit(X, y, run=TrainingRun(tmp_path))
+    assert not (tmp_path / "model.json").exists()
+    assert not hasattr(model, "model_")

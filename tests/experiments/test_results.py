@@ -25,6 +25,7 @@ from pursuit.experiments.results import (
     summarise,
     three_digits,
 )
+from pursuit.files import DamagedFile
 
 KEPT = Path(__file__).parents[2] / "docs" / "results"
 
@@ -103,8 +104,35 @@ def test_the_keys_of_a_result_are_these() -> None:
 @pytest.mark.parametrize("damage", ["{bad", "[]", "", "{}", "null", '{"run": {}, "evaluation": {"at_stop": null}}'])
 def test_a_damaged_file_is_not_a_result(damage: str, tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(damage)
-    assert read_result(tmp_path / "result.json") is None
+    with pytest.warns(UserWarning, match=r"result\.json is damaged, or was changed after it was measured"):
+        assert read_result(tmp_path / "result.json") is None
     assert read_result(tmp_path / "nowhere.json") is None
+
+
+def test_a_result_that_somebody_changed_does_not_count_as_measured(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    result_of(0, 0.5).write(path)
+    written = json.loads(path.read_text())
+    path.write_text(json.dumps(written))  # written in another way, but the same
+    assert read_result(path) == result_of(0, 0.5)
+    for changed in (
+        {**written, "seed": 1},
+        {**written, "evaluation": {**written["evaluation"], "area": 0.999}},
+        {key: value for key, value in written.items() if key != "checksum"},
+    ):
+        path.write_text(json.dumps(changed))
+        with pytest.warns(UserWarning, match="its checksum does not fit. It does not count as measured"):
+            assert read_result(path) is None
+
+
+def test_results_that_somebody_changed_are_refused(tmp_path: Path) -> None:
+    results = Results({"task": "t"}, {"vip": MethodResults.of("V-IP", [result_of(0, 0.5)])})
+    results.write(tmp_path / "results.json")
+    written = json.loads((tmp_path / "results.json").read_text())
+    assert Results.from_dict({**written, "beside": "what a page adds"}) == results
+    written["methods"]["vip"]["seeds"][0]["evaluation"]["area"] = 0.999
+    with pytest.raises(DamagedFile, match="were changed after they were measured"):
+        Results.from_dict(written)
 
 
 @pytest.mark.parametrize("path", sorted(KEPT.glob("*/*.json")), ids=lambda path: f"{path.parent.name}-{path.stem}")

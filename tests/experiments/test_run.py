@@ -32,6 +32,7 @@ from pursuit.experiments.run import (
 )
 from pursuit.inference.stopping import Budget, Confidence
 from pursuit.methods import METHODS
+from pursuit.tasks.files import MissingData
 from pursuit.tasks.recipe import Recipe
 from pursuit.training import Report, TrainingRun
 
@@ -74,6 +75,29 @@ def test_a_folder_holds_the_model_its_training_and_the_result(tmp_path: Path) ->
     assert {"commit", "torch", "device"} <= result.provenance.keys()
     assert (result.notes, result.resumed, result.step_milliseconds, result.beside) == ({"seed": 0}, False, None, {})
     assert load(folder).notes_["task"] == {"name": "columns", "seed": 0}
+
+
+def test_chains_are_drawn_without_pictures_that_are_not_on_the_machine(tmp_path: Path) -> None:
+    def no_photo(row: int) -> np.ndarray:
+        raise MissingData(f"no photo {row}")
+
+    run = make(
+        tmp_path, measurement=Measurement(n_chains=1), load=lambda seed: replace(columns_task(seed), picture=no_photo)
+    )
+    result, _ = measure(run)
+    assert (tmp_path / "chain-0.png").exists()
+    assert run.read() == result
+
+
+def test_the_result_outlives_figures_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_space(*_: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(module, "draw_chain", no_space)
+    run = make(tmp_path, measurement=Measurement(n_chains=1))
+    with pytest.raises(OSError, match="no space"):
+        measure(run)
+    assert run.read() is not None
 
 
 def test_the_result_is_that_of_the_saved_model(tmp_path: Path) -> None:

@@ -250,6 +250,8 @@ def test_a_chain_goes_through_json(chain: Chain) -> None:
     unasked = {"volunteered": False, "bits": None}
     assert state == {
         "prediction": "flu",
+        "decided": None,
+        "label_set": None,
         "n_asked": 3,
         "n_answered": 2,
         "bits_gained": 1.0,

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from pursuit.queries import Choice, ColumnQueries, Date, DoubtfulAnswer, Number, PatchQueries
+from pursuit.queries.doubts import usual_range
 
 N_ROWS = 1000
 COLUMNS = {
@@ -156,3 +157,9 @@ def test_a_slip_is_found_beside_a_code_for_missing_values() -> None:
     assert doubt is not None
     assert doubt.suggestions == ("37.5",)
     assert "9999" not in doubt.usual
+
+
+def test_numbers_beyond_all_measure_have_a_range() -> None:
+    huge = np.array([*range(60), 1.7e308, -1.7e308] + [9e307, -9e307] * 3, dtype=float)
+    low, high = usual_range(huge)
+    assert low < high

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pursuit.queries import Number
 from pursuit.queries.scaling import MOST_DECIMALS, NORMAL_RANGE, compress, decimals_of, expand, uncertainty
 
 
@@ -47,3 +48,9 @@ def test_single_precision_is_as_uncertain_as_that(z: float, spread: float) -> No
 )
 def test_decimals_are_those_of_all_numbers(numbers: list[float], decimals: int) -> None:
     assert decimals_of(np.array(numbers, dtype=float)) == decimals
+
+
+def test_what_no_number_can_be_restored_from_stays_a_number() -> None:
+    assert np.isfinite(expand(1e38))
+    assert np.isfinite(uncertainty(1e30, 1e3))
+    assert Number("n", "n?", decimals=1).restored(expand(1e38), uncertainty(1e38, 1e38))

@@ -8,6 +8,12 @@ from pursuit import registry
 from pursuit.tasks import TaskInfo
 
 
+@pytest.fixture(autouse=True)
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that tests make do not have the checksums of those published."""
+    monkeypatch.setenv("PURSUIT_UNCHECKED", "1")
+
+
 @pytest.fixture
 def register_task(monkeypatch: pytest.MonkeyPatch) -> Callable[[TaskInfo], None]:
     """Makes a task known for the length of a test."""

@@ -168,3 +168,13 @@ def test_real_pixels(real_task: Callable[[str], Task]) -> None:
     assert (task.X_train.shape, task.X_test.shape) == ((60_000, 784), (10_000, 784))
     assert set(np.unique(task.X_test)) == {0, 1}
     assert 0.1 < task.X_test.mean() < 0.15
+
+
+def test_a_tampered_file_is_not_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PURSUIT_UNCHECKED")
+    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
+    for file in MNIST.files:
+        (tmp_path / file.path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file.path).write_bytes(b"labels that somebody changed")
+    with pytest.raises(ValueError, match=r"is not the published file.*Replace it \(`pursuit data get mnist`\)"):
+        load_task("mnist")

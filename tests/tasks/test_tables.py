@@ -283,7 +283,6 @@ def test_options_that_cannot_be_get_a_sentence(tmp_path: Path, options: dict, me
     [
         ([1] * 40, {"group": "z"}, "no group of 'z' can be, without all rows of some label"),
         ([1] * 40, {"time": "z"}, "all rows have the same 'z'"),
-        (list(range(40)), {"test_share": 0.001}, "0.001 of 40 rows is less than one"),
     ],
 )
 def test_that_nothing_is_held_out_is_said(tmp_path: Path, column: list, options: dict, why: str) -> None:
@@ -291,6 +290,31 @@ def test_that_nothing_is_held_out_is_said(tmp_path: Path, column: list, options:
     task = load_task(tmp_path / "t.csv", target="y", **options)
     assert len(task.y_test) == 0
     assert f"Warning: no rows are held out to measure on, because {why}." in task.notes["remarks"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "why"),
+    [
+        (["a", "b"] * 20, {"test_share": 0.001}, "because 0.001 of 40 rows is less than one"),
+        (["a", "b"] * 20, {"test_share": 0.99999}, "A test share of 0.99999 leaves 0 of 40 rows to train on"),
+        (["a", "b", *range(38)], {"test_share": 0.2}, "0.2 of 40 rows is 8, and 40 rows are the only ones of their"),
+        (["a", "a", *range(38)], {"test_share": 0.9}, "0.9 of 40 rows is 36, and 38 rows are the only ones of their"),
+        (["a", "b"] * 20, {"test_share": 0.3, "group": "z"}, "because no group of 'z' can be"),
+        (["a", "b"] * 20, {"test_share": 0.3, "time": "z"}, "because all rows have the same 'z'"),
+    ],
+)
+def test_a_share_that_leaves_nothing_is_refused_with_the_numbers(
+    tmp_path: Path, labels: list, options: dict, why: str
+) -> None:
+    sick(z=[1] * 40).assign(y=[f"l{label}" for label in labels]).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ValueError, match=why):
+        load_task(tmp_path / "t.csv", target="y", **options)
+
+
+def test_by_default_a_table_of_single_rows_is_learnt_whole(tmp_path: Path) -> None:
+    sick().assign(y=[f"l{i}" for i in range(40)]).to_csv(tmp_path / "t.csv", index=False)
+    task = load_task(tmp_path / "t.csv", target="y")
+    assert (len(task.y_train), len(task.y_test), task.notes["test_share"]) == (40, 0, 0.2)
 
 
 def test_other_files_are_read_like_that_of_training(tmp_path: Path) -> None:
@@ -354,3 +378,15 @@ def test_ordinary_tables_need_nothing_but_a_target(name: str) -> None:
     task = load_task(path, target=TARGETS[name])
     assert task.name == name
     assert len(task.y_test) == pytest.approx(0.2 * task.notes["n_rows"], abs=5)
+
+
+@pytest.mark.parametrize("digits", [310, 400, 5000])
+@pytest.mark.parametrize("target", ["y", "big"])
+def test_a_number_of_hundreds_of_digits_is_not_one(tmp_path: Path, digits: int, target: str) -> None:
+    frame = sick(big=[*range(39), "9" * digits])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    if target == "big":
+        with pytest.raises(ValueError, match="has 1 values that are not numbers"):
+            load_task(tmp_path / "t.csv", target="big", regress=True)
+    else:
+        load_task(tmp_path / "t.csv", target="y", kinds={"big": "number"})

@@ -1,11 +1,12 @@
 """Checkpoint files: whole or not there."""
 
+import os
 from pathlib import Path
 
 import pytest
 import torch
 
-from pursuit.training.checkpoints import KEPT, load_checkpoint, remove_checkpoints, save_checkpoint
+from pursuit.training.checkpoints import KEPT, CannotResume, load_checkpoint, remove_checkpoints, save_checkpoint
 
 TENSORS = {"weights": torch.arange(6.0).view(2, 3), "mask": torch.tensor([True, False]), "step": torch.tensor(3)}
 
@@ -51,3 +52,16 @@ def test_only_the_last_few_are_kept_and_left_overs_go(tmp_path: Path) -> None:
 
 def test_without_a_folder_there_is_no_checkpoint(tmp_path: Path) -> None:
     assert load_checkpoint(tmp_path / "nowhere") is None
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path, 1, TENSORS, {"number": 1}, identity="seed 0")
+    assert load_checkpoint(tmp_path, "seed 0") is not None
+    with pytest.raises(CannotResume, match=r"checkpoint-000000001\.pursuit belongs to another run, with another seed"):
+        load_checkpoint(tmp_path, "seed 1")
+
+
+def test_a_pipe_is_not_a_checkpoint(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "checkpoint-000000001.pursuit")
+    with pytest.raises(ValueError, match="is a pipe: give the path of a checkpoint"):
+        load_checkpoint(tmp_path)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pursuit.cli.commands import CommandsByName, add_commands
-from pursuit.cli.console import err, escaped
+from pursuit.cli.console import err, escaped, in_words, show
 from pursuit.cli.plugins import PLUGINS_VARIABLE, load_plugins
 from pursuit.version import __version__
 
@@ -80,13 +80,16 @@ Querier = Annotated[
         "by default what suits the data.",
     ),
 ]
-TestShare = Annotated[float, typer.Option(help="The share of a file's rows to hold out and measure on.")]
+TestShare = Annotated[
+    float | None, typer.Option(help="The share of a file's rows to hold out and measure on; by default 0.2.")
+]
 Stop = Annotated[
     str | None,
     typer.Option(
         help="When to stop asking: confidence=0.99, budget=20, stability=0.001 (the entropy changes by fewer bits; or "
         "0.001nats), bits=0.01 (no query left promises more), cost=20 (never spend more), width=20 (the 90 % interval "
-        "of a number); with commas: at the first of several."
+        "of a number); risk=0.05 (at most 5 % of what is decided wrong, else not sure) and conformal=0.1 (a set of "
+        "labels with the right one in 90 %), for which training holds rows out; with commas: at the first of several."
     ),
 ]
 Network = Annotated[
@@ -105,6 +108,32 @@ QuestionsFile = Annotated[
 MaxQueries = Annotated[int | None, typer.Option(help="The most queries to ask of a row.", min=1)]
 Seed = Annotated[int, typer.Option(help="The seed of everything random.", min=0, max=2**32 - 1)]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, mps or auto.")]
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="Work through all rows of files share by share: local in this process, ray on all cores or on a cluster.",
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="A Ray cluster that runs already; auto is the one of this machine. Implies --engine ray.",
+    ),
+]
+SweepEngine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="Train side by side: ray, on all cores or on a cluster. By default one by one.",
+    ),
+]
+GpuShare = Annotated[
+    float, typer.Option(help="With --engine ray: the share of a GPU that each training has.", min=0, max=1)
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object.")]
 
 
@@ -118,7 +147,7 @@ def main() -> None:
         sys.exit(1)
     except (ValueError, OSError, ModuleNotFoundError) as error:
         err.quiet = False  # whichever process it happens in
-        err.print(f"[bold red]Error:[/] {escaped(str(error))}", soft_wrap=True)
+        err.print(f"[bold red]Error:[/] {escaped(in_words(error))}", soft_wrap=True)
         sys.exit(1)
     except KeyboardInterrupt:
         err.print("Stopped.")
@@ -139,11 +168,11 @@ def common(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     if version:
-        print(__version__)
+        show(__version__)
         raise typer.Exit
     load_plugins(plugin or [])
     if context.invoked_subcommand is None:
-        print(context.get_help())
+        show(context.get_help())
 
 
 add_commands(app)

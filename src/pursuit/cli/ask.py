@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from pursuit.cli.app import AsJson, Model, Stop
-from pursuit.cli.console import err, escaped, out, print_json
+from pursuit.cli.console import err, escaped, out, print_json, show
 from pursuit.cli.conversation import Conversation, report_answer, split_report, take_answer
-from pursuit.files import write_whole
+from pursuit.files import read_bytes, write_whole
 from pursuit.inference.session import Session
 from pursuit.public import load  # which makes all that a model may be made of known
 from pursuit.queries import DoubtfulAnswer
@@ -67,7 +67,7 @@ def ask(
         described = {**ExplainedRow.of_session(session).to_dict(), "finished": session.done}
         print_json(chains_to_dict(name, [described]))
     else:
-        print(f"\n{session.chain}")
+        show(f"\n{session.chain}")
 
 
 def _greet(session: Session, has_initially_known: bool, as_json: bool) -> None:
@@ -98,7 +98,9 @@ def _report(session: Session, answers: list[str]) -> None:
 
 def _saved_session(path: Path, fresh: Session) -> Session:
     try:
-        return Session.from_json(path.read_text(encoding="utf-8"), fresh.pursuer, fresh.stop)
+        return Session.from_json(read_bytes(path).decode("utf-8"), fresh.pursuer, fresh.stop)
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not a saved session. Give another --session, or remove this file.") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error} Give another --session, or remove this file.") from None
 

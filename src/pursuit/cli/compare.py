@@ -6,23 +6,27 @@ from typing import Annotated
 import typer
 
 from pursuit.cli.app import (
+    Address,
     AsJson,
     Cost,
     CostAware,
     Device,
+    GpuShare,
     MaxQueries,
     Network,
     Seed,
     Source,
     Stop,
+    SweepEngine,
     Target,
 )
-from pursuit.cli.console import out, print_json, remark_on_recipe, remark_on_task, say, stoppable
+from pursuit.cli.console import escaped, out, print_json, remark_on_recipe, remark_on_task, say, stoppable
 from pursuit.cli.measurements import print_comparison
 from pursuit.cli.progress import training_bar
 from pursuit.cli.table_options import TableOptions, spread
 from pursuit.experiments.compare import compare as run_trial
 from pursuit.experiments.trial import DEFAULT_METHODS, Trial
+from pursuit.scale.sweeps import find_sweep
 from pursuit.tasks.tables import parse_costs
 
 
@@ -60,6 +64,9 @@ def compare(
     table: TableOptions,
     cost: Cost = None,
     cost_aware: CostAware = None,
+    engine: SweepEngine = None,
+    address: Address = None,
+    gpu_share: GpuShare = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Train several methods on a task or a file, measure them on the same rows, and write a results folder.
@@ -88,13 +95,14 @@ def compare(
         remark_on_recipe(trial.find_recipe(), device)
     else:
         remark_on_task(trial.load(first_seed))
+    sweep = find_sweep(engine, address, gpu_share)
     with stoppable("Run the same command again to continue."):
-        results = run_trial(trial, folder, training_bar, say, only_collect=collect)
+        results = run_trial(trial, folder, training_bar, say, only_collect=collect, sweep=sweep)
     if as_json:
         print_json(results.to_dict())
     else:
         print_comparison(results)
-        out.print(f"Written into {folder}", soft_wrap=True, highlight=False)
+        out.print(escaped(f"Written into {folder}"), soft_wrap=True, highlight=False)
     if not results.worked:
         say("All methods failed.")
         raise typer.Exit(1)

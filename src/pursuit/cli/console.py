@@ -1,14 +1,21 @@
 """How the program speaks: results on standard output, remarks on standard error. Nothing here is slow to import."""
 
 import contextlib
+import errno
 import json
+import os
+import re
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
+from rich.control import Control
+from rich.segment import Segment
 
+from pursuit.files import cannot_write
 from pursuit.processes import is_first
 
 if TYPE_CHECKING:
@@ -16,17 +23,85 @@ if TYPE_CHECKING:
     from pursuit.tasks.recipe import Recipe
     from pursuit.tasks.task import Task
 
-# Of several processes that train together, one speaks.
-out, err = Console(quiet=not is_first()), Console(stderr=True, quiet=not is_first())
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+"""Errors that only writing has."""
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal acts on instead of showing it: escape sequences, which may rewrite the screen or the clipboard, and
+marks that turn the direction of writing. Tabs and the ends of lines are harmless."""
+
+
+def visible(text: str) -> str:
+    """Text from anywhere, with what a terminal would act on written out, as in \\x1b."""
+    return CONTROL.sub(lambda found: _code(found[0]), text)
+
+
+def _code(character: str) -> str:
+    return f"\\x{ord(character):02x}" if ord(character) < 256 else f"\\u{ord(character):04x}"
+
+
+class _Visible:
+    """Anything that rich prints, with nothing in it that a terminal would act on but rich's own codes."""
+
+    def __init__(self, shown: Any):
+        self.shown = shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self.shown, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
+class _MakeVisible(RenderHook):
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [one if isinstance(one, Control) else _Visible(one) for one in renderables]
+
+
+def _console(**options: Any) -> Console:
+    console = Console(quiet=not is_first(), **options)  # of several processes that train together, one speaks
+    console.push_render_hook(_MakeVisible())
+    return console
+
+
+out, err = _console(), _console(stderr=True)
+
+
+def show(text: str, end: str = "\n") -> None:
+    """Print a result as it is, but for what a terminal would act on."""
+    print(visible(text), end=end)
+
+
+class _Terminal:
+    """Standard output where somebody looks at it."""
+
+    def write(self, text: str) -> int:
+        return sys.stdout.write(visible(text))
+
+
+def standard_output() -> TextIO:
+    """Where data are printed: as they are into a file or another program, and made visible in a terminal."""
+    return cast(TextIO, _Terminal()) if _is_looked_at() else sys.stdout
+
+
+def _is_looked_at() -> bool:
+    return sys.stdout.isatty()
 
 
 def print_json(value: dict[str, Any]) -> None:
-    print(json.dumps(value, ensure_ascii=False))
+    text = json.dumps(value, ensure_ascii=False)
+    print(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def escaped(text: str) -> str:
-    """Text that may hold square brackets, which rich would read as style."""
-    return text.replace("[", r"\[")
+    """Text that may hold square brackets, which rich would read as style, and control characters."""
+    return visible(text).replace("[", r"\[")
+
+
+def in_words(error: Exception) -> str:
+    """What went wrong; of an error of the system, with the file and what to do."""
+    if not isinstance(error, OSError) or error.errno is None:
+        return str(error)
+    if error.errno in FULL:
+        return cannot_write(os.fsdecode(error.filename) if error.filename else "A file", error)
+    return f"{os.fsdecode(error.filename)}: {error.strerror}." if error.filename else str(error)
 
 
 def say(text: str) -> None:
@@ -69,9 +144,9 @@ def remark_on_task(task: "Task") -> None:
 def print_chosen(reasons: "Sequence[Reason]") -> None:
     """What was chosen in training where the user left it open, a line each."""
     if reasons:
-        print("\n".join(["Settings:", *(f"  {reason}" for reason in reasons)]))
+        show("\n".join(["Settings:", *(f"  {reason}" for reason in reasons)]))
 
 
 def print_trained(model: str, source: str) -> None:
     folder, data = shlex.quote(model), shlex.quote(source)
-    print(f"Saved in {model}. Try next:\n  pursuit explain {folder} --data {data}\n  pursuit ask {folder}")
+    show(f"Saved in {model}. Try next:\n  pursuit explain {folder} --data {data}\n  pursuit ask {folder}")

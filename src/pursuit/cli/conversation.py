@@ -166,7 +166,10 @@ class Conversation:
         """Show the result, and ask whether it is right; False if the person accepts it."""
         session = self.session
         if not self._is_shown:
-            self._say(f"\nResult: {session.reasons()}", margin="")
+            start = "Not sure, a person must decide. Most probable" if session.decided is False else "Result"
+            self._say(f"\n{start}: {session.reasons()}", margin="")
+            if (remain := session.label_set) is not None:
+                self._say(f"What remains possible: {', '.join(map(str, remain))}", margin="")
             self._is_shown = True
         more = ", m for more questions" if session.can_go_on else ""
         wrong = "" if target_of(session.pursuer) is not None else ", n if that is wrong"

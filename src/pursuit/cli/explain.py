@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 from pursuit.cli.app import AsJson, Data, Model, Stop, Target
-from pursuit.cli.console import escaped, out, print_json, say
+from pursuit.cli.console import escaped, out, print_json, say, show
 from pursuit.cli.report import check_page
 from pursuit.cli.rows import columns_read, every_row, unseen_rows
 from pursuit.cli.table_options import ReadingOptions, spread
@@ -112,10 +112,10 @@ def explain(
         return
     for heading, explained in zip(headings, report.rows, strict=True):
         out.print(escaped(heading), style="bold", highlight=False)
-        print("\n".join([str(explained.chain), *explained.remarks(), ""]))
+        show("\n".join([str(explained.chain), *explained.remarks(), ""]))
     for path in (figure, html):
         if path is not None:
-            out.print(f"Written: {path}", highlight=False, soft_wrap=True)
+            out.print(escaped(f"Written: {path}"), highlight=False, soft_wrap=True)
 
 
 def _measured(

@@ -1,6 +1,5 @@
 """`pursuit predict`: a prediction for every row of a file, with what was asked for it."""
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
@@ -8,18 +7,17 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from pursuit.cli.app import Data, MaxQueries, Model, Stop
-from pursuit.cli.console import say
+from pursuit.cli.app import Address, Data, EngineName, MaxQueries, Model, Stop
+from pursuit.cli.console import say, standard_output, stoppable
 from pursuit.cli.progress import rows_bar
-from pursuit.cli.rows import every_row
+from pursuit.cli.rows import every_row, rows_of_files
 from pursuit.cli.table_options import ReadingOptions, spread
 from pursuit.data.writing import check_table_path, write_csv, write_table
 from pursuit.estimators import PursuitEstimator, load
-from pursuit.inference.predictions import PROBABILITY
+from pursuit.scale.engines import find_engine
+from pursuit.scale.running import predict_all
+from pursuit.scale.work import predicted
 from pursuit.tasks.every_row import RowsPart
-
-DIGITS = 6
-"""Of a probability in a file, behind the point, and of a number, from the first that is not 0."""
 
 
 @spread
@@ -29,7 +27,11 @@ def predict(
     data: Data,
     to: Annotated[
         Path | None,
-        typer.Option("--out", help="The file to write: .csv, .tsv or .parquet; by default CSV on standard output."),
+        typer.Option(
+            "--out",
+            help="The file to write: .csv, .tsv or .parquet; by default CSV on standard output. With --engine, a "
+            "folder of Parquet files.",
+        ),
     ] = None,
     id_column: Annotated[
         str | None,
@@ -38,22 +40,35 @@ def predict(
     file: ReadingOptions,
     stop: Stop = None,
     max_queries: MaxQueries = None,
+    engine: EngineName = None,
+    address: Address = None,
 ) -> None:
     """Predict every row of a file, in its order: the label, the probability of every label, and what was asked.
 
     Of a number, it is the mean and the 90 % interval. The file needs no labels. Further columns do not matter, and what
     columns that are not there would say is unknown.
     """
-    if to is not None:
+    by_shares = engine is not None or address is not None
+    if by_shares and to is None:
+        raise ValueError("--engine writes a folder of Parquet files: name it with --out.")
+    if to is not None and not by_shares:
         check_table_path(to)
     classifier = load(model)
     if max_queries is not None:
         classifier.max_queries = max_queries
+    if by_shares:
+        assert to is not None
+        does = find_engine(engine, address)
+        rows = rows_of_files(classifier, data, id_column=id_column, **file.reading())
+        with stoppable("Run the same command again to continue."), rows_bar("Predicting") as on_rows:
+            n_rows = predict_all(classifier, rows, stop, to, does, on_rows)
+        say(f"Written into {to}: {n_rows:,} rows in {len(rows.shares):,} files")
+        return
     parts = every_row(classifier, data, id_column=id_column, **file.reading())
     with rows_bar("Predicting") as on_rows:
         tables = _predicted(classifier, parts, stop, on_rows)
         if to is None:
-            write_csv(sys.stdout, tables)
+            write_csv(standard_output(), tables)
         else:
             write_table(to, tables)
     if to is not None:
@@ -63,21 +78,10 @@ def predict(
 def _predicted(
     classifier: PursuitEstimator, parts: Iterable[RowsPart], stop: str | None, on_rows: Callable[[int], None]
 ) -> Iterator[pd.DataFrame]:
-    """The predictions of each part, which begin with what tells the rows apart."""
+    """The predictions of each part."""
     n_rows = 0
     for part in parts:
-        table = classifier.predict_table(part.X, stop, initially_known=part.initially_known)
-        for column in map(str, table.select_dtypes("float")):
-            is_share = column.startswith(PROBABILITY)
-            table[column] = table[column].round(DIGITS) if is_share else table[column].map(_significant)
-        name, values = (part.place, part.places) if part.ids is None else (str(part.ids.name), part.ids.to_numpy())
-        if name in table.columns:
-            raise ValueError(f"The predictions have a column '{name}' of their own: rename yours, or leave --id out.")
-        table.insert(0, name, values)
+        table = predicted(classifier, part, stop)
         n_rows += len(table)
         on_rows(n_rows)
         yield table
-
-
-def _significant(number: float) -> float:
-    return float(f"{number:.{DIGITS}g}")

@@ -28,6 +28,7 @@ def training_bar(title: str, console: Console = err) -> Iterator[Callable[["Repo
                 f", {_time(report.seconds_left)} left",
             )
         return
+    title = escaped(title)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[state]}"))
     progress = Progress(*columns, console=console)
     bar = progress.add_task(title, total=None, state="")
@@ -56,6 +57,7 @@ def rows_bar(title: str, console: Console = err) -> Iterator[Callable[[int], Non
         with _lines(console) as show:
             yield lambda n_rows: show(f"{title}: {n_rows:,} rows")
         return
+    title = escaped(title)
     with Progress(TextColumn("{task.description}"), console=console) as progress:
         bar = progress.add_task(title)
         yield lambda n_rows: progress.update(bar, description=f"{title}: {n_rows:,} rows")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from pursuit.cli.app import AsJson, Data, Device, MaxQueries, Model, Stop, Target
-from pursuit.cli.console import out, print_json
+from pursuit.cli.console import escaped, out, print_json
 from pursuit.cli.rows import model_and_labelled_rows
 from pursuit.cli.table_options import ReadingOptions, spread
 from pursuit.report import ModelReport
@@ -39,7 +39,7 @@ def report(
     if as_json:
         print_json({**found.to_dict(), "page": str(to)})
         return
-    out.print(f"Written: {to}", highlight=False, soft_wrap=True)
+    out.print(escaped(f"Written: {to}"), highlight=False, soft_wrap=True)
 
 
 def check_page(path: Path) -> None:

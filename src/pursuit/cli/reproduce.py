@@ -6,7 +6,7 @@ from typing import Annotated, get_args
 import typer
 
 from pursuit.cli.app import AsJson, Device, Seed
-from pursuit.cli.console import out, print_json, remark_on_recipe, say, stoppable
+from pursuit.cli.console import escaped, out, print_json, remark_on_recipe, say, show, stoppable
 from pursuit.cli.progress import training_bar
 from pursuit.experiments.reproduce import HEADER, Reproduction, markdown_row
 from pursuit.experiments.reproduce import reproduce as run_reproduction
@@ -75,8 +75,8 @@ def reproduce(
     if as_json:
         print_json(results.to_dict())
         return
-    print(f"{HEADER}\n{markdown_row(results)}")
-    out.print(f"Written into {folder}", soft_wrap=True, highlight=False)
+    show(f"{HEADER}\n{markdown_row(results)}")
+    out.print(escaped(f"Written into {folder}"), soft_wrap=True, highlight=False)
 
 
 def _changed(

@@ -11,7 +11,7 @@ from pursuit import tasks
 from pursuit.cli.console import say
 from pursuit.estimators import PursuitClassifier, PursuitEstimator, PursuitRegressor, load
 from pursuit.tasks import TASKS, load_task
-from pursuit.tasks.every_row import RowsPart
+from pursuit.tasks.every_row import EveryRow, RowsPart
 from pursuit.tasks.every_row import every_row as rows_of_file
 
 
@@ -86,8 +86,7 @@ def every_row(
         labels = None if rows.y is None else pd.Series(rows.y)
         yield RowsPart(rows.X, labels, "row", numbers, None, (), rows.initially_known)
         return
-    columns, given = columns_read(classifier), {name: value for name, value in reading.items() if value}
-    for number, part in enumerate(rows_of_file(data, columns, trained, target=target, id_column=id_column, **given)):
+    for number, part in enumerate(rows_of_files(classifier, data, target, id_column, **reading)):
         for line in part.remarks:
             say(line)
         if part.absent and number == 0:
@@ -96,6 +95,21 @@ def every_row(
                 "as unknown."
             )
         yield part
+
+
+def rows_of_files(
+    classifier: PursuitEstimator,
+    data: str,
+    target: str | None = None,
+    id_column: str | None = None,
+    **reading: Any,
+) -> EveryRow:
+    """All rows of files, read as `unseen_rows` are."""
+    if data in TASKS:
+        raise ValueError(f"{data} is a task, whose rows are in memory: leave --engine out, or give files.")
+    columns, given = columns_read(classifier), {name: value for name, value in reading.items() if value}
+    trained = classifier.notes_.get("task", {})
+    return rows_of_file(data, columns, trained, target=target, id_column=id_column, **given)
 
 
 def columns_read(classifier: PursuitEstimator) -> list[str]:

@@ -135,8 +135,9 @@ def app_of_worker() -> Any:
     """The application of one of several processes."""
     from pursuit.cli.plugins import load_plugins
     from pursuit.cli.served_models import find_samples, measure
-    from pursuit.web.serving.running import Settings
+    from pursuit.web.serving.running import Settings, end_with_parent
 
+    end_with_parent()
     load_plugins([])
     app, _ = Settings.from_environment().make_app(measure, find_samples)
     return app

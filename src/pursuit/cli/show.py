@@ -7,6 +7,7 @@ from rich.table import Column, Table
 
 from pursuit.cli.app import AsJson, Model
 from pursuit.cli.console import escaped, out, print_json
+from pursuit.cli.console import show as print_text
 from pursuit.estimators import load
 from pursuit.inference.pursuer import label_list
 from pursuit.methods import method_of
@@ -28,7 +29,7 @@ def show(
     classifier = load(model)
     query_set = classifier.model_.query_set
     if questions:
-        print(Questions.of(query_set).to_toml(), end="")
+        print_text(Questions.of(query_set).to_toml(), end="")
         return
     method, order, trained = method_of(classifier), query_set.order or Order(), classifier.notes_.get("task", {})
     asked = [_question(query, order) for query in query_set.queries]

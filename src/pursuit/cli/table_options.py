@@ -56,7 +56,7 @@ class TableOptions(ColumnOptions):
     time: Time = None
     queries: Queries = None
     questions: QuestionsFile = None
-    test_share: TestShare = 0.2
+    test_share: TestShare = None
 
     def reading(self) -> dict[str, Any]:
         """The options of `load_task`."""

@@ -1,5 +1,6 @@
 """`pursuit train`: learn from a task or a file, measure on held-out rows, and save the model."""
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -36,6 +37,7 @@ from pursuit.data.unreliable import Unreliable
 from pursuit.estimators import Method, default_stages
 from pursuit.estimators.network import RUN
 from pursuit.estimators.saving import DESCRIPTION
+from pursuit.files import claimed, holds_anything
 from pursuit.inference.pursuer import score_unit
 from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first
@@ -133,8 +135,6 @@ def train(
     task = task.with_costs({}, cost_aware)
     is_usual = method in (VIP, VIP_REGRESSOR)
     folder = to or Path("runs") / (task.name if is_usual else f"{task.name}-{method}")
-    if is_first():
-        _check_free(folder, resume, overwrite)
     settings = _settings(task, stop, max_queries, epochs, network, querier)
     settings |= {"random_state": seed, "device": device, "devices": devices, "held_out": held_out}
     settings |= {} if calibration is None else {"calibration": calibration}
@@ -149,14 +149,18 @@ def train(
     advice = (
         "Run the same command with --resume to continue." if is_resumable else "Run the same command to start again."
     )
-    with stoppable(advice), training_bar(task.name) as on_report:
-        run = TrainingRun(folder, resume=resume, log=log, on_report=on_report)  # type: ignore[arg-type]
-        task.fit(model, run)
-    if not is_first():
-        return
+    with contextlib.ExitStack() as alone:
+        if is_first():  # nobody else writes to the folder until the model is in it
+            _check_free(folder, resume, overwrite)
+            alone.enter_context(claimed(folder))
+        with stoppable(advice), training_bar(task.name) as on_report:
+            run = TrainingRun(folder, resume=resume, log=log, on_report=on_report)  # type: ignore[arg-type]
+            task.fit(model, run)
+        if not is_first():
+            return
+        model.save(folder, {"task": {"name": task.name, **task.notes}})
     if getattr(model, "cost_aware", False) is None and score_unit(model.model_) == "bits per cost":
         say("Costs differ, so it asks for the most bits per unit of cost; --no-cost-aware: for the most bits.")
-    model.save(folder, {"task": {"name": task.name, **task.notes}})
     evaluation = None
     if len(task.y_test):
         options = {"initially_known": task.initially_known_test, "with_bits": as_json}
@@ -208,7 +212,7 @@ def _check_free(folder: Path, resume: bool, overwrite: bool) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, but a folder is needed: choose another --out.")
     has_run = (folder / RUN).exists()
-    if overwrite or (resume and has_run) or not folder.exists() or not any(folder.iterdir()):
+    if overwrite or (resume and has_run) or not holds_anything(folder):
         return
     if (folder / DESCRIPTION).exists():
         raise ValueError(f"{folder} holds a model already: choose another --out, or add --overwrite to replace it.")

@@ -2,7 +2,6 @@
 
 import io
 import json
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from torch import Tensor
 from pursuit.concepts.calibration import Calibration, fit_calibration
 from pursuit.concepts.learning import ConceptReport, fresh, train_concepts
 from pursuit.concepts.network import ConceptNetwork, raw_logits
-from pursuit.files import DamagedFile, write_whole
+from pursuit.files import DamagedFile, check_file, make_folder, parse_json, write_whole
 
 
 class Fold(NamedTuple):
@@ -115,16 +114,17 @@ def write_fold(path: Path, fold: Fold, made: dict[str, Any]) -> None:
     logits = {"logits": fold.logits.astype(np.float16), "further": fold.further.astype(np.float16)}
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, rows=fold.rows, **logits, made=np.array(json.dumps(made)))
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     write_whole(path, file.getvalue())
 
 
 def read_fold(path: Path, made: dict[str, Any]) -> Fold:
     """A fold that was kept; an error if it was made in another way."""
+    check_file(path)
     try:
         with np.load(path, allow_pickle=False) as file:
-            fold, found = Fold(file["rows"], file["logits"], file["further"]), json.loads(str(file["made"]))
-    except (KeyError, ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+            fold, found = Fold(file["rows"], file["logits"], file["further"]), parse_json(str(file["made"]))
+    except Exception as error:  # a damaged archive can raise anything
         raise DamagedFile(f"{path} is damaged: {error}. Remove it, and it is made again.") from None
     other = [name for name in {**made, **found} if made.get(name) != found.get(name)]
     if other:

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from pursuit.concepts.calibration import Calibration
-from pursuit.files import DamagedFile, write_whole
+from pursuit.files import DamagedFile, make_folder, read_bytes, read_json, write_whole
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 DESCRIPTION, WEIGHTS = "concepts.json", "concepts.safetensors"
@@ -182,7 +182,7 @@ def save(folder: str | Path, network: ConceptNetwork, notes: dict[str, Any] | No
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
         "notes": notes or {},
     }
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_whole(folder / WEIGHTS, weights)
     write_whole(folder / DESCRIPTION, json.dumps(description, indent=1).encode())
 
@@ -193,8 +193,8 @@ def load(
     """The network in `folder` and its notes; `build` makes it where it is of the user's own architecture."""
     folder = Path(folder)
     try:
-        description = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-        weights = (folder / WEIGHTS).read_bytes()
+        description = read_json(folder / DESCRIPTION)
+        weights = read_bytes(folder / WEIGHTS)
         if hashlib.sha256(weights).hexdigest() != description["weights_sha256"] or description["format"] != FORMAT:
             raise DamagedFile("the checksum of its weights does not fit, or it is of another format")
         architecture, notes = dict(description["architecture"] or {}), description["notes"]
@@ -204,7 +204,7 @@ def load(
         network.load_state_dict(safetensors.torch.load(weights))
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{folder} holds no concept network: {Path(error.filename).name} is missing.") from None
-    except (KeyError, TypeError, RuntimeError, SafetensorError, json.JSONDecodeError, DamagedFile) as error:
+    except (KeyError, TypeError, RuntimeError, SafetensorError, ValueError) as error:
         raise DamagedFile(
             f"The concept network in {folder} is damaged: {error}. Copy it again, or train again."
         ) from None

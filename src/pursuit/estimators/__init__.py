@@ -4,7 +4,6 @@ from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.classifier import PursuitClassifier
 from pursuit.estimators.method import Method, MethodClassifier, method
 from pursuit.estimators.network import (
-    CannotResume,
     LearnerClassifier,
     LearnerEstimator,
     NetworkClassifier,
@@ -13,6 +12,7 @@ from pursuit.estimators.network import (
 from pursuit.estimators.plan import default_stages
 from pursuit.estimators.regressor import PursuitRegressor
 from pursuit.estimators.saving import fingerprint, load
+from pursuit.training.checkpoints import CannotResume
 
 __all__ = [
     "CannotResume",

@@ -3,6 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -21,6 +22,7 @@ from pursuit.estimators.guarantees import HeldOut
 from pursuit.estimators.reading import group_numbers, known_answers, rows_that_count, validated
 from pursuit.estimators.reasons import Reason
 from pursuit.estimators.weights import checked_weights
+from pursuit.files import claimed
 from pursuit.inference.chain import Chains, explain
 from pursuit.inference.predictions import Predictions, predict_rows
 from pursuit.inference.promises import promises_of
@@ -29,6 +31,7 @@ from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.session import Session
 from pursuit.inference.stopping import Standing, StoppingRule, stopping_rule
 from pursuit.inference.target import TargetBins
+from pursuit.processes import is_first
 from pursuit.queries import Answers, ColumnQueries, Kind, QuerySet
 from pursuit.training import TrainingRun
 from pursuit.training.devices import find_device
@@ -106,7 +109,7 @@ class PursuitEstimator(BaseEstimator, ABC):
         self.stop_: StoppingRule | None = None
         self.promised_: StoppingRule | None = None
         self.chosen_: tuple[Reason, ...] = ()
-        seed = int(check_random_state(self.random_state).randint(2**31))
+        seed, run = int(check_random_state(self.random_state).randint(2**31)), run or TrainingRun()
         held_out = None
         if promises_of(self.stopping_rule()):
             X, y, groups, initially_known, held_out = self._hold_out_for_promises(
@@ -114,9 +117,10 @@ class PursuitEstimator(BaseEstimator, ABC):
             )
         query_set, rows = self._training_rows(X, y, sample_weight, groups, initially_known)
         self._warn_if_nothing_will_be_asked(rows)
-        with torch.random.fork_rng(devices=[]):  # for whatever is drawn without a generator
+        alone = claimed(run.path) if run.path is not None and is_first() else nullcontext()
+        with alone, torch.random.fork_rng(devices=[]):  # for whatever is drawn without a generator
             torch.default_generator.manual_seed(seed)
-            self.model_ = self.learn(query_set, rows, seed, run or TrainingRun())
+            self.model_ = self.learn(query_set, rows, seed, run)
         if held_out is not None:
             self._keep_promises(held_out, seed)
         return self

@@ -20,7 +20,6 @@ from pursuit.estimators.risk import (
     conformal_threshold,
     least_conformal_rows,
     least_rows,
-    scouts_of,
 )
 from pursuit.inference.promises import (
     NEVER,
@@ -200,30 +199,26 @@ def held_out_chains(pursuer: Pursuer, rows: Rows, stop: StoppingRule | None) -> 
 def _keep_risk(
     promise: RiskControlled, pursuer: Pursuer, rows: Rows, stop: StoppingRule | None
 ) -> tuple[RiskControlled, Reason]:
-    chains, scouts = held_out_chains(pursuer, rows, stop), np.zeros(len(rows), dtype=bool)
-    scouts[: scouts_of(len(rows), promise.by_length)] = True
+    chains = held_out_chains(pursuer, rows, stop)
     levels: list[float]
     if promise.by_length:
-        found = choose_levels(chains, promise.alpha, promise.delta, scouts)
+        found = choose_levels(chains, promise.alpha, promise.delta)
         levels = [NEVER] if found is None else found.tolist()
     else:
         at_levels = chains.at_every_level()
-        place = choose_level(*at_levels, chains.confidence.shape[1] - 1, promise.alpha, promise.delta, scouts)
+        place = choose_level(*at_levels, chains.confidence.shape[1] - 1, promise.alpha, promise.delta)
         levels = [NEVER if place is None else float(LEVELS[place])]
-    tested = chains.take(~scouts)
     each = np.array(levels if promise.by_length and len(levels) > 1 else levels * chains.confidence.shape[1])
-    stops = tested.stops(each.astype(np.float32))
+    stops = chains.stops(each.astype(np.float32))
     decided = stops < len(each)
     _warn_of_extremes(promise, decided, stops)
-    asked = np.where(decided, stops, tested.lengths).mean()
+    asked = np.where(decided, stops, chains.lengths).mean()
     if decided.any():
         value = f"{decided.mean():.0%} of rows decided, {asked:.1f} questions a row"
         value += "" if promise.by_length else f", at a confidence of {levels[0]:.4g}"
     else:
         value = "no rows decided"
-    return replace(promise, levels=tuple(levels)), Reason(
-        str(promise), value, f"shown by {len(tested):,} held-out rows"
-    )
+    return replace(promise, levels=tuple(levels)), Reason(str(promise), value, f"shown by {len(rows):,} held-out rows")
 
 
 def _warn_of_extremes(promise: RiskControlled, decided: np.ndarray, stops: np.ndarray) -> None:

@@ -1,5 +1,6 @@
 """Estimators whose pursuer is trained by the training loop."""
 
+import hashlib
 import json
 import math
 import warnings
@@ -25,14 +26,15 @@ from pursuit.estimators.plan import MANY_ROWS, MOST_HELD_OUT, Plan, suitable_pla
 from pursuit.estimators.reasons import Reason, given
 from pursuit.estimators.stop import expected
 from pursuit.evaluation.curves import placed
-from pursuit.files import write_whole
-from pursuit.inference.promises import promises_of
-from pursuit.inference.stopping import StoppingRule
+from pursuit.files import DamagedFile, make_folder, read_json, remove_torn, write_whole
+from pursuit.inference.promises import promises_of, without_promises
+from pursuit.inference.stopping import StoppingRule, stopping_rule
 from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first, n_processes
 from pursuit.queries import QuerySet
 from pursuit.training import ClassifierModel, EarlyStopping, Kept, Learner, Report, Stage, TrainingRun, train
 from pursuit.training.calibration import fit_temperature
+from pursuit.training.checkpoints import CannotResume
 from pursuit.training.run import check_plan
 
 STANDARD_ROWS = 20_000
@@ -45,10 +47,6 @@ NO_GROUP_HELD_OUT = (
     "No group can be held out without all rows of some label, so training is judged by single rows of the groups it "
     "learns from: expect less of new groups."
 )
-
-
-class CannotResume(ValueError):
-    """A folder holds a run with other settings or data, or what it holds is damaged."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -116,7 +114,7 @@ class LearnerEstimator(PursuitEstimator):
         kept, judging = self._hold_out(query_set, rows, seed, share)
         early_stopping = self._early_stopping(judging, rows) if held_out and judging is not None else None
         learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
-        if run.path is not None and is_first():
+        if run.path is not None:
             described = {
                 "model": {"type": type(learner).__name__, **learner.to_config()},
                 "query_set": query_set.to_config(),
@@ -125,7 +123,7 @@ class LearnerEstimator(PursuitEstimator):
                 "rows": kept.fingerprint(),
                 **({} if self.unreliable is None else {"unreliable": repr(self.unreliable)}),
             }
-            _claim(run.path, described, run.resume)
+            run = replace(run, identity=_claim(run.path, described, run.resume))
         ends = self._train(learner, kept, stages, seed, early_stopping, run)
         if judging is not None:
             judged = [(learner, judging)]
@@ -143,11 +141,12 @@ class LearnerEstimator(PursuitEstimator):
 
     def calibrate(self, X: Any, y: Any, *, initially_known: Any = None) -> Self:
         """Fit beliefs to rows X with labels y that the model did not learn from: what they say of how sure to be, when
-        to stop asking (unless `stop` is given), and what to expect of predictions."""
+        to stop asking (unless `stop` is given), and what to expect of predictions. Promises were made of beliefs as
+        they were before, and must be made again by `guarantee`, on other rows."""
         rows = self.rows(X, y, initially_known=initially_known)
         if not hasattr(self.model_, "temperature"):
             raise ValueError(f"The beliefs of {type(self).__name__} cannot be changed, so it is not calibrated.")
-        judged = [(self.model_, rows)]
+        judged, self.promised_ = [(self.model_, rows)], None
         self._fit_to(judged)
         renewed = self._judged_reasons(judged)
         names = {reason.setting for reason in renewed}
@@ -169,7 +168,7 @@ class LearnerEstimator(PursuitEstimator):
                 temperature = fit_temperature(judged, self.max_queries)
                 for learner in (self.model_, *(learner for learner, _ in judged)):
                     learner.set_temperature(temperature)
-            if self.stop is None:
+            if self.stop is None or without_promises(stopping_rule(self.stop)) is None:
                 self.stop_ = self.suitable_stop(judged)
 
     def _judged_reasons(self, judged: Sequence[tuple[Any, Rows]]) -> list[Reason]:
@@ -334,12 +333,18 @@ class NetworkClassifier(LearnerClassifier, NetworkEstimator):
     """A classifier around a `ClassifierModel`."""
 
 
-def _claim(folder: Path, run: dict[str, Any], resume: bool) -> None:
-    """Write down what is trained in `folder`, or, to resume, make sure that it is the same."""
+def _claim(folder: Path, run: dict[str, Any], resume: bool) -> str:
+    """Write down what is trained in `folder`, or, to resume, make sure that it is the same; what tells the run from
+    others. Of processes that train together, the first one writes."""
     path, run = folder / RUN, json.loads(json.dumps(run))
+    identity = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
+    if not is_first():
+        return identity
     if resume and path.exists():
         try:
-            before = json.loads(path.read_text())
+            before = read_json(path)
+            if not isinstance(before, dict):
+                raise DamagedFile
         except ValueError:
             raise CannotResume(
                 f"{path} is damaged, so this run cannot be resumed: start again in another folder."
@@ -350,10 +355,12 @@ def _claim(folder: Path, run: dict[str, Any], resume: bool) -> None:
                 f"{folder} holds a run with other {' and '.join(changed)}, so it cannot be resumed with these. "
                 "Use the settings and data it was started with, or start again in another folder."
             )
-        return
-    folder.mkdir(parents=True, exist_ok=True)
+        return identity
+    make_folder(folder)
     saving.remove(folder)  # a model of an earlier run would not belong to this one
+    remove_torn(folder, RUN, saving.DESCRIPTION, saving.WEIGHTS)
     write_whole(path, json.dumps(run, indent=1).encode())
+    return identity
 
 
 def _of_trial(on_report: Callable[[Report], None] | None, trial: str) -> Callable[[Report], None] | None:

@@ -2,8 +2,9 @@
 
 Learn then test: a threshold is safe if the share of wrong labels among the rows that it decides is at most alpha. Given
 how many of n independent rows it decides, the number of wrong ones is binomial, so the exact binomial tail is a p-value
-of "not safe". Thresholds are tested in an order that is fixed before the rows that test them are looked at, until the
-first is not shown to be safe: then no unsafe one is taken, except with probability delta, however many are tested.
+of "not safe". Thresholds are tested in an order that is fixed before the rows are looked at, from the safest to the
+boldest, each only as long as those before it were shown to be safe: then no unsafe one is taken, except with
+probability delta, however many are tested.
 """
 
 import math
@@ -14,10 +15,14 @@ from scipy.special import bdtr
 
 from pursuit.inference.promises import NEVER
 
-SCOUTS, MOST_SCOUTS = 0.25, 500
-"""Share of the rows, and the most, that only say which thresholds are worth testing."""
-HALF = 0.5
-"""The same where each number of questions has a threshold of its own, and there is more to say."""
+STARTS = ((1 / 20, 0.45), (1 / 2, 0.45), (2.0, 0.1))
+"""Where testing begins, and with which part of delta: at the confidence 1 - alpha / 20, again at 1 - alpha / 2 and at
+1 - 2 alpha. The safest thresholds of all decide too few rows to show anything, and where enough are decided differs
+from model to model."""
+SCOUTS = 0.5
+"""Where each number of questions has a threshold of its own, the share of the rows that says which to test."""
+EVERY = 4
+"""Of the levels, every fourth is tried there: there are many thresholds to choose."""
 ROOM = 0.25
 """A threshold is worth testing if its p-value would be this share of delta on test rows like the scouts."""
 ROUNDED = 1e-5
@@ -26,7 +31,7 @@ ROUNDED = 1e-5
 
 def _grid() -> np.ndarray:
     # Equal steps of log odds: confidences crowd near 1. Rounded as beliefs are, so that files and pages compare alike.
-    odds = np.arange(14, -8.001, -0.05)
+    odds = np.arange(12, -8.001, -0.05)
     return np.append(1 / (1 + np.exp(-odds)), 0.0).astype(np.float32)
 
 
@@ -46,7 +51,7 @@ class HeldOutChains:
     def __len__(self) -> int:
         return len(self.confidence)
 
-    def take(self, rows: np.ndarray) -> "HeldOutChains":
+    def take(self, rows: np.ndarray | slice) -> "HeldOutChains":
         return HeldOutChains(self.confidence[rows], self.wrong[rows])
 
     @property
@@ -80,7 +85,7 @@ def _nothing() -> np.ndarray:
 def p_value(n_wrong: np.ndarray, n_decided: np.ndarray, alpha: float) -> np.ndarray:
     """How probable so few wrong ones, or fewer, would be at most if a share above `alpha` were wrong; 1 where nothing
     is decided."""
-    n_wrong, n_decided = np.asarray(n_wrong, dtype=float), np.asarray(n_decided, dtype=float)
+    n_wrong, n_decided = np.asarray(n_wrong, dtype=float), np.asarray(n_decided).astype(np.int64)
     found = bdtr(np.minimum(n_wrong, n_decided), np.maximum(n_decided, 1), alpha)
     return np.where(n_decided > 0, found, 1.0)
 
@@ -93,53 +98,49 @@ def least_decided(alpha: float, delta: float) -> int:
     return n
 
 
-def scouts_of(n_rows: int, by_length: bool) -> int:
-    """How many of so many rows are scouts."""
-    return int(n_rows * HALF) if by_length else min(int(n_rows * SCOUTS), MOST_SCOUTS)
-
-
 def least_rows(alpha: float, delta: float, by_length: bool) -> int:
     """With how many rows a threshold can be shown to be safe at all, if it decides all rows, and rightly."""
+    if not by_length:
+        return least_decided(alpha, delta * max(part for _, part in STARTS))
     least = least_decided(alpha, delta)
-    return next(n for n in range(least, 3 * least + 10) if n - scouts_of(n, by_length) >= least)
+    return next(n for n in range(least, 3 * least + 10) if n - int(n * SCOUTS) >= least)
 
 
-def choose_level(
-    stops: np.ndarray, wrong: np.ndarray, longest: int, alpha: float, delta: float, scouts: np.ndarray
-) -> int | None:
+def choose_level(stops: np.ndarray, wrong: np.ndarray, longest: int, alpha: float, delta: float) -> int | None:
     """The boldest of the levels (G,) that is shown to be safe; None if none is. `stops` and `wrong` (G, N) are what
-    levels do to chains of at most `longest` questions, and `scouts` (N,) which of the rows only say where to begin.
+    levels do to chains of at most `longest` questions.
 
-    A bolder level asks fewer questions, so the boldest asks fewest. Testing begins where the scouts speak most clearly,
-    because the safest levels decide too few rows to show anything, and goes on to bolder levels.
+    A bolder level asks fewer questions, so the boldest asks fewest. Every start has its part of delta, and a level that
+    is shown to be safe hands its part on to the next bolder one: the fallback procedure (Wiens and Dmitrienko, 2005),
+    which is fixed-sequence testing where there is one start.
     """
-    decided = stops <= longest
-    n_scouted, k_scouted = decided[:, scouts].sum(axis=1), wrong[:, scouts].sum(axis=1)
-    n, k = decided[:, ~scouts].sum(axis=1), wrong[:, ~scouts].sum(axis=1)
-    chosen = None
-    for level in range(_clearest(k_scouted, n_scouted, alpha), len(decided)):
-        if p_value(k[level], n[level], alpha) > delta:
-            break
-        chosen = level
+    p = p_value(wrong.sum(axis=1), (stops <= longest).sum(axis=1), alpha)
+    share = np.zeros(len(LEVELS))
+    for start, part in STARTS:
+        share[_first_below(max(1 - start * alpha, 0.0))] += delta * part
+    chosen, handed_on = None, 0.0
+    for level in range(len(LEVELS)):
+        at = share[level] + handed_on
+        handed_on = at if at > 0 and p[level] <= at else 0.0
+        chosen = level if handed_on else chosen
     return chosen
 
 
-def _clearest(n_wrong: np.ndarray, n_decided: np.ndarray, alpha: float) -> int:
-    """The level whose p-value by the scouts is lowest, as if one more of them were wrong: few that are all right would
-    say too little else."""
-    found = p_value(n_wrong + 1, n_decided + 1, alpha)
-    return int(found.argmin())
+def _first_below(confidence: float) -> int:
+    return int((confidence >= LEVELS).argmax())
 
 
-def choose_levels(chains: HeldOutChains, alpha: float, delta: float, scouts: np.ndarray) -> np.ndarray | None:
+def choose_levels(chains: HeldOutChains, alpha: float, delta: float) -> np.ndarray | None:
     """A confidence for every number of questions (T + 1,) such that those decided after t questions or fewer are wrong
     in at most a share `alpha`, for every t; None if nothing can be decided.
 
-    Scouts say, from the first question to the last, how little sure one may be after each. The others test it from the
-    last number of questions to the first: with every one that is added, more rows stop earlier, until it is not shown
-    any more that all shares are small enough (Ringel et al., 2024, for a share of errors in place of an accuracy gap).
+    The first half of the rows says, from the first question to the last, how little sure one may be after each. The
+    others test it from the last number of questions to the first: with every one that is added, more rows stop earlier,
+    until it is not shown any more that all shares are small enough (Ringel et al., 2024, for a share of errors in place
+    of an accuracy gap).
     """
-    scouted, tested = chains.take(scouts), chains.take(~scouts)
+    n_scouts = int(len(chains) * SCOUTS)
+    scouted, tested = chains.take(slice(n_scouts)), chains.take(slice(n_scouts, None))
     candidate = _candidate_levels(scouted, alpha, delta * ROOM, len(tested) / max(len(scouted), 1))
     chosen = np.full_like(candidate, NEVER)
     stops = np.full(len(tested), len(candidate))  # after how many questions each test row is decided
@@ -154,19 +155,19 @@ def choose_levels(chains: HeldOutChains, alpha: float, delta: float, scouts: np.
 def _candidate_levels(scouted: HeldOutChains, alpha: float, delta: float, ratio: float) -> np.ndarray:
     """The boldest level after every number of questions with which the p-value would be at most `delta` if there were
     `ratio` times as many rows, given those after fewer questions."""
-    levels = np.full(scouted.confidence.shape[1], NEVER, dtype=np.float32)
+    levels, tried = np.full(scouted.confidence.shape[1], NEVER, dtype=np.float32), LEVELS[::EVERY]
     going = np.ones(len(scouted), dtype=bool)
     n_before = k_before = 0
     for step in range(len(levels)):
         # The first level that decides each row; bolder ones do so too. (N,)
-        first = np.searchsorted(-LEVELS, -scouted.confidence[:, step])
-        first[~going] = len(LEVELS)
-        n, k = (np.bincount(first, each, len(LEVELS) + 1)[:-1].cumsum() for each in (going, scouted.wrong[:, step]))
+        first = np.searchsorted(-tried, -scouted.confidence[:, step])
+        first[~going] = len(tried)
+        n, k = (np.bincount(first, each, len(tried) + 1)[:-1].cumsum() for each in (going, scouted.wrong[:, step]))
         n, k = n_before + n, k_before + k
         passes = (p_value(np.ceil(k * ratio), np.floor(n * ratio), alpha) <= delta) & (n > n_before)
         if passes.any():
             boldest = int(np.flatnonzero(passes)[-1])
-            levels[step], n_before, k_before = LEVELS[boldest], n[boldest], k[boldest]
+            levels[step], n_before, k_before = tried[boldest], n[boldest], k[boldest]
             going &= first > boldest
     return levels
 

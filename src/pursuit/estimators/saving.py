@@ -9,19 +9,20 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 import safetensors.torch
-from safetensors import SafetensorError
 from torch import nn
 
 from pursuit.estimators.reasons import Reason
-from pursuit.files import DamagedFile, write_whole
+from pursuit.estimators.trusting import Sizes, check_belief, load_weights, spoilt_tensor
+from pursuit.files import DamagedFile, make_folder, read_bytes, read_json, write_whole
 from pursuit.inference.pursuer import Labels, Pursuer
+from pursuit.inference.stopping import StoppingRule
 from pursuit.queries import QuerySet
-from pursuit.registry import UnknownName, find, from_config, name_of, to_config
+from pursuit.registry import UnknownName, check_fields, find, from_config, name_of, settings_from, to_config
 from pursuit.version import __version__
 
 FORMAT = 7
 DESCRIPTION, WEIGHTS = "model.json", "model.safetensors"
-LEARNED = ("n_features_in_", "has_initially_known_")
+LEARNED = {"n_features_in_": int, "has_initially_known_": bool}
 """What an estimator learned besides its pursuer, its classes and the names of columns."""
 
 
@@ -47,6 +48,11 @@ def save(folder: str | Path, classifier: Any, notes: dict[str, Any]) -> None:
         raise ValueError(f"{folder} is a file, but a model is saved as a folder: choose another name.")
     # clone() separates tensors that a shared trunk has under two names
     tensors = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
+    if spoilt := spoilt_tensor(model, tensors):
+        raise ValueError(
+            f"The model is not saved: its weights {spoilt} are not finite numbers, so it could not predict anything. "
+            "Look for enormous numbers in the rows, and train again."
+        )
     weights = safetensors.torch.save(tensors)
     names = getattr(classifier, "feature_names_in_", None)
     description = {
@@ -69,7 +75,7 @@ def save(folder: str | Path, classifier: Any, notes: dict[str, Any]) -> None:
     }
     description["description_sha256"] = _checksum(description)
     text = json.dumps(description, indent=1, ensure_ascii=False)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_whole(folder / WEIGHTS, weights)
     write_whole(folder / DESCRIPTION, text.encode())
 
@@ -85,7 +91,15 @@ def _labels_config(labels: Any) -> dict[str, Any]:
 def _labels_from_config(config: dict[str, Any]) -> Any:
     if "dtype" not in config:
         return from_config(config)
-    return np.array(config["labels"], dtype=np.dtype(config["dtype"]))
+    labels, dtype = config["labels"], np.dtype(config["dtype"])
+    if not isinstance(labels, list) or dtype.itemsize > 4 * max((len(str(label)) for label in labels), default=0) + 16:
+        raise ValueError("the labels are not those of their type")
+    classes = np.array(labels, dtype=dtype)
+    if classes.ndim != 1 or not all(isinstance(label, str | int | float) for label in labels):
+        raise ValueError("labels are texts or numbers")
+    if len(set(classes.tolist())) != len(classes) or not len(classes):
+        raise ValueError("labels differ, and there is at least one")
+    return classes
 
 
 def _parameter(value: Any) -> Any:
@@ -98,7 +112,7 @@ def load(folder: str | Path) -> Any:
     folder = Path(folder)
     description = _read_description(folder)
     try:
-        weights = (folder / WEIGHTS).read_bytes()
+        weights = read_bytes(folder / WEIGHTS)
     except FileNotFoundError:
         raise FileNotFoundError(
             f"{folder} is not a complete model: {WEIGHTS} is missing. Copy the whole folder, or save the model again."
@@ -112,7 +126,9 @@ def load(folder: str | Path) -> Any:
         return _build(description, weights)
     except UnknownName as error:
         raise UnknownName(f"{folder} cannot be loaded. {error}") from None
-    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError, SafetensorError) as error:
+    except DamagedFile as error:
+        raise DamagedFile(f"{folder} is damaged: {error}. Copy the whole folder again, or train again.") from error
+    except Exception as error:  # what somebody wrote by hand may go wrong anywhere
         raise DamagedFile(
             f"{folder / DESCRIPTION} does not fit the code installed here ({type(error).__name__}: {error}). Has a "
             "class of your own changed? Otherwise the file is damaged: copy the whole folder again, or train again."
@@ -125,25 +141,37 @@ def fingerprint(folder: str | Path) -> str:
 
 
 def _build(description: dict[str, Any], weights: bytes) -> Any:
-    query_set = from_config(description["query_set"])
-    classes = _labels_from_config(description["classes"])
-    pursuer = dict(description["pursuer"])
-    model = find("pursuer", pursuer.pop("type")).from_config(query_set, classes, pursuer)
-    model.load_state_dict(safetensors.torch.load(weights))
+    saved, pursuer = safetensors.torch.load(weights), dict(description["pursuer"])
+    with Sizes(saved):
+        query_set = from_config(description["query_set"])
+        classes = _labels_from_config(description["classes"])
+        model = find("pursuer", pursuer.pop("type")).from_config(query_set, classes, pursuer)
+    load_weights(model, saved)
+    check_belief(model.eval(), len(classes))
     kept = description["estimator"]
     parameters = {name: from_config(value) for name, value in kept["parameters"].items()}
-    classifier = find("estimator", kept["type"])(**parameters)
+    estimator = find("estimator", kept["type"])
+    check_fields(estimator, parameters)
+    classifier = estimator(**parameters)
     classifier.stopping_rule()  # a rule written as text must be known as well
-    classifier.model_, classifier.notes_ = model.eval(), description["notes"]
+    classifier.model_, classifier.notes_ = model, description["notes"]
     setattr(classifier, classifier.labels_attribute, classes)
-    classifier.stop_ = from_config(kept["stop"])
-    classifier.promised_ = from_config(kept["promised"])
+    rules = {name: _rule(kept[name]) for name in ("stop", "promised")}
+    classifier.stop_, classifier.promised_ = rules["stop"], rules["promised"]
     classifier.chosen_ = tuple(Reason(*reason) for reason in kept["chosen"])
-    for name in LEARNED:
+    for name, kind in LEARNED.items():
+        if type(kept[name]) is not kind:
+            raise TypeError(f"{name} cannot be {kept[name]!r:.100}")
         setattr(classifier, name, kept[name])
-    if kept["feature_names"] is not None:
-        classifier.feature_names_in_ = np.array(kept["feature_names"], dtype=object)
+    if (names := kept["feature_names"]) is not None:
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise TypeError(f"the names of columns cannot be {names!r:.100}")
+        classifier.feature_names_in_ = np.array(names, dtype=object)
     return classifier
+
+
+def _rule(config: Any) -> StoppingRule | None:
+    return None if config is None else settings_from(config, StoppingRule)  # type: ignore[type-abstract]
 
 
 def _read_description(folder: Path) -> dict[str, Any]:
@@ -152,7 +180,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
             f"There is no model folder {folder}. Train one with: pursuit train TASK_OR_CSV --out {folder}"
         )
     try:
-        description = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+        description = read_json(folder / DESCRIPTION)
     except FileNotFoundError:
         raise FileNotFoundError(
             f"{folder} is not a model: {DESCRIPTION} is missing. Was its training interrupted? Go on with --resume."

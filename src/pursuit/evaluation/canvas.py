@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pursuit.files import write_whole
+from pursuit.files import make_folder, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,6 +54,6 @@ def save_figure(figure: "Figure", path: str | Path | None) -> "Figure":
         raise ValueError(f"Figures are written as {', '.join(FORMATS)}: give {path.name!r} one of these endings.")
     drawn = io.BytesIO()
     figure.savefig(drawn, format=suffix, dpi=DPI)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     write_whole(path, drawn.getvalue())
     return figure

@@ -31,6 +31,21 @@ class EvaluationSums:
         both = ((getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
         return EvaluationSums(*(one + another for one, another in both))
 
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it, to be kept in a file."""
+        counts = {"n_rows": torch.tensor(self.n_rows), "right_with_all": torch.tensor(self.right_with_all)}
+        by_step = {"step_changes": self.by_step.changes, "step_brier_changes": self.by_step.brier_changes}
+        names = ("curves", "at_stops", "bins", "confusion", "asked_by_class", "questions")
+        return {**counts, **by_step, **{name: getattr(self, name).contiguous() for name in names}}
+
+    @classmethod
+    def from_tensors(cls, kept: dict[str, Tensor]) -> "EvaluationSums":
+        """What `tensors` gave."""
+        by_step = StepSums(len(kept["step_changes"]))
+        by_step.changes, by_step.brier_changes = kept["step_changes"], kept["step_brier_changes"]
+        rest = (kept[name] for name in ("at_stops", "bins", "confusion", "asked_by_class", "questions"))
+        return cls(int(kept["n_rows"]), int(kept["right_with_all"]), kept["curves"], by_step, *rest)
+
 
 def stop_sums(at_stops: Tensor) -> tuple[Tensor, Tensor]:
     """The sums (R, 5) and the bins (R, N_BINS, 3) of where rules stop rows: (R, N, 8) as `evaluate` notes it."""

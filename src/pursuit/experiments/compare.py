@@ -5,7 +5,7 @@ A results folder holds `results.json`, `table.md` and `curve.png`; in METHOD/see
 """
 
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,19 @@ from pursuit.experiments.results import Failure, MethodResults, Result, Results
 from pursuit.experiments.run import Measurement, MethodRun, Progress, Say, no_progress, say_nothing
 from pursuit.experiments.table import draw_curves, in_brief, markdown_table
 from pursuit.experiments.trial import Trial
-from pursuit.files import write_whole
+from pursuit.files import make_folder, write_whole
 from pursuit.methods import METHODS
 
 ALL, EXACT = "all", "exact"
+
+Sweep = Callable[[Sequence[MethodRun], Progress], Iterator[tuple[MethodRun, Result | Failure]]]
+"""Measures runs, anywhere and in any order, and gives each of them with its result, or the error if it failed."""
+
+
+def one_by_one(runs: Sequence[MethodRun], progress: Progress) -> Iterator[tuple[MethodRun, Result | Failure]]:
+    """Measure runs here, one after the other."""
+    for run in runs:
+        yield run, outcome_of(run, progress)
 
 
 def compare(
@@ -28,12 +37,14 @@ def compare(
     say: Say = say_nothing,
     methods: Mapping[str, Method] = METHODS,
     only_collect: bool = False,
+    sweep: Sweep = one_by_one,
 ) -> Results:
     """Train and measure every method of the trial that is not done yet, and write the results folder.
 
     `progress` is given a title for every training, and `say` a line for every method as soon as it is measured. A
     method that fails is noted with its error and tried again the next time; the others go on. `only_collect` trains
-    nothing: it collects what is measured already, perhaps by several processes with different methods.
+    nothing: it collects what is measured already, perhaps by several processes with different methods. `sweep` says
+    where and in which order methods are measured.
     """
     folder, titles, described = Path(folder), _titles(trial, methods), trial.described()
     runs = [
@@ -57,15 +68,15 @@ def compare(
             found[run.name, run.seed] = result
             say(f"{run.label}: already measured, {in_brief(result)}")
     results = _write(folder, described, titles, found)
-    for run in runs:
-        if (run.name, run.seed) not in found and not only_collect:
-            outcome = found[run.name, run.seed] = _measure(run, progress)
-            say(f"{run.label}: {in_brief(outcome)}")
-            results = _write(folder, described, titles, found)
+    left = [run for run in runs if (run.name, run.seed) not in found and not only_collect]
+    for run, outcome in sweep(left, progress):
+        found[run.name, run.seed] = outcome
+        say(f"{run.label}: {in_brief(outcome)}")
+        results = _write(folder, described, titles, found)
     return results
 
 
-def _measure(run: MethodRun, progress: Progress) -> Result | Failure:
+def outcome_of(run: MethodRun, progress: Progress = no_progress) -> Result | Failure:
     """The result, or the error if the method failed: whatever a method does, the others go on."""
     run.load(run.seed)  # missing data are not a failure of the method: they end the comparison
     error_file = run.folder / "error.txt"
@@ -73,7 +84,7 @@ def _measure(run: MethodRun, progress: Progress) -> Result | Failure:
     try:
         return run.measure(progress)
     except Exception as error:
-        run.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(run.folder)
         write_whole(error_file, traceback.format_exc().encode())
         return Failure(run.seed, f"{type(error).__name__}: {error}")
 

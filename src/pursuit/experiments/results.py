@@ -1,11 +1,14 @@
 """What experiments write down, and how seeds are summarised.
 
 `result.json` is a `Result`: one method on one task with one seed. `results.json` is a `Results`: every method with its
-results and their summary over seeds. The keys of the files are the fields of these classes.
+results and their summary over seeds. The keys of the files are the fields of these classes, and a checksum of them, so
+that what somebody changed by hand is not shown as measured.
 """
 
+import hashlib
 import json
 import statistics
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,11 +17,13 @@ from typing import Any
 from pursuit.evaluation.curves import AtStop, Evaluation
 from pursuit.evaluation.intervals import seeds_and_rows_interval
 from pursuit.evaluation.protocols import AtProtocol
-from pursuit.files import write_whole
+from pursuit.files import DamagedFile, make_folder, read_json, write_whole
 
 SHOWN_BUDGETS = (5, 10, 20)
 """The numbers of queries asked whose accuracy a summary has."""
 NOTHING = "–"
+CHECKSUM = "checksum"
+"""The key of a file's checksum, which is that of everything else in it."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,9 @@ class Result:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Result":
-        """What `to_dict` gave; raises KeyError or TypeError for anything else."""
+        """What `to_dict` gave, or the content of its file; raises DamagedFile where that was changed, and KeyError or
+        TypeError for anything else."""
+        values = {key: value for key, value in _refuse_changed(values).items() if key != CHECKSUM}
         beside = {title: Beside(**_with_pairs(other)) for title, other in values.get("beside", {}).items()}
         protocols = [AtProtocol(**one) for one in values.get("protocols", [])]
         evaluation = _evaluation(values["evaluation"])
@@ -198,7 +205,9 @@ class Results:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Results":
-        """What `to_dict` gave; raises KeyError or TypeError for anything else."""
+        """What `to_dict` gave, or the content of its file; raises DamagedFile where that was changed, and KeyError or
+        TypeError for anything else."""
+        _refuse_changed(values, ("run", "methods"))
         methods = {name: MethodResults.from_dict(method) for name, method in values["methods"].items()}
         return cls(values["run"], methods)
 
@@ -207,10 +216,19 @@ class Results:
 
 
 def read_result(path: Path) -> Result | None:
-    """The result in a file; None if there is none, or only a damaged one."""
+    """The result in a file; None if there is none, or, with a warning, if it is damaged or was changed."""
     try:
-        return Result.from_dict(json.loads(path.read_text(encoding="utf-8")))
-    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        values = read_json(path)
+        values[CHECKSUM]  # without it, nothing shows who wrote the rest
+        return Result.from_dict(values)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        warnings.warn(
+            f"{path} is damaged, or was changed after it was measured: its checksum does not fit. It does not count as "
+            "measured.",
+            stacklevel=2,
+        )
         return None
 
 
@@ -334,5 +352,19 @@ def _at_stop(values: Mapping[str, Any]) -> AtStop:
 
 
 def _write_json(path: Path, values: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps(values, indent=1).encode())
+    make_folder(path.parent)
+    write_whole(path, json.dumps({**values, CHECKSUM: _checksum(values)}, indent=1).encode())
+
+
+def _refuse_changed(values: Mapping[str, Any], keys: Sequence[str] | None = None) -> Mapping[str, Any]:
+    """The values, if their checksum fits or they never had one. It is that of these keys; others may stand beside."""
+    written = {key: values[key] for key in keys or values if key in values}
+    if CHECKSUM in values and values[CHECKSUM] != _checksum(written):
+        raise DamagedFile("These results were changed after they were measured: their checksum does not fit.")
+    return values
+
+
+def _checksum(values: Mapping[str, Any]) -> str:
+    """Of all values but the checksum, as they are once they were written and read."""
+    rest = json.loads(json.dumps({key: value for key, value in values.items() if key != CHECKSUM}))
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

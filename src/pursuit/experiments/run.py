@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from pursuit.data.rows import Rows, StreamedRows
@@ -24,10 +25,12 @@ from pursuit.evaluation.protocols import AtProtocol, Protocol, measure_protocols
 from pursuit.experiments.beside import measure_beside
 from pursuit.experiments.provenance import provenance
 from pursuit.experiments.results import Beside, Result, read_result
+from pursuit.files import claimed
 from pursuit.inference.pursuer import Pursuer, label_codes
 from pursuit.inference.rollout import pursue, template_state
 from pursuit.inference.stopping import Budget, StoppingRule, stopping_rule
 from pursuit.registry import find
+from pursuit.tasks.files import MissingData
 from pursuit.tasks.recipe import Recipe
 from pursuit.tasks.task import Task, TaskInfo, take_rows
 from pursuit.training import Report, TrainingRun
@@ -118,7 +121,10 @@ class MethodRun:
 
     def measure(self, progress: Progress = no_progress, say: Say = say_nothing) -> Result:
         """Train the method, or go on where its training stopped, measure it, and write the result."""
-        task = self.load(self.seed)
+        with claimed(self.folder):
+            return self._measure(self.load(self.seed), progress, say)
+
+    def _measure(self, task: Task, progress: Progress, say: Say) -> Result:
         self.path.unlink(missing_ok=True)  # a result of other settings says nothing about the model that comes
         started = time.monotonic()
         classifier, resumed = self._train(task, progress)
@@ -146,9 +152,9 @@ class MethodRun:
             protocols=self._protocols(classifier, task, rows) if classifier else [],
         )
         result = replace(result, measuring_seconds=round(time.monotonic() - started, 1))
+        result.write(self.path)  # before the figures, which may want more files than the measurement
         if classifier:
             _draw_chains(classifier, task, self.folder, self.measurement.n_chains)
-        result.write(self.path)
         return result
 
     def _train(self, task: Task, progress: Progress) -> tuple[PursuitClassifier | None, bool]:
@@ -239,9 +245,16 @@ def _draw_chains(classifier: PursuitClassifier, task: Task, folder: Path, n_chai
         X = take_rows(task.X_test, slice(i, i + 1))
         known = None if task.initially_known_test is None else task.initially_known_test[i : i + 1]
         chain = classifier.explain(X, initially_known=known)[0]
-        picture = task.picture(i) if task.picture else None
         title = f"{task.name}, true label: {task.y_test[i]}"
-        draw_chain(classifier.model_.query_set, X, chain, folder / f"chain-{i}.png", title, picture)
+        draw_chain(classifier.model_.query_set, X, chain, folder / f"chain-{i}.png", title, _picture(task, i))
+
+
+def _picture(task: Task, row: int) -> np.ndarray | None:
+    """What the row shows, if it shows anything and that is on the machine, as photos need not be."""
+    try:
+        return task.picture(row) if task.picture else None
+    except MissingData:
+        return None
 
 
 def step_milliseconds(

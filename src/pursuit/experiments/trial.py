@@ -72,6 +72,9 @@ class Trial:
         elif self.recipe is not None:
             raise ValueError(f"'{self.name}' has no recipes: --recipe is for the tasks {', '.join(TASKS)}.")
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_loaded": {}}  # whoever gets it loads the rows again
+
     @property
     def is_named(self) -> bool:
         """Whether it is a task known by name."""

@@ -17,6 +17,7 @@ from pursuit.inference.pursuer import (
     information,
     leave_out,
     per_cost,
+    refuse_nan,
     score_unit,
     wants_more,
 )
@@ -305,7 +306,7 @@ class Course:
     @torch.no_grad()
     def _next_scores(self) -> Tensor:
         if self._scores is None:
-            scores, unit = self._current().scores(), score_unit(self.pursuer)
+            scores, unit = refuse_nan(self._current().scores()), score_unit(self.pursuer)
             if self.now.excluded and unit is not None:
                 bits = self._information_left()
                 if bits is not None:
@@ -330,7 +331,7 @@ class Course:
 
     def _belief(self, excluded: tuple[int, ...]) -> Tensor:
         with torch.no_grad():
-            return without(self._current().log_posterior(), excluded)
+            return without(refuse_nan(self._current().log_posterior()), excluded)
 
     @torch.no_grad()
     def _current(self) -> HistoryState:

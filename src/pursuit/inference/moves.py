@@ -92,7 +92,10 @@ def moves_from_dict(state: Any, pursuer: Pursuer) -> tuple[list[Move], list[Chan
         changes = [
             Change(**{**saved, "before": _from_dict(saved["before"], pursuer)}) for saved in state.get("changes", ())
         ]
-    except (KeyError, TypeError):
+        n_most = len(moves) + sum(change.is_removed is True for change in changes)  # with all that was removed
+        if not all(_can_be_taken_back(change, n_most) for change in changes):
+            raise TypeError
+    except (KeyError, TypeError, AttributeError, OverflowError):
         raise ValueError("This is not a saved session: it lacks 'format', 'moves' or a part of them.") from None
     told = [move.query for move in moves if isinstance(move, Tell)]
     if twice := [query for query in told if told.count(query) > 1]:
@@ -101,6 +104,12 @@ def moves_from_dict(state: Any, pursuer: Pursuer) -> tuple[list[Move], list[Chan
     if len(wrong) == len(label_list(pursuer.classes)):
         raise ValueError("The saved session excludes every label that the model knows: begin a new one.")
     return moves, changes
+
+
+def _can_be_taken_back(change: Change, n_most: int) -> bool:
+    """Whether a change is one of at most so many moves."""
+    are_numbers = all(type(number) is int for number in (change.n_moves, change.place))
+    return are_numbers and type(change.is_removed) is bool and 0 <= change.place <= change.n_moves <= n_most
 
 
 def _from_dict(saved: dict[str, Any], pursuer: Pursuer) -> Move:

@@ -82,6 +82,7 @@ class RiskControlled(Promise):
                     f"{name} is a share above 0 and below 1, as in RiskControlled(0.05, 0.1): wrong in at most 5 % of "
                     f"what is decided, with a probability of 90 %. It was {share}."
                 )
+        _check_numbers(self.levels)
 
     @property
     def is_kept(self) -> bool:
@@ -150,6 +151,7 @@ class ConformalSet(Promise):
                 "alpha is a share above 0 and below 1, as in ConformalSet(0.1): the right label is missing from at "
                 f"most 10 % of the sets. It was {self.alpha}."
             )
+        _check_numbers(self.least)
 
     @property
     def is_kept(self) -> bool:
@@ -206,6 +208,12 @@ def unkept(rule: StoppingRule) -> StoppingRule:
     found = joined([part.unkept() if isinstance(part, Promise) else part for part in rule.parts])
     assert found is not None
     return found
+
+
+def _check_numbers(chosen: Sequence[float]) -> None:
+    """Raise ValueError for what no held-out rows could have chosen: a file may say anything."""
+    if not all(isinstance(number, int | float) and 0 <= number <= NEVER for number in chosen):
+        raise ValueError("What makes a promise hold are probabilities, and these are none: choose them by guarantee().")
 
 
 def _shares(parts: Sequence[str], most: int) -> list[float]:

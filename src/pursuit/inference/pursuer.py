@@ -47,6 +47,20 @@ class Pursuer(Protocol):
         """The belief about the label now: log probabilities (B, C)."""
 
 
+class NotANumber(ValueError):
+    """What a pursuer believes is not a number."""
+
+
+def refuse_nan(computed: Tensor) -> Tensor:
+    """A belief (B, C) or scores (B, Q), if they are numbers: others would pass for a prediction or a preference."""
+    if computed.sum().isnan():  # minus infinity, the logarithm of nothing, is a number here
+        raise NotANumber(
+            "The model computes something that is not a number, so it cannot predict: enormous answers, or a training "
+            "that went wrong, may be the reason. Train it again."
+        )
+    return computed
+
+
 NO_ANSWER = "no answer"
 """The text of the possible answer that a query cannot be answered."""
 

@@ -10,7 +10,16 @@ from torch import Tensor, nn
 
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState, history_state
-from pursuit.inference.pursuer import Pursuer, choose, highest_left, information, leave_out, score_unit, wants_more
+from pursuit.inference.pursuer import (
+    Pursuer,
+    choose,
+    highest_left,
+    information,
+    leave_out,
+    refuse_nan,
+    score_unit,
+    wants_more,
+)
 from pursuit.inference.stopping import Never, Standing, StoppingRule
 from pursuit.inference.target import target_of
 from pursuit.networks.arm import fast_products, has_only_dense_layers
@@ -89,8 +98,8 @@ def pursue(
     while len(active.rows):
         allowed = active.allowed(state.asked)
         with fast_products(is_dense):
-            log_posterior = state.log_posterior()  # believe
-            scores = leave_out(state.scores(), allowed) if stop.needs_worth else None
+            log_posterior = refuse_nan(state.log_posterior())  # believe
+            scores = leave_out(refuse_nan(state.scores()), allowed) if stop.needs_worth else None
         worth = _worth(state, scores, allowed, has_unit) if scores is not None else None
         standing = active.standing(log_posterior, worth)._replace(target=target)
         goes_on = active.should_go_on(standing)  # stop
@@ -162,7 +171,7 @@ def _score_rows_that_go_on(
         return going, torch.empty(0, device=goes_on.device)
     if scores is None:
         with fast_products(is_dense):
-            scores = leave_out(state.scores(), None if allowed is None else allowed[going])
+            scores = leave_out(refuse_nan(state.scores()), None if allowed is None else allowed[going])
     else:
         scores = scores[going]
     asks = wants_more(scores, state.asked)

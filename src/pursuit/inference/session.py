@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from pursuit.files import parse_json
 from pursuit.inference.chain import doubt
 from pursuit.inference.course import Course
 from pursuit.inference.incremental import HistoryState
@@ -247,7 +248,7 @@ class Session(SessionBeliefs):
     @classmethod
     def from_json(cls, text: str, pursuer: Pursuer, stop: StoppingRule | None = None) -> "Session":
         try:
-            state = json.loads(text)
+            state = parse_json(text)
         except ValueError:
             raise ValueError("This is not a saved session: it is not JSON.") from None
         return cls.from_dict(state, pursuer, stop)

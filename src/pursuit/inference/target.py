@@ -33,6 +33,17 @@ class TargetBins(Sequence[str]):
     spread: float
     """The standard deviation of all rows."""
 
+    def __post_init__(self) -> None:
+        lengths = {len(own) for own in self.points}
+        numbers = [self.spread, *self.means, *(number for own in self.points for number in own)]
+        if (
+            len(self.points) != len(self.means)
+            or len(lengths) != 1
+            or min(lengths) < 2
+            or not all(map(_is_number, numbers))
+        ):
+            raise ValueError("The bins of a number have as many finite points each, two at least, and a mean.")
+
     @classmethod
     def of(cls, y: np.ndarray, n_bins: int, weight: np.ndarray | None = None) -> "TargetBins":
         """Up to `n_bins` bins with about as many of the rows each; equal numbers are in one bin. Rows may have a
@@ -158,3 +169,7 @@ def _quantiles(values: np.ndarray, counts: np.ndarray) -> tuple[float, ...]:
 def target_of(pursuer: Any) -> TargetBins | None:
     """What a pursuer predicts a number by; None if it predicts classes."""
     return pursuer.classes if isinstance(pursuer.classes, TargetBins) else None
+
+
+def _is_number(value: float) -> bool:
+    return abs(value) < math.inf

@@ -126,6 +126,9 @@ class DecisionTree(nn.Module):
     A node tests a feature and can go on once its unit is known: a column, or a pixel, which any patch on it shows.
     """
 
+    may_be_infinite: ClassVar[tuple[str, ...]] = ("log_posteriors", "threshold")
+    """A label without rows in a node has no share there, and every number is above some thresholds."""
+
     registry_kind: ClassVar[str] = "pursuer"
     branches: Tensor
     missing: Tensor
@@ -161,6 +164,19 @@ class DecisionTree(nn.Module):
         unit = tree.unit_of_feature[tree.feature]
         tree.query.copy_(unit if query_set.has_own_units else _queries(query_set, nodes, unit.numpy()))
         return tree
+
+    def check_tensors(self) -> None:
+        """Raise ValueError for tensors that are not those of a tree."""
+        if not 0 <= self.depth <= self.n_nodes:
+            raise ValueError(f"a tree of {self.n_nodes} nodes is not {self.depth} deep")
+        places = {"query": len(self.query_set), "feature": len(self.unit_of_feature)}
+        for name in ("branches", "missing", *places):
+            numbers, most = getattr(self, name), places.get(name, self.n_nodes)
+            if (numbers < 0).any() or (numbers >= most).any():
+                raise ValueError(f"the tree's {name} point to what is not there")
+        shares = self.log_posteriors.exp().sum(dim=1)
+        if not torch.isclose(shares, torch.ones_like(shares), atol=1e-3).all():
+            raise ValueError("the tree's beliefs are not shares of labels")
 
     def walk(self, history: History) -> Tensor:
         """The node (B,) that each row comes to by its known answers, and by queries that got no answer."""

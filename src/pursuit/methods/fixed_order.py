@@ -127,6 +127,11 @@ class FixedOrder(ClassifierModel):
         loss = nn.functional.nll_loss(log_posterior, rows.y, reduction="none")
         return (loss * rows.weight).sum() / rows.weight.sum()
 
+    def check_tensors(self) -> None:
+        """Raise ValueError for an order that does not have every query once."""
+        if sorted(self.order.tolist()) != list(range(len(self.query_set))):
+            raise ValueError("the order does not have every query once")
+
     def scores(self, history: History) -> Tensor:
         place = torch.empty_like(self.order).scatter_(0, self.order, torch.arange(len(self.order)).to(self.order))
         return -place.float().expand(history.asked.shape)

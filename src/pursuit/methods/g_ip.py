@@ -32,7 +32,7 @@ from pursuit.methods.shared.label_information import label_information
 from pursuit.methods.shared.langevin import Langevin
 from pursuit.methods.shared.memory import n_at_once
 from pursuit.queries import QuerySet
-from pursuit.registry import from_config, register, to_config
+from pursuit.registry import register, settings_from, to_config
 from pursuit.training import Batch, Learner, Outcome, RandomHistories, Stage
 
 LARGE_IMAGE = 16
@@ -147,7 +147,7 @@ class GIP(Learner):
 
     @classmethod
     def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
-        return cls(query_set, classes, from_config(config["settings"]), seed=config["seed"])
+        return cls(query_set, classes, settings_from(config["settings"], GIPSettings), seed=config["seed"])
 
 
 class _Decoder(nn.Module):

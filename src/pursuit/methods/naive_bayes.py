@@ -24,7 +24,7 @@ from pursuit.inference.pursuer import Labels, PossibleAnswer, answers_by_joint, 
 from pursuit.inference.stopping import BIT
 from pursuit.queries import QuerySet
 from pursuit.queries.outcomes import Outcomes
-from pursuit.registry import from_config, register, to_config
+from pursuit.registry import register, settings_from, to_config
 from pursuit.training import TrainingRun
 
 COUNTED_ROWS = 500_000
@@ -60,6 +60,9 @@ class NaiveBayesIP(nn.Module):
 
     The units have V values in all, listed by `outcomes`.
     """
+
+    may_be_infinite: ClassVar[tuple[str, ...]] = ("log_prior", "log_likelihood")
+    """What never happens has no share."""
 
     registry_kind: ClassVar[str] = "pursuer"
     log_prior: Tensor
@@ -188,7 +191,7 @@ class NaiveBayesIP(nn.Module):
     @classmethod
     def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
         outcomes = Outcomes(query_set, config["n_values"], WHO)
-        return cls(query_set, classes, outcomes, from_config(config["settings"]))
+        return cls(query_set, classes, outcomes, settings_from(config["settings"], NaiveBayesSettings))
 
 
 class _EvidenceState(HistoryState):

@@ -42,7 +42,7 @@ from pursuit.methods.shared.memory import n_at_once
 from pursuit.networks import NetworkSettings, default_network
 from pursuit.networks.dense import dense_layers
 from pursuit.queries import QuerySet
-from pursuit.registry import from_config, register, to_config
+from pursuit.registry import from_config, register, settings_from, to_config
 from pursuit.training import Batch, CarriedHistories, ClassifierModel, Outcome, RandomHistories, Stage
 
 LARGEST = 8.0
@@ -273,7 +273,7 @@ class PartialVAE(ClassifierModel):
 
     @classmethod
     def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
-        network, settings = from_config(config["network"]), from_config(config["settings"])
+        network, settings = from_config(config["network"]), settings_from(config["settings"], PartialVAESettings)
         return cls.build(query_set, classes, network, settings=settings, standardised=config["standardised"])
 
 

@@ -121,7 +121,8 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
         Whether it is an answer, "not given", that a value is missing, in columns where many are.
     stop : StoppingRule or str, optional
         When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default once a label has 99 %, or
-        no question promises the bits that matter to held-out rows.
+        no question promises the bits that matter to held-out rows. `RiskControlled(0.05)` and `ConformalSet(0.1)`
+        promise something of new rows, for which rows are held out.
     max_queries : int, optional
         The most queries ever asked of a row. By default all of them.
     querier : "auto", "information" or "straight-through"
@@ -145,6 +146,9 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
     held_out : float, optional
         Share of the rows to hold out for early stopping; 0: none. By default what suits the number of rows, or none
         where `stages` are given. Few rows are held out in trials only, and trained on in the end.
+    guarantee_share : float, optional
+        Share of the rows to hold out for what `stop` promises; 0: none, and `guarantee` is given them. By default a
+        fifth, or what the promise takes.
     calibration : float, optional
         Share of the rows to hold out for nothing but fitting beliefs to them, where training holds out none, as where
         `stages` are given. By default none, but fresh rows where they are drawn by a rule.

@@ -11,7 +11,7 @@ import numpy as np
 
 from pursuit.queries.doubts import Doubt
 from pursuit.queries.query_set import NOT_GIVEN_TEXT, Query
-from pursuit.queries.scaling import MOST_DECIMALS
+from pursuit.queries.scaling import LARGEST, MOST_DECIMALS
 from pursuit.registry import register
 
 NO_AND_YES = [
@@ -120,6 +120,11 @@ class Number(Query):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not (math.isfinite(self.centre) and 0 < self.spread < math.inf and all(map(math.isfinite, self.edges))):
+            raise ValueError(
+                f"The centre, spread and edges of '{self.name}' are finite numbers, the spread above 0, not "
+                f"{self.centre}, {self.spread} and {self.edges}."
+            )
         if self.low is not None and self.high is not None and not self.low < self.high:
             raise ValueError(
                 f"The range of '{self.name}' goes from the least to the greatest number that is accepted, but "
@@ -154,7 +159,7 @@ class Number(Query):
 
     def restored(self, number: float, uncertainty: float) -> str:
         """A number in words that went through single precision, and is only known up to an `uncertainty`."""
-        certain = math.floor(-math.log10(2 * uncertainty))
+        certain = math.floor(-math.log10(2 * min(uncertainty, LARGEST)))
         if self.decimals == MOST_DECIMALS:
             return self.in_words(round(number, certain) + 0.0)  # adding zero makes -0.0 zero
         return with_unit(format_number(round(number, min(certain, self.decimals)) + 0.0, 15), self.unit)

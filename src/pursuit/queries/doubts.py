@@ -32,7 +32,8 @@ def usual_range(numbers: np.ndarray) -> tuple[float, float]:
     while below or above:
         gap_below = low - below[-1] if below else np.inf
         gap_above = above[-1] - high if above else np.inf
-        if min(gap_below, gap_above) > STRAY_GAP * (high - low):
+        nearest = min(gap_below, gap_above)
+        if nearest == np.inf or nearest > STRAY_GAP * (high - low):  # beyond all measure, or far from the rest
             break
         if gap_below <= gap_above:
             low = below.pop()

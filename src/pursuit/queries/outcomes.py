@@ -6,7 +6,7 @@ these values.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from pursuit.queries.scaling import NOT_GIVEN
 
 class Outcomes(nn.Module):
     """The possible values of every unit of a query set."""
+
+    may_be_infinite: ClassVar[tuple[str, ...]] = ("above", "up_to")
+    """The first interval of numbers has no beginning, and the last no end."""
 
     above: Tensor
     up_to: Tensor

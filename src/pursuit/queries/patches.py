@@ -11,6 +11,8 @@ from pursuit.queries.query_set import Answers, FeatureType, PatchGrid, Query, Qu
 from pursuit.registry import register
 
 SHADES = " ░▒▓█"
+MOST_PATCHES, MOST_VALUES = 200_000, 50_000_000
+"""Of an image: more can neither be shown to a person nor learnt."""
 WORDED_PIXELS = 9
 """Up to this many pixels an answer is written pixel by pixel; above it, as mean brightness."""
 
@@ -63,6 +65,12 @@ class PatchQueries(QuerySet):
                 f"The threshold between dark and bright lies between {low} and {high}, not at {threshold}."
             )
         self.patches = PatchGrid((channels, height, width), size, stride)
+        n_patches = self.patches.shape[0] * self.patches.shape[1]
+        if n_patches > MOST_PATCHES or channels * height * width > MOST_VALUES:
+            raise ValueError(
+                f"An image of {channels}x{height}x{width} with {n_patches:,} patches is too large to be asked for by "
+                "patches: make it smaller, or choose a larger stride."
+            )
         self.image_shape, self.grid = self.patches.image_shape, self.patches.shape
         self.low, self.high, self.mask, self.threshold = low, high, mask, threshold
         self.pixel_range = low, high

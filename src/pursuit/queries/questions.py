@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pursuit.files import read_bytes
 from pursuit.queries.column import Choice, Date, Number, listed
 from pursuit.queries.kinds import Kind
 from pursuit.queries.order import Group, OnlyAfter, Order
@@ -35,15 +36,15 @@ class Questions:
             return path
         path = Path(path)
         try:
-            return cls(*parse(path.read_text(encoding="utf-8-sig")), where=str(path))
+            text = read_bytes(path, "a questions file").decode("utf-8-sig")
         except FileNotFoundError:
             raise FileNotFoundError(
                 f"There is no questions file {path}. Write a first draft with: pursuit questions FILE --target LABEL"
             ) from None
-        except IsADirectoryError:
-            raise ValueError(f"{path} is a folder. Give the path of a questions file.") from None
         except UnicodeDecodeError:
             raise ValueError(f"{path} is not UTF-8 text. Save it in UTF-8.") from None
+        try:
+            return cls(*parse(text), where=str(path))
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 

@@ -35,6 +35,8 @@ def parse(text: str) -> tuple[tuple[QuestionSettings, ...], tuple[Group, ...]]:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"This is not TOML: {error}. Names and texts stand in quotation marks.") from None
+    except (RecursionError, ValueError) as error:  # a number of thousands of digits
+        raise ValueError(f"This is not a questions file: {str(error) or 'it'} is beyond all measure.") from None
     _check_keys(tables, ("questions", "groups"), "the file", "[questions.COLUMN] and [groups]")
     questions = _table(tables.get("questions", {}), "questions")
     groups = _table(tables.get("groups", {}), "groups")
@@ -102,8 +104,12 @@ def _one_of(table: Mapping[str, Any], key: str, options: Sequence[str], where: s
 
 
 def _number(value: Any) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number else math.nan
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
 
 
 def _cost(value: Any, where: str) -> float:

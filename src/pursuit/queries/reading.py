@@ -23,6 +23,7 @@ MISSING_WORDS = frozenset(
 ) | {"unknown", "missing", "not available", "not known", "not given", "k.a.", "unbekannt", "inconnu"}
 """What people write among numbers where there is none, in lower case."""
 MAX_NAMED = 5
+MOST_DIGITS = 300
 DIGIT = re.compile(r"\d|inf", re.IGNORECASE)
 Column = pd.Series | np.ndarray
 SHORT = 10_000
@@ -82,8 +83,18 @@ def parse_numbers(values: Iterable[Any]) -> np.ndarray:
     stripped = [value.strip() if isinstance(value, str) else value for value in values]
     if all(isinstance(value, str) and not DIGIT.search(value) for value in stripped):
         return np.full(len(stripped), np.nan)
-    plain = [None if is_date(value) or isinstance(value, datetime.timedelta) else value for value in stripped]
+    plain = [
+        None if is_date(value) or isinstance(value, datetime.timedelta) or _is_huge(value) else value
+        for value in stripped
+    ]
     return pd.to_numeric(pd.Series(plain, dtype=object), errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+
+
+def _is_huge(value: Any) -> bool:
+    """Whether a value has more digits than any number that computers know, on which pandas fails."""
+    if isinstance(value, str):
+        return len(value) > MOST_DIGITS
+    return isinstance(value, int) and abs(value) > 10**MOST_DIGITS
 
 
 def parse_dates(values: Iterable[Any], pattern: str) -> np.ndarray:

@@ -15,6 +15,10 @@ SINGLE = 1e-7
 """How precise a number in single precision is, as a share of it."""
 FIRST_LOOK = 16
 """So many numbers mostly say already that there are many decimals."""
+LARGEST = 1e300
+"""About as large as numbers are."""
+FARTHEST = 600.0
+"""Beyond this no number can be restored: it would be larger than numbers are in a computer."""
 NOT_GIVEN = -100.0
 """In place of a number that is missing where that is an answer: below every compressed number, which is above -73."""
 
@@ -29,13 +33,13 @@ def compress(z: Any) -> Any:
 def expand(z: float) -> float:
     """The inverse of `compress`."""
     far = max(abs(z) - NORMAL_RANGE, 0.0)
-    return max(-NORMAL_RANGE, min(NORMAL_RANGE, z)) + math.copysign(math.expm1(far), z)
+    return max(-NORMAL_RANGE, min(NORMAL_RANGE, z)) + math.copysign(math.expm1(min(far, FARTHEST)), z)
 
 
 def uncertainty(z: float, spread: float) -> float:
     """How far the number that `expand` restores from `z`, which single precision has rounded, may be from the first
     one, where standardised numbers are in units of `spread`."""
-    stretched = math.exp(max(abs(z) - NORMAL_RANGE, 0.0))
+    stretched = math.exp(min(max(abs(z) - NORMAL_RANGE, 0.0), FARTHEST))
     return spread * stretched * float(np.spacing(np.float32(abs(z)))) / 2
 
 

@@ -140,6 +140,7 @@ class ChainsReport:
             paragraph(f"{row.title}. {_after(chain)} the model says", class_="lead"),
             element("h1", _predicted(chain)),
             paragraph(_how_sure(chain), class_="lead"),
+            *_promised(chain),
             *self._truth(row),
             *([] if row.unusual is None else [paragraph(row.unusual.sentence, class_="promise")]),
             *self._trust(row),
@@ -207,6 +208,16 @@ def _after(chain: Chain) -> str:
 
 def _predicted(chain: Chain) -> str:
     return label_text(chain.prediction) if chain.target is None else f"about {chain.target.text(chain.prediction)}"
+
+
+def _promised(chain: Chain) -> list[Markup]:
+    """What the stopping rule says of the result."""
+    not_sure = "The model is not sure enough to decide this: it is left to a person."
+    parts = [paragraph(element("b", not_sure))] if chain.decided is False else []
+    if chain.label_set is not None:
+        remain = ", ".join(label_text(label) for label in chain.label_set)
+        parts.append(paragraph("What remains possible: ", element("b", remain), "."))
+    return parts
 
 
 def _how_sure(chain: Chain) -> str:

@@ -14,6 +14,7 @@ from pursuit.data.parquet.survey import labels_as_array
 from pursuit.queries import NotAQuestion
 from pursuit.queries.column import listed
 from pursuit.tasks.asking import in_options
+from pursuit.tasks.holding_out import USUAL_SHARE
 from pursuit.tasks.labels import remarks_on_counts
 from pursuit.tasks.tables import ENDINGS as CSV_ENDINGS
 from pursuit.tasks.tables import name_of as name_of_csv
@@ -47,7 +48,7 @@ def load(
     *,
     drop: Sequence[str] = (),
     missing: Sequence[str] = (),
-    test_share: float = 0.2,
+    test_share: float | None = None,
     seed: int = 0,
     regress: bool = False,
     **for_csv: Any,
@@ -64,7 +65,13 @@ def load(
         table = ArrowTable(source, drop)
         columns = ", ".join(list(table.column_types)[:20])
         raise ValueError(f"Which column of {table.name} is the label? Name it with --target: {columns}.")
-    rows, left_out, remarks = _rows(source, target, drop, missing=missing, test_share=test_share, seed=seed)
+    share = USUAL_SHARE if test_share is None else test_share
+    rows, left_out, remarks = _rows(source, target, drop, missing=missing, test_share=share, seed=seed)
+    if test_share and not rows.n_test:
+        raise ValueError(
+            f"No rows would be held out to measure on: {share:g} of {rows.labels.n_labelled:,} rows is too few. Choose "
+            "another --test-share; 0 trains on all rows, and measures on none."
+        )
     assert rows.query_set is not None
     X_test, y_test = rows.test_rows(MAX_MEASURED)
     notes = {
@@ -76,7 +83,7 @@ def load(
         "n_rows_without_label": rows.n_rows_without_label,
         "unasked_columns": [*drop, *left_out, *rows.silent_columns],
         "remarks": [*remarks, *_remarks(rows)],
-        "test_share": test_share,
+        "test_share": share,
         "n_test": rows.n_test,
         "seed": seed,
     }

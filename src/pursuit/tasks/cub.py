@@ -8,7 +8,6 @@ writes: the first few of the species' own answers would give the species away.
 import hashlib
 import io
 import json
-import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -33,7 +32,7 @@ from pursuit.concepts import (
 )
 from pursuit.concepts import load as load_network
 from pursuit.concepts import save as save_network
-from pursuit.files import write_whole
+from pursuit.files import check_file, make_folder, parse_json, write_whole
 from pursuit.networks import MLP
 from pursuit.queries import ConceptQueries, Query
 from pursuit.registry import register
@@ -107,6 +106,7 @@ def read_official(folder: Path) -> Birds:
 
 def read_compact(path: Path) -> Birds:
     """The annotations in one npz file."""
+    check_file(path)
     try:
         with np.load(path, allow_pickle=False) as file:
             return _checked(
@@ -120,7 +120,9 @@ def read_compact(path: Path) -> Birds:
                 ),
                 path,
             )
-    except (KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
+    except ValueError:
+        raise
+    except Exception as error:  # a damaged archive can raise anything
         raise ValueError(f"{path} is damaged: {error}.") from None
 
 
@@ -278,19 +280,20 @@ def write_answers(path: Path, train: np.ndarray, test: np.ndarray, made: dict[st
     parts = {"train": train.astype(np.float16), "test": test.astype(np.float16), "made": np.array(json.dumps(made))}
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, **parts, digest=np.array(_digest(parts)))
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     write_whole(path, file.getvalue())
 
 
 def read_answers(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     """Probabilities (N, Q) of both parts and how they were made."""
+    check_file(path)
     try:
         with np.load(path, allow_pickle=False) as file:
             parts = {name: file[name] for name in ("train", "test", "made")}
             if str(file["digest"]) != _digest(parts):
                 raise ValueError("its digest does not match its content")
-        return parts["train"].astype(np.float32), parts["test"].astype(np.float32), json.loads(str(parts["made"]))
-    except (KeyError, ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        return parts["train"].astype(np.float32), parts["test"].astype(np.float32), parse_json(str(parts["made"]))
+    except Exception as error:  # a damaged archive can raise anything
         raise ValueError(f"{path} is damaged: {error}. Make it again with: pursuit concepts cub") from None
 
 

@@ -1,14 +1,16 @@
-"""All rows of a file in their order, part by part: to predict them, or to find some of them again."""
+"""All rows of files, part by part: to predict them, to measure on them, or to find some of them again."""
 
+import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from pursuit.data.parquet.arrow_files import ArrowTable, existing_column
+from pursuit.data.parquet.arrow_files import ENDINGS, ArrowTable, existing_column
 from pursuit.data.parquet.choosing import uniform_hash
 from pursuit.tasks import big_tables, tables
 from pursuit.tasks.files.csv import read_csv
@@ -36,6 +38,8 @@ class RowsPart:
     """(N, Q) bool: the answers given before anything is asked, in rows of a task."""
     remarks: tuple[str, ...] = ()
     """What a person should know of how the file was read; of the first rows."""
+    file: str | None = None
+    """Which file the places are in, where there are several with places of their own."""
 
 
 def every_row(
@@ -47,23 +51,34 @@ def every_row(
     id_column: str | None = None,
     part_rows: int = PART_ROWS,
     **reading: Any,
-) -> Iterator[RowsPart]:
-    """The rows of a CSV file or of Parquet files, those a model was trained on and those without a label included.
+) -> "EveryRow":
+    """The rows of a CSV file, of a folder of them, or of Parquet or Arrow files; those a model was trained on and those
+    without a label included.
 
     `columns` are those that the model reads, and `trained` the notes of the task it was trained on. Columns the file
     lacks are missing values; raises ValueError if it has none of them. `reading` are other options than it was read
     with then (`missing`, `encoding`, `decimal`).
     """
-    wanted = _Wanted(source, columns, trained, target, id_column, part_rows)
-    read = _parquet_parts if big_tables.is_big_table(source) else _csv_parts
-    return read(wanted, **reading)
+    wanted = _Wanted(columns, trained, target, id_column, part_rows)
+    paths = csv_files(source)
+    return CsvRows(wanted, paths, reading) if paths else ArrowRows(wanted, source, **reading)
+
+
+def csv_files(source: str | Path) -> tuple[Path, ...]:
+    """The CSV files that a path means: itself, or all those in a folder, by name; none if it means other files."""
+    path = Path(source)
+    if not path.is_dir():
+        return () if big_tables.is_big_table(path) else (path,)
+    inside = [found for found in sorted(path.rglob("*")) if not found.name.startswith((".", "_"))]
+    if any(found.suffix.lower() in ENDINGS for found in inside):
+        return ()
+    return tuple(found for found in inside if found.name.lower().endswith(tables.ENDINGS))
 
 
 @dataclass(frozen=True)
 class _Wanted:
     """Which columns of a file are read, and how many rows at a time."""
 
-    source: str | Path
     columns: Sequence[str]
     trained: Mapping[str, Any]
     target: str | None
@@ -93,32 +108,94 @@ class _Wanted:
         return RowsPart(X, labels, place, places, ids, absent, remarks=tuple(remarks))
 
 
-def _csv_parts(wanted: _Wanted, **reading: Any) -> Iterator[RowsPart]:
-    path, id_column, part_rows = Path(wanted.source), wanted.id_column, wanted.part_rows
-    # Identifiers are copied letter by letter: 007 must not become 7.
-    texts = [id_column] if id_column is not None and id_column not in wanted.columns else []
-    table = read_csv(path, tables.reading_options(wanted.trained, **reading), texts=texts)
-    frame = table.frame
-    label, absent = wanted.found(frame.columns, path.name)
-    lines = np.arange(2, len(frame) + 2) if table.lines is None else np.array(table.lines)
-    for start in range(0, len(frame), part_rows):
-        places = slice(start, start + part_rows)
-        remarks = () if start else table.remarks
-        yield wanted.part(frame.iloc[places], label, absent, "line", lines[places], remarks)
+class EveryRow(ABC):
+    """All rows of one or several files. They lie in shares that can be read in any order and by any process."""
+
+    shares: tuple[str, ...]
+    """What each share is, in words."""
+
+    @abstractmethod
+    def read(self, share: int) -> Iterator[RowsPart]:
+        """The rows of a share, part by part."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A hash that tells these rows from others."""
+
+    @abstractmethod
+    def was_seen(self, share: int, rows: np.ndarray) -> np.ndarray:
+        """Which rows of a share, by their numbers, the model was trained on (N,); where it was trained on all of them,
+        none: nothing else could be measured."""
+
+    def __iter__(self) -> Iterator[RowsPart]:
+        """All rows in their order."""
+        for share in range(len(self.shares)):
+            yield from self.read(share)
 
 
-def _parquet_parts(wanted: _Wanted, missing: Sequence[str] = (), **for_csv: Any) -> Iterator[RowsPart]:
-    big_tables.refuse(for_csv)
-    columns, trained, id_column = wanted.columns, wanted.trained, wanted.id_column
-    extra = [name for name in (wanted.target or trained.get("target"), id_column) if name is not None]
-    table = ArrowTable(wanted.source, missing=missing or trained.get("missing", ()), only=[*columns, *extra])
-    label, absent = wanted.found(list(table.column_types), table.name)
-    as_stored = [name for name in dict.fromkeys((label, id_column)) if name is not None and name not in columns]
-    read = [*(column for column in columns if column not in absent), *as_stored]
-    for piece in table.pieces:
-        for first, chunk in table.read(piece, read, as_stored, chunk_rows=wanted.part_rows):
+class CsvRows(EveryRow):
+    """Rows of CSV files, each of which is a share."""
+
+    def __init__(self, wanted: _Wanted, paths: tuple[Path, ...], reading: dict[str, Any]):
+        self.wanted, self.paths, self.reading = wanted, paths, reading
+        self.shares = tuple(str(path) for path in paths)
+
+    def read(self, share: int) -> Iterator[RowsPart]:
+        wanted, path = self.wanted, self.paths[share]
+        # Identifiers are copied letter by letter: 007 must not become 7.
+        is_apart = wanted.id_column is not None and wanted.id_column not in wanted.columns
+        texts = [wanted.id_column] if wanted.id_column is not None and is_apart else []
+        table = read_csv(path, tables.reading_options(wanted.trained, **self.reading), texts=texts)
+        frame = table.frame
+        label, absent = wanted.found(frame.columns, path.name)
+        lines = np.arange(2, len(frame) + 2) if table.lines is None else np.array(table.lines)
+        file = None if len(self.paths) == 1 else path.name
+        for start in range(0, len(frame), wanted.part_rows):
+            places = slice(start, start + wanted.part_rows)
+            remarks = () if start or share else table.remarks
+            part = wanted.part(frame.iloc[places], label, absent, "line", lines[places], remarks)
+            yield replace(part, file=file)
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256("".join(tables.fingerprint(path) for path in self.paths).encode()).hexdigest()
+
+    def was_seen(self, share: int, rows: np.ndarray) -> np.ndarray:
+        held_out = was_held_out(self.paths[share], self.wanted.columns, self.wanted.trained, rows.tolist())
+        return ~np.array(held_out) if held_out and any(held_out) else np.zeros(len(rows), dtype=bool)
+
+
+class ArrowRows(EveryRow):
+    """Rows of Parquet or Arrow files, whose row groups are the shares."""
+
+    def __init__(self, wanted: _Wanted, source: str | Path, missing: Sequence[str] = (), **for_csv: Any):
+        big_tables.refuse(for_csv)
+        self.wanted, columns, trained = wanted, wanted.columns, wanted.trained
+        extra = [name for name in (wanted.target or trained.get("target"), wanted.id_column) if name is not None]
+        self.table = ArrowTable(source, missing=missing or trained.get("missing", ()), only=[*columns, *extra])
+        self.label, self.absent = wanted.found(list(self.table.column_types), self.table.name)
+        self._fingerprint = self.table.fingerprint()
+        self.shares = tuple(
+            f"rows {piece.first:,} to {piece.first + piece.n_rows - 1:,} in {self.table.files[piece.file].path}"
+            for piece in self.table.pieces
+        )
+
+    def read(self, share: int) -> Iterator[RowsPart]:
+        wanted, table = self.wanted, self.table
+        named = dict.fromkeys((self.label, wanted.id_column))
+        as_stored = [name for name in named if name is not None and name not in wanted.columns]
+        read = [*(column for column in wanted.columns if column not in self.absent), *as_stored]
+        for first, chunk in table.read(table.pieces[share], read, as_stored, chunk_rows=wanted.part_rows):
             frame = chunk.to_pandas().set_axis(np.arange(first, first + len(chunk)), axis=0)
-            yield wanted.part(frame, label, absent, "row", frame.index.to_numpy())
+            yield wanted.part(frame, self.label, self.absent, "row", frame.index.to_numpy())
+
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    def was_seen(self, share: int, rows: np.ndarray) -> np.ndarray:
+        trained = self.wanted.trained
+        if not trained.get("n_test") or self._fingerprint != trained.get("fingerprint"):
+            return np.zeros(len(rows), dtype=bool)
+        return uniform_hash(rows, trained["seed"]) >= trained["test_share"]
 
 
 def was_held_out(

@@ -12,6 +12,8 @@ from pursuit.queries.column import ISO, fold
 from pursuit.queries.kinds import date_patterns
 from pursuit.queries.reading import MISSING_WORDS, date_days, distinct_values, is_plain_number, plain_numbers
 
+USUAL_SHARE = 0.2
+"""Of the rows are held out to measure on, where they can be and nobody says otherwise."""
 Rows = tuple[np.ndarray, np.ndarray]
 """Row numbers for training and for testing, both rising."""
 
@@ -54,7 +56,7 @@ def _random(y: np.ndarray, n_test: int, seed: int) -> Rows:
     _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     several = rows[counts[codes] > 1]
     if len(several) <= n_test:
-        return rows, rows[:0]
+        return rows, rows[:0]  # nothing is left to learn some label from
     n_classes = len(np.unique(y[several]))
     can_stratify = n_test >= n_classes and len(several) - n_test >= n_classes
     _, test = train_test_split(

@@ -8,6 +8,7 @@ import pandas as pd
 from pursuit.data.parquet.arrow_files import existing_column
 from pursuit.data.parquet.survey import MAX_FRACTIONS
 from pursuit.queries.column import listed
+from pursuit.queries.reading import parse_numbers
 
 FEW_ROWS = 3
 """A label with fewer rows than this can hardly be learnt."""
@@ -29,7 +30,7 @@ def split_target(frame: pd.DataFrame, target: str | None, where: str) -> tuple[p
 def split_number(frame: pd.DataFrame, target: str | None, where: str) -> tuple[pd.DataFrame, np.ndarray]:
     """Queries and the numbers to predict; rows without one are left out."""
     column = target_column(frame, target, where)
-    numbers = pd.to_numeric(column, errors="coerce")
+    numbers = pd.Series(parse_numbers(column), index=column.index)
     other = column[column.notna() & ~np.isfinite(numbers)]
     if len(other):
         raise ValueError(

@@ -13,7 +13,7 @@ from pursuit.queries import QuerySet
 from pursuit.tasks.asking import column_queries
 from pursuit.tasks.files.csv import CsvOptions, CsvTable, read_csv
 from pursuit.tasks.files.text import COMPRESSED
-from pursuit.tasks.holding_out import Division, group_numbers, time_numbers
+from pursuit.tasks.holding_out import USUAL_SHARE, Division, group_numbers, time_numbers
 from pursuit.tasks.labels import refuse_amounts, remarks_on_labels, split_number, split_target
 from pursuit.tasks.task import Task
 
@@ -33,13 +33,14 @@ def load(
     missing_informs: bool = False,
     group: str | None = None,
     time: str | None = None,
-    test_share: float = 0.2,
+    test_share: float | None = None,
     seed: int = 0,
     regress: bool = False,
     from_data: Callable[[pd.DataFrame], QuerySet] | None = None,
 ) -> Task:
     """Read a CSV file, compressed or not, whose column `target` is the label, or to `regress` a number; a share
-    `test_share` of the rows is held out for testing. Rows without a label are left out.
+    `test_share` of the rows is held out for testing. Rows without a label are left out. By default the share is 0.2, or
+    0 where no row can be held out; one that is given, but leaves nothing to train or to test on, is refused.
 
     Columns in `drop` are left out, and texts in `missing` (such as "?") count as missing in addition to the usual ones.
     The `encoding` and what stands before decimals (`decimal`: "." or ",") are guessed where they are not given; `kinds`
@@ -47,8 +48,9 @@ def load(
     `group` are held out together, and of a column `time` the latest rows are. Neither column is asked for, unless
     `kinds` says what a time is. `from_data` makes the query set from training rows, if columns are not the queries.
     """
-    if not 0 <= test_share < 1:
-        raise ValueError(f"The share of test rows must be at least 0 and below 1, not {test_share}.")
+    share = USUAL_SHARE if test_share is None else test_share
+    if not 0 <= share < 1:
+        raise ValueError(f"The share of test rows must be at least 0 and below 1, not {share}.")
     path, kinds = Path(path), dict(kinds or {})
     table = read_csv(path, CsvOptions(tuple(missing), encoding, decimal))
     X, y, division = _divided(table, target, regress, group, time)
@@ -56,7 +58,12 @@ def load(
         refuse_amounts(table.frame[target].dropna(), path.name)
     unasked = [*drop, *([group] if group else []), *([time] if time and time not in kinds else [])]
     X = X.drop(columns=[existing_column(column, X.columns, path.name) for column in unasked])
-    train, test = division.split(test_share, seed)
+    train, test = division.split(share, seed)
+    if test_share and not len(test):
+        raise ValueError(
+            f"No rows would be held out to measure on, because {_why_none(division, share, group, time)}. Choose "
+            "another --test-share; 0 trains on all rows, and measures on none."
+        )
     remarks = list(table.remarks)
     if from_data is not None:
         if missing_informs:
@@ -67,7 +74,7 @@ def load(
         X, remarks = X[[query.name for query in queries.queries]], [*remarks, *on_columns]
         query_set = queries.rescaled(X.iloc[train])  # test rows have no influence on the scale of numbers
     remarks += [] if regress else remarks_on_labels(y)
-    remarks += _remarks_on_split(table.frame, division, train, test, test_share, group, time)
+    remarks += _remarks_on_split(table.frame, division, train, test, share, group, time)
     notes = {
         "file": path.name,
         "sha256": fingerprint(path),
@@ -82,7 +89,7 @@ def load(
         "n_rows_without_label": len(table.frame) - len(X),
         "unasked_columns": [name for name in table.frame.columns if name not in X.columns and name != target],
         "remarks": remarks,
-        "test_share": test_share,
+        "test_share": share,
         "seed": seed,
     }
     return Task(
@@ -138,17 +145,7 @@ def _remarks_on_split(
     """Which rows are held out, where that is not just a random share of them."""
     n_rows, remarks = len(division.y), []
     if share > 0 and not len(test):
-        why = (
-            f"{share:g} of {n_rows:,} rows is less than one"
-            if round(share * n_rows) == 0
-            else (
-                f"no group of '{group}' can be, without all rows of some label"
-                if group
-                else f"all rows have the same '{time}'"
-                if time
-                else "nearly all labels have a single row"
-            )
-        )
+        why = _why_none(division, share, group, time)
         remarks.append(f"Warning: no rows are held out to measure on, because {why}.")
     elif division.groups is not None and len(test):
         n_test, n_groups = (len(np.unique(groups[groups >= 0])) for groups in (division.groups[test], division.groups))
@@ -163,6 +160,20 @@ def _remarks_on_split(
     if n_neither := n_rows - len(train) - len(test):
         remarks.append(f"Warning: {n_neither:,} of the latest rows are left out: no earlier row has their label.")
     return remarks
+
+
+def _why_none(division: Division, share: float, group: str | None, time: str | None) -> str:
+    """Why no row can be held out."""
+    n_rows, n_test = len(division.y), round(share * len(division.y))
+    if n_test == 0:
+        return f"{share:g} of {n_rows:,} rows is less than one"
+    if group:
+        return f"no group of '{group}' can be, without all rows of some label"
+    if time:
+        return f"all rows have the same '{time}'"
+    _, counts = np.unique(division.y, return_counts=True)
+    n_single = int((counts == 1).sum())
+    return f"{share:g} of {n_rows:,} rows is {n_test:,}, and {n_single:,} rows are the only ones of their label"
 
 
 def parse_costs(texts: Sequence[str]) -> dict[str, float]:

@@ -14,7 +14,7 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from pursuit.files import DamagedFile, write_whole
+from pursuit.files import DamagedFile, make_folder, parse_json, read_bytes, write_whole
 
 KEPT = 2
 """How many checkpoints stay: the newest, and one to fall back on if that is damaged."""
@@ -22,11 +22,18 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 _NAME = re.compile(r"checkpoint-(\d+)\.pursuit")
 
 
-def save_checkpoint(folder: Path, step: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-    """Write the checkpoint of `step` into `folder`, and remove those no longer needed."""
-    folder.mkdir(parents=True, exist_ok=True)
+class CannotResume(ValueError):
+    """A folder holds a run with other settings or data, or what it holds is damaged."""
+
+
+def save_checkpoint(
+    folder: Path, step: int, tensors: dict[str, Tensor], values: dict[str, Any], identity: str = ""
+) -> None:
+    """Write the checkpoint of `step` into `folder`, and remove those no longer needed. It carries the `identity` of its
+    run."""
+    make_folder(folder)
     contiguous = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-    body = safetensors.torch.save(contiguous, metadata={"values": json.dumps(values)})
+    body = safetensors.torch.save(contiguous, metadata={"values": json.dumps(values), "run": identity})
     write_whole(folder / f"checkpoint-{step:09d}.pursuit", body + hashlib.sha256(body).digest())
     for old in _newest_first(folder)[KEPT:]:
         old.unlink(missing_ok=True)
@@ -34,13 +41,20 @@ def save_checkpoint(folder: Path, step: int, tensors: dict[str, Tensor], values:
         torn.unlink(missing_ok=True)
 
 
-def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """The newest checkpoint in `folder` that is whole, or None where there is none."""
+def load_checkpoint(folder: Path, identity: str = "") -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """The newest checkpoint in `folder` that is whole, or None where there is none; raises CannotResume if it is of a
+    run with another `identity`."""
     for path in _newest_first(folder):
         try:
-            return _read(path)
+            tensors, values, run = _read(path)
         except DamagedFile:
             continue
+        if run != identity:
+            raise CannotResume(
+                f"{path} belongs to another run, with another seed, other settings or other data, so it cannot be "
+                "resumed with these. Start again with --overwrite, or in another folder."
+            )
+        return tensors, values
     return None
 
 
@@ -57,15 +71,17 @@ def _newest_first(folder: Path) -> list[Path]:
     return sorted(found, reverse=True)
 
 
-def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    data = path.read_bytes()
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
+    """Tensors, values and the identity of the run."""
+    data = read_bytes(path, "a checkpoint")
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if hashlib.sha256(body).digest() != digest:
         raise DamagedFile(f"{path} is damaged: its checksum does not fit.")
     try:
         tensors = safetensors.torch.load(body)
         header_bytes = int.from_bytes(body[:8], "little")
-        values = json.loads(json.loads(body[8 : 8 + header_bytes])["__metadata__"]["values"])
-    except (SafetensorError, KeyError, ValueError) as error:
+        metadata = parse_json(body[8 : 8 + header_bytes])["__metadata__"]
+        values, run = parse_json(metadata["values"]), metadata["run"]
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise DamagedFile(f"{path} is damaged: {error}") from None
-    return tensors, values
+    return tensors, values, run

@@ -29,6 +29,9 @@ LEAST_SPREAD = 0.3
 class Learner(nn.Module, ABC):
     """A pursuer that the training loop can train."""
 
+    may_be_infinite: ClassVar[tuple[str, ...]] = ("log_prior",)
+    """A label without rows has no share."""
+
     registry_kind: ClassVar[str] = "pursuer"
     log_prior: Tensor
 

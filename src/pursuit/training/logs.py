@@ -5,6 +5,8 @@ import importlib.util
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from pursuit.files import check_file, explained, make_folder, write_whole
+
 LogFormat = Literal["csv", "tensorboard"]
 
 
@@ -25,7 +27,7 @@ def open_log(folder: Path | None, log: LogFormat, n_kept: int) -> Log:
     """A log in `folder` that goes on after its first `n_kept` entries; no folder, no log."""
     if folder is None:
         return _NoLog()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     return _CSVLog(folder / "log.csv", n_kept) if log == "csv" else _TensorBoardLog(folder / "tensorboard", n_kept)
 
 
@@ -41,9 +43,9 @@ class _CSVLog:
     """One line a report. A resumed run goes on after the last checkpoint's line, which Fabric's CSVLogger cannot do."""
 
     def __init__(self, path: Path, n_kept: int):
-        kept = path.read_text().splitlines()[: n_kept + 1] if n_kept and path.exists() else []
-        self._file = path.open("w", newline="")
-        self._file.writelines(f"{line}\n" for line in kept)
+        kept = _whole_lines(path, n_kept + 1) if n_kept else []
+        write_whole(path, "".join(kept).encode())
+        self._path, self._file = path, path.open("a", newline="", encoding="utf-8")
         self._writer = csv.writer(self._file, lineterminator="\n")
         self._has_header = bool(kept)
 
@@ -52,10 +54,28 @@ class _CSVLog:
             self._writer.writerow(values)
             self._has_header = True
         self._writer.writerow(f"{value:.6g}" if isinstance(value, float) else value for value in values.values())
-        self._file.flush()
+        with explained(self._path):
+            self._file.flush()
 
     def close(self) -> None:
-        self._file.close()
+        with explained(self._path):
+            self._file.close()
+
+
+def _whole_lines(path: Path, most: int) -> list[str]:
+    """The first lines of a log, up to one that was torn when a machine failed: cut off, or with bytes that are not
+    text."""
+    check_file(path)
+    if not path.exists():
+        return []
+    lines = path.read_bytes().decode("utf-8", errors="replace").splitlines(keepends=True)[:most]
+    n_values = lines[0].count(",") if lines else 0
+    whole = []
+    for line in lines:
+        if not line.endswith("\n") or line.count(",") != n_values or not line[:-1].isprintable():
+            break
+        whole.append(line)
+    return whole
 
 
 class _TensorBoardLog:

@@ -21,10 +21,18 @@ from pursuit.training.step import TrainingStep
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
+DIVERGED = (
+    "Nothing is saved. Train with a lower learning rate (`stages` of the estimator), and look for columns with "
+    "enormous numbers."
+)
 REPORTS_PER_STAGE = 100
 """At least this often a stage reports: each time it logs, looks at the held-out rows and may save a checkpoint."""
 SEED_STRIDE = 1_000_003
 """Between the seeds of processes that train together."""
+
+
+class Diverged(ValueError):
+    """Training went wrong: its loss or its weights are not numbers any more."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +109,7 @@ class Trainer:
         while True:
             yield from self._run_stage(self.stages[self.stage_index])
             self._end()
+            self._check_weights()
             if self.stage_index + 1 == len(self.stages):
                 return
             self.begin(self.stage_index + 1)
@@ -116,6 +125,11 @@ class Trainer:
             self.step_index += 1
             if self.step_index % every == 0 or self.step_index == n_steps:
                 loss = self._mean(loss_sum / n_summed)
+                if not loss.isfinite():
+                    raise Diverged(
+                        f"Training diverged in stage {self.stage_index + 1} by step {self.step_index:,} of "
+                        f"{n_steps:,}: its loss is {float(loss)}. {DIVERGED}"
+                    )
                 look = self.held_out and self.held_out.look
                 is_last = self.step_index == n_steps
                 held_out_loss = look(self.model, stage, self.average, self.step_index, is_last) if look else None
@@ -158,6 +172,15 @@ class Trainer:
         n_batches = min(REFRESH_STEPS, max(10, self.step_index))  # a short stage needs a short refresh
         for statistic in refresh_batch_norm(self.model, self._batches(n_batches), self._show):
             statistic.copy_(self._mean(statistic))
+
+    def _check_weights(self) -> None:
+        """The last step may have spoilt weights that no loss was computed with."""
+        for name, parameter in self.model.named_parameters():
+            if not parameter.isfinite().all():
+                raise Diverged(
+                    f"Training diverged in stage {self.stage_index + 1}: the weights {name} are not finite numbers. "
+                    f"{DIVERGED}"
+                )
 
     def _batches(self, n: int) -> Iterator[Batch]:
         for _ in range(n):

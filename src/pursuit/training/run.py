@@ -36,6 +36,9 @@ class TrainingRun:
     """Called with every report."""
     checkpoint_seconds: float = 2.0
     """The least time between checkpoints."""
+    identity: str = ""
+    """What tells this run from others: a checkpoint carries it, and only a run of the same identity goes on from there.
+    Estimators make it of settings, seed and rows."""
 
     @property
     def path(self) -> Path | None:
@@ -81,7 +84,7 @@ def _train_and_save(trainer: Trainer, run: TrainingRun) -> None:
     """Train to the end, from a checkpoint if there is one to resume from; log every report and save checkpoints."""
     fabric, folder = trainer.fabric, run.path
     checkpoints = folder / "checkpoints" if folder else None
-    saved = load_checkpoint(checkpoints) if checkpoints and run.resume else None
+    saved = load_checkpoint(checkpoints, run.identity) if checkpoints and run.resume else None
     if saved:
         load_state(trainer, *saved)
     elif checkpoints and fabric.is_global_zero:
@@ -98,7 +101,7 @@ def _train_and_save(trainer: Trainer, run: TrainingRun) -> None:
             if checkpoints and fabric.broadcast(is_due):  # by the clock of the first process
                 state = state_of(trainer)
                 if fabric.is_global_zero:
-                    save_checkpoint(checkpoints, trainer.n_reports, *state)
+                    save_checkpoint(checkpoints, trainer.n_reports, *state, run.identity)
                 last_saved = time.monotonic()
                 # Large models take long to write, and most of the time is for training.
                 pause = max(run.checkpoint_seconds, CHECKPOINT_PAUSE * (last_saved - began))

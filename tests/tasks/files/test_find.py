@@ -3,6 +3,8 @@
 import functools
 import hashlib
 import io
+import os
+import sys
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -13,6 +15,11 @@ import pytest
 
 from pursuit.tasks.files import DataFile, DownloadFailed, MissingData, damage, find, folders, get, locate
 from pursuit.tasks.files.find import unpack
+
+
+@pytest.fixture(autouse=True)
+def checked(monkeypatch: pytest.MonkeyPatch, unchecked: None) -> None:
+    monkeypatch.delenv("PURSUIT_UNCHECKED")
 
 
 @pytest.fixture
@@ -298,12 +305,41 @@ def test_get_mends_the_cache_and_not_the_users_folder(data: Path, cache: Path, s
     write(site.folder / "images.gz", b"images")
     file = DataFile("mnist/images.gz", md5=md5(b"images"), url=f"{site.url}/images.gz")
     write(cache / file.path, b"damaged")
-    assert find(file).read_bytes() == b"damaged", "finding alone does not read"
+    with pytest.raises(ValueError, match="is not the published file"):
+        find(file)
     assert get(file).read_bytes() == b"images"
     write(data / file.path, b"damaged")
     with pytest.raises(ValueError, match=r"images.gz is damaged: its md5 .* Replace it, or remove it"):
         get(file)
     assert (data / file.path).read_bytes() == b"damaged"
+
+
+def test_a_file_that_was_changed_is_not_used(data: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = DataFile("mnist/labels.gz", sha256=hashlib.sha256(b"labels").hexdigest())
+    write(data / file.path, b"labels")
+    assert find(file).read_bytes() == b"labels"
+    write(data / file.path, b"tamper")  # of the same size
+    os.utime(data / file.path, (1, 1))
+    with pytest.raises(ValueError, match=r"labels.gz is not the published file: its sha256 .*`pursuit data get mnist"):
+        find(file, "mnist")
+    monkeypatch.setenv("PURSUIT_UNCHECKED", "1")
+    with pytest.warns(UserWarning, match=r"is not the published file .* and is used all the same"):
+        assert find(file).read_bytes() == b"tamper"
+
+
+def test_a_file_that_was_checked_is_not_read_again(data: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = DataFile("mnist/images.gz", md5=md5(b"images"))
+    write(data / file.path, b"images")
+    find(file)
+    monkeypatch.setattr(sys.modules[DataFile.__module__], "wrong_checksum", lambda *_: "it was read again")
+    assert find(file) == data / file.path
+
+
+def test_a_pipe_is_not_a_data_file(data: Path, cache: Path) -> None:
+    (data / "mnist").mkdir()
+    os.mkfifo(data / "mnist" / "images.gz")
+    with pytest.raises(ValueError, match="is not the published file: it is not a file"):
+        find(DataFile("mnist/images.gz", md5=md5(b"images")))
 
 
 def test_get_keeps_a_damaged_file_it_cannot_replace(data: Path, cache: Path) -> None:

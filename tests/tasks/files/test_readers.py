@@ -362,3 +362,13 @@ def test_npz_files_are_read_without_pickles(tmp_path: Path) -> None:
             read_npz(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         read_npz(tmp_path / "none.npz")
+
+
+def test_archives_of_a_version_that_nobody_knows_are_damaged(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", a=np.arange(3))
+    data = bytearray((tmp_path / "a.npz").read_bytes())
+    place = data.index(b"PK\x01\x02")
+    data[place + 6] = 255  # the version needed to unpack it
+    (tmp_path / "a.npz").write_bytes(data)
+    with pytest.raises(ValueError, match=r"a\.npz is damaged: it is not an npz file of plain arrays"):
+        read_npz(tmp_path / "a.npz")

@@ -1,10 +1,11 @@
 """The other pages of the server: models, past sessions, all about a model."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from browsing import Visit, assert_for_everybody, needs_browser
+from browsing import Visit, assert_for_everybody, fever_model, needs_browser
 
 needs_browser()
 pytestmark = pytest.mark.xdist_group("browser")
@@ -72,6 +73,32 @@ def test_what_is_not_there_is_said(visit: Visits, address: str) -> None:
     own.page.get_by_role("link", name="All models").last.click()
     own.page.wait_for_selector(".model")
     own.assert_well(address)
+
+
+def test_a_server_with_a_token_asks_for_it_once(visit: Visits, tmp_path: Path) -> None:
+    from pursuit.web.serving.models import load_models
+    from served import running
+
+    fever_model().save(tmp_path / "fever")
+    options = {"token": "a-token-of-the-tests", "lists_sessions": False}
+    with running(load_models([tmp_path / "fever"]), f"sqlite:///{tmp_path / 'a.sqlite'}", **options) as client:
+        address = str(client.base_url).rstrip("/")
+        own = visit().open(f"{address}/m/fever")
+        assert own.heading == "This server asks for a token"
+        assert_for_everybody(own.page, "the token")
+        own.page.get_by_label("Token").fill("a-wrong-token-of-mine")
+        own.press("Enter")
+        assert "That is not the token" in own.page.inner_text("main")
+        own.page.get_by_label("Token").fill("a-token-of-the-tests")
+        own.page.keyboard.press("Enter")
+        own.page.wait_for_selector("#question")
+        assert own.page.evaluate("document.cookie") == ""  # no script can read it
+        own.click("I don't know")
+        assert own.page.get_by_role("link", name="Past sessions").count() == 0
+        assert "Only its address leads back" in own.page.inner_text("main")
+        own.open(f"{address}/")
+        assert own.page.locator(".model").count() == 1
+        own.assert_well(address)
 
 
 def test_language_and_colours_are_chosen_and_remembered(visit: Visits, address: str) -> None:

@@ -29,6 +29,15 @@ MOVES: dict[str, list[list[Any]]] = {
         ["tell", None],
         ["accept"],
     ],
+    "promising": [
+        *[["tell", None]] * 9,
+        ["undo"],
+        ["tell", "yes", {"query": "fever"}],
+        ["goOn"],
+        ["tell", None],
+        ["reject"],
+        ["tell", None],
+    ],
     "not given": [["skip"], ["tell", "not given"], ["tell", None], ["undo"], *[["tell", None]] * 8],
     "number": [["tell", None], ["skip"], ["tell", None], ["tell", None], ["tell", None], ["goOn"], ["undo"]],
 }
@@ -114,7 +123,8 @@ def assert_same_result(own: dict[str, Any] | None, theirs: dict[str, Any] | None
     assert (own is None) == (theirs is None)
     if own is None or theirs is None:
         return
-    assert (own["label"], own["n_asked"], own["accepted"]) == (theirs["label"], theirs["n_asked"], theirs["accepted"])
+    keys = ("label", "n_asked", "accepted", "decided", "label_set")
+    assert [own[key] for key in keys] == [theirs[key] for key in keys]
     for side in ("for", "against"):
         weights = [{one["name"]: one["weight"] for one in result["reasons"][side]} for result in (own, theirs)]
         assert weights[0] == pytest.approx(weights[1], abs=5e-3)
@@ -140,3 +150,10 @@ def test_doubts_are_those_of_the_query_set() -> None:
             meant = [float(one) for one in state["doubt"]["suggestions"]]
             assert meant == pytest.approx([float(one) for one in doubt.suggestions], rel=1e-5), (query.name, number)
     assert n_doubts > len(numbers)
+
+
+@needs_node
+def test_a_promise_that_was_not_chosen_cannot_be_exported(tmp_path: Path) -> None:
+    estimator, _ = model_and_page("ordered")
+    with pytest.raises(ValueError, match="guarantee"):
+        export(estimator, tmp_path / "page.html", stop="risk=0.1")

@@ -38,12 +38,15 @@ def table(n: int = 400) -> tuple[pd.DataFrame, np.ndarray]:
 
 @pytest.fixture(scope="session")
 def model_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Folders of models by their names: illness, degrees (a number), ordered (some known beforehand) and digits."""
+    """Folders of models by their names: illness, degrees (a number), ordered (some known beforehand),
+    digits and cautious (which promises something)."""
     folder = tmp_path_factory.mktemp("models")
     frame, y = table()
     kinds: dict[str, Any] = {"since": "date"}
     illness = METHODS["naive-bayes"].build(None, random_state=0, kinds=kinds, stop="confidence=0.97,budget=4")
     illness.fit(frame, y).save(folder / "illness", {"task": {"name": "illness", "target": "illness"}})
+    cautious = METHODS["naive-bayes"].build(None, random_state=0, kinds=kinds, stop="risk=0.15,conformal=0.2")
+    cautious.fit(frame, y).save(folder / "cautious")
     network, stages = MLP((16,)), (Stage(3),)
     degrees = VIPRegressor(random_state=0, kinds=kinds, network=network, stages=stages, stop="budget=2")
     degrees.fit(frame.drop(columns="temperature"), frame["temperature"].to_numpy()).save(folder / "degrees")
@@ -54,7 +57,7 @@ def model_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     task = load_task("digits")
     digits = VIPClassifier(task.query_set, random_state=0, stages=stages, network=network, stop="budget=6")
     digits.fit(task.X_train[:500], task.y_train[:500]).save(folder / "digits", {"task": {"name": "digits"}})
-    return {name: folder / name for name in ("illness", "degrees", "ordered", "digits")}
+    return {name: folder / name for name in ("illness", "degrees", "ordered", "digits", "cautious")}
 
 
 @pytest.fixture(scope="session")

@@ -95,8 +95,8 @@ def test_requests_that_never_reach_a_route(client: Client) -> None:
     ("place", "status"),
     [
         ("pursuit.web.serving.interviews.state_of", 500),
-        ("pursuit.web.serving.store.Store.read", 500),
-        ("pursuit.web.serving.interviews.Interviews._take", 500),
+        ("pursuit.web.serving.store.Store.write", 500),
+        ("pursuit.web.serving.interviews._standing_and_state", 500),
         ("pursuit.web.serving.interviews.why_of", 500),
     ],
 )

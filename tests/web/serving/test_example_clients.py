@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util
+import os
 import subprocess
 import sys
 import threading
@@ -19,13 +20,15 @@ from browsing import ARGUMENTS, CHROMIUM
 from pursuit.web.serving.models import ServedModels
 from served import running
 
+TOKEN = "a-token-of-the-tests"
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
-def run(client: Client, *arguments: str, typed: str = "") -> str:
+def run(client: Client, *arguments: str, typed: str = "", token: str = "") -> str:
     address = str(client.base_url).rstrip("/")
     command = [sys.executable, str(EXAMPLES / "client.py"), "--address", address, *arguments]
-    done = subprocess.run(command, input=typed, capture_output=True, text=True, timeout=60)
+    environment = {**os.environ, "PURSUIT_TOKEN": token}
+    done = subprocess.run(command, input=typed, capture_output=True, text=True, timeout=60, env=environment)
     return done.stdout + done.stderr
 
 
@@ -53,6 +56,13 @@ def test_the_client_in_python_says_what_is_wrong(client: Client) -> None:
     )
     assert "does not answer" in done.stderr
     assert "Start it with: pursuit serve" in done.stderr
+
+
+def test_the_client_in_python_knows_the_token(models: ServedModels, tmp_path: Path) -> None:
+    with running(models, f"sqlite:///{tmp_path / 'a.sqlite'}", token=TOKEN) as client:
+        assert "This server asks for a token" in run(client, "--next")
+        assert "not the token" in run(client, "--next", token="wrong")
+        assert "1. Which season?" in run(client, "--model", "illness", "--next", token=TOKEN)
 
 
 def test_the_client_in_python_needs_the_standard_library_alone() -> None:
@@ -85,13 +95,14 @@ def test_the_client_in_the_browser_asks_until_it_knows(models: ServedModels, tmp
     if CHROMIUM is None:
         pytest.skip("there is no Chromium here (Debian: apt-get install chromium)")
     database = f"sqlite:///{tmp_path / 'a.sqlite'}"
-    with files_of(EXAMPLES) as origin, running(models, database, origins=[origin]) as client:
+    with files_of(EXAMPLES) as origin, running(models, database, origins=[origin], token=TOKEN) as client:
         address = f"{origin}/client.html?server={str(client.base_url).rstrip('/')}&model=illness"
         with ThreadPoolExecutor(1) as pool:  # a browser that other tests hold open has an event loop in this thread
             heading, status = pool.submit(play, address).result()
         assert heading == "It is flu."
         assert "flu" in status
-        assert client.get("/api/sessions").json()["total"] == 0
+        authorized = {"authorization": f"Bearer {TOKEN}"}
+        assert client.get("/api/sessions", headers=authorized).json()["total"] == 0
 
 
 def play(address: str) -> tuple[str, str]:
@@ -102,6 +113,8 @@ def play(address: str) -> tuple[str, str]:
         browser = program.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
         page = browser.new_page()
         page.goto(address)
+        page.get_by_role("textbox").fill(TOKEN)
+        page.get_by_role("button", name="OK").click()
         page.get_by_role("button", name="winter").click()
         page.get_by_role("button", name="Back").click()
         page.get_by_role("button", name="winter").click()

@@ -98,6 +98,29 @@ def test_what_is_not_a_picture_is_refused(client: Client, data: bytes) -> None:
     assert client.get("/api/sessions").json()["total"] == 0
 
 
+def test_a_picture_that_would_unpack_to_too_much_is_not_unpacked(
+    models: ServedModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bomb = png(Image.new("1", (9000, 9000)))
+    assert len(bomb) < 20_000  # 81 million pixels
+    monkeypatch.setattr(ImageOps, "exif_transpose", lambda image: pytest.fail("it is unpacked"))
+    with pytest.raises(Refused, match="more than 30 million pixels"):
+        Picture.read(bomb, models["digits"].estimator.model_.query_set)
+
+
+@pytest.mark.parametrize("error", [MemoryError, RecursionError, IndexError, KeyError, TypeError, ZeroDivisionError])
+def test_whatever_a_decoder_raises_is_a_refusal(
+    models: ServedModels, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def fail(image: Image.Image) -> None:
+        raise error("inside")
+
+    monkeypatch.setattr(ImageOps, "exif_transpose", fail)
+    with pytest.raises(Refused, match="not a picture that can be read") as refusal:
+        Picture.read(png(Image.new("L", (9, 9))), models["digits"].estimator.model_.query_set)
+    assert "inside" not in str(refusal.value)
+
+
 def test_a_picture_that_is_too_large_is_not_read(client: Client) -> None:
     for size in (5_050_000, 9_000_000):
         files = {"picture": ("a.png", b"\x00" * size)}

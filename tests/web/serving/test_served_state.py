@@ -1,5 +1,7 @@
 """What the state of a session says, kind by kind of question."""
 
+import csv
+import io
 from typing import Any
 
 import pytest
@@ -126,7 +128,7 @@ def test_evidence_that_cannot_be_used_is_explained(client: Client, evidence: Any
 
 def test_models_say_what_they_are(client: Client) -> None:
     models = {one["id"]: one for one in client.get("/api/models").json()["models"]}
-    assert list(models) == ["illness", "degrees", "ordered", "digits"]
+    assert list(models) == ["illness", "degrees", "ordered", "digits", "cautious"]
     assert models["illness"]["title"] == "Illness"
     assert models["digits"]["is_image"]
     details = client.get("/api/models/illness").json()
@@ -135,3 +137,29 @@ def test_models_say_what_they_are(client: Client) -> None:
     missing = client.get("/api/models/measles")
     assert missing.status_code == 404
     assert "Those served are: illness, degrees" in missing.json()["message"]
+
+
+def test_who_must_decide_is_said_in_the_state_the_list_and_the_file(client: Client) -> None:
+    surely = {"temperature": 39.0, "sneezing": "no", "itching": "no", "season": "winter"}
+    sure = begin(client, "cautious", known=surely)
+    unsure = begin(client, "cautious")
+    while not unsure["state"]["done"]:
+        unsure = move(client, unsure, "dont_know")
+    assert sure["state"]["done"]
+    assert (sure["decided"], sure["state"]["result"]["decided"]) == (True, True)
+    assert sure["state"]["result"]["label_set"] == ["flu"]
+    assert (unsure["decided"], unsure["state"]["result"]["decided"]) == (False, False)
+    remain = unsure["state"]["result"]["label_set"]
+    assert unsure["outcome"] in remain
+    listed = {one["id"]: one["decided"] for one in client.get("/api/sessions").json()["sessions"]}
+    assert (listed[sure["id"]], listed[unsure["id"]]) == (True, False)
+    lines = csv.DictReader(io.StringIO(client.get("/api/sessions.csv").content.decode("utf-8-sig")))
+    written = {one["id"]: (one["decided"], one["labels that remain"]) for one in lines}
+    assert written[sure["id"]] == ("decided", "flu")
+    assert written[unsure["id"]] == ("not sure", " | ".join(remain))
+
+
+def test_models_that_promise_nothing_say_nothing_of_it(client: Client) -> None:
+    session = play(client, begin(client), {})
+    assert (session["decided"], session["state"]["result"]["decided"]) == (None, None)
+    assert session["state"]["result"]["label_set"] is None

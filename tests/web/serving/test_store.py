@@ -1,5 +1,6 @@
 """Where sessions are kept: addresses, versions, and what several processes do to one database."""
 
+import secrets
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -26,6 +27,8 @@ NOTHING_YET = Standing(
     done=False,
     outcome=None,
     probability=None,
+    decided=None,
+    label_set=None,
     low=None,
     high=None,
     n_asked=0,
@@ -44,6 +47,23 @@ def test_only_one_of_two_writes_at_a_revision_counts(database: str) -> None:
     assert written.revision == 1
     assert store.write(before, replace(NOTHING_YET, n_asked=2), "print") is None
     assert store.read(before.id) == written
+    store.close()
+
+
+def test_ids_cannot_be_guessed(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, drawn = Store(database), []
+
+    def draw(n_bytes: int) -> str:
+        drawn.append(n_bytes)
+        return original(n_bytes)
+
+    original = secrets.token_urlsafe  # of the system's source of randomness for secrets
+    monkeypatch.setattr(secrets, "token_urlsafe", draw)
+    ids = [store.create("model", "print", "", NOTHING_YET, None).id for _ in range(50)]
+    assert min(drawn) * 8 >= 128
+    assert len(set(ids)) == 50
+    for place in range(22):
+        assert len({own[place] for own in ids}) > 1  # no part is the same in all
     store.close()
 
 

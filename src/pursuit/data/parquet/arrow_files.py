@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from pursuit.files import check_file
 from pursuit.queries import NotAQuestion
 
 if TYPE_CHECKING:
@@ -187,7 +188,11 @@ class _ParquetFile:
                     return
 
     def bounds(self, piece: Piece, name: str) -> tuple[float, float] | None:
-        statistics = self.metadata.row_group(piece.group).column(self._places[name]).statistics
+        column, place = self.metadata.row_group(piece.group).column(self._places[name]), self._places[name]
+        if column.physical_type != self.metadata.schema.column(place).physical_type:
+            # pyarrow ends the whole process when it is asked for the statistics of such a column
+            raise ValueError(f"{self.path} is damaged: it says two things of the column '{name}'. Write it again.")
+        statistics = column.statistics
         if statistics is None or not statistics.has_min_max or isinstance(statistics.min, str | bytes):
             return None
         return float(statistics.min), float(statistics.max)
@@ -276,6 +281,7 @@ def _is_hidden(path: Path, folder: Path) -> bool:
 
 
 def _open(path: Path) -> _ParquetFile | _ArrowFile:
+    check_file(path, "a Parquet or Arrow file")
     with _explained_errors(path):
         return _ArrowFile(path) if path.suffix.lower() in ARROW_ENDINGS else _ParquetFile(path)
 

@@ -89,7 +89,10 @@ class ParquetRows(StreamedRows):
         self.n_rows_without_label = self.table.n_rows - self.labels.n_labelled
         self.silent_columns: list[str] = []
         if not sum(self._n_learnt):
-            raise ValueError(f"{self.table.name} has no rows to train on: give more rows, or a smaller test_share.")
+            raise ValueError(
+                f"A test share of {test_share:g} leaves 0 of {self.labels.n_labelled:,} rows of {self.table.name} to "
+                "train on: choose a smaller one, such as 0.2."
+            )
         self.query_set = self._guess_queries() if query_set is None else self._check(query_set)
         self.n_queries = len(self.query_set)
         self.has_initially_known = self.known_beforehand() is not None

@@ -1,13 +1,15 @@
 """Data files of the tasks: where they are looked for, what they must be, and how they get there.
 
 A file is looked for below `$PURSUIT_DATA`, then below the cache folder (`$PURSUIT_CACHE`, or the user's own). If it is
-in neither, it is fetched into the cache from the site that publishes it.
+in neither, it is fetched into the cache from the site that publishes it. Where its checksum is known, a file that does
+not have it is not read, unless `$PURSUIT_UNCHECKED` is 1.
 """
 
 import gzip
 import os
 import tarfile
 import tempfile
+import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +20,11 @@ from shutil import rmtree
 from typing import NamedTuple
 
 from pursuit.tasks.files.download import DownloadFailed, OnProgress, download, locked, wrong_checksum
+
+UNCHECKED = "PURSUIT_UNCHECKED"
+"""The variable that lets files be read whatever their checksums are."""
+_good: set[tuple[str, int, int]] = set()
+"""Path, size and time of the files that this process has found to be the published ones."""
 
 
 class MissingData(FileNotFoundError):
@@ -78,10 +85,11 @@ def locate(file: DataFile) -> Found | None:
 def find(file: DataFile, task: str = "TASK", on_progress: OnProgress | None = None) -> Path:
     """The path of a file, or of an alternative that is on the machine; the file is fetched if neither is.
 
-    A fetched file is checked; one that was there is used as it is (`damage` checks it). Raises MissingData, with advice
-    that names `task`.
+    Either is checked, as `damage` does: a changed file would give figures that look like any others. Raises ValueError
+    if it is not the published one, and MissingData, with advice that names `task`, if there is none.
     """
     if found := locate(file):
+        _refuse_changed(found, task)
         return found.path
     failures = []
     for choice in (file, *file.alternatives):
@@ -106,10 +114,31 @@ def get(file: DataFile, task: str = "TASK", on_progress: OnProgress | None = Non
     return find(file, task, on_progress)
 
 
+def _refuse_changed(found: Found, task: str) -> None:
+    """Raise ValueError for a file that is not the published one. Hashing takes about a second for a gigabyte: within a
+    process, a file of the same size and time is not read again."""
+    status = found.path.stat()
+    seen = str(found.path), status.st_size, status.st_mtime_ns
+    if seen in _good:
+        return
+    wrong = damage(*found)
+    if not wrong:
+        _good.add(seen)
+    elif os.environ.get(UNCHECKED) == "1":
+        warnings.warn(f"{found.path} is not the published file ({wrong}), and is used all the same.", stacklevel=3)
+    else:
+        raise ValueError(
+            f"{found.path} is not the published file: {wrong}. It was changed or is damaged, and figures from it would "
+            f"mean nothing. Replace it (`pursuit data get {task}`), or set {UNCHECKED}=1 to use it as it is."
+        )
+
+
 def damage(file: DataFile, path: Path) -> str:
     """What is wrong with a file, or "" if nothing is. A folder is only checked not to be empty."""
     if path.is_dir():
         return "" if any(path.iterdir()) else "it is empty"
+    if not path.is_file():
+        return "it is not a file"
     size = path.stat().st_size
     if size == 0:
         return "it is empty"

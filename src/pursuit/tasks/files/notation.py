@@ -63,5 +63,5 @@ def as_numbers(column: pd.Series) -> pd.Series:
     """Texts as numbers, if all of them are."""
     try:
         return pd.to_numeric(column)
-    except ValueError:
+    except (ValueError, OverflowError):  # of more digits than numbers have
         return column

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
+from pursuit.files import check_file
+from pursuit.tasks.files.unpacking import unpacked
+
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
 ZIP = b"PK\x03\x04", b"PK\x05\x06"  # with files, and without any
 OPENERS = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\0", lzma.open))
@@ -81,6 +84,7 @@ def find_text(path: Path, encoding: str | None = None) -> TextFile:
         raise ValueError(f"{path} is a folder. Give the path of a CSV file.")
     if not path.exists():
         raise FileNotFoundError(f"There is no file {path}. Give the path of a CSV file with a header line.")
+    check_file(path, "a CSV file")
     with open_bytes(path) as file:
         start = file.read(64)
     for magic, what in NOT_TABLES:
@@ -108,16 +112,21 @@ def find_text(path: Path, encoding: str | None = None) -> TextFile:
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """The bytes of a file, unpacked if they are compressed."""
+    check_file(path)
     try:
         with path.open("rb") as file:
             start = file.read(8)
         if start.startswith(ZIP):
             with zipfile.ZipFile(path) as archive, archive.open(_only_file(path, archive.namelist())) as member:
-                yield cast(BinaryIO, member)
+                yield unpacked(cast(BinaryIO, member), path)
             return
-        opener = next((found for magic, found in OPENERS if start.startswith(magic)), open)
-        with opener(path, "rb") as unpacked:
-            yield cast(BinaryIO, unpacked)
+        opener = next((found for magic, found in OPENERS if start.startswith(magic)), None)
+        if opener is None:
+            with path.open("rb") as plain:
+                yield plain
+            return
+        with opener(path, "rb") as content:
+            yield unpacked(cast(BinaryIO, content), path)
     except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile) as error:
         raise ValueError(f"{path} is damaged or was cut off ({error}). Fetch or pack it again.") from None
     except (RuntimeError, NotImplementedError) as error:  # of an archive with a password, or in an unknown format

@@ -4,7 +4,7 @@
 // {move: "go on"}; an answer is null (don't know), {choice} or {number}. The same moves always give the same.
 
 import { argmax, beliefAfter, bitsAt, doubt, logSoftmax, oddsAt, possibleAnswers, scoresAt, surpriseOf, without } from "./mathematics.js";
-import { openQueries, stops } from "./rules.js";
+import { decided, openQueries, stops } from "./rules.js";
 
 const N_CANDIDATES = 4;
 
@@ -95,6 +95,7 @@ export class Course {
     this.positions.push({ ...position, memory });
     const standing = { posterior: position.belief.posterior, doubt: position.belief.doubt, nAsked: position.askedByRule,
       nAnswered: position.answeredByRule, worth: model.stop.some(rule => rule.rule === "bits") ? this.worth() : null };
+    this.now.decided = decided(model.stop, standing);
     this.now.enough = model.stop.map((rule, i) => stops(rule, standing, memory[i], model)).some(Boolean);
   }
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from pursuit.inference.promises import ConformalSet, NotPromised, RiskControlled, promises_of
 from pursuit.inference.pursuer import label_list
 from pursuit.inference.stopping import (
     AnyOf,
@@ -18,6 +19,7 @@ from pursuit.inference.stopping import (
     StoppingRule,
 )
 from pursuit.inference.target import TargetBins, target_of
+from pursuit.inference.unusual import NEVER
 from pursuit.information import AnswerModel
 from pursuit.queries import Date, Number, Order, Query
 from pursuit.queries.query_set import NOT_GIVEN_TEXT
@@ -33,6 +35,8 @@ RULES: dict[type[StoppingRule], str] = {
     IntervalWidth: "width",
     CostBudget: "cost",
     Never: "never",
+    RiskControlled: "risk",
+    ConformalSet: "conformal",
 }
 TEMPERATURE_DIGITS = 4
 """As many as fitted temperatures have."""
@@ -47,6 +51,8 @@ def describe_model(model: VIP, stop: StoppingRule, tensors: Tensors) -> dict[str
     if model.answer_model is not None and reader is not None:
         answers = {"network": network_layers(reader, tensors), **_answer_model(model.answer_model, tensors)}
     rules = _rules(stop)
+    if lacking := [str(promise) for promise in promises_of(stop) if not promise.is_kept]:
+        raise NotPromised(f"The model does not keep the promise {lacking[0]} yet: call guarantee(X, y) before.")
     if answers is None and any(rule["rule"] == "bits" for rule in rules):
         raise ValueError(f"{stop} needs to know the bits of queries, which this model does not: export it with stop=….")
     if target is None and any(rule["rule"] == "width" for rule in rules):
@@ -81,7 +87,7 @@ def _temperature(model: VIP) -> list[float]:
 def _unusual_from(model: VIP) -> list[float | None] | None:
     """From what oddness on answers are unusual, by how many are known; None where nobody knows."""
     limits = model.unusual_from.tolist()
-    found = [round(limit, TEMPERATURE_DIGITS) if np.isfinite(limit) else None for limit in limits]
+    found = [round(limit, TEMPERATURE_DIGITS) if limit < NEVER else None for limit in limits]
     return None if all(limit is None for limit in found) else found
 
 

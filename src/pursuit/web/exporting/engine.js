@@ -4,6 +4,7 @@ import { daysOf, isoDate } from "../interview/words.js";
 import { keep, kept } from "../interview/settings.js";
 import { Course } from "./course.js";
 import { doubtAbout } from "./doubts.js";
+import { labelSet } from "./rules.js";
 import { argmax, bitsAt, doubt, expected, interval } from "./mathematics.js";
 
 const N_LABELS = 8; // in a belief
@@ -178,6 +179,8 @@ export class BrowserEngine {
         answer: this.written(turn.query, course.told.get(turn.query).answer).shown, instead: this.written(turn.query, { choice: turn.choice }).shown },
       unusual: this.describeUnusual(),
       accepted: this.isAccepted,
+      decided: course.now.decided,
+      label_set: labelSet(model.stop, posterior)?.map(label => model.labels[label]) ?? null,
     };
   }
 

@@ -9,6 +9,7 @@ export function stops(rule, standing, memory, model) {
   switch (rule.rule) {
     case "budget": return standing.nAsked >= rule.n;
     case "confidence": return Math.max(...standing.posterior) >= Math.fround(rule.level);
+    case "risk": return decides(rule, standing);
     case "bits": return standing.worth !== null && standing.worth <= rule.bits;
     case "width": {
       const [low, high] = interval(model.target, standing.posterior, rule.coverage);
@@ -22,8 +23,26 @@ export function stops(rule, standing, memory, model) {
       Object.assign(memory, { before: now, nBefore: standing.nAnswered, run });
       return run >= rule.n;
     }
-    default: return false; // "never", and "cost", which only closes what is too dear
+    default: return false; // "never", "conformal", and "cost", which only closes what is too dear
   }
+}
+
+const decides = (rule, { posterior, nAsked }) =>
+  Math.max(...posterior) >= Math.fround(rule.levels[Math.min(nAsked, rule.levels.length - 1)]);
+
+/** Whether a rule vouches for a prediction made at a standing; null if none promises anything. */
+export function decided(rules, standing) {
+  const promises = rules.filter(rule => rule.rule === "risk");
+  return promises.length ? promises.some(rule => decides(rule, standing)) : null;
+}
+
+/** Which labels remain by a posterior (C,), the most probable first; null if no rule says. */
+export function labelSet(rules, posterior) {
+  const rule = rules.find(one => one.rule === "conformal");
+  if (!rule) return null;
+  const best = Math.max(...posterior), least = label => Math.fround(rule.least[rule.least.length > 1 ? label : 0]);
+  return [...posterior.keys()].filter(label => posterior[label] > 0 && (posterior[label] === best || posterior[label] >= least(label)))
+    .sort((a, b) => posterior[b] - posterior[a] || a - b);
 }
 
 const canAfford = (model, spent, query) => model.stop.every(rule => rule.rule !== "cost"

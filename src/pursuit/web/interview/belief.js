@@ -22,11 +22,11 @@ export const intervalText = number =>
   say("number_interval", { low: targetText(number, number.low), high: targetText(number, number.high) });
 
 /** What is believed in one sentence, for whoever listens. */
-export function spokenBelief({ belief, done, answers }) {
+export function spokenBelief({ belief, done, answers, result }) {
   if (!answers.length) return "";
   if (belief.number) return say("spoken_number", { n: targetText(belief.number, belief.number.expected) });
   const [{ label, probability }] = belief.labels;
-  return say(done ? "spoken_result" : "spoken_belief", { label, percent: percent(probability) });
+  return say(done ? (result?.decided === false ? "spoken_not_sure" : "spoken_result") : "spoken_belief", { label, percent: percent(probability) });
 }
 
 /** The labels to name: the most probable, and ranges of a number in their order. */

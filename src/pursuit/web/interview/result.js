@@ -44,6 +44,8 @@ function sureText({ result, belief, is_number: isNumber }) {
   return next && next.probability >= 0.005 ? say("sure_next", { percent: sure, label: next.label, next: percent(next.probability) }) : `${say("sure", { percent: sure })}.`;
 }
 
+const remainText = labels => (labels.length === 1 ? say("remains_one", { label: labels[0] }) : say("remain", { labels: labels.join(", ") }));
+
 const resultLabel = state => (state.is_number ? numberText(state.belief.number) : state.result.label);
 
 /** The section of a result; `acts` has accept, reject, goOn, undo, startOver, pictureUrl and reportUrl. */
@@ -54,11 +56,12 @@ export function resultSection(state, acts) {
       state.is_image ? pictureFigure(state, acts.pictureUrl()) : reasonsBlock(state),
       h("div", { class: "actions" }, action("again", acts.startOver, { class: "first" }), reportButton(acts)));
   }
-  const kind = state.is_image ? "seen" : "result";
-  const after = say(n === 0 ? "result_none" : n === 1 ? `${kind}_one` : kind, { n });
+  const kind = state.is_image ? "seen" : "result", isOpen = result.decided === false;
+  const after = say(isOpen ? "not_sure" : n === 0 ? "result_none" : n === 1 ? `${kind}_one` : kind, { n });
   return h("section", {}, h("p", { class: "lead" }, after), h("h1", { class: "answer", tabindex: "-1" }, resultLabel(state)),
     h("p", { class: "lead" }, sureText(state), state.can_go_on ? null : ` ${say("nothing_left")}`),
-    h("p", { class: "promise" }, h("b", {}, say("trust")), " ",
+    result.label_set && h("p", { class: "lead" }, remainText(result.label_set)),
+    isOpen ? h("p", { class: "promise" }, say("ask_person")) : h("p", { class: "promise" }, h("b", {}, say("trust")), " ",
       state.is_number ? say("trust_number") : say("trust_label", { n: Math.min(99, Math.floor(100 * result.probability)) })),
     unusualText(state),
     state.is_image ? pictureFigure(state, acts.pictureUrl()) : reasonsBlock(state),

@@ -8,10 +8,12 @@ from typing import Any
 
 from pursuit.inference.chain import Chain
 from pursuit.inference.moves import FORMAT, Tell
+from pursuit.inference.predictions import BETWEEN
 from pursuit.inference.session import Session
 from pursuit.inference.target import target_of
 from pursuit.queries import DoubtfulAnswer
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
+from pursuit.report.facts import label_text
 from pursuit.web.serving import schemas, shown
 from pursuit.web.serving.keeping import Keeper, Keeping
 from pursuit.web.serving.live import LiveSessions
@@ -74,12 +76,19 @@ class Interviews:
             return why_of(session)
 
     def move(self, session_id: str, move: schemas.Move) -> schemas.Session:
-        """Make a move; raises Moved where somebody else did since the revision that the client has seen."""
-        stored, model = self._stored(session_id)
-        if stored.revision != move.revision:
-            raise Moved(self.show(session_id))
+        """Make a move; raises Moved where somebody else did since the revision that the client has seen.
+
+        A session in memory need not be read: what is written only counts if the database is at its revision still.
+        """
+        live = self._live.take(session_id, move.revision)
+        if live is not None:
+            stored, model = live.stored, self.models[live.stored.model]
+        else:
+            stored, model = self._stored(session_id)
+            if stored.revision != move.revision:
+                raise Moved(self.show(session_id))
         with self._computing:
-            session = self._take(stored, model)
+            session = live.session if live is not None else self._restored(stored, model)
             with _refusing():
                 if len(session.moves) >= MOST_MOVES:
                     raise ValueError("This session is too long to go on: begin a new one.")
@@ -159,21 +168,19 @@ class Interviews:
 
     def _keep(self, stored: StoredSession, model: ServedModel, session: Session, state: shown.State) -> schemas.Session:
         """Show a session, and have it ready for its next move."""
-        self._live.put(stored.id, stored.revision, model.fingerprint, session)
+        self._live.put(stored, session)
         return _shown(stored, model, state)
 
     @contextmanager
     def _session(self, stored: StoredSession, model: ServedModel) -> Iterator[Session]:
         """The session, to be looked at."""
         with self._computing:
-            session = self._take(stored, model)
+            live = self._live.take(stored.id, stored.revision)
+            session = live.session if live is not None else self._restored(stored, model)
             yield session
-        self._live.put(stored.id, stored.revision, model.fingerprint, session)
+        self._live.put(stored, session)
 
-    def _take(self, stored: StoredSession, model: ServedModel) -> Session:
-        live = self._live.take(stored.id, stored.revision, model.fingerprint)
-        if live is not None:
-            return live
+    def _restored(self, stored: StoredSession, model: ServedModel) -> Session:
         try:
             return model.session(stored.moves)
         except ValueError as error:
@@ -305,6 +312,8 @@ def _standing(session: Session, chain: Chain, model: ServedModel, title: str, ac
         done=done,
         outcome=outcome,
         probability=probability,
+        decided=chain.decided if done else None,
+        label_set=None if chain.label_set is None or not done else BETWEEN.join(map(label_text, chain.label_set)),
         low=low,
         high=high,
         n_asked=chain.n_asked,
@@ -326,6 +335,7 @@ def _summary(stored: StoredSession) -> dict[str, Any]:
         "done": stored.done,
         "outcome": stored.outcome,
         "probability": stored.probability,
+        "decided": stored.decided,
         "n_asked": stored.n_asked,
         "accepted": stored.accepted,
         "truth": stored.truth,

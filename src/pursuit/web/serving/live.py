@@ -2,10 +2,18 @@
 
 import threading
 from collections import OrderedDict
+from typing import NamedTuple
 
 from pursuit.inference.session import Session
+from pursuit.web.serving.store import StoredSession
 
 MOST = 1000
+
+
+class LiveSession(NamedTuple):
+    stored: StoredSession
+    """As it was written last by this process; another one may have written since."""
+    session: Session
 
 
 class LiveSessions:
@@ -13,19 +21,19 @@ class LiveSessions:
 
     def __init__(self, most: int = MOST):
         self._most = most
-        self._sessions: OrderedDict[str, tuple[int, str, Session]] = OrderedDict()
+        self._sessions: OrderedDict[str, LiveSession] = OrderedDict()
         self._lock = threading.Lock()
 
-    def take(self, session_id: str, revision: int, fingerprint: str) -> Session | None:
-        """The session at this revision, with this model; None where it has to be made again."""
+    def take(self, session_id: str, revision: int) -> LiveSession | None:
+        """The session at this revision; None where it has to be made again."""
         with self._lock:
             kept = self._sessions.pop(session_id, None)
-        return None if kept is None or kept[:2] != (revision, fingerprint) else kept[2]
+        return None if kept is None or kept.stored.revision != revision else kept
 
-    def put(self, session_id: str, revision: int, fingerprint: str, session: Session) -> None:
+    def put(self, stored: StoredSession, session: Session) -> None:
         with self._lock:
-            self._sessions[session_id] = revision, fingerprint, session
-            self._sessions.move_to_end(session_id)
+            self._sessions[stored.id] = LiveSession(stored, session)
+            self._sessions.move_to_end(stored.id)
             while len(self._sessions) > self._most:
                 self._sessions.popitem(last=False)
 

@@ -6,8 +6,10 @@ import ipaddress
 import json
 import logging
 import os
+import signal
 import socket
 import threading
+import time
 import webbrowser
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +29,7 @@ SETTINGS_VARIABLE = "PURSUIT_SERVE_SETTINGS"
 """How the processes of a server get to know its settings."""
 SECONDS_TO_FINISH = 5
 """How long requests have to finish once the server stops."""
+PARENT_VARIABLE = "PURSUIT_SERVE_PARENT"
 OPTIONS: dict[str, Any] = {
     "log_level": "warning",
     "access_log": False,  # it would write down what people search for
@@ -39,6 +42,8 @@ OPTIONS: dict[str, Any] = {
     "timeout_graceful_shutdown": SECONDS_TO_FINISH,
 }
 BACKLOG = 1024
+SECONDS_BETWEEN_LOOKS = 1.0
+"""Whether the process that started this one is still there."""
 OTHER_FILES = 200
 """How many files and connections a process may have open besides those of its clients."""
 
@@ -94,6 +99,7 @@ class Settings:
 
     def to_environment(self) -> None:
         os.environ[SETTINGS_VARIABLE] = json.dumps(dataclasses.asdict(self))
+        os.environ[PARENT_VARIABLE] = str(os.getpid())
 
     @classmethod
     def from_environment(cls) -> "Settings":
@@ -150,6 +156,19 @@ def run_workers(factory: str, settings: Settings, listening: socket.socket, n: i
     _allow_many_connections()
     settings.to_environment()
     uvicorn.run(factory, factory=True, workers=n, fd=listening.fileno(), **settings.options)
+
+
+def end_with_parent() -> None:
+    """Let this process stop once the one that started it is gone, which kill -9 does not let it say."""
+    parent = int(os.environ[PARENT_VARIABLE])  # it may be gone by now
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    if os.name == "posix":
+        threading.Thread(target=watch, daemon=True).start()
 
 
 def _allow_many_connections() -> None:

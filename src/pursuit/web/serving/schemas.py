@@ -178,6 +178,8 @@ class SessionSummary(Reply):
     done: bool
     outcome: str | None
     probability: float | None
+    decided: bool | None = None
+    """Whether the model vouches for the outcome; false: not sure, a person must decide; null: it promises nothing."""
     n_asked: int
     accepted: bool
     truth: str | None

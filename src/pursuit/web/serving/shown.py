@@ -146,6 +146,11 @@ class Result(Reply):
     unusual: GivenReply | None = None
     """Where the answers are unlike those that the model learnt from: the least expected of them."""
     accepted: bool
+    decided: bool | None = None
+    """Whether the stopping rule vouches for the result; false: not sure, a person must decide; null: it promises
+    nothing."""
+    label_set: list[str] | None = None
+    """The labels that remain, the most probable first; null where the stopping rule does not say."""
 
 
 class Image(Reply):

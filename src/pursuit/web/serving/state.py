@@ -27,6 +27,8 @@ N_REASONS = 8
 LEAST_BITS, MOST_QUESTIONS = 0.02, 30
 """How many questions are left is only said where the next one tells more than this, and where no more than so many
 are."""
+MOST_KEPT = 50_000
+"""How many questions of a query set are kept as they are put."""
 FEW_QUESTIONS = 10
 """Of so few it is always said that no more are left."""
 
@@ -70,8 +72,21 @@ def state_of(
 # ---- questions
 
 
+_put: WeakKeyDictionary[QuerySet, dict[tuple[int, int], shown.Question]] = WeakKeyDictionary()
+
+
 def question_of(query_set: QuerySet, index: int, number: int) -> shown.Question:
-    """A query as it is put to a person."""
+    """A query as it is put to a person. It is made once: every state has all that were answered."""
+    made = _put.setdefault(query_set, {})
+    found = made.get((index, number))
+    if found is None:
+        found = _question(query_set, index, number)
+        if len(made) < MOST_KEPT:
+            made[index, number] = found
+    return found
+
+
+def _question(query_set: QuerySet, index: int, number: int) -> shown.Question:
     query = query_set.queries[index]
     order = query_set.order
     shared: dict[str, Any] = {
@@ -250,6 +265,8 @@ def _result(session: Session, chain: Chain, accepted: bool) -> shown.Result:
         what_if=None if not changes else _what_if(changes[0]),
         unusual=None if odd is None else shown.GivenReply(name=odd.query, text=odd.text, answer=odd.answer),
         accepted=accepted,
+        decided=chain.decided,
+        label_set=None if chain.label_set is None else [label_text(label) for label in chain.label_set],
     )
 
 

@@ -3,8 +3,10 @@
 import datetime
 import os
 import secrets
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
@@ -31,7 +33,7 @@ from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 DATABASE_VARIABLE = "PURSUIT_DATABASE"
 SECONDS_TO_WAIT = 10
 """For another process that writes."""
@@ -70,6 +72,10 @@ class SessionRow(Base):
     done: Mapped[bool]
     outcome: Mapped[str | None] = mapped_column(Text)
     probability: Mapped[float | None]
+    decided: Mapped[bool | None]
+    """False: the model is not sure, and a person must decide; null: its stopping rule promises nothing."""
+    label_set: Mapped[str | None] = mapped_column(Text)
+    """The labels that remain, where the stopping rule says which."""
     low: Mapped[float | None]
     """Of a number: between which it should lie."""
     high: Mapped[float | None]
@@ -101,6 +107,8 @@ class Standing:
     done: bool
     outcome: str | None
     probability: float | None
+    decided: bool | None
+    label_set: str | None
     low: float | None
     high: float | None
     n_asked: int
@@ -132,7 +140,7 @@ _READ = select(*_COLUMNS).where(_TABLE.c.id == bindparam("wanted"))
 _WRITE = update(_TABLE).where(_TABLE.c.id == bindparam("wanted"), _TABLE.c.revision == bindparam("seen"))
 _WRITE = _WRITE.values(
     {name: bindparam(name) for name in ("revision", "updated", "fingerprint", *(one.name for one in fields(Standing)))}
-)
+).returning(_TABLE.c.truth)
 
 
 class Store:
@@ -140,6 +148,8 @@ class Store:
 
     def __init__(self, url: str | URL):
         self.engine = _engine(url)
+        # SQLite has one writer at a time, and lets others look again after ever longer pauses: a queue is quicker.
+        self._writing: AbstractContextManager[Any] = threading.Lock() if self._is_sqlite else nullcontext()
         try:
             self._prepare()
         except SQLAlchemyError as error:
@@ -167,6 +177,11 @@ class Store:
                 if is_last:
                     raise
                 time.sleep(SECONDS_BETWEEN)
+        if version < SCHEMA_VERSION:
+            raise ValueError(
+                f"The database {self.place} was written by an older version of pursuit (schema {version}; this one "
+                f"reads {SCHEMA_VERSION}): give another --database."
+            )
         if version > SCHEMA_VERSION:
             raise ValueError(
                 f"The database {self.place} was written by a newer version of pursuit (schema {version}; this one "
@@ -203,7 +218,7 @@ class Store:
             truth=None,
             has_picture=pixels is not None,
         )
-        with self.engine.begin() as connection:
+        with self._writing, self.engine.begin() as connection:
             connection.execute(insert(SessionRow).values(asdict(session)))
             if pixels is not None:
                 connection.execute(insert(PictureRow).values(session=session.id, pixels=pixels))
@@ -222,16 +237,16 @@ class Store:
             "fingerprint": fingerprint,
             **{field.name: getattr(standing, field.name) for field in fields(Standing)},
         }
-        with self.engine.begin() as connection:
-            seen = {"wanted": before.id, "seen": before.revision}
-            written = connection.execute(_WRITE, {**values, **seen}).rowcount == 1
-        return replace(before, **values) if written else None
+        seen = {"wanted": before.id, "seen": before.revision}
+        with self._writing, self.engine.begin() as connection:
+            written = connection.execute(_WRITE, {**values, **seen}).first()
+        return None if written is None else replace(before, **values, truth=written.truth)
 
     def note_truth(self, session_id: str, truth: str | None) -> bool:
         """Note what it really was; whether there is such a session."""
         folded = None if truth is None else truth.casefold()
         values = {"truth": truth, "truth_folded": folded, "updated": now()}
-        with self.engine.begin() as connection:
+        with self._writing, self.engine.begin() as connection:
             changed = update(SessionRow).where(SessionRow.id == session_id).values(values)
             return connection.execute(changed).rowcount == 1
 
@@ -244,7 +259,7 @@ class Store:
         return self._delete(SessionRow.updated < than)
 
     def _delete(self, which: ColumnElement[bool]) -> int:
-        with self.engine.begin() as connection:
+        with self._writing, self.engine.begin() as connection:
             n_deleted = connection.execute(delete(SessionRow).where(which)).rowcount  # pictures go with them
         if n_deleted and self._is_sqlite:
             with self.engine.connect() as connection:  # or the log before the file would still hold them

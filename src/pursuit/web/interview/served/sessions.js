@@ -89,7 +89,7 @@ class SessionsPage {
 
   row(session) {
     const { id, outcome, probability, truth, right } = session, title = this.titleOf(session);
-    const result = session.done && outcome ? [h("b", {}, outcome), probability !== null && h("span", { class: "lead" }, ` ${percent(probability)}`)] : h("span", { class: "lead" }, say("not_finished"));
+    const result = session.done && outcome ? [session.decided === false && h("span", { class: "lead" }, `${say("not_sure_short")} `), h("b", {}, outcome), probability !== null && h("span", { class: "lead" }, ` ${percent(probability)}`)] : h("span", { class: "lead" }, say("not_finished"));
     const mark = right === null ? null : h("span", { class: `chip ${right ? "yes" : "no"}` }, right ? say("was_right") : truth ? say("was_other", { label: truth }) : say("was_wrong"));
     const when = h("span", { class: "lead small" }, `${title} · ${momentText(session.created)} · ${session.n_asked === 1 ? say("asked_one") : say("asked", { n: session.n_asked })}`);
     return h("li", {}, h("a", { class: "what", href: `/s/${encoded(id)}`, title: say(session.done ? "open" : "carry_on") }, h("span", {}, result, mark && [" ", mark]), when), this.tools(session),

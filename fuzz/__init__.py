@@ -1,0 +1,1 @@
+"""Bad input, made on purpose: whatever is read must be read rightly or refused in a sentence."""

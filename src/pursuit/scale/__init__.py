@@ -1,0 +1,1 @@
+"""Many rows and many runs: the same work in this process or on a Ray cluster, share by share."""

@@ -1,0 +1,121 @@
+"""Work on a Ray cluster, or on all cores of this machine."""
+
+import logging
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pursuit.scale.engine import Engine, one_thread
+from pursuit.scale.work import Done, Work
+
+PATIENCE = 5.0
+"""Seconds until a cluster that does not answer counts as absent."""
+
+
+class Ray(Engine):
+    """A cluster that runs already (`address`), or one of this machine's cores that lasts as long as the work.
+
+    Every machine needs this library, and sees the folders that are read and written. A worker that is lost, with its
+    machine or alone, is replaced, and its share done again.
+    """
+
+    def __init__(self, address: str | None = None):
+        require_ray()
+        self.address = address
+        if address is not None:
+            _check_answers(address)
+
+    def run(self, work: Work, shares: Sequence[int]) -> Iterator[Done]:
+        import ray
+
+        with connected(self.address):
+            shared = ray.put(work)
+            items = ray.data.from_items([{"share": share} for share in shares], override_num_blocks=len(shares))
+            n_cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+            pool = (1, min(n_cpus, len(shares)))
+            worker: Any = _Worker  # Ray makes one in each process of the pool
+            done = items.map(worker, fn_constructor_args=(shared,), concurrency=pool, num_cpus=1)
+            for row in done.iter_rows():
+                came_of_it = ray.cloudpickle.loads(row["done"])
+                if isinstance(came_of_it, Exception):
+                    raise came_of_it
+                yield came_of_it
+
+
+class _Worker:
+    """Does shares in a process of its own."""
+
+    def __init__(self, shared: Any):
+        import ray
+
+        self.work: Work = ray.get(shared)
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        import ray
+
+        try:
+            with one_thread():
+                done: Done | Exception = self.work.do(int(row["share"]))
+        except (ValueError, OSError) as error:  # Ray would wrap it up so that nobody could see what to do
+            done = error
+        return {"done": ray.cloudpickle.dumps(done)}
+
+
+@contextmanager
+def connected(address: str | None) -> Iterator[None]:
+    """A connection to a cluster, which ends with it if it was not there before."""
+    import ray
+
+    if ray.is_initialized():  # by whoever calls this
+        yield
+        return
+    os.environ.setdefault("RAY_DEDUP_LOGS", "1")
+    try:
+        ray.init(
+            address, include_dashboard=None if address else False, log_to_driver=False, logging_level=logging.ERROR
+        )
+    except (ConnectionError, TimeoutError, RuntimeError) as error:
+        raise ValueError(f"No Ray cluster could be used at {address or 'this machine'}: {_first_line(error)}") from None
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    for name in ("ray.data", "ray._private"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def require_ray() -> None:
+    """Raise ModuleNotFoundError, with what to install, if Ray is absent."""
+    try:
+        import ray.data  # noqa: F401
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "--engine ray needs Ray, which is not installed: pip install 'pursuit[scale]'"
+        ) from None
+
+
+def _check_answers(address: str) -> None:
+    """Raise ValueError if nothing listens at an address, which Ray itself would wait for, for long."""
+    if address in ("auto", "local"):
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        raise ValueError(
+            f"'{address}' is not the address of a Ray cluster: give HOST:PORT, ray://HOST:PORT, or auto for the one of "
+            "this machine."
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise ValueError(
+            f"No Ray cluster answers at {address} ({_first_line(error)}). Is it running there (`ray status`), and can "
+            "this machine reach it?"
+        ) from None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,117 @@
+"""Whole tables as work: predicted into a folder, or measured on."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pursuit.estimators import PursuitClassifier, PursuitEstimator
+from pursuit.evaluation.curves import Evaluation, Setting
+from pursuit.evaluation.sums import EvaluationSums
+from pursuit.files import write_whole
+from pursuit.scale.engine import Engine
+from pursuit.scale.work import Done, Measure, Predict, Work
+from pursuit.tasks.every_row import EveryRow
+from pursuit.version import __version__
+
+JOB = "_job.json"
+"""Says in a folder what is done there."""
+
+OnRows = Callable[[int], None]
+"""Takes how many rows are done so far."""
+
+
+def predict_all(
+    model: PursuitEstimator, rows: EveryRow, stop: str | None, folder: Path, engine: Engine, on_rows: OnRows
+) -> int:
+    """Predict all rows into Parquet files in `folder`, one for each share, and say how many rows there are. What is
+    there of the same predictions is not done again."""
+    work = Predict(model, rows, stop, folder)
+    _claim(folder, {"work": "predictions", "stop": str(model.stopping_rule(stop)), **_described(model, rows)})
+    return sum(done.n_rows for done in _all_done(work, engine, on_rows))
+
+
+class Measured(NamedTuple):
+    """What was measured on all rows."""
+
+    evaluation: Evaluation
+    n_left_out: int
+    """Rows without a label, or with one that training did not have."""
+
+
+def measure_all(
+    model: PursuitClassifier,
+    rows: EveryRow,
+    stop: str | None,
+    engine: Engine,
+    on_rows: OnRows,
+    folder: Path | None = None,
+    with_bits: bool = False,
+) -> Measured:
+    """Measure a model on all rows that it was not trained on. What is counted on each share is kept in `folder`, if
+    there is one, and not counted again."""
+    setting = Setting.of(model.model_, model.stopping_rule(stop), model.max_queries, in_detail=True)
+    work = Measure(model, rows, setting, with_bits, folder)
+    if folder is not None:
+        rules = [str(rule) for rule in setting.rules]
+        _claim(folder, {"work": "sums", "rules": rules, "with_bits": with_bits, **_described(model, rows)})
+    total: EvaluationSums | None = None
+    n_left_out = 0
+    for done in _all_done(work, engine, on_rows):
+        n_left_out += done.n_left_out
+        if done.result is not None:
+            total = done.result if total is None else total + done.result
+    if total is None:
+        raise ValueError(
+            "There are no rows to measure on: none has a label that the model knows, or it was trained on all."
+        )
+    return Measured(setting.evaluation(total), n_left_out)
+
+
+def _all_done(work: Work, engine: Engine, on_rows: OnRows) -> Iterator[Done]:
+    """What came of every share, those done before included; each exactly once."""
+    n_rows, left = 0, []
+    for share in range(len(work.rows.shares)):
+        if (done := work.found(share)) is None:
+            left.append(share)
+            continue
+        n_rows += done.n_rows
+        yield done
+    on_rows(n_rows)
+    missing = set(left)
+    for done in engine.run(work, left) if left else ():
+        missing.remove(done.share)
+        n_rows += done.n_rows
+        on_rows(n_rows)
+        yield done
+    if missing:
+        raise RuntimeError(f"{len(missing)} of {len(work.rows.shares)} shares came to nothing: run the same again.")
+
+
+def _described(model: PursuitEstimator, rows: EveryRow) -> dict[str, Any]:
+    """What tells work with a model on some rows from other work."""
+    digest = hashlib.sha256(repr(model).encode())
+    for name, tensor in model.model_.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    of_rows = {"rows": rows.fingerprint(), "number of shares": len(rows.shares)}
+    return {"version": __version__, "model": digest.hexdigest(), **of_rows}
+
+
+def _claim(folder: Path, described: dict[str, Any]) -> None:
+    """Make the folder one of this work, or raise ValueError if it holds something else."""
+    path, described = folder / JOB, json.loads(json.dumps(described))
+    try:
+        before = json.loads(path.read_text()) if path.exists() else None
+    except ValueError:
+        before = {}
+    if before is None and folder.is_dir() and any(folder.iterdir()):
+        raise ValueError(f"{folder} holds other files: choose a folder that is empty or not there yet.")
+    if before is not None and before != described:
+        changed = [name for name in described if not isinstance(before, dict) or before.get(name) != described[name]]
+        raise ValueError(
+            f"{folder} holds what came of another {' and '.join(changed)}: choose another folder, or delete this one."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(described, indent=1).encode())

@@ -1,0 +1,178 @@
+"""What is done with the rows of files, share by share: each by itself, in any process, with the same result."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import safetensors.torch
+from safetensors import SafetensorError
+
+from pursuit.estimators import PursuitClassifier, PursuitEstimator
+from pursuit.evaluation.curves import Setting, evaluation_sums
+from pursuit.evaluation.sums import EvaluationSums
+from pursuit.files import whole_file, write_whole
+from pursuit.inference.predictions import PROBABILITY
+from pursuit.inference.stopping import StoppingRule
+from pursuit.tasks.every_row import EveryRow, RowsPart
+
+DIGITS = 6
+"""Of a probability in a file, behind the point, and of a number, from the first that is not 0."""
+
+
+class Done(NamedTuple):
+    """What came of a share."""
+
+    share: int
+    n_rows: int
+    n_left_out: int = 0
+    """Rows that could not be used: without a label, or with one that training did not have."""
+    result: Any = None
+    """What is not in a file."""
+
+
+class Work(ABC):
+    """Something to do with every share of some rows. It is pickled, and goes to the processes that do it."""
+
+    rows: EveryRow
+    folder: Path | None
+    """Where what came of the shares is kept; None: nowhere."""
+
+    @abstractmethod
+    def do(self, share: int) -> Done:
+        """Do it for one share. Doing it again changes nothing."""
+
+    @abstractmethod
+    def found(self, share: int) -> Done | None:
+        """What is kept of a share; None if it is still to be done."""
+
+
+@dataclass(frozen=True)
+class Predict(Work):
+    """Predict every row, and write a Parquet file for each share, with a note beside it once it is whole."""
+
+    model: PursuitEstimator
+    rows: EveryRow
+    stop: StoppingRule | str | None
+    folder: Path
+
+    def do(self, share: int) -> Done:
+        tables = [_in_lists(predicted(self.model, part, self.stop)) for part in self.rows.read(share)]
+        done = Done(share, sum(map(len, tables)))
+        _write_parquet(self._path(share), tables)
+        write_whole(self._note(share), json.dumps(done[:3]).encode())
+        return done
+
+    def found(self, share: int) -> Done | None:
+        try:
+            return Done(*json.loads(self._note(share).read_text())) if self._path(share).exists() else None
+        except (FileNotFoundError, ValueError, TypeError):
+            return None
+
+    def _path(self, share: int) -> Path:
+        return self.folder / f"part-{share:06d}.parquet"
+
+    def _note(self, share: int) -> Path:
+        return self.folder / f"_part-{share:06d}.json"  # which readers of such folders leave out
+
+
+@dataclass(frozen=True)
+class Measure(Work):
+    """Count what an evaluation is made of, on the rows that the model was not trained on."""
+
+    model: PursuitClassifier
+    rows: EveryRow
+    setting: Setting
+    with_bits: bool = False
+    folder: Path | None = None
+
+    def do(self, share: int) -> Done:
+        sums: EvaluationSums | None = None
+        n_rows = n_left_out = 0
+        for part in self.rows.read(share):
+            assert part.labels is not None
+            is_new = ~self.rows.was_seen(share, np.asarray(part.X.index))
+            usable = is_new & self._has_known_label(part.labels)
+            n_rows, n_left_out = n_rows + int(usable.sum()), n_left_out + int((is_new & ~usable).sum())
+            if not usable.any():
+                continue
+            rows = self.model.rows(part.X[usable], part.labels[usable].to_numpy())
+            counted = evaluation_sums(self.model.model_, rows, self.setting, self.model.device, None, self.with_bits)
+            sums = counted if sums is None else sums + counted
+        if self.folder is not None:
+            tensors = {} if sums is None else sums.tensors()
+            metadata = {"done": json.dumps([share, n_rows, n_left_out])}
+            write_whole(self._path(share), safetensors.torch.save(tensors, metadata))
+        return Done(share, n_rows, n_left_out, sums)
+
+    def found(self, share: int) -> Done | None:
+        if self.folder is None or not self._path(share).exists():
+            return None
+        try:
+            with safetensors.safe_open(self._path(share), "pt") as file:
+                done = Done(*json.loads(file.metadata()["done"]))
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, KeyError, TypeError, ValueError):
+            return None
+        return done._replace(result=EvaluationSums.from_tensors(tensors) if tensors else None)
+
+    def _path(self, share: int) -> Path:
+        assert self.folder is not None
+        return self.folder / f"sums-{share:06d}.safetensors"
+
+    def _has_known_label(self, labels: pd.Series) -> np.ndarray:
+        known = pd.Index(self.model.classes_)
+        there = labels.notna().to_numpy()
+        values = labels.astype(str) if self.model.classes_.dtype.kind in "OU" else labels
+        return there & (known.get_indexer(pd.Index(values)) >= 0)
+
+
+def predicted(model: PursuitEstimator, part: RowsPart, stop: StoppingRule | str | None) -> pd.DataFrame:
+    """The predictions of some rows, which begin with what tells the rows apart."""
+    table = model.predict_table(part.X, stop, initially_known=part.initially_known)
+    for column in map(str, table.select_dtypes("float")):
+        is_share = column.startswith(PROBABILITY)
+        table[column] = table[column].round(DIGITS) if is_share else table[column].map(_significant)
+    name, values = (part.place, part.places) if part.ids is None else (str(part.ids.name), part.ids.to_numpy())
+    for own in [name, *(["file"] if part.file is not None else [])]:
+        if own in table.columns:
+            raise ValueError(f"The predictions have a column '{own}' of their own: rename yours, or leave --id out.")
+    table.insert(0, name, values)
+    if part.file is not None:
+        table.insert(0, "file", part.file)
+    return table
+
+
+def _significant(number: float) -> float:
+    return float(f"{number:.{DIGITS}g}")
+
+
+def _in_lists(table: pd.DataFrame) -> pd.DataFrame:
+    """What was asked as a list in each row, so that all parts have the same columns however much was asked."""
+    n_asked = table["n_asked"].to_numpy()
+    for kind in ("question", "answer"):
+        columns = [name for name in table.columns if name.startswith(f"{kind}_") and name[len(kind) + 1 :].isdecimal()]
+        values = table[columns].to_numpy(dtype=object)
+        table = table.drop(columns=columns)
+        table[f"{kind}s"] = [
+            [None if pd.isna(value) else str(value) for value in row[:n]]
+            for row, n in zip(values, n_asked, strict=True)
+        ]
+    return table
+
+
+def _write_parquet(path: Path, tables: Sequence[pd.DataFrame]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    parts = [pa.Table.from_pandas(table, preserve_index=False) for table in tables]
+    schema = pa.unify_schemas([part.schema.remove_metadata() for part in parts], promote_options="permissive")
+    lists = {"questions": pa.list_(pa.string()), "answers": pa.list_(pa.string())}
+    schema = pa.schema([field.with_type(lists.get(field.name, field.type)) for field in schema])
+    with whole_file(path) as file, pq.ParquetWriter(file, schema) as writer:
+        for part in parts:
+            writer.write_table(part.cast(schema))

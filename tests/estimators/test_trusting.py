@@ -1,0 +1,182 @@
+"""Models whose checksums fit, but which nobody should trust: refused before they take memory or predict anything."""
+
+import hashlib
+import json
+import os
+import resource
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+import pursuit
+from pursuit.estimators.saving import DESCRIPTION, WEIGHTS
+from pursuit.estimators.trusting import SPARE_BYTES, Sizes
+from pursuit.files import DamagedFile
+from pursuit.methods import METHODS, NaiveBayesIPClassifier, VIPClassifier
+from pursuit.networks import MLP, Conv
+from pursuit.queries import PatchQueries
+from pursuit.training import Stage
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.integers(0, 2, (60, 4)), np.arange(60) % 3
+QUICK: dict[str, Any] = {"network": MLP((8,)), "stages": [Stage(1, batch_size=16)], "random_state": 0}
+Change = Callable[[dict[str, Any], dict[str, torch.Tensor]], None]
+
+
+def rewritten(folder: Path, change: Change) -> Path:
+    """The model with a change, and with checksums that fit it."""
+    description = json.loads((folder / DESCRIPTION).read_text())
+    tensors = safetensors.torch.load((folder / WEIGHTS).read_bytes())
+    change(description, tensors)
+    weights = safetensors.torch.save(tensors)
+    description["weights_sha256"] = hashlib.sha256(weights).hexdigest()
+    rest = {key: value for key, value in description.items() if key != "description_sha256"}
+    description["description_sha256"] = hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+    (folder / DESCRIPTION).write_text(json.dumps(description))
+    (folder / WEIGHTS).write_bytes(weights)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    VIPClassifier(**QUICK).fit(X, Y).save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_weights_that_are_not_finite_are_refused(folder: Path, value: float) -> None:
+    def spoil(_: Any, tensors: dict[str, torch.Tensor]) -> None:
+        name = next(name for name in tensors if name.endswith("weight"))
+        tensors[name].view(-1)[0] = value
+
+    with pytest.raises(DamagedFile, match=r"its weights .*weight are not finite numbers, so it cannot predict"):
+        pursuit.load(rewritten(folder, spoil))
+
+
+def test_a_share_that_no_label_can_have_is_refused(folder: Path) -> None:
+    def spoil(_: Any, tensors: dict[str, torch.Tensor]) -> None:
+        tensors["log_prior"][0] = torch.inf
+
+    with pytest.raises(DamagedFile, match="what it believes at first are not shares of 3 labels"):
+        pursuit.load(rewritten(folder, spoil))
+
+
+def test_a_model_that_is_not_finite_is_not_saved(tmp_path: Path) -> None:
+    model = VIPClassifier(**QUICK).fit(X, Y)
+    next(model.model_.parameters()).data.fill_(torch.nan)
+    with pytest.raises(ValueError, match=r"The model is not saved: its weights .* are not finite numbers"):
+        model.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_belief_that_is_not_a_number_is_not_a_prediction() -> None:
+    model = VIPClassifier(**QUICK).fit(X, Y)
+    session = model.session()
+    for parameter in model.model_.parameters():
+        parameter.data.fill_(torch.nan)
+    for predict in (model.predict, model.predict_proba, model.explain, model.predict_table):
+        with pytest.raises(ValueError, match="computes something that is not a number, so it cannot predict"):
+            predict(X[:3])
+    with pytest.raises(ValueError, match="computes something that is not a number"):
+        session.tell(1, model.model_.query_set.queries[0].name)
+
+
+def huge_network(description: dict[str, Any], _: Any) -> None:
+    for part in ("network", "querier", "classifier"):
+        if part in description["pursuer"]:
+            description["pursuer"][part] = {**description["pursuer"][part], "hidden": [200_000, 200_000]}
+
+
+def many_labels(description: dict[str, Any], _: Any) -> None:
+    description["classes"]["labels"] = list(range(2_000_000))
+
+
+def wide_labels(description: dict[str, Any], _: Any) -> None:
+    description["classes"] = {"dtype": "<U500000000", "labels": ["a", "b", "c"]}
+
+
+def many_columns(description: dict[str, Any], _: Any) -> None:
+    query = description["query_set"]["columns"][0]
+    description["query_set"]["columns"] = [{**query, "name": f"q{i}"} for i in range(5_000)]
+
+
+@pytest.mark.parametrize("change", [huge_network, many_labels, wide_labels, many_columns])
+def test_sizes_are_compared_with_weights_before_memory_is_given_to_them(folder: Path, change: Change) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(DamagedFile, match=r"damaged|does not fit"):
+        pursuit.load(rewritten(folder, change))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2 * SPARE_BYTES / 1024
+
+
+def test_sizes_of_patches_and_of_convolutions_are_bounded(tmp_path: Path) -> None:
+    images = RNG.random((20, 8, 8)).astype(np.float32)
+    settings = {**QUICK, "network": Conv(channels=(4,), hidden=8)}
+    VIPClassifier(PatchQueries((1, 8, 8), 4, 4), **settings).fit(images, np.arange(20) % 2).save(tmp_path)
+
+    def more_pixels(description: dict[str, Any], _: Any) -> None:
+        description["query_set"]["image_shape"] = [1, 60_000, 60_000]
+        description["query_set"]["size"] = description["query_set"]["stride"] = 1
+
+    with pytest.raises(DamagedFile, match=r"damaged|does not fit"):
+        pursuit.load(rewritten(tmp_path, more_pixels))
+
+
+def test_so_many_tensors_are_not_made_either() -> None:
+    with pytest.raises(DamagedFile, match="far larger than its weights"), Sizes({}):
+        deque((torch.empty(1) for _ in range(1_000_000)), maxlen=0)
+    for make in (
+        lambda: torch.zeros(100_000, 100_000),
+        lambda: torch.arange(10**12),
+        lambda: torch.eye(10**6),
+        lambda: torch.ones(2).repeat(10**10),
+        lambda: torch.nn.Linear(10**6, 10**6),
+        lambda: torch.rand(10**10),
+        lambda: torch.zeros(1).new_full((10**10,), 2.0),
+    ):
+        with pytest.raises(DamagedFile, match="far larger than its weights"), Sizes({}):
+            make()
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in ("g-ip", "partial-vae")])
+def test_what_is_saved_by_any_method_is_trusted(tmp_path: Path, name: str) -> None:
+    short = {key: value for key, value in QUICK.items() if METHODS[name].accepts(key)}
+    model = METHODS[name].build(None, **short).fit(X, Y)
+    model.save(tmp_path)
+    assert np.array_equal(pursuit.load(tmp_path).predict(X[:5]), model.predict(X[:5]))
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda d, _: d["estimator"]["parameters"].update(max_queries="many"), "max_queries of .* cannot be 'many'"),
+        (lambda d, _: d["estimator"]["parameters"].update(device=7), "device of .* cannot be 7"),
+        (lambda d, _: d["query_set"]["columns"][0].update(cost="dear"), "cost"),
+        (lambda d, _: d["query_set"]["columns"][0].update(text=["a"]), "text of .* cannot be"),
+        (lambda d, _: d.update(pursuer=[]), "does not fit"),
+        (lambda d, _: d.update(classes=None), "does not fit"),
+    ],
+)
+def test_values_of_other_types_are_refused(folder: Path, change: Change, what: str) -> None:
+    with pytest.raises(DamagedFile, match=what):
+        pursuit.load(rewritten(folder, change))
+
+
+@pytest.mark.parametrize("name", [DESCRIPTION, WEIGHTS])
+def test_pipes_are_not_models(tmp_path: Path, name: str) -> None:
+    NaiveBayesIPClassifier().fit(X, Y).save(tmp_path)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(ValueError, match=r"is a pipe|is damaged"):
+        pursuit.load(tmp_path)
+
+
+def test_a_deep_description_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / DESCRIPTION).write_text("[" * 200_000)
+    with pytest.raises(DamagedFile, match="is damaged: it is not JSON"):
+        pursuit.load(tmp_path)

@@ -1,0 +1,100 @@
+"""The same work on a real Ray cluster of two nodes, one of which is killed in the middle."""
+
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray")
+
+from pursuit.estimators import PursuitClassifier
+from pursuit.scale.engine import Local
+from pursuit.scale.engines import find_engine
+from pursuit.scale.ray_engine import Ray
+from pursuit.scale.running import measure_all, predict_all
+from scale.conftest import make_rows, of
+
+pytestmark = pytest.mark.scale
+
+
+class Killer:
+    """Kills the second node of a cluster once some rows are done, and adds another one."""
+
+    def __init__(self, cluster: Any, after: int):
+        self.cluster, self.after, self.has_killed = cluster, after, False
+
+    def __call__(self, n_rows: int) -> None:
+        if n_rows >= self.after and not self.has_killed:
+            self.has_killed = True
+            node = next(node for node in self.cluster.list_all_nodes() if not node.head)
+            self.cluster.remove_node(node, allow_graceful=False)
+            self.cluster.add_node(num_cpus=1)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty shares, so that many are left when a node is killed."""
+    folder = tmp_path_factory.mktemp("many")
+    for i in range(4):
+        make_rows(2000, i + 1).to_parquet(folder / f"{i}.parquet", row_group_size=200)
+    return folder
+
+
+def test_predictions_are_those_of_one_machine(
+    model: PursuitClassifier, many: Path, tmp_path: Path, cluster: Any
+) -> None:
+    killer = Killer(cluster, after=1000)
+    assert predict_all(model, of(many), None, tmp_path / "ray", Ray(), killer) == 8000
+    assert killer.has_killed
+    assert predict_all(model, of(many), None, tmp_path / "local", Local(), lambda n: None) == 8000
+    parts = sorted(path.name for path in (tmp_path / "local").glob("part-*"))
+    assert parts == sorted(path.name for path in (tmp_path / "ray").glob("part-*"))
+    for name in parts:
+        assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
+
+
+def test_a_measurement_is_that_of_one_machine(model: PursuitClassifier, many: Path, cluster: Any) -> None:
+    killer = Killer(cluster, after=1000)
+    found = measure_all(model, of(many), None, Ray(), killer, with_bits=True)
+    assert killer.has_killed
+    assert found.evaluation.n_rows == 8000
+    assert found == measure_all(model, of(many), None, Local(), lambda n: None, with_bits=True)
+
+
+def test_what_is_wrong_on_a_worker_is_said_here(model: PursuitClassifier, tmp_path: Path, cluster: Any) -> None:
+    make_rows(100, 1).to_parquet(tmp_path / "rows.parquet")
+    rows = of(tmp_path)
+    (tmp_path / "rows.parquet").write_bytes(b"no longer")
+    with pytest.raises(ValueError, match=r"^/.*rows\.parquet cannot be read: it is not a Parquet file, is damaged"):
+        predict_all(model, rows, None, tmp_path / "out", Ray(), lambda n: None)
+
+
+def test_an_address_that_does_not_answer_is_told_in_seconds() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = time.monotonic()
+    with pytest.raises(ValueError, match=f"No Ray cluster answers at 127.0.0.1:{port}"):
+        find_engine("ray", f"127.0.0.1:{port}")
+    assert time.monotonic() - started < 30
+    for wrong in ("nowhere", "host:port", ":80"):
+        with pytest.raises(ValueError, match="is not the address of a Ray cluster"):
+            find_engine("ray", wrong)
+
+
+def test_without_ray_the_message_says_what_to_install() -> None:
+    code = """
+import sys
+sys.modules["ray"] = None
+from pursuit.scale.engines import find_engine
+try:
+    find_engine("ray")
+except ModuleNotFoundError as error:
+    print(error)
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "pip install 'pursuit[scale]'" in said

@@ -1,0 +1,144 @@
+"""All rows of files, predicted and measured share by share."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pursuit.estimators import PursuitClassifier
+from pursuit.evaluation.sums import EvaluationSums
+from pursuit.scale.engine import Engine, Local
+from pursuit.scale.engines import find_engine
+from pursuit.scale.running import measure_all, predict_all
+from pursuit.scale.work import Work
+from scale.conftest import COLUMNS, make_rows, of
+
+
+class Interrupted(Engine):
+    """Does some shares, in another order, and stops."""
+
+    def __init__(self, n: int):
+        self.n = n
+
+    def run(self, work: Work, shares):  # type: ignore[no-untyped-def]
+        yield from (work.do(share) for share in [*reversed(shares)][: self.n])
+        raise KeyboardInterrupt
+
+
+def nobody(n_rows: int) -> None:
+    """Watches."""
+
+
+def test_every_row_is_predicted_once_as_by_the_model_itself(
+    model: PursuitClassifier, parquet: Path, tmp_path: Path
+) -> None:
+    seen: list[int] = []
+    n_rows = predict_all(model, of(parquet, id_column="key"), None, tmp_path / "out", Local(), seen.append)
+    assert (n_rows, seen) == (2400, [0, 400, 800, 1200, 1600, 2000, 2400])
+    found, rows = pd.read_parquet(tmp_path / "out"), pd.concat([make_rows(800, seed) for seed in (1, 2, 3)])
+    assert found["key"].tolist() == rows["key"].tolist()
+    own = model.predict_table(rows[COLUMNS])
+    assert found["prediction"].tolist() == own["prediction"].tolist()
+    assert np.allclose(found["probability_a"], own["probability_a"], atol=1e-6)
+    assert [len(asked) for asked in found["questions"]] == own["n_asked"].tolist()
+    assert found["questions"][0][0] == own["question_1"].iloc[0]
+    assert found["answers"][0][0] == own["answer_1"].iloc[0]
+
+
+def test_predictions_go_on_where_they_stopped(model: PursuitClassifier, parquet: Path, tmp_path: Path) -> None:
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    predict_all(model, of(parquet), None, whole, Local(), nobody)
+    with pytest.raises(KeyboardInterrupt):
+        predict_all(model, of(parquet), None, part, Interrupted(2), nobody)
+    (part / "_part-000005.json").unlink()  # its rows were written, but not whether all of them
+    (part / "_part-000004.json").write_text("[4,")
+    before = {path.name: path.stat().st_mtime_ns for path in part.glob("part-*")}
+    assert set(before) == {"part-000004.parquet", "part-000005.parquet"}
+    assert predict_all(model, of(parquet), None, part, Local(), nobody) == 2400
+    for path in sorted(whole.glob("part-*")):
+        assert path.read_bytes() == (part / path.name).read_bytes()
+    kept = {path.name: path.stat().st_mtime_ns for path in part.glob("part-*")}
+    assert predict_all(model, of(parquet), None, part, Interrupted(0), nobody) == 2400  # nothing is left to be done
+    assert kept == {path.name: path.stat().st_mtime_ns for path in part.glob("part-*")}
+
+
+def test_a_folder_is_for_one_piece_of_work(model: PursuitClassifier, parquet: Path, tmp_path: Path) -> None:
+    predict_all(model, of(parquet), None, tmp_path / "out", Local(), nobody)
+    with pytest.raises(ValueError, match="another stop: choose another folder"):
+        predict_all(model, of(parquet), "budget=1", tmp_path / "out", Local(), nobody)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("keep me")
+    with pytest.raises(ValueError, match="holds other files"):
+        predict_all(model, of(parquet), None, tmp_path / "mine", Local(), nobody)
+    (tmp_path / "out" / "_job.json").write_text("[]")
+    with pytest.raises(ValueError, match="choose another folder"):
+        predict_all(model, of(parquet), None, tmp_path / "out", Local(), nobody)
+
+
+@pytest.mark.parametrize("with_bits", [False, True])
+def test_all_rows_are_measured_as_by_the_model_itself(
+    model: PursuitClassifier, parquet: Path, tmp_path: Path, with_bits: bool
+) -> None:
+    found = measure_all(model, of(parquet), None, Local(), nobody, with_bits=with_bits)
+    rows = pd.concat([make_rows(800, seed) for seed in (1, 2, 3)])
+    assert found.n_left_out == 0
+    assert found.evaluation == model.evaluate(rows[COLUMNS], rows["label"], with_bits=with_bits)
+
+
+def test_a_measurement_goes_on_where_it_stopped(model: PursuitClassifier, parquet: Path, tmp_path: Path) -> None:
+    whole = measure_all(model, of(parquet), None, Local(), nobody)
+    with pytest.raises(KeyboardInterrupt):
+        measure_all(model, of(parquet), None, Interrupted(3), nobody, tmp_path)
+    (tmp_path / "sums-000004.safetensors").write_bytes(b"torn")
+    again = measure_all(model, of(parquet), None, Local(), nobody, tmp_path)
+    assert again == whole
+    assert measure_all(model, of(parquet), None, Interrupted(0), nobody, tmp_path) == whole
+
+
+def test_rows_without_a_label_that_the_model_knows_are_counted(model: PursuitClassifier, tmp_path: Path) -> None:
+    rows = make_rows(50, 9)
+    rows.loc[[3, 7], "label"] = [None, "d"]
+    rows.to_parquet(tmp_path / "rows.parquet")
+    found = measure_all(model, of(tmp_path), None, Local(), nobody)
+    assert (found.evaluation.n_rows, found.n_left_out) == (48, 2)
+    rows.assign(label="d").to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match="no rows to measure on"):
+        measure_all(model, of(tmp_path), None, Local(), nobody)
+
+
+def test_a_folder_of_csv_files(model: PursuitClassifier, tmp_path: Path) -> None:
+    for seed in (1, 2):
+        make_rows(30, seed).to_csv(tmp_path / f"{seed}.csv", index=False)
+    n_rows = predict_all(model, of(tmp_path), None, tmp_path / "out", Local(), nobody)
+    found = pd.read_parquet(tmp_path / "out")
+    assert n_rows == 60
+    assert list(zip(found["file"], found["line"], strict=True))[29:31] == [("1.csv", 31), ("2.csv", 2)]
+
+
+def test_a_share_that_comes_to_nothing_is_told(model: PursuitClassifier, parquet: Path, tmp_path: Path) -> None:
+    class Lazy(Engine):
+        def run(self, work: Work, shares):  # type: ignore[no-untyped-def]
+            yield from (work.do(share) for share in shares[1:])
+
+    with pytest.raises(RuntimeError, match="1 of 6 shares came to nothing"):
+        predict_all(model, of(parquet), None, tmp_path / "out", Lazy(), nobody)
+
+
+def test_sums_survive_a_file(model: PursuitClassifier) -> None:
+    from pursuit.evaluation.curves import Setting, evaluation_sums
+
+    rows = make_rows(40, 1)
+    setting = Setting.of(model.model_, model.stopping_rule(), in_detail=True)
+    sums = evaluation_sums(model.model_, model.rows(rows[COLUMNS], rows["label"]), setting)
+    again = EvaluationSums.from_tensors(sums.tensors())
+    assert setting.evaluation(again + sums) == setting.evaluation(sums + again)
+    assert setting.evaluation(again) == setting.evaluation(sums)
+
+
+def test_engines_by_name() -> None:
+    assert isinstance(find_engine("local"), Local)
+    with pytest.raises(ValueError, match="one of local, ray, not 'spark'"):
+        find_engine("spark")
+    with pytest.raises(ValueError, match="--address is that of a cluster"):
+        find_engine("local", "auto")

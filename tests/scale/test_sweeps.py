@@ -1,0 +1,69 @@
+"""Comparisons whose trainings run side by side on a cluster, one node of which is killed."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray")
+
+from pursuit import ColumnQueries, yes_no
+from pursuit.experiments.compare import compare, one_by_one
+from pursuit.experiments.results import Results
+from pursuit.experiments.trial import Trial
+from pursuit.scale.ray_engine import Ray
+from pursuit.scale.sweeps import find_sweep, sweep_on
+from pursuit.tasks import Task
+from scale.conftest import COLUMNS, make_rows
+from scale.test_ray_engine import Killer
+
+pytestmark = pytest.mark.scale
+
+
+def trial(**changes: Any) -> Trial:
+    train, test = make_rows(200, 1), make_rows(100, 2)
+    queries = ColumnQueries([yes_no(name) for name in COLUMNS])
+    task = Task("six", queries, train[COLUMNS], train["label"].to_numpy(), test[COLUMNS], test["label"].to_numpy())
+    return Trial(task, methods=("random", "fixed", "naive-bayes"), seeds=(0, 1), effort=0.2, **changes)
+
+
+def measured(results: Results) -> dict[tuple[str, int], Any]:
+    """What must not depend on where it was measured."""
+    return {
+        (name, seed.seed): replace(seed.evaluation) for name, found in results.methods.items() for seed in found.seeds
+    }
+
+
+def test_a_sweep_finds_what_one_machine_finds(tmp_path: Path, cluster: Any) -> None:
+    said: list[str] = []
+    killer = Killer(cluster, after=1)
+
+    def say(line: str) -> None:
+        said.append(line)
+        killer(len(said))
+
+    swept = compare(trial(), tmp_path / "ray", say=say, sweep=sweep_on(Ray()))
+    assert killer.has_killed
+    assert len(said) == 6
+    here = compare(trial(), tmp_path / "here")
+    assert measured(swept) == measured(here)
+    files = [sorted(str(path.relative_to(folder)) for path in folder.rglob("*.json")) for folder in tmp_path.iterdir()]
+    assert files[0] == files[1]
+    again: list[str] = []
+    compare(trial(), tmp_path / "ray", say=again.append, sweep=sweep_on(Ray()))
+    assert all("already measured" in line for line in again)
+
+
+def test_a_method_that_fails_is_noted_and_the_others_go_on(tmp_path: Path, cluster: Any) -> None:
+    found = compare(replace(trial(), stop="bits=0.01"), tmp_path, sweep=sweep_on(Ray()))
+    assert set(found.worked) == {"naive-bayes"}
+    assert set(found.methods) == {"random", "fixed", "naive-bayes"}
+    assert "needs scores in bits" in (tmp_path / "fixed" / "seed-0" / "error.txt").read_text()
+
+
+def test_sweeps_by_name() -> None:
+    assert find_sweep(None, None, 0.0) is one_by_one
+    assert find_sweep("local", None, 0.0) is one_by_one
+    with pytest.raises(ValueError, match="a share of a GPU, from 0 to 1"):
+        sweep_on(Ray(), 1.5)
