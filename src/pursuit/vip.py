@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from pursuit.data.rows import Rows
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import ASKED, Labels, PossibleAnswer, ScoreUnit, choose, per_cost
+from pursuit.inference.unusual import NEVER
 from pursuit.information import AnswerModel
 from pursuit.networks import MLP, NetworkSettings, TrunkAndHeads, default_network
 from pursuit.queries import QuerySet
@@ -61,7 +62,7 @@ class VIP(QuerierClassifier):
         self.answer_model, self.reader = answer_model, reader
         """What would be answered, and the network that reads the history for it."""
         # (Q + 1,) from what oddness on answers are unusual, by how many are known: see `inference/unusual.py`
-        self.register_buffer("unusual_from", torch.full((len(query_set) + 1,), torch.inf))
+        self.register_buffer("unusual_from", torch.full((len(query_set) + 1,), NEVER))
         # (C, C) how much a training row of each label counts for its neighbours, where labels have any
         self.register_buffer("label_kernel", None, persistent=False)
 

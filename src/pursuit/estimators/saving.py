@@ -63,7 +63,7 @@ def save(folder: str | Path, classifier: Any, notes: dict[str, Any]) -> None:
             "parameters": {name: _parameter(value) for name, value in classifier.get_params(deep=False).items()},
             "feature_names": None if names is None else names.tolist(),
             "stop": to_config(classifier.stop_),
-            "promised": to_config(classifier.promised_),
+            "promised": to_config(getattr(classifier, "promised_", None)),
             "chosen": [astuple(reason) for reason in classifier.chosen_],
             **{name: getattr(classifier, name) for name in LEARNED},
         },

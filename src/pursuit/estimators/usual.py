@@ -14,7 +14,7 @@ from pursuit.training.calibration import LONGEST, group_of, judged_steps, n_judg
 
 def usual_limits(judged: Sequence[tuple[Any, Rows]], max_queries: int | None = None) -> Tensor:
     """From what oddness on answers are unusual (Q + 1,), by how many are known, from learners and rows that each did
-    not learn from; infinite where too few rows were asked so much."""
+    not learn from; out of reach where too few rows were asked so much."""
     found = [_oddness(learner, rows.take(slice(n_judged(learner))), max_queries) for learner, rows in judged]
     n_queries = max(len(learner.query_set) for learner, _ in judged)
     odd, n_known = ([part.cpu() for part in parts] for parts in zip(*found, strict=True))

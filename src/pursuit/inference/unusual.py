@@ -21,6 +21,8 @@ FALSE_ALARMS = 0.001
 """The share of rows like those of training that are found unusual."""
 LEAST_VARIANCE = 1.0
 """Added to the variance of the sum: a single answer that was foreseen with near certainty proves little."""
+NEVER = 1e9
+"""The limit where nobody can tell what is unusual."""
 AT_ONCE = 1024
 
 
@@ -48,7 +50,7 @@ class Unusual:
 def knows_unusual(pursuer: Pursuer) -> bool:
     """Whether a pursuer says which answers are unusual."""
     limits = getattr(pursuer, "unusual_from", None)
-    return limits is not None and bool(torch.isfinite(limits).any())
+    return limits is not None and bool((limits < NEVER).any())
 
 
 @torch.no_grad()
@@ -114,12 +116,12 @@ def alarm_limits(odd: list[Tensor], n_known: list[Tensor], groups: Tensor) -> Te
     rarity = torch.stack([tail.rarity(column) for tail, column in zip(tails, worst.T, strict=True)], dim=1)  # (N, G)
     rarest = rarity.max(dim=1).values.sort(descending=True).values
     if len(rarest) < LEAST_ROWS:
-        return torch.full((len(groups),), torch.inf)
+        return torch.full((len(groups),), NEVER)
     # Several looks at a row make it look rarer than it is: by as much as they do among the rarest of these rows.
     n_top = _n_top(len(rarest))
     limit = float(rarest[n_top]) + math.log(n_top / len(rarest) / FALSE_ALARMS)
     limits = torch.tensor([tail.oddness(limit) for tail in tails])
-    return torch.round(limits[groups], decimals=4)
+    return torch.round(limits[groups], decimals=4).clamp(max=NEVER)
 
 
 LEAST_ROWS = 50

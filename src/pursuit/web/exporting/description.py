@@ -19,6 +19,7 @@ from pursuit.inference.stopping import (
     StoppingRule,
 )
 from pursuit.inference.target import TargetBins, target_of
+from pursuit.inference.unusual import NEVER
 from pursuit.information import AnswerModel
 from pursuit.queries import Date, Number, Order, Query
 from pursuit.queries.query_set import NOT_GIVEN_TEXT
@@ -86,7 +87,7 @@ def _temperature(model: VIP) -> list[float]:
 def _unusual_from(model: VIP) -> list[float | None] | None:
     """From what oddness on answers are unusual, by how many are known; None where nobody knows."""
     limits = model.unusual_from.tolist()
-    found = [round(limit, TEMPERATURE_DIGITS) if np.isfinite(limit) else None for limit in limits]
+    found = [round(limit, TEMPERATURE_DIGITS) if limit < NEVER else None for limit in limits]
     return None if all(limit is None for limit in found) else found
 
 
