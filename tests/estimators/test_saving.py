@@ -15,6 +15,7 @@ from sklearn.base import clone
 import pursuit
 from pursuit import registry
 from pursuit.data.augmentation import Shifts
+from pursuit.data.unreliable import Unreliable
 from pursuit.estimators import saving
 from pursuit.estimators.saving import DESCRIPTION, WEIGHTS
 from pursuit.files import DamagedFile
@@ -160,6 +161,9 @@ EVERYTHING: dict[str, Any] = {
         Stage(1, exploration=(0.3, 0.1), label_smoothing=0.1, phase="joint"),
     ],
     "held_out": 0.2,
+    "calibration": 0.1,
+    "unreliable": Unreliable(0.1, 0.05),
+    "guarantee_share": 0.3,
     "devices": 2,
     "network": MLP((8, 4), 0.25, direct=True),
     "standardise": True,
