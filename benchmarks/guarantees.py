@@ -101,7 +101,8 @@ def record(data: DataSet, seed: int = MODEL_SEED) -> World:
             task.fit(model)
             some = slice(MOST_ROWS)
             rows = model.rows(task.X_test[some], task.y_test[some], initially_known=task.initially_known_test[some])
-            n_learnt = len(task.X_train)
+            # Patients are drawn as training needs them, so no more than these were seen.
+            n_learnt = round(sum(stage.epochs for stage in recipe.stages) * len(task.X_train))
     else:
         frame, y = read(data.name, default_folder())
         order = np.random.default_rng(seed).permutation(len(y))
