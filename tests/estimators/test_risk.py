@@ -195,6 +195,18 @@ def test_one_threshold_for_all_lengths_may_hide_bad_early_decisions() -> None:
     assert levels[0] > 0.97 >= levels[1]
 
 
+def test_a_length_at_which_no_tested_row_is_decided_is_not_shown_to_be_safe() -> None:
+    """The first half of the rows proposes to decide some before any question; in the other half there are none of
+    these, so that nothing is known of how often that is wrong."""
+    n = 200
+    early, late = np.full((n, 2), 0.99), np.tile([0.5, 0.99], (n, 1))
+    held_out = chains(np.concatenate([early, late, late, late]), np.zeros((4 * n, 2)))
+    levels = choose_levels(held_out, 0.1, 0.1)
+    assert levels is not None
+    assert levels[0] == NEVER
+    assert levels[1] <= 0.99
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     values=st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.5001, 0.9, 1.0]), min_size=3, max_size=40),

@@ -146,7 +146,7 @@ def choose_levels(chains: HeldOutChains, alpha: float, delta: float) -> np.ndarr
     stops = np.full(len(tested), len(candidate))  # after how many questions each test row is decided
     for step in np.flatnonzero(candidate <= 1)[::-1]:
         earlier = np.where(tested.confidence[:, step] >= candidate[step], step, stops)
-        if not _is_safe_at_every_length(tested, earlier, alpha, delta):
+        if not _is_safe_from(int(step), tested, earlier, alpha, delta):
             break
         chosen[step], stops = candidate[step], earlier
     return chosen if (chosen <= 1).any() else None
@@ -172,13 +172,14 @@ def _candidate_levels(scouted: HeldOutChains, alpha: float, delta: float, ratio:
     return levels
 
 
-def _is_safe_at_every_length(tested: HeldOutChains, stops: np.ndarray, alpha: float, delta: float) -> bool:
-    """Whether it is shown for every number of questions that those decided by then are wrong in at most a share
-    `alpha`. Each is shown by itself; that all of them hold takes no correction, because all of them must be shown."""
+def _is_safe_from(step: int, tested: HeldOutChains, stops: np.ndarray, alpha: float, delta: float) -> bool:
+    """Whether it is shown for every number of questions from `step` on that those decided by then are wrong in at most
+    a share `alpha`. Each is shown by itself; that all of them hold takes no correction, because all of them must be
+    shown. Where no row is decided by then, nothing is shown."""
     n_steps = tested.confidence.shape[1]
     n = np.bincount(stops, minlength=n_steps + 1)[:n_steps].cumsum()
     k = np.bincount(stops, tested.wrong_at(stops), minlength=n_steps + 1)[:n_steps].cumsum()
-    return bool((p_value(k[stops.min() :], n[stops.min() :], alpha) <= delta).all())
+    return bool((p_value(k[step:], n[step:], alpha) <= delta).all())
 
 
 def least_conformal_rows(alpha: float) -> int:
