@@ -200,7 +200,9 @@ def test_a_length_at_which_no_tested_row_is_decided_is_not_shown_to_be_safe() ->
     these, so that nothing is known of how often that is wrong."""
     n = 200
     early, late = np.full((n, 2), 0.99), np.tile([0.5, 0.99], (n, 1))
-    held_out = chains(np.concatenate([early, late, late, late]), np.zeros((4 * n, 2)))
+    wrong = np.zeros((4 * n, 2))
+    wrong[n:, 0] = 1
+    held_out = chains(np.concatenate([early, late, late, late]), wrong)
     levels = choose_levels(held_out, 0.1, 0.1)
     assert levels is not None
     assert levels[0] == NEVER
