@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pursuit.data.augmentation import Shifts
+from pursuit.data.unreliable import Unreliable
 from pursuit.estimators import PursuitClassifier
 from pursuit.inference.stopping import Budget, Confidence
 from pursuit.information import AnswerSettings
@@ -90,6 +91,9 @@ OTHER_PARAMETERS: dict[str, Any] = {
     "querier": "information",
     "cost_aware": True,
     "answers": AnswerSettings(rank=3, n_bins=4, smoothing=1.0),
+    "calibration": 0.1,
+    "unreliable": Unreliable(withheld=0.1, wrong=0.05),
+    "guarantee_share": 0.3,
 }
 """Parameters of which none is the default, for every estimator that has them."""
 OTHER_SETTINGS: dict[str, Any] = {
