@@ -67,7 +67,9 @@ def test_what_was_lost_is_seen(tmp_path: Path) -> None:
     store = Store(database)
     told = [("q0", "yes"), ("q1", None)]
     moves = [{"move": "tell", "query": name, "answer": answer, "volunteered": False} for name, answer in told]
-    standing = Standing({"format": 2, "moves": moves}, False, None, None, None, None, 2, 0, False, "", "")
+    unknown = {"outcome": None, "probability": None, "decided": None, "label_set": None, "low": None, "high": None}
+    counts = {"n_asked": 2, "n_rejected": 0, "accepted": False, "answers": "", "searchable": ""}
+    standing = Standing({"format": 2, "moves": moves}, done=False, **unknown, **counts)
     session_id = store.create("letters", "print", "", standing, None).id
 
     def lost(revision: int, answers: crowd.Answers, under_way: crowd.Answers | None = None) -> tuple[int, int]:

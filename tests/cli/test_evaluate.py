@@ -72,7 +72,7 @@ def test_classes_and_questions_are_shown_and_written(workspace: Path, tmp_path: 
     assert f"flu {flu['n_rows']} {flu['precision']:.3f} {flu['recall']:.3f} {flu['f1']:.3f}" in " ".join(shown)
     assert " ".join(["flu", *(str(n) if n else "·" for n in result["by_class"]["confusion"][0])]) in shown
     assert any(line.startswith(f"{first['name']} {first['share_asked']:.0%}") for line in shown)
-    assert {path.name for path in folder.iterdir()} == {"curve.png", "confusion.png"}
+    assert {path.name for path in folder.iterdir()} == {"curve.png", "confusion.png", "reliability.png"}
     table = tmp_path / "questions.csv"
     assert run(workspace, *arguments, "--out", str(table)).returncode == 0
     assert pd.read_csv(table)["share_asked"].tolist() == [use["share_asked"] for use in result["questions"]]

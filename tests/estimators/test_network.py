@@ -164,7 +164,7 @@ def test_patients_drawn_while_training_are_learnt_from() -> None:
 
 
 def test_drawn_patients_are_held_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pursuit.estimators.network.HELD_OUT_MOST", 300)
+    monkeypatch.setattr("pursuit.estimators.network.MOST_HELD_OUT", 300)
     reports: list[Any] = []
     run = TrainingRun(on_report=reports.append)
     held = symptom_classifier(held_out=0.1, stages=[Stage(6, batch_size=32)]).fit(PATIENTS, run=run)
@@ -240,13 +240,11 @@ def test_no_group_is_in_both_parts_of_any_trial(monkeypatch: pytest.MonkeyPatch)
     parts: list[tuple[Rows, Rows]] = []
 
     def watched(self: Any, rows: Rows, seed: int, share: float) -> Any:
-        kept, early_stopping = split(self, rows, seed, share)
-        if early_stopping is not None:
-            parts.append((kept, early_stopping.rows))
-        return kept, early_stopping
+        parts.append(divide(self, rows, seed, share))
+        return parts[-1]
 
-    split = LearnerEstimator._split
-    monkeypatch.setattr(LearnerEstimator, "_split", watched)
+    divide = LearnerEstimator._divide
+    monkeypatch.setattr(LearnerEstimator, "_divide", watched)
     groups = patient.astype(float)
     groups[::50] = np.nan
     VIPClassifier(random_state=0, network=MLP((4,))).fit(X, y, groups=groups)

@@ -19,6 +19,8 @@ from pursuit.queries import ColumnQueries, yes_no
 class Known(TableIP):
     """Exact Information Pursuit, which is never rough."""
 
+    log_prior = torch.zeros(())  # on the CPU
+
     def roughly(self) -> AbstractContextManager[None]:
         return nullcontext()
 

@@ -282,6 +282,7 @@ def test_a_method_gets_the_settings_that_its_estimator_has() -> None:
         "kinds": None,
         "missing_informs": False,
         "class_weight": None,
+        "guarantee_share": None,
         "stop": "budget=2",
         "max_queries": 6,
         "random_state": 7,
