@@ -70,7 +70,8 @@ Whatever is read must be read rightly or refused in a sentence that says what is
 purpose, from good ones: bytes are flipped, cut, repeated and spliced; values are replaced by others of the wrong type,
 size or meaning; checksums are made to fit again. What counts as **bad** is a traceback, a crash, no end after 20
 seconds of work, more than 3 GB of memory, a share that is not a number, a file written elsewhere, and foreign code that
-is run. The seed of a run makes the same inputs again, and a bad one is kept to be tried again (`--replay`).
+is run. The seed of a run makes the same inputs again, and a bad one is kept, to be tried again by `python -m fuzz
+--replay`.
 
 This page is written by `python -m fuzz --record` and `python -m fuzz.kills --record`; `make fuzz` runs for some
 minutes and `make soak` for an hour, with another seed each time.

@@ -72,7 +72,9 @@ def test_a_database_that_is_newer_is_refused(database: str) -> None:
     with store.engine.begin() as connection:
         connection.execute(insert(SchemaVersion).values(version=SCHEMA_VERSION + 1))
     store.close()
-    with pytest.raises(ValueError, match=r"newer version of pursuit \(schema 2; this one reads 1\)"):
+    with pytest.raises(
+        ValueError, match=rf"newer version of pursuit \(schema {SCHEMA_VERSION + 1}; this one reads {SCHEMA_VERSION}\)"
+    ):
         Store(database)
 
 

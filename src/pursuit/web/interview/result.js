@@ -44,7 +44,7 @@ function sureText({ result, belief, is_number: isNumber }) {
   return next && next.probability >= 0.005 ? say("sure_next", { percent: sure, label: next.label, next: percent(next.probability) }) : `${say("sure", { percent: sure })}.`;
 }
 
-const remainText = labels => (labels.length === 1 ? say("remains_one", { label: labels[0] }) : say("remain", { labels: labels.join(", ") }));
+const remainText = labels => (labels.length === 1 ? say("remains", { label: labels[0] }) : say("remain", { labels: labels.join(", ") }));
 
 const resultLabel = state => (state.is_number ? numberText(state.belief.number) : state.result.label);
 
