@@ -3,6 +3,8 @@
 import os
 import random
 import re
+import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +15,8 @@ from fuzz.judging import Wrong
 from fuzz.workers import Files, Target
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-LIMIT = 100.0
+LIMIT = 100
+"""Seconds that a processor may work for one command."""
 NUMBER_OF = {name: number for number, name in enumerate(models.MODELS)}
 
 
@@ -64,7 +67,8 @@ def _read(folder: Path, prepared: dict[str, Any]) -> None:
         cwd=folder,
         input=b"yes\n?\nd\n\n",
         capture_output=True,
-        timeout=2 * LIMIT,
+        timeout=20 * LIMIT,
+        preexec_fn=_limit_work,
         env={**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1", "TERM": "dumb"},
     )
     said = (done.stdout + done.stderr).decode("utf-8", errors="replace")
@@ -76,8 +80,15 @@ def _read(folder: Path, prepared: dict[str, Any]) -> None:
         raise Wrong(f"{' '.join(arguments)} prints nan as a prediction")
     if done.returncode == 1 and "Error: " in said:
         raise ValueError(said[said.index("Error: ") :])
+    if done.returncode == -signal.SIGXCPU:
+        raise Wrong(f"{' '.join(arguments)} has no end: it worked for {LIMIT} seconds")
     if done.returncode not in (0, 1, 2):
         raise Wrong(f"{' '.join(arguments)} ends with {done.returncode}: {said[-600:]}")
+
+
+def _limit_work() -> None:
+    """By the time that a processor worked for it: on a busy machine everything takes long."""
+    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT + 1))
 
 
 TARGETS = (
