@@ -38,7 +38,7 @@ from pursuit.queries.frames import as_pandas
 SHARE, MOST_ROWS = 0.2, 5000
 """By default this share of the rows is held out for promises, and no more than so many."""
 TIMES = 3
-"""Where there are rows enough, so many times as many are held out as it takes at least."""
+"""Where there are enough rows, this many times the minimum is held out."""
 LONGEST = 100
 """Where there are more questions, no more are asked before a row is left to a person, unless a budget says
 otherwise."""

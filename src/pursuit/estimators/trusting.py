@@ -15,8 +15,8 @@ from pursuit.files import DamagedFile
 from pursuit.inference.history import History
 
 SPARE_BYTES, TIMES = 1 << 28, 8
-"""Building a model may take so many bytes, and besides so many times those of its saved tensors: for what is computed
-from settings, and for the first values of weights."""
+"""Building a model may allocate this many bytes, plus this many times the size of its saved tensors: for what is
+computed from settings, and for the initial values of weights."""
 SPARE_TENSORS, TENSORS_EACH = 50_000, 100
 """How many tensors it may make, and how many more for each that is saved."""
 MAKE = {"empty", "zeros", "ones", "full", "rand", "randn", "eye", "empty_strided", "arange", "linspace"}
