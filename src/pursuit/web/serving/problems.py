@@ -34,7 +34,7 @@ class NotYet(Problem):
 
 
 class Full(Problem):
-    """There is no room for more."""
+    """The server keeps as many sessions as it may."""
 
     status = 507
 
