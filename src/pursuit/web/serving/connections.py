@@ -81,7 +81,7 @@ class Connection(H11Protocol):
     def _refuse(self, status: HTTPStatus, message: str) -> None:
         """Answer by itself, since no application hears of it."""
         if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
-            self.transport.close()  # what arrived does not belong to the response being read
+            self.transport.close()  # a refusal cannot be appended to a response that has begun
             return
         content = json.dumps({"message": message}).encode()
         sent = {
