@@ -100,7 +100,7 @@ def evaluate_regression(
             at_end[part] = _summary(target, pursuer.log_posterior(everything))
             if stop is None:
                 continue
-            questions = QuestionCounts(len(some), n_queries, place)
+            questions = QuestionCounts(some.counts, n_queries)
             for step in pursue(pursuer, some.x, some.available, stop, some.initially_known, template, with_bits):
                 questions.add(step, step.goes_on)
                 index = part[step.rows.cpu()]
