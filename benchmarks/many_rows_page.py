@@ -1,0 +1,1 @@
+def page(m): return str(m)
