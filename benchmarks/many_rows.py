@@ -28,9 +28,9 @@ import torch
 from many_rows_page import page
 from pursuit import MLP, InformationVIP, VIPClassifier, load
 from pursuit.data.rows import Rows
-from pursuit.information import AnswerModel
 from pursuit.inference.rollout import pursue, rows_at_once
 from pursuit.inference.stopping import Budget
+from pursuit.information import AnswerModel
 from pursuit.scale.engine import Engine, Local, one_thread
 from pursuit.scale.ray_engine import Ray
 from pursuit.scale.running import measure_all
