@@ -153,7 +153,7 @@ class OnCores(Ray):
     def run(self, work: Any, shares: Any) -> Any:
         import ray
 
-        ray.init(num_cpus=self.n_cores, include_dashboard=False, log_to_driver=False, logging_level="error")
+        ray.init("local", num_cpus=self.n_cores, include_dashboard=False, log_to_driver=False, logging_level="error")
         ray.data.DataContext.get_current().enable_progress_bars = False
         try:
             yield from super().run(work, shares)
