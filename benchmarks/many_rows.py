@@ -40,7 +40,7 @@ from worlds import yes_no_queries
 
 COLUMNS = [f"symptom {i}" for i in range(20)]
 LABELS = np.array([f"disease {i}" for i in range(10)])
-FILE_ROWS, SHARE_ROWS, TRAIN_ROWS = 1_000_000, 500_000, 20_000
+FILE_ROWS, TRAIN_ROWS = 1_000_000, 20_000
 ENGINE_ROWS, NODE_ROWS, PLAIN_ROWS = 4_000_000, 4_000_000, 100_000
 QUERIES, N_LABELS, STEPS, WIDTH = (20, 100, 300, 1000, 3000, 10_000), (2, 10, 100, 1000), 5, 256
 MOST_ODDS = 10_000_000
@@ -64,7 +64,7 @@ def drawn(n: int, folder: Path) -> Path:
         path = rows / f"{number:04d}.parquet"
         if not path.exists():
             frame = draw(min(FILE_ROWS, n - start), number + 1)
-            frame.to_parquet(path.with_suffix(".unfinished"), row_group_size=SHARE_ROWS)
+            frame.to_parquet(path.with_suffix(".unfinished"))
             path.with_suffix(".unfinished").rename(path)
     return rows
 

@@ -52,9 +52,9 @@ def _engines(part: dict[str, Any]) -> str:
 questions, what each question told, calibration by step. Every way gave the same figures, bit for bit.
 
 {table(["way", "rows", "seconds", "rows a second", "peak memory of all processes"], rows)}
-Ray with one worker takes {more:+.0%} of the time of this process: that is its start and its messages. Shares of
-500,000 rows have many equal rows, each of which is computed once; in plain batches, where every row is computed, rows
-go {merged:.1f} times as slowly. {_origin(part)}.
+Ray with one worker takes {more:+.0%} of the time of this process: that is its start and its messages. Shares of a
+million rows have many histories in common, each of which is computed once; in plain batches, where every row is
+computed, rows go {merged:.1f} times as slowly. {_origin(part)}.
 """
 
 

@@ -74,6 +74,11 @@ class Rows:
         return Rows(change(self.x), change(self.available), change(self.y), *changed)
 
     @property
+    def n_bytes(self) -> int:
+        """About how much memory they take."""
+        return self.x.nbytes + self.available.nbytes + self.y.nbytes
+
+    @property
     def total_weight(self) -> float:
         """How many rows they count as together."""
         return float(len(self)) if self.weight is None else float(self.weight.double().sum())

@@ -28,7 +28,7 @@ from pursuit.evaluation.until import Revealed, Within
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import Labels, Pursuer
-from pursuit.inference.rollout import BATCH_BYTES, BATCH_ROWS, pursue, rows_at_once, template_state
+from pursuit.inference.rollout import BATCH_BYTES, pursue, rows_at_once, template_state
 from pursuit.inference.stopping import ROUNDING, Standing, StoppingRule
 from pursuit.queries import QuerySet
 from pursuit.training.devices import find_device
@@ -141,7 +141,7 @@ def evaluation_sums(
     if len(rows) == 0:
         raise ValueError("There are no rows to measure on: at least one is needed.")
     with placed(pursuer, device) as place:
-        bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (BATCH_ROWS, BATCH_BYTES)
+        bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (None, BATCH_BYTES)
         batch_rows = batch_rows or rows_at_once(pursuer, *bounds)
         template = template_state(pursuer, rows.x[:0].to(place))
         starts = range(0, len(rows), batch_rows)

@@ -21,8 +21,8 @@ from pursuit.inference.predictions import PROBABILITY
 from pursuit.inference.stopping import StoppingRule
 from pursuit.tasks.every_row import EveryRow, RowsPart
 
-AT_ONCE = 2**18
-"""How many different rows are kept until they are measured."""
+KEPT_BYTES = 2**27
+"""About how much of different rows is kept until they are measured."""
 DIGITS = 6
 """Of a probability in a file, behind the point, and of a number, from the first that is not 0."""
 
@@ -105,9 +105,9 @@ class Measure(Work):
             if not usable.any():
                 continue
             waiting.append(Rows.joined([self.model.rows(part.X[usable], part.labels[usable].to_numpy())]))
-            if sum(map(len, waiting)) >= AT_ONCE:
+            if sum(part.n_bytes for part in waiting) >= KEPT_BYTES:
                 waiting = [Rows.joined(waiting)]
-                if len(waiting[0]) >= AT_ONCE // 2:
+                if waiting[0].n_bytes >= KEPT_BYTES // 2:
                     sums, waiting = self._counted(waiting, sums), []
         sums = self._counted(waiting, sums)
         if self.folder is not None:
