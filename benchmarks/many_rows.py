@@ -28,7 +28,8 @@ import torch
 from many_rows_page import page
 from pursuit import MLP, InformationVIP, VIPClassifier, load
 from pursuit.data.rows import Rows
-from pursuit.inference.rollout import pursue, rows_at_once
+from pursuit.evaluation.curves import evaluate
+from pursuit.inference.rollout import BATCH_ROWS, pursue, rows_at_once
 from pursuit.inference.stopping import Budget
 from pursuit.information import AnswerModel
 from pursuit.scale.engine import Engine, Local, one_thread
@@ -186,7 +187,7 @@ class OnNodes(Ray):
 
 
 def engines(folder: Path) -> dict[str, Any]:
-    """The same rows in this process and by Ray; and a few in plain batches, as nobody merged equal rows."""
+    """The same rows in this process and by Ray; and a few row by row, as if nothing were in common."""
     model, rows = trained(folder), rows_in(drawn(ENGINE_ROWS, folder))
     ways: dict[str, Engine] = {"this process": Local(), "Ray, 1 worker": OnCores(1), "Ray, 2 workers": OnCores(2)}
     found = {name: evaluated(model, rows, engine) for name, engine in ways.items()}
@@ -194,7 +195,8 @@ def engines(folder: Path) -> dict[str, Any]:
     few = draw(PLAIN_ROWS, 1)
     start = time.perf_counter()
     with one_thread():
-        model.evaluate(few[COLUMNS], few["disease"].astype(str))
+        few_rows = model.rows(few[COLUMNS], few["disease"].astype(str))
+        evaluate(model.model_, few_rows, model.stopping_rule(), in_detail=True, batch_rows=BATCH_ROWS)
     found["plain batches"] = {"rows": PLAIN_ROWS, "seconds": time.perf_counter() - start}
     return found
 
