@@ -9,8 +9,9 @@ import pytest
 pytest.importorskip("ray")
 
 from pursuit import ColumnQueries, yes_no
-from pursuit.experiments.compare import compare, one_by_one
+from pursuit.experiments.compare import compare
 from pursuit.experiments.results import Results
+from pursuit.experiments.sweep import one_by_one
 from pursuit.experiments.trial import Trial
 from pursuit.scale.ray_engine import Ray
 from pursuit.scale.sweeps import find_sweep, sweep_on

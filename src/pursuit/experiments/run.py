@@ -113,6 +113,10 @@ class MethodRun:
             return None
         return result
 
+    def prepare(self) -> None:
+        """Load the rows: data that are missing are not a failure of the method."""
+        self.load(self.seed)
+
     def read_or_measure(self, progress: Progress, say: Say) -> Result:
         if result := self.read():
             say(f"{self.label}: already measured in {self.folder}.")
