@@ -37,7 +37,7 @@ class Ray(Engine):
             n_cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
             pool = (1, min(n_cpus, len(shares)))
             worker: Any = _Worker  # Ray makes one in each process of the pool
-            done = items.map(worker, fn_constructor_args=(shared, os.getcwd()), concurrency=pool, num_cpus=1)
+            done = items.map(worker, fn_constructor_args=(shared, Path.cwd()), concurrency=pool, num_cpus=1)
             for row in done.iter_rows():
                 came_of_it = ray.cloudpickle.loads(row["done"])
                 if isinstance(came_of_it, Exception):
@@ -48,7 +48,7 @@ class Ray(Engine):
 class _Worker:
     """Does shares in a process of its own."""
 
-    def __init__(self, shared: Any, home: str):
+    def __init__(self, shared: Any, home: Path):
         import ray
 
         self.work: Work = ray.get(shared)
@@ -66,10 +66,10 @@ class _Worker:
 
 
 @contextmanager
-def at_home(folder: str) -> Iterator[None]:
+def at_home(folder: Path) -> Iterator[None]:
     """Work in the folder that the program was started in, where this machine sees it: names of files may be relative to
     it."""
-    with chdir(folder) if Path(folder).is_dir() else nullcontext():
+    with chdir(folder) if folder.is_dir() else nullcontext():
         yield
 
 

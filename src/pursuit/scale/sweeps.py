@@ -1,8 +1,8 @@
 """Trainings as tasks of a Ray cluster, side by side."""
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from pursuit.experiments.results import Failure
@@ -40,7 +40,7 @@ def sweep_on(cluster: Ray, gpu_share: float = 0.0) -> Sweep:
             while True:
                 n_at_once = len(runs) if isinstance(runs, Sequence) else _places(gpu_share)
                 room = max(0, n_at_once - len(waiting))  # fewer places than before where a machine was lost
-                waiting |= {measure.remote(run, os.getcwd()): run for run in islice(coming, room)}
+                waiting |= {measure.remote(run, Path.cwd()): run for run in islice(coming, room)}
                 if not waiting:
                     return
                 (done, *_), _ = ray.wait(list(waiting), num_returns=1)
@@ -75,6 +75,6 @@ def _places(gpu_share: float) -> int:
     return max(1, int(places))
 
 
-def _outcome(run: Run, home: str) -> Any:
+def _outcome(run: Run, home: Path) -> Any:
     with one_thread(), at_home(home):
         return outcome_of(run)
