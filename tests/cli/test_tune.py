@@ -14,7 +14,7 @@ from pursuit import load
 
 pytest.importorskip("optuna")
 
-OPTIONS = ("my visits.csv", "--target", "label", "--method", "naive-bayes", "--missing", "?", "--missing", "-")
+OPTIONS = ("my visits.csv", "--method", "naive-bayes", "--target", "label", "--missing", "?", "--missing", "-")
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
