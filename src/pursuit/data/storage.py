@@ -20,6 +20,8 @@ from pursuit.files import make_folder, whole_file, write_whole
 GOOGLE = ("gs", "gcs")
 GOOGLE_PATIENCE = "retry_limit_seconds=10"
 """Google's own patience with a storage that does not answer is a quarter of an hour."""
+WORDY = (r".*(?=AWS Error)", r".*with a last message of ", r"\s*\(Request ID: \w*\)", r"; Details:.*| error_info=.*")
+"""What storages say before and after what is wrong."""
 IN_PLACE = ("hdfs", "local")
 """File systems whose files can be seen while they are written."""
 
@@ -50,8 +52,8 @@ def place(source: "str | Path | RemotePath") -> "Path | RemotePath":
 
 
 def bare(source: str | Path) -> str:
-    """A name without options behind it."""
-    return str(source).partition("?")[0] if is_remote(source) else str(source)
+    """A name without options behind it, and without a password in it."""
+    return re.sub("//[^/@]*:[^/@]*@", "//", str(source).partition("?")[0]) if is_remote(source) else str(source)
 
 
 @lru_cache(maxsize=64)
@@ -64,7 +66,7 @@ def _file_system(uri: str) -> tuple[Any, str]:
             "What is on other machines is read and written by pyarrow, which is not installed: pip install "
             "'pursuit[parquet]'."
         ) from None
-    shown = bare(re.sub("//[^/@]*@", "//", uri))  # without a password
+    shown = bare(uri)
     try:
         found: tuple[Any, str] = pyarrow.fs.FileSystem.from_uri(uri)
     except (ValueError, NotImplementedError) as error:
@@ -77,9 +79,11 @@ def _file_system(uri: str) -> tuple[Any, str]:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what went wrong, without what only the storage understands."""
+    """What went wrong, without what only the storage understands."""
     line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return re.sub(r"\s*\(Request ID: \w*\)", "", line).rstrip(". ")
+    for wordy in WORDY:
+        line = re.sub(wordy, "", line)
+    return line.rstrip(". ")
 
 
 def _cannot_reach(shown: str, error: Exception) -> CannotReach:
@@ -136,7 +140,7 @@ class RemotePath:
             return self._files.get_file_info(self.path)
 
     def exists(self) -> bool:
-        return bool(self.is_dir() or self.is_file())
+        return bool(self._info().type.name in ("File", "Directory"))
 
     def is_dir(self) -> bool:
         return bool(self._info().type.name == "Directory")

@@ -12,7 +12,7 @@ import pandas as pd
 
 from pursuit.data.parquet.arrow_files import ENDINGS, ArrowTable, existing_column
 from pursuit.data.parquet.choosing import uniform_hash
-from pursuit.data.storage import Place, here, place
+from pursuit.data.storage import Place, here, is_remote, place
 from pursuit.tasks import big_tables, tables
 from pursuit.tasks.files.csv import read_csv
 
@@ -69,6 +69,8 @@ def csv_files(source: str | Path) -> tuple[Place, ...]:
     """The CSV files that a path means: itself, or all those in a folder, by name; none if it means other files."""
     path: Any = place(source)
     if not path.is_dir():
+        if is_remote(path) and not path.exists():
+            raise FileNotFoundError(f"There is nothing at {path}. Check its name; folders need not end in /.")
         return () if path.suffix.lower() in ENDINGS else (path,)
     inside = [found for found in sorted(path.rglob("*")) if not found.name.startswith((".", "_"))]
     if any(found.suffix.lower() in ENDINGS for found in inside):
@@ -146,12 +148,12 @@ class CsvRows(EveryRow):
         # Identifiers are copied letter by letter: 007 must not become 7.
         is_apart = wanted.id_column is not None and wanted.id_column not in wanted.columns
         texts = [wanted.id_column] if wanted.id_column is not None and is_apart else []
+        file = None if len(self.paths) == 1 else path.name
         with here(path) as local:
             table = read_csv(local, tables.reading_options(wanted.trained, **self.reading), texts=texts)
-        frame = table.frame
-        label, absent = wanted.found(frame.columns, path.name)
-        lines = np.arange(2, len(frame) + 2) if table.lines is None else np.array(table.lines)
-        file = None if len(self.paths) == 1 else path.name
+            frame = table.frame
+            label, absent = wanted.found(frame.columns, path.name)
+            lines = np.arange(2, len(frame) + 2) if table.lines is None else np.array(table.lines)
         for start in range(0, len(frame), wanted.part_rows):
             places = slice(start, start + wanted.part_rows)
             remarks = () if start or share else table.remarks

@@ -3,11 +3,12 @@
 import difflib
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
@@ -18,6 +19,8 @@ from pursuit.queries import NotAQuestion
 if TYPE_CHECKING:
     import pyarrow as pa
 
+T = TypeVar("T")
+
 PARQUET_ENDINGS = (".parquet", ".pq")
 ARROW_ENDINGS = (".arrow", ".feather", ".ipc")
 ENDINGS = (*PARQUET_ENDINGS, *ARROW_ENDINGS)
@@ -25,6 +28,8 @@ CHUNK_ROWS, CHUNK_BYTES = 65_536, 1 << 25
 """The most rows and bytes of a chunk: wide rows are read fewer at a time."""
 READ_AHEAD, READ_BYTES = 1 << 20, 1 << 25
 """How much of a column, and of all columns together, is read at a time, however large row groups are."""
+AT_ONCE = 32
+"""How many files on other machines are looked at together."""
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 """Row numbers that pandas writes beside a table; they are not a column of it."""
 NUMERIC = {"yes/no", "whole numbers", "numbers"}
@@ -60,7 +65,7 @@ class ArrowTable:
     ):
         require_pyarrow()
         self.missing = tuple(missing)
-        self.files = [_open(path) for path in find_files(paths)]
+        self.files = _each(_open, find_files(paths))
         self.name = self.files[0].path.name if len(self.files) == 1 else f"{len(self.files)} files"
         all_names = list(dict.fromkeys(column for file in self.files for column in file.column_types))
         for name in drop:
@@ -127,10 +132,8 @@ class ArrowTable:
         """A hash of the files' names, sizes and footers, which list columns, row groups with their sizes and, where
         recorded, the least and greatest values. The data themselves are not read."""
         digest = hashlib.sha256()
-        for file in self.files:
-            size = file.path.stat().st_size if isinstance(file.path, Path) else file.path.size
-            digest.update(f"{file.path.name}\n{size}\n".encode())
-            digest.update(_footer(file.path))
+        for identity in _each(_identity, [file.path for file in self.files]):
+            digest.update(identity)
         return digest.hexdigest()
 
     def _check_same_columns(self, by_file: list[dict[str, str]]) -> None:
@@ -371,6 +374,20 @@ def _canonical(batch: "pa.RecordBatch", types: dict[str, "pa.DataType"], missing
             column = pc.if_else(is_missing, pa.scalar(None, type_), column)
         columns[name] = column
     return pa.table(columns)
+
+
+def _each(function: Callable[[Place], T], places: Sequence[Place]) -> list[T]:
+    """What it gives for every file; on other machines many at a time, because each has to be waited for."""
+    if not any(isinstance(path, RemotePath) for path in places):
+        return [function(path) for path in places]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(function, places))
+
+
+def _identity(path: Place) -> bytes:
+    """What tells a file from others: its name, its size and its footer."""
+    size = path.stat().st_size if isinstance(path, Path) else path.size
+    return f"{path.name}\n{size}\n".encode() + _footer(path)
 
 
 def _footer(path: Place) -> bytes:
