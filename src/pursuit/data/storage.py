@@ -8,15 +8,20 @@ import io
 import re
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from pursuit.files import make_folder, whole_file, write_whole
 
+T = TypeVar("T")
+
+AT_ONCE = 32
+"""How many files on other machines are looked at together."""
 GOOGLE = ("gs", "gcs")
 GOOGLE_PATIENCE = "retry_limit_seconds=10"
 """Google's own patience with a storage that does not answer is a quarter of an hour."""
@@ -225,6 +230,14 @@ def putting(at: Place) -> Iterator[BinaryIO]:
     memory = io.BytesIO()
     yield memory
     at.write_whole(memory.getvalue())
+
+
+def for_each(function: Callable[[Place], T], places: Sequence[Place]) -> list[T]:
+    """What it gives for every file; on other machines many at a time, because each has to be waited for."""
+    if not any(isinstance(at, RemotePath) for at in places):
+        return [function(at) for at in places]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(function, places))
 
 
 def make(folder: Place) -> None:

@@ -3,23 +3,20 @@
 import difflib
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from pursuit.data.storage import CannotReach, Place, RemotePath, explained, place
+from pursuit.data.storage import CannotReach, Place, RemotePath, explained, for_each, place
 from pursuit.files import check_file
 from pursuit.queries import NotAQuestion
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-T = TypeVar("T")
 
 PARQUET_ENDINGS = (".parquet", ".pq")
 ARROW_ENDINGS = (".arrow", ".feather", ".ipc")
@@ -28,8 +25,6 @@ CHUNK_ROWS, CHUNK_BYTES = 65_536, 1 << 25
 """The most rows and bytes of a chunk: wide rows are read fewer at a time."""
 READ_AHEAD, READ_BYTES = 1 << 20, 1 << 25
 """How much of a column, and of all columns together, is read at a time, however large row groups are."""
-AT_ONCE = 32
-"""How many files on other machines are looked at together."""
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 """Row numbers that pandas writes beside a table; they are not a column of it."""
 NUMERIC = {"yes/no", "whole numbers", "numbers"}
@@ -65,7 +60,7 @@ class ArrowTable:
     ):
         require_pyarrow()
         self.missing = tuple(missing)
-        self.files = _each(_open, find_files(paths))
+        self.files = for_each(_open, find_files(paths))
         self.name = self.files[0].path.name if len(self.files) == 1 else f"{len(self.files)} files"
         all_names = list(dict.fromkeys(column for file in self.files for column in file.column_types))
         for name in drop:
@@ -132,7 +127,7 @@ class ArrowTable:
         """A hash of the files' names, sizes and footers, which list columns, row groups with their sizes and, where
         recorded, the least and greatest values. The data themselves are not read."""
         digest = hashlib.sha256()
-        for identity in _each(_identity, [file.path for file in self.files]):
+        for identity in for_each(_identity, [file.path for file in self.files]):
             digest.update(identity)
         return digest.hexdigest()
 
@@ -374,14 +369,6 @@ def _canonical(batch: "pa.RecordBatch", types: dict[str, "pa.DataType"], missing
             column = pc.if_else(is_missing, pa.scalar(None, type_), column)
         columns[name] = column
     return pa.table(columns)
-
-
-def _each(function: Callable[[Place], T], places: Sequence[Place]) -> list[T]:
-    """What it gives for every file; on other machines many at a time, because each has to be waited for."""
-    if not any(isinstance(path, RemotePath) for path in places):
-        return [function(path) for path in places]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(function, places))
 
 
 def _identity(path: Place) -> bytes:
