@@ -12,6 +12,7 @@ from pursuit.cli.measurements import print_classes, print_evaluation, print_ques
 from pursuit.cli.progress import rows_bar
 from pursuit.cli.rows import model_and_labelled_rows, rows_of_files
 from pursuit.cli.table_options import ReadingOptions, spread
+from pursuit.data.storage import place
 from pursuit.estimators import PursuitClassifier, load
 from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.evaluation.confusion import confusion_figure
@@ -46,7 +47,7 @@ def evaluate(
     engine: EngineName = None,
     address: Address = None,
     keep: Annotated[
-        Path | None,
+        str | None,
         typer.Option(help="With --engine: a folder that keeps what was counted, to go on if it is interrupted."),
     ] = None,
     as_json: AsJson = False,
@@ -89,7 +90,7 @@ def _of_all_rows(
     device: str,
     engine: str | None,
     address: str | None,
-    keep: Path | None,
+    keep: str | None,
     file: ReadingOptions,
 ) -> Evaluation:
     """What is measured on all rows of files that the model was not trained on."""
@@ -104,7 +105,8 @@ def _of_all_rows(
     does, rows = find_engine(engine, address), rows_of_files(classifier, data, target, **file.reading())
     hint = "Run the same command again to continue." if keep else "To go on where it stopped, name a folder by --keep."
     with stoppable(hint), rows_bar("Measuring") as on_rows:
-        measured = measure_all(classifier, rows, stop, does, on_rows, keep, with_bits=True)
+        folder = None if keep is None else place(keep)
+        measured = measure_all(classifier, rows, stop, does, on_rows, folder, with_bits=True)
     if measured.n_left_out:
         say(f"Left out: {measured.n_left_out:,} rows without a label, or with one that the model does not know.")
     return measured.evaluation

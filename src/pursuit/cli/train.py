@@ -37,6 +37,7 @@ from pursuit.data.unreliable import Unreliable
 from pursuit.estimators import Method, default_stages
 from pursuit.estimators.network import RUN
 from pursuit.estimators.saving import DESCRIPTION
+from pursuit.experiments.tune import read_best
 from pursuit.files import claimed, holds_anything
 from pursuit.inference.pursuer import score_unit
 from pursuit.networks import NetworkSettings
@@ -61,6 +62,7 @@ PARAMETER_OF_OPTION = {
     "--querier": "querier",
     "--cost-aware": "cost_aware",
 }
+"""Which parameter an estimator must have for the option to apply."""
 
 
 @spread
@@ -100,6 +102,10 @@ def train(
     wrong: Annotated[
         float | None, typer.Option(help="How often answers are wrong in training, as those of people who err.")
     ] = None,
+    tuned: Annotated[
+        Path | None,
+        typer.Option(help="The folder of a `pursuit tune`, whose best settings are used.", metavar="FOLDER"),
+    ] = None,
     seed: Seed = 0,
     device: Device = "cpu",
     devices: Annotated[int, typer.Option(help="How many devices train together.", min=1)] = 1,
@@ -109,13 +115,8 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train on a task, a CSV file or Parquet files, measure on held-out rows, and save the model."""
-    if regress and method == VIP:
-        method = VIP_REGRESSOR
-    chosen: Method = find(Method.registry_kind, method)
-    if regress and not chosen.predicts_numbers:
-        raise ValueError(
-            f"The method {method} predicts classes: leave out --regress, or take --method {VIP_REGRESSOR}."
-        )
+    chosen = find_method(method, regress)
+    method = chosen.name
     given = {
         "--network": network is not None,
         "--epochs": epochs is not None,
@@ -140,6 +141,8 @@ def train(
     settings |= {} if calibration is None else {"calibration": calibration}
     if withheld is not None or wrong is not None:
         settings["unreliable"] = Unreliable(withheld or 0.0, wrong or 0.0)
+    if tuned is not None:
+        settings |= _tuned(tuned, method)
     model = chosen.build(task.query_set, **settings)
     check_log(log)
     remark_on_task(task)
@@ -176,6 +179,16 @@ def train(
     print_trained(str(folder), source)
 
 
+def find_method(name: str, regress: bool) -> Method:
+    """The method that a command line means."""
+    if regress and name == VIP:
+        name = VIP_REGRESSOR
+    found: Method = find(Method.registry_kind, name)
+    if regress and not found.predicts_numbers:
+        raise ValueError(f"The method {name} predicts classes: leave out --regress, or take --method {VIP_REGRESSOR}.")
+    return found
+
+
 def _check_options(method: Method, options: list[str]) -> None:
     """Raise ValueError for the first of the options that the method's estimator has no parameter for."""
     for option in options:
@@ -204,6 +217,14 @@ def _settings(
         plan = settings.get("stages") or default_stages(n_rows, n_queries, settings.get("max_queries"))
         effort = epochs / sum(stage.epochs for stage in plan)
         settings["stages"] = [stage.scaled(effort) for stage in plan]
+    return settings
+
+
+def _tuned(folder: Path, method: str) -> dict[str, Any]:
+    """The best settings that were found for the method."""
+    of_method, settings = read_best(folder)
+    if of_method != method:
+        raise ValueError(f"{folder} holds settings of the method {of_method}, not of {method}: tune that one too.")
     return settings
 
 

@@ -21,6 +21,7 @@ from pursuit.estimators import saving
 from pursuit.estimators.guarantees import HeldOut
 from pursuit.estimators.reading import group_numbers, known_answers, rows_that_count, validated
 from pursuit.estimators.reasons import Reason
+from pursuit.estimators.tuned import Ranges
 from pursuit.estimators.weights import checked_weights
 from pursuit.files import claimed
 from pursuit.inference.chain import Chains, explain
@@ -58,6 +59,8 @@ class PursuitEstimator(BaseEstimator, ABC):
     uses_weights: ClassVar[bool] = False
     """Whether `learn` counts each row by its weight (`Rows.weight`, `Batch.weight`). One that says no refuses
     weights."""
+    tunable: ClassVar[Ranges] = {}
+    """What `pursuit tune` tries: factors of `Tuned`, and settings of the method, by name."""
     labels_attribute: ClassVar[str]
     """What the labels of the pursuer are learnt as."""
 

@@ -3,13 +3,12 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from pursuit.data.storage import Place, make, put
 from pursuit.estimators import PursuitClassifier, PursuitEstimator
 from pursuit.evaluation.curves import Evaluation, Setting
 from pursuit.evaluation.sums import EvaluationSums
-from pursuit.files import write_whole
 from pursuit.scale.engine import Engine
 from pursuit.scale.work import Done, Measure, Predict, Work
 from pursuit.tasks.every_row import EveryRow
@@ -23,7 +22,7 @@ OnRows = Callable[[int], None]
 
 
 def predict_all(
-    model: PursuitEstimator, rows: EveryRow, stop: str | None, folder: Path, engine: Engine, on_rows: OnRows
+    model: PursuitEstimator, rows: EveryRow, stop: str | None, folder: Place, engine: Engine, on_rows: OnRows
 ) -> int:
     """Predict all rows into Parquet files in `folder`, one for each share, and say how many rows there are. What is
     there of the same predictions is not done again."""
@@ -46,7 +45,7 @@ def measure_all(
     stop: str | None,
     engine: Engine,
     on_rows: OnRows,
-    folder: Path | None = None,
+    folder: Place | None = None,
     with_bits: bool = False,
 ) -> Measured:
     """Measure a model on all rows that it was not trained on. What is counted on each share is kept in `folder`, if
@@ -72,8 +71,10 @@ def measure_all(
 def _all_done(work: Work, engine: Engine, on_rows: OnRows) -> Iterator[Done]:
     """What came of every share, those done before included; each exactly once."""
     n_rows, left = 0, []
+    there = set() if work.folder is None else {path.name for path in work.folder.iterdir()}
     for share in range(len(work.rows.shares)):
-        if (done := work.found(share)) is None:
+        done = work.found(share) if work.mark(share) in there else None
+        if done is None:
             left.append(share)
             continue
         n_rows += done.n_rows
@@ -99,7 +100,7 @@ def _described(model: PursuitEstimator, rows: EveryRow) -> dict[str, Any]:
     return {"version": __version__, "model": digest.hexdigest(), **of_rows}
 
 
-def _claim(folder: Path, described: dict[str, Any]) -> None:
+def _claim(folder: Place, described: dict[str, Any]) -> None:
     """Make the folder one of this work, or raise ValueError if it holds something else."""
     path, described = folder / JOB, json.loads(json.dumps(described))
     try:
@@ -113,5 +114,5 @@ def _claim(folder: Path, described: dict[str, Any]) -> None:
         raise ValueError(
             f"{folder} holds what came of another {' and '.join(changed)}: choose another folder, or delete this one."
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps(described, indent=1).encode())
+    make(folder)
+    put(path, json.dumps(described, indent=1).encode())

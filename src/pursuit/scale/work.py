@@ -4,7 +4,6 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +12,10 @@ import safetensors.torch
 from safetensors import SafetensorError
 
 from pursuit.data.rows import Rows
+from pursuit.data.storage import Place, here, put, putting
 from pursuit.estimators import PursuitClassifier, PursuitEstimator
 from pursuit.evaluation.curves import Setting, evaluation_sums
 from pursuit.evaluation.sums import EvaluationSums
-from pursuit.files import whole_file, write_whole
 from pursuit.inference.predictions import PROBABILITY
 from pursuit.inference.stopping import StoppingRule
 from pursuit.tasks.every_row import EveryRow, RowsPart
@@ -42,12 +41,16 @@ class Work(ABC):
     """Something to do with every share of some rows. It is pickled, and goes to the processes that do it."""
 
     rows: EveryRow
-    folder: Path | None
+    folder: Place | None
     """Where what came of the shares is kept; None: nowhere."""
 
     @abstractmethod
     def do(self, share: int) -> Done:
         """Do it for one share. Doing it again changes nothing."""
+
+    @abstractmethod
+    def mark(self, share: int) -> str:
+        """The name of the file that is in the folder once a share is done."""
 
     @abstractmethod
     def found(self, share: int) -> Done | None:
@@ -61,13 +64,13 @@ class Predict(Work):
     model: PursuitEstimator
     rows: EveryRow
     stop: StoppingRule | str | None
-    folder: Path
+    folder: Place
 
     def do(self, share: int) -> Done:
         tables = [_in_lists(predicted(self.model, part, self.stop)) for part in self.rows.read(share)]
         done = Done(share, sum(map(len, tables)))
         _write_parquet(self._path(share), tables)
-        write_whole(self._note(share), json.dumps(done[:3]).encode())
+        put(self._note(share), json.dumps(done[:3]).encode())
         return done
 
     def found(self, share: int) -> Done | None:
@@ -76,11 +79,14 @@ class Predict(Work):
         except (FileNotFoundError, ValueError, TypeError):
             return None
 
-    def _path(self, share: int) -> Path:
+    def mark(self, share: int) -> str:
+        return f"_part-{share:06d}.json"  # which readers of such folders leave out
+
+    def _path(self, share: int) -> Place:
         return self.folder / f"part-{share:06d}.parquet"
 
-    def _note(self, share: int) -> Path:
-        return self.folder / f"_part-{share:06d}.json"  # which readers of such folders leave out
+    def _note(self, share: int) -> Place:
+        return self.folder / self.mark(share)
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ class Measure(Work):
     rows: EveryRow
     setting: Setting
     with_bits: bool = False
-    folder: Path | None = None
+    folder: Place | None = None
 
     def do(self, share: int) -> Done:
         sums: EvaluationSums | None = None
@@ -113,7 +119,7 @@ class Measure(Work):
         if self.folder is not None:
             tensors = {} if sums is None else sums.tensors()
             metadata = {"done": json.dumps([share, n_rows, n_left_out])}
-            write_whole(self._path(share), safetensors.torch.save(tensors, metadata))
+            put(self._path(share), safetensors.torch.save(tensors, metadata))
         return Done(share, n_rows, n_left_out, sums)
 
     def _counted(self, waiting: Sequence[Rows], sums: EvaluationSums | None) -> EvaluationSums | None:
@@ -128,16 +134,19 @@ class Measure(Work):
         if self.folder is None or not self._path(share).exists():
             return None
         try:
-            with safetensors.safe_open(self._path(share), "pt") as file:
+            with here(self._path(share)) as path, safetensors.safe_open(path, "pt") as file:
                 done = Done(*json.loads(file.metadata()["done"]))
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (SafetensorError, KeyError, TypeError, ValueError):
             return None
         return done._replace(result=EvaluationSums.from_tensors(tensors) if tensors else None)
 
-    def _path(self, share: int) -> Path:
+    def mark(self, share: int) -> str:
+        return f"sums-{share:06d}.safetensors"
+
+    def _path(self, share: int) -> Place:
         assert self.folder is not None
-        return self.folder / f"sums-{share:06d}.safetensors"
+        return self.folder / self.mark(share)
 
     def _has_known_label(self, labels: pd.Series) -> np.ndarray:
         known = pd.Index(self.model.classes_)
@@ -177,7 +186,7 @@ def _in_lists(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def _write_parquet(path: Path, tables: Sequence[pd.DataFrame]) -> None:
+def _write_parquet(path: Place, tables: Sequence[pd.DataFrame]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -185,6 +194,6 @@ def _write_parquet(path: Path, tables: Sequence[pd.DataFrame]) -> None:
     schema = pa.unify_schemas([part.schema.remove_metadata() for part in parts], promote_options="permissive")
     lists = {"questions": pa.list_(pa.string()), "answers": pa.list_(pa.string())}
     schema = pa.schema([field.with_type(lists.get(field.name, field.type)) for field in schema])
-    with whole_file(path) as file, pq.ParquetWriter(file, schema) as writer:
+    with putting(path) as file, pq.ParquetWriter(file, schema) as writer:
         for part in parts:
             writer.write_table(part.cast(schema))

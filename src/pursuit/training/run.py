@@ -18,6 +18,8 @@ from pursuit.training.loop import Report, Trainer
 from pursuit.training.schedule import Stage
 from pursuit.training.state import load_state, state_of
 
+CHECKPOINTS = "checkpoints"
+"""Where they are in the folder of a training."""
 CHECKPOINT_PAUSE = 20
 """The pause between checkpoints is at least this many times what it takes to write one."""
 
@@ -83,7 +85,7 @@ def train(
 def _train_and_save(trainer: Trainer, run: TrainingRun) -> None:
     """Train to the end, from a checkpoint if there is one to resume from; log every report and save checkpoints."""
     fabric, folder = trainer.fabric, run.path
-    checkpoints = folder / "checkpoints" if folder else None
+    checkpoints = folder / CHECKPOINTS if folder else None
     saved = load_checkpoint(checkpoints, run.identity) if checkpoints and run.resume else None
     if saved:
         load_state(trainer, *saved)
