@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -13,9 +15,8 @@ from pursuit.data.rows import Rows
 
 @pytest.fixture(scope="module")
 def model() -> VIPClassifier:
-    import pandas as pd
-
-    frame = pd.DataFrame({"a": ["yes", "no"] * 40, "b": ["x", "y", "z", "x"] * 20, "c": range(80)})
+    numbers = np.random.default_rng(0).normal(size=80)
+    frame = pd.DataFrame({"a": ["yes", "no"] * 40, "b": ["x", "y", "z", "x"] * 20, "c": numbers})
     with torch.enable_grad():
         fitted = VIPClassifier(network=MLP((4,)), stages=[Stage(1)], calibration=0.3, random_state=0)
         fitted.fit(frame, ["one", "two"] * 40)

@@ -54,7 +54,7 @@ def test_parts_add_up(model: NaiveBayesIPClassifier) -> None:
 def test_without_any_row_decided_none_of_these_is_wrong() -> None:
     X, y = noisy(400, 3)
     with pytest.warns(UserWarning, match="left to a person"):
-        model = NaiveBayesIPClassifier(stop="risk=0.001x0.9", random_state=0).fit(X, y)
+        model = NaiveBayesIPClassifier(stop="risk=0.05", random_state=0).fit(X, y)
     found = model.evaluate(X, y).at_stop
     assert found is not None
     assert (found.decided, found.wrong_of_decided) == (0.0, None)
