@@ -83,14 +83,14 @@ def in_each_manner(model: VIPClassifier, judged: Any, rows: Rows) -> Iterator[tu
         yield name, at_stop(model, rows), model.stopping_rule()
 
 
-def trained(part: str, seed: int) -> tuple[VIPClassifier, Any, Rows]:
+def trained(part: str, seed: int, **settings: Any) -> tuple[VIPClassifier, Any, Rows]:
     """A model of a table or of a task by its recipe, what its beliefs are fitted to, and test rows."""
     if part in TARGETS:
         rows = split(*read(part, default_folder()), seed)
-        table_model = Watched(random_state=seed).fit(rows.X_train, rows.y_train)
+        table_model = Watched(random_state=seed, **settings).fit(rows.X_train, rows.y_train)
         return table_model, table_model.judged, table_model.rows(rows.X_test, rows.y_test)
     task = load_task(part, seed)
-    model = Watched(task.query_set, random_state=seed, calibration=CALIBRATION, **task.settings)
+    model = Watched(task.query_set, random_state=seed, calibration=CALIBRATION, **task.settings, **settings)
     task.fit(model)
     return model, model.judged, model.rows(task.X_test, task.y_test, initially_known=task.initially_known_test)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from pursuit.cli.console import out
-from pursuit.cli.measurements import print_classes, print_evaluation, thin
+from pursuit.cli.measurements import print_classes, print_evaluation, promise_sentences, thin
 from pursuit.evaluation.classes import class_results
 from pursuit.evaluation.curves import AtStop, Evaluation
 
@@ -54,6 +54,23 @@ def test_answers_and_costs_are_shown_where_they_differ_from_queries() -> None:
     assert "0 0.000" in shown
     assert "24.5 1.000" in shown  # the last cost
     assert "after 1.50 queries on average (1.25 answered), which cost 7.5; mean confidence" in shown
+
+
+def test_it_is_said_what_became_of_promises() -> None:
+    stop = AtStop("risk=0.1,conformal=0.1", 1.5, 1.5, 1.5, 0.7, (0.6, 0.8), 0.9, 0.1)
+    assert promise_sentences(stop) == []
+    risky, sets = replace(stop, decided=0.5, wrong_of_decided=0.04), replace(stop, covered=0.912, mean_labels=1.25)
+    assert promise_sentences(risky) == [
+        "It decides 50.0% of the rows, and 4.0% of these are wrong; the others are left to a person."
+    ]
+    assert promise_sentences(replace(stop, decided=0.0)) == [
+        "It decides 0.0% of the rows; the others are left to a person."
+    ]
+    assert promise_sentences(sets) == [
+        "The right label is among those that remain for 91.2% of the rows; 1.25 remain on average."
+    ]
+    plain = Evaluation(100, 2, [0.1, 0.4, 0.8], 0.6, [0.1, 0.4, 0.8], 0.6, 0.8, risky)
+    assert "and 4.0% of these are wrong" in printed(plain)
 
 
 def test_of_many_classes_the_most_confused_are_shown() -> None:

@@ -58,6 +58,14 @@ def test_where_all_columns_matter_it_asks_on() -> None:
     assert asked > 4
 
 
+def test_where_a_model_gets_lost_in_answers_it_is_not_asked_nothing() -> None:
+    """Five columns mislead it: to ask everything is worse than to ask nothing, but the first column is worth asking."""
+    model, judged = learnt(world(4000, 1, (0.8, *[0.7] * 5))), world(500, 2, (0.8, *[0.3] * 5))
+    rule = suitable_stop([(model, judged)])
+    assert mean_asked(model, judged, rule) == 1
+    assert expected([(model, judged)], rule).accuracy > 0.7
+
+
 def test_more_than_held_out_rows_were_asked_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     model, judged = learnt(world(4000, 1, ALL_MATTER)), world(500, 2, ALL_MATTER)
     monkeypatch.setattr(stop_module, "LONGEST", N_QUERIES)

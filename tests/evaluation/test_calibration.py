@@ -17,7 +17,7 @@ from pursuit.inference.stopping import Budget, Confidence
 
 def test_rows_are_counted_by_their_confidence() -> None:
     confidence = torch.tensor([0.95, 1.0, 0.91, 0.42, 0.48])
-    at_stops = torch.zeros(1, 5, 8)
+    at_stops = torch.zeros(1, 5, 11)
     at_stops[0, :, 4], at_stops[0, :, 3] = confidence, torch.tensor([1.0, 1.0, 0.0, 0.0, 1.0])
     bins = reliability(stop_sums(at_stops, torch.ones(5, dtype=torch.long))[1][0])
     assert [(one.low, one.high, one.n_rows) for one in bins] == [(0.4, 0.5, 2), (0.9, 1.0, 3)]

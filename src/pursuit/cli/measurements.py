@@ -6,7 +6,7 @@ from typing import TypeVar
 from rich.table import Column, Table
 
 from pursuit.cli.console import escaped, out
-from pursuit.evaluation import Evaluation, NumberScores, RegressionEvaluation
+from pursuit.evaluation import AtStop, Evaluation, NumberScores, RegressionEvaluation
 from pursuit.experiments.beside import RANDOM_ORDER
 from pursuit.experiments.demo import DemoResult
 from pursuit.experiments.results import Results, asked_and_answered
@@ -76,6 +76,22 @@ def print_evaluation(name: str, evaluation: Evaluation | RegressionEvaluation) -
             highlight=False,
             soft_wrap=True,
         )
+        for sentence in promise_sentences(stop):
+            out.print(sentence, highlight=False, soft_wrap=True)
+
+
+def promise_sentences(stop: AtStop) -> list[str]:
+    """What became of the promises of a stopping rule on these rows."""
+    found = []
+    if stop.decided is not None:
+        wrong = "" if stop.wrong_of_decided is None else f", and {stop.wrong_of_decided:.1%} of these are wrong"
+        found.append(f"It decides {stop.decided:.1%} of the rows{wrong}; the others are left to a person.")
+    if stop.covered is not None and stop.mean_labels is not None:
+        found.append(
+            f"The right label is among those that remain for {stop.covered:.1%} of the rows; {stop.mean_labels:.2f} "
+            "remain on average."
+        )
+    return found
 
 
 def print_classes(evaluation: Evaluation) -> None:

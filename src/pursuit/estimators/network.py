@@ -69,7 +69,8 @@ class LearnerEstimator(PursuitEstimator):
     suits the number of rows, or 0 where `stages` are given."""
     calibration: float | None = None
     """Share of the rows to hold out for nothing but fitting beliefs to them, where training holds out none, as where
-    `stages` are given. By default 0; V-IP draws fresh rows where a rule draws them. `calibrate` does it later."""
+    `stages` are given. By default 0; V-IP takes a few of those in files, and fresh rows where a rule draws them.
+    `calibrate` does it later."""
     unreliable: Unreliable | None = None
     """How often answers are withheld and wrong in training, and in the rows that judge it, as those of people will be;
     for columns, words and concepts only. By default never."""

@@ -16,7 +16,7 @@ SURE = 0.99
 BITS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005, 0.003, 0.001)
 """What a question must be worth, from much to little."""
 WORSE = 0.02
-"""How much more surprising labels may be, in nats a row, than once everything was asked."""
+"""How much more surprising labels may be, in nats a row, than they are at best."""
 MOST_ROWS = 500
 """Of how many rows chains are rolled out at most."""
 
@@ -43,8 +43,8 @@ class _Chains:
 
 
 def suitable_stop(judged: Sequence[tuple[Learner, Rows]], max_queries: int | None = None) -> StoppingRule:
-    """Stop once sure, or once no query promises enough bits: the most that leave labels hardly more surprising than
-    answers to everything, by rows that learners did not learn from."""
+    """Stop once sure, or once no query promises enough bits: the most that leave labels hardly more surprising than the
+    best number of bits does, by rows that learners did not learn from."""
     bits = suitable_bits(judged, _surprise, WORSE, max_queries)
     rule: StoppingRule = Confidence(SURE) if bits is None else Confidence(SURE) | NothingWorthAsking(bits)
     return within_sight(rule, judged)
@@ -90,16 +90,14 @@ def suitable_bits(
     judged: Sequence[tuple[Learner, Rows]], judge: Judge, worse: float, max_queries: int | None = None
 ) -> float | None:
     """The most bits that a query may promise and not be asked, such that beliefs are not wrong by more than `worse`
-    beyond those after answers to everything; None if there are none. Where rows are few, that is hard to tell, and a
-    query must be worth less not to be asked."""
+    beyond those of the best number of bits; None if there are none. To ask everything need not be best: a model may
+    get lost in answers that say nothing. Where rows are few, that is hard to tell, and a query must be worth less not
+    to be asked."""
     chains = [_roll_out(learner, rows.take(slice(MOST_ROWS)), judge, max_queries) for learner, rows in judged]
-
-    def loss(bits: float) -> Tensor:
-        return torch.cat([each.at_stop(bits) for each in chains])
-
-    with_all = loss(0.0)
+    losses = {bits: torch.cat([each.at_stop(bits) for each in chains]) for bits in (*BITS, 0.0)}
+    best = min(losses.values(), key=lambda loss: float(loss.mean()))
     for bits in BITS:
-        more = loss(bits) - with_all
+        more = losses[bits] - best
         if more.mean() + more.std() / len(more) ** 0.5 <= worse:
             return bits
     return None

@@ -23,7 +23,7 @@ from pursuit.evaluation.calibration import (
 from pursuit.evaluation.classes import ClassResults, results_of
 from pursuit.evaluation.intervals import accuracy_interval
 from pursuit.evaluation.questions import QuestionCounts, QuestionUses, question_uses
-from pursuit.evaluation.sums import COST_UNIT, EvaluationSums, class_sums, stop_sums
+from pursuit.evaluation.sums import COST_UNIT, EvaluationSums, class_sums, promised, stop_sums
 from pursuit.evaluation.until import Revealed, Within
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
@@ -59,6 +59,14 @@ class AtStop:
     """Share of the rows that the rule would have asked more, but that were asked `max_queries` queries."""
     brier: float | None = None
     """Mean squared distance of beliefs from the labels, summed over classes; None in results that do not say."""
+    decided: float | None = None
+    """Share of the rows that the rule decides; None where it promises nothing about these."""
+    wrong_of_decided: float | None = None
+    """Share of the decided rows that are wrong; None where there are none."""
+    covered: float | None = None
+    """Share of the rows whose label is among those that remain; None where the rule gives no set of labels."""
+    mean_labels: float | None = None
+    """How many labels remain, on average."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +225,7 @@ def _count(pursuer: Pursuer, rows: Rows, setting: Setting, template: HistoryStat
     questions = QuestionCounts(counts, n_queries) if setting.in_detail else None
     beliefs = StepBeliefs(longest + 1, counts)
     chains = _Chains(pursuer, rows, longest, template, with_bits)
-    at_stops = chains.at_stops(setting.rules, curves, beliefs, questions)  # (rules, B, 8)
+    at_stops = chains.at_stops(setting.rules, curves, beliefs, questions)  # (rules, B, 11)
     everything = torch.ones_like(rows.available)  # was asked, answered or not
     all_answers = pursuer.log_posterior(History(rows.x, rows.available, everything))
     confusion, asked = torch.zeros(0, 0, dtype=torch.long), torch.zeros(0, dtype=torch.long)
@@ -292,10 +300,10 @@ class _Chains:
     def at_stops(
         self, rules: Sequence[StoppingRule], curves: _Curves, beliefs: StepBeliefs, questions: QuestionCounts | None
     ) -> Tensor:
-        """Where each of the rules stops (rules, B, 8): queries asked, answers, cost, whether the belief is right, its
-        confidence, whether it was cut short, the label predicted, and the Brier score. The rows that are right on the
-        way are added to the curves, what is believed there to `beliefs`, and what is asked until the first rule stops
-        to the questions."""
+        """Where each of the rules stops (rules, B, 11): queries asked, answers, cost, whether the belief is right, its
+        confidence, whether it was cut short, the label predicted, the Brier score, and what is `promised`. The rows
+        that are right on the way are added to the curves, what is believed there to `beliefs`, and what is asked until
+        the first rule stops to the questions."""
         costs = self.pursuer.query_set.costs
         restricts = [rule.affordable(torch.zeros(1, device=costs.device), costs) is not None for rule in rules]
         free = [rule for rule, is_restricted in zip(rules, restricts, strict=True) if not is_restricted]
@@ -306,7 +314,7 @@ class _Chains:
             self._look_back([rule], Within(self.longest, rule), None, counts)[0] if is_restricted else next(in_common)
             for rule, is_restricted, counts in zip(rules, restricts, of_first, strict=True)
         ]
-        return torch.stack(found).cpu() if found else torch.empty(0, len(self.rows), 8)
+        return torch.stack(found).cpu() if found else torch.empty(0, len(self.rows), 11)
 
     def _look_back(
         self,
@@ -315,11 +323,11 @@ class _Chains:
         on_the_way: tuple[_Curves, StepBeliefs] | None,
         questions: QuestionCounts | None,
     ) -> Tensor:
-        """The same (rules, B, 8) for rules on the chains that end with `until`."""
+        """The same (rules, B, 11) for rules on the chains that end with `until`."""
         rows, n_rows, device = self.rows, len(self.rows), self.rows.x.device
         was_right = torch.zeros(n_rows, dtype=torch.long, device=device)
         row_counts = rows.counts
-        at_stop = torch.zeros(len(rules), n_rows, 8, device=device)
+        at_stop = torch.zeros(len(rules), n_rows, 11, device=device)
         has_stopped = torch.zeros(len(rules), n_rows, dtype=torch.bool, device=device)
         memories = [rule.start(n_rows, device) for rule in rules]
         with_bits = self.with_bits and questions is not None
@@ -341,7 +349,8 @@ class _Chains:
                 now = (enough | ~step.goes_on | at_limit) & ~has_stopped[i, r]
                 is_cut = until.would_ask_more(step) & ~enough & (at_limit and self.longest < rows.n_queries)
                 counts = standing.n_asked, standing.n_answered, standing.cost
-                state = (*counts, is_right, confidence, is_cut, highest.indices, brier)
+                known = (*counts, is_right, confidence, is_cut, highest.indices, brier)
+                state = (*known, *promised(rule, standing, rows.y[r]))
                 seen = torch.stack([part.float() for part in state], dim=1)
                 at_stop[i, r] = torch.where(now[:, None], seen, at_stop[i, r])
                 has_stopped[i, r] |= now
@@ -357,8 +366,8 @@ def _area(accuracy: Sequence[float]) -> float:
 
 
 def _summary(stop: StoppingRule, sums: Tensor, bins: Tensor, n_rows: int) -> AtStop:
-    """What a rule gives, from sums (5,) and bins (N_BINS, 3) of its rows."""
-    asked, answered, cost, cut, brier = sums.tolist()
+    """What a rule gives, from sums (10,) and bins (N_BINS, 3) of its rows."""
+    asked, answered, cost, cut, brier, decided, wrong, left, covered, n_labels = sums.tolist()
     n, confidence, right = bins.double().unbind(dim=1)
     n_right = int(right.sum())
     return AtStop(
@@ -372,4 +381,8 @@ def _summary(stop: StoppingRule, sums: Tensor, bins: Tensor, n_rows: int) -> AtS
         float(calibration_error(n, confidence / UNIT, right)),
         cut / n_rows,
         brier / UNIT / n_rows,
+        decided / n_rows if decided or left else None,
+        wrong / decided if decided else None,
+        covered / n_rows if n_labels else None,
+        n_labels / n_rows if n_labels else None,
     )

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pursuit.evaluation.calibration import N_BINS, UNIT, StepSums, bin_of
+from pursuit.inference.stopping import Standing, StoppingRule
 
 COST_UNIT = 2**26
 """Costs are counted in parts this small."""
@@ -21,7 +22,8 @@ class EvaluationSums:
     """Rows that are right once everything is answered."""
     curves: Tensor  # (3, n) by how much the rows that are right change with each query, answer and step of cost
     by_step: StepSums
-    at_stops: Tensor  # (R, 5) sums of queries asked, answers, costs, rows cut short and Brier scores
+    at_stops: Tensor  # (R, 10) sums of queries asked, answers, costs, rows cut short, Brier scores; rows decided, wrong
+    # among them, left to a person, whose label is among those that remain; labels that remain
     bins: Tensor  # (R, N_BINS, 3) rows, sums of confidences and rows that are right, by confidence
     confusion: Tensor  # (C, C) rows by true and predicted label at the first rule; (0, 0) where nobody wants it
     asked_by_class: Tensor  # (C,) queries asked of the rows of each class until then
@@ -47,11 +49,23 @@ class EvaluationSums:
         return cls(int(kept["n_rows"]), int(kept["right_with_all"]), kept["curves"], by_step, *rest)
 
 
+def promised(rule: StoppingRule, standing: Standing, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Whether a rule vouches for beliefs, -1 where it does not say; whether the labels that remain have the right one;
+    and how many remain, 0 where it does not say: (b,) each."""
+    decided, remain = rule.decides(standing), rule.label_set(standing.log_posterior.exp().float())
+    of_labels = (
+        (torch.zeros_like(y),) * 2 if remain is None else (remain.gather(1, y[:, None])[:, 0], remain.sum(dim=1))
+    )
+    return torch.full_like(y, -1) if decided is None else decided, *of_labels
+
+
 def stop_sums(at_stops: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """The sums (R, 5) and the bins (R, N_BINS, 3) of where rules stop rows: (R, N, 8) as `evaluate` notes it. Each row
-    counts as several (N,)."""
-    asked, answered, cost, right, confidence, is_cut, _, brier = at_stops.double().unbind(dim=2)  # (R, N) each
-    exact = (asked, answered, cost * COST_UNIT, is_cut, brier * UNIT)
+    """The sums (R, 10) and the bins (R, N_BINS, 3) of where rules stop rows: (R, N, 11) as `evaluate` notes it. Each
+    row counts as several (N,)."""
+    asked, answered, cost, right, confidence, is_cut, _, brier, *rest = at_stops.double().unbind(dim=2)  # (R, N) each
+    decided, covered, n_labels = rest
+    of_promises = (decided == 1, (decided == 1) & (right == 0), decided == 0, covered, n_labels)
+    exact = (asked, answered, cost * COST_UNIT, is_cut, brier * UNIT, *(part.double() for part in of_promises))
     sums = torch.stack([(values.round().long() * counts).sum(dim=1) for values in exact], dim=1)
     each = torch.stack([torch.ones_like(right), confidence * UNIT, right], dim=2).round().long() * counts[:, None]
     bins = torch.zeros(len(at_stops), N_BINS, 3, dtype=torch.long)

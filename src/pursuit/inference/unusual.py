@@ -126,13 +126,15 @@ def alarm_limits(odd: list[Tensor], n_known: list[Tensor], groups: Tensor) -> Te
 
 LEAST_ROWS = 50
 """With fewer rows nobody can tell what is unusual."""
-TAIL_POWER = 2.0
-"""The probability of an oddness z falls like exp(-z**2 / s), as that of a sum of many answers does."""
+LEAST_LIMIT = 3.0
+"""So many deviations it takes at least: after one answer or two, oddness has few values, and proves little."""
+LEAST_TAIL = 0.2
+"""A tail falls at least this slowly, however equal the few values that show it are."""
 
 
 def _n_top(n_rows: int) -> int:
     """How many of the largest values show how a tail goes on."""
-    return max(10, n_rows // 20)
+    return max(10, n_rows // 100)
 
 
 def _worst_by_group(odd: Tensor, n_known: Tensor, groups: Tensor) -> Tensor:
@@ -143,31 +145,31 @@ def _worst_by_group(odd: Tensor, n_known: Tensor, groups: Tensor) -> Tensor:
 
 
 class _Tail(NamedTuple):
-    """How rare large values are: -log P(value > z) is `rarity` at `edge`, and rises from there with z**2."""
+    """How rare large values are: -log P(value > z) is `rarity_there` at `edge`, and rises from there with z, more
+    slowly where the n values that show it are few. Sums of few answers have such tails, not those of the normal
+    curve."""
 
     edge: float
     rarity_there: float
-    slope: float
+    mean: float
+    """How far values beyond the edge are from it."""
+    n: int
 
     @classmethod
     def of(cls, values: Tensor) -> "_Tail":
         if len(values) < LEAST_ROWS:
-            return cls(math.inf, 0.0, 0.0)
-        top = values.double().clamp(min=0).sort(descending=True).values ** TAIL_POWER
-        n_top = _n_top(len(top))
-        edge = float(top[n_top])
-        mean = float((top[:n_top] - edge).mean())
-        return cls(edge, math.log(len(top) / n_top), 1 / max(mean, LEAST_TAIL))
+            return cls(math.inf, 0.0, 1.0, 1)
+        top = values.double().sort(descending=True).values
+        n = _n_top(len(top))
+        edge = float(top[n])
+        return cls(edge, math.log(len(top) / n), max(float((top[:n] - edge).mean()), LEAST_TAIL), n)
 
     def rarity(self, values: Tensor) -> Tensor:
-        beyond = values.double().clamp(min=0) ** TAIL_POWER - self.edge
-        return torch.where(beyond > 0, self.rarity_there + self.slope * beyond, 0.0)
+        beyond = (values.double() - self.edge).clamp(min=0)
+        # An exponential tail whose mean is known by n values alone: what is to be expected of the next value.
+        further = self.n * torch.log1p(beyond / (self.n * self.mean))
+        return torch.where(beyond > 0, self.rarity_there + further, 0.0)
 
     def oddness(self, rarity: float) -> float:
-        if math.isinf(self.edge):
-            return math.inf
-        return float((self.edge + max(0.0, rarity - self.rarity_there) / self.slope) ** (1 / TAIL_POWER))
-
-
-LEAST_TAIL = 0.1
-"""A tail falls at least this slowly, however equal the few values that show it are."""
+        further = self.n * self.mean * math.expm1(max(0.0, rarity - self.rarity_there) / self.n)
+        return max(LEAST_LIMIT, self.edge + further)

@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from pursuit.data.rows import GeneratedRows, Rows, RowSource, rows_in_memory
+from pursuit.data.rows import GeneratedRows, Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.estimators import NetworkClassifier, NetworkEstimator, method
+from pursuit.estimators.plan import FEW_ROWS, HELD_OUT, MOST_HELD_OUT
 from pursuit.estimators.stop import suitable_stop
 from pursuit.estimators.tuned import OF_NETWORK, OneOf
 from pursuit.estimators.usual import usual_limits
@@ -88,8 +89,11 @@ class VIPEstimator(NetworkEstimator):
             self.model_.unusual_from.copy_(usual_limits(judged, self.max_queries))
 
     def _calibration_share(self, rows: RowSource) -> float:
-        draws_others = self.calibration is None and isinstance(rows, GeneratedRows)  # and so loses none
-        return 1.0 if draws_others else super()._calibration_share(rows)
+        if self.calibration is None and isinstance(rows, GeneratedRows):  # which draws others, so that none is lost
+            return 1.0
+        if self.calibration is None and isinstance(rows, StreamedRows) and len(rows) >= FEW_ROWS:
+            return min(HELD_OUT, MOST_HELD_OUT / len(rows))
+        return super()._calibration_share(rows)
 
     def _weighs_costs(self, query_set: QuerySet) -> bool:
         """Whether to ask by bits per unit of cost: as `cost_aware` says, or where costs differ and bits are known."""
@@ -155,7 +159,8 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
         fifth, or what the promise takes.
     calibration : float, optional
         Share of the rows to hold out for nothing but fitting beliefs to them, where training holds out none, as where
-        `stages` are given. By default none, but fresh rows where they are drawn by a rule.
+        `stages` are given. By default none, but a few of those in files larger than memory, and fresh rows where they
+        are drawn by a rule.
     unreliable : Unreliable, optional
         How often answers are withheld and wrong in training, as in `Unreliable(withheld=0.05, wrong=0.02)`, so that
         beliefs hold where people do not know or err. By default never.
