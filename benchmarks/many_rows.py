@@ -6,7 +6,7 @@ many_rows.json. Parts are named on the command line:
 - `nodes`: clusters of one, two and three nodes of one core, as processes of this machine,
 - `sizes`: seconds for a step of a chain by numbers of queries and labels, which the costs in docs/scale.md are made of.
 
-Rows have 20 yes/no columns and one of ten labels, and are drawn for it; where they lie can be said by `--folder`.
+Rows have 20 yes/no columns and one of five labels, and are drawn for it; where they lie can be said by `--folder`.
 """
 
 import argparse
@@ -40,9 +40,9 @@ from report import RESULTS, cpu, save, where
 from worlds import yes_no_queries
 
 COLUMNS = [f"symptom {i}" for i in range(20)]
-LABELS = np.array([f"disease {i}" for i in range(10)])
+LABELS = np.array([f"disease {i}" for i in range(5)])
 FILE_ROWS, TRAIN_ROWS = 1_000_000, 20_000
-ENGINE_ROWS, NODE_ROWS, PLAIN_ROWS = 4_000_000, 4_000_000, 100_000
+ENGINE_ROWS, NODE_ROWS, PLAIN_ROWS = 4_000_000, 3_000_000, 100_000
 QUERIES, N_LABELS, STEPS, WIDTH = (20, 100, 300, 1000, 3000, 10_000), (2, 10, 100, 1000), 5, 256
 MOST_ODDS = 10_000_000
 """Of queries times labels that are tried."""

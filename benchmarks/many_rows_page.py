@@ -48,7 +48,7 @@ def _engines(part: dict[str, Any]) -> str:
     merged = own["rows"] / own["seconds"] / (found["plain batches"]["rows"] / found["plain batches"]["seconds"])
     return f"""## By engine
 
-`pursuit evaluate` with all defaults on rows of 20 yes/no columns and one of ten labels: the whole curve from 0 to 20
+`pursuit evaluate` with all defaults on rows of 20 yes/no columns and one of five labels: the whole curve from 0 to 20
 questions, what each question told, calibration by step. Every way gave the same figures, bit for bit.
 
 {table(["way", "rows", "seconds", "rows a second", "peak memory of all processes"], rows)}
