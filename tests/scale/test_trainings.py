@@ -17,13 +17,14 @@ import pytest
 pytest.importorskip("ray")
 
 from program import run, wait_for
-from pursuit import MLP, AdamW, ParquetRows, Stage, VIPClassifier
+from pursuit import MLP, Stage, VIPClassifier
+from pursuit.data.parquet import ParquetRows
 from pursuit.estimators import PursuitClassifier
 from pursuit.scale.engines import find_cluster
 from pursuit.scale.ray_engine import Ray
 from pursuit.scale.trainings import train_on
 from pursuit.tasks import Task, load_task
-from pursuit.training import TrainingRun
+from pursuit.training import AdamW, TrainingRun
 from pursuit.training.loop import Diverged
 from scale.conftest import make_rows
 from scale.test_ray_engine import Killer
