@@ -1,13 +1,9 @@
 """One training on several machines: the loop that torchrun starts, in the workers of Ray Train."""
 
 import os
-import signal
 import tempfile
-import threading
 import warnings
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -57,25 +53,29 @@ def _trained(
     model: Estimator, task: Task, run: TrainingRun, n_workers: int, on_gpu: bool, on_report: Callable[[Report], None]
 ) -> Estimator:
     import ray
-    from ray.train import FailureConfig, RunConfig, ScalingConfig
-    from ray.train.torch import TorchTrainer
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    os.environ["RAY_CHDIR_TO_TRIAL_DIR"] = "0"  # paths mean what they mean here
-    desk = _desk()
-    work = {"work": ray.put(ray.cloudpickle.dumps((model, task, run))), "desk": desk, "on_gpu": on_gpu}
-    failures = FailureConfig(max_failures=RETRIES, controller_failure_limit=PATIENCE)
-    with tempfile.TemporaryDirectory() as unused:  # Ray's own checkpoints would go there
-        trainer = TorchTrainer(
-            _work,
-            train_loop_config={**work, "place": str(Path.cwd())},
-            scaling_config=ScalingConfig(num_workers=n_workers, use_gpu=on_gpu),
-            run_config=RunConfig(storage_path=unused, failure_config=failures),
-        )
-        with _interruptible(), _watched(desk, on_report):
-            try:
-                trainer.fit()
-            except ray.train.TrainingFailedError as error:
-                raise ValueError(_in_words(error, n_workers, on_gpu)) from None
+    # What waits for the workers lives beside this process, on a machine that is lost only with it.
+    here: Any = {
+        "num_cpus": 0,
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False),
+    }
+    desks: Any = ray.remote(_Desk)
+    desk = desks.options(**here).remote()
+    work = {"work": ray.put(ray.cloudpickle.dumps((model, task, run))), "desk": desk, "place": str(Path.cwd())}
+    together: Any = ray.remote(_train_together)
+    training = together.options(**here, max_retries=0).remote(work, n_workers, on_gpu)
+    try:
+        is_over = False
+        while not is_over:
+            is_over = bool(ray.wait([training], timeout=LOOK)[0])
+            for report in ray.get(desk.take_reports.remote()):
+                on_report(report)
+    except BaseException:  # somebody stops it
+        ray.cancel(training, force=True)  # and its workers with it
+        raise
+    if problem := ray.get(training):
+        raise ValueError(problem)
     came_of_it, said = ray.cloudpickle.loads(ray.get(desk.result.remote()))
     if isinstance(came_of_it, Exception):
         raise came_of_it
@@ -83,6 +83,27 @@ def _trained(
         warnings.warn(message, stacklevel=2)
     came_of_it.device = model.device
     return came_of_it
+
+
+def _train_together(work: dict[str, Any], n_workers: int, on_gpu: bool) -> str | None:
+    """Train by Ray Train; what went wrong with the cluster, in words."""
+    from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
+    from ray.train.torch import TorchTrainer
+
+    os.environ["RAY_CHDIR_TO_TRIAL_DIR"] = "0"  # paths mean what they mean where training is started
+    most: Any = {"max_failures": RETRIES, "controller_failure_limit": PATIENCE}
+    with tempfile.TemporaryDirectory() as unused:  # Ray's own checkpoints would go there
+        trainer = TorchTrainer(
+            _work,
+            train_loop_config={**work, "on_gpu": on_gpu},
+            scaling_config=ScalingConfig(num_workers=n_workers, use_gpu=on_gpu),
+            run_config=RunConfig(storage_path=unused, failure_config=FailureConfig(**most)),
+        )
+        try:
+            trainer.fit()
+        except TrainingFailedError as error:
+            return _in_words(error, n_workers, on_gpu)
+    return None
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -147,53 +168,6 @@ class _Desk:
 
     def result(self) -> bytes | None:
         return self._result
-
-
-def _desk() -> Any:
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    here: Any = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    desk: Any = ray.remote(_Desk)
-    return desk.options(num_cpus=0, scheduling_strategy=here).remote()
-
-
-@contextmanager
-def _watched(desk: Any, on_report: Callable[[Report], None]) -> Iterator[None]:
-    """Hand on what workers report, while this process waits for them."""
-    import ray
-
-    is_over = threading.Event()
-
-    def watch() -> None:
-        is_last = False
-        while not is_last:
-            is_last = is_over.wait(LOOK)
-            for report in ray.get(desk.take_reports.remote()):
-                on_report(report)
-
-    with ThreadPoolExecutor(1) as beside:
-        watching = beside.submit(watch)
-        try:
-            yield
-        finally:
-            is_over.set()
-        watching.result()
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Raise KeyboardInterrupt where Ray, which ends the workers then, would end the program without a word."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    except SystemExit:
-        raise KeyboardInterrupt from None
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _check_room(n_workers: int, device: str) -> bool:

@@ -115,6 +115,7 @@ class Measure(Work):
             n_rows, n_left_out = n_rows + int(usable.sum()), n_left_out + int((is_new & ~usable).sum())
             if not usable.any():
                 continue
+            assert part.labels is not None
             rows = self.model.rows(part.X[usable], part.labels[usable].to_numpy())
             counted = evaluation_sums(self.model.model_, rows, self.setting, self.model.device, None, self.with_bits)
             sums = counted if sums is None else sums + counted

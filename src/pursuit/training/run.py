@@ -117,8 +117,8 @@ def _check_all_see(fabric: Any, n_reports: int) -> None:
     folder that they share at different times."""
     if n_reports != (first := fabric.broadcast(n_reports)):
         raise RuntimeError(
-            f"This process finds the checkpoint of report {n_reports}, and the first one that of report {first}: do all "
-            "machines see the same folder? Try again in a minute."
+            f"This process finds the checkpoint of report {n_reports}, and the first one that of report {first}: do "
+            "all machines see the same folder? Try again in a minute."
         )
 
 
