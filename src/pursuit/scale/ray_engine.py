@@ -73,9 +73,10 @@ def connected(address: str | None) -> Iterator[None]:
         return
     os.environ.setdefault("RAY_DEDUP_LOGS", "1")
     try:
-        ray.init(
-            address, include_dashboard=None if address else False, log_to_driver=False, logging_level=logging.ERROR
-        )
+        # Without an address Ray would wait for a cluster that ran here once, and is known from a file it left.
+        given = address or os.environ.get("RAY_ADDRESS") or "local"
+        dashboard = False if given == "local" else None
+        ray.init(given, include_dashboard=dashboard, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, TimeoutError, RuntimeError) as error:
         raise ValueError(f"No Ray cluster could be used at {address or 'this machine'}: {_first_line(error)}") from None
     context = ray.data.DataContext.get_current()
