@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pursuit.cli.app import (
+    Address,
     AsJson,
     Cost,
     CostAware,
@@ -20,6 +21,7 @@ from pursuit.cli.app import (
     Source,
     Stop,
     Target,
+    TrainingEngine,
 )
 from pursuit.cli.console import (
     print_chosen,
@@ -43,6 +45,8 @@ from pursuit.inference.pursuer import score_unit
 from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first
 from pursuit.registry import find
+from pursuit.scale.engines import find_cluster
+from pursuit.scale.trainings import train_on
 from pursuit.tasks import TASKS, Task, load_task
 from pursuit.tasks.tables import parse_costs
 from pursuit.training import TrainingRun
@@ -61,6 +65,7 @@ PARAMETER_OF_OPTION = {
     "--resume": "stages",
     "--querier": "querier",
     "--cost-aware": "cost_aware",
+    "--engine": "devices",
 }
 """Which parameter an estimator must have for the option to apply."""
 
@@ -109,6 +114,8 @@ def train(
     seed: Seed = 0,
     device: Device = "cpu",
     devices: Annotated[int, typer.Option(help="How many devices train together.", min=1)] = 1,
+    engine: TrainingEngine = None,
+    address: Address = None,
     log: Annotated[str, typer.Option(help="The format of the training log: csv or tensorboard.")] = "csv",
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run of the same command.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model that is in the folder.")] = False,
@@ -129,8 +136,10 @@ def train(
         "--resume": resume,
         "--querier": querier is not None,
         "--cost-aware": cost_aware is not None,
+        "--engine": engine is not None or address is not None,
     }
     _check_options(chosen, [option for option, is_given in given.items() if is_given])
+    cluster = find_cluster(engine, address)
     options = {**table.reading(), "costs": parse_costs(cost or ()), "regress": chosen.predicts_numbers}
     task = load_task(source, seed, target, **options)
     task = task.with_costs({}, cost_aware)
@@ -146,7 +155,7 @@ def train(
     model = chosen.build(task.query_set, **settings)
     check_log(log)
     remark_on_task(task)
-    if source in TASKS and epochs is None:
+    if source in TASKS and epochs is None and cluster is None:
         remark_on_recipe(TASKS[source].recipes.get("fast"), device)
     is_resumable = chosen.accepts(PARAMETER_OF_OPTION["--resume"])
     advice = (
@@ -158,13 +167,18 @@ def train(
             alone.enter_context(claimed(folder))
         with stoppable(advice), training_bar(task.name) as on_report:
             run = TrainingRun(folder, resume=resume, log=log, on_report=on_report)  # type: ignore[arg-type]
-            task.fit(model, run)
+            if cluster is None:
+                task.fit(model, run)
+            else:
+                model = train_on(cluster, model, task, run)
         if not is_first():
             return
         model.save(folder, {"task": {"name": task.name, **task.notes}})
     if getattr(model, "cost_aware", False) is None and score_unit(model.model_) == "bits per cost":
         say("Costs differ, so it asks for the most bits per unit of cost; --no-cost-aware: for the most bits.")
     evaluation = None
+    if cluster is not None and device == "cuda":
+        model.device = "auto"  # this machine need not have a GPU
     if len(task.y_test):
         options = {"initially_known": task.initially_known_test, "with_bits": as_json}
         evaluation = model.evaluate(task.X_test, task.y_test, **options)

@@ -56,7 +56,7 @@ class Predictions:
         columns["n_asked"] = (self.query >= 0).sum(dim=1).numpy()
         names = [query.name for query in pursuer.query_set.queries]
         name_of = np.array([*names, None], dtype=object)  # the last one is that of -1
-        answers = _answer_texts(pursuer.query_set, x, self.query, self.answered)
+        answers = answer_texts(pursuer.query_set, x, self.query, self.answered)
         for place in range(self.query.shape[1]):
             columns[f"question_{place + 1}"] = name_of[self.query[:, place].numpy()]
             columns[f"answer_{place + 1}"] = answers[:, place]
@@ -124,7 +124,7 @@ def _predicted(
     return Predictions(posterior, query, has_answer, decided, members, unusual)
 
 
-def _answer_texts(query_set: QuerySet, x: Tensor, query: Tensor, answered: Tensor) -> np.ndarray:
+def answer_texts(query_set: QuerySet, x: Tensor, query: Tensor, answered: Tensor) -> np.ndarray:
     """The answers in words (N, T), None where there is none. Equal answers to a query are put into words once."""
     texts = np.full(tuple(query.shape), None, dtype=object)
     for number in query[answered].unique().tolist():

@@ -93,7 +93,7 @@ def connected(address: str | None) -> Iterator[None]:
         ) from None
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
-    for name in ("ray.data", "ray._private"):
+    for name in ("ray.data", "ray.train", "ray._private"):
         logging.getLogger(name).setLevel(logging.ERROR)
     try:
         yield

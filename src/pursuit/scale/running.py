@@ -5,12 +5,15 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+import pandas as pd
+
 from pursuit.data.storage import Place, make, put
 from pursuit.estimators import PursuitClassifier, PursuitEstimator
 from pursuit.evaluation.curves import Evaluation, Setting
 from pursuit.evaluation.sums import EvaluationSums
 from pursuit.scale.engine import Engine
-from pursuit.scale.work import Done, Measure, Predict, Work
+from pursuit.scale.work import Done, Explain, Measure, Predict, Work, measurable
 from pursuit.tasks.every_row import EveryRow
 from pursuit.version import __version__
 
@@ -28,6 +31,15 @@ def predict_all(
     there of the same predictions is not done again."""
     work = Predict(model, rows, stop, folder)
     _claim(folder, {"work": "predictions", "stop": str(model.stopping_rule(stop)), **_described(model, rows)})
+    return sum(done.n_rows for done in _all_done(work, engine, on_rows))
+
+
+def explain_all(
+    model: PursuitEstimator, rows: EveryRow, stop: str | None, folder: Place, engine: Engine, on_rows: OnRows
+) -> int:
+    """Write the chains of all rows into Parquet files in `folder`, as `predict_all` writes predictions."""
+    work = Explain(model, rows, stop, folder)
+    _claim(folder, {"work": "chains", "stop": str(model.stopping_rule(stop)), **_described(model, rows)})
     return sum(done.n_rows for done in _all_done(work, engine, on_rows))
 
 
@@ -66,6 +78,23 @@ def measure_all(
             "There are no rows to measure on: none has a label that the model knows, or it was trained on all."
         )
     return Measured(setting.evaluation(total), n_left_out)
+
+
+def first_rows(model: PursuitClassifier, rows: EveryRow, most: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """The first of the rows that `measure_all` measures on, and their labels; at most `most`."""
+    found: list[tuple[pd.DataFrame, pd.Series]] = []
+    n_left = most
+    for share in range(len(rows.shares)):
+        for part in rows.read(share):
+            _, usable = measurable(model, rows, share, part)
+            assert part.labels is not None
+            found.append((part.X[usable][:n_left], part.labels[usable][:n_left]))
+            n_left -= len(found[-1][1])
+            if not n_left:
+                break
+        if not n_left:
+            break
+    return pd.concat([X for X, _ in found]), pd.concat([labels for _, labels in found]).to_numpy()
 
 
 def _all_done(work: Work, engine: Engine, on_rows: OnRows) -> Iterator[Done]:

@@ -16,6 +16,7 @@ from pursuit.data.storage import Place, here, put, putting
 from pursuit.estimators import PursuitClassifier, PursuitEstimator
 from pursuit.evaluation.curves import Setting, evaluation_sums
 from pursuit.evaluation.sums import EvaluationSums
+from pursuit.inference.chain_table import STEP
 from pursuit.inference.predictions import PROBABILITY
 from pursuit.inference.stopping import StoppingRule
 from pursuit.tasks.every_row import EveryRow, RowsPart
@@ -67,11 +68,18 @@ class Predict(Work):
     folder: Place
 
     def do(self, share: int) -> Done:
-        tables = [_in_lists(predicted(self.model, part, self.stop)) for part in self.rows.read(share)]
-        done = Done(share, sum(map(len, tables)))
+        tables, n_rows = [], 0
+        for part in self.rows.read(share):
+            tables.append(self.table(part))
+            n_rows += len(part.X)
+        done = Done(share, n_rows)
         _write_parquet(self._path(share), tables)
         put(self._note(share), json.dumps(done[:3]).encode())
         return done
+
+    def table(self, part: RowsPart) -> pd.DataFrame:
+        """What is written of some rows."""
+        return _in_lists(predicted(self.model, part, self.stop))
 
     def found(self, share: int) -> Done | None:
         try:
@@ -90,6 +98,15 @@ class Predict(Work):
 
 
 @dataclass(frozen=True)
+class Explain(Predict):
+    """Write the chain of every row instead, with a row for each step."""
+
+    def table(self, part: RowsPart) -> pd.DataFrame:
+        table = self.model.explain_table(part.X, self.stop, initially_known=part.initially_known)
+        return _named(table, part, np.cumsum(table[STEP].to_numpy() == 0) - 1)
+
+
+@dataclass(frozen=True)
 class Measure(Work):
     """Count what an evaluation is made of, on the rows that the model was not trained on."""
 
@@ -104,12 +121,11 @@ class Measure(Work):
         n_rows = n_left_out = 0
         waiting: list[Rows] = []  # equal rows are measured once, and so the rows of a share together
         for part in self.rows.read(share):
-            assert part.labels is not None
-            is_new = ~self.rows.was_seen(share, np.asarray(part.X.index))
-            usable = is_new & self._has_known_label(part.labels)
+            is_new, usable = measurable(self.model, self.rows, share, part)
             n_rows, n_left_out = n_rows + int(usable.sum()), n_left_out + int((is_new & ~usable).sum())
             if not usable.any():
                 continue
+            assert part.labels is not None
             waiting.append(Rows.joined([self.model.rows(part.X[usable], part.labels[usable].to_numpy())]))
             if sum(part.n_bytes for part in waiting) >= KEPT_BYTES:
                 waiting = [Rows.joined(waiting)]
@@ -148,23 +164,36 @@ class Measure(Work):
         assert self.folder is not None
         return self.folder / self.mark(share)
 
-    def _has_known_label(self, labels: pd.Series) -> np.ndarray:
-        known = pd.Index(self.model.classes_)
-        there = labels.notna().to_numpy()
-        values = labels.astype(str) if self.model.classes_.dtype.kind in "OU" else labels
-        return there & (known.get_indexer(pd.Index(values)) >= 0)
+
+def measurable(model: PursuitClassifier, rows: EveryRow, share: int, part: RowsPart) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows of a part (N,) the model was not trained on, and which of these have a label that it knows."""
+    if part.labels is None:
+        raise ValueError("The rows have no labels to measure by: name their column with --target.")
+    is_new = ~rows.was_seen(share, np.asarray(part.X.index))
+    there = part.labels.notna().to_numpy()
+    values = part.labels.astype(str) if model.classes_.dtype.kind in "OU" else part.labels
+    return is_new, is_new & there & (pd.Index(model.classes_).get_indexer(pd.Index(values)) >= 0)
 
 
 def predicted(model: PursuitEstimator, part: RowsPart, stop: StoppingRule | str | None) -> pd.DataFrame:
     """The predictions of some rows, which begin with what tells the rows apart."""
     table = model.predict_table(part.X, stop, initially_known=part.initially_known)
+    return _named(table, part, np.arange(len(table)))
+
+
+def _named(table: pd.DataFrame, part: RowsPart, rows: np.ndarray) -> pd.DataFrame:
+    """A table about `rows` of a part, by their places in it, with what tells these apart before its own columns, and
+    numbers that are no longer than they mean something."""
     for column in map(str, table.select_dtypes("float")):
         is_share = column.startswith(PROBABILITY)
         table[column] = table[column].round(DIGITS) if is_share else table[column].map(_significant)
     name, values = (part.place, part.places) if part.ids is None else (str(part.ids.name), part.ids.to_numpy())
+    values = values[rows]
     for own in [name, *(["file"] if part.file is not None else [])]:
         if own in table.columns:
-            raise ValueError(f"The predictions have a column '{own}' of their own: rename yours, or leave --id out.")
+            raise ValueError(
+                f"The predictions have a column '{own}' of their own: rename yours, or name rows by another one."
+            )
     table.insert(0, name, values)
     if part.file is not None:
         table.insert(0, "file", part.file)
@@ -193,7 +222,8 @@ def _write_parquet(path: Place, tables: Sequence[pd.DataFrame]) -> None:
     parts = [pa.Table.from_pandas(table, preserve_index=False) for table in tables]
     schema = pa.unify_schemas([part.schema.remove_metadata() for part in parts], promote_options="permissive")
     lists = {"questions": pa.list_(pa.string()), "answers": pa.list_(pa.string())}
-    schema = pa.schema([field.with_type(lists.get(field.name, field.type)) for field in schema])
+    fields = [field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in schema]
+    schema = pa.schema([field.with_type(lists.get(field.name, field.type)) for field in fields])
     with putting(path) as file, pq.ParquetWriter(file, schema) as writer:
         for part in parts:
             writer.write_table(part.cast(schema))

@@ -41,6 +41,8 @@ class TrainingRun:
     identity: str = ""
     """What tells this run from others: a checkpoint carries it, and only a run of the same identity goes on from there.
     Estimators make it of settings, seed and rows."""
+    is_claimed: bool = False
+    """Whether whoever started this keeps other processes from the folder already."""
 
     @property
     def path(self) -> Path | None:
@@ -87,6 +89,7 @@ def _train_and_save(trainer: Trainer, run: TrainingRun) -> None:
     fabric, folder = trainer.fabric, run.path
     checkpoints = folder / CHECKPOINTS if folder else None
     saved = load_checkpoint(checkpoints, run.identity) if checkpoints and run.resume else None
+    _check_all_see(fabric, saved[1]["n_reports"] if saved else 0)
     if saved:
         load_state(trainer, *saved)
     elif checkpoints and fabric.is_global_zero:
@@ -109,6 +112,16 @@ def _train_and_save(trainer: Trainer, run: TrainingRun) -> None:
                 pause = max(run.checkpoint_seconds, CHECKPOINT_PAUSE * (last_saved - began))
     finally:
         log.close()
+
+
+def _check_all_see(fabric: Any, n_reports: int) -> None:
+    """Raise RuntimeError if processes would go on from different checkpoints: machines may see what was written to a
+    folder that they share at different times."""
+    if n_reports != (first := fabric.broadcast(n_reports)):
+        raise RuntimeError(
+            f"This process finds the checkpoint of report {n_reports}, and the first one that of report {first}: do "
+            "all machines see the same folder? Try again in a minute."
+        )
 
 
 def check_plan(stages: Sequence[Stage], device: str, log: str, n_processes: int = 1) -> None:
