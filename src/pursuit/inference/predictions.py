@@ -1,12 +1,14 @@
 """Predictions as a table: what is believed of every row, and what was asked for it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
+from pursuit.inference.equal_rows import find_equal
 from pursuit.inference.pursuer import Pursuer, label_list
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import StoppingRule
@@ -36,6 +38,14 @@ class Predictions:
     decided: Tensor | None = None  # (N,) bool, whether the stopping rule vouches for it; None where it promises nothing
     label_set: Tensor | None = None  # (N, C) bool, the labels that remain; None where the rule does not say
     unusual: Tensor | None = None  # (N,) bool, whether answers are unlike those learnt from; None where nobody knows
+
+    def take(self, rows: Tensor) -> "Predictions":
+        """The same of some rows (n,)."""
+        changed: dict[str, Any] = {}
+        for field in fields(self):
+            part = getattr(self, field.name)
+            changed[field.name] = None if part is None else part[rows]
+        return Predictions(**changed)
 
     def table(self, pursuer: Pursuer, x: Tensor, index: pd.Index | None = None) -> pd.DataFrame:
         """A row for each row of the answers `x` (N, *answer_shape): what is predicted (`believed`), how many queries
@@ -76,7 +86,15 @@ def predict_rows(
     stop: StoppingRule | None = None,
     initially_known: Tensor | None = None,
 ) -> Predictions:
-    """Ask every row until `stop` says enough."""
+    """Ask every row until `stop` says enough. Equal rows are asked once."""
+    first, number = find_equal([x, available, *([] if initially_known is None else [initially_known])])
+    known = None if initially_known is None else initially_known[first]
+    return _predicted(pursuer, x[first], available[first], stop, known).take(number)
+
+
+def _predicted(
+    pursuer: Pursuer, x: Tensor, available: Tensor, stop: StoppingRule | None, initially_known: Tensor | None
+) -> Predictions:
     posterior = torch.zeros(len(x), len(pursuer.classes))
     queries: list[Tensor] = []  # (N,) each: what is asked first, second, and so on
     answered: list[Tensor] = []

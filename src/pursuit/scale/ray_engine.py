@@ -83,11 +83,14 @@ def connected(address: str | None) -> Iterator[None]:
         return
     os.environ.setdefault("RAY_DEDUP_LOGS", "1")
     try:
-        ray.init(
-            address, include_dashboard=None if address else False, log_to_driver=False, logging_level=logging.ERROR
-        )
+        # Ray by itself would join whatever cluster somebody else runs on this machine.
+        address = address or os.environ.get("RAY_ADDRESS") or "local"
+        dashboard = False if address == "local" else None
+        ray.init(address, include_dashboard=dashboard, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, TimeoutError, RuntimeError) as error:
-        raise ValueError(f"No Ray cluster could be used at {address or 'this machine'}: {_first_line(error)}") from None
+        raise ValueError(
+            f"No Ray cluster could be used at {'this machine' if address == 'local' else address}: {_first_line(error)}"
+        ) from None
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     for name in ("ray.data", "ray._private"):

@@ -11,6 +11,7 @@ import pandas as pd
 import safetensors.torch
 from safetensors import SafetensorError
 
+from pursuit.data.rows import Rows
 from pursuit.data.storage import Place, here, put, putting
 from pursuit.estimators import PursuitClassifier, PursuitEstimator
 from pursuit.evaluation.curves import Setting, evaluation_sums
@@ -19,6 +20,8 @@ from pursuit.inference.predictions import PROBABILITY
 from pursuit.inference.stopping import StoppingRule
 from pursuit.tasks.every_row import EveryRow, RowsPart
 
+KEPT_BYTES = 2**27
+"""About how much of different rows is kept until they are measured."""
 DIGITS = 6
 """Of a probability in a file, behind the point, and of a number, from the first that is not 0."""
 
@@ -99,6 +102,7 @@ class Measure(Work):
     def do(self, share: int) -> Done:
         sums: EvaluationSums | None = None
         n_rows = n_left_out = 0
+        waiting: list[Rows] = []  # equal rows are measured once, and so the rows of a share together
         for part in self.rows.read(share):
             assert part.labels is not None
             is_new = ~self.rows.was_seen(share, np.asarray(part.X.index))
@@ -106,14 +110,25 @@ class Measure(Work):
             n_rows, n_left_out = n_rows + int(usable.sum()), n_left_out + int((is_new & ~usable).sum())
             if not usable.any():
                 continue
-            rows = self.model.rows(part.X[usable], part.labels[usable].to_numpy())
-            counted = evaluation_sums(self.model.model_, rows, self.setting, self.model.device, None, self.with_bits)
-            sums = counted if sums is None else sums + counted
+            waiting.append(Rows.joined([self.model.rows(part.X[usable], part.labels[usable].to_numpy())]))
+            if sum(part.n_bytes for part in waiting) >= KEPT_BYTES:
+                waiting = [Rows.joined(waiting)]
+                if waiting[0].n_bytes >= KEPT_BYTES // 2:
+                    sums, waiting = self._counted(waiting, sums), []
+        sums = self._counted(waiting, sums)
         if self.folder is not None:
             tensors = {} if sums is None else sums.tensors()
             metadata = {"done": json.dumps([share, n_rows, n_left_out])}
             put(self._path(share), safetensors.torch.save(tensors, metadata))
         return Done(share, n_rows, n_left_out, sums)
+
+    def _counted(self, waiting: Sequence[Rows], sums: EvaluationSums | None) -> EvaluationSums | None:
+        """The sums with those of the rows that wait."""
+        if not waiting:
+            return sums
+        rows, model = Rows.joined(waiting), self.model
+        counted = evaluation_sums(model.model_, rows, self.setting, model.device, None, self.with_bits)
+        return counted if sums is None else sums + counted
 
     def found(self, share: int) -> Done | None:
         if self.folder is None or not self._path(share).exists():
@@ -165,12 +180,9 @@ def _in_lists(table: pd.DataFrame) -> pd.DataFrame:
     n_asked = table["n_asked"].to_numpy()
     for kind in ("question", "answer"):
         columns = [name for name in table.columns if name.startswith(f"{kind}_") and name[len(kind) + 1 :].isdecimal()]
-        values = table[columns].to_numpy(dtype=object)
+        values = table[columns].astype(object).where(table[columns].notna(), None).to_numpy()
         table = table.drop(columns=columns)
-        table[f"{kind}s"] = [
-            [None if pd.isna(value) else str(value) for value in row[:n]]
-            for row, n in zip(values, n_asked, strict=True)
-        ]
+        table[f"{kind}s"] = [row[:n] for row, n in zip(values.tolist(), n_asked, strict=True)]
     return table
 
 
