@@ -162,6 +162,16 @@ def test_only_what_applies_is_tried() -> None:
         Search(task(), "tree").ranges()
 
 
+def test_rows_of_ones_own(tmp_path: Path) -> None:
+    X = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (60, 3)), columns=list("abc"))
+    search = Search.on(X, np.where(X["a"] == 1, "sick", "well"), "naive-bayes", name="visits")
+    found = tune(search, tmp_path, n_trials=2)
+    assert found.default is not None
+    assert (found.default.n_train, found.default.n_judged, found.default.area) == (48, 12, 1.0)
+    with pytest.raises(ValueError, match="holds a search with other rows"):
+        tune(Search.on(X, np.where(X["b"] == 1, "sick", "well"), "naive-bayes", name="visits"), tmp_path)
+
+
 def test_settings_of_a_method_are_told_from_factors() -> None:
     assert parameters({"lr": 2.0, "smoothing": 0.5}) == {"tuned": Tuned(lr=2.0), "smoothing": 0.5}
     assert parameters({}) == {}

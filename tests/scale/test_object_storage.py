@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 
 from object_store import ObjectStore, object_store
 from program import run
@@ -16,6 +17,7 @@ from pursuit.scale.engine import Engine, Local
 from pursuit.scale.ray_engine import Ray
 from pursuit.scale.running import measure_all, predict_all
 from pursuit.scale.work import Work
+from pursuit.tasks import load_task
 from scale.conftest import make_rows, of
 
 
@@ -78,6 +80,15 @@ def test_a_folder_of_csv_files(model: PursuitClassifier, store: ObjectStore) -> 
     assert list(zip(found["file"], found["line"], strict=True))[29:31] == [("1.csv", 31), ("2.csv", 2)]
     measured = measure_all(model, of(store.uri("csv")), None, Local(), nobody, place(store.uri("kept-csv")))
     assert measured.evaluation.n_rows == 60
+
+
+def test_training_streams_the_same_rows_from_there(store: ObjectStore, parquet: Path) -> None:
+    there, here = (load_task(source, target="label", drop=["key"]) for source in (store.uri("rows"), parquet))
+    assert (there.notes, there.name) == ({**here.notes, "file": "3 files"}, "rows")
+    batches = [task.X_train.stream(torch.Generator().manual_seed(0)).next(200) for task in (there, here)]
+    assert torch.equal(batches[0].x, batches[1].x)
+    assert torch.equal(batches[0].y, batches[1].y)
+    assert there.X_test.equals(here.X_test)
 
 
 def test_the_program_says_what_is_wrong(model: PursuitClassifier, store: ObjectStore, tmp_path: Path) -> None:

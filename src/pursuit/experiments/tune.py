@@ -4,6 +4,7 @@ Test rows have no say in it. A folder holds `trials.csv`, `best.json`, Optuna's 
 trials/N what came of each trial. The same search goes on where it stopped.
 """
 
+import hashlib
 import json
 import shutil
 import time
@@ -27,6 +28,7 @@ from pursuit.experiments.run import Progress, Say, curve_end, fit_or_resume, no_
 from pursuit.experiments.study import Study, require_optuna
 from pursuit.experiments.sweep import ERROR, Sweep, one_by_one
 from pursuit.files import claimed, read_json, write_whole
+from pursuit.queries import ColumnQueries
 from pursuit.registry import find
 from pursuit.tasks import Task, load_task, name_of
 from pursuit.training.devices import find_device
@@ -57,6 +59,13 @@ class Search:
     space: Ranges | None = None
     """What to try, by name: factors of `Tuned`, and settings of the method. By default what is `tunable` of it."""
     _loaded: list[tuple[Task, Rows | None]] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @classmethod
+    def on(cls, X: pd.DataFrame, y: Any, method: str = "vip", *, name: str = "rows", **options: Any) -> "Search":
+        """A search on the rows of a table with labels y, every column of which is a query. All of them are training
+        rows: keep those away that the model is to be measured on."""
+        labels = np.asarray(y)
+        return cls(Task(name, ColumnQueries.from_data(X), X, labels, X.iloc[:0], labels[:0]), method, **options)
 
     def __post_init__(self) -> None:
         find_device(self.device)
@@ -132,7 +141,7 @@ class Search:
             "space": {name: str(one) for name, one in self.ranges().items()},
             "costs": dict(self.costs),
             "cost_aware": self.cost_aware,
-            "rows": {key: value for key, value in task.notes.items() if key != "remarks"},
+            "rows": {key: value for key, value in task.notes.items() if key != "remarks"} | _counted(self.source),
             "options": dict(self.table_options),
         }
         plain: dict[str, Any] = json.loads(json.dumps(described, default=str))
@@ -211,6 +220,18 @@ def parameters(values: Mapping[str, Any]) -> dict[str, Any]:
     factors = {name: value for name, value in values.items() if name in FACTORS}
     own = {name: value for name, value in values.items() if name not in FACTORS}
     return {**({"tuned": Tuned(**factors)} if factors else {}), **own}
+
+
+def _counted(source: str | Path | Task) -> dict[str, Any]:
+    """What tells the rows of a task from others, where it is not read from files that say so themselves."""
+    if not isinstance(source, Task):
+        return {}
+    if isinstance(source.X_train, StreamedRows):
+        return {"fingerprint": source.X_train.fingerprint()}
+    digest = hashlib.sha256("\0".join(map(str, source.y_train)).encode())
+    X = source.X_train
+    digest.update(X.to_csv(index=False).encode() if isinstance(X, pd.DataFrame) else np.ascontiguousarray(X).tobytes())
+    return {"sha256": digest.hexdigest()}
 
 
 def _judge(estimator: Any, task: Task, judging: Rows | None, device: str) -> tuple[float, int, int]:
