@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pursuit import MLP, Stage, VIPClassifier
-from pursuit.inference.unusual import FALSE_ALARMS, NEVER, alarm_limits, oddness, unusual_rows
+from pursuit.inference.unusual import FALSE_ALARMS, LEAST_LIMIT, NEVER, alarm_limits, oddness, unusual_rows
 from pursuit.training.calibration import group_of
 
 N_QUERIES = 16
@@ -109,3 +109,28 @@ def test_limits_let_through_all_but_one_in_a_thousand_whole_chains() -> None:
     alarms = [(chains(seed) > limits[n]).any(dim=1).float().mean() for seed in (2, 3, 4)]
     assert 0.0002 < float(torch.stack(alarms).mean()) < 0.003
     assert (alarm_limits([chains(1)[:20]], [n[:20].clone()], group_of(20)) == NEVER).all()  # too few rows to tell
+
+
+@pytest.mark.parametrize("n_rows", [150, 600, 4000])
+def test_of_few_rows_with_long_tails_hardly_more_are_called_unusual(n_rows: int) -> None:
+    """Oddness with exponential tails, as that of a few surprising answers has: limits from few rows are cautious."""
+    generator = torch.Generator().manual_seed(0)
+
+    def chains(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+        odd = torch.empty(n, 4).exponential_(1.0, generator=generator) - 1
+        return odd, torch.arange(1, 5).expand(n, 4)
+
+    rates = []
+    for _ in range(30):
+        odd, n_known = chains(n_rows)
+        limits = alarm_limits([odd], [n_known.clone()], group_of(4))
+        fresh, there = chains(20_000)
+        rates.append(float((fresh > limits[there]).any(dim=1).float().mean()))
+    assert FALSE_ALARMS / 5 < np.mean(rates) < 3 * FALSE_ALARMS
+
+
+def test_one_answer_alone_is_not_unusual_by_little() -> None:
+    """Oddness that is one of two values: the larger one, of few rows, is no alarm."""
+    odd, n_known = torch.full((400, 1), -0.1), torch.ones(400, 1, dtype=torch.long)
+    odd[:3] = 2.5
+    assert float(alarm_limits([odd], [n_known], group_of(1))[1]) >= LEAST_LIMIT

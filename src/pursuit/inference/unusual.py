@@ -145,9 +145,8 @@ def _worst_by_group(odd: Tensor, n_known: Tensor, groups: Tensor) -> Tensor:
 
 
 class _Tail(NamedTuple):
-    """How rare large values are: -log P(value > z) is `rarity_there` at `edge`, and rises from there with z, more
-    slowly where the n values that show it are few. Sums of few answers have such tails, not those of the normal
-    curve."""
+    """How rare large values are: -log P(value > z) is `rarity_there` at `edge`, and rises from there with z, the more
+    slowly the fewer the n values that show it. Sums of few answers have such tails, and not those of a normal curve."""
 
     edge: float
     rarity_there: float
