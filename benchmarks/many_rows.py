@@ -223,11 +223,11 @@ def sizes() -> list[dict[str, Any]]:
             if n_queries * n_labels > MOST_ODDS:
                 continue
             model = untrained(n_queries, n_labels)
-            n_rows = max(4, min(rows_at_once(model), 3_000_000 // (n_queries * n_labels)))
+            n_rows = max(4, min(rows_at_once(model, BATCH_ROWS), 3_000_000 // (n_queries * n_labels)))
             x = (torch.rand(n_rows, n_queries, generator=torch.Generator().manual_seed(0)) < 0.5).float() * 2 - 1
             seconds = []
             with one_thread():
-                for _ in range(3):
+                for _ in range(5):
                     start = time.perf_counter()
                     n_steps = sum(1 for _ in pursue(model, x, stop=Budget(STEPS)))
                     seconds.append((time.perf_counter() - start) / n_rows / n_steps)
