@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from pursuit.experiments.reproduce import (
     vip_of,
 )
 from pursuit.experiments.results import Beside, MethodResults, Result, Results
+from pursuit.methods.all_answers import AllAnswersClassifier
 from pursuit.methods.random_order import RandomOrder
 
 pytestmark = pytest.mark.usefixtures("small_tasks")
@@ -122,6 +124,25 @@ def test_names_of_folders() -> None:
     assert REPRODUCTION.name == "columns-tiny"
     changed = replace(REPRODUCTION, options=("set network", "effort 0.5"), validation=True)
     assert changed.name == "columns-tiny-set-network-effort-0.5-validation"
+
+
+def test_a_training_that_fails_is_named_and_the_others_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn = AllAnswersClassifier.learn
+
+    def failing(self: AllAnswersClassifier, *given: Any) -> Any:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(AllAnswersClassifier, "learn", failing)
+    with pytest.raises(ValueError, match=r"these failed: columns, all answers, seed 0: RuntimeError: out of memory"):
+        run(REPRODUCTION, tmp_path)
+    assert "Traceback" in (tmp_path / "all-answers" / "seed-0" / "error.txt").read_text()
+    assert not (tmp_path / "results.json").exists()
+    monkeypatch.setattr(AllAnswersClassifier, "learn", learn)
+    _, watcher = run(REPRODUCTION, tmp_path)
+    assert watcher.titles == ["columns, all answers, seed 0"]
+    assert not (tmp_path / "all-answers" / "seed-0" / "error.txt").exists()
 
 
 def test_settings_that_cannot_be_trained_are_reported(tmp_path: Path) -> None:

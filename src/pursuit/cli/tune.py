@@ -109,7 +109,7 @@ def _print(found: Tuning, regress: bool) -> None:
     if n_failed := sum(trial.judged is None for trial in found.trials):
         say(f"{n_failed} of {len(found.trials)} trials failed, as {TRIALS} says.")
     if best.number == 0:
-        lines = f"No trial of {len(found.trials)} was better than the usual settings: leave them as they are."
+        lines = "No trial was better than the usual settings: leave them as they are."
     else:
         usual = "failed" if default is None else f"{default.area:.4f}"
         lines = (
