@@ -69,7 +69,7 @@ def test_all_rows_are_measured_share_by_share_and_the_tree_is_that_of_the_first(
     assert (described["evaluation"]["n_rows"], described["tree"]["n_rows"]) == (300, 130)
     shown = check_page(page.read_text(encoding="utf-8"))
     assert "It shows the first 130 of the 300 rows." in shown.words
-    frame.to_csv(tmp_path / "whole.csv", index=False)
+    frame.assign(other=1).to_csv(tmp_path / "whole.csv", index=False)  # not the file it was trained on
     whole = run(workspace, "evaluate", "model", "--data", str(tmp_path / "whole.csv"), "--engine", "local", "--json")
     assert json_of(whole)["accuracy_by_asked"] == described["evaluation"]["accuracy_by_asked"]
     assert len(list((tmp_path / "counts").glob("sums-*"))) == 2

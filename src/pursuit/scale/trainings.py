@@ -69,20 +69,21 @@ def _trained(
         is_over = False
         while not is_over:
             is_over = bool(ray.wait([training], timeout=LOOK)[0])
-            for report in ray.get(desk.take_reports.remote()):
+            reports, error = ray.get(desk.look.remote())
+            for report in reports:
                 on_report(report)
-    except BaseException:  # somebody stops it
+            if error is not None:
+                raise ray.cloudpickle.loads(error)
+    except BaseException:  # somebody stops it, or it cannot go on
         ray.cancel(training, force=True)  # and its workers with it
         raise
     if problem := ray.get(training):
         raise ValueError(problem)
-    came_of_it, said = ray.cloudpickle.loads(ray.get(desk.result.remote()))
-    if isinstance(came_of_it, Exception):
-        raise came_of_it
+    trained, said = ray.cloudpickle.loads(ray.get(desk.take_result.remote()))
     for message in said:
         warnings.warn(message, stacklevel=2)
-    came_of_it.device = model.device
-    return came_of_it
+    trained.device = model.device
+    return trained
 
 
 def _train_together(work: dict[str, Any], n_workers: int, on_gpu: bool) -> str | None:
@@ -115,7 +116,7 @@ def _work(config: dict[str, Any]) -> None:
     import ray
 
     desk = config["desk"]
-    if ray.get(desk.result.remote()) is not None:  # what was wrong before the group started again would be wrong again
+    if ray.get(desk.is_done.remote()):  # before a worker was lost that had nothing left to do
         return
     try:
         if Path(config["place"]).is_dir():
@@ -125,14 +126,14 @@ def _work(config: dict[str, Any]) -> None:
         model.device = "cuda" if config["on_gpu"] else "cpu"
         with one_thread(), warnings.catch_warnings(record=True) as caught:
             task.fit(model, replace(run, on_report=lambda report: desk.report.remote(report)))
-    except RuntimeError:  # other workers are lost, or this machine is not well: it is tried again
+    except (RuntimeError, ray.exceptions.RayError):  # others are lost, or this machine is not well: it is tried again
         raise
-    except Exception as error:
-        ray.get(desk.end.remote(ray.cloudpickle.dumps((error, []))))
+    except Exception as error:  # the others wait for this worker in vain, and would meet the same if it began again
+        ray.get(desk.fail.remote(ray.cloudpickle.dumps(error)))
         raise
     if is_first():
         said = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
-        ray.get(desk.end.remote(ray.cloudpickle.dumps((model, said))))
+        ray.get(desk.finish.remote(ray.cloudpickle.dumps((model, said))))
 
 
 def _look_like_torchrun(on_gpu: bool) -> None:
@@ -153,20 +154,27 @@ class _Desk:
 
     def __init__(self) -> None:
         self._reports: list[Report] = []
+        self._error: bytes | None = None
         self._result: bytes | None = None
 
     def report(self, report: Report) -> None:
         self._reports.append(report)
 
-    def take_reports(self) -> list[Report]:
+    def fail(self, error: bytes) -> None:
+        self._error = self._error or error
+
+    def finish(self, result: bytes) -> None:
+        self._result = result
+
+    def is_done(self) -> bool:
+        return self._result is not None
+
+    def look(self) -> tuple[list[Report], bytes | None]:
+        """What was reported since the last look, and what went wrong."""
         taken, self._reports = self._reports, []
-        return taken
+        return taken, self._error
 
-    def end(self, result: bytes) -> None:
-        if self._result is None:
-            self._result = result
-
-    def result(self) -> bytes | None:
+    def take_result(self) -> bytes | None:
         return self._result
 
 
