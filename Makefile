@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 export OMP_WAIT_POLICY := PASSIVE
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup demo serve test test-scale test-slow lint format structure bench bench-speed bench-gpu bench-methods bench-tables bench-tables-large bench-serving fuzz soak docs clean
+.PHONY: help setup demo serve test test-programs test-scale test-slow lint format structure bench bench-speed bench-gpu bench-methods bench-tables bench-tables-large bench-serving fuzz soak docs clean
 
 help:
 	@echo "make demo       train on two built-in tasks, print accuracy against queries, draw figures into demo/"
 	@echo "make serve      open the models of the demo on a web page, http://127.0.0.1:8000"
 	@echo "make test       run the tests"
+	@echo "make test-programs  run those that start programs, servers and browsers"
 	@echo "make test-slow  run the tests that take minutes"
 	@echo "make lint       check style and types"
 	@echo "make docs       build the documentation as a site, into site/"
@@ -46,8 +47,12 @@ serve: setup
 	$(BIN)/pursuit serve
 
 # Two processes of one thread each; tests of a group run in one of them and share what they train.
+TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow and not scale"
+	$(TESTS) -m "not programs and not scale and not slow"
+
+test-programs: setup
+	$(TESTS) -m "programs and not slow"
 
 # One process: a Ray cluster of two nodes is shared by its tests.
 test-scale: setup

@@ -31,6 +31,7 @@ from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer, choose
 from pursuit.methods import METHODS
 from pursuit.networks import MLP
+from pursuit.scale.sweeps import find_sweep
 from pursuit.tasks import Task
 from pursuit.training import CarriedHistories, Stage
 from pursuit.training.samplers import random_histories, rolled_out_histories
@@ -107,11 +108,15 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description="Compare all methods.")
     parser.add_argument("tasks", nargs="*", help="tasks to measure; by default all that need no GPU")
     parser.add_argument("--collect", nargs="*", type=Path, help="results folders of `pursuit compare` to take over")
+    parser.add_argument("--engine", help="ray: train side by side, on all cores or on a cluster")
+    parser.add_argument("--address", help="of a Ray cluster that runs already")
     given = parser.parse_args(arguments)
+    sweep = find_sweep(given.engine, given.address, gpu_share=0.0)
     for name in given.tasks or ([] if given.collect is not None else PLANS):
         folder = RUNS / f"compare-{name}"
         source = known_task() if name == KNOWN_WORLD else name
-        compare(Trial(source, seeds=SEEDS, **PLANS[name]), folder, say=lambda line: print(line, flush=True))
+        trial = Trial(source, seeds=SEEDS, **PLANS[name])
+        compare(trial, folder, say=lambda line: print(line, flush=True), sweep=sweep)
         take_over(folder, name)
     for folder in given.collect or ():
         take_over(folder, folder.name.removeprefix("compare-"))

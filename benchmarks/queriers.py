@@ -36,6 +36,7 @@ from pursuit.experiments.results import Results, Summary, mean_and_spread
 from pursuit.experiments.trial import Trial
 from pursuit.inference.pursuer import choose
 from pursuit.networks import MLP
+from pursuit.scale.sweeps import find_sweep
 from pursuit.tasks import Task, load_task
 from pursuit.training import CarriedHistories, Stage
 from pursuit.training.schedule import AdamW
@@ -127,7 +128,10 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--judge", action="store_true", help="also judge by exact IP, where that is known")
     parser.add_argument("--collect", action="store_true", help="take what is measured, perhaps by several processes")
     parser.add_argument("--page", action="store_true", help="only write the page")
+    parser.add_argument("--engine", help="ray: train side by side, on all cores or on a cluster")
+    parser.add_argument("--address", help="of a Ray cluster that runs already")
     given = parser.parse_args(arguments)
+    sweep = find_sweep(given.engine, given.address, gpu_share=0.0)
     for name in given.tasks or ([] if given.page else PLANS):
         with source_of(name) as (source, options):
             plan = {**PLANS, **LONG_PLANS}[name]
@@ -137,7 +141,11 @@ def main(arguments: list[str]) -> None:
             task = trial.load(given.seeds[0])
             trial = replace(trial, methods=given.methods or methods_for(task))
             found = compare(
-                trial, RUNS / f"queriers-{name}", say=lambda line: print(line, flush=True), only_collect=given.collect
+                trial,
+                RUNS / f"queriers-{name}",
+                say=lambda line: print(line, flush=True),
+                only_collect=given.collect,
+                sweep=sweep,
             )
             keep(name, task, found, given.device if given.judge else None)
     PAGE.write_text(page(), encoding="utf-8")

@@ -13,6 +13,7 @@ import pandas as pd
 from pursuit.data.augmentation import Shifts
 from pursuit.data.unreliable import Unreliable
 from pursuit.estimators import PursuitClassifier
+from pursuit.estimators.tuned import Tuned
 from pursuit.inference.stopping import Budget, Confidence
 from pursuit.information import AnswerSettings
 from pursuit.methods import (
@@ -93,6 +94,7 @@ OTHER_PARAMETERS: dict[str, Any] = {
     "answers": AnswerSettings(rank=3, n_bins=4, smoothing=1.0),
     "calibration": 0.1,
     "unreliable": Unreliable(withheld=0.1, wrong=0.05),
+    "tuned": Tuned(lr=2.0, weight_decay=0.5, effort=2.0, random_share=0.5, width=2.0, dropout=0.5),
     "guarantee_share": 0.3,
 }
 """Parameters of which none is the default, for every estimator that has them."""

@@ -10,6 +10,8 @@ sys.path.append(str(Path(__file__).parent.parent))
 from fuzz import api
 from pursuit.web.serving.security import HEADERS
 
+pytestmark = pytest.mark.programs
+
 
 def test_requests_made_from_the_description_find_nothing() -> None:
     found = api.main(n_examples=4, seed=1)

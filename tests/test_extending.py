@@ -17,6 +17,8 @@ from program import json_of, run
 from pursuit import Budget, Stage, VIPClassifier, load
 from short_plans import short_plans
 
+pytestmark = pytest.mark.programs
+
 ROOT = Path(__file__).parent.parent
 FILES = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", (ROOT / "docs/extending.md").read_text(), re.M | re.S))
 QUICK = ["--epochs", "3"]

@@ -35,7 +35,7 @@ TOPICS = {
     "QuerySet",
     "Measuring": "evaluate Evaluation RegressionEvaluation",
     "Networks": "MLP SetNetwork Conv PaperConv Residual DLA DenseNet NetworkSettings",
-    "Training": "Stage TrainingRun CarriedHistories RandomHistories RolledOutHistories AnswerSettings Unreliable",
+    "Training": "Stage TrainingRun CarriedHistories RandomHistories RolledOutHistories AnswerSettings Unreliable Tuned",
     "Inside": "VIP InformationVIP History Pursuer Rows TargetBins",
     "Extending": "register method Method METHODS",
 }

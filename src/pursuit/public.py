@@ -3,6 +3,7 @@
 from pursuit.data.rows import Rows
 from pursuit.data.unreliable import Unreliable
 from pursuit.estimators import Method, PursuitClassifier, PursuitEstimator, PursuitRegressor, load, method
+from pursuit.estimators.tuned import Tuned
 from pursuit.evaluation import Evaluation, RegressionEvaluation, evaluate
 from pursuit.inference.chain import Chain, Chains
 from pursuit.inference.history import History
@@ -98,6 +99,7 @@ __all__ = [
     "StoppingRule",
     "TargetBins",
     "TrainingRun",
+    "Tuned",
     "Unreliable",
     "VIPClassifier",
     "VIPRegressor",

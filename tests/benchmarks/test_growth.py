@@ -9,6 +9,8 @@ import pytest
 import growth
 from report import RESULTS
 
+pytestmark = pytest.mark.programs
+
 
 def point(axis: str, value: int, cost: float, **others: Any) -> dict[str, Any]:
     """A measured point all of whose costs are `cost`."""

@@ -16,6 +16,8 @@ from pursuit.methods import METHODS
 from pursuit.web.serving.store import Standing, Store
 from report import save
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture(scope="module")
 def letters(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -12,6 +12,8 @@ import table_sizes
 from pursuit.methods import VIPClassifier
 from pursuit.training import Stage
 
+pytestmark = pytest.mark.programs
+
 HERE = {"commit": "abc", "machine": "x", "processor": "Z80"}
 
 

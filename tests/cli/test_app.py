@@ -21,8 +21,19 @@ def test_version_and_help(tmp_path: Path) -> None:
 def test_commands_come_in_the_order_people_need_them(tmp_path: Path) -> None:
     lines = run(tmp_path, "--help").stdout.splitlines()
     commands = [line.split()[1] for line in lines if line.startswith("│ ") and line[2] != " " and line[2] != "-"]
-    names = ["demo", "questions", "train", "show", "evaluate", "report", "predict", "explain", "ask"]
-    assert commands == [*names, "serve", "export", "compare", "reproduce", "tasks", "methods", "concepts", "data"]
+    names = ["demo", "questions", "train", "show", "evaluate", "report", "predict", "explain", "ask", "serve"]
+    assert commands == [
+        *names,
+        "serve",
+        "export",
+        "compare",
+        "tune",
+        "reproduce",
+        "tasks",
+        "methods",
+        "concepts",
+        "data",
+    ]
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], []])

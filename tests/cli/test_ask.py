@@ -266,6 +266,7 @@ class Terminal:
         return code
 
 
+@pytest.mark.programs
 def test_a_person_at_a_terminal(tmp_path: Path) -> None:
     """Keys, editing, Ctrl-C and Ctrl-D, each of which saves the session and says how to go on."""
     fit(tmp_path / "model", reports_first=False)
@@ -298,6 +299,7 @@ def test_a_person_at_a_terminal(tmp_path: Path) -> None:
     assert len(json.loads(kept.read_text())["moves"]) == 2
 
 
+@pytest.mark.programs
 def test_an_interrupted_pipe_saves_too(tmp_path: Path) -> None:
     fit(tmp_path / "model", reports_first=False)
     command = [sys.executable, "-m", "pursuit", "ask", "model", "--session", "s.json"]
@@ -314,6 +316,7 @@ def test_an_interrupted_pipe_saves_too(tmp_path: Path) -> None:
     assert "Go on with: pursuit ask model --session s.json" in complaint
 
 
+@pytest.mark.programs
 def test_a_process_of_its_own_knows_what_models_are_made_of(tmp_path: Path) -> None:
     """Nothing else that tests import may be needed to load one."""
     folder = fit(tmp_path / "model", reports_first=False)

@@ -91,3 +91,34 @@ def test_rows_that_cannot_be_found_are_said_so(workspace: Path, arguments: list[
     result = run(workspace, "explain", "model", "--data", "patients.csv", *arguments)
     assert result.returncode == 1
     assert message in " ".join(result.stderr.split())
+
+
+def test_the_chains_of_all_rows_are_written_share_by_share(workspace: Path, tmp_path: Path) -> None:
+    arguments = ("explain", "model", "--data", "patients.csv", "--engine", "local", "--out", str(tmp_path / "chains"))
+    done = run(workspace, *arguments, "--stop", "confidence=0.9", "--id-column", "note")
+    assert done.returncode == 0, done.stderr
+    assert "the chains of 300 rows in 1 files" in " ".join(done.stderr.split())
+    table, frame = pd.read_parquet(tmp_path / "chains"), pd.read_csv(workspace / "patients.csv")
+    assert table["note"].drop_duplicates().tolist() == frame["note"].tolist()
+    (chain,) = load(workspace / "model").explain(frame[["fever", "where", "age"]][7:8], "confidence=0.9")
+    steps = table[table["note"] == "patient 7"]
+    assert steps["question"].tolist()[1:] == [step.name for step in chain.steps]
+    assert steps["answer"].tolist()[1:] == [step.answer for step in chain.steps]
+    assert steps["prediction"].iloc[-1] == chain.prediction
+    again = run(workspace, *arguments, "--stop", "budget=1")
+    assert "holds what came of another stop" in " ".join(again.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--engine", "local"), "into a folder: name it with --out, and leave out --row"),
+        (("--engine", "local", "--out", "chains", "--row", "1"), "leave out --row"),
+        (("--out", "chains"), "--out is the folder for the chains of all rows: add --engine"),
+    ],
+)
+def test_all_rows_or_some(workspace: Path, options: tuple[str, ...], message: str) -> None:
+    refused = run(workspace, "explain", "model", "--data", "patients.csv", *options)
+    assert refused.returncode == 1
+    assert message in " ".join(refused.stderr.split())
+    assert not (workspace / "chains").exists()

@@ -52,3 +52,38 @@ def test_rows_without_labels_cannot_be_reported_on_but_explained(workspace: Path
     page = tmp_path / "b.html"
     assert run(workspace, "explain", "model", "--data", "nolabels.csv", "--html", str(page)).returncode == 0
     assert "was not measured here" in check_page(page.read_text(encoding="utf-8")).words
+
+
+def test_all_rows_are_measured_share_by_share_and_the_tree_is_that_of_the_first(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pd.read_csv(workspace / "patients.csv")
+    for name, part in (("a", frame[:100]), ("b", frame[100:])):
+        (tmp_path / "rows").mkdir(exist_ok=True)
+        part.to_csv(tmp_path / "rows" / f"{name}.csv", index=False)
+    monkeypatch.setattr("pursuit.cli.report.TREE_ROWS", 130)
+    page = tmp_path / "report.html"
+    arguments = ("report", "model", "--data", str(tmp_path / "rows"), "--engine", "local", "--out", str(page))
+    described = json_of(run(workspace, *arguments, "--keep", str(tmp_path / "counts"), "--json"))
+    assert problems(described, "report-1") == []
+    assert (described["evaluation"]["n_rows"], described["tree"]["n_rows"]) == (300, 130)
+    shown = check_page(page.read_text(encoding="utf-8"))
+    assert "It shows the first 130 of the 300 rows." in shown.words
+    frame.to_csv(tmp_path / "whole.csv", index=False)
+    whole = run(workspace, "evaluate", "model", "--data", str(tmp_path / "whole.csv"), "--engine", "local", "--json")
+    assert json_of(whole)["accuracy_by_asked"] == described["evaluation"]["accuracy_by_asked"]
+    assert len(list((tmp_path / "counts").glob("sums-*"))) == 2
+
+
+def test_what_cannot_be_measured_share_by_share_is_refused(workspace: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(workspace / "patients.csv").drop(columns=["label", "note"])
+    frame.to_csv(tmp_path / "unlabelled.csv", index=False)
+    for data, options, message in (
+        ("patients.csv", ("--keep", "counts"), "--keep is for rows that are counted share by share"),
+        (str(tmp_path / "unlabelled.csv"), ("--engine", "local"), "no labels to measure by: name their column"),
+        ("digits", ("--engine", "local"), "digits is a task, whose rows are in memory"),
+    ):
+        for command in ("report", "evaluate"):
+            refused = run(workspace, command, "model", "--data", data, *options)
+            assert refused.returncode == 1
+            assert message in " ".join(refused.stderr.split())

@@ -14,6 +14,8 @@ from pursuit.cli.serve import _warning, serve
 from pursuit.methods import METHODS
 from served import begin, client_of, move, port_of, program, try_move
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -230,6 +230,7 @@ def test_without_test_rows_nothing_is_measured(workspace: Path) -> None:
 
 
 @pytest.mark.usefixtures("one_thread")
+@pytest.mark.programs
 def test_killed_training_goes_on_with_resume(workspace: Path) -> None:
     """The weights are bit for bit those of the run that was not killed."""
     train = (*TRAIN, "--epochs", "40", "--json")
@@ -274,6 +275,7 @@ def test_parquet_files_are_streamed(workspace: Path) -> None:
     assert json_of(run(workspace, "evaluate", "streamed", "--data", "patients.csv", "--json"))["n_rows"] == 300
 
 
+@pytest.mark.programs
 def test_two_processes_train_and_one_speaks(workspace: Path) -> None:
     script = workspace / "pursuit_program.py"  # Fabric runs it again for the second process
     script.write_text("from pursuit.cli import main\nmain()\n")

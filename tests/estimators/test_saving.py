@@ -18,6 +18,7 @@ from pursuit.data.augmentation import Shifts
 from pursuit.data.unreliable import Unreliable
 from pursuit.estimators import saving
 from pursuit.estimators.saving import DESCRIPTION, WEIGHTS
+from pursuit.estimators.tuned import Tuned
 from pursuit.files import DamagedFile
 from pursuit.inference.history import History
 from pursuit.inference.stopping import AnyOf, Budget, Confidence, Never, Stability, StoppingRule
@@ -163,6 +164,7 @@ EVERYTHING: dict[str, Any] = {
     "held_out": 0.2,
     "calibration": 0.1,
     "unreliable": Unreliable(0.1, 0.05),
+    "tuned": Tuned(lr=2.0, weight_decay=0.5, effort=2.0, random_share=0.5, width=2.0, dropout=0.5),
     "guarantee_share": 0.3,
     "devices": 2,
     "network": MLP((8, 4), 0.25, direct=True),

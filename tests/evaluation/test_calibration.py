@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pursuit.data.rows import Rows
 from pursuit.evaluation.calibration import N_BINS, bin_of, reliability
 from pursuit.evaluation.curves import Setting, evaluate, evaluation_sums
 from pursuit.evaluation.sums import stop_sums
@@ -18,7 +19,7 @@ def test_rows_are_counted_by_their_confidence() -> None:
     confidence = torch.tensor([0.95, 1.0, 0.91, 0.42, 0.48])
     at_stops = torch.zeros(1, 5, 11)
     at_stops[0, :, 4], at_stops[0, :, 3] = confidence, torch.tensor([1.0, 1.0, 0.0, 0.0, 1.0])
-    bins = reliability(stop_sums(at_stops)[1][0])
+    bins = reliability(stop_sums(at_stops, torch.ones(5, dtype=torch.long))[1][0])
     assert [(one.low, one.high, one.n_rows) for one in bins] == [(0.4, 0.5, 2), (0.9, 1.0, 3)]
     assert [one.accuracy for one in bins] == pytest.approx([1 / 2, 2 / 3])
     assert [one.confidence for one in bins] == pytest.approx([0.45, (0.95 + 1 + 0.91) / 3])
@@ -69,3 +70,19 @@ def test_sums_of_parts_are_those_of_all_rows_bit_for_bit(make_columns: Any, make
     assert setting.evaluation(whole) == evaluate(
         model, rows, Confidence(0.6), trade_off=[Budget(1)], in_detail=True, with_bits=True, batch_rows=10
     )
+
+
+def test_equal_rows_that_are_merged_count_as_all_of_them(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+    query_set = make_columns(["yes_no", "choice", "yes_no"])
+    rows, model = make_rows(query_set, 500, 1, 0.2), make_vip(query_set, seed=1)
+    merged = Rows.joined([rows.take(slice(0, 200)), Rows.joined([rows.take(slice(200, None))])])
+    assert len(merged) < 200
+    assert int(merged.counts.sum()) == 500
+    setting = Setting.of(model, Confidence(0.6), None, [Budget(1)], in_detail=True)
+    found, expected = (
+        evaluation_sums(model, each, setting, batch_rows=1000, with_bits=True).tensors() for each in (merged, rows)
+    )
+    for name, tensor in expected.items():  # beliefs, in parts of 2**-30, may differ in their last digit
+        assert torch.allclose(found[name].double(), tensor.double(), rtol=1e-6, atol=500), name
+    for name in ("n_rows", "right_with_all", "curves", "confusion", "asked_by_class"):
+        assert torch.equal(found[name], expected[name]), name

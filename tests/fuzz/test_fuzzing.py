@@ -15,6 +15,8 @@ from fuzz.kills import PLANS, Kill
 from fuzz.page import record, record_kills
 from fuzz.workers import Target, Worker, input_of
 
+pytestmark = pytest.mark.programs
+
 SEED = 0
 
 

@@ -14,7 +14,7 @@ from pursuit.estimators import PursuitClassifier
 from pursuit.scale.engine import Local
 from pursuit.scale.engines import find_engine
 from pursuit.scale.ray_engine import Ray
-from pursuit.scale.running import measure_all, predict_all
+from pursuit.scale.running import explain_all, measure_all, predict_all
 from scale.conftest import make_rows, of
 
 pytestmark = pytest.mark.scale
@@ -43,13 +43,14 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_predictions_are_those_of_one_machine(
-    model: PursuitClassifier, many: Path, tmp_path: Path, cluster: Any
+@pytest.mark.parametrize("write_all", [predict_all, explain_all])
+def test_what_is_written_of_rows_is_that_of_one_machine(
+    model: PursuitClassifier, many: Path, tmp_path: Path, cluster: Any, write_all: Any
 ) -> None:
     killer = Killer(cluster, after=1000)
-    assert predict_all(model, of(many), None, tmp_path / "ray", Ray(), killer) == 8000
+    assert write_all(model, of(many), None, tmp_path / "ray", Ray(), killer) == 8000
     assert killer.has_killed
-    assert predict_all(model, of(many), None, tmp_path / "local", Local(), lambda n: None) == 8000
+    assert write_all(model, of(many), None, tmp_path / "local", Local(), lambda n: None) == 8000
     parts = sorted(path.name for path in (tmp_path / "local").glob("part-*"))
     assert parts == sorted(path.name for path in (tmp_path / "ray").glob("part-*"))
     for name in parts:

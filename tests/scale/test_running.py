@@ -10,7 +10,7 @@ from pursuit.estimators import PursuitClassifier
 from pursuit.evaluation.sums import EvaluationSums
 from pursuit.scale.engine import Engine, Local
 from pursuit.scale.engines import find_engine
-from pursuit.scale.running import measure_all, predict_all
+from pursuit.scale.running import explain_all, first_rows, measure_all, predict_all
 from pursuit.scale.work import Work
 from scale.conftest import COLUMNS, make_rows, of
 
@@ -123,6 +123,50 @@ def test_a_share_that_comes_to_nothing_is_told(model: PursuitClassifier, parquet
 
     with pytest.raises(RuntimeError, match="1 of 6 shares came to nothing"):
         predict_all(model, of(parquet), None, tmp_path / "out", Lazy(), nobody)
+
+
+def test_chains_go_on_where_they_stopped(model: PursuitClassifier, parquet: Path, tmp_path: Path) -> None:
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    assert explain_all(model, of(parquet, part_rows=150), None, whole, Local(), nobody) == 2400
+    with pytest.raises(KeyboardInterrupt):
+        explain_all(model, of(parquet, part_rows=150), None, part, Interrupted(2), nobody)
+    assert explain_all(model, of(parquet, part_rows=150), None, part, Local(), nobody) == 2400
+    for path in sorted(whole.glob("part-*")):
+        assert path.read_bytes() == (part / path.name).read_bytes()
+    table = pd.read_parquet(whole)
+    predict_all(model, of(parquet), None, tmp_path / "predictions", Local(), nobody)
+    predictions = pd.read_parquet(tmp_path / "predictions")
+    last = table.groupby("row").last()
+    assert last["prediction"].tolist() == predictions["prediction"].tolist()
+    assert last["step"].tolist() == predictions["n_asked"].tolist()
+    assert np.allclose(last["probability_a"], predictions["probability_a"], atol=2e-6)
+    asked = table[table["step"] > 0].groupby("row")["question"].agg(list)
+    assert asked.tolist() == [list(questions) for questions in predictions["questions"]]
+    with pytest.raises(ValueError, match="another work"):
+        explain_all(model, of(parquet), None, tmp_path / "predictions", Local(), nobody)
+
+
+def test_shares_have_the_same_columns_however_little_is_asked(model: PursuitClassifier, tmp_path: Path) -> None:
+    nothing = make_rows(20, 1)
+    nothing[COLUMNS] = None
+    nothing.astype(dict.fromkeys(COLUMNS, str)).to_csv(tmp_path / "1.csv", index=False)
+    make_rows(20, 2).to_csv(tmp_path / "2.csv", index=False)
+    explain_all(model, of(tmp_path), "budget=2", tmp_path / "out", Local(), nobody)
+    first, second = (pd.read_parquet(path) for path in sorted((tmp_path / "out").glob("*.parquet")))
+    assert first.dtypes.to_dict() == second.dtypes.to_dict()
+    assert first["answer"].isna().all()
+    assert len(pd.read_parquet(tmp_path / "out")) == len(first) + len(second)
+
+
+def test_the_first_rows_are_those_that_would_be_measured(model: PursuitClassifier, tmp_path: Path) -> None:
+    for seed in (1, 2):
+        rows = make_rows(50, seed)
+        rows.loc[[3, 7], "label"] = [None, "d"]
+        rows.to_parquet(tmp_path / f"{seed}.parquet", row_group_size=20)
+    X, y = first_rows(model, of(tmp_path), 60)
+    assert X.index.tolist() == [i for i in range(64) if i not in (3, 7, 53, 57)][:60]
+    assert len(y) == 60
+    assert len(first_rows(model, of(tmp_path), 1000)[1]) == 96
 
 
 def test_sums_survive_a_file(model: PursuitClassifier) -> None:

@@ -8,13 +8,18 @@ import pytest
 
 pytest.importorskip("ray")
 
-from pursuit import ColumnQueries, yes_no
-from pursuit.experiments.compare import compare, one_by_one
+from pursuit import MLP, ColumnQueries, Stage, yes_no
+from pursuit.estimators.tuned import OneOf, Span
+from pursuit.experiments import reproduce as reproducing
+from pursuit.experiments.compare import compare
+from pursuit.experiments.reproduce import Reproduction, reproduce
 from pursuit.experiments.results import Results
+from pursuit.experiments.sweep import one_by_one
 from pursuit.experiments.trial import Trial
+from pursuit.experiments.tune import Search, TrialRun, tune
 from pursuit.scale.ray_engine import Ray
 from pursuit.scale.sweeps import find_sweep, sweep_on
-from pursuit.tasks import Task
+from pursuit.tasks import Task, find_recipe
 from scale.conftest import COLUMNS, make_rows
 from scale.test_ray_engine import Killer
 
@@ -58,6 +63,67 @@ def test_a_method_that_fails_is_noted_and_the_others_go_on(tmp_path: Path, clust
     assert set(found.worked) == {"naive-bayes"}
     assert set(found.methods) == {"random", "fixed", "naive-bayes"}
     assert "needs scores in bits" in (tmp_path / "fixed" / "seed-0" / "error.txt").read_text()
+
+
+@pytest.fixture
+def reproduction(monkeypatch: pytest.MonkeyPatch) -> Reproduction:
+    """Two seeds of a task that every process can load: digits, hardly trained."""
+    monkeypatch.setattr(reproducing, "N_CHAINS", 0)
+    recipe = find_recipe("digits").scaled(0.002)
+    return Reproduction("digits", "fast", recipe, seeds=(0, 1), curve_queries=3)
+
+
+def test_a_reproduction_finds_what_one_machine_finds(tmp_path: Path, cluster: Any, reproduction: Reproduction) -> None:
+    said: list[str] = []
+    killer = Killer(cluster, after=1)
+
+    def say(line: str) -> None:
+        said.append(line)
+        killer(len(said))
+
+    swept = reproduce(reproduction, tmp_path / "ray", say=say, sweep=sweep_on(Ray()))
+    assert killer.has_killed
+    assert len(said) == 4
+    assert measured(swept) == measured(reproduce(reproduction, tmp_path / "here"))
+    assert (tmp_path / "ray" / "row.md").exists()
+
+
+def test_what_is_missing_on_a_worker_is_said_here(tmp_path: Path, cluster: Any) -> None:
+    missing = replace(trial(), source=tmp_path / "visits.csv", table_options={"target": "label"}, methods=("random",))
+    make_rows(60, 1).to_csv(tmp_path / "visits.csv", index=False)
+    missing.load(0)
+    swept = sweep_on(Ray())
+
+    def sweep(runs: Any, progress: Any) -> Any:
+        (tmp_path / "visits.csv").unlink()
+        return swept(runs, progress)
+
+    with pytest.raises(FileNotFoundError, match=r"visits\.csv"):
+        compare(missing, tmp_path / "out", sweep=sweep)
+
+
+def test_a_search_goes_on_when_a_node_is_lost(tmp_path: Path, cluster: Any) -> None:
+    pytest.importorskip("optuna")
+    task = trial().load(0)
+    task = replace(task, X_test=None, y_test=task.y_test[:1], settings={"network": MLP((8,)), "stages": [Stage(20)]})
+    search = Search(task, space={"lr": Span(0.5, 2.0), "width": OneOf((0.5, 1.0, 2.0))})
+    said: list[str] = []
+    killer = Killer(cluster, after=2)
+
+    def say(line: str) -> None:
+        said.append(line)
+        killer(len(said))
+
+    found = tune(search, tmp_path / "ray", n_trials=7, say=say, sweep=sweep_on(Ray()))
+    assert killer.has_killed
+    assert [one.number for one in found.trials] == list(range(7))
+    assert len(said) == 7
+    assert all(one.judged for one in found.trials)
+    # What is judged does not depend on where: the same values give the same area here.
+    for one in (found.trials[0], found.trials[-1]):
+        here = TrialRun(search, one.number, one.values, tmp_path / "here" / str(one.number)).measure()
+        assert one.judged is not None
+        assert here.area == one.judged.area
 
 
 def test_sweeps_by_name() -> None:

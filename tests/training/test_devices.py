@@ -29,6 +29,8 @@ from pursuit.training.devices import (
 from pursuit.training.loop import SEED_STRIDE
 from pursuit.training.samplers import HistorySettings, Sampler
 
+pytestmark = pytest.mark.programs
+
 PROGRAM = Path(__file__).parent / "train_together.py"
 together = pytest.mark.xdist_group("train together")
 """Tests that share what two processes have trained."""

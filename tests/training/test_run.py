@@ -16,7 +16,7 @@ from torch import Tensor
 from pursuit.training import EarlyStopping, Report, Stage, TrainingRun, train
 from pursuit.training import run as run_module
 from pursuit.training.checkpoints import load_checkpoint
-from pursuit.training.run import check_plan
+from pursuit.training.run import _check_all_see, check_plan
 
 
 def test_a_model_ends_ready_for_use() -> None:
@@ -209,3 +209,15 @@ def test_what_a_killed_process_leaves_is_taken_up_by_another(tmp_path: Path) -> 
     torch.set_num_threads(n_threads)
     assert len(reports) == sum(stage.n_steps(200) for stage in STAGES) - saved[1]["n_reports"]
     assert same(weights(whole), weights(resumed))
+
+
+def test_processes_never_go_on_from_different_checkpoints() -> None:
+    class Together:
+        """Processes of which the first has seen the checkpoint of report 30."""
+
+        def broadcast(self, value: int) -> int:
+            return 30
+
+    _check_all_see(Together(), 30)
+    with pytest.raises(RuntimeError, match="finds the checkpoint of report 20, and the first one that of report 30"):
+        _check_all_see(Together(), 20)

@@ -131,6 +131,14 @@ SweepEngine = Annotated[
         help="Train side by side: ray, on all cores or on a cluster. By default one by one.",
     ),
 ]
+TrainingEngine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="Train on a cluster: ray, with as many processes as --devices. By default on this machine.",
+    ),
+]
 GpuShare = Annotated[
     float, typer.Option(help="With --engine ray: the share of a GPU that each training has.", min=0, max=1)
 ]

@@ -23,6 +23,7 @@ COMMANDS = (
     "serve",
     "export",
     "compare",
+    "tune",
     "reproduce",
     "tasks",
     "methods",

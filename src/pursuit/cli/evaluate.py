@@ -6,20 +6,17 @@ from typing import Annotated
 
 import typer
 
+from pursuit.cli.all_rows import Keep, is_by_shares, measured_on_all_rows
 from pursuit.cli.app import Address, AsJson, Data, Device, EngineName, MaxQueries, Model, Stop, Target
-from pursuit.cli.console import escaped, out, print_json, say, stoppable
+from pursuit.cli.console import escaped, out, print_json
 from pursuit.cli.measurements import print_classes, print_evaluation, print_questions
-from pursuit.cli.progress import rows_bar
-from pursuit.cli.rows import model_and_labelled_rows, rows_of_files
+from pursuit.cli.rows import model_and_labelled_rows
 from pursuit.cli.table_options import ReadingOptions, spread
-from pursuit.estimators import PursuitClassifier, load
 from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.evaluation.confusion import confusion_figure
 from pursuit.evaluation.figures import accuracy_curve
 from pursuit.evaluation.reliability import reliability_figure
 from pursuit.files import write_whole
-from pursuit.scale.engines import find_engine
-from pursuit.scale.running import measure_all
 from pursuit.tasks import name_of
 
 ENDINGS = (".json", ".csv")
@@ -45,24 +42,21 @@ def evaluate(
     ] = None,
     engine: EngineName = None,
     address: Address = None,
-    keep: Annotated[
-        Path | None,
-        typer.Option(help="With --engine: a folder that keeps what was counted, to go on if it is interrupted."),
-    ] = None,
+    keep: Keep = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure accuracy by the number of queries asked and at a stopping rule, by class, and which questions matter."""
     if to is not None and (to.suffix.lower() not in ENDINGS or not to.parent.is_dir()):
         raise ValueError(f"{to} cannot be written: give a file that ends in .json or .csv, in a folder that exists.")
-    if engine is None and address is None:
-        if keep is not None:
-            raise ValueError("--keep is for rows that are counted share by share: add --engine local or --engine ray.")
+    if not is_by_shares(engine, address, keep):
         classifier, rows = model_and_labelled_rows(model, data, target, device, max_queries, **file.reading())
         name = rows.name
         evaluation = classifier.evaluate(rows.X, rows.y, stop, initially_known=rows.initially_known, with_bits=True)
     else:
         name = name_of(data)
-        evaluation = _of_all_rows(model, data, target, stop, max_queries, device, engine, address, keep, file)
+        _, _, evaluation = measured_on_all_rows(
+            model, data, target, stop, max_queries, device, engine, address, keep, file.reading()
+        )
     written = []
     if to is not None:
         _write(to, name, evaluation)
@@ -78,36 +72,6 @@ def evaluate(
     print_questions(evaluation)
     if written:
         out.print(escaped(f"Written: {', '.join(map(str, written))}"), highlight=False, soft_wrap=True)
-
-
-def _of_all_rows(
-    model: Path,
-    data: str,
-    target: str | None,
-    stop: str | None,
-    max_queries: int | None,
-    device: str,
-    engine: str | None,
-    address: str | None,
-    keep: Path | None,
-    file: ReadingOptions,
-) -> Evaluation:
-    """What is measured on all rows of files that the model was not trained on."""
-    classifier = load(model)
-    if not isinstance(classifier, PursuitClassifier):
-        raise ValueError(
-            "--engine measures how classes are told apart, but this model predicts a number: leave it out."
-        )
-    classifier.device = device
-    if max_queries is not None:
-        classifier.max_queries = max_queries
-    does, rows = find_engine(engine, address), rows_of_files(classifier, data, target, **file.reading())
-    hint = "Run the same command again to continue." if keep else "To go on where it stopped, name a folder by --keep."
-    with stoppable(hint), rows_bar("Measuring") as on_rows:
-        measured = measure_all(classifier, rows, stop, does, on_rows, keep, with_bits=True)
-    if measured.n_left_out:
-        say(f"Left out: {measured.n_left_out:,} rows without a label, or with one that the model does not know.")
-    return measured.evaluation
 
 
 def _write(path: Path, name: str, evaluation: Evaluation | RegressionEvaluation) -> None:

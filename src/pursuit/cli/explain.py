@@ -9,21 +9,27 @@ import numpy as np
 import pandas as pd
 import typer
 
-from pursuit.cli.app import AsJson, Data, Model, Stop, Target
-from pursuit.cli.console import escaped, out, print_json, say, show
+from pursuit.cli.app import Address, AsJson, Data, EngineName, Model, Stop, Target
+from pursuit.cli.console import escaped, out, print_json, say, show, stoppable
+from pursuit.cli.progress import rows_bar
 from pursuit.cli.report import check_page
-from pursuit.cli.rows import columns_read, every_row, unseen_rows
+from pursuit.cli.rows import columns_read, every_row, rows_of_files, unseen_rows
 from pursuit.cli.table_options import ReadingOptions, spread
+from pursuit.data.storage import bare, place
 from pursuit.estimators import PursuitClassifier, PursuitEstimator, PursuitRegressor, load
 from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.evaluation.chains import draw_chain
 from pursuit.report import ChainsReport, ExplainedRow
+from pursuit.scale.engines import find_engine
+from pursuit.scale.running import explain_all
 from pursuit.tasks import TASKS, name_of
 from pursuit.tasks.every_row import RowsPart, was_held_out
 from pursuit.tasks.task import take_rows
 
 MOST_MEASURED = 2000
 """How many rows say how good a model is, on the page of a single prediction."""
+AT_ONCE = 2000
+"""How many rows are explained together, all of whose beliefs are in memory, where all rows are."""
 
 
 class _Shown(NamedTuple):
@@ -57,7 +63,9 @@ def explain(
     id_value: Annotated[
         list[str] | None, typer.Option("--id", help="A row by its value in the --id-column; repeatable.")
     ] = None,
-    id_column: Annotated[str | None, typer.Option(help="The column to look up --id in.")] = None,
+    id_column: Annotated[
+        str | None, typer.Option(help="The column to look up --id in; with --engine, one to tell rows apart by.")
+    ] = None,
     target: Target = None,
     file: ReadingOptions,
     stop: Stop = None,
@@ -66,12 +74,29 @@ def explain(
         Path | None,
         typer.Option(help="Write a page with the chains, the reasons and what the model is into this file."),
     ] = None,
+    engine: EngineName = None,
+    address: Address = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--out", help="With --engine: the folder for the chains of all rows, in Parquet files."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the chains of questions and answers that lead to predictions: as text, JSON, a figure or a page.
 
-    Lines and ids name any row of a file, those that the model was trained on included.
+    Lines and ids name any row of a file, those that the model was trained on included. With --engine, the chains of all
+    rows are written into a folder, with a row for each step.
     """
+    if engine is not None or address is not None:
+        if row or line or id_value or figure or html or as_json or to is None:
+            raise ValueError(
+                "--engine writes the chains of all rows into a folder: name it with --out, and leave out --row, "
+                "--line, --id, --figure, --html and --json."
+            )
+        _explain_all(load(model), data, id_column, stop, engine, address, to, **file.reading())
+        return
+    if to is not None:
+        raise ValueError("--out is the folder for the chains of all rows: add --engine local or --engine ray.")
     if bool(id_value) != (id_column is not None):
         raise ValueError("--id and --id-column belong together, as in --id 4711 --id-column patient.")
     if row and (line or id_value):
@@ -116,6 +141,24 @@ def explain(
     for path in (figure, html):
         if path is not None:
             out.print(escaped(f"Written: {path}"), highlight=False, soft_wrap=True)
+
+
+def _explain_all(
+    classifier: PursuitEstimator,
+    data: str,
+    id_column: str | None,
+    stop: str | None,
+    engine: str | None,
+    address: str | None,
+    folder: str,
+    **reading: Any,
+) -> None:
+    """Write the chains of all rows of files into a folder."""
+    does = find_engine(engine, address)
+    rows = rows_of_files(classifier, data, id_column=id_column, part_rows=AT_ONCE, **reading)
+    with stoppable("Run the same command again to continue."), rows_bar("Explaining") as on_rows:
+        n_rows = explain_all(classifier, rows, stop, place(folder), does, on_rows)
+    say(f"Written into {bare(folder)}: the chains of {n_rows:,} rows in {len(rows.shares):,} files")
 
 
 def _measured(

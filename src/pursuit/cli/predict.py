@@ -12,6 +12,7 @@ from pursuit.cli.console import say, standard_output, stoppable
 from pursuit.cli.progress import rows_bar
 from pursuit.cli.rows import every_row, rows_of_files
 from pursuit.cli.table_options import ReadingOptions, spread
+from pursuit.data.storage import bare, is_remote, place
 from pursuit.data.writing import check_table_path, write_csv, write_table
 from pursuit.estimators import PursuitEstimator, load
 from pursuit.scale.engines import find_engine
@@ -26,7 +27,7 @@ def predict(
     *,
     data: Data,
     to: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--out",
             help="The file to write: .csv, .tsv or .parquet; by default CSV on standard output. With --engine, a "
@@ -52,7 +53,9 @@ def predict(
     if by_shares and to is None:
         raise ValueError("--engine writes a folder of Parquet files: name it with --out.")
     if to is not None and not by_shares:
-        check_table_path(to)
+        if is_remote(to):
+            raise ValueError(f"{bare(to)} is on another machine: add --engine local, or name a file here.")
+        check_table_path(Path(to))
     classifier = load(model)
     if max_queries is not None:
         classifier.max_queries = max_queries
@@ -61,8 +64,8 @@ def predict(
         does = find_engine(engine, address)
         rows = rows_of_files(classifier, data, id_column=id_column, **file.reading())
         with stoppable("Run the same command again to continue."), rows_bar("Predicting") as on_rows:
-            n_rows = predict_all(classifier, rows, stop, to, does, on_rows)
-        say(f"Written into {to}: {n_rows:,} rows in {len(rows.shares):,} files")
+            n_rows = predict_all(classifier, rows, stop, place(to), does, on_rows)
+        say(f"Written into {bare(to)}: {n_rows:,} rows in {len(rows.shares):,} files")
         return
     parts = every_row(classifier, data, id_column=id_column, **file.reading())
     with rows_bar("Predicting") as on_rows:
@@ -70,7 +73,7 @@ def predict(
         if to is None:
             write_csv(standard_output(), tables)
         else:
-            write_table(to, tables)
+            write_table(Path(to), tables)
     if to is not None:
         say(f"Written into {to}")
 

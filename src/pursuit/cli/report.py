@@ -5,11 +5,17 @@ from typing import Annotated
 
 import typer
 
-from pursuit.cli.app import AsJson, Data, Device, MaxQueries, Model, Stop, Target
+from pursuit.cli.all_rows import Keep, is_by_shares, measured_on_all_rows
+from pursuit.cli.app import Address, AsJson, Data, Device, EngineName, MaxQueries, Model, Stop, Target
 from pursuit.cli.console import escaped, out, print_json
 from pursuit.cli.rows import model_and_labelled_rows
 from pursuit.cli.table_options import ReadingOptions, spread
 from pursuit.report import ModelReport
+from pursuit.scale.running import first_rows
+from pursuit.tasks import name_of
+
+TREE_ROWS = 20_000
+"""How many rows the tree of questions shows, where a model is measured on all rows of files."""
 
 
 @spread
@@ -24,6 +30,9 @@ def report(
     stop: Stop = None,
     max_queries: MaxQueries = None,
     device: Device = "cpu",
+    engine: EngineName = None,
+    address: Address = None,
+    keep: Keep = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a page about a model: how good it is, how far to trust it, what it asks, and the tree of its questions.
@@ -31,10 +40,17 @@ def report(
     It is one file that loads nothing from anywhere, to be read in a browser or printed.
     """
     check_page(to)
-    classifier, rows = model_and_labelled_rows(model, data, target, device, max_queries, **file.reading())
-    found = ModelReport.of(
-        classifier, rows.X, rows.y, stop, initially_known=rows.initially_known, depth=depth, name=rows.name
-    )
+    reading = file.reading()
+    if is_by_shares(engine, address, keep):
+        classifier, every, evaluation = measured_on_all_rows(
+            model, data, target, stop, max_queries, device, engine, address, keep, reading
+        )
+        X, y = first_rows(classifier, every, TREE_ROWS)
+        found = ModelReport.of(classifier, X, y, stop, depth=depth, name=name_of(data), evaluation=evaluation)
+    else:
+        estimator, rows = model_and_labelled_rows(model, data, target, device, max_queries, **reading)
+        known = rows.initially_known
+        found = ModelReport.of(estimator, rows.X, rows.y, stop, initially_known=known, depth=depth, name=rows.name)
     found.save(to)
     if as_json:
         print_json({**found.to_dict(), "page": str(to)})

@@ -5,11 +5,12 @@ from typing import Annotated, get_args
 
 import typer
 
-from pursuit.cli.app import AsJson, Device, Seed
+from pursuit.cli.app import Address, AsJson, Device, GpuShare, Seed, SweepEngine
 from pursuit.cli.console import escaped, out, print_json, remark_on_recipe, say, show, stoppable
 from pursuit.cli.progress import training_bar
 from pursuit.experiments.reproduce import HEADER, Reproduction, markdown_row
 from pursuit.experiments.reproduce import reproduce as run_reproduction
+from pursuit.scale.sweeps import find_sweep
 from pursuit.tasks import find_recipe
 from pursuit.tasks.recipe import NetworkKind, Recipe, Sampling
 
@@ -49,6 +50,9 @@ def reproduce(
         bool,
         typer.Option("--black-box/--no-black-box", help="Train a black box and logistic regression for every seed."),
     ] = True,
+    engine: SweepEngine = None,
+    address: Address = None,
+    gpu_share: GpuShare = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Train a task of the paper by a recipe, measure on its test rows, and write a results folder.
@@ -70,8 +74,9 @@ def reproduce(
     )
     folder = to or Path("results") / reproduction.name
     remark_on_recipe(chosen, device)
+    sweep = find_sweep(engine, address, gpu_share)
     with stoppable("Run the same command again to continue."):
-        results = run_reproduction(reproduction, folder, training_bar, say)
+        results = run_reproduction(reproduction, folder, training_bar, say, sweep)
     if as_json:
         print_json(results.to_dict())
         return

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pursuit.cli.app import (
+    Address,
     AsJson,
     Cost,
     CostAware,
@@ -20,6 +21,7 @@ from pursuit.cli.app import (
     Source,
     Stop,
     Target,
+    TrainingEngine,
 )
 from pursuit.cli.console import (
     print_chosen,
@@ -37,11 +39,14 @@ from pursuit.data.unreliable import Unreliable
 from pursuit.estimators import Method, default_stages
 from pursuit.estimators.network import RUN
 from pursuit.estimators.saving import DESCRIPTION
+from pursuit.experiments.tune import read_best
 from pursuit.files import claimed, holds_anything
 from pursuit.inference.pursuer import score_unit
 from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first
 from pursuit.registry import find
+from pursuit.scale.engines import find_cluster
+from pursuit.scale.trainings import train_on
 from pursuit.tasks import TASKS, Task, load_task
 from pursuit.tasks.tables import parse_costs
 from pursuit.training import TrainingRun
@@ -60,7 +65,9 @@ PARAMETER_OF_OPTION = {
     "--resume": "stages",
     "--querier": "querier",
     "--cost-aware": "cost_aware",
+    "--engine": "devices",
 }
+"""Which parameter an estimator must have for the option to apply."""
 
 
 @spread
@@ -100,22 +107,23 @@ def train(
     wrong: Annotated[
         float | None, typer.Option(help="How often answers are wrong in training, as those of people who err.")
     ] = None,
+    tuned: Annotated[
+        Path | None,
+        typer.Option(help="The folder of a `pursuit tune`, whose best settings are used.", metavar="FOLDER"),
+    ] = None,
     seed: Seed = 0,
     device: Device = "cpu",
     devices: Annotated[int, typer.Option(help="How many devices train together.", min=1)] = 1,
+    engine: TrainingEngine = None,
+    address: Address = None,
     log: Annotated[str, typer.Option(help="The format of the training log: csv or tensorboard.")] = "csv",
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run of the same command.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model that is in the folder.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train on a task, a CSV file or Parquet files, measure on held-out rows, and save the model."""
-    if regress and method == VIP:
-        method = VIP_REGRESSOR
-    chosen: Method = find(Method.registry_kind, method)
-    if regress and not chosen.predicts_numbers:
-        raise ValueError(
-            f"The method {method} predicts classes: leave out --regress, or take --method {VIP_REGRESSOR}."
-        )
+    chosen = find_method(method, regress)
+    method = chosen.name
     given = {
         "--network": network is not None,
         "--epochs": epochs is not None,
@@ -128,8 +136,10 @@ def train(
         "--resume": resume,
         "--querier": querier is not None,
         "--cost-aware": cost_aware is not None,
+        "--engine": engine is not None or address is not None,
     }
     _check_options(chosen, [option for option, is_given in given.items() if is_given])
+    cluster = find_cluster(engine, address)
     options = {**table.reading(), "costs": parse_costs(cost or ()), "regress": chosen.predicts_numbers}
     task = load_task(source, seed, target, **options)
     task = task.with_costs({}, cost_aware)
@@ -140,10 +150,12 @@ def train(
     settings |= {} if calibration is None else {"calibration": calibration}
     if withheld is not None or wrong is not None:
         settings["unreliable"] = Unreliable(withheld or 0.0, wrong or 0.0)
+    if tuned is not None:
+        settings |= _tuned(tuned, method)
     model = chosen.build(task.query_set, **settings)
     check_log(log)
     remark_on_task(task)
-    if source in TASKS and epochs is None:
+    if source in TASKS and epochs is None and cluster is None:
         remark_on_recipe(TASKS[source].recipes.get("fast"), device)
     is_resumable = chosen.accepts(PARAMETER_OF_OPTION["--resume"])
     advice = (
@@ -155,13 +167,18 @@ def train(
             alone.enter_context(claimed(folder))
         with stoppable(advice), training_bar(task.name) as on_report:
             run = TrainingRun(folder, resume=resume, log=log, on_report=on_report)  # type: ignore[arg-type]
-            task.fit(model, run)
+            if cluster is None:
+                task.fit(model, run)
+            else:
+                model = train_on(cluster, model, task, run)
         if not is_first():
             return
         model.save(folder, {"task": {"name": task.name, **task.notes}})
     if getattr(model, "cost_aware", False) is None and score_unit(model.model_) == "bits per cost":
         say("Costs differ, so it asks for the most bits per unit of cost; --no-cost-aware: for the most bits.")
     evaluation = None
+    if cluster is not None and device == "cuda":
+        model.device = "auto"  # this machine need not have a GPU
     if len(task.y_test):
         options = {"initially_known": task.initially_known_test, "with_bits": as_json}
         evaluation = model.evaluate(task.X_test, task.y_test, **options)
@@ -174,6 +191,16 @@ def train(
         print_evaluation(task.name, evaluation)
     print_chosen(model.chosen_)
     print_trained(str(folder), source)
+
+
+def find_method(name: str, regress: bool) -> Method:
+    """The method that a command line means."""
+    if regress and name == VIP:
+        name = VIP_REGRESSOR
+    found: Method = find(Method.registry_kind, name)
+    if regress and not found.predicts_numbers:
+        raise ValueError(f"The method {name} predicts classes: leave out --regress, or take --method {VIP_REGRESSOR}.")
+    return found
 
 
 def _check_options(method: Method, options: list[str]) -> None:
@@ -204,6 +231,14 @@ def _settings(
         plan = settings.get("stages") or default_stages(n_rows, n_queries, settings.get("max_queries"))
         effort = epochs / sum(stage.epochs for stage in plan)
         settings["stages"] = [stage.scaled(effort) for stage in plan]
+    return settings
+
+
+def _tuned(folder: Path, method: str) -> dict[str, Any]:
+    """The best settings that were found for the method."""
+    of_method, settings = read_best(folder)
+    if of_method != method:
+        raise ValueError(f"{folder} holds settings of the method {of_method}, not of {method}: tune that one too.")
     return settings
 
 

@@ -7,13 +7,14 @@ from what it does on the device, so that a GPU can record the device's part once
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from pursuit.inference.equal_rows import find_equal
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Labels
 from pursuit.queries import QuerySet
@@ -73,9 +74,31 @@ class Rows:
         return Rows(change(self.x), change(self.available), change(self.y), *changed)
 
     @property
+    def n_bytes(self) -> int:
+        """About how much memory they take."""
+        return self.x.nbytes + self.available.nbytes + self.y.nbytes
+
+    @property
     def total_weight(self) -> float:
         """How many rows they count as together."""
         return float(len(self)) if self.weight is None else float(self.weight.double().sum())
+
+    @property
+    def counts(self) -> Tensor:
+        """How many rows each of them counts as, in whole numbers: (N,)."""
+        ones = torch.ones(len(self), dtype=torch.long, device=self.y.device)
+        return ones if self.weight is None else self.weight.round().long()
+
+    @classmethod
+    def joined(cls, parts: Sequence["Rows"]) -> "Rows":
+        """The rows of all parts, which have the same queries, with equal ones merged: each counts as all that equal
+        it."""
+        names = ["x", "available", "y", *([] if parts[0].initially_known is None else ["initially_known"])]
+        found = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
+        first, number = find_equal(list(found.values()))
+        counts = torch.zeros(len(first), dtype=torch.long)
+        counts.index_add_(0, number, torch.cat([part.counts for part in parts]))
+        return cls(**{name: tensor[first] for name, tensor in found.items()}, weight=counts)
 
     def levelled(self) -> "Rows":
         """The same rows with weights of mean 1, as training takes them: a step is as long whatever they were."""

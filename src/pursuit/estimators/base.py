@@ -21,9 +21,11 @@ from pursuit.estimators import saving
 from pursuit.estimators.guarantees import HeldOut
 from pursuit.estimators.reading import group_numbers, known_answers, rows_that_count, validated
 from pursuit.estimators.reasons import Reason
+from pursuit.estimators.tuned import Ranges
 from pursuit.estimators.weights import checked_weights
 from pursuit.files import claimed
 from pursuit.inference.chain import Chains, explain
+from pursuit.inference.chain_table import chain_table
 from pursuit.inference.predictions import Predictions, predict_rows
 from pursuit.inference.promises import promises_of
 from pursuit.inference.pursuer import Labels
@@ -58,6 +60,8 @@ class PursuitEstimator(BaseEstimator, ABC):
     uses_weights: ClassVar[bool] = False
     """Whether `learn` counts each row by its weight (`Rows.weight`, `Batch.weight`). One that says no refuses
     weights."""
+    tunable: ClassVar[Ranges] = {}
+    """What `pursuit tune` tries: factors of `Tuned`, and settings of the method, by name."""
     labels_attribute: ClassVar[str]
     """What the labels of the pursuer are learnt as."""
 
@@ -117,7 +121,8 @@ class PursuitEstimator(BaseEstimator, ABC):
             )
         query_set, rows = self._training_rows(X, y, sample_weight, groups, initially_known)
         self._warn_if_nothing_will_be_asked(rows)
-        alone = claimed(run.path) if run.path is not None and is_first() else nullcontext()
+        is_free = run.path is not None and not run.is_claimed and is_first()
+        alone = claimed(run.path) if run.path is not None and is_free else nullcontext()
         with alone, torch.random.fork_rng(devices=[]):  # for whatever is drawn without a generator
             torch.default_generator.manual_seed(seed)
             self.model_ = self.learn(query_set, rows, seed, run)
@@ -195,6 +200,17 @@ class PursuitEstimator(BaseEstimator, ABC):
         """
         answers, found = self._predictions(X, stop, initially_known)
         return found.table(self.model_, answers.x, X.index if isinstance(X, pd.DataFrame) else None)
+
+    def explain_table(
+        self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
+    ) -> pd.DataFrame:
+        """The chains of `explain` with a row for each step: `step` from 0, the belief before anything is asked; the
+        question and its answer, which is missing where there was none; the bits `expected` of it and those `gained`;
+        and what is believed then, as in `predict_table`."""
+        answers = self.read_answers(X)
+        known = self._initially_known(initially_known, len(answers.x))
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        return chain_table(self.model_, *answers, self.stopping_rule(stop), known, index)
 
     def _predictions(
         self, X: Any, stop: StoppingRule | str | None, initially_known: Any

@@ -25,6 +25,7 @@ from pursuit.estimators.classifier import PursuitClassifier
 from pursuit.estimators.plan import MANY_ROWS, MOST_HELD_OUT, Plan, suitable_plan
 from pursuit.estimators.reasons import Reason, given
 from pursuit.estimators.stop import expected
+from pursuit.estimators.tuned import OF_NETWORK, OF_TRAINING, Tuned
 from pursuit.evaluation.curves import placed
 from pursuit.files import DamagedFile, make_folder, read_json, remove_torn, write_whole
 from pursuit.inference.promises import promises_of, without_promises
@@ -58,6 +59,7 @@ class LearnerEstimator(PursuitEstimator):
     """Whether its classifier can begin with what was counted, as naive Bayes."""
     planned_settings: ClassVar[tuple[str, ...]] = ("passes", "batch size", "steps", "held out")
     """What it takes from the plan."""
+    tunable = OF_TRAINING
 
     stages: list[Stage] | None = None
     """The training plan. By default one stage of carried histories, long enough for the number of rows. A method that
@@ -72,6 +74,9 @@ class LearnerEstimator(PursuitEstimator):
     unreliable: Unreliable | None = None
     """How often answers are withheld and wrong in training, and in the rows that judge it, as those of people will be;
     for columns, words and concepts only. By default never."""
+    tuned: Tuned | None = None
+    """Factors on what is planned or given for training, as `pursuit tune` finds them. By default it is left as it
+    is."""
     devices: int = 1
     """How many devices, or processes on a CPU, train together; each but the first runs the program again up to `fit`.
     A program started by torchrun has as many as torchrun started."""
@@ -96,10 +101,14 @@ class LearnerEstimator(PursuitEstimator):
             raise ValueError(f"calibration is a share of the rows, at least 0 and below 1, not {self.calibration}.")
         if self.unreliable is not None and not isinstance(self.unreliable, Unreliable):
             raise TypeError(f"unreliable is Unreliable(withheld=…, wrong=…), not {self.unreliable!r}.")
+        if self.tuned is not None and not isinstance(self.tuned, Tuned):
+            raise TypeError(f"tuned is Tuned(lr=…, width=…), not {self.tuned!r}.")
 
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> Any:
         plan = suitable_plan(query_set, rows, len(self.labels), self.max_queries, self.device, self.counts_answers)
         stages = self.plan(plan.stages if self.stages is None else self.stages)
+        if self.tuned is not None:
+            stages = self.tuned.stages(stages)
         if self.unreliable is not None:
             answer_features(query_set, torch.device("cpu"))  # raises ValueError for queries that cannot be
             stages = [replace(stage, unreliable=self.unreliable) for stage in stages]
@@ -193,6 +202,9 @@ class LearnerEstimator(PursuitEstimator):
         reasons = {reason.setting: reason for reason in self.plan_.reasons if reason.setting in self.planned_settings}
         if self.stages is not None or (self.plan_.held_out and not is_judged):  # or processes train together
             reasons.pop("held out", None)
+        if self.tuned is not None:
+            for setting in ("network", "steps", "passes"):  # which are tuned: what is given says how
+                reasons.pop(setting, None)
         if self.stages is not None:
             for setting in ("batch size", "steps", "passes"):
                 reasons.pop(setting, None)
@@ -206,7 +218,8 @@ class LearnerEstimator(PursuitEstimator):
 
     def _given(self) -> dict[str, Reason]:
         """The settings of the plan that the user gave."""
-        return {} if self.held_out is None else {"held out": given("held out", f"{self.held_out:.0%}")}
+        own = {"held out": None if self.held_out is None else f"{self.held_out:.0%}", "tuned": self.tuned}
+        return {name: given(name, value) for name, value in own.items() if value is not None}
 
     def _stop_reason(self) -> Reason:
         """Which rule rows are asked by."""
@@ -292,6 +305,7 @@ class NetworkEstimator(LearnerEstimator):
     """An estimator whose learner is a `ClassifierModel`, with a querier or without: it reads histories by networks."""
 
     planned_settings = ("network", "standardise", *LearnerEstimator.planned_settings)
+    tunable = OF_NETWORK
 
     network: NetworkSettings | None = None
     """`MLP`, `Conv`, `SetNetwork` … with its sizes. By default one that suits the query set."""
@@ -310,6 +324,7 @@ class NetworkEstimator(LearnerEstimator):
     def make_learner(self, query_set: QuerySet, rows: RowSource, prior: Tensor) -> ClassifierModel:
         standardise = self.plan_.standardise if self.standardise is None else self.standardise
         network = self.plan_.network if self.network is None else self.network
+        network = network if self.tuned is None else self.tuned.network(network)
         model = self.make_model(query_set, rows, network=network, prior=prior, standardised=standardise)
         if standardise:
             sample = rows_in_memory(rows, STANDARD_ROWS)

@@ -89,10 +89,12 @@ class StepSums:
 
 
 class StepBeliefs:
-    """Takes down the beliefs of B rows step by step, for `StepSums`."""
+    """Takes down the beliefs of B rows step by step, for `StepSums`. Each counts as several, by `counts` (B,)."""
 
-    def __init__(self, n_steps: int, n_rows: int, device: torch.device):
-        self.n_steps, self._sums = n_steps, torch.zeros(n_steps, N_BINS, 3, dtype=torch.long, device=device)
+    def __init__(self, n_steps: int, counts: Tensor):
+        n_rows, device = len(counts), counts.device
+        self.counts, self.n_steps = counts, n_steps
+        self._sums = torch.zeros(n_steps, N_BINS, 3, dtype=torch.long, device=device)
         self._brier = torch.zeros(n_steps, dtype=torch.long, device=device)
         self._last = torch.zeros(n_rows, 4, dtype=torch.long, device=device)  # bin, confidence, right, Brier score
         self._has_last = torch.zeros(n_rows, dtype=torch.long, device=device)
@@ -104,11 +106,11 @@ class StepBeliefs:
         exact = ((value.double() * UNIT).round().long() for value in (confidence, brier))
         sure, off = exact
         now = torch.stack([bin_of(confidence.double()), sure, right.long(), off], dim=1)
-        before, counted = self._last[rows], self._has_last[rows]
+        before, counted, counts = self._last[rows], self._has_last[rows], self.counts[rows]
         for state, sign, n in ((before, -1, counted), (now, 1, torch.ones_like(counted))):
-            change = sign * torch.stack([n, state[:, 1], state[:, 2]], dim=1)
+            change = sign * torch.stack([n, state[:, 1], state[:, 2]], dim=1) * counts[:, None]
             self._sums[n_asked].index_add_(0, state[:, 0], change)
-        self._brier[n_asked] += (now[:, 3] - before[:, 3]).sum()
+        self._brier[n_asked] += ((now[:, 3] - before[:, 3]) * counts).sum()
         self._last[rows], self._has_last[rows] = now, torch.ones_like(counted)
 
     def sums(self) -> StepSums:

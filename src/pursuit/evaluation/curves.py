@@ -28,7 +28,7 @@ from pursuit.evaluation.until import Revealed, Within
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import Labels, Pursuer
-from pursuit.inference.rollout import BATCH_BYTES, BATCH_ROWS, pursue, rows_at_once, template_state
+from pursuit.inference.rollout import BATCH_BYTES, pursue, rows_at_once, template_state
 from pursuit.inference.stopping import ROUNDING, Standing, StoppingRule
 from pursuit.queries import QuerySet
 from pursuit.training.devices import find_device
@@ -149,7 +149,7 @@ def evaluation_sums(
     if len(rows) == 0:
         raise ValueError("There are no rows to measure on: at least one is needed.")
     with placed(pursuer, device) as place:
-        bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (BATCH_ROWS, BATCH_BYTES)
+        bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (None, BATCH_BYTES)
         batch_rows = batch_rows or rows_at_once(pursuer, *bounds)
         template = template_state(pursuer, rows.x[:0].to(place))
         starts = range(0, len(rows), batch_rows)
@@ -221,21 +221,22 @@ def _count(pursuer: Pursuer, rows: Rows, setting: Setting, template: HistoryStat
     place, longest, n_queries = rows.x.device, setting.longest, len(setting.query_set)
     costs = setting.costs.to(place, torch.float)
     curves = _Curves(max(longest + 1, len(costs)), longest, costs)
-    questions = QuestionCounts(len(rows), n_queries, place) if setting.in_detail else None
-    beliefs = StepBeliefs(longest + 1, len(rows), place)
+    counts = rows.counts
+    questions = QuestionCounts(counts, n_queries) if setting.in_detail else None
+    beliefs = StepBeliefs(longest + 1, counts)
     chains = _Chains(pursuer, rows, longest, template, with_bits)
     at_stops = chains.at_stops(setting.rules, curves, beliefs, questions)  # (rules, B, 11)
     everything = torch.ones_like(rows.available)  # was asked, answered or not
     all_answers = pursuer.log_posterior(History(rows.x, rows.available, everything))
     confusion, asked = torch.zeros(0, 0, dtype=torch.long), torch.zeros(0, dtype=torch.long)
     if setting.in_detail:
-        confusion, asked = class_sums(rows.y.cpu(), at_stops[0], len(setting.classes))
+        confusion, asked = class_sums(rows.y.cpu(), at_stops[0], len(setting.classes), counts.cpu())
     return EvaluationSums(
-        len(rows),
-        int((all_answers.argmax(dim=1) == rows.y).sum()),
-        curves.changes.round().long().cpu(),
+        int(counts.sum()),
+        int(counts[all_answers.argmax(dim=1) == rows.y].sum()),
+        curves.changes.cpu(),
         beliefs.sums(),
-        *stop_sums(at_stops),
+        *stop_sums(at_stops, counts.cpu()),
         confusion,
         asked,
         torch.zeros(6, n_queries, dtype=torch.long) if questions is None else questions.sums.cpu(),
@@ -271,10 +272,10 @@ class _Curves:
 
     def __init__(self, n_points: int, longest: int, costs: Tensor):
         self.longest, self.costs = longest, costs
-        self.changes = torch.zeros(3, n_points, device=costs.device)
+        self.changes = torch.zeros(3, n_points, dtype=torch.long, device=costs.device)
 
     def add(self, n_asked: int, standing: Standing, change: Tensor) -> None:
-        """What changed (b,) with the last query of rows that stand here."""
+        """By how many rows (b,) those that are right changed with the last query of rows that stand here."""
         by_asked, by_answered, by_cost = self.changes
         by_answered.index_add_(0, standing.n_answered, change)
         if n_asked > self.longest:
@@ -324,7 +325,8 @@ class _Chains:
     ) -> Tensor:
         """The same (rules, B, 11) for rules on the chains that end with `until`."""
         rows, n_rows, device = self.rows, len(self.rows), self.rows.x.device
-        was_right = torch.zeros(n_rows, device=device)
+        was_right = torch.zeros(n_rows, dtype=torch.long, device=device)
+        row_counts = rows.counts
         at_stop = torch.zeros(len(rules), n_rows, 11, device=device)
         has_stopped = torch.zeros(len(rules), n_rows, dtype=torch.bool, device=device)
         memories = [rule.start(n_rows, device) for rule in rules]
@@ -333,11 +335,11 @@ class _Chains:
         for n_asked, step in enumerate(steps):
             r, standing = step.rows, step.standing
             highest = step.log_posterior.max(dim=1)
-            is_right = (highest.indices == rows.y[r]).float()
+            is_right = (highest.indices == rows.y[r]).long()
             confidence, brier = highest.values.float().exp(), brier_scores(step.log_posterior, rows.y[r])
             if on_the_way is not None:
                 curves, beliefs = on_the_way
-                curves.add(n_asked, standing, is_right - was_right[r])
+                curves.add(n_asked, standing, (is_right - was_right[r]) * row_counts[r])
                 was_right[r] = is_right
                 beliefs.add(n_asked, r, confidence, is_right, brier)
             stayed = step.goes_on.nonzero()[:, 0]

@@ -15,7 +15,7 @@ from torch import Tensor
 from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import GPU_BATCH_BYTES, GPU_BATCH_ROWS, placed
 from pursuit.inference.pursuer import Pursuer
-from pursuit.inference.rollout import BATCH_BYTES, BATCH_ROWS, pursue, rows_at_once, template_state
+from pursuit.inference.rollout import BATCH_BYTES, pursue, rows_at_once, template_state
 from pursuit.inference.stopping import Standing, StoppingRule
 
 HIGHEST = 0.9999
@@ -123,7 +123,7 @@ def _at_level(protocol: Protocol, level: float, wanted: float, seen: _Trace, fou
 
 def _trace(pursuer: Pursuer, rows: Rows, highest: float, at_least: int, place: torch.device) -> _Trace:
     """Beliefs along the chains of all rows, which go on to `at_least` queries and then to the confidence `highest`."""
-    bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (BATCH_ROWS, BATCH_BYTES)
+    bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (None, BATCH_BYTES)
     batch_rows, template = rows_at_once(pursuer, *bounds), template_state(pursuer, rows.x[:0].to(place))
     parts = []
     for start in range(0, len(rows), batch_rows):

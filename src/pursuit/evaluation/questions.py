@@ -57,9 +57,11 @@ class QuestionUses:
 
 
 class QuestionCounts:
-    """Counts what is asked of the rows of one batch, step by step."""
+    """Counts what is asked of the rows of one batch, step by step. Each counts as several, by `counts` (B,)."""
 
-    def __init__(self, n_rows: int, n_queries: int, device: torch.device):
+    def __init__(self, counts: Tensor, n_queries: int):
+        n_rows, device = len(counts), counts.device
+        self.counts = counts
         # For each query: rows asked, rows that answered, sums of places, of bits expected and of bits gained (in parts
         # of a bit), and rows of which nobody said how many were expected.
         self.sums = torch.zeros(6, n_queries, dtype=torch.long, device=device)
@@ -73,15 +75,16 @@ class QuestionCounts:
         asked, answered, places, bits, gained, unsaid = self.sums
         before = self.query[rows]
         has_asked = before >= 0
-        gained.index_add_(0, before[has_asked], _exact((self.doubt[rows] - doubt)[has_asked]))
-        query = step.query[goes_on]
-        asked.index_add_(0, query, torch.ones_like(query))
-        answered.index_add_(0, query, step.answered[goes_on].long())
-        places.index_add_(0, query, step.n_asked[goes_on].long() + 1)
+        counts = self.counts[rows]
+        gained.index_add_(0, before[has_asked], (_exact(self.doubt[rows] - doubt) * counts)[has_asked])
+        query, counts = step.query[goes_on], counts[goes_on]
+        asked.index_add_(0, query, counts)
+        answered.index_add_(0, query, step.answered[goes_on] * counts)
+        places.index_add_(0, query, (step.n_asked[goes_on].long() + 1) * counts)
         if step.bits is None:
-            unsaid.index_add_(0, query, torch.ones_like(query))
+            unsaid.index_add_(0, query, counts)
         else:
-            bits.index_add_(0, query, _exact(step.bits[goes_on]))
+            bits.index_add_(0, query, _exact(step.bits[goes_on]) * counts)
         self.query[rows] = torch.where(goes_on, step.query, -1)
         self.doubt[rows] = doubt
 

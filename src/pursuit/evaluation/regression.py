@@ -13,7 +13,7 @@ from pursuit.evaluation.curves import GPU_BATCH_BYTES, GPU_BATCH_ROWS, placed
 from pursuit.evaluation.questions import QuestionCounts, QuestionUses, question_uses
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
-from pursuit.inference.rollout import BATCH_BYTES, BATCH_ROWS, pursue, rows_at_once, template_state
+from pursuit.inference.rollout import BATCH_BYTES, pursue, rows_at_once, template_state
 from pursuit.inference.stopping import Budget, StoppingRule
 from pursuit.inference.target import COVERAGE, TargetBins, target_of
 
@@ -89,7 +89,7 @@ def evaluate_regression(
     at_stop, at_end = (torch.zeros(len(rows), 3, dtype=torch.double) for _ in range(2))
     lengths, uses = torch.zeros(len(rows), 3, dtype=torch.double), torch.zeros(6, n_queries, dtype=torch.long)
     with placed(pursuer, device) as place:
-        bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (BATCH_ROWS, BATCH_BYTES)
+        bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (None, BATCH_BYTES)
         template = template_state(pursuer, rows.x[:0].to(place))
         for part in torch.arange(len(rows)).split(rows_at_once(pursuer, *bounds)):
             some = rows.take(part).to(place)
@@ -100,7 +100,7 @@ def evaluate_regression(
             at_end[part] = _summary(target, pursuer.log_posterior(everything))
             if stop is None:
                 continue
-            questions = QuestionCounts(len(some), n_queries, place)
+            questions = QuestionCounts(some.counts, n_queries)
             for step in pursue(pursuer, some.x, some.available, stop, some.initially_known, template, with_bits):
                 questions.add(step, step.goes_on)
                 index = part[step.rows.cpu()]

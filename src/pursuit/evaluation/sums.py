@@ -59,22 +59,25 @@ def promised(rule: StoppingRule, standing: Standing, y: Tensor) -> tuple[Tensor,
     return torch.full_like(y, -1) if decided is None else decided, *of_labels
 
 
-def stop_sums(at_stops: Tensor) -> tuple[Tensor, Tensor]:
-    """The sums (R, 10) and the bins (R, N_BINS, 3) of where rules stop rows: (R, N, 11) as `evaluate` notes it."""
+def stop_sums(at_stops: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """The sums (R, 10) and the bins (R, N_BINS, 3) of where rules stop rows: (R, N, 11) as `evaluate` notes it. Each
+    row counts as several (N,)."""
     asked, answered, cost, right, confidence, is_cut, _, brier, *rest = at_stops.double().unbind(dim=2)  # (R, N) each
     decided, covered, n_labels = rest
     of_promises = (decided == 1, (decided == 1) & (right == 0), decided == 0, covered, n_labels)
     exact = (asked, answered, cost * COST_UNIT, is_cut, brier * UNIT, *(part.double() for part in of_promises))
-    sums = torch.stack([values.round().long().sum(dim=1) for values in exact], dim=1)
-    each = torch.stack([torch.ones_like(right), confidence * UNIT, right], dim=2).round().long()
+    sums = torch.stack([(values.round().long() * counts).sum(dim=1) for values in exact], dim=1)
+    each = torch.stack([torch.ones_like(right), confidence * UNIT, right], dim=2).round().long() * counts[:, None]
     bins = torch.zeros(len(at_stops), N_BINS, 3, dtype=torch.long)
     for own, place, values in zip(bins, bin_of(confidence), each, strict=True):
         own.index_add_(0, place, values)
     return sums, bins
 
 
-def class_sums(y: Tensor, at_stop: Tensor, n_classes: int) -> tuple[Tensor, Tensor]:
-    """Rows by true and predicted label (C, C), and queries asked by class (C,), of rows that one rule stopped."""
+def class_sums(y: Tensor, at_stop: Tensor, n_classes: int, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows by true and predicted label (C, C), and queries asked by class (C,), of rows that one rule stopped, each of
+    which counts as several (N,)."""
     predicted, asked = at_stop[:, 6].long(), at_stop[:, 0].long()
-    confusion = torch.bincount(y * n_classes + predicted, minlength=n_classes**2).view(n_classes, n_classes)
-    return confusion, torch.zeros(n_classes, dtype=torch.long).index_add(0, y, asked)
+    confusion = torch.zeros(n_classes**2, dtype=torch.long).index_add(0, y * n_classes + predicted, counts)
+    by_class = torch.zeros(n_classes, dtype=torch.long).index_add(0, y, asked * counts)
+    return confusion.view(n_classes, n_classes), by_class

@@ -4,8 +4,7 @@ A results folder holds `results.json`, `table.md` and `curve.png`; in METHOD/see
 `error.txt` if the method failed. The same trial goes on where it stopped.
 """
 
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +12,13 @@ from pursuit.estimators import Method
 from pursuit.experiments.beside import EXACT_IP
 from pursuit.experiments.results import Failure, MethodResults, Result, Results
 from pursuit.experiments.run import Measurement, MethodRun, Progress, Say, no_progress, say_nothing
+from pursuit.experiments.sweep import Sweep, one_by_one
 from pursuit.experiments.table import draw_curves, in_brief, markdown_table
 from pursuit.experiments.trial import Trial
-from pursuit.files import make_folder, write_whole
+from pursuit.files import write_whole
 from pursuit.methods import METHODS
 
 ALL, EXACT = "all", "exact"
-
-Sweep = Callable[[Sequence[MethodRun], Progress], Iterator[tuple[MethodRun, Result | Failure]]]
-"""Measures runs, anywhere and in any order, and gives each of them with its result, or the error if it failed."""
-
-
-def one_by_one(runs: Sequence[MethodRun], progress: Progress) -> Iterator[tuple[MethodRun, Result | Failure]]:
-    """Measure runs here, one after the other."""
-    for run in runs:
-        yield run, outcome_of(run, progress)
 
 
 def compare(
@@ -74,19 +65,6 @@ def compare(
         say(f"{run.label}: {in_brief(outcome)}")
         results = _write(folder, described, titles, found)
     return results
-
-
-def outcome_of(run: MethodRun, progress: Progress = no_progress) -> Result | Failure:
-    """The result, or the error if the method failed: whatever a method does, the others go on."""
-    run.load(run.seed)  # missing data are not a failure of the method: they end the comparison
-    error_file = run.folder / "error.txt"
-    error_file.unlink(missing_ok=True)
-    try:
-        return run.measure(progress)
-    except Exception as error:
-        make_folder(run.folder)
-        write_whole(error_file, traceback.format_exc().encode())
-        return Failure(run.seed, f"{type(error).__name__}: {error}")
 
 
 def _titles(trial: Trial, methods: Mapping[str, Method]) -> dict[str, str]:

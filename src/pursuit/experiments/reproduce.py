@@ -8,7 +8,7 @@ seed-K the model, its result and a few chains as figures, and in all-answers/see
 interrupted goes on where it stopped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from pursuit.experiments.results import (
     NOTHING,
     SHOWN_BUDGETS,
     Beside,
+    Failure,
     Mean,
     MethodResults,
     Result,
@@ -38,13 +39,15 @@ from pursuit.experiments.run import (
     no_progress,
     say_nothing,
 )
-from pursuit.experiments.table import ALL_ANSWERS, draw_accuracy, stop_length
+from pursuit.experiments.sweep import ERROR, Sweep, one_by_one
+from pursuit.experiments.table import ALL_ANSWERS, draw_accuracy, in_brief, stop_length
 from pursuit.files import write_whole
 from pursuit.inference.stopping import Confidence, Stability
 from pursuit.methods import METHODS
 from pursuit.registry import find
 from pursuit.tasks.recipe import Published, Recipe
 from pursuit.tasks.task import Task, TaskInfo
+from pursuit.training.devices import find_device
 
 N_CHAINS = 3
 VIP = "vip"
@@ -73,6 +76,9 @@ class Reproduction:
     """Where the curve ends; by default as `curve_end` says."""
     black_box: bool = True
     """Whether to train a black box for every seed, and logistic regression; those measured before are shown anyway."""
+
+    def __post_init__(self) -> None:
+        find_device(self.device)
 
     @property
     def name(self) -> str:
@@ -122,9 +128,44 @@ def run_name(task: str, recipe: str, options: Sequence[str]) -> str:
 
 
 def reproduce(
-    reproduction: Reproduction, folder: Path, progress: Progress = no_progress, say: Say = say_nothing
+    reproduction: Reproduction,
+    folder: Path,
+    progress: Progress = no_progress,
+    say: Say = say_nothing,
+    sweep: Sweep = one_by_one,
 ) -> Results:
-    """Train and measure every seed that is not done yet, and write the results folder."""
+    """Train and measure every seed that is not done yet, and write the results folder; `sweep` says where and in which
+    order. Where a training fails, the others are measured all the same, and ValueError says which failed."""
+    found: dict[str, list[Result]] = {VIP: [], ALL_ANSWERS: []}
+    left = []
+    for run in _runs(reproduction, folder):
+        if result := run.read():
+            found[run.name].append(result)
+            say(f"{run.label}: already measured in {run.folder}.")
+        elif run.name == VIP or reproduction.black_box:
+            left.append(run)
+    failed = []
+    for run, outcome in sweep(left, progress):
+        say(f"{run.label}: {in_brief(outcome)}")
+        if isinstance(outcome, Failure):
+            failed.append(f"{run.label}: {outcome.error} (see {run.folder / ERROR})")
+        else:
+            found[run.name].append(outcome)
+    if failed:
+        raise ValueError(
+            "The results are not complete, because these failed: "
+            f"{'; '.join(failed)}. The same command again tries only these."
+        )
+    methods = {name: MethodResults.of(METHODS[name].title, seeds) for name, seeds in found.items() if seeds}
+    results = Results(reproduction.described(), methods)
+    results.write(folder / "results.json")
+    write_whole(folder / "row.md", f"{HEADER}\n{markdown_row(results)}\n".encode())
+    _draw_curves(results, folder / "curve.png")
+    return results
+
+
+def _runs(reproduction: Reproduction, folder: Path) -> Iterator[MethodRun]:
+    """V-IP and the black box with every seed."""
     info = reproduction.info
     measurement = Measurement(
         max_queries=reproduction.last_query,
@@ -134,22 +175,11 @@ def reproduce(
         protocol_length=info.protocol_length,
         n_chains=N_CHAINS,
     )
-    measured: dict[str, list[Result]] = {VIP: [], ALL_ANSWERS: []}
+    # What it knows with all answers is all there is to know of a black box: its curve need not be long.
+    short = Measurement(max_queries=1)
     for seed in reproduction.seeds:
-        run = reproduction.method_run(seed, folder / f"seed-{seed}", measurement)
-        measured[VIP].append(run.read_or_measure(progress, say))
-        # What it knows with all answers is all there is to know of a black box: its curve need not be long.
-        run = reproduction.method_run(
-            seed, folder / ALL_ANSWERS / f"seed-{seed}", Measurement(max_queries=1), ALL_ANSWERS
-        )
-        if reproduction.black_box or run.read():
-            measured[ALL_ANSWERS].append(run.read_or_measure(progress, say))
-    methods = {name: MethodResults.of(METHODS[name].title, seeds) for name, seeds in measured.items() if seeds}
-    results = Results(reproduction.described(), methods)
-    results.write(folder / "results.json")
-    write_whole(folder / "row.md", f"{HEADER}\n{markdown_row(results)}\n".encode())
-    _draw_curves(results, folder / "curve.png")
-    return results
+        yield reproduction.method_run(seed, folder / f"seed-{seed}", measurement)
+        yield reproduction.method_run(seed, folder / ALL_ANSWERS / f"seed-{seed}", short, ALL_ANSWERS)
 
 
 def vip_of(results: Results) -> tuple[MethodResults, Summary]:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from pursuit.data.rows import Rows, StreamedRows
-from pursuit.estimators import CannotResume, Method, PursuitClassifier
+from pursuit.estimators import CannotResume, Method, PursuitClassifier, PursuitEstimator
 from pursuit.estimators.network import RUN
 from pursuit.evaluation.chains import draw_chain
 from pursuit.evaluation.curves import Evaluation, evaluate
@@ -113,6 +113,10 @@ class MethodRun:
             return None
         return result
 
+    def prepare(self) -> None:
+        """Load the rows: data that are missing are not a failure of the method."""
+        self.load(self.seed)
+
     def read_or_measure(self, progress: Progress, say: Say) -> Result:
         if result := self.read():
             say(f"{self.label}: already measured in {self.folder}.")
@@ -167,7 +171,7 @@ class MethodRun:
         settings = {**task.settings, "random_state": self.seed, "device": self.device}
         classifier = self.method.build(query_set, **settings)
         with progress(self.label) as on_report:
-            resumed = _fit(classifier, task, self.folder, on_report)
+            resumed = fit_or_resume(classifier, task, self.folder, on_report)
         classifier.save(self.folder, {"task": {"name": task.name, **task.notes}})
         return classifier, resumed
 
@@ -213,14 +217,14 @@ def load_split(task: str, recipe: Recipe | None, seed: int, validation: bool) ->
     return loaded if recipe is None else loaded.with_recipe(recipe)
 
 
-def _fit(classifier: PursuitClassifier, task: Task, folder: Path, on_report: Callable[[Report], None]) -> bool:
+def fit_or_resume(estimator: PursuitEstimator, task: Task, folder: Path, on_report: Callable[[Report], None]) -> bool:
     """Train, going on where a run with the same settings stopped in this folder; whether there was one."""
     run = TrainingRun(folder, resume=(folder / RUN).exists(), on_report=on_report)
     try:
-        task.fit(classifier, run)
+        task.fit(estimator, run)
     except CannotResume:
         run = replace(run, resume=False)
-        task.fit(classifier, run)
+        task.fit(estimator, run)
     return run.resume
 
 

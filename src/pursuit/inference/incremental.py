@@ -57,6 +57,11 @@ class HistoryState:
         """Drop all rows but these."""
         self._history = self._history.rows(rows)
 
+    def stand_for(self, x: Tensor) -> None:
+        """Let other rows `x` (B, *answer_shape) have these histories, whose answers are the same where they are
+        known."""
+        self._history = History(x, self._history.known, self._history.asked)
+
     def restart(self, history: History) -> "HistoryState":
         """The state of other histories, which shares with this one what does not depend on them."""
         return history_state(self._pursuer, history)
@@ -231,6 +236,9 @@ class FirstLayerState(HistoryState):
         self._known[0, query] = True
         self._n_known = self._n_known + 1
         self._features = self._log_posterior = None
+
+    def stand_for(self, x: Tensor) -> None:
+        self._x, self._rows = x, torch.arange(len(x), device=x.device)
 
     def restart(self, history: History) -> HistoryState:
         return FirstLayerState(self._model, self._networks, history)

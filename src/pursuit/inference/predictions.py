@@ -1,12 +1,14 @@
 """Predictions as a table: what is believed of every row, and what was asked for it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
+from pursuit.inference.equal_rows import find_equal
 from pursuit.inference.pursuer import Pursuer, label_list
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import StoppingRule
@@ -37,6 +39,14 @@ class Predictions:
     label_set: Tensor | None = None  # (N, C) bool, the labels that remain; None where the rule does not say
     unusual: Tensor | None = None  # (N,) bool, whether answers are unlike those learnt from; None where nobody knows
 
+    def take(self, rows: Tensor) -> "Predictions":
+        """The same of some rows (n,)."""
+        changed: dict[str, Any] = {}
+        for field in fields(self):
+            part = getattr(self, field.name)
+            changed[field.name] = None if part is None else part[rows]
+        return Predictions(**changed)
+
     def table(self, pursuer: Pursuer, x: Tensor, index: pd.Index | None = None) -> pd.DataFrame:
         """A row for each row of the answers `x` (N, *answer_shape): what is predicted (`believed`), how many queries
         were asked, and each of these with its answer in words, which is missing where it could not be answered."""
@@ -46,7 +56,7 @@ class Predictions:
         columns["n_asked"] = (self.query >= 0).sum(dim=1).numpy()
         names = [query.name for query in pursuer.query_set.queries]
         name_of = np.array([*names, None], dtype=object)  # the last one is that of -1
-        answers = _answer_texts(pursuer.query_set, x, self.query, self.answered)
+        answers = answer_texts(pursuer.query_set, x, self.query, self.answered)
         for place in range(self.query.shape[1]):
             columns[f"question_{place + 1}"] = name_of[self.query[:, place].numpy()]
             columns[f"answer_{place + 1}"] = answers[:, place]
@@ -76,7 +86,15 @@ def predict_rows(
     stop: StoppingRule | None = None,
     initially_known: Tensor | None = None,
 ) -> Predictions:
-    """Ask every row until `stop` says enough."""
+    """Ask every row until `stop` says enough. Equal rows are asked once."""
+    first, number = find_equal([x, available, *([] if initially_known is None else [initially_known])])
+    known = None if initially_known is None else initially_known[first]
+    return _predicted(pursuer, x[first], available[first], stop, known).take(number)
+
+
+def _predicted(
+    pursuer: Pursuer, x: Tensor, available: Tensor, stop: StoppingRule | None, initially_known: Tensor | None
+) -> Predictions:
     posterior = torch.zeros(len(x), len(pursuer.classes))
     queries: list[Tensor] = []  # (N,) each: what is asked first, second, and so on
     answered: list[Tensor] = []
@@ -106,7 +124,7 @@ def predict_rows(
     return Predictions(posterior, query, has_answer, decided, members, unusual)
 
 
-def _answer_texts(query_set: QuerySet, x: Tensor, query: Tensor, answered: Tensor) -> np.ndarray:
+def answer_texts(query_set: QuerySet, x: Tensor, query: Tensor, answered: Tensor) -> np.ndarray:
     """The answers in words (N, T), None where there is none. Equal answers to a query are put into words once."""
     texts = np.full(tuple(query.shape), None, dtype=object)
     for number in query[answered].unique().tolist():

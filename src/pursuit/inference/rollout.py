@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pursuit.inference.common_histories import can_be_common, in_common
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState, history_state
 from pursuit.inference.pursuer import (
@@ -27,6 +28,8 @@ from pursuit.queries import QuerySet
 
 BATCH_ROWS = 1024
 """How many rows are rolled out together at most: enough to keep a processor busy."""
+COMMON_ROWS = 2**15
+"""The same where rows have histories in common: the more of them, the more is saved."""
 BATCH_BYTES = 2**28
 """About how much memory they may take."""
 
@@ -92,6 +95,7 @@ def pursue(
         available = torch.ones(1, n_queries, dtype=torch.bool, device=x.device).expand(len(x), -1)
     history = History.start(x, n_queries, None if initially_known is None else initially_known & available)
     state = history_state(pursuer, history) if template is None else template.restart(history)
+    state = in_common(state, history, pursuer.query_set)
     stop = stop or Never()
     active, target = _ActiveRows(history, stop, pursuer.query_set), target_of(pursuer)
     is_dense, has_unit = has_only_dense_layers(pursuer), score_unit(pursuer) is not None
@@ -188,9 +192,13 @@ def _worth(state: HistoryState, scores: Tensor, allowed: Tensor | None, has_unit
     return None if promised is None else highest_left(leave_out(promised, allowed), state.asked)
 
 
-def rows_at_once(pursuer: Pursuer, most: int = BATCH_ROWS, n_bytes: int = BATCH_BYTES) -> int:
-    """How many rows to roll out together: `most`, or fewer if these would take more than about `n_bytes` of memory."""
+def rows_at_once(pursuer: Pursuer, most: int | None = None, n_bytes: int = BATCH_BYTES) -> int:
+    """How many rows to roll out together: `most`, by default what suits a processor, or fewer if these would take more
+    than about `n_bytes` of memory."""
     query_set = pursuer.query_set
+    if most is None:
+        state = template_state(pursuer, torch.empty(0, *query_set.answer_shape))
+        most = COMMON_ROWS if can_be_common(state, query_set) else BATCH_ROWS
     tensors = (*pursuer.parameters(), *pursuer.buffers()) if isinstance(pursuer, nn.Module) else ()
     # A row meets every matrix of a network, or of a table of probabilities, with one number for each of its columns.
     n_hidden = sum(max(tensor.shape) for tensor in tensors if tensor.dim() == 2)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from pursuit.data.rows import Rows, RowSource, rows_in_memory
 from pursuit.estimators import MethodClassifier, method
+from pursuit.estimators.tuned import OneOf, Ranges, Span
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import Labels, PossibleAnswer, answers_by_joint, per_cost
@@ -34,6 +35,8 @@ MOST_OUTCOMES = 512
 CHUNK_BYTES = 2**28
 """About how much memory the probabilities of outcomes may take at a time."""
 WHO = "Naive Bayes"
+TUNABLE: Ranges = {"smoothing": Span(0.01, 10.0), "n_bins": OneOf((4, 8, 16))}
+"""What a search for settings tries."""
 
 
 @register
@@ -260,6 +263,7 @@ class NaiveBayesIPClassifier(MethodClassifier):
     """
 
     uses_weights = True
+    tunable = TUNABLE
 
     Settings = NaiveBayesSettings
     settings: NaiveBayesSettings | None = None

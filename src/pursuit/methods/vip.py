@@ -10,6 +10,7 @@ from pursuit.data.rows import GeneratedRows, Rows, RowSource, StreamedRows, rows
 from pursuit.estimators import NetworkClassifier, NetworkEstimator, method
 from pursuit.estimators.plan import FEW_ROWS, HELD_OUT, MOST_HELD_OUT
 from pursuit.estimators.stop import suitable_stop
+from pursuit.estimators.tuned import OF_NETWORK, OneOf
 from pursuit.estimators.usual import usual_limits
 from pursuit.inference.stopping import StoppingRule
 from pursuit.information import AnswerModel, AnswerSettings
@@ -18,6 +19,8 @@ from pursuit.vip import VIP, InformationVIP
 
 Querier = Literal["auto", "information", "straight-through"]
 QUERIERS: tuple[Querier, ...] = ("auto", "information", "straight-through")
+TUNABLE = {**OF_NETWORK, "random_share": OneOf((0.4, 1.0, 2.0))}
+"""What a search for settings tries."""
 LOOKED_AT = 4096
 """How many rows show how answers look as input."""
 COUNTED_ROWS = 100_000
@@ -31,6 +34,7 @@ class VIPEstimator(NetworkEstimator):
     uses_weights = True
     counts_answers = True
     planned_settings = ("network", "answers", *NetworkEstimator.planned_settings[1:])
+    tunable = TUNABLE
 
     querier: Querier = "auto"
     cost_aware: bool | None = None
@@ -160,6 +164,8 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
     unreliable : Unreliable, optional
         How often answers are withheld and wrong in training, as in `Unreliable(withheld=0.05, wrong=0.02)`, so that
         beliefs hold where people do not know or err. By default never.
+    tuned : Tuned, optional
+        Factors on what is planned or given for training, as `pursuit tune` finds them.
     random_state : int, RandomState or None
         Seed; the same number gives the same model on the same machine.
     device : str

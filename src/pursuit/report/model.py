@@ -44,12 +44,14 @@ class ModelReport:
         initially_known: Any = None,
         depth: int = 3,
         name: str = "",
+        evaluation: Evaluation | RegressionEvaluation | None = None,
     ) -> "ModelReport":
         """Measure a model on rows X with labels y, which it should not have been trained on; the tree has `depth`
-        levels of questions."""
+        levels of questions. With an `evaluation` of more rows, only the tree is that of these."""
         if not isinstance(estimator, PursuitClassifier | PursuitRegressor):
             raise ValueError(f"A report is on a classifier or a regressor, not on {type(estimator).__name__}.")
-        evaluation = estimator.evaluate(X, y, stop, initially_known=initially_known, with_bits=True)
+        if evaluation is None:
+            evaluation = estimator.evaluate(X, y, stop, initially_known=initially_known, with_bits=True)
         rows, rule = estimator.rows(X, y, initially_known=initially_known), estimator.stopping_rule(stop)
         tree = question_tree(estimator.model_, rows, rule, depth, estimator.device)
         return cls(ModelFacts.of(estimator, name, stop), evaluation, tree, estimator.model_.query_set)
@@ -211,6 +213,8 @@ class ModelReport:
             "Every row starts at the top. Below each question are its answers, with what is believed most there "
             "and how many rows go that way. Numbers are put together into ranges, cut where beliefs differ most."
         )
+        if self.tree.n_rows < self.evaluation.n_rows:
+            note += f" It shows the first {self.tree.n_rows:,} of the {self.evaluation.n_rows:,} rows."
         return card("The first questions", paragraph(note), tree_list(self.tree, self.query_set), id_="tree")
 
 

@@ -17,3 +17,11 @@ def find_engine(name: str | None, address: str | None = None) -> Engine:
     if name not in (RAY, None):
         raise ValueError(f"The engine is one of {', '.join(ENGINES)}, not '{name}'.")
     return Ray(address)
+
+
+def find_cluster(engine: str | None, address: str | None) -> Ray | None:
+    """The cluster that a command line means; None where it means this process."""
+    if engine is None and address is None:
+        return None
+    found = find_engine(engine, address)
+    return found if isinstance(found, Ray) else None

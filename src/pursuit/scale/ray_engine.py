@@ -4,7 +4,8 @@ import logging
 import os
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from pursuit.scale.engine import Engine, one_thread
@@ -36,7 +37,7 @@ class Ray(Engine):
             n_cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
             pool = (1, min(n_cpus, len(shares)))
             worker: Any = _Worker  # Ray makes one in each process of the pool
-            done = items.map(worker, fn_constructor_args=(shared,), concurrency=pool, num_cpus=1)
+            done = items.map(worker, fn_constructor_args=(shared, Path.cwd()), concurrency=pool, num_cpus=1)
             for row in done.iter_rows():
                 came_of_it = ray.cloudpickle.loads(row["done"])
                 if isinstance(came_of_it, Exception):
@@ -47,20 +48,29 @@ class Ray(Engine):
 class _Worker:
     """Does shares in a process of its own."""
 
-    def __init__(self, shared: Any):
+    def __init__(self, shared: Any, home: Path):
         import ray
 
         self.work: Work = ray.get(shared)
+        self.home = home
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         import ray
 
         try:
-            with one_thread():
+            with one_thread(), at_home(self.home):
                 done: Done | Exception = self.work.do(int(row["share"]))
         except (ValueError, OSError) as error:  # Ray would wrap it up so that nobody could see what to do
             done = error
         return {"done": ray.cloudpickle.dumps(done)}
+
+
+@contextmanager
+def at_home(folder: Path) -> Iterator[None]:
+    """Work in the folder that the program was started in, where this machine sees it: names of files may be relative to
+    it."""
+    with chdir(folder) if folder.is_dir() else nullcontext():
+        yield
 
 
 @contextmanager
@@ -73,14 +83,17 @@ def connected(address: str | None) -> Iterator[None]:
         return
     os.environ.setdefault("RAY_DEDUP_LOGS", "1")
     try:
-        ray.init(
-            address, include_dashboard=None if address else False, log_to_driver=False, logging_level=logging.ERROR
-        )
+        # Ray by itself would join whatever cluster somebody else runs on this machine.
+        address = address or os.environ.get("RAY_ADDRESS") or "local"
+        dashboard = False if address == "local" else None
+        ray.init(address, include_dashboard=dashboard, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, TimeoutError, RuntimeError) as error:
-        raise ValueError(f"No Ray cluster could be used at {address or 'this machine'}: {_first_line(error)}") from None
+        raise ValueError(
+            f"No Ray cluster could be used at {'this machine' if address == 'local' else address}: {_first_line(error)}"
+        ) from None
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
-    for name in ("ray.data", "ray._private"):
+    for name in ("ray.data", "ray.train", "ray._private"):
         logging.getLogger(name).setLevel(logging.ERROR)
     try:
         yield

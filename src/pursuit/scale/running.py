@@ -3,15 +3,17 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import pandas as pd
+
+from pursuit.data.storage import Place, make, put
 from pursuit.estimators import PursuitClassifier, PursuitEstimator
 from pursuit.evaluation.curves import Evaluation, Setting
 from pursuit.evaluation.sums import EvaluationSums
-from pursuit.files import write_whole
 from pursuit.scale.engine import Engine
-from pursuit.scale.work import Done, Measure, Predict, Work
+from pursuit.scale.work import Done, Explain, Measure, Predict, Work, measurable
 from pursuit.tasks.every_row import EveryRow
 from pursuit.version import __version__
 
@@ -23,12 +25,21 @@ OnRows = Callable[[int], None]
 
 
 def predict_all(
-    model: PursuitEstimator, rows: EveryRow, stop: str | None, folder: Path, engine: Engine, on_rows: OnRows
+    model: PursuitEstimator, rows: EveryRow, stop: str | None, folder: Place, engine: Engine, on_rows: OnRows
 ) -> int:
     """Predict all rows into Parquet files in `folder`, one for each share, and say how many rows there are. What is
     there of the same predictions is not done again."""
     work = Predict(model, rows, stop, folder)
     _claim(folder, {"work": "predictions", "stop": str(model.stopping_rule(stop)), **_described(model, rows)})
+    return sum(done.n_rows for done in _all_done(work, engine, on_rows))
+
+
+def explain_all(
+    model: PursuitEstimator, rows: EveryRow, stop: str | None, folder: Place, engine: Engine, on_rows: OnRows
+) -> int:
+    """Write the chains of all rows into Parquet files in `folder`, as `predict_all` writes predictions."""
+    work = Explain(model, rows, stop, folder)
+    _claim(folder, {"work": "chains", "stop": str(model.stopping_rule(stop)), **_described(model, rows)})
     return sum(done.n_rows for done in _all_done(work, engine, on_rows))
 
 
@@ -46,7 +57,7 @@ def measure_all(
     stop: str | None,
     engine: Engine,
     on_rows: OnRows,
-    folder: Path | None = None,
+    folder: Place | None = None,
     with_bits: bool = False,
 ) -> Measured:
     """Measure a model on all rows that it was not trained on. What is counted on each share is kept in `folder`, if
@@ -69,11 +80,30 @@ def measure_all(
     return Measured(setting.evaluation(total), n_left_out)
 
 
+def first_rows(model: PursuitClassifier, rows: EveryRow, most: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """The first of the rows that `measure_all` measures on, and their labels; at most `most`."""
+    found: list[tuple[pd.DataFrame, pd.Series]] = []
+    n_left = most
+    for share in range(len(rows.shares)):
+        for part in rows.read(share):
+            _, usable = measurable(model, rows, share, part)
+            assert part.labels is not None
+            found.append((part.X[usable][:n_left], part.labels[usable][:n_left]))
+            n_left -= len(found[-1][1])
+            if not n_left:
+                break
+        if not n_left:
+            break
+    return pd.concat([X for X, _ in found]), pd.concat([labels for _, labels in found]).to_numpy()
+
+
 def _all_done(work: Work, engine: Engine, on_rows: OnRows) -> Iterator[Done]:
     """What came of every share, those done before included; each exactly once."""
     n_rows, left = 0, []
+    there = set() if work.folder is None else {path.name for path in work.folder.iterdir()}
     for share in range(len(work.rows.shares)):
-        if (done := work.found(share)) is None:
+        done = work.found(share) if work.mark(share) in there else None
+        if done is None:
             left.append(share)
             continue
         n_rows += done.n_rows
@@ -99,7 +129,7 @@ def _described(model: PursuitEstimator, rows: EveryRow) -> dict[str, Any]:
     return {"version": __version__, "model": digest.hexdigest(), **of_rows}
 
 
-def _claim(folder: Path, described: dict[str, Any]) -> None:
+def _claim(folder: Place, described: dict[str, Any]) -> None:
     """Make the folder one of this work, or raise ValueError if it holds something else."""
     path, described = folder / JOB, json.loads(json.dumps(described))
     try:
@@ -113,5 +143,5 @@ def _claim(folder: Path, described: dict[str, Any]) -> None:
         raise ValueError(
             f"{folder} holds what came of another {' and '.join(changed)}: choose another folder, or delete this one."
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps(described, indent=1).encode())
+    make(folder)
+    put(path, json.dumps(described, indent=1).encode())

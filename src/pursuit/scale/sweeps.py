@@ -1,13 +1,16 @@
-"""Trainings of a comparison as tasks of a Ray cluster, side by side."""
+"""Trainings as tasks of a Ray cluster, side by side."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
-from pursuit.experiments.compare import Sweep, one_by_one, outcome_of
-from pursuit.experiments.results import Failure, Result
-from pursuit.experiments.run import MethodRun, Progress
+from pursuit.experiments.results import Failure
+from pursuit.experiments.run import Progress
+from pursuit.experiments.sweep import R, Run, Sweep, one_by_one, outcome_of
 from pursuit.scale.engine import one_thread
 from pursuit.scale.engines import find_engine
-from pursuit.scale.ray_engine import Ray, connected
+from pursuit.scale.ray_engine import Ray, at_home, connected
 
 RETRIES = 5
 """How often a training goes on elsewhere if the machine or the process that did it is lost."""
@@ -17,24 +20,35 @@ def sweep_on(cluster: Ray, gpu_share: float = 0.0) -> Sweep:
     """Measure runs on a cluster, each as a task with a core and a share of a GPU.
 
     The folders of runs must be seen by every machine: a training whose machine is lost goes on elsewhere from its last
-    checkpoint there. A run that fails by itself is not tried again.
+    checkpoint there. A run that fails by itself is not tried again. A list of runs is handed over at once; runs that
+    come one by one, because they depend on what came of others, are as many at a time as the cluster has places.
     """
     if not 0 <= gpu_share <= 1:
         raise ValueError(f"A training has a share of a GPU, from 0 to 1, not {gpu_share}.")
 
-    def sweep(runs: Sequence[MethodRun], progress: Progress) -> Iterator[tuple[MethodRun, Result | Failure]]:
+    def sweep(runs: Iterable[R], progress: Progress) -> Iterator[tuple[R, Any]]:
         import ray
 
-        if not runs:
+        if isinstance(runs, Sequence) and not runs:
             return
         with connected(cluster.address):
+            if gpu_share and cluster.address is None and not ray.cluster_resources().get("GPU"):
+                raise ValueError("This machine has no GPU that Ray could share out: leave --gpu-share out.")
             measure = ray.remote(num_cpus=1, num_gpus=gpu_share, max_retries=RETRIES)(_outcome)
-            waiting = {measure.remote(run): run for run in runs}
-            while waiting:
+            coming = iter(runs)
+            waiting: dict[Any, R] = {}
+            while True:
+                n_at_once = len(runs) if isinstance(runs, Sequence) else _places(gpu_share)
+                room = max(0, n_at_once - len(waiting))  # fewer places than before where a machine was lost
+                waiting |= {measure.remote(run, Path.cwd()): run for run in islice(coming, room)}
+                if not waiting:
+                    return
                 (done, *_), _ = ray.wait(list(waiting), num_returns=1)
                 run = waiting.pop(done)
                 try:
-                    outcome: Result | Failure = ray.get(done)
+                    outcome = ray.get(done)
+                except ray.exceptions.RayTaskError as error:  # the rows could not be loaded there
+                    raise error.cause from None
                 except ray.exceptions.RayError as error:  # the machine was lost again and again
                     outcome = Failure(run.seed, str(error).strip().splitlines()[0])
                 yield run, outcome
@@ -50,6 +64,17 @@ def find_sweep(engine: str | None, address: str | None, gpu_share: float) -> Swe
     return sweep_on(found, gpu_share) if isinstance(found, Ray) else one_by_one
 
 
-def _outcome(run: MethodRun) -> Result | Failure:
-    with one_thread():
+def _places(gpu_share: float) -> int:
+    """How many trainings the cluster can do at a time."""
+    import ray
+
+    there = ray.cluster_resources()
+    places = there.get("CPU", 1.0)
+    if gpu_share:
+        places = min(places, there.get("GPU", 0.0) // gpu_share)
+    return max(1, int(places))
+
+
+def _outcome(run: Run, home: Path) -> Any:
+    with one_thread(), at_home(home):
         return outcome_of(run)

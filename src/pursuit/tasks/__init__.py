@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pursuit.data.parquet import ParquetRows
+from pursuit.data.storage import bare, is_remote
 from pursuit.queries import QuerySet, Questions
 from pursuit.registry import find, known
 from pursuit.tasks import big_tables, tables
@@ -86,6 +87,7 @@ def _load(
                 "--queries is for CSV files: the rows of Parquet files are streamed, with one query per column."
             )
         return big_tables.load(source, target, seed=seed, **table_options)
+    _refuse_remote(source)
     if not Path(source).exists() and not str(source).lower().endswith(tables.ENDINGS):
         raise ValueError(
             f"'{source}' is neither a task ({', '.join(TASKS)}) nor a CSV or Parquet file that exists. If it is a task "
@@ -116,7 +118,18 @@ def unseen_rows(
     options than that was read with (`missing`, `encoding`, `decimal`).
     """
     table = big_tables if big_tables.is_big_table(source) else tables
+    if table is tables:
+        _refuse_remote(source)
     return table.unseen_rows(source, columns, trained, target, **reading)
+
+
+def _refuse_remote(source: str | Path) -> None:
+    """Raise ValueError for a CSV file on another machine."""
+    if is_remote(source):
+        raise ValueError(
+            f"{bare(source)} is on another machine, from which only Parquet and Arrow files are read piece by piece: "
+            "copy the CSV file here first, or predict and evaluate with --engine."
+        )
 
 
 def find_recipe(task: str, name: str = "fast") -> Recipe:

@@ -11,6 +11,7 @@ from pursuit.data.parquet import ParquetRows
 from pursuit.data.parquet.arrow_files import ENDINGS, ArrowTable
 from pursuit.data.parquet.choosing import first_rows, held_out_rows
 from pursuit.data.parquet.survey import labels_as_array
+from pursuit.data.storage import bare, place
 from pursuit.queries import NotAQuestion
 from pursuit.queries.column import listed
 from pursuit.tasks.asking import in_options
@@ -26,7 +27,7 @@ MAX_MEASURED = 20_000
 
 def is_big_table(source: str | Path) -> bool:
     """Whether it is a folder, or has the name of a Parquet or Arrow file or of a pattern of them."""
-    path = Path(source)
+    path: Any = place(source)
     if path.is_dir() and not any(found.suffix.lower() in ENDINGS for found in path.rglob("*")):
         tables = sorted(found.name for found in path.iterdir() if found.name.lower().endswith(CSV_ENDINGS))
         if tables:
@@ -36,7 +37,7 @@ def is_big_table(source: str | Path) -> bool:
 
 def name_of(source: str | Path) -> str:
     """The name of the table: that of its file or folder, without the stars of a pattern."""
-    path = Path(source)
+    path = Path(bare(source))
     if path.name.lower().endswith(CSV_ENDINGS):
         return name_of_csv(path)
     return next((part for part in (path.stem, *(p.name for p in path.parents)) if part and "*" not in part), "table")

@@ -12,6 +12,7 @@ import pandas as pd
 
 from pursuit.data.parquet.arrow_files import ENDINGS, ArrowTable, existing_column
 from pursuit.data.parquet.choosing import uniform_hash
+from pursuit.data.storage import Place, here, is_remote, place
 from pursuit.tasks import big_tables, tables
 from pursuit.tasks.files.csv import read_csv
 
@@ -64,11 +65,13 @@ def every_row(
     return CsvRows(wanted, paths, reading) if paths else ArrowRows(wanted, source, **reading)
 
 
-def csv_files(source: str | Path) -> tuple[Path, ...]:
+def csv_files(source: str | Path) -> tuple[Place, ...]:
     """The CSV files that a path means: itself, or all those in a folder, by name; none if it means other files."""
-    path = Path(source)
+    path: Any = place(source)
     if not path.is_dir():
-        return () if big_tables.is_big_table(path) else (path,)
+        if is_remote(path) and not path.exists():
+            raise FileNotFoundError(f"There is nothing at {path}. Check its name; folders need not end in /.")
+        return () if path.suffix.lower() in ENDINGS else (path,)
     inside = [found for found in sorted(path.rglob("*")) if not found.name.startswith((".", "_"))]
     if any(found.suffix.lower() in ENDINGS for found in inside):
         return ()
@@ -136,7 +139,7 @@ class EveryRow(ABC):
 class CsvRows(EveryRow):
     """Rows of CSV files, each of which is a share."""
 
-    def __init__(self, wanted: _Wanted, paths: tuple[Path, ...], reading: dict[str, Any]):
+    def __init__(self, wanted: _Wanted, paths: tuple[Place, ...], reading: dict[str, Any]):
         self.wanted, self.paths, self.reading = wanted, paths, reading
         self.shares = tuple(str(path) for path in paths)
 
@@ -145,11 +148,12 @@ class CsvRows(EveryRow):
         # Identifiers are copied letter by letter: 007 must not become 7.
         is_apart = wanted.id_column is not None and wanted.id_column not in wanted.columns
         texts = [wanted.id_column] if wanted.id_column is not None and is_apart else []
-        table = read_csv(path, tables.reading_options(wanted.trained, **self.reading), texts=texts)
-        frame = table.frame
-        label, absent = wanted.found(frame.columns, path.name)
-        lines = np.arange(2, len(frame) + 2) if table.lines is None else np.array(table.lines)
         file = None if len(self.paths) == 1 else path.name
+        with here(path) as local:
+            table = read_csv(local, tables.reading_options(wanted.trained, **self.reading), texts=texts)
+            frame = table.frame
+            label, absent = wanted.found(frame.columns, path.name)
+            lines = np.arange(2, len(frame) + 2) if table.lines is None else np.array(table.lines)
         for start in range(0, len(frame), wanted.part_rows):
             places = slice(start, start + wanted.part_rows)
             remarks = () if start or share else table.remarks
@@ -157,10 +161,12 @@ class CsvRows(EveryRow):
             yield replace(part, file=file)
 
     def fingerprint(self) -> str:
-        return hashlib.sha256("".join(tables.fingerprint(path) for path in self.paths).encode()).hexdigest()
+        each = [tables.fingerprint(path) if isinstance(path, Path) else path.version() for path in self.paths]
+        return hashlib.sha256("".join(each).encode()).hexdigest()
 
     def was_seen(self, share: int, rows: np.ndarray) -> np.ndarray:
-        held_out = was_held_out(self.paths[share], self.wanted.columns, self.wanted.trained, rows.tolist())
+        with here(self.paths[share]) as local:
+            held_out = was_held_out(local, self.wanted.columns, self.wanted.trained, rows.tolist())
         return ~np.array(held_out) if held_out and any(held_out) else np.zeros(len(rows), dtype=bool)
 
 

@@ -18,6 +18,8 @@ from pursuit.training.loop import Report, Trainer
 from pursuit.training.schedule import Stage
 from pursuit.training.state import load_state, state_of
 
+CHECKPOINTS = "checkpoints"
+"""Where they are in the folder of a training."""
 CHECKPOINT_PAUSE = 20
 """The pause between checkpoints is at least this many times what it takes to write one."""
 
@@ -39,6 +41,8 @@ class TrainingRun:
     identity: str = ""
     """What tells this run from others: a checkpoint carries it, and only a run of the same identity goes on from there.
     Estimators make it of settings, seed and rows."""
+    is_claimed: bool = False
+    """Whether whoever started this keeps other processes from the folder already."""
 
     @property
     def path(self) -> Path | None:
@@ -83,8 +87,9 @@ def train(
 def _train_and_save(trainer: Trainer, run: TrainingRun) -> None:
     """Train to the end, from a checkpoint if there is one to resume from; log every report and save checkpoints."""
     fabric, folder = trainer.fabric, run.path
-    checkpoints = folder / "checkpoints" if folder else None
+    checkpoints = folder / CHECKPOINTS if folder else None
     saved = load_checkpoint(checkpoints, run.identity) if checkpoints and run.resume else None
+    _check_all_see(fabric, saved[1]["n_reports"] if saved else 0)
     if saved:
         load_state(trainer, *saved)
     elif checkpoints and fabric.is_global_zero:
@@ -107,6 +112,16 @@ def _train_and_save(trainer: Trainer, run: TrainingRun) -> None:
                 pause = max(run.checkpoint_seconds, CHECKPOINT_PAUSE * (last_saved - began))
     finally:
         log.close()
+
+
+def _check_all_see(fabric: Any, n_reports: int) -> None:
+    """Raise RuntimeError if processes would go on from different checkpoints: machines may see what was written to a
+    folder that they share at different times."""
+    if n_reports != (first := fabric.broadcast(n_reports)):
+        raise RuntimeError(
+            f"This process finds the checkpoint of report {n_reports}, and the first one that of report {first}: do "
+            "all machines see the same folder? Try again in a minute."
+        )
 
 
 def check_plan(stages: Sequence[Stage], device: str, log: str, n_processes: int = 1) -> None:

@@ -10,7 +10,7 @@ from exported import promising_model
 from pursuit import export
 
 needs_browser()
-pytestmark = pytest.mark.xdist_group("browser")
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.programs]
 Visits = Callable[..., Visit]
 
 

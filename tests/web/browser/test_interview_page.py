@@ -8,7 +8,7 @@ from browsing import Visit, assert_for_everybody, needs_browser
 from pursuit.tasks import animals
 
 needs_browser()
-pytestmark = pytest.mark.xdist_group("browser")
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.programs]
 Visits = Callable[..., Visit]
 PLAYED = [str(name) for name in animals.table().index[::9][:20]]
 

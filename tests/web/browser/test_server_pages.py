@@ -8,7 +8,7 @@ import pytest
 from browsing import Visit, assert_for_everybody, fever_model, needs_browser
 
 needs_browser()
-pytestmark = pytest.mark.xdist_group("browser")
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.programs]
 Visits = Callable[..., Visit]
 
 

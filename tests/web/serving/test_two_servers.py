@@ -14,6 +14,8 @@ from httpx import Client, Response
 
 from served import begin, client_of, move, port_of, program, try_move, without_clock
 
+pytestmark = pytest.mark.programs
+
 N_RACES = 6
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from pursuit.data.storage import CannotReach, Place, RemotePath, explained, for_each, place
 from pursuit.files import check_file
 from pursuit.queries import NotAQuestion
 
@@ -59,7 +60,7 @@ class ArrowTable:
     ):
         require_pyarrow()
         self.missing = tuple(missing)
-        self.files = [_open(path) for path in find_files(paths)]
+        self.files = for_each(_open, find_files(paths))
         self.name = self.files[0].path.name if len(self.files) == 1 else f"{len(self.files)} files"
         all_names = list(dict.fromkeys(column for file in self.files for column in file.column_types))
         for name in drop:
@@ -126,9 +127,8 @@ class ArrowTable:
         """A hash of the files' names, sizes and footers, which list columns, row groups with their sizes and, where
         recorded, the least and greatest values. The data themselves are not read."""
         digest = hashlib.sha256()
-        for file in self.files:
-            digest.update(f"{file.path.name}\n{file.path.stat().st_size}\n".encode())
-            digest.update(_footer(file.path))
+        for identity in for_each(_identity, [file.path for file in self.files]):
+            digest.update(identity)
         return digest.hexdigest()
 
     def _check_same_columns(self, by_file: list[dict[str, str]]) -> None:
@@ -158,11 +158,11 @@ class ArrowTable:
 class _ParquetFile:
     """Row groups of a Parquet file."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Place):
         import pyarrow.parquet as pq
 
         self.path = path
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(_source(path)) as file:
             self.metadata = file.metadata
             self.column_types, self.categorical = _column_types(file.schema_arrow, path)
         self.group_rows = [self.metadata.row_group(group).num_rows for group in range(self.metadata.num_row_groups)]
@@ -175,9 +175,10 @@ class _ParquetFile:
     def batches(self, piece: Piece, columns: list[str], chunk_rows: int) -> Iterator["pa.RecordBatch"]:
         import pyarrow.parquet as pq
 
-        # By default a whole row group is read at once.
-        bounded = {"buffer_size": max(4096, min(READ_AHEAD, READ_BYTES // len(columns))), "pre_buffer": False}
-        with pq.ParquetFile(self.path, metadata=self.metadata, **bounded) as file:
+        # By default a whole row group is read at once. On other machines that takes fewer requests.
+        small = {"buffer_size": max(4096, min(READ_AHEAD, READ_BYTES // len(columns))), "pre_buffer": False}
+        bounded: dict[str, Any] = small if isinstance(self.path, Path) else {"pre_buffer": True}
+        with pq.ParquetFile(_source(self.path), metadata=self.metadata, **bounded) as file:
             position, stop = 0, piece.start + piece.n_rows
             for batch in file.iter_batches(chunk_rows, row_groups=[piece.group], columns=columns):
                 first, last = max(piece.start, position), min(stop, position + batch.num_rows)
@@ -202,7 +203,7 @@ class _ParquetFile:
 class _ArrowFile:
     """Record batches of an Arrow (Feather) file."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Place):
         self.path = path
         with self._reader([0]) as reader:
             self.group_rows = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
@@ -215,7 +216,8 @@ class _ArrowFile:
         import pyarrow as pa
 
         options = pa.ipc.IpcReadOptions(included_fields=fields or [])
-        with pa.memory_map(str(self.path)) as source, pa.ipc.open_file(source, options=options) as reader:
+        opened = pa.memory_map(str(self.path)) if isinstance(self.path, Path) else self.path.open()
+        with opened as source, pa.ipc.open_file(source, options=options) as reader:
             yield reader
 
     def batches(self, piece: Piece, columns: list[str], chunk_rows: int) -> Iterator["pa.RecordBatch"]:
@@ -238,18 +240,21 @@ def require_pyarrow() -> None:
         ) from None
 
 
-def find_files(paths: Any) -> list[Path]:
+def find_files(paths: Any) -> list[Place]:
     """The files that a path, a folder, a pattern or a list of those means, each once; those of a folder by name."""
-    found: dict[Path, None] = {}
-    for given in [paths] if isinstance(paths, str | Path) else list(paths):
-        path = Path(given)
+    found: dict[Place, None] = {}
+    for given in [paths] if isinstance(paths, str | Path | RemotePath) else list(paths):
+        path = place(given)
         if path.is_dir():
-            inside = [p for p in sorted(path.rglob("*")) if p.suffix.lower() in ENDINGS and not _is_hidden(p, path)]
+            everything: list[Any] = sorted(path.rglob("*"))
+            inside = [p for p in everything if p.suffix.lower() in ENDINGS and not _is_hidden(p, path)]
             if not inside:
                 raise ValueError(f"The folder {path} holds no files that end in {', '.join(ENDINGS)}.")
             found |= dict.fromkeys(inside)
         elif path.exists():
             found[path] = None
+        elif isinstance(path, RemotePath):
+            raise FileNotFoundError(f"There is nothing at {path}. Give a file, or a folder of them.")
         else:
             pattern = str(path.relative_to(path.anchor))
             matching = [p for p in sorted(Path(path.anchor).glob(pattern)) if p.is_file() and p.name[0] not in "._"]
@@ -276,25 +281,31 @@ def rows_in_a_chunk(row_bytes: int) -> int:
     return max(256, min(CHUNK_ROWS, CHUNK_BYTES // max(1, row_bytes)))
 
 
-def _is_hidden(path: Path, folder: Path) -> bool:
+def _is_hidden(path: Any, folder: Any) -> bool:
     """Whether it is a file that other programs keep beside the data, such as _metadata."""
     return any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
 
 
-def _open(path: Path) -> _ParquetFile | _ArrowFile:
-    check_file(path, "a Parquet or Arrow file")
+def _source(path: Place) -> Any:
+    return path if isinstance(path, Path) else path.open()
+
+
+def _open(path: Place) -> _ParquetFile | _ArrowFile:
+    if isinstance(path, Path):
+        check_file(path, "a Parquet or Arrow file")
     with _explained_errors(path):
         return _ArrowFile(path) if path.suffix.lower() in ARROW_ENDINGS else _ParquetFile(path)
 
 
 @contextmanager
-def _explained_errors(path: Path) -> Iterator[None]:
+def _explained_errors(path: Place) -> Iterator[None]:
     """Raise pyarrow's errors about a file as a ValueError that says what to do."""
     import pyarrow as pa
 
     try:
-        yield
-    except (FileNotFoundError, PermissionError, IsADirectoryError):
+        with explained(path):
+            yield
+    except (FileNotFoundError, PermissionError, IsADirectoryError, CannotReach):
         raise
     except (pa.ArrowException, OSError, EOFError) as error:
         file_format = "an Arrow" if path.suffix.lower() in ARROW_ENDINGS else "a Parquet"
@@ -305,7 +316,7 @@ def _explained_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _column_types(schema: "pa.Schema", path: Path) -> tuple[dict[str, str], set[str]]:
+def _column_types(schema: "pa.Schema", path: Place) -> tuple[dict[str, str], set[str]]:
     """What every column holds, and which columns of numbers are categories."""
     import pyarrow as pa
 
@@ -360,7 +371,13 @@ def _canonical(batch: "pa.RecordBatch", types: dict[str, "pa.DataType"], missing
     return pa.table(columns)
 
 
-def _footer(path: Path) -> bytes:
+def _identity(path: Place) -> bytes:
+    """What tells a file from others: its name, its size and its footer."""
+    size = path.stat().st_size if isinstance(path, Path) else path.size
+    return f"{path.name}\n{size}\n".encode() + _footer(path)
+
+
+def _footer(path: Place) -> bytes:
     """What a Parquet or Arrow file says about itself after its data."""
     tail = 10 if path.suffix.lower() in ARROW_ENDINGS else 8  # the length in 4 bytes, then a mark
     with path.open("rb") as file:

@@ -1,0 +1,146 @@
+"""`pursuit tune`: search settings on held-out training rows, and say how to train with the best."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Column, Table
+
+from pursuit.cli.app import (
+    Address,
+    AsJson,
+    Cost,
+    CostAware,
+    Device,
+    GpuShare,
+    MaxQueries,
+    Seed,
+    Source,
+    SweepEngine,
+    Target,
+)
+from pursuit.cli.console import out, print_json, remark_on_task, say, show, stoppable
+from pursuit.cli.progress import training_bar
+from pursuit.cli.table_options import TableOptions, spread
+from pursuit.cli.train import VIP, VIP_REGRESSOR, find_method
+from pursuit.experiments.tune import FACTORS, TRIALS, Search, Trial, Tuning
+from pursuit.experiments.tune import tune as run_search
+from pursuit.scale.sweeps import find_sweep
+from pursuit.tasks.tables import parse_costs
+
+SHOWN = 5
+"""How many of the best trials are listed."""
+OF_TUNING = ("trials", "to", "engine", "address", "gpu_share", "as_json")
+"""Options that training does not have."""
+
+
+@spread
+def tune(
+    context: typer.Context,
+    source: Source,
+    *,
+    method: Annotated[str, typer.Option(help="Whose settings to search (see `pursuit methods`).")] = VIP,
+    trials: Annotated[int, typer.Option(help="How many settings to try, the usual ones included.", min=1)] = 30,
+    to: Annotated[Path | None, typer.Option("--out", help="The folder to write; by default runs/tune-NAME.")] = None,
+    target: Target = None,
+    regress: Annotated[
+        bool, typer.Option("--regress", help="Predict a number, by its distribution, and not one of several classes.")
+    ] = False,
+    table: TableOptions,
+    cost: Cost = None,
+    cost_aware: CostAware = None,
+    max_queries: MaxQueries = None,
+    seed: Seed = 0,
+    device: Device = "cpu",
+    engine: SweepEngine = None,
+    address: Address = None,
+    gpu_share: GpuShare = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Search settings of a method, such as learning rate and width, and say how to train with the best of them.
+
+    Each trial trains on a part of the training rows and is judged on the others by its accuracy over all numbers of
+    questions; test rows have no say. The folder gets trials.csv and best.json. The same command again continues where
+    it stopped.
+    """
+    chosen = find_method(method, regress)
+    search = Search(
+        source,
+        method=chosen.name,
+        seed=seed,
+        device=device,
+        max_queries=max_queries,
+        costs=parse_costs(cost or ()),
+        cost_aware=cost_aware,
+        table_options={"target": target, "regress": chosen.predicts_numbers, **table.reading()},
+    )
+    is_usual = chosen.name in (VIP, VIP_REGRESSOR)
+    folder = to or Path("runs") / (f"tune-{search.name}" if is_usual else f"tune-{search.name}-{chosen.name}")
+    remark_on_task(search.load()[0])
+    sweep = find_sweep(engine, address, gpu_share)
+    with stoppable("Run the same command again to continue."):
+        found = run_search(search, folder, trials, training_bar, say, sweep)
+    command = _training(context, folder if found.settings else None)
+    if as_json:
+        print_json({**found.to_dict(), "folder": str(folder), "train": command})
+        return
+    _print(found, chosen.predicts_numbers)
+    show(f"Written into {folder}. Train on all training rows, and measure on test rows, by\n  {command}")
+
+
+def _print(found: Tuning, regress: bool) -> None:
+    """The best trials beside the default settings, and how far to trust them."""
+    best, default = found.best, found.default
+    assert best.judged
+    names = list(best.values)
+    what = "R²" if regress else "accuracy"
+    title = (
+        f"{found.search['task']}: mean {what} over 1 to {best.judged.longest} questions on {best.judged.n_judged:,} "
+        "held-out training rows"
+    )
+    factors = "Factors on what is usual: 1 changes nothing." if set(names) & set(FACTORS) else None
+    table = Table("trial", *(Column(name, justify="right") for name in (what, *names)), title=title, caption=factors)
+    for trial in found.ranked[:SHOWN]:
+        table.add_row(*_cells(trial))
+    if default and not any(trial.number == 0 for trial in found.ranked[:SHOWN]):
+        table.add_row(*_cells(found.trials[0]))
+    out.print(table)
+    if n_failed := sum(trial.judged is None for trial in found.trials):
+        say(f"{n_failed} of {len(found.trials)} trials failed, as {TRIALS} says.")
+    if best.number == 0:
+        lines = f"No trial of {len(found.trials)} was better than the usual settings: leave them as they are."
+    else:
+        usual = "failed" if default is None else f"{default.area:.4f}"
+        lines = (
+            f"The best of {len(found.trials)} trials: {best.judged.area:.4f}; the usual settings: {usual}. The best of "
+            "many looks better than it is, because it was chosen by this very figure: on new rows, expect less."
+        )
+    out.print(lines, soft_wrap=True, highlight=False)
+
+
+def _cells(trial: Trial) -> list[str]:
+    assert trial.judged
+    return [
+        str(trial.number or "usual"),
+        f"{trial.judged.area:.4f}",
+        *(f"{value:.3g}" for value in trial.values.values()),
+    ]
+
+
+def _training(context: typer.Context, folder: Path | None) -> str:
+    """The command that trains with the best settings: this one, without what belongs to the search."""
+    words = ["pursuit", "train"]
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is None or source.name != "COMMANDLINE" or parameter.name in OF_TUNING:
+            continue
+        value = context.params[parameter.name or ""]
+        if parameter.param_type_name == "argument":
+            words.append(str(value))
+        elif isinstance(value, bool):
+            words.append([*parameter.opts, *parameter.secondary_opts][0 if value else -1])
+        else:
+            for one in value if isinstance(value, list | tuple) else [value]:
+                words += [parameter.opts[0], str(one)]
+    return shlex.join([*words, *(["--tuned", str(folder)] if folder else [])])

@@ -1,0 +1,265 @@
+"""Folders and files on other machines: object storage and distributed file systems, through pyarrow.
+
+A `RemotePath` has those of pathlib's functions that reading and writing rows takes, so that whoever reads and writes
+need not know where. On object storage a file appears at once and whole, or not at all.
+"""
+
+import io
+import re
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, TypeVar
+
+from pursuit.files import make_folder, whole_file, write_whole
+
+T = TypeVar("T")
+
+AT_ONCE = 32
+"""How many files on other machines are looked at together."""
+GOOGLE = ("gs", "gcs")
+GOOGLE_PATIENCE = "retry_limit_seconds=10"
+"""Google's own patience with a storage that does not answer is a quarter of an hour."""
+WORDY = (r".*(?=AWS Error)", r".*with a last message of ", r"\s*\(Request ID: \w*\)", r"; Details:.*| error_info=.*")
+"""What storages say before and after what is wrong."""
+IN_PLACE = ("hdfs", "local")
+"""File systems whose files can be seen while they are written."""
+
+
+class CannotReach(OSError):
+    """Something on another machine could not be read or written."""
+
+
+def is_remote(source: Any) -> bool:
+    """Whether it is the name of something on another machine, as s3://bucket/folder is."""
+    return isinstance(source, RemotePath) or (
+        isinstance(source, str) and "://" in source and not source.startswith("file://")
+    )
+
+
+def place(source: "str | Path | RemotePath") -> "Path | RemotePath":
+    """The folder or file that a text names: here, or at s3://, gs://, abfs:// or hdfs://, with options of pyarrow such
+    as ?endpoint_override=HOST:PORT behind it."""
+    if isinstance(source, RemotePath):
+        return source
+    if not is_remote(source):
+        return Path(str(source).removeprefix("file://"))
+    uri = str(source)
+    if uri.startswith(tuple(f"{scheme}://" for scheme in GOOGLE)) and "retry_limit_seconds" not in uri:
+        uri += ("&" if "?" in uri else "?") + GOOGLE_PATIENCE
+    _, path = _file_system(uri)
+    return RemotePath(path.rstrip("/"), uri)
+
+
+def bare(source: str | Path) -> str:
+    """A name without options behind it, and without a password in it."""
+    return re.sub("//[^/@]*:[^/@]*@", "//", str(source).partition("?")[0]) if is_remote(source) else str(source)
+
+
+@lru_cache(maxsize=64)
+def _file_system(uri: str) -> tuple[Any, str]:
+    """What reads and writes there, and how it calls the place."""
+    try:
+        import pyarrow.fs
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "What is on other machines is read and written by pyarrow, which is not installed: pip install "
+            "'pursuit[parquet]'."
+        ) from None
+    shown = bare(uri)
+    try:
+        found: tuple[Any, str] = pyarrow.fs.FileSystem.from_uri(uri)
+    except (ValueError, NotImplementedError) as error:
+        raise ValueError(
+            f"{shown} cannot be used ({_reason(error)}): give a folder, or one at s3://, gs://, abfs:// or hdfs://."
+        ) from None
+    except OSError as error:
+        raise _cannot_reach(shown, error) from None
+    return found
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, without what only the storage understands."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    for wordy in WORDY:
+        line = re.sub(wordy, "", line)
+    return line.rstrip(". ")
+
+
+def _cannot_reach(shown: str, error: Exception) -> CannotReach:
+    return CannotReach(
+        f"{shown} cannot be reached ({_reason(error)}). Check its name, and the credentials and the address of the "
+        "storage, on every machine that uses it."
+    )
+
+
+@contextmanager
+def explained(at: "Path | RemotePath") -> Iterator[None]:
+    """Say of what is on another machine why it cannot be reached, and what to do."""
+    try:
+        yield
+    except (FileNotFoundError, CannotReach):
+        raise
+    except OSError as error:
+        if isinstance(at, Path):
+            raise
+        raise _cannot_reach(str(at), error) from None
+
+
+@dataclass(frozen=True)
+class RemotePath:
+    """A file or folder on another machine, by the name that its file system has for it."""
+
+    path: str
+    uri: str = field(repr=False)
+    """What the file system is found by, perhaps with a password in it."""
+
+    def __str__(self) -> str:
+        return f"{self.uri.partition(':')[0]}://{self.path}"
+
+    def __lt__(self, other: "RemotePath") -> bool:
+        return PurePosixPath(self.path) < PurePosixPath(other.path)  # as the same folders are sorted on a disk
+
+    def __truediv__(self, name: str) -> "RemotePath":
+        return RemotePath(f"{self.path}/{name}", self.uri)
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.path).name
+
+    @property
+    def suffix(self) -> str:
+        return PurePosixPath(self.path).suffix
+
+    @property
+    def _files(self) -> Any:
+        return _file_system(self.uri)[0]
+
+    def _info(self) -> Any:
+        with explained(self):
+            return self._files.get_file_info(self.path)
+
+    def exists(self) -> bool:
+        return bool(self._info().type.name in ("File", "Directory"))
+
+    def is_dir(self) -> bool:
+        return bool(self._info().type.name == "Directory")
+
+    def is_file(self) -> bool:
+        return bool(self._info().type.name == "File")
+
+    def version(self) -> str:
+        """What changes when the file does: its size and when it was written."""
+        info = self._info()
+        return f"{info.size} {info.mtime_ns}"
+
+    @property
+    def size(self) -> int:
+        return int(self._info().size)
+
+    def relative_to(self, folder: "RemotePath") -> PurePosixPath:
+        return PurePosixPath(self.path).relative_to(folder.path)
+
+    def iterdir(self) -> "Iterator[RemotePath]":
+        return self._listed(recursive=False)
+
+    def rglob(self, pattern: str) -> "Iterator[RemotePath]":
+        """All files in the folder and in those below; `pattern` is *."""
+        return self._listed(recursive=True)
+
+    def _listed(self, recursive: bool) -> "Iterator[RemotePath]":
+        from pyarrow.fs import FileSelector
+
+        with explained(self):
+            inside = self._files.get_file_info(FileSelector(self.path, recursive=recursive))
+        return (RemotePath(info.path, self.uri) for info in inside if info.type.name == "File")
+
+    def open(self, mode: str = "rb") -> Any:
+        """The file to read, of which only what is wanted is fetched."""
+        with explained(self):
+            return self._files.open_input_file(self.path)
+
+    def read_bytes(self) -> bytes:
+        with explained(self), self.open() as file:
+            content: bytes = file.read()
+        return content
+
+    def read_text(self) -> str:
+        return self.read_bytes().decode("utf-8")
+
+    def make_folder(self) -> None:
+        with explained(self):
+            self._files.create_dir(self.path, recursive=True)
+
+    def write_whole(self, data: bytes) -> None:
+        """Write a file that is there once it is whole."""
+        with explained(self):
+            if self._files.type_name not in IN_PLACE:
+                with self._files.open_output_stream(self.path) as file:
+                    file.write(data)
+                return
+            torn = str(PurePosixPath(self.path).with_name(f".{self.name}.{uuid.uuid4().hex}"))
+            with self._files.open_output_stream(torn) as file:
+                file.write(data)
+            self._files.move(torn, self.path)
+
+
+Place = Path | RemotePath
+
+
+def put(at: Place, data: bytes) -> None:
+    """Write a file so that it is there whole or not at all."""
+    if isinstance(at, Path):
+        write_whole(at, data)
+    else:
+        at.write_whole(data)
+
+
+@contextmanager
+def putting(at: Place) -> Iterator[BinaryIO]:
+    """A file to write to that takes its place once all is written. One on another machine is in memory until then."""
+    if isinstance(at, Path):
+        with whole_file(at) as file:
+            yield file
+        return
+    memory = io.BytesIO()
+    yield memory
+    at.write_whole(memory.getvalue())
+
+
+def for_each(function: Callable[[Place], T], places: Sequence[Place]) -> list[T]:
+    """What it gives for every file; on other machines many at a time, because each has to be waited for."""
+    if not any(isinstance(at, RemotePath) for at in places):
+        return [function(at) for at in places]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(function, places))
+
+
+def make(folder: Place) -> None:
+    """Make a folder and those above it, where they are not there."""
+    if isinstance(folder, Path):
+        make_folder(folder)
+    else:
+        folder.make_folder()
+
+
+@contextmanager
+def here(at: Place) -> Iterator[Path]:
+    """The file itself, or for what is on another machine a copy of it on this one, as long as it is needed."""
+    if isinstance(at, Path):
+        yield at
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / at.name
+        copy.write_bytes(at.read_bytes())
+        try:
+            yield copy
+        except ValueError as error:
+            if str(copy) not in str(error):
+                raise
+            raise ValueError(str(error).replace(str(copy), str(at))) from None

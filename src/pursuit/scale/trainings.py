@@ -1,0 +1,212 @@
+"""One training on several machines: the loop that torchrun starts, in the workers of Ray Train."""
+
+import os
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pursuit.estimators import PursuitEstimator, saving
+from pursuit.estimators.network import RUN
+from pursuit.files import claimed
+from pursuit.processes import is_first, started_by_torchrun
+from pursuit.scale.engine import one_thread
+from pursuit.scale.ray_engine import Ray, connected
+from pursuit.tasks import Task
+from pursuit.training import Report, TrainingRun
+from pursuit.training.checkpoints import remove_checkpoints
+
+RETRIES = 5
+"""How often training goes on after it has lost a worker."""
+PATIENCE = 10
+"""Minutes until a cluster that has lost too many machines counts as too small."""
+LOOK = 0.5
+"""Seconds between two looks at how far training is."""
+
+Estimator = TypeVar("Estimator", bound=PursuitEstimator)
+
+
+def train_on(cluster: Ray, model: Estimator, task: Task, run: TrainingRun) -> Estimator:
+    """Train a model on a cluster, as many processes together as it has `devices`; the trained model.
+
+    Every machine must see the folder of the run. If a worker is lost, with its machine or alone, all of them start
+    again from the last checkpoint, and end with the bits of a training that nothing happened to. These are those of
+    torchrun with as many processes.
+    """
+    if started_by_torchrun():
+        raise ValueError("torchrun has started this process already: leave torchrun out, or --engine.")
+    if run.path is None:
+        raise ValueError("Training on a cluster needs a folder for its checkpoints.")
+    n_workers, folder = int(getattr(model, "devices", 1)), run.path.resolve()
+    with claimed(folder), connected(cluster.address):
+        on_gpu = _check_room(n_workers, model.device)
+        if not run.resume:
+            _clear(folder)
+        # A worker that begins cannot know whether others did before it, so all of them resume whatever is there.
+        remote = replace(run, folder=folder, resume=True, on_report=None, is_claimed=True)
+        return _trained(model, task, remote, n_workers, on_gpu, run.on_report or (lambda report: None))
+
+
+def _trained(
+    model: Estimator, task: Task, run: TrainingRun, n_workers: int, on_gpu: bool, on_report: Callable[[Report], None]
+) -> Estimator:
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    # What waits for the workers lives beside this process, on a machine that is lost only with it.
+    here: Any = {
+        "num_cpus": 0,
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False),
+    }
+    desks: Any = ray.remote(_Desk)
+    desk = desks.options(**here).remote()
+    work = {"work": ray.put(ray.cloudpickle.dumps((model, task, run))), "desk": desk, "place": str(Path.cwd())}
+    together: Any = ray.remote(_train_together)
+    training = together.options(**here, max_retries=0).remote(work, n_workers, on_gpu)
+    try:
+        is_over = False
+        while not is_over:
+            is_over = bool(ray.wait([training], timeout=LOOK)[0])
+            for report in ray.get(desk.take_reports.remote()):
+                on_report(report)
+    except BaseException:  # somebody stops it
+        ray.cancel(training, force=True)  # and its workers with it
+        raise
+    if problem := ray.get(training):
+        raise ValueError(problem)
+    came_of_it, said = ray.cloudpickle.loads(ray.get(desk.result.remote()))
+    if isinstance(came_of_it, Exception):
+        raise came_of_it
+    for message in said:
+        warnings.warn(message, stacklevel=2)
+    came_of_it.device = model.device
+    return came_of_it
+
+
+def _train_together(work: dict[str, Any], n_workers: int, on_gpu: bool) -> str | None:
+    """Train by Ray Train; what went wrong with the cluster, in words."""
+    from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
+    from ray.train.torch import TorchTrainer
+
+    os.environ["RAY_CHDIR_TO_TRIAL_DIR"] = "0"  # paths mean what they mean where training is started
+    most: Any = {"max_failures": RETRIES, "controller_failure_limit": PATIENCE}
+    with tempfile.TemporaryDirectory() as unused:  # Ray's own checkpoints would go there
+        trainer = TorchTrainer(
+            _work,
+            train_loop_config={**work, "on_gpu": on_gpu},
+            scaling_config=ScalingConfig(num_workers=n_workers, use_gpu=on_gpu),
+            run_config=RunConfig(storage_path=unused, failure_config=FailureConfig(**most)),
+        )
+        try:
+            trainer.fit()
+        except TrainingFailedError as error:
+            return _in_words(error, n_workers, on_gpu)
+    return None
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# In the workers
+
+
+def _work(config: dict[str, Any]) -> None:
+    """Train as one of the processes of torchrun does."""
+    import ray
+
+    desk = config["desk"]
+    if ray.get(desk.result.remote()) is not None:  # what was wrong before the group started again would be wrong again
+        return
+    try:
+        if Path(config["place"]).is_dir():
+            os.chdir(config["place"])
+        _look_like_torchrun(config["on_gpu"])
+        model, task, run = ray.cloudpickle.loads(ray.get(config["work"]))
+        model.device = "cuda" if config["on_gpu"] else "cpu"
+        with one_thread(), warnings.catch_warnings(record=True) as caught:
+            task.fit(model, replace(run, on_report=lambda report: desk.report.remote(report)))
+    except RuntimeError:  # other workers are lost, or this machine is not well: it is tried again
+        raise
+    except Exception as error:
+        ray.get(desk.end.remote(ray.cloudpickle.dumps((error, []))))
+        raise
+    if is_first():
+        said = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
+        ray.get(desk.end.remote(ray.cloudpickle.dumps((model, said))))
+
+
+def _look_like_torchrun(on_gpu: bool) -> None:
+    """Ray Train has joined the processes and set the variables of torchrun, but for the one it is known by."""
+    os.environ["TORCHELASTIC_RUN_ID"] = "ray"
+    if not on_gpu:  # nothing is shared on a machine, which may then have more workers than another
+        os.environ.update(LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
+    elif int(os.environ["WORLD_SIZE"]) % int(os.environ["LOCAL_WORLD_SIZE"]):
+        raise ValueError("The machines have unequal numbers of GPUs to train on: choose another number of --devices.")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Here
+
+
+class _Desk:
+    """Where workers leave how far training is and what came of it. It lives beside the process that waits for it."""
+
+    def __init__(self) -> None:
+        self._reports: list[Report] = []
+        self._result: bytes | None = None
+
+    def report(self, report: Report) -> None:
+        self._reports.append(report)
+
+    def take_reports(self) -> list[Report]:
+        taken, self._reports = self._reports, []
+        return taken
+
+    def end(self, result: bytes) -> None:
+        if self._result is None:
+            self._result = result
+
+    def result(self) -> bytes | None:
+        return self._result
+
+
+def _check_room(n_workers: int, device: str) -> bool:
+    """Whether workers have GPUs; raises ValueError if the cluster is too small for them."""
+    import ray
+
+    there = ray.cluster_resources()
+    on_gpu = device == "cuda" or (device == "auto" and there.get("GPU", 0) >= n_workers)
+    for name, words in (("CPU", "cores"), *([("GPU", "GPUs")] if on_gpu else [])):
+        n_there = int(there.get(name, 0))
+        if n_there < n_workers:
+            raise ValueError(
+                f"{n_workers} processes are to train together, but the cluster has only {n_there} {words}: choose "
+                "fewer --devices, or add machines to it."
+            )
+    return on_gpu
+
+
+def _clear(folder: Path) -> None:
+    """Remove what is left of another training, as it is where training starts again."""
+    saving.remove(folder)
+    (folder / RUN).unlink(missing_ok=True)
+    remove_checkpoints(folder / "checkpoints")
+
+
+def _in_words(error: Exception, n_workers: int, on_gpu: bool) -> str:
+    failures = getattr(error, "worker_failures", None)
+    if failures:
+        why = _last_line(next(iter(failures.values())))
+        return (
+            f"Training lost its workers {RETRIES + 1} times, at last by this: {why} Once the cluster is well, continue "
+            "with --resume."
+        )
+    what = "GPUs" if on_gpu else "cores"
+    return (
+        f"The cluster has not had {n_workers} free {what} for {PATIENCE} minutes: add machines or wait for other work "
+        f"to end, and continue with --resume. ({_last_line(error)})"
+    )
+
+
+def _last_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]

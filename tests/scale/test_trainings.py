@@ -1,0 +1,169 @@
+"""Trainings in Ray Train on a cluster of two nodes, one of which is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+pytest.importorskip("ray")
+
+from program import run, wait_for
+from pursuit import MLP, Stage, VIPClassifier
+from pursuit.data.parquet import ParquetRows
+from pursuit.estimators import PursuitClassifier
+from pursuit.scale.engines import find_cluster
+from pursuit.scale.ray_engine import Ray
+from pursuit.scale.trainings import train_on
+from pursuit.tasks import Task, load_task
+from pursuit.training import AdamW, TrainingRun
+from pursuit.training.loop import Diverged
+from scale.conftest import make_rows
+from scale.test_ray_engine import Killer
+
+pytestmark = pytest.mark.scale
+
+TRAIN = ("train", "rows.csv", "--target", "label", "--drop", "key", "--epochs", "150")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where there are rows, and a model that two processes of torchrun have trained without being disturbed."""
+    folder = tmp_path_factory.mktemp("training")
+    make_rows(600, 1).to_csv(folder / "rows.csv", index=False)
+    launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
+    subprocess.run([*launcher, "-m", "pursuit", *TRAIN, "--out", "torchrun"], cwd=folder, check=True)
+    return folder
+
+
+def weights(folder: Path) -> bytes:
+    return (folder / "model.safetensors").read_bytes()
+
+
+def has_checkpoint(folder: Path) -> bool:
+    return any((folder / "checkpoints").glob("checkpoint-*"))
+
+
+def test_a_node_that_is_killed_changes_nothing(folder: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    reports: list[Any] = []
+    killer = Killer(cluster, after=1)
+
+    def on_report(report: Any) -> None:
+        reports.append(report)
+        killer(int(has_checkpoint(folder / "killed")))
+
+    monkeypatch.setattr("pursuit.cli.train.training_bar", lambda title: nullcontext(on_report))
+    done = run(folder, *TRAIN, "--out", "killed", "--engine", "ray", "--devices", "2")
+    assert done.returncode == 0, done.stderr
+    assert killer.has_killed
+    steps = [report.step for report in reports]
+    assert any(later <= earlier for earlier, later in pairwise(steps))  # it went on from before
+    assert steps.count(1) <= 1  # but not from the beginning
+    assert weights(folder / "killed") == weights(folder / "torchrun")
+    log = pd.read_csv(folder / "killed" / "log.csv")
+    assert log["step"].is_monotonic_increasing
+
+
+@contextmanager
+def started(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The program in a process of its own, with a cluster of its own."""
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    command = [sys.executable, "-m", "pursuit", *arguments]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def test_an_interrupted_training_ends_and_can_be_resumed(folder: Path) -> None:
+    command = (*TRAIN, "--out", "stopped", "--engine", "ray", "--devices", "2")
+    with started(folder, *command) as process:
+        wait_for(lambda: has_checkpoint(folder / "stopped") or process.poll() is not None)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "Stopped. Run the same command with --resume to continue." in " ".join(said.split())
+    assert "Traceback" not in said
+    assert not (folder / "stopped" / "model.json").exists()
+    with started(folder, *command, "--resume") as process:
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert weights(folder / "stopped") == weights(folder / "torchrun")
+
+
+def small(**changes: Any) -> PursuitClassifier:
+    settings = {"network": MLP((8,)), "stages": [Stage(4, batch_size=32)], "random_state": 0, "devices": 2, **changes}
+    return VIPClassifier(**settings)
+
+
+@pytest.fixture
+def task(folder: Path) -> Task:
+    return load_task(str(folder / "rows.csv"), 0, "label", drop=["key"])
+
+
+def test_one_worker_may_train_too(task: Task, tmp_path: Path, cluster: Any) -> None:
+    found = train_on(Ray(), small(devices=1, held_out=0.2), task, TrainingRun(tmp_path / "ray"))
+    here = small(devices=1, held_out=0.2)
+    task.fit(here, TrainingRun(tmp_path / "here"))
+    assert all(found.model_.state_dict()[name].equal(value) for name, value in here.model_.state_dict().items())
+
+
+def test_too_few_cores_are_told_at_once(task: Task, tmp_path: Path, cluster: Any) -> None:
+    with pytest.raises(ValueError, match="3 processes are to train together, but the cluster has only 2 cores"):
+        train_on(Ray(), small(devices=3), task, TrainingRun(tmp_path))
+    with pytest.raises(ValueError, match="the cluster has only 0 GPUs"):
+        train_on(Ray(), small(device="cuda"), task, TrainingRun(tmp_path))
+
+
+def test_what_goes_wrong_in_all_workers_is_said_here(task: Task, tmp_path: Path, cluster: Any) -> None:
+    wild = [Stage(4, optimizer=AdamW(lr=1e30), batch_size=32)]
+    with pytest.raises(Diverged, match="Training diverged in stage 1"):
+        train_on(Ray(), small(stages=wild), task, TrainingRun(tmp_path / "wild"))
+    with pytest.raises(ValueError, match="A batch of 33 rows cannot be divided evenly among 2 processes"):
+        train_on(Ray(), small(stages=[Stage(4, batch_size=33)]), task, TrainingRun(tmp_path / "uneven"))
+
+
+def test_what_goes_wrong_in_one_worker_ends_the_others(tmp_path: Path, cluster: Any) -> None:
+    for seed in (1, 2):
+        make_rows(400, seed).to_parquet(tmp_path / f"{seed}.parquet")
+    rows = ParquetRows(tmp_path, "label", drop=["key"], test_share=0.0)
+    assert rows.query_set is not None
+    task = Task("two", rows.query_set, rows, None, None, pd.Series([]).to_numpy())
+    (tmp_path / "2.parquet").write_bytes(b"no longer")
+    with pytest.raises(ValueError, match=r"2\.parquet cannot be read: it is not a Parquet file, is damaged"):
+        train_on(Ray(), small(query_set=rows.query_set, held_out=0.0), task, TrainingRun(tmp_path / "run"))
+
+
+def test_a_new_training_replaces_an_old_one_and_a_resumed_one_must_be_the_same(
+    task: Task, tmp_path: Path, cluster: Any
+) -> None:
+    train_on(Ray(), small(), task, TrainingRun(tmp_path))
+    with pytest.raises(ValueError, match="holds a run with other seed, so it cannot be resumed"):
+        train_on(Ray(), small(random_state=1), task, TrainingRun(tmp_path, resume=True))
+    again = train_on(Ray(), small(random_state=1), task, TrainingRun(tmp_path))
+    assert again.random_state == 1
+
+
+def test_clusters_by_name(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_cluster(None, None) is None
+    assert find_cluster("local", None) is None
+    assert isinstance(find_cluster("ray", None), Ray)
+    with pytest.raises(ValueError, match="needs a folder for its checkpoints"):
+        train_on(Ray(), small(), task, TrainingRun())
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="torchrun has started this process already"):
+        train_on(Ray(), small(), task, replace(TrainingRun(tmp_path), resume=True))
