@@ -11,6 +11,7 @@ import json
 import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -146,7 +147,7 @@ def page(measured: dict[str, Any]) -> str:
 
     over_all = [
         line(i, [format(_mean(parts, manner, i, name), form) for name, form in SHOWN for manner in MANNERS])
-        for i in range(len(RATES))
+        for i in range(len(RATES) if parts else 0)
     ]
     single = []
     for name, part in parts.items():
@@ -155,7 +156,8 @@ def page(measured: dict[str, Any]) -> str:
             for i in range(len(RATES))
         ]
         differ = part["manners"]["plain"][3]["answers_that_differ"]
-        said = f"{part['rows']:,} test rows of {len(part['seeds'])} seeds; where 10% are wrong, {differ:.1%} differ."
+        said = f"{part['rows']:,} test rows, seeds {', '.join(map(str, part['seeds']))}, commit {part['commit']}; "
+        said += f"where 10% are wrong, {differ:.1%} differ."
         single.append(f"### {name}\n\n{said}\n\n{table(columns, lines)}")
     return f"""# Answers as people give them
 
@@ -174,7 +176,7 @@ ECE is the mean gap between confidence and accuracy at the stop, over ten bins o
 Means over {", ".join(parts)}:
 
 {table(columns, over_all)}
-{_conclusion(parts)}
+{_conclusion(parts) if parts else ""}
 {chr(10).join(single)}
 {unusual.section(measured["unusual"])}"""
 
@@ -182,18 +184,25 @@ Means over {", ".join(parts)}:
 def main(words: Sequence[str]) -> None:
     """Parts to measure; `seeds=0,1,2` for other seeds."""
     warnings.filterwarnings("ignore")
-    path = RESULTS / "unreliable.json"
-    measured: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"parts": {}, "unusual": {}}
     seeds = next(([int(n) for n in word[6:].split(",")] for word in words if word.startswith("seeds=")), list(SEEDS))
+    if not words:  # the page alone
+        print(keep({}, {}))
     for word in (word for word in words if not word.startswith("seeds=")):
-        measured["where"] = where()
+        commit, name = {"commit": where()["commit"]}, word.removeprefix(ALARMS)
         if word.startswith(ALARMS):
-            part = word.removeprefix(ALARMS)
-            measured["unusual"][unusual.PIXELS if part == "pixels" else part] = measure_alarms(part, seeds)
+            print(keep({}, {unusual.PIXELS if name == "pixels" else name: measure_alarms(name, seeds) | commit}))
         else:
-            measured["parts"][word], measured["unusual"][word] = measure(word, seeds)
-        save(measured, page, "unreliable", RESULTS)
-    print(save(measured, page, "unreliable", RESULTS))
+            part, odd = measure(word, seeds)
+            print(keep({name: part | commit}, {name: odd | commit}))
+
+
+def keep(parts: dict[str, Any], odd: dict[str, Any], into: Path = RESULTS) -> str:
+    """Write down what was measured beside what was measured before; gives the page."""
+    path = into / "unreliable.json"
+    before = json.loads(path.read_text()) if path.exists() else {"parts": {}, "unusual": {}}
+    found_in = where() if parts or odd else before["where"]
+    measured = {"where": found_in, "parts": before["parts"] | parts, "unusual": before["unusual"] | odd}
+    return save(measured, page, "unreliable", into)
 
 
 if __name__ == "__main__":

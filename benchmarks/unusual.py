@@ -104,14 +104,17 @@ def section(parts: dict[str, Any]) -> str:
             one = part.get(kind)
             shown += ["–"] * 2 if one is None else [f"{one[when][0] / one['rows']:.2%}" for when in WHEN]
         honest = part[HONEST]
-        lines.append([name, f"{honest['rows']:,}", f"{honest[WHEN[0]][1] / honest['rows']:.1f}", *shown])
+        asked = f"{honest[WHEN[0]][1] / honest['rows']:.1f}"
+        lines.append([name, f"{honest['rows']:,}", asked, *shown, part["commit"]])
+    if not parts:
+        return ""
     n_rows = sum(part[HONEST]["rows"] for part in parts.values())
     said = []
     for when in WHEN:
         n = sum(part[HONEST][when][0] for part in parts.values())
         low, high = accuracy_interval(n, n_rows)
         said.append(f"{n / n_rows:.2%} {when} ({n} rows, 95 % interval {low:.2%} to {high:.2%})")
-    columns = ["", "test rows", "asked"] + [f"{kind}: {when}" for kind in KINDS for when in WHEN]
+    columns = ["", "test rows", "asked", *(f"{kind}: {when}" for kind in KINDS for when in WHEN), "commit"]
     return f"""## Answers unlike any that were learnt from
 
 The plain models, and a few more: how many rows are found unusual where the model stops, and once everything was

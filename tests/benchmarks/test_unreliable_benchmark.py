@@ -1,5 +1,6 @@
 """Answers of people, made and counted."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,23 +65,25 @@ def test_alarms_of_models_add_up_and_are_shown() -> None:
     }
     both = unusual.together([one, one])
     assert both["honest"] == {"rows": 200, "at the stop": [2, 600], "all asked": [4, 1800]}
-    text = unusual.section({"made": both})
-    assert "| made | 200 | 3.0 | 1.00% | 2.00% | 20.00% | 40.00% | 30.00% | 60.00% | – | – |" in text
+    text = unusual.section({"made": both | {"commit": "abc"}})
+    assert "| made | 200 | 3.0 | 1.00% | 2.00% | 20.00% | 40.00% | 30.00% | 60.00% | – | – | abc |" in text
     assert "Of all 200 honest rows: 1.00% at the stop (2 rows" in text
 
 
-def test_the_page_has_means_and_single_parts() -> None:
+def test_the_page_has_means_and_single_parts(tmp_path: Path) -> None:
     def manner(accuracy: float) -> list[dict[str, Any]]:
         one = {"accuracy": accuracy, "asked": 3.0, "calibration_error": 0.02, "answers_that_differ": 0.08}
         return [one] * len(unreliable.RATES)
 
-    part = {"seeds": [0, 1], "rows": 50, "manners": {"plain": manner(0.8), "wary": manner(0.7)}}
+    manners = {"plain": manner(0.8), "wary": manner(0.7)}
+    part = {"seeds": [0, 1], "rows": 50, "manners": manners, "commit": "abc"}
     other = {**part, "manners": {"plain": manner(0.6), "wary": manner(0.9)}}
     odd = {"rows": 50, "at the stop": [0, 100], "all asked": [0, 100]}
     kinds = dict.fromkeys(("honest", "columns shuffled", "answers at random"), odd)
-    text = unreliable.page(
-        {"where": {"commit": "abc"}, "parts": {"one": part, "two": other}, "unusual": {"one": kinds}}
-    )
+    unreliable.keep({"one": part}, {"one": kinds | {"commit": "abc"}}, tmp_path)
+    text = unreliable.keep({"two": other}, {}, tmp_path)
     assert "| 0% | 10% | 0.700 | 0.800 | 3.00 | 3.00 | 0.020 | 0.020 |" in text
+    assert "its accuracy 0.800 instead of 0.700." in text.replace("\n", " ")
     assert "### two" in text
-    assert "50 test rows of 2 seeds; where 10% are wrong, 8.0% differ." in text
+    assert "50 test rows, seeds 0, 1, commit abc; where 10% are wrong, 8.0% differ." in text
+    assert "| one | 50 | 2.0 |" in text
