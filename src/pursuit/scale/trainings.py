@@ -22,6 +22,8 @@ RETRIES = 5
 """How often training goes on after it has lost a worker."""
 PATIENCE = 10
 """Minutes until a cluster that has lost too many machines counts as too small."""
+LAST = 30.0
+"""Seconds that workers have to end when training is stopped."""
 LOOK = 0.5
 """Seconds between two looks at how far training is."""
 
@@ -69,17 +71,18 @@ def _trained(
         is_over = False
         while not is_over:
             is_over = bool(ray.wait([training], timeout=LOOK)[0])
-            reports, error = ray.get(desk.look.remote())
-            for report in reports:
+            for report in ray.get(desk.take_reports.remote()):
                 on_report(report)
-            if error is not None:
-                raise ray.cloudpickle.loads(error)
-    except BaseException:  # somebody stops it, or it cannot go on
-        ray.cancel(training, force=True)  # and its workers with it
+    except BaseException:  # somebody stops it
+        ray.cancel(training)  # which ends the workers and gives back what they had
+        if not ray.wait([training], timeout=LAST)[0]:
+            ray.cancel(training, force=True)
         raise
     if problem := ray.get(training):
         raise ValueError(problem)
-    trained, said = ray.cloudpickle.loads(ray.get(desk.take_result.remote()))
+    trained, said = ray.cloudpickle.loads(ray.get(desk.result.remote()))
+    if isinstance(trained, Exception):
+        raise trained
     for message in said:
         warnings.warn(message, stacklevel=2)
     trained.device = model.device
@@ -116,7 +119,7 @@ def _work(config: dict[str, Any]) -> None:
     import ray
 
     desk = config["desk"]
-    if ray.get(desk.is_done.remote()):  # before a worker was lost that had nothing left to do
+    if ray.get(desk.result.remote()) is not None:  # what was wrong before all began again would be wrong again
         return
     try:
         if Path(config["place"]).is_dir():
@@ -128,12 +131,12 @@ def _work(config: dict[str, Any]) -> None:
             task.fit(model, replace(run, on_report=lambda report: desk.report.remote(report)))
     except (RuntimeError, ray.exceptions.RayError):  # others are lost, or this machine is not well: it is tried again
         raise
-    except Exception as error:  # the others wait for this worker in vain, and would meet the same if it began again
-        ray.get(desk.fail.remote(ray.cloudpickle.dumps(error)))
+    except Exception as error:  # the others wait for this worker in vain: Ray Train lets all begin again, and end
+        ray.get(desk.end.remote(ray.cloudpickle.dumps((error, []))))
         raise
     if is_first():
         said = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
-        ray.get(desk.finish.remote(ray.cloudpickle.dumps((model, said))))
+        ray.get(desk.end.remote(ray.cloudpickle.dumps((model, said))))
 
 
 def _look_like_torchrun(on_gpu: bool) -> None:
@@ -154,27 +157,19 @@ class _Desk:
 
     def __init__(self) -> None:
         self._reports: list[Report] = []
-        self._error: bytes | None = None
         self._result: bytes | None = None
 
     def report(self, report: Report) -> None:
         self._reports.append(report)
 
-    def fail(self, error: bytes) -> None:
-        self._error = self._error or error
-
-    def finish(self, result: bytes) -> None:
-        self._result = result
-
-    def is_done(self) -> bool:
-        return self._result is not None
-
-    def look(self) -> tuple[list[Report], bytes | None]:
-        """What was reported since the last look, and what went wrong."""
+    def take_reports(self) -> list[Report]:
         taken, self._reports = self._reports, []
-        return taken, self._error
+        return taken
 
-    def take_result(self) -> bytes | None:
+    def end(self, result: bytes) -> None:
+        self._result = self._result or result
+
+    def result(self) -> bytes | None:
         return self._result
 
 
