@@ -37,6 +37,7 @@ RATES = [
 LEAST_ROWS = 2000
 """Test rows that are fewer are asked several times, each time with other answers withheld and wrong."""
 ALARMS = "alarms:"
+PLAYERS = " The players of animals err and keep silent already (2 % and 5 %); the rates here come on top."
 
 
 def as_people_answer(rows: Rows, model: VIPClassifier, rate: Unreliable, seed: int) -> tuple[Rows, float]:
@@ -166,11 +167,11 @@ Written by `python benchmarks/unreliable.py`; all figures are in `unreliable.jso
 {origin(measured)}
 ## Wrong and withheld answers
 
-Models are learnt with all defaults, animals by its recipe: from answers as they are (*plain*), and with
+Tables are learnt with all defaults, tasks by their recipes: from answers as they are (*plain*), and with
 `unreliable=Unreliable(withheld={MET.withheld}, wrong={MET.wrong})` (*wary*), rates that were set before anything was
 measured. Then test rows answer as people do: a share of the answers is withheld, and a share is wrong, yes for no, and
 otherwise the answer of another row, which may happen to be the same. Rows that are few are asked several times, until
-they are {LEAST_ROWS:,}. The players of animals err and keep silent already (2 % and 5 %); the rates here come on top.
+they are {LEAST_ROWS:,}.{PLAYERS if "animals" in parts else ""}
 ECE is the mean gap between confidence and accuracy at the stop, over ten bins of confidence, of all seeds together.
 
 Means over {", ".join(parts)}:
