@@ -67,6 +67,8 @@ def test_a_folder_is_for_one_piece_of_work(model: PursuitClassifier, parquet: Pa
     predict_all(model, of(parquet), None, tmp_path / "out", Local(), nobody)
     with pytest.raises(ValueError, match="another stop: choose another folder"):
         predict_all(model, of(parquet), "budget=1", tmp_path / "out", Local(), nobody)
+    with pytest.raises(ValueError, match="another id column: choose another folder"):
+        predict_all(model, of(parquet, id_column="key"), None, tmp_path / "out", Local(), nobody)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("keep me")
     with pytest.raises(ValueError, match="holds other files"):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from pursuit.data.storage import Place, make, put
 from pursuit.estimators import PursuitClassifier, PursuitEstimator
 from pursuit.evaluation.curves import Evaluation, Setting
 from pursuit.evaluation.sums import EvaluationSums
+from pursuit.inference.stopping import StoppingRule
 from pursuit.scale.engine import Engine
 from pursuit.scale.work import Done, Explain, Measure, Predict, Work, measurable
 from pursuit.tasks.every_row import EveryRow
@@ -30,7 +32,7 @@ def predict_all(
     """Predict all rows into Parquet files in `folder`, one for each share, and say how many rows there are. What is
     there of the same predictions is not done again."""
     work = Predict(model, rows, stop, folder)
-    _claim(folder, {"work": "predictions", "stop": str(model.stopping_rule(stop)), **_described(model, rows)})
+    _claim(folder, {"work": "predictions", **_described(model, rows, model.stopping_rule(stop))})
     return sum(done.n_rows for done in _all_done(work, engine, on_rows))
 
 
@@ -39,7 +41,7 @@ def explain_all(
 ) -> int:
     """Write the chains of all rows into Parquet files in `folder`, as `predict_all` writes predictions."""
     work = Explain(model, rows, stop, folder)
-    _claim(folder, {"work": "chains", "stop": str(model.stopping_rule(stop)), **_described(model, rows)})
+    _claim(folder, {"work": "chains", **_described(model, rows, model.stopping_rule(stop))})
     return sum(done.n_rows for done in _all_done(work, engine, on_rows))
 
 
@@ -65,8 +67,7 @@ def measure_all(
     setting = Setting.of(model.model_, model.stopping_rule(stop), model.max_queries, in_detail=True)
     work = Measure(model, rows, setting, with_bits, folder)
     if folder is not None:
-        rules = [str(rule) for rule in setting.rules]
-        _claim(folder, {"work": "sums", "rules": rules, "with_bits": with_bits, **_described(model, rows)})
+        _claim(folder, {"work": "sums", "with_bits": with_bits, **_described(model, rows, model.stopping_rule(stop))})
     total: EvaluationSums | None = None
     n_left_out = 0
     for done in _all_done(work, engine, on_rows):
@@ -119,14 +120,24 @@ def _all_done(work: Work, engine: Engine, on_rows: OnRows) -> Iterator[Done]:
         raise RuntimeError(f"{len(missing)} of {len(work.rows.shares)} shares came to nothing: run the same again.")
 
 
-def _described(model: PursuitEstimator, rows: EveryRow) -> dict[str, Any]:
+def _described(model: PursuitEstimator, rows: EveryRow, stop: StoppingRule) -> dict[str, Any]:
     """What tells work with a model on some rows from other work."""
-    digest = hashlib.sha256(repr(model).encode())
+    own: Any = model.stopping_rule(None)
+    learnt = (
+        vars(own) if isinstance(own, type) or not is_dataclass(own) else asdict(own)
+    )  # with the levels that keep a promise
+    digest = hashlib.sha256(f"{model!r} {learnt!r}".encode())
     for name, tensor in model.model_.state_dict().items():
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    of_rows = {"rows": rows.fingerprint(), "number of shares": len(rows.shares)}
-    return {"version": __version__, "model": digest.hexdigest(), **of_rows}
+    return {
+        "version": __version__,
+        "model": digest.hexdigest(),
+        "stop": str(stop),
+        "rows": rows.fingerprint(),
+        "number of shares": len(rows.shares),
+        "id column": rows.id_column,
+    }
 
 
 def _claim(folder: Place, described: dict[str, Any]) -> None:

@@ -114,8 +114,14 @@ class _Wanted:
 class EveryRow(ABC):
     """All rows of one or several files. They lie in shares that can be read in any order and by any process."""
 
+    wanted: "_Wanted"
     shares: tuple[str, ...]
     """What each share is, in words."""
+
+    @property
+    def id_column(self) -> str | None:
+        """The column that tells rows apart; None: their places do."""
+        return self.wanted.id_column
 
     @abstractmethod
     def read(self, share: int) -> Iterator[RowsPart]:
