@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,11 +121,8 @@ def _all_done(work: Work, engine: Engine, on_rows: OnRows) -> Iterator[Done]:
 
 def _described(model: PursuitEstimator, rows: EveryRow, stop: StoppingRule) -> dict[str, Any]:
     """What tells work with a model on some rows from other work."""
-    own: Any = model.stopping_rule(None)
-    learnt = (
-        vars(own) if isinstance(own, type) or not is_dataclass(own) else asdict(own)
-    )  # with the levels that keep a promise
-    digest = hashlib.sha256(f"{model!r} {learnt!r}".encode())
+    levels = vars(model.stopping_rule(None))  # among them those that keep a promise
+    digest = hashlib.sha256(f"{model!r} {levels!r}".encode())
     for name, tensor in model.model_.state_dict().items():
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
