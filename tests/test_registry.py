@@ -287,6 +287,7 @@ def test_a_module_that_a_package_lists_is_loaded_once_a_name_is_looked_up(
         sys.modules.pop("kitchen", None)
 
 
+@pytest.mark.programs
 def test_importing_the_library_imports_no_plugin(tmp_path: Path) -> None:
     write_module(tmp_path)
     write_entry_point(tmp_path)

@@ -80,6 +80,7 @@ assert torch.equal(state, torch.get_rng_state()) and threads == torch.get_num_th
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.programs
 def test_importing_the_package_alone_takes_no_time_and_any_name_brings_the_rest() -> None:
     code = """
 import sys, pursuit

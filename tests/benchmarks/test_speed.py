@@ -12,6 +12,7 @@ from pursuit.inference.stopping import Standing
 from report import RESULTS
 
 
+@pytest.mark.programs
 def test_the_program_measures_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["speed.py", "--quick", "--into", str(tmp_path)])
     speed.main()

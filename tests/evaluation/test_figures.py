@@ -89,6 +89,7 @@ def outlines(axes: Axes) -> list[Rectangle]:
 # --- all figures ---
 
 
+@pytest.mark.programs
 def test_matplotlib_is_imported_only_to_draw_and_pyplot_never() -> None:
     code = """if True:
         import sys

@@ -60,12 +60,14 @@ def run(code: str, folder: Path) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.programs
 def test_a_task_of_ones_own_is_loaded_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "my_coins.py").write_text(COINS)
     unknown_before = 'from pursuit.tasks import TASKS\nassert "coins" not in TASKS\nimport my_coins\n'
     assert run(unknown_before + USE_COINS, tmp_path) == "animals digits"
 
 
+@pytest.mark.programs
 def test_a_file_dropped_into_the_package_is_all_it_takes(tmp_path: Path) -> None:
     shutil.copytree(PACKAGE, tmp_path / "pursuit", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "pursuit" / "tasks" / "coins.py").write_text(COINS)

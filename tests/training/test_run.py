@@ -190,6 +190,7 @@ train(fresh(), rows(), STAGES, seed=3, run=TrainingRun(sys.argv[1], on_report=re
 """
 
 
+@pytest.mark.programs
 def test_what_a_killed_process_leaves_is_taken_up_by_another(tmp_path: Path) -> None:
     """A real process, killed without warning amid its work."""
     command = [sys.executable, "-c", SCRIPT.format(tests=str(Path(__file__).parent)), str(tmp_path)]

@@ -90,6 +90,7 @@ def files_of(folder: Path) -> Iterator[str]:
         server.server_close()
 
 
+@pytest.mark.programs
 def test_the_client_in_the_browser_asks_until_it_knows(models: ServedModels, tmp_path: Path) -> None:
     pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:
