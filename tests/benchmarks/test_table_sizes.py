@@ -37,7 +37,9 @@ def test_a_size_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found["rows"], found["columns"]) == (300, 4)
     assert found["fit_seconds"] > 0
     assert 0 <= found["accuracy"] <= 1
-    assert found["peak_of_rows"] <= found["peak_of_fit"] <= found["peak"]
+    # The system counts pages a little late, so that a peak may be read lower than it was just before.
+    assert found["peak_of_rows"] <= found["peak_of_fit"] * 1.01
+    assert found["peak_of_fit"] <= found["peak"] * 1.01
 
 
 def test_every_size_has_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
