@@ -31,7 +31,16 @@ from scale.test_ray_engine import Killer
 
 pytestmark = pytest.mark.scale
 
-TRAIN = ("train", "rows.csv", "--target", "label", "--drop", "key", "--epochs", "150")
+TRAIN = (
+    "train",
+    "rows.csv",
+    "--target",
+    "label",
+    "--drop",
+    "key",
+    "--epochs",
+    "800",
+)  # long enough for a checkpoint, which comes after two seconds
 
 
 @pytest.fixture(scope="module")
