@@ -361,8 +361,7 @@ and are taken for the whole world:
 {measured["worlds"]:,} draws, each row drawn from the whole world with replacement, the promise was broken in at most
 {most:.1%}, where "broken" is exact: the share that is wrong among all rows of the world that the threshold decides.
 "By length" is broken if that share is too large for those decided after t questions or fewer, for any t.
-Rows by length of commit d703609 are older than a correction: since then, a number of questions at which no held-out row
-is decided shows nothing, so that they decide a little less now. Digits came out the same.
+Rows by length of commit d703609 predate a correction that may decide a little less; digits came out the same.
 
 {table(columns, risks)}
 - *Best*: the boldest single threshold whose share over the whole world is at most alpha, chosen in hindsight. It has no
