@@ -16,10 +16,9 @@ def find_equal(tensors: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     each row equals (N,)."""
     n_rows = len(tensors[0])
     each = torch.arange(n_rows)
-    words = [_words(tensor) for tensor in tensors] if n_rows else []
-    if not words or sum(part.shape[1] for part in words) * 8 > MOST_BYTES:
+    if not n_rows or sum(tensor.nbytes for tensor in tensors) > MOST_BYTES * n_rows:
         return each, each
-    packed = np.concatenate(words, axis=1)  # (N, W)
+    packed = np.concatenate([_words(tensor) for tensor in tensors], axis=1)  # (N, W)
     _, first, number = np.unique(_mixed(packed), return_index=True, return_inverse=True)
     number = number.reshape(-1)
     if (packed[first[number]] != packed).any():  # different rows with the same hash: hardly ever
