@@ -56,7 +56,7 @@ test-programs: setup
 
 # One process: a Ray cluster of two nodes is shared by its tests.
 test-scale: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m scale tests/scale
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "scale and not slow" tests/scale
 
 test-slow: setup
 	$(BIN)/python -m pytest -q -m slow
