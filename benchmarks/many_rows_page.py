@@ -52,8 +52,8 @@ def _engines(part: dict[str, Any]) -> str:
 questions, what each question told, calibration by step. Every way gave the same figures, bit for bit.
 
 {table(["way", "rows", "seconds", "rows a second", "peak memory of all processes"], rows)}
-Ray with one worker takes {more:.1f} s more than this process, of which its start is the most: see how long 100,000 rows
-take below. Shares of a million rows have many histories in common, each of which is computed once; in plain batches,
+Ray with one worker takes {more:.1f} s more than this process; how long 100,000 rows take, below, is mostly its start.
+Shares of a million rows have many histories in common, each of which is computed once; in plain batches,
 where every row is computed, rows go {merged:.1f} times as slowly. {_origin(part)}.
 """
 

@@ -101,7 +101,7 @@ def started(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
                 process.kill()
 
 
-@pytest.mark.slow  # and by itself: the cluster of the other tests leaves it too little of two cores
+@pytest.mark.slow  # behind the other cluster tests, training ended before it was interrupted; why is not known
 def test_an_interrupted_training_ends_and_can_be_resumed(folder: Path, by_torchrun: bytes) -> None:
     command = (*TRAIN, "--out", "stopped", "--engine", "ray", "--devices", "2")
     with started(folder, *command) as process:

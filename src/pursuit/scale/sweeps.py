@@ -9,7 +9,7 @@ from pursuit.experiments.results import Failure
 from pursuit.experiments.run import Progress
 from pursuit.experiments.sweep import R, Run, Sweep, one_by_one, outcome_of
 from pursuit.scale.engine import one_thread
-from pursuit.scale.engines import find_engine
+from pursuit.scale.engines import find_cluster
 from pursuit.scale.ray_engine import Ray, at_home, connected
 
 RETRIES = 5
@@ -58,10 +58,8 @@ def sweep_on(cluster: Ray, gpu_share: float = 0.0) -> Sweep:
 
 def find_sweep(engine: str | None, address: str | None, gpu_share: float) -> Sweep:
     """The sweep that a command line means; one by one where it names no engine."""
-    if engine is None and address is None:
-        return one_by_one
-    found = find_engine(engine, address)
-    return sweep_on(found, gpu_share) if isinstance(found, Ray) else one_by_one
+    cluster = find_cluster(engine, address)
+    return one_by_one if cluster is None else sweep_on(cluster, gpu_share)
 
 
 def _places(gpu_share: float) -> int:
