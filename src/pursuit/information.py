@@ -184,14 +184,14 @@ class AnswerModel(nn.Module):
         weight: Tensor | None = None,
     ) -> Tensor:
         """How surprising the answers to all queries not yet `asked` are if the label is `y`: nats a query. Rows may
-        have a `weight` (B,) of mean 1."""
+        have a `weight` (B,) of mean 1, and those without a label (-1) teach nothing."""
         b, u = self._terms(outputs)
         log_odds = self.table.T[y] + b + (u.float() * self.label_vectors[y][:, None]).sum(dim=2)
         log_odds = log_odds.clamp(-LARGEST, LARGEST)  # (B, A)
         holds = self.holds(x, available)
         log_probability = self._by_query(log_odds * holds) - (1 + self._by_query(log_odds.exp())).log()
         # Answers that were never missing in the rows counted may be missing in others, which then teach nothing.
-        foreseen = available.index_fill(1, self.untold, True) & ~asked
+        foreseen = available.index_fill(1, self.untold, True) & ~asked & (y >= 0)[:, None]
         told = log_probability * foreseen
         told = told if weight is None else told * weight[:, None]
         return -told.sum() / foreseen.sum().clamp(min=1)

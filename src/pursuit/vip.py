@@ -17,7 +17,7 @@ queries but says how many bits they are expected to give.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -126,15 +126,15 @@ class VIP(QuerierClassifier):
             return 0.0
         is_start = ~(batch.asked & ~beforehand).any(dim=1)
         logits = self.classifier(encoded).float()
-        labels = batch.y if self.label_kernel is None else self.label_kernel[batch.y]
-        loss = F.cross_entropy(logits, labels, reduction="none", label_smoothing=batch.label_smoothing)
-        return batch.mean(loss * is_start)
+        return batch.mean(batch.label_losses(logits, self.label_kernel) * is_start)
 
     def surprise(self, encoded: Tensor, batch: Batch) -> Tensor | float:
         """What the answer model, if there is one, got wrong."""
-        if self.answer_model is None:
-            return 0.0
-        outputs = self.read(encoded)
+        return 0.0 if self.answer_model is None else self.surprise_at(self.read(encoded), batch)
+
+    def surprise_at(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """The same from the outputs of the network that reads histories."""
+        assert self.answer_model is not None
         return self.answer_model.loss(outputs, batch.x, batch.y, batch.available, batch.asked, batch.weight)
 
     def read(self, encoded: Tensor) -> Tensor:
@@ -244,8 +244,7 @@ class InformationVIP(VIP):
             closed = self.closed(batch)
             query = F.one_hot(choose(scores, closed), scores.shape[1]) * ~closed
         loss, chosen = self.loss_after(query, batch)
-        surprise = self.answer_model.loss(outputs, batch.x, batch.y, batch.available, batch.asked, batch.weight)
-        return Outcome(batch.label_loss(logits, self.label_kernel) + loss + surprise, chosen)
+        return Outcome(batch.label_loss(logits, self.label_kernel) + loss + self.surprise_at(outputs, batch), chosen)
 
     def read(self, encoded: Tensor) -> Tensor:
         return self.querier(encoded)
@@ -278,6 +277,47 @@ class InformationVIP(VIP):
         model = super().from_config(query_set, classes, config)
         model.cost_aware = config["cost_aware"]
         return model
+
+
+class TwoQueriers(VIP):
+    """Learns to ask in both ways at once, so that rows whose labels were not learnt can choose between them.
+
+    Half of the chains are those of the straight-through querier, half go by information, and the classifier learns
+    from all of them. It is a learner only: `asking` gives the model that is used.
+    """
+
+    answer_model: AnswerModel
+    reader: nn.Module
+
+    def forward(self, batch: Batch) -> Outcome:
+        """The classifier's loss on all histories; that after the straight-through querier's choice in every other one;
+        and how well the answer model, whose information the rest go on by, foresaw answers."""
+        encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
+        logits = self.classifier(encoded).float()
+        through, by_bits = (batch.take(slice(first, None, 2)) for first in (0, 1))
+        choice = choose_straight_through(self.querier(encoded[::2]).float(), self.closed(through), batch.tau)
+        loss = batch.label_loss(logits, self.label_kernel) + self.loss_after(choice, through).loss
+        outputs = self.read(encoded[1::2])
+        query = torch.empty_like(batch.y)
+        query[::2] = choice.detach().argmax(dim=1)
+        with torch.no_grad():
+            log_posterior = self.log_probabilities(logits[1::2], by_bits.history.n_known)
+            bits = self.answer_model.information(outputs, log_posterior, MOST_LABELS)
+            query[1::2] = choose(bits, self.closed(by_bits))
+        return Outcome(loss + self.surprise_at(outputs, by_bits), query)
+
+    def asking(self, querier: Literal["information", "straight-through"]) -> VIP:
+        """The model that asks in one of the two ways, by the same networks."""
+        options: Any = {"standardised": self.standardised, "answer_model": self.answer_model}
+        model: VIP
+        if querier == "information":
+            model = InformationVIP(self.query_set, self.classes, self.reader, self.classifier, **options)
+        else:
+            model = VIP(self.query_set, self.classes, self.querier, self.classifier, reader=self.reader, **options)
+        for name, buffer in self.named_buffers(recurse=False):
+            setattr(model, name, buffer)
+        model.network_settings = self.network_settings
+        return model.eval()
 
 
 def fresh_reader(

@@ -50,10 +50,11 @@ class Rows:
 
     x: Tensor  # (N, *answer_shape)
     available: Tensor  # (N, Q) bool
-    y: Tensor  # (N,) class index
+    y: Tensor  # (N,) class index; -1 for a made row, which has a target but no label of its own
     initially_known: Tensor | None = None  # (N, Q) bool: answers given before anything is asked
     weight: Tensor | None = None  # (N,) how many rows each of them counts as; None: as one
     group: Tensor | None = None  # (N,) number of the group that is held out together; None: each row by itself
+    target: Tensor | None = None  # (N, C) the posterior that a classifier learns in place of the label; None: the label
 
     def __len__(self) -> int:
         return len(self.y)
@@ -69,7 +70,7 @@ class Rows:
         return self._each(lambda tensor: tensor.to(device))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Rows":
-        optional = (self.initially_known, self.weight, self.group)
+        optional = (self.initially_known, self.weight, self.group, self.target)
         changed = [None if tensor is None else change(tensor) for tensor in optional]
         return Rows(change(self.x), change(self.available), change(self.y), *changed)
 
@@ -110,6 +111,12 @@ class Rows:
         members = F.one_hot(self.y, n_classes).float() if kernel is None else kernel[self.y]
         return members if self.weight is None else members * self.weight[:, None]
 
+    def at_label(self, values: Tensor) -> Tensor:
+        """The value of its label (N,) for each row of `values` (N, C), or the mean over its target."""
+        if self.target is None:
+            return values.gather(1, self.y[:, None])[:, 0]
+        return (values * self.target.to(values.dtype)).sum(dim=1)
+
     def start(self) -> History:
         """The histories of these rows before the first query."""
         initially_known = None if self.initially_known is None else self.initially_known & self.available
@@ -130,7 +137,7 @@ class Rows:
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
-        for tensor in (self.x, self.available, self.y, self.initially_known, self.weight, self.group):
+        for tensor in (self.x, self.available, self.y, self.initially_known, self.weight, self.group, self.target):
             if tensor is not None:
                 digest.update(tensor.contiguous().numpy().tobytes())
         return digest.hexdigest()

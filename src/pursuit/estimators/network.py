@@ -2,11 +2,9 @@
 
 import hashlib
 import json
-import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -22,9 +20,10 @@ from pursuit.data.unreliable import Unreliable, answer_features
 from pursuit.estimators import saving
 from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.classifier import PursuitClassifier
-from pursuit.estimators.plan import MANY_ROWS, MOST_HELD_OUT, Plan, suitable_plan
+from pursuit.estimators.plan import MANY_ROWS, MOST_HELD_OUT, suitable_plan
 from pursuit.estimators.reasons import Reason, given
 from pursuit.estimators.stop import expected
+from pursuit.estimators.teachers import Teachers, can_teach, taught
 from pursuit.estimators.tuned import OF_NETWORK, OF_TRAINING, Tuned
 from pursuit.evaluation.curves import placed
 from pursuit.files import DamagedFile, make_folder, read_json, remove_torn, write_whole
@@ -33,7 +32,7 @@ from pursuit.inference.stopping import StoppingRule, stopping_rule
 from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first, n_processes
 from pursuit.queries import QuerySet
-from pursuit.training import ClassifierModel, EarlyStopping, Kept, Learner, Report, Stage, TrainingRun, train
+from pursuit.training import ClassifierModel, EarlyStopping, Kept, Learner, Stage, TrainingRun, train
 from pursuit.training.calibration import fit_temperature
 from pursuit.training.checkpoints import CannotResume
 from pursuit.training.run import check_plan
@@ -57,6 +56,8 @@ class LearnerEstimator(PursuitEstimator):
 
     counts_answers: ClassVar[bool] = False
     """Whether its classifier can begin with what was counted, as naive Bayes."""
+    can_be_taught: ClassVar[bool] = False
+    """Whether its loss is that of `Batch.targets` wherever rows may have no label."""
     planned_settings: ClassVar[tuple[str, ...]] = ("passes", "batch size", "steps", "held out")
     """What it takes from the plan."""
     tunable = OF_TRAINING
@@ -71,6 +72,9 @@ class LearnerEstimator(PursuitEstimator):
     """Share of the rows to hold out for nothing but fitting beliefs to them, where training holds out none, as where
     `stages` are given. By default 0; V-IP takes a few of those in files, and fresh rows where a rule draws them.
     `calibrate` does it later."""
+    teachers: Teachers = "auto"
+    """Who teaches the classifier on tables in memory: forests, boosting and logistic regression as they suit the rows
+    ("auto"), nobody (None), or any classifiers of scikit-learn. For columns, words and concepts only."""
     unreliable: Unreliable | None = None
     """How often answers are withheld and wrong in training, and in the rows that judge it, as those of people will be;
     for columns, words and concepts only. By default never."""
@@ -84,6 +88,10 @@ class LearnerEstimator(PursuitEstimator):
     @abstractmethod
     def make_learner(self, query_set: QuerySet, rows: RowSource, prior: Tensor) -> Learner:
         """A fresh learner for these rows, whose classes have the frequencies `prior` (C,)."""
+
+    def label_kernel(self) -> Tensor | None:
+        """How much a training row of each label counts for others (C, C), where labels have neighbours."""
+        return None
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         """The stages that this method trains in, from those of `stages` or the default."""
@@ -105,49 +113,81 @@ class LearnerEstimator(PursuitEstimator):
             raise TypeError(f"tuned is Tuned(lr=…, width=…), not {self.tuned!r}.")
 
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> Any:
-        plan = suitable_plan(query_set, rows, len(self.labels), self.max_queries, self.device, self.counts_answers)
-        stages = self.plan(plan.stages if self.stages is None else self.stages)
+        """Set some rows aside, let teachers label the others, train once, and fit beliefs to the rows set aside."""
+        is_taught = self._is_taught(query_set, rows)
+        counts = self.counts_answers
+        plan = suitable_plan(query_set, rows, len(self.labels), self.max_queries, self.device, counts, is_taught)
+        self.plan_, stages = plan, self._adapted(query_set, plan.stages if self.stages is None else self.stages)
+        check_plan(stages, self.device, run.log, n_processes(self.devices))
+        kept, judging = self._set_aside(query_set, rows, seed, self._share_aside(rows))
+        lesson, like_new = kept, judging
+        if is_taught and isinstance(kept, Rows):
+            teaching = taught(query_set, kept, self.labels, self.teachers, seed, self.label_kernel())
+            lesson, self.teachers_ = teaching.rows, teaching.names
+            if judging is None:
+                judging, like_new = teaching.judging, teaching.unseen
+        self.n_judging_ = 0 if judging is None else len(judging)
+        learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
+        early_stopping = None
+        if judging is not None and not is_taught and self._ends_early():
+            early_stopping = self._early_stopping(judging, rows)
+        run = self._claimed(run, learner, stages, seed, kept)
+        # As many steps as planned, although rows were made.
+        stages = [replace(stage, epochs=stage.epochs * len(kept) / len(lesson)) for stage in stages]
+        ends = self._train(learner, lesson, stages, seed, early_stopping, run)
+        self.model_ = learner
+        if judging is not None and like_new is not None:
+            self._fit_to(judging, like_new)
+        self.model_ = self.finish(self.model_, kept)  # which the usual stopping rule may depend on
+        n_planned = _n_steps(stages, len(lesson))
+        n_trained = _n_steps(stages, len(lesson), [end.share for end in ends])
+        reasons = self._plan_reasons(n_planned, n_trained, early_stopping is not None)
+        self.chosen_ = (*reasons, *self._judged_reasons(like_new))
+        return self.model_
+
+    def _is_taught(self, query_set: QuerySet, rows: RowSource) -> bool:
+        """Whether teachers label the rows: those in memory, by answers that can be listed."""
+        if not self.can_be_taught or self.teachers is None or n_processes(self.devices) > 1:
+            return False
+        return isinstance(rows, Rows) and query_set.has_own_units and can_teach(rows, self.labels, self.teachers)
+
+    def _adapted(self, query_set: QuerySet, stages: Sequence[Stage]) -> list[Stage]:
+        """The stages as this method and the estimator's settings want them."""
+        stages = self.plan(stages)
         if self.tuned is not None:
             stages = self.tuned.stages(stages)
         if self.unreliable is not None:
             answer_features(query_set, torch.device("cpu"))  # raises ValueError for queries that cannot be
             stages = [replace(stage, unreliable=self.unreliable) for stage in stages]
-        check_plan(stages, self.device, run.log, n_processes(self.devices))
-        self.plan_, planned, held_out = plan, stages, self.held_out or 0.0
-        judged: list[tuple[Any, Rows]] = []
-        if self.held_out is None and self.stages is None and n_processes(self.devices) == 1:
-            if plan.n_trials and isinstance(rows, Rows):
-                stages, judged = self._try(query_set, rows, stages, plan, seed, run)
-            else:
-                held_out = plan.held_out
-        share = held_out or (0.0 if judged else self._calibration_share(rows))
-        kept, judging = self._hold_out(query_set, rows, seed, share)
-        early_stopping = self._early_stopping(judging, rows) if held_out and judging is not None else None
-        learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
-        if run.path is not None:
-            described = {
-                "model": {"type": type(learner).__name__, **learner.to_config()},
-                "query_set": query_set.to_config(),
-                "stages": repr(stages),
-                "seed": seed,
-                "rows": kept.fingerprint(),
-                **({} if self.unreliable is None else {"unreliable": repr(self.unreliable)}),
-            }
-            run = replace(run, identity=_claim(run.path, described, run.resume))
-        ends = self._train(learner, kept, stages, seed, early_stopping, run)
-        if judging is not None:
-            judged = [(learner, judging)]
-        self.model_ = learner
-        self._fit_to(judged)
-        self.model_ = self.finish(learner, kept)  # which the usual stopping rule may depend on
-        n_planned, n_trained = _n_steps(planned, len(kept)), _n_steps(stages, len(kept), [end.share for end in ends])
-        is_tried = bool(judged) and judging is None
-        reasons = self._plan_reasons(n_planned, n_trained, early_stopping is not None or is_tried)
-        if early_stopping is None and judging is not None:
-            what_for = "held out for nothing else" if isinstance(rows, Rows) else "not learnt from"
-            reasons = (*reasons, Reason("calibrated on", f"{len(judging):,} rows", what_for))
-        self.chosen_ = (*reasons, *self._judged_reasons(judged))
-        return self.model_
+        return stages
+
+    def _share_aside(self, rows: RowSource) -> float:
+        """The share of rows to set aside, by which training may end and to which beliefs are fitted."""
+        if self.held_out is not None:
+            return self.held_out or self._calibration_share(rows)
+        if self.stages is None and n_processes(self.devices) == 1:
+            return self.plan_.held_out
+        return self._calibration_share(rows)
+
+    def _ends_early(self) -> bool:
+        """Whether rows that are set aside end training."""
+        return bool(self.held_out) or (self.held_out is None and self.stages is None and self.plan_.held_out > 0)
+
+    def _claimed(
+        self, run: TrainingRun, learner: Learner, stages: Sequence[Stage], seed: int, rows: RowSource
+    ) -> TrainingRun:
+        """The run with what tells it from others, which is written into its folder."""
+        if run.path is None:
+            return run
+        described = {
+            "model": {"type": type(learner).__name__, **learner.to_config()},
+            "query_set": learner.query_set.to_config(),
+            "stages": repr(list(stages)),
+            "seed": seed,
+            "rows": rows.fingerprint(),
+            **({} if self.unreliable is None else {"unreliable": repr(self.unreliable)}),
+        }
+        return replace(run, identity=_claim(run.path, described, run.resume))
 
     def calibrate(self, X: Any, y: Any, *, initially_known: Any = None) -> Self:
         """Fit beliefs to rows X with labels y that the model did not learn from: what they say of how sure to be, when
@@ -156,9 +196,9 @@ class LearnerEstimator(PursuitEstimator):
         rows = self.rows(X, y, initially_known=initially_known)
         if not hasattr(self.model_, "temperature"):
             raise ValueError(f"The beliefs of {type(self).__name__} cannot be changed, so it is not calibrated.")
-        judged, self.promised_ = [(self.model_, rows)], None
-        self._fit_to(judged)
-        renewed = self._judged_reasons(judged)
+        self.promised_ = None
+        self._fit_to(rows, rows)
+        renewed = self._judged_reasons(rows)
         names = {reason.setting for reason in renewed}
         self.chosen_ = (*(reason for reason in self.chosen_ if reason.setting not in names), *renewed)
         return self
@@ -167,31 +207,27 @@ class LearnerEstimator(PursuitEstimator):
     def rows(self, X: Any, y: Any, *, initially_known: Any = None) -> Rows:
         """Rows with the numbers of their labels."""
 
-    def _fit_to(self, judged: Sequence[tuple[Any, Rows]]) -> None:
-        """Make beliefs hold on rows that learners did not learn from, and choose by them when to stop."""
-        if not judged:
-            return
-        with ExitStack() as placing:
-            for learner, _ in judged:
-                placing.enter_context(placed(learner, self.device))
+    def _fit_to(self, judging: Rows, like_new: Rows) -> None:
+        """Fit beliefs to rows that were not learnt from, and choose by them when to stop. `like_new` are answered as
+        new rows will be, while those that judge may be made."""
+        with placed(self.model_, self.device):
             if hasattr(self.model_, "temperature"):
-                temperature = fit_temperature(judged, self.max_queries)
-                for learner in (self.model_, *(learner for learner, _ in judged)):
-                    learner.set_temperature(temperature)
+                self.model_.set_temperature(fit_temperature(self.model_, judging, self.max_queries))
             if self.stop is None or without_promises(stopping_rule(self.stop)) is None:
-                self.stop_ = self.suitable_stop(judged)
+                self.stop_ = self.suitable_stop(self.model_, judging)
 
-    def _judged_reasons(self, judged: Sequence[tuple[Any, Rows]]) -> list[Reason]:
-        """What held-out rows chose, and what they make one expect."""
+    def _judged_reasons(self, like_new: Rows | None) -> list[Reason]:
+        """What rows whose labels were not learnt chose, and what they make one expect."""
+        if like_new is None:
+            return [self._stop_reason()]
+        self.judged_by_ = "held-out rows" if like_new.target is None else "rows as teachers label them"
         reasons = [self._stop_reason()]
-        if judged and hasattr(self.model_, "temperature"):
+        if hasattr(self.model_, "temperature"):
             low, high = (f"{float(self.model_.temperature[n]):.3g}" for n in (1, -1))
             value = low if low == high else f"{low} after one answer, {high} after all"
-            reasons.insert(0, Reason("temperature", value, "fits beliefs to held-out rows"))
-        with ExitStack() as placing:
-            for learner, _ in judged:
-                placing.enter_context(placed(learner, self.device))
-            return [*reasons, *(self._expectations(judged) if judged else [])]
+            reasons.insert(0, Reason("temperature", value, f"fits beliefs to {self.judged_by_}"))
+        with placed(self.model_, self.device):
+            return [*reasons, *self._expectations(like_new)]
 
     def _calibration_share(self, rows: RowSource) -> float:
         """The share of rows that beliefs are fitted to where training holds out none."""
@@ -226,10 +262,10 @@ class LearnerEstimator(PursuitEstimator):
         rule = self.stopping_rule()
         if self.stop is not None:
             return given("stop", rule)
-        return Reason("stop", str(rule), "by default" if self.stop_ is None else "held-out rows need no more than that")
+        return Reason("stop", str(rule), "by default" if self.stop_ is None else f"{self.judged_by_} need no more than that")
 
-    def _expectations(self, judged: Sequence[tuple[Any, Rows]]) -> list[Reason]:
-        """What to expect of predictions, by rows that learners did not learn from."""
+    def _expectations(self, like_new: Rows) -> list[Reason]:
+        """What to expect of predictions, by rows whose labels were not learnt."""
         return []
 
     def _train(
@@ -245,30 +281,8 @@ class LearnerEstimator(PursuitEstimator):
         options: Any = {"seed": seed, "device": self.device, "devices": self.devices}
         return train(learner, levelled, stages, early_stopping=early_stopping, run=run, **options)
 
-    def _try(
-        self, query_set: QuerySet, rows: Rows, stages: list[Stage], plan: Plan, seed: int, run: TrainingRun
-    ) -> tuple[list[Stage], list[tuple[Any, Rows]]]:
-        """Train on parts of the rows: the stages with as many steps as predict the others best, and the learners with
-        the rows that each did not learn from."""
-        judged: list[tuple[Any, Rows]] = []
-        ends = []
-        for i in range(plan.n_trials):
-            kept, judging = self._hold_out(query_set, rows, seed + i, plan.held_out)
-            assert judging is not None
-            early_stopping = self._early_stopping(judging, rows)
-            learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
-            watched = TrainingRun(on_report=_of_trial(run.on_report, f"trial {i + 1} of {plan.n_trials}"))
-            ends.append(self._train(learner, kept, stages, seed + i, early_stopping, watched))
-            judged.append((learner, judging))
-        of_stages = list(zip(*ends, strict=True))
-        shortened = [
-            replace(stage, epochs=stage.epochs * _middle([end.share for end in of_stage]))
-            for stage, of_stage in zip(stages, of_stages, strict=True)
-        ]
-        return shortened, judged
-
-    def suitable_stop(self, judged: Sequence[tuple[Any, Rows]]) -> StoppingRule | None:
-        """The rule to stop by that suits learners, judged by rows that each did not learn from; None: the usual one."""
+    def suitable_stop(self, model: Any, rows: Rows) -> StoppingRule | None:
+        """The rule to stop by that suits a model, judged by rows whose labels were not learnt; None: the usual one."""
         return None
 
     def _early_stopping(self, judging: Rows, rows: RowSource) -> EarlyStopping:
@@ -276,7 +290,9 @@ class LearnerEstimator(PursuitEstimator):
             return EarlyStopping(judging)
         return EarlyStopping(judging, every=self.plan_.look_every, prefers_end=len(rows) >= MANY_ROWS)
 
-    def _hold_out(self, query_set: QuerySet, rows: RowSource, seed: int, share: float) -> tuple[RowSource, Rows | None]:
+    def _set_aside(
+        self, query_set: QuerySet, rows: RowSource, seed: int, share: float
+    ) -> tuple[RowSource, Rows | None]:
         """The rows to train on, and a `share` held out to judge by."""
         if not share:
             return rows, None
@@ -336,12 +352,12 @@ class NetworkEstimator(LearnerEstimator):
 class LearnerClassifier(PursuitClassifier, LearnerEstimator):
     """A classifier around a `Learner`."""
 
-    def _expectations(self, judged: Sequence[tuple[Any, Rows]]) -> list[Reason]:
+    def _expectations(self, like_new: Rows) -> list[Reason]:
         rule = self.stopping_rule()
         if promises_of(rule):  # what they take is chosen later, and says itself what to expect
             return []
-        found = expected(judged, rule)
-        return [Reason("expected", str(found), f"on {found.n_rows:,} held-out rows")]
+        found = expected(self.model_, like_new, rule)
+        return [Reason("expected", str(found), f"on {found.n_rows:,} {self.judged_by_}")]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -377,15 +393,6 @@ def _claim(folder: Path, run: dict[str, Any], resume: bool) -> str:
     remove_torn(folder, RUN, saving.DESCRIPTION, saving.WEIGHTS)
     write_whole(path, json.dumps(run, indent=1).encode())
     return identity
-
-
-def _of_trial(on_report: Callable[[Report], None] | None, trial: str) -> Callable[[Report], None] | None:
-    return on_report and (lambda report: on_report(replace(report, trial=trial)))
-
-
-def _middle(shares: Sequence[float]) -> float:
-    """The geometric mean of shares above 0."""
-    return math.exp(sum(math.log(share) for share in shares) / len(shares))
 
 
 def _n_steps(stages: Sequence[Stage], n_rows: int, shares: Sequence[float] | None = None) -> int:

@@ -20,7 +20,13 @@ VERY_FEW_ROWS, FEW_ROWS, MANY_ROWS, VERY_MANY_ROWS = 30, 500, 2000, 20_000
 DEFAULT_STEPS, DEFAULT_PASSES = 1000, 20
 PASSES = 100
 """How often training may see each row, if held-out rows do not end it before."""
+TAUGHT_HISTORIES = 400
+"""How many histories of each row a taught network learns from: more, and small tables are learnt by heart."""
 LEAST_STEPS, MOST_STEPS, MOST_STEPS_ON_GPU = 200, 2500, 10_000
+COMPLETE = 0.3
+"""Share of random histories that know all answers."""
+TAUGHT_RANK = 4
+"""Of the answer model on larger tables, where a straight-through querier may be better at what answers say together."""
 OFTEN, RARELY = 4, 16
 """Of so many reports, one looks at held-out rows; rarely where even the fewest steps take long."""
 PRODUCTS, PRODUCTS_ON_GPU = 1e12, 1e14
@@ -43,12 +49,8 @@ class Plan:
     network: NetworkSettings
     standardise: bool
     stages: tuple[Stage, ...]
-    n_trials: int
-    """On how many splits of the rows training is tried before, to see after how many steps held-out rows are predicted
-    best; it is then repeated on all rows. 0: it is not repeated."""
     held_out: float
-    """Share of the rows that are held out in a trial, or in training if there is none; 0: training goes on to the end
-    of its stages."""
+    """Share of the rows that are set aside."""
     reasons: tuple[Reason, ...]
     answers: AnswerSettings = DEFAULT_ANSWERS
     """How a method that foresees answers does so."""
@@ -63,8 +65,10 @@ def suitable_plan(
     max_queries: int | None = None,
     device: str = "cpu",
     counts_answers: bool = False,
+    is_taught: bool = False,
 ) -> Plan:
-    """The plan for these rows; a method that `counts_answers` can begin as naive Bayes.
+    """The plan for these rows; a method that `counts_answers` can begin as naive Bayes, and one that `is_taught` does
+    not learn rows by heart.
 
     The limits were chosen on held-out training rows of fourteen tables (docs/tables.md).
     """
@@ -83,55 +87,54 @@ def suitable_plan(
         network = choose("network", default_network(query_set), "queries are patches of an image")
     else:
         width = 128 if n_rows < MANY_ROWS else 1024 if on_gpu and n_rows >= VERY_MANY_ROWS else 256
-        dropout = 0.3 if n_rows < MANY_ROWS else 0.1
+        dropout = 0.0 if is_taught else 0.3 if n_rows < MANY_ROWS else 0.1
         # Where rows are few for what there is to learn, counts are a better start than none. Where they are many, what
         # naive Bayes gets wrong would have to be unlearnt.
         begins_counted = (n_rows < MANY_ROWS or is_sparse) and n_queries * n_classes <= MOST_DIRECT
-        is_direct = counts_answers and query_set.has_own_units and begins_counted
+        is_direct = counts_answers and query_set.has_own_units and begins_counted and not is_taught
         why = f"wide enough for {n_rows:,} rows" + (", beginning as naive Bayes" if is_direct else "")
         network = choose("network", MLP((width, width), dropout, is_direct), why)
         if counts_answers and query_set.has_own_units and n_rows < n_queries:
             # What answers say of each other takes more rows to learn, and of so many questions, most of the time.
             answers = replace(answers, rank=0)
             choose("answers", "foreseen by the label", f"fewer rows than the {n_queries:,} questions")
+        elif is_taught:
+            answers = replace(answers, rank=0 if n_rows < MANY_ROWS else TAUGHT_RANK)
     if is_image or isinstance(rows, StreamedRows):
         stages = default_stages(n_rows, n_queries, max_queries)
         choose("passes", f"{stages[0].epochs:.3g}", "no rows are held out to end training before")
-        return Plan(network, False, tuple(stages), 0, 0.0, tuple(reasons))
+        return Plan(network, False, tuple(stages), 0.0, tuple(reasons))
     why = "nearly all answers are no" if is_sparse else "answers vary enough as they are"
     standardise = choose("standardise", is_sparse, why)
-    batch_size, lr = (128, 2e-3) if n_rows < MANY_ROWS else (256, 4e-3) if n_rows < VERY_MANY_ROWS else (512, 4e-3)
+    batch_size, lr = (256, 4e-3) if n_rows < VERY_MANY_ROWS else (512, 4e-3)
+    if n_rows < MANY_ROWS and not is_taught:
+        batch_size, lr = 128, 2e-3
     choose("batch size", batch_size, "more rows at a time, and longer steps, where there are more")
     longest = _chain_length(n_queries, max_queries)
-    histories = CarriedHistories(longest)
+    histories = CarriedHistories(longest, 0.5, complete_share=COMPLETE) if is_taught else CarriedHistories(longest)
     # A batch has fresh rows only for its random histories, and where chains end.
     fresh = batch_size * (histories.random_share + (1 - histories.random_share) / longest)
-    wanted, most = PASSES * n_rows / fresh, MOST_STEPS_ON_GPU if on_gpu else MOST_STEPS
+    wanted = TAUGHT_HISTORIES * n_rows / batch_size if is_taught else PASSES * n_rows / fresh
+    most = MOST_STEPS_ON_GPU if on_gpu else MOST_STEPS
     products = batch_size * _products(network, query_set, n_classes, answers.rank)
     affordable = (PRODUCTS_ON_GPU if on_gpu else PRODUCTS) / products if products else most
     n_steps, is_slow = round(max(min(wanted, affordable, most), LEAST_STEPS)), affordable < LEAST_STEPS
-    times = n_steps * fresh / n_rows
-    if n_steps > round(wanted):
-        why = f"{times:,.0f} times each row, because rows are few"
-    else:
-        why = f"{PASSES} times each row" if n_steps >= round(wanted) else f"{times:.3g} times each row, for time"
-    choose("steps", f"at most {n_steps:,}", why)
+    times = n_steps * (batch_size if is_taught else fresh) / n_rows
+    why = f"{times:,.3g} {'histories of each row' if is_taught else 'times each row'}"
+    if n_steps != round(wanted):
+        why += ", because rows are few" if n_steps > wanted else ", for time"
+    choose("steps", f"{n_steps:,}" if is_taught else f"at most {n_steps:,}", why)
     if n_rows < VERY_FEW_ROWS:
-        n_trials, held_out, why = 0, 0.0, "too few rows to do without any"
+        held_out, why = 0.0, "too few rows to do without any"
+    elif n_rows < MANY_ROWS and is_taught:
+        held_out, why = 0.0, "teachers judge beliefs about made rows"
     elif n_rows < MANY_ROWS:
-        n_trials, held_out = 3 if n_rows < FEW_ROWS and not is_slow else 1, HELD_OUT_OF_FEW
-        why = (
-            "tried on three parts of the rows, then repeated on all"
-            if n_trials > 1
-            else "tried, then repeated on all rows"
-        )
+        held_out, why = HELD_OUT_OF_FEW, "to end training before rows are learnt by heart"
     else:
-        n_trials, held_out, why = 0, min(HELD_OUT, MOST_HELD_OUT / n_rows), "there are rows enough to do without some"
+        held_out, why = min(HELD_OUT, MOST_HELD_OUT / n_rows), "there are rows enough to do without some"
     choose("held out", f"{held_out:.0%}", why)
     stage = Stage(n_steps * batch_size / n_rows, histories, AdamW(lr), batch_size=batch_size)
-    return Plan(
-        network, standardise, (stage,), n_trials, held_out, tuple(reasons), answers, RARELY if is_slow else OFTEN
-    )
+    return Plan(network, standardise, (stage,), held_out, tuple(reasons), answers, RARELY if is_slow else OFTEN)
 
 
 def default_stages(n_rows: int, n_queries: int, max_queries: int | None = None) -> list[Stage]:

@@ -1,6 +1,5 @@
 """Estimators that predict a number: a belief over bins of it is a distribution, with a mean, a median and intervals."""
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -115,19 +114,19 @@ class PursuitRegressor(RegressorMixin, PursuitEstimator):
     def _narrow(self) -> float:
         return float(f"{NARROW * self.bins_.spread:.3g}")
 
-    def _stop_by_error(self, judged: Sequence[tuple[Learner, Rows]]) -> StoppingRule | None:
+    def _stop_by_error(self, learner: Learner, rows: Rows) -> StoppingRule | None:
         """Stop once the interval is narrow, or no query promises the bits that matter to the squared error of pursuers
-        on rows they did not learn from; None where no bits are so many that they matter."""
+        on rows whose numbers were not learnt; None where no bits are so many that they matter."""
         means, width = torch.tensor(self.bins_.means, dtype=torch.double), self._narrow
 
-        def judge(log_posterior: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        def judge(log_posterior: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
             posterior = log_posterior.exp()
             low, high = self.bins_.interval(posterior).unbind(dim=1)
-            error = (self.bins_.mean(posterior) - means[y]) ** 2 / self.bins_.spread**2
-            return error, high - low <= width
+            errors = (self.bins_.mean(posterior)[:, None] - means) ** 2 / self.bins_.spread**2  # (B, C)
+            return rows.at_label(errors), high - low <= width
 
-        bits = suitable_bits(judged, judge, WORSE, self.max_queries)
-        return None if bits is None else within_sight(IntervalWidth(width) | NothingWorthAsking(bits), judged)
+        bits = suitable_bits(learner, rows, judge, WORSE, self.max_queries)
+        return None if bits is None else within_sight(IntervalWidth(width) | NothingWorthAsking(bits), learner)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -1,10 +1,11 @@
 """The stopping rule that suits a model, judged by rows it did not learn from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from pursuit.data.rows import Rows
@@ -21,9 +22,8 @@ MOST_ROWS = 500
 """Of how many rows chains are rolled out at most."""
 
 
-Judge = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""How wrong beliefs (B, C) in log probabilities are if the labels are (B,), and where nothing more need be asked: (B,)
-each."""
+Judge = Callable[[Tensor, Rows], tuple[Tensor, Tensor]]
+"""How wrong beliefs (B, C) in log probabilities are of B rows, and where nothing more need be asked: (B,) each."""
 
 
 @dataclass(frozen=True)
@@ -42,19 +42,18 @@ class _Chains:
         return self.loss.gather(1, enough.int().argmax(dim=1, keepdim=True))[:, 0]
 
 
-def suitable_stop(judged: Sequence[tuple[Learner, Rows]], max_queries: int | None = None) -> StoppingRule:
+def suitable_stop(learner: Learner, rows: Rows, max_queries: int | None = None) -> StoppingRule:
     """Stop once sure, or once no query promises enough bits: the most that leave labels hardly more surprising than the
-    best number of bits does, by rows that learners did not learn from."""
-    bits = suitable_bits(judged, _surprise, WORSE, max_queries)
+    best number of bits does, by rows whose labels were not learnt."""
+    bits = suitable_bits(learner, rows, _surprise, WORSE, max_queries)
     rule: StoppingRule = Confidence(SURE) if bits is None else Confidence(SURE) | NothingWorthAsking(bits)
-    return within_sight(rule, judged)
+    return within_sight(rule, learner)
 
 
-def within_sight(rule: StoppingRule, judged: Sequence[tuple[Learner, Rows]]) -> StoppingRule:
+def within_sight(rule: StoppingRule, learner: Learner) -> StoppingRule:
     """The rule with a budget where there are more queries than held-out rows were asked: nothing shows that more are
     worth asking, and of very many, some always promise a little."""
-    n_queries = max(len(learner.query_set) for learner, _ in judged)
-    return rule | Budget(LONGEST) if n_queries > LONGEST else rule
+    return rule | Budget(LONGEST) if len(learner.query_set) > LONGEST else rule
 
 
 class Expected(NamedTuple):
@@ -69,32 +68,31 @@ class Expected(NamedTuple):
         return f"about {self.n_queries:.1f} queries a row and an accuracy of {self.accuracy:.0%}"
 
 
-def expected(judged: Sequence[tuple[Learner, Rows]], rule: StoppingRule) -> Expected:
-    """What to expect of a rule, by rows that learners did not learn from."""
+def expected(learner: Learner, rows: Rows, rule: StoppingRule) -> Expected:
+    """What to expect of a rule, by rows whose labels were not learnt."""
     n_asked, is_right = [], []
-    for learner, rows in judged:
-        some = rows.take(slice(MOST_ROWS))
-        for step in judged_steps(learner, some, rule):
-            stopped = ~step.goes_on
-            n_asked.append(step.n_asked[stopped])
-            is_right.append(step.log_posterior[stopped].argmax(dim=1) == some.y[step.rows[stopped]])
-    all_asked, all_right = torch.cat(n_asked).float(), torch.cat(is_right).float()
-    return Expected(float(all_asked.mean()), float(all_right.mean()), len(all_asked))
+    some = rows.take(slice(MOST_ROWS))
+    for step in judged_steps(learner, some, rule):
+        stopped = ~step.goes_on
+        best = F.one_hot(step.log_posterior[stopped].argmax(dim=1), step.log_posterior.shape[1])
+        n_asked.append(step.n_asked[stopped])
+        is_right.append(some.take(step.rows[stopped]).at_label(best.float()))
+    return Expected(float(torch.cat(n_asked).float().mean()), float(torch.cat(is_right).mean()), len(some))
 
 
-def _surprise(log_posterior: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    return -log_posterior.gather(1, y[:, None])[:, 0], log_posterior.max(dim=1).values.exp() >= SURE
+def _surprise(log_posterior: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+    return -rows.at_label(log_posterior), log_posterior.max(dim=1).values.exp() >= SURE
 
 
 def suitable_bits(
-    judged: Sequence[tuple[Learner, Rows]], judge: Judge, worse: float, max_queries: int | None = None
+    learner: Learner, rows: Rows, judge: Judge, worse: float, max_queries: int | None = None
 ) -> float | None:
     """The most bits that a query may promise and not be asked, such that beliefs are not wrong by more than `worse`
     beyond those of the best number of bits; None if there are none. To ask everything need not be best: a model may
     get lost in answers that say nothing. Where rows are few, that is hard to tell, and a query must be worth less not
     to be asked."""
-    chains = [_roll_out(learner, rows.take(slice(MOST_ROWS)), judge, max_queries) for learner, rows in judged]
-    losses = {bits: torch.cat([each.at_stop(bits) for each in chains]) for bits in (*BITS, 0.0)}
+    chains = _roll_out(learner, rows.take(slice(MOST_ROWS)), judge, max_queries)
+    losses = {bits: chains.at_stop(bits) for bits in (*BITS, 0.0)}
     best = min(losses.values(), key=lambda loss: float(loss.mean()))
     for bits in BITS:
         more = losses[bits] - best
@@ -109,7 +107,7 @@ def _roll_out(learner: Learner, rows: Rows, judge: Judge, max_queries: int | Non
     bits = torch.zeros(n, longest)
     for step in judged_steps(learner, rows, Budget(longest), with_bits=True):
         here, n_asked = step.rows, step.n_asked.long()
-        wrong, enough = judge(step.log_posterior, rows.y[here])
+        wrong, enough = judge(step.log_posterior, rows.take(here))
         # A row that is asked nothing more keeps its last belief.
         later = torch.arange(longest + 1) >= n_asked[:, None]
         loss[here] = torch.where(later, wrong[:, None].float(), loss[here])

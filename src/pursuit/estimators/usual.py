@@ -1,6 +1,5 @@
 """What is usual: how odd the answers of held-out rows get, to a learner that foresees them."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,13 +11,11 @@ from pursuit.inference.unusual import alarm_limits, oddness
 from pursuit.training.calibration import LONGEST, group_of, judged_steps, n_judged
 
 
-def usual_limits(judged: Sequence[tuple[Any, Rows]], max_queries: int | None = None) -> Tensor:
-    """From what oddness on answers are unusual (Q + 1,), by how many are known, from learners and rows that each did
-    not learn from; out of reach where too few rows were asked so much."""
-    found = [_oddness(learner, rows.take(slice(n_judged(learner))), max_queries) for learner, rows in judged]
-    n_queries = max(len(learner.query_set) for learner, _ in judged)
-    odd, n_known = ([part.cpu() for part in parts] for parts in zip(*found, strict=True))
-    return alarm_limits(odd, n_known, group_of(n_queries))
+def usual_limits(learner: Any, rows: Rows, max_queries: int | None = None) -> Tensor:
+    """From what oddness on answers are unusual (Q + 1,), by how many are known; out of reach where too few rows were
+    asked so much."""
+    odd, n_known = _oddness(learner, rows.take(slice(n_judged(learner))), max_queries)
+    return alarm_limits([odd.cpu()], [n_known.cpu()], group_of(len(learner.query_set)))
 
 
 def _oddness(learner: Any, rows: Rows, max_queries: int | None) -> tuple[Tensor, Tensor]:

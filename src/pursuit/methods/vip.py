@@ -1,6 +1,5 @@
 """V-IP's estimator. The algorithm itself is in `pursuit.vip`."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -8,14 +7,16 @@ from torch import Tensor
 
 from pursuit.data.rows import GeneratedRows, Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.estimators import NetworkClassifier, NetworkEstimator, method
+from pursuit.estimators.asking import better_querier
 from pursuit.estimators.plan import FEW_ROWS, HELD_OUT, MOST_HELD_OUT
+from pursuit.estimators.reasons import Reason
 from pursuit.estimators.stop import suitable_stop
 from pursuit.estimators.tuned import OF_NETWORK, OneOf
 from pursuit.estimators.usual import usual_limits
 from pursuit.inference.stopping import StoppingRule
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.queries import QuerySet
-from pursuit.vip import VIP, InformationVIP
+from pursuit.vip import VIP, InformationVIP, TwoQueriers
 
 Querier = Literal["auto", "information", "straight-through"]
 QUERIERS: tuple[Querier, ...] = ("auto", "information", "straight-through")
@@ -33,6 +34,7 @@ class VIPEstimator(NetworkEstimator):
 
     uses_weights = True
     counts_answers = True
+    can_be_taught = True
     planned_settings = ("network", "answers", *NetworkEstimator.planned_settings[1:])
     tunable = TUNABLE
 
@@ -62,6 +64,8 @@ class VIPEstimator(NetworkEstimator):
         model: VIP
         if querier == "straight-through":
             model = VIP.build(query_set, self.labels, **options)
+        elif self._tries_both(query_set):
+            model = TwoQueriers.build(query_set, self.labels, **options)
         else:
             model = InformationVIP.build(query_set, self.labels, **options)
             model.cost_aware = self._weighs_costs(query_set)
@@ -75,18 +79,24 @@ class VIPEstimator(NetworkEstimator):
             model.start_from_counts(rows_in_memory(rows, LOOKED_AT).take(slice(LOOKED_AT)))
         return model
 
-    def label_kernel(self) -> Tensor | None:
-        """How much a training row of each label counts for others (C, C), where labels have neighbours."""
-        return None
+    def suitable_stop(self, model: VIP, rows: Rows) -> StoppingRule | None:
+        return None if model.answer_model is None else suitable_stop(model, rows, self.max_queries)
 
-    def suitable_stop(self, judged: Sequence[tuple[VIP, Rows]]) -> StoppingRule | None:
-        has_bits = all(model.answer_model is not None for model, _ in judged)
-        return suitable_stop(judged, self.max_queries) if has_bits else None
+    def _tries_both(self, query_set: QuerySet) -> bool:
+        """Whether rows whose labels were not learnt choose the querier, as they do where nothing else is said."""
+        is_open = self.querier == "auto" and self.stages is None and not self.shared
+        return is_open and self.n_judging_ > 0 and not self._weighs_costs(query_set)
 
-    def _fit_to(self, judged: Sequence[tuple[VIP, Rows]]) -> None:
-        super()._fit_to(judged)
-        if judged and all(model.answer_model is not None for model, _ in judged):
-            self.model_.unusual_from.copy_(usual_limits(judged, self.max_queries))
+    def _fit_to(self, judging: Rows, like_new: Rows) -> None:
+        if isinstance(self.model_, TwoQueriers):
+            self.model_, self.querier_reason_ = better_querier(self.model_, judging, self.max_queries)
+        super()._fit_to(judging, like_new)
+        if self.model_.answer_model is not None:
+            self.model_.unusual_from.copy_(usual_limits(self.model_, like_new, self.max_queries))
+
+    def _judged_reasons(self, like_new: Rows | None) -> list[Reason]:
+        own = [self.querier_reason_] if hasattr(self, "querier_reason_") else []
+        return [*own, *super()._judged_reasons(like_new)]
 
     def _calibration_share(self, rows: RowSource) -> float:
         if self.calibration is None and isinstance(rows, GeneratedRows):  # which draws others, so that none is lost

@@ -1,7 +1,6 @@
 """V-IP for a number: the labels are bins of it, and the belief over bins is its distribution."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -40,9 +39,8 @@ class VIPRegressor(PursuitRegressor, VIPEstimator):
         if not 0 <= self.neighbours < math.inf:
             raise ValueError(f"neighbours is a number of bins, 0 or more, not {self.neighbours}.")
 
-    def suitable_stop(self, judged: Sequence[tuple[VIP, Rows]]) -> StoppingRule | None:
-        has_bits = all(model.answer_model is not None for model, _ in judged)
-        return self._stop_by_error(judged) if has_bits else None
+    def suitable_stop(self, model: VIP, rows: Rows) -> StoppingRule | None:
+        return None if model.answer_model is None else self._stop_by_error(model, rows)
 
     def label_kernel(self) -> Tensor | None:
         return self.bins_.kernel(self.neighbours)

@@ -23,6 +23,8 @@ class Batch(NamedTuple):
     y: Tensor  # (B,) class index
     weight: Tensor | None = None
     """(B,) how much each row counts, 1 on average over all rows; None: all the same."""
+    target: Tensor | None = None
+    """(B, C) the posterior to learn in place of the label; None: the label. Rows without a label have `y` -1."""
     extra: Any = None
     """What the sampler adds for its learner, such as the rewards of what was asked: (B, ...) each."""
     tau: Tensor | float = 1.0
@@ -35,7 +37,15 @@ class Batch(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows, history: History, extra: Any = None) -> "Batch":
-        return cls(history.x, history.known, history.asked, rows.available, rows.y, rows.weight, extra)
+        return cls(history.x, history.known, history.asked, rows.available, rows.y, rows.weight, rows.target, extra)
+
+    def take(self, index: Tensor | slice) -> "Batch":
+        """Some of the histories, without what the sampler added."""
+        taken: dict[str, Any] = {
+            name: None if getattr(self, name) is None else getattr(self, name)[index]
+            for name in ("x", "known", "asked", "available", "y", "weight", "target")
+        }
+        return self._replace(**taken, extra=None)
 
     @property
     def history(self) -> History:
@@ -46,12 +56,23 @@ class Batch(NamedTuple):
         return values.mean() if self.weight is None else (values * self.weight).mean()
 
     def label_loss(self, logits: Tensor, kernel: Tensor | None = None) -> Tensor:
-        """The cross-entropy of the labels at `logits` (B, C): the mean over the rows, by their weights. Where labels
-        have neighbours, `kernel` (C, C) says how much a row of each counts for the others."""
-        labels = self.y if kernel is None else kernel[self.y]
+        """The cross-entropy of the targets at `logits` (B, C): the mean over the rows, by their weights. Targets are
+        those of teachers, or else the labels; where labels have neighbours, `kernel` (C, C) says how much a row of each
+        counts for the others."""
         if self.weight is None:
-            return F.cross_entropy(logits, labels, label_smoothing=self.label_smoothing)
-        return self.mean(F.cross_entropy(logits, labels, reduction="none", label_smoothing=self.label_smoothing))
+            return F.cross_entropy(logits, self.targets(kernel), label_smoothing=self.label_smoothing)
+        return self.mean(self.label_losses(logits, kernel))
+
+    def label_losses(self, logits: Tensor, kernel: Tensor | None = None) -> Tensor:
+        """The same for each row (B,), without weights."""
+        smoothing = self.label_smoothing
+        return F.cross_entropy(logits, self.targets(kernel), reduction="none", label_smoothing=smoothing)
+
+    def targets(self, kernel: Tensor | None = None) -> Tensor:
+        """What classifiers learn: probabilities (B, C), or labels (B,)."""
+        if self.target is not None:
+            return self.target
+        return self.y if kernel is None else kernel[self.y]
 
     @property
     def n_rows(self) -> int:

@@ -5,9 +5,10 @@ as after twenty. Logits are therefore divided by a temperature that depends on h
 rows that were not learnt from, along the chains that these are asked in.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from pursuit.data.rows import Rows
@@ -33,11 +34,8 @@ DIGITS = 4
 """Temperatures are rounded, so that they are the same wherever they are written."""
 
 
-def fit_temperature(
-    judged: Sequence[tuple[Learner, Rows]], max_queries: int | None = None, by_answers: bool = True
-) -> Tensor:
-    """What to divide logits by (Q + 1,), by the number of known answers, from learners and rows that each did not learn
-    from.
+def fit_temperature(learner: Learner, rows: Rows, max_queries: int | None = None, by_answers: bool = True) -> Tensor:
+    """What to divide logits by (Q + 1,), by the number of known answers, from rows whose labels were not learnt.
 
     The number of answers is divided into groups of about the same ratio. Each has the temperature at which labels are
     least surprising, but a prior holds it to 1 and to its neighbours, so that few rows change little. Not `by_answers`,
@@ -46,13 +44,11 @@ def fit_temperature(
     Whoever stops once a belief is sure enough picks, of all beliefs, those that are too sure: all temperatures are
     raised until beliefs hold there, too.
     """
-    n_queries = max(len(learner.query_set) for learner, _ in judged)
+    n_queries, some = len(learner.query_set), rows.take(slice(n_judged(learner))).levelled()
     groups = group_of(n_queries) if by_answers else torch.zeros(n_queries + 1, dtype=torch.long)
-    losses = torch.zeros(int(groups.max()) + 1, len(TEMPERATURES), dtype=torch.double)
-    for learner, rows in judged:
-        losses += _losses(learner, rows.take(slice(n_judged(learner))).levelled(), groups, max_queries)
+    losses = _losses(learner, some, groups, max_queries)
     temperature = along_path(best_path(losses, centres(groups)), centres(groups), n_queries)
-    return torch.round(temperature * factor_at_stop(judged, temperature, max_queries), decimals=DIGITS)
+    return torch.round(temperature * factor_at_stop(learner, some, temperature, max_queries), decimals=DIGITS)
 
 
 def n_judged(learner: Learner) -> int:
@@ -89,16 +85,11 @@ def beliefs(learner: Learner, rows: Rows, max_queries: int | None = None) -> Ite
         yield step.rows, n_known, step.log_posterior.float() * temperature.cpu()[n_known][:, None]
 
 
-def factor_at_stop(
-    judged: Sequence[tuple[Learner, Rows]], temperature: Tensor, max_queries: int | None = None
-) -> float:
+def factor_at_stop(learner: Learner, rows: Rows, temperature: Tensor, max_queries: int | None = None) -> float:
     """By how much to raise temperatures (Q + 1,), so that beliefs are not surer than right where chains stop at a
     confidence."""
-    gaps = torch.zeros(len(FACTORS), dtype=torch.double)
-    for learner, rows in judged:
-        gaps += _gaps_at_stop(learner, rows.take(slice(n_judged(learner))).levelled(), temperature, max_queries)
-    n_rows = sum(min(len(rows), n_judged(learner)) for learner, rows in judged)
-    holds = (gaps / n_rows <= TOLERANCE).nonzero()
+    gaps = _gaps_at_stop(learner, rows, temperature, max_queries)
+    holds = (gaps / len(rows) <= TOLERANCE).nonzero()
     return FACTORS[int(holds[0, 0]) if len(holds) else -1]
 
 
@@ -111,7 +102,8 @@ def _gaps_at_stop(learner: Learner, rows: Rows, temperature: Tensor, max_queries
     for here, n_known, logits in beliefs(learner, rows, max_queries):
         tempered = [logits / (factor * temperature[n_known])[:, None] for factor in FACTORS]
         confidence = torch.stack([one.softmax(dim=1).max(dim=1).values for one in tempered])[:, None]  # (F, 1, b)
-        now = (confidence - (logits.argmax(dim=1) == rows.y[here]).float()).expand(-1, len(LEVELS), -1)
+        is_right = rows.take(here).at_label(F.one_hot(logits.argmax(dim=1), logits.shape[1]).float())
+        now = (confidence - is_right).expand(-1, len(LEVELS), -1)
         gap[:, :, here] = torch.where(has_stopped[:, :, here] | (n_known == 0), gap[:, :, here], now)
         has_stopped[:, :, here] |= (confidence >= levels) & (n_known > 0)
     weight = torch.ones(len(rows)) if rows.weight is None else rows.weight
@@ -135,16 +127,16 @@ def _losses(learner: Learner, rows: Rows, groups: Tensor, max_queries: int | Non
     total, n = torch.zeros(*shape, len(TEMPERATURES), dtype=torch.double), torch.zeros(shape, dtype=torch.double)
     for here, n_known, logits in beliefs(learner, rows, max_queries):
         group, counts = groups[n_known], n_known > 0
-        total[group, here] += surprise(logits, rows.y[here]) * counts[:, None]
+        total[group, here] += surprise(logits, rows.take(here)) * counts[:, None]
         n[group, here] += counts
     weight = torch.ones(len(rows)) if rows.weight is None else rows.weight
     return (total / n.clamp(min=1)[:, :, None] * weight[None, :, None]).sum(dim=1)
 
 
-def surprise(logits: Tensor, y: Tensor) -> Tensor:
-    """The negative log probability of labels (b,) at each temperature: (b, T), in nats."""
+def surprise(logits: Tensor, rows: Rows) -> Tensor:
+    """The negative log probability of the labels of rows at each temperature: (b, T), in nats."""
     logits = logits - logits.max(dim=1, keepdim=True).values
-    own = logits.gather(1, y[:, None]).double()  # (b, 1)
+    own = rows.at_label(logits).double()[:, None]
     sums = [(logits / t).exp().sum(dim=1).double() for t in TEMPERATURES.tolist()]
     return torch.stack(sums, dim=1).log() - own / TEMPERATURES
 

@@ -109,9 +109,13 @@ class CarriedHistories:
     random_skew: float = 1.0
     """Random histories have the length u**random_skew times the number of queries, u uniform: above 1, short ones are
     more frequent."""
+    complete_share: float = 0.0
+    """Share of the random histories that know all answers."""
 
     def __post_init__(self) -> None:
         _check_length(self.max_queries, 1)
+        if not 0 <= self.complete_share <= 1:
+            raise ValueError(f"complete_share is a share of the random histories, 0 to 1, not {self.complete_share}.")
         if not self.random_skew > 0:
             raise ValueError(f"random_skew is the power of a share, above 0, not {self.random_skew}.")
         if not 0 <= self.random_share < 1:
@@ -211,13 +215,14 @@ class _CarriedSampler(Sampler):
     def __init__(self, stream: RowStream, batch_size: int, settings: CarriedHistories, generator: torch.Generator):
         super().__init__(stream, batch_size, settings.max_queries, generator)
         self.n_random, self.random_skew = round(batch_size * settings.random_share), settings.random_skew
+        self.n_complete = round(self.n_random * settings.complete_share)
         self.n_carried = batch_size - self.n_random
         self.n_ending = math.ceil(self.n_carried / self.max_queries)  # at most, in a step
         self.rows_a_step = self.n_random + self.n_ending
         first = stream.next(batch_size)
         start = first.start()
-        weight = None if first.weight is None else first.weight.clone()
-        self.rows = Rows(first.x.clone(), first.available.clone(), first.y.clone(), weight=weight)
+        weight, target = (None if part is None else part.clone() for part in (first.weight, first.target))
+        self.rows = Rows(first.x.clone(), first.available.clone(), first.y.clone(), weight=weight, target=target)
         self.history = History(self.rows.x, start.known.clone(), start.asked.clone())
         self.step = torch.zeros((), dtype=torch.long, device=first.y.device)
 
@@ -225,13 +230,14 @@ class _CarriedSampler(Sampler):
         rows = self.stream.take(self.rows_a_step)
         drawn, self._fresh = rows.take(slice(self.n_random)), rows.take(slice(self.n_random, None))
         k = self._lengths(self.n_random, rows.n_queries, self.random_skew)
+        k[: self.n_complete] = rows.n_queries
         history = random_histories(drawn, k, self.generator)
-        for place, new in zip(self._batch(), _tensors(drawn, history), strict=True):
-            place[self.n_carried :] = new
+        for name, new in _tensors(drawn, history).items():
+            self._batch()[name][self.n_carried :] = new
         self._query_set = pursuer.query_set
         return Batch.of(self.rows, self.history)
 
-    def _batch(self) -> tuple[Tensor, ...]:
+    def _batch(self) -> dict[str, Tensor]:
         return _tensors(self.rows, self.history)
 
     def advance(self, query: Tensor | None) -> None:
@@ -239,13 +245,15 @@ class _CarriedSampler(Sampler):
             raise ValueError(
                 "CarriedHistories go on by the learner's queries, but it chooses none: use RandomHistories."
             )
-        x, available, _, known, asked, *_ = self._carried()
-        _record(query[: self.n_carried], available, known, asked, self._query_set.allowed(x, known, asked))
+        now = self._carried()
+        known, asked = now["known"], now["asked"]
+        allowed = self._query_set.allowed(now["x"], known, asked)
+        _record(query[: self.n_carried], now["available"], known, asked, allowed)
         self._start_again()
         self.step += 1
 
-    def _carried(self) -> tuple[Tensor, ...]:
-        return tuple(tensor[: self.n_carried] for tensor in self._batch())
+    def _carried(self) -> dict[str, Tensor]:
+        return {name: tensor[: self.n_carried] for name, tensor in self._batch().items()}
 
     def _start_again(self) -> None:
         """Put fresh rows where chains end in this step."""
@@ -254,23 +262,25 @@ class _CarriedSampler(Sampler):
         place = first + torch.arange(self.n_ending, device=first.device)
         ends = place < beyond  # the last may be one too many, and is put back
         place = place % n
-        for old, new in zip(self._carried(), _tensors(self._fresh, self._fresh.start()), strict=True):
-            old[place] = torch.where(ends.view(-1, *[1] * (old.dim() - 1)), new, old[place])
+        fresh = _tensors(self._fresh, self._fresh.start())
+        for name, old in self._carried().items():
+            old[place] = torch.where(ends.view(-1, *[1] * (old.dim() - 1)), fresh[name], old[place])
 
     def state(self) -> dict[str, Tensor]:
-        now = zip(_STATE, self._carried(), strict=False)  # rows may have no weights
-        return {"step": self.step.clone(), **{name: tensor.clone() for name, tensor in now}}
+        return {"step": self.step.clone(), **{name: tensor.clone() for name, tensor in self._carried().items()}}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         self.step.copy_(state["step"])
-        for name, tensor in zip(_STATE, self._carried(), strict=False):
+        for name, tensor in self._carried().items():
             tensor.copy_(state[name])
 
 
-_STATE = ("x", "available", "y", "known", "asked", "weight")
-
-
-def _tensors(rows: Rows, history: History) -> tuple[Tensor, ...]:
-    """What carried rows are made of, in the order of `_STATE`; the last only where rows have weights."""
-    weight = () if rows.weight is None else (rows.weight,)
-    return (rows.x, rows.available, rows.y, history.known, history.asked, *weight)
+def _tensors(rows: Rows, history: History) -> dict[str, Tensor]:
+    """The tensors of carried rows by name; weights and targets only where rows have them."""
+    optional = {"weight": rows.weight, "target": rows.target}
+    there = {name: tensor for name, tensor in optional.items() if tensor is not None}
+    return (
+        {"x": rows.x, "available": rows.available, "y": rows.y}
+        | {"known": history.known, "asked": history.asked}
+        | there
+    )

@@ -292,4 +292,4 @@ def _joined(one: Batch, other: Batch) -> Batch:
     x, known, asked, available, y = (torch.cat([getattr(one, name), getattr(other, name)]) for name in names)
     decisions = Decisions(*(torch.cat(pair) for pair in zip(one.extra, other.extra, strict=True)))
     weights = [batch.weight for batch in (one, other) if batch.weight is not None]
-    return Batch(x, known, asked, available, y, torch.cat(weights) if weights else None, decisions)
+    return Batch(x, known, asked, available, y, torch.cat(weights) if weights else None, extra=decisions)
