@@ -52,10 +52,13 @@ class Split:
         }
 
 
+def data_folder() -> Path:
+    """Where data are: $PURSUIT_DATA, or the folder shared by everybody who works on this project."""
+    return Path(os.environ.get("PURSUIT_DATA") or Path(__file__).parents[2] / "shared" / "data")
+
+
 def default_folder() -> Path:
-    """Where tables are: $PURSUIT_DATA/tables, or the folder shared by everybody who works on this project."""
-    root = os.environ.get("PURSUIT_DATA") or Path(__file__).parents[2] / "shared" / "data"
-    return Path(root) / "tables"
+    return data_folder() / "tables"
 
 
 def read(name: str, folder: Path) -> tuple[pd.DataFrame, np.ndarray]:
