@@ -3,7 +3,7 @@
     python benchmarks/field.py                                    # everything that is not measured yet, and the page
     python benchmarks/field.py --sets syn1,california --methods vip --seeds 0,1 --jobs 2
     python benchmarks/field.py --rows 500 --train-rows 2000       # a quick look, into results/field-quick
-    python benchmarks/field.py --validation                       # on SEFA's validation rows, into results/field-validation
+    python benchmarks/field.py --validation                       # on its validation rows: results/field-validation
     python benchmarks/field.py --page                             # only the page, from what is measured
 
 Data are read from --data, $PURSUIT_DATA or ../shared/data: the folders `field`, `mnist` and `fashion-mnist`. A run is
@@ -68,7 +68,7 @@ class FieldRun(Run):
     n_train: int | None = None
     n_test: int | None = None
 
-    limit_seconds = 6 * 3600.0
+    limit_seconds, limit_gb = 6 * 3600.0, 16.0
 
     @property
     def names(self) -> dict[str, str]:
@@ -171,9 +171,9 @@ ABOUT = """\
 Written by `make bench-field`; every run is a JSON file in `field/`. The sets, splits and metrics are those of
 [SEFA](https://github.com/a-norcliffe/SEFA); nothing is set but the seed and, where it says so, the querier. Its
 validation rows are left out: what V-IP holds out, it takes from the rows to learn from. Nothing stops a chain: all
-features are asked one after the other, and a missing value, which tells nothing, last of all. After each step the metric
-is taken over all test rows, and the figure is its mean over steps 1 to d. After ± comes the standard deviation over
-seeds.
+features are asked one after the other, and a missing value, which tells nothing, last of all. After each step the
+metric is taken over all test rows, and the figure is its mean over steps 1 to d. After ± comes the standard deviation
+over seeds.
 
 - **syn1, syn2, syn3**: eleven normal numbers, of which the last decides what the label depends on. The figure is the
   step after which all that the label of a row depends on has been asked, on average; the best possible are 4, 4 and 5.

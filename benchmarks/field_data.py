@@ -14,7 +14,7 @@ PIXELS = {
     "mnist": [153, 154, 210, 211, 243, 269, 271, 295, 327, 348, 350, 375, 405, 409, 427, 430, 461, 514, 543, 655],
     "fashion-mnist": [10, 38, 121, 146, 202, 246, 248, 341, 343, 362, 406, 434, 454, 490, 546, 574, 580, 602, 742, 770],
 }
-MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 DAYS_BEFORE = dict(zip(MONTHS, (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335), strict=True))
 """Days of a leap year before each month."""
 N_MADE, N_MADE_TRAIN, N_MADE_VALIDATION = 80_000, 60_000, 10_000

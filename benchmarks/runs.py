@@ -20,9 +20,6 @@ import pursuit
 from pursuit.files import write_whole
 from report import cpu, rounded, where
 
-LIMIT_GB = 8.0
-"""The most memory for a run."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Run(ABC):
@@ -34,6 +31,8 @@ class Run(ABC):
 
     limit_seconds = 3600.0
     """The most computing for it."""
+    limit_gb = 8.0
+    """The most memory for it."""
     is_own = True
     """Whether what is found depends on the code of this project."""
     not_available = ""
@@ -178,12 +177,12 @@ def _work(run: Run, sender: Connection, seconds: float) -> None:
     is busy otherwise, those of a clock say little."""
     warnings.simplefilter("ignore")
     used = time.process_time()
-    for kind, limit in ((resource.RLIMIT_DATA, LIMIT_GB * 2**30), (resource.RLIMIT_CPU, used + seconds)):
+    for kind, limit in ((resource.RLIMIT_DATA, run.limit_gb * 2**30), (resource.RLIMIT_CPU, used + seconds)):
         resource.setrlimit(kind, (math.ceil(limit), resource.getrlimit(kind)[1]))
     try:
         found = run.measure()
     except Exception as error:
         is_too_large = isinstance(error, MemoryError) or "allocate memory" in str(error)  # the latter says torch
-        reason = f"needs more than {LIMIT_GB:g} GB" if is_too_large else f"{type(error).__name__}: {error}"
+        reason = f"needs more than {run.limit_gb:g} GB" if is_too_large else f"{type(error).__name__}: {error}"
         found = {"not_run": reason, "is_too_large": is_too_large}
     sender.send(found)
