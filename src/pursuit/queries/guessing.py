@@ -128,7 +128,7 @@ def guess_queries(
                 query, reason = _guess_number(name, series.dtype, numbers[name], floats_are_numbers)
             else:
                 query, reason = _guess_other(name, series, ask_all)
-            if reason == CONSTANT and query is not None and (ticks := _ticks(name, query, series)):
+            if reason == CONSTANT and query is not None and (ticks := _ticks(name, query, series, missing_informs)):
                 query, reason = ticks, ""
                 ticked.append(name)
             if reason == CONSTANT and query is not None and missing_informs and _lacks_values(query, series):
@@ -166,8 +166,9 @@ def guess_askable(frame: pd.DataFrame, kinds: Mapping[str, Kind], **options: boo
         return guess_queries(frame, {**kinds, **skipped}, **options), str(error)
 
 
-def _ticks(name: str, query: Choice | Number, series: Any) -> Choice | None:
-    """The yes/no question that a column of one value and empty cells is; None where these are rather missing."""
+def _ticks(name: str, query: Choice | Number, series: Any, missing_informs: bool) -> Choice | None:
+    """The yes/no question that a column of one value and empty cells is; None where these are rather missing. With
+    `missing_informs` they are, unless the value is a tick mark."""
     if len(query.choices) > 1 and not isinstance(query, Number) and query.values != (0, 1):
         return None  # its categories say that there are other values
     is_empty = is_missing(query, series)
@@ -178,6 +179,8 @@ def _ticks(name: str, query: Choice | Number, series: Any) -> Choice | None:
         value = query.values[0]
     else:
         value = as_written(distinct_values(pd.Series(series)).values[0])
+    if missing_informs and not looks_ticked(name, value):
+        return None
     return tick(name, value) if is_ticked(name, value, n_rows - n_empty, n_empty) else None
 
 
