@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_WAIT_POLICY := PASSIVE
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup demo serve test test-programs test-scale test-slow lint format structure bench bench-speed bench-gpu bench-methods bench-tables bench-tables-large bench-serving fuzz soak docs clean
+.PHONY: help setup demo serve test test-programs test-scale test-slow lint format structure bench bench-speed bench-gpu bench-methods bench-tables bench-tables-large bench-subsets bench-field bench-serving fuzz soak docs clean
 
 help:
 	@echo "make demo       train on two built-in tasks, print accuracy against queries, draw figures into demo/"
@@ -23,6 +23,8 @@ help:
 	@echo "make bench-methods  compare V-IP with its rivals"
 	@echo "make bench-tables  measure ordinary tables without a setting, beside what others know with all columns"
 	@echo "make bench-tables-large  time and memory on a table of a million rows and on one of 20,000 columns"
+	@echo "make bench-subsets  measure beliefs on random subsets of the answers, beside forests for exactly these"
+	@echo "make bench-field  measure the benchmarks of the field, beside published figures"
 	@echo "make bench-serving  measure the server: 300 people at once, and kill -9 while 200 answer"
 	@echo "make fuzz       try bad input of every kind for some minutes, with another seed each time"
 	@echo "make soak       the same for an hour, and kill trainings"
@@ -104,6 +106,12 @@ bench-tables: setup
 
 bench-tables-large: setup
 	$(BIN)/python benchmarks/tables.py --sizes
+
+bench-subsets: setup
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/subsets.py --jobs 2
+
+bench-field: setup
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/field.py --jobs 2
 
 bench-serving: setup
 	$(BIN)/python benchmarks/serving.py

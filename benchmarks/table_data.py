@@ -1,6 +1,7 @@
 """The tables of `benchmarks/tables.py`: where they lie, how they are read, and how their rows are split."""
 
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,10 +53,13 @@ class Split:
         }
 
 
+def data_folder() -> Path:
+    """Where data are: $PURSUIT_DATA, or the folder shared by everybody who works on this project."""
+    return Path(os.environ.get("PURSUIT_DATA") or Path(__file__).parents[2] / "shared" / "data")
+
+
 def default_folder() -> Path:
-    """Where tables are: $PURSUIT_DATA/tables, or the folder shared by everybody who works on this project."""
-    root = os.environ.get("PURSUIT_DATA") or Path(__file__).parents[2] / "shared" / "data"
-    return Path(root) / "tables"
+    return data_folder() / "tables"
 
 
 def read(name: str, folder: Path) -> tuple[pd.DataFrame, np.ndarray]:
@@ -71,16 +75,6 @@ def read(name: str, folder: Path) -> tuple[pd.DataFrame, np.ndarray]:
     return frame, labels.to_numpy(dtype=str if pd.api.types.is_string_dtype(labels) else None)
 
 
-def split(X: pd.DataFrame, y: np.ndarray, seed: int, is_validation: bool = False) -> Split:
-    """Rows by a seed, four fifths to learn from; with `is_validation` these are split again, and the test rows are left
-    out."""
-    train, test = split_rows(y, seed)
-    if is_validation:
-        inner, held_out = split_rows(y[train], seed + VALIDATION_SEED)
-        train, test = train[inner], train[held_out]
-    return Split(X.iloc[train], y[train], X.iloc[test], y[test])
-
-
 def split_rows(y: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers to learn from and to test on, stratified; a label without rows to learn from is not tested."""
     rows = np.arange(len(y))
@@ -89,6 +83,22 @@ def split_rows(y: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     _, test = train_test_split(several, test_size=round(TEST_SHARE * len(y)), random_state=seed, stratify=y[several])
     train = np.setdiff1d(rows, test)
     return train, np.sort(test[np.isin(y[test], y[train])])
+
+
+def split(
+    X: pd.DataFrame,
+    y: np.ndarray,
+    seed: int,
+    is_validation: bool = False,
+    by: Callable[[np.ndarray, int], Sequence[np.ndarray]] = split_rows,
+) -> Split:
+    """Rows by a seed, four fifths to learn from; with `is_validation` these are split again, and the test rows are left
+    out."""
+    train, test = by(y, seed)
+    if is_validation:
+        inner, held_out = by(y[train], seed + VALIDATION_SEED)
+        train, test = train[inner], train[held_out]
+    return Split(X.iloc[train], y[train], X.iloc[test], y[test])
 
 
 def typed(split: Split) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import runs
 import table_data
 import table_methods
 import tables
@@ -60,7 +61,7 @@ def test_every_run_is_a_file_that_is_not_measured_again(
     assert names == ["logistic-0.json", "logistic-1.json", "naive-bayes-0.json", "naive-bayes-1.json"]
     found = read(folder, "naive-bayes")
     assert found["shape"] == {"rows": 100, "test_rows": 20, "columns": 2, "labels": 2}
-    assert found["source"] == tables.source_of_code()
+    assert found["source"] == runs.source_of_code()
     assert {"commit", "torch", "processor"} <= found["where"].keys()
     text = (folder / "tables.md").read_text()
     assert f"| {MADE} |" in text
@@ -68,7 +69,7 @@ def test_every_run_is_a_file_that_is_not_measured_again(
     run(data, folder, "naive-bayes,logistic")
     assert " of 4)" not in capsys.readouterr().out  # nothing is left to measure
     # If our code changes, our methods are measured again, and only these
-    monkeypatch.setattr(tables, "source_of_code", lambda: "another")
+    monkeypatch.setattr(runs, "source_of_code", lambda: "another")
     run(data, folder, "naive-bayes,logistic", "--keep")
     assert read(folder, "naive-bayes")["source"] != "another"
     run(data, folder, "naive-bayes,logistic")

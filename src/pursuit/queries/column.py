@@ -4,7 +4,7 @@ import datetime
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -50,6 +50,9 @@ NO_AND_YES = [
 _PAIRS = frozenset(NO_AND_YES)
 NO_WORDS, YES_WORDS = (frozenset(pair[i] for pair in NO_AND_YES) for i in (0, 1))
 
+TICKS = frozenset(("x", "✓", "✔", "☑", "☒", "•", "●", "*", "+", "checked", "ticked", "selected"))
+"""Marks that people tick something with, in lower case; all words for yes do, too."""
+
 ISO = "%Y-%m-%d"
 EPOCH = datetime.datetime(1970, 1, 1)
 MOST_PLACES = 4
@@ -64,11 +67,23 @@ class Choice(Query):
 
     values: tuple[str | int | float | bool, ...] = ()
     """The choices as they stand in the data, in the order of `choices`."""
+    empty_means: str | int | float | bool | None = field(default=None, kw_only=True)
+    """The value that an empty cell stands for, such as no where a column is ticked or left empty; None: it is
+    missing."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.values) != len(self.choices):
             object.__setattr__(self, "values", self.choices)
+        if self.empty_means is not None and self.empty_means not in self.values:
+            raise ValueError(
+                f"An empty cell of '{self.name}' stands for one of {listed(self.values)}, not for {self.empty_means!r}."
+            )
+
+    @property
+    def place_of_empty(self) -> float:
+        """Where in the list an empty cell stands; NaN where it is missing."""
+        return math.nan if self.empty_means is None else self.values.index(self.empty_means)
 
     @property
     def is_yes_no(self) -> bool:
@@ -264,6 +279,23 @@ def days_since_1970(date: datetime.date) -> float:
 def yes_no(name: str, text: str = "", cost: float = 1.0) -> Choice:
     """A yes/no question about a column of 0 and 1 (or False and True)."""
     return Choice(name, text or wording(name, "{}?"), ("no", "yes"), cost, values=(0, 1))
+
+
+def looks_ticked(name: str, value: Any) -> bool:
+    """Whether a value marks that something holds, and does not say what: a tick, a word for yes, or the very name of
+    its column."""
+    word = fold(value)
+    return word in TICKS or word in YES_WORDS or word == fold(name) or word == fold(wording(name, "{}"))
+
+
+def tick(name: str, value: Any) -> Choice:
+    """A yes/no question about a column that holds this value or nothing: an empty cell means no."""
+    word = fold(value)
+    if word in ("1", "true"):
+        return replace(yes_no(name), empty_means=0)
+    choices = next((pair for pair in NO_AND_YES if pair[1] == word), NO_AND_YES[0])
+    text = wording(name, "{}?") if looks_ticked(name, value) else f"{wording(name, 'Is {}')} {value}?"
+    return Choice(name, text, choices, values=(choices[0], value), empty_means=choices[0])
 
 
 def wording(name: str, pattern: str) -> str:

@@ -111,9 +111,10 @@ class ColumnQueries(QuerySet):
 
         `texts`, `costs` and `kinds` go by column name. Kinds overrule the guess: "number", "choice", "yes/no", "date"
         or "skip". Columns that are empty, the same in every row, number the rows or cannot be a question are left out
-        with a warning, unless they have a kind; with `ask_all` none are, and the last are an error. With
-        `missing_informs`, a missing value is the answer "not given" in columns that lack it in at least 10 rows and 1 %
-        of them. `questions` is a questions file, which says how columns are asked, and more.
+        with a warning, unless they have a kind; with `ask_all` none are, and the last are an error. An empty cell means
+        no beside a single value that is a tick, or that at most half of the rows have. With `missing_informs`, a
+        missing value is the answer "not given" in columns that lack it in at least 10 rows and 1 % of them. `questions`
+        is a questions file, which says how columns are asked, and more.
         """
         frame = as_frame(data)
         if questions is not None:

@@ -2,18 +2,19 @@
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pursuit.queries.column import Choice, Number, fold, listed, wording, yes_no
+from pursuit.queries.column import NO_WORDS, Choice, Number, fold, listed, looks_ticked, tick, wording, yes_no
 from pursuit.queries.frames import INFINITE, columns_of
 from pursuit.queries.kinds import (
     MAX_STRAY,
     Kind,
+    as_written,
     choice_query,
     date_patterns,
     number_query,
@@ -41,6 +42,9 @@ LIKELY = 10.0
 LEAST_MISSING, LEAST_SHARE_MISSING = 10, 0.01
 """That a value is missing may be an answer where at least as many rows, and this share of them, lack it."""
 
+LEAST_TICKED = 2
+"""A value beside empty cells that is not a tick mark makes a yes/no question where at least as many rows have it."""
+
 EMPTY, CONSTANT, NUMBERING, UNIQUE = "empty", "the same in every row", "numbers the rows", "different in every row"
 ID_NAME = re.compile(
     r"(^|[\W_])(id|uuid|guid|index|idx|key|nr|no)$|[a-z](Id|ID|Nr|No)$|^(Id|ID|Nr|No|Index|Key)$", re.ASCII
@@ -64,6 +68,8 @@ class Guess:
     queries: list[Choice | Number]
     unasked: dict[str, str]
     """Columns that are better not asked for, and why."""
+    ticked: tuple[str, ...] = ()
+    """Columns of one value and empty cells, where an empty cell was guessed to mean no."""
 
     def report(self, stacklevel: int) -> None:
         """One warning for all that is not asked for, and one for all texts among numbers."""
@@ -76,10 +82,18 @@ class Guess:
             ways = [f"kinds={{{name!r}: '{kinds[why]}'}}" for name, why in self.unasked.items() if why in kinds]
             advice = f" To ask anyway, say what it is: {ways[0]}." if ways else ""
             warnings.warn(f"Not asked for: {named}.{advice}", stacklevel=stacklevel + 1)
+        if self.ticked:
+            warnings.warn(on_ticked(self.ticked), stacklevel=stacklevel + 1)
         stray = {query.name: query.missing for query in self.queries if isinstance(query, Number) and query.missing}
         if stray:
             named = listed([f"{listed([repr(text) for text in texts])} in '{name}'" for name, texts in stray.items()])
             warnings.warn(f"Texts among numbers count as missing: {named}.", stacklevel=stacklevel + 1)
+
+
+def on_ticked(names: Sequence[str]) -> str:
+    """What a person should know of columns that are ticked or left empty."""
+    named = listed([f"'{name}'" for name in names])
+    return f"Empty cells mean no, because there is only one value beside them: {named}."
 
 
 def guess_queries(
@@ -93,10 +107,12 @@ def guess_queries(
 
     With `floats_are_numbers`, a column of fractions is never yes/no. With `ask_all`, nothing is left out for having the
     same value in every row or another one in each. With `missing_informs`, columns that lack a value in enough rows may
-    be answered "not given", and are then not the same in every row.
+    be answered "not given", and are then not the same in every row. Columns of one value and empty cells are yes/no
+    questions where the value is a tick mark or at least half of the cells are empty.
     """
     queries: dict[str, Choice | Number] = {}
     unasked: dict[str, str] = {}
+    ticked: list[str] = []
     problems: dict[str, str] = {}
     by_name = zip(frame.columns, columns_of(frame), strict=True)
     columns = {name: series for name, series in by_name if kinds.get(name) != "skip"}
@@ -112,6 +128,9 @@ def guess_queries(
                 query, reason = _guess_number(name, series.dtype, numbers[name], floats_are_numbers)
             else:
                 query, reason = _guess_other(name, series, ask_all)
+            if reason == CONSTANT and query is not None and (ticks := _ticks(name, query, series, missing_informs)):
+                query, reason = ticks, ""
+                ticked.append(name)
             if reason == CONSTANT and query is not None and missing_informs and _lacks_values(query, series):
                 reason = ""
             if reason and not ask_all:
@@ -131,7 +150,7 @@ def guess_queries(
         )
     if missing_informs:
         queries = {name: replace(q, may_be_missing=_lacks_values(q, columns[name])) for name, q in queries.items()}
-    return Guess([queries[name] for name in asked], unasked)
+    return Guess([queries[name] for name in asked], unasked, tuple(ticked))
 
 
 def guess_askable(frame: pd.DataFrame, kinds: Mapping[str, Kind], **options: bool) -> tuple[Guess, str]:
@@ -145,6 +164,31 @@ def guess_askable(frame: pd.DataFrame, kinds: Mapping[str, Kind], **options: boo
             raise
         skipped: dict[str, Kind] = dict.fromkeys(error.columns, "skip")
         return guess_queries(frame, {**kinds, **skipped}, **options), str(error)
+
+
+def _ticks(name: str, query: Choice | Number, series: Any, missing_informs: bool) -> Choice | None:
+    """The yes/no question that a column of one value and empty cells is; None where these are rather missing. With
+    `missing_informs` they are, unless the value is a tick mark."""
+    if len(query.choices) > 1 and not isinstance(query, Number) and query.values != (0, 1):
+        return None  # its categories say that there are other values
+    is_empty = is_missing(query, series)
+    n_empty, n_rows = int(is_empty.sum()), len(is_empty)
+    if not n_empty:
+        return None
+    if isinstance(query, Choice) and len(query.choices) == 1:
+        value = query.values[0]
+    else:
+        value = as_written(distinct_values(pd.Series(series)).values[0])
+    if missing_informs and not looks_ticked(name, value):
+        return None
+    return tick(name, value) if is_ticked(name, value, n_rows - n_empty, n_empty) else None
+
+
+def is_ticked(name: str, value: Any, n_value: int, n_empty: int) -> bool:
+    """Whether a column of one value and empty cells is ticked or not, rather than the same wherever it is known."""
+    if not n_empty or fold(value) in NO_WORDS or fold(value) in MISSING_WORDS:
+        return False
+    return looks_ticked(name, value) or n_empty >= n_value >= LEAST_TICKED
 
 
 def _lacks_values(query: Choice | Number, series: Any) -> bool:

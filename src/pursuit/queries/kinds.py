@@ -17,6 +17,7 @@ from pursuit.queries.column import (
     Number,
     fold,
     listed,
+    tick,
     wording,
     yes_no,
 )
@@ -89,9 +90,12 @@ def _checked_number(name: str, series: pd.Series) -> Number:
 
 
 def _checked_yes_no(name: str, series: pd.Series) -> Choice:
-    query = yes_no(name)
+    query, distinct = yes_no(name), distinct_values(series)
+    words = {fold(value) for value in distinct.values}
+    if len(words) == 1 and not words <= NO_WORDS and (distinct.codes < 0).any():
+        return tick(name, as_written(distinct.values[distinct.counts.argmax()]))
     if not is_plain_number(series):
-        by_words = choice_query(name, series, distinct_values(series))
+        by_words = choice_query(name, series, distinct)
         query = by_words if by_words.is_yes_no else query
     _, others = read_column(query, series)
     if others:
@@ -119,7 +123,7 @@ def choice_query(name: str, series: pd.Series, distinct: Distinct) -> Choice:
         listed_values = sorted(n_rows, key=None if are_numbers else lambda value: (fold(value), str(value)))
     spellings: dict[str, dict[Any, int]] = {}
     for value in listed_values:
-        written = _as_written(value)
+        written = as_written(value)
         counts = spellings.setdefault(fold(written), {})
         counts[written] = counts.get(written, 0) + n_rows.get(value, 0)
     spellings.pop("", None)
@@ -135,7 +139,7 @@ def choice_query(name: str, series: pd.Series, distinct: Distinct) -> Choice:
     return Choice(name, text, tuple(str(value) for value in values.values()), values=tuple(values.values()))
 
 
-def _as_written(value: Any) -> str | int | float | bool:
+def as_written(value: Any) -> str | int | float | bool:
     """A value as it stands in the list of choices, which JSON can hold."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float) and value.is_integer():

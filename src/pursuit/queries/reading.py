@@ -167,18 +167,23 @@ def _read(query: Choice | Number, series: Any) -> tuple[np.ndarray, dict[Any, in
     if query.values == (0, 1) and is_plain_number(series):
         numbers = plain_numbers(series)
         strange = (numbers != 0) & (numbers != 1) & ~np.isnan(numbers)
+        if query.empty_means is not None:
+            numbers = np.where(np.isnan(numbers), query.place_of_empty, numbers)
         if not strange.any():
             return numbers, {}
         return np.where(strange, np.nan, numbers), _counts(pd.Series(series[strange]))
     values, counts, codes = distinct_values(pd.Series(series))
     place_of = query.place_of()
     places = [place_of(value) for value in values]
-    read = np.array([*places, None], dtype=float)  # None becomes NaN
+    read = np.array([*places, query.place_of_empty], dtype=float)  # None becomes NaN
     return read[codes], {v: int(counts[i]) for i, v in enumerate(values) if places[i] is None}
 
 
 def is_missing(query: Choice | Number, series: Any) -> np.ndarray:
-    """Which rows (N,) of a column have no value at all; one that the query cannot read is a value."""
+    """Which rows (N,) of a column have no value at all; one that the query cannot read is a value, and so is an empty
+    cell that stands for one."""
+    if isinstance(query, Choice) and query.empty_means is not None:
+        return np.zeros(len(series), dtype=bool)
     if is_plain_number(series):
         return np.isnan(plain_numbers(series))
     series = pd.Series(series)

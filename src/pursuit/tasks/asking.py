@@ -9,7 +9,7 @@ import pandas as pd
 from pursuit.data.parquet.arrow_files import existing_column
 from pursuit.queries import Choice, ColumnQueries, Number
 from pursuit.queries.column import listed
-from pursuit.queries.guessing import LEAST_MISSING, LEAST_SHARE_MISSING, NUMBERING, UNIQUE, guess_askable
+from pursuit.queries.guessing import LEAST_MISSING, LEAST_SHARE_MISSING, NUMBERING, UNIQUE, guess_askable, on_ticked
 from pursuit.queries.kinds import check_kinds
 from pursuit.tasks.files.csv import CsvTable
 
@@ -36,6 +36,8 @@ def column_queries(
     remarks = [f"Warning: not asked for. {in_options(refused)}"] if refused else []
     if guess.unasked:
         remarks.append(_on_unasked(guess.unasked))
+    if guess.ticked:
+        remarks.append(on_ticked(guess.ticked))
     for query in guess.queries:
         if isinstance(query, Number) and query.missing:
             words, where = _shown(X[query.name], query.missing, table)

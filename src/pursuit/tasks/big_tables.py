@@ -12,8 +12,9 @@ from pursuit.data.parquet.arrow_files import ENDINGS, ArrowTable
 from pursuit.data.parquet.choosing import first_rows, held_out_rows
 from pursuit.data.parquet.survey import labels_as_array
 from pursuit.data.storage import bare, place
-from pursuit.queries import NotAQuestion
+from pursuit.queries import Choice, NotAQuestion
 from pursuit.queries.column import listed
+from pursuit.queries.guessing import on_ticked
 from pursuit.tasks.asking import in_options
 from pursuit.tasks.holding_out import USUAL_SHARE
 from pursuit.tasks.labels import remarks_on_counts
@@ -106,6 +107,10 @@ def _rows(
             continue
         if rows.silent_columns:
             remarks.append(f"Not asked for: {listed(rows.silent_columns)} (empty, or the same in every row).")
+        assert rows.query_set is not None
+        queries = rows.query_set.queries
+        if ticked := [one.name for one in queries if isinstance(one, Choice) and one.empty_means is not None]:
+            remarks.append(on_ticked(ticked))
         return rows, left_out, remarks
 
 

@@ -1,7 +1,7 @@
 """What a table in files holds, found in one look at all its rows: labels, and the values of columns."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,8 @@ import pandas as pd
 from pursuit.data.parquet.arrow_files import NUMERIC, UNASKABLE, ArrowTable, Piece
 from pursuit.data.parquet.choosing import is_present
 from pursuit.queries import MAX_CHOICES, Choice, ColumnQueries, NotAQuestion, Number, QuerySet
+from pursuit.queries.guessing import is_ticked
+from pursuit.queries.kinds import Kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,26 +40,35 @@ class TargetLabels:
 
 @dataclass
 class SeenValues:
-    """The values of a column, each once until they are more than `most`, and the range of numbers."""
+    """The values of a column with their rows, until they are more than `most`, and the range of numbers."""
 
     most: int
-    values: dict[Any, None] = field(default_factory=dict)
+    values: dict[Any, int] = field(default_factory=dict)
     low: float = np.inf
     high: float = -np.inf
-    has_missing: bool = False
+    n_missing: int = 0
+    """Rows without a value, or with a text of nothing but spaces."""
 
     @property
     def are_too_many(self) -> bool:
         return len(self.values) > self.most
 
-    def add(self, values: Sequence[Any]) -> None:
-        for value in values:
+    def add(self, counts: Iterable[tuple[Any, int]]) -> None:
+        """Values, or None and NaN, with the number of rows that have them."""
+        for value, n in counts:
             if self.are_too_many:
                 return
-            if value is not None and value == value:  # not NaN
-                self.values[value] = None
+            if value is None or value != value or (isinstance(value, str) and not value.strip()):
+                self.n_missing += n
             else:
-                self.has_missing = True
+                self.values[value] = self.values.get(value, 0) + n
+
+    def are_ticks(self, name: str) -> bool:
+        """Whether the column of this name has one value and cells whose emptiness means no."""
+        if len(self.values) != 1:
+            return False
+        ((value, n_value),) = self.values.items()
+        return is_ticked(name, value, n_value, self.n_missing)
 
     def widen(self, low: float | None, high: float | None) -> None:
         if low is not None and high is not None:  # as they are where all values are missing
@@ -82,7 +93,7 @@ def find_labels(
             has_one = is_present(labels)
             is_learnt = has_one & learnt(np.arange(first, first + len(labels)))
             for counter, chosen in ((found, has_one), (used, is_learnt)):
-                counter.update(_value_counts(labels.filter(pa.array(chosen))))
+                counter.update(dict(_value_counts(labels.filter(pa.array(chosen)))))
             if len(found) > MAX_CLASSES:
                 raise ValueError(f"Column '{target}' has more than {MAX_CLASSES:,} different labels: group them first.")
             n_labelled, n_learnt = n_labelled + int(has_one.sum()), n_learnt + int(is_learnt.sum())
@@ -116,7 +127,7 @@ def find_values(table: ArrowTable, columns: Sequence[str], most: Mapping[str, in
                     bounds = pc.min_max(chunk[name]).as_py()
                     seen[name].widen(bounds["min"], bounds["max"])
                 if not seen[name].are_too_many:
-                    seen[name].add(pc.unique(chunk[name]).to_pylist())
+                    seen[name].add(_value_counts(chunk[name]))
     return seen
 
 
@@ -126,12 +137,14 @@ def guess_queries(table: ArrowTable, columns: Sequence[str]) -> tuple[ColumnQuer
     table.refuse_unaskable(columns)
     may_be_choices = {name for name in columns if table.column_types[name] == "words" or name in table.categorical}
     seen = find_values(table, columns, {name: MAX_CHOICES if name in may_be_choices else 2 for name in columns})
-    varying = [name for name in columns if len(seen[name].values) > 1]
+    ticked: dict[str, Kind] = {name: "yes/no" for name in columns if seen[name].are_ticks(name)}
+    varying = [name for name in columns if len(seen[name].values) > 1 or name in ticked]
     silent = [name for name in columns if name not in varying]
     if not varying:
         raise ValueError(f"{table.name} has no columns to ask for that are not the same in every row.")
     try:
-        queries = ColumnQueries.from_data(_all_values(table, {name: seen[name] for name in varying}), ask_all=True)
+        values = _all_values(table, {name: seen[name] for name in varying})
+        queries = ColumnQueries.from_data(values, kinds=ticked, ask_all=True)
     except NotAQuestion as error:
         raise NotAQuestion(f"{error} (Texts were counted no further than that.)", error.columns) from None
     return queries, silent
@@ -156,16 +169,16 @@ def _all_values(table: ArrowTable, seen: Mapping[str, SeenValues]) -> pd.DataFra
     columns = {}
     for name, column in seen.items():
         values = list(column.values)
+        missing = [None] if column.n_missing else []
         if name in table.categorical and not column.are_too_many:
-            columns[name] = pd.Series(pd.Categorical(values, sorted(values)))
+            columns[name] = pd.Series(pd.Categorical([*values, *missing], sorted(values)))
         elif table.column_types[name] in NUMERIC:
             ends = [end for end in (column.low, column.high) if column.low <= column.high]
             # Without missing values, 0 and 1 are yes/no only where they are whole.
             is_float = table.column_types[name] == "numbers"
-            missing = [None] if column.has_missing else []
             columns[name] = pd.Series([*values, *ends, *missing], dtype="Float64" if is_float else "Int64")
         else:
-            columns[name] = pd.Series(values, dtype=object)
+            columns[name] = pd.Series([*values, *missing], dtype=object)
     return pd.DataFrame(columns)
 
 
@@ -188,15 +201,19 @@ def _range_settles(seen: SeenValues, table: ArrowTable, piece: Piece, name: str)
         return False
     low, high = bounds
     seen.widen(low, high)
-    seen.add([low, high])
+    seen.add([(low, 0), (high, 0)])
+    if low == high:  # empty cells may mean no, and these have to be counted
+        return len(seen.values) > 1
     may_hold_more = table.column_types[name] == "numbers" or high - low > 1
-    return seen.are_too_many or low == high or not may_hold_more
+    return seen.are_too_many or not may_hold_more
 
 
-def _value_counts(column: "pa.ChunkedArray") -> dict[Any, int]:
+def _value_counts(column: "pa.ChunkedArray") -> Iterator[tuple[Any, int]]:
+    """The values of a column, one after the other, with their rows; there may be millions, and a few be enough."""
     import pyarrow.compute as pc
 
-    return {pair["values"]: pair["counts"] for pair in pc.value_counts(column).to_pylist()}
+    for pair in pc.value_counts(column):
+        yield pair["values"].as_py(), pair["counts"].as_py()
 
 
 def _classes(values: list[Any], target: str, table: ArrowTable) -> tuple[list[Any], np.ndarray]:
