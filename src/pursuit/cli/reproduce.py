@@ -1,20 +1,17 @@
 """`pursuit reproduce`: train a task by a recipe and write its results beside the published ones."""
 
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated
 
 import typer
 
-from pursuit.cli.app import Address, AsJson, Device, GpuShare, Seed, SweepEngine
+from pursuit.cli.app import Address, AsJson, Device, GpuShare, Querier, Seed, SweepEngine
 from pursuit.cli.console import escaped, out, print_json, remark_on_recipe, say, show, stoppable
 from pursuit.cli.progress import training_bar
-from pursuit.experiments.reproduce import HEADER, Reproduction, markdown_row
+from pursuit.experiments.reproduce import HEADER, Reproduction, changed, markdown_row
 from pursuit.experiments.reproduce import reproduce as run_reproduction
 from pursuit.scale.sweeps import find_sweep
 from pursuit.tasks import find_recipe
-from pursuit.tasks.recipe import NetworkKind, Recipe, Sampling
-
-SAMPLINGS, NETWORKS = get_args(Sampling), get_args(NetworkKind)
 
 
 def reproduce(
@@ -29,6 +26,7 @@ def reproduce(
     effort: Annotated[
         float, typer.Option(help="How long to train, as a multiple of what the recipe says.", min=1e-6)
     ] = 1.0,
+    querier: Querier = None,
     sampling: Annotated[
         str | None,
         typer.Option(
@@ -60,7 +58,9 @@ def reproduce(
     The folder gets results.json, row.md with the published figures beside ours, curve.png, chains, and the models: V-IP
     and a black box that learns from all answers. The same command again continues where it stopped.
     """
-    chosen, options = _changed(find_recipe(task, recipe), effort, sampling, network, tau)
+    chosen, options = changed(
+        find_recipe(task, recipe), querier=querier, sampling=sampling, network=network, tau=tau, effort=effort
+    )
     reproduction = Reproduction(
         task,
         recipe,
@@ -82,31 +82,3 @@ def reproduce(
         return
     show(f"{HEADER}\n{markdown_row(results)}")
     out.print(escaped(f"Written into {folder}"), soft_wrap=True, highlight=False)
-
-
-def _changed(
-    recipe: Recipe, effort: float, sampling: str | None, network: str | None, tau: str | None
-) -> tuple[Recipe, list[str]]:
-    """The recipe with the ablations asked for, and what was changed in words."""
-    options = []
-    if sampling is not None:
-        if sampling not in SAMPLINGS:
-            raise ValueError(f"--sampling is one of {', '.join(SAMPLINGS)}, not '{sampling}'.")
-        recipe = recipe.sampled(sampling)  # type: ignore[arg-type]
-        options.append(sampling)
-    if network is not None:
-        if network not in NETWORKS:
-            raise ValueError(f"--network is one of {', '.join(NETWORKS)}, not '{network}'.")
-        recipe = recipe.with_network(network)  # type: ignore[arg-type]
-        options.append(f"{network} network")
-    if tau is not None:
-        try:
-            start, end = (float(part) for part in tau.split(":"))
-        except ValueError:
-            raise ValueError(f"--tau is written START:END, as in 1.0:0.2, not '{tau}'.") from None
-        recipe = recipe.tempered(start, end)
-        options.append(f"tau {start:g} to {end:g}")
-    if effort != 1:
-        recipe = recipe.scaled(effort)
-        options.append(f"effort {effort:g}")
-    return recipe, options
