@@ -7,6 +7,7 @@ import typer
 
 from pursuit.cli.app import Address, AsJson, Device, GpuShare, Querier, Seed, SweepEngine
 from pursuit.cli.console import escaped, out, print_json, remark_on_recipe, say, show, stoppable
+from pursuit.cli.paper import PAPER, paper
 from pursuit.cli.progress import training_bar
 from pursuit.experiments.reproduce import HEADER, Reproduction, changed, markdown_row
 from pursuit.experiments.reproduce import reproduce as run_reproduction
@@ -15,7 +16,9 @@ from pursuit.tasks import find_recipe
 
 
 def reproduce(
-    task: Annotated[str, typer.Argument(help="A task (see `pursuit tasks`).", metavar="TASK")],
+    task: Annotated[
+        str, typer.Argument(help="A task (see `pursuit tasks`), or `paper`: all runs of the paper.", metavar="TASK")
+    ],
     recipe: Annotated[str, typer.Option(help="A recipe of the task (see `pursuit tasks`).")] = "fast",
     seeds: Annotated[int, typer.Option(help="How many seeds to train and measure.", min=1)] = 1,
     first_seed: Seed = 0,
@@ -51,13 +54,30 @@ def reproduce(
     engine: SweepEngine = None,
     address: Address = None,
     gpu_share: GpuShare = 0.0,
+    minutes: Annotated[
+        float | None, typer.Option("--next", help="With `paper`: work through its runs for so many minutes.", min=0)
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="With `paper --next`: how many runs at a time.", min=1)] = 1,
+    only: Annotated[
+        list[str] | None, typer.Option(help="With `paper`: runs by name, as in 'symcat-*-seed-0'; repeatable.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a task of the paper by a recipe, measure on its test rows, and write a results folder.
 
     The folder gets results.json, row.md with the published figures beside ours, curve.png, chains, and the models: V-IP
     and a black box that learns from all answers. The same command again continues where it stopped.
+
+    `pursuit reproduce paper` lists the runs behind the paper's tables and figures; with --next it does the most
+    valuable of those that are left, and writes a small file for each into docs/results/paper, or --out.
     """
+    if task == PAPER:
+        if (recipe, seeds, first_seed) != ("fast", 1, 0) or querier or sampling or network or tau or validation:
+            raise ValueError(f"The runs of `{PAPER}` say themselves what they train: choose among them with --only.")
+        paper(minutes, jobs, only or [], effort, device, to, as_json)
+        return
+    if minutes is not None or only:
+        raise ValueError(f"--next and --only are for `pursuit reproduce {PAPER}`.")
     chosen, options = changed(
         find_recipe(task, recipe), querier=querier, sampling=sampling, network=network, tau=tau, effort=effort
     )
