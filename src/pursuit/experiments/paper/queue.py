@@ -2,7 +2,7 @@
 
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing import connection, get_context
 from pathlib import Path
@@ -120,17 +120,20 @@ def work_through(
                 return failed
             connection.wait([worker.sentinel for worker, _ in running.values()], min(1.0, 60 * minutes_left))
     finally:
-        for run, (worker, _) in running.items():
-            stop(worker)
+        stop([worker for worker, _ in running.values()])
+        for run in running:
             say(f"{run.name}: stopped{', can go on' if place.has_begun(run) else ''}")
 
 
-def stop(worker: Worker) -> None:
-    worker.terminate()
-    worker.join(GRACE_SECONDS)
-    if worker.is_alive():
-        worker.kill()
-        worker.join()
+def stop(workers: Sequence[Worker]) -> None:
+    """End processes; their checkpoints are whole whenever that happens."""
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        worker.join(GRACE_SECONDS)
+        if worker.is_alive():
+            worker.kill()
+            worker.join()
 
 
 def _outcome(run: PaperRun, worker: Worker, place: Place) -> str | None:
