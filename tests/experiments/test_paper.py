@@ -71,13 +71,17 @@ class Machine:
         self.most, self.said = 0, list[str]()
         self.processes: list[Pretended] = []
         monkeypatch.setattr(queue.connection, "wait", self.clock.wait)
-        monkeypatch.setattr(queue, "_outcome", lambda run, worker, place: None if worker.exitcode else "right")
+        monkeypatch.setattr(queue, "_outcome", self.outcome)
 
     def begin(self, run: PaperRun, place: Place) -> Pretended:
         self.begun[run.name] = self.clock.minutes
         self.processes.append(Pretended(run, self.clock, int(run.name in self.failing)))
         self.most = max(self.most, sum(process.is_alive() for process in self.processes))
         return self.processes[-1]
+
+    def outcome(self, run: PaperRun, place: Place) -> str | None:
+        ended = any(process.run.name == run.name and self.clock.minutes >= process.ends for process in self.processes)
+        return "right" if ended and run.name not in self.failing else None
 
     def work(self, runs: list[PaperRun], minutes: float, jobs: int, place: Place) -> list[str]:
         return work_through(runs, minutes, jobs, place, self.said.append, self.begin, self.clock)

@@ -108,7 +108,7 @@ def work_through(
         while True:
             for run in [run for run, (worker, _) in running.items() if not worker.is_alive()]:
                 worker, began = running.pop(run)
-                outcome = _outcome(run, worker, place)
+                outcome = _outcome(run, place)
                 failed += [run.name] if outcome is None else []
                 say(f"{run.name}: {outcome or _why(run, worker, place)} ({(clock() - began) / 60:.1f} minutes)")
             minutes_left = minutes - (clock() - started) / 60
@@ -122,7 +122,7 @@ def work_through(
     finally:
         stop([worker for worker, _ in running.values()])
         for run in running:
-            say(f"{run.name}: stopped{', can go on' if place.has_begun(run) else ''}")
+            say(f"{run.name}: {_outcome(run, place) or 'stopped'}{', can go on' if place.has_begun(run) else ''}")
 
 
 def stop(workers: Sequence[Worker]) -> None:
@@ -136,9 +136,9 @@ def stop(workers: Sequence[Worker]) -> None:
             worker.join()
 
 
-def _outcome(run: PaperRun, worker: Worker, place: Place) -> str | None:
-    """What came out, in brief; None if the run failed."""
-    result = read_result(place.result(run)) if worker.exitcode == 0 else None
+def _outcome(run: PaperRun, place: Place) -> str | None:
+    """What came out, in brief; None if nothing did."""
+    result = read_result(place.result(run))
     return in_brief(result) if result else None
 
 

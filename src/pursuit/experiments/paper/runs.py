@@ -140,8 +140,9 @@ PLAN: tuple[PaperRun, ...] = (
     *planned(TABLES_2_5, 80, 3, {"mnist": 7.0, "fashion-mnist": 8.0}, method="ram+", recipe="fast", effort=0.2),
     *planned(TABLES_2_5, 78, 3, CUB_AND_WORDS, method="ram"),
     *planned(TABLES_2_5, 78, 3, CUB_AND_WORDS, method="ram+"),
-    *planned(TABLE_3, 77, 3, DIALOGUES, method="partial-vae", recipe="fast", curve=20),
-    *planned(TABLE_3, 77, 3, DIALOGUES, method="refuel", recipe="fast", curve=20),
+    # `fast` of the dialogues is short, because V-IP begins there as naive Bayes; these do not.
+    *planned(TABLE_3, 77, 3, dict.fromkeys(DIALOGUES, 3.0), method="partial-vae", recipe="fast", effort=10, curve=20),
+    *planned(TABLE_3, 77, 3, dict.fromkeys(DIALOGUES, 3.0), method="refuel", recipe="fast", effort=10, curve=20),
     *planned(f"{TABLE_3}, Fig. 5c", 74, 1, dict.fromkeys(SYMCAT, 9.0), method="partial-vae", effort=0.2, curve=20),
     *planned(f"{TABLE_3}, Fig. 5c", 74, 1, dict.fromkeys(SYMCAT, 9.0), method="refuel", effort=0.2, curve=20),
     *planned("Table 5", 72, 3, {"cub": 3.0, "huffpost": 2.0, "mnist": 3.0, "fashion-mnist": 2.0}, method=ALL_ANSWERS),

@@ -1,23 +1,14 @@
 """docs/results/paper.md: its verdicts, and that it says what the JSON files do."""
 
-import importlib
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
+import paper
+import paper_cells as cells
 from pursuit.evaluation.curves import Evaluation
 from pursuit.experiments.paper.runs import PLAN, PaperRun
 from pursuit.experiments.results import Result
-
-ROOT = Path(__file__).parent.parent
-
-
-@pytest.fixture
-def paper(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    return importlib.import_module("paper")
 
 
 def after(accuracy: float, seed: int, n_test: int = 10_000) -> Result:
@@ -27,7 +18,7 @@ def after(accuracy: float, seed: int, n_test: int = 10_000) -> Result:
     return Result({"task": "muzhi"}, "vip", seed, 1, n_test, 1.0, evaluation, {}, {})
 
 
-def test_the_page_shows_what_was_measured(paper: Any) -> None:
+def test_the_page_shows_what_was_measured() -> None:
     assert paper.page() == paper.PAGE.read_text(encoding="utf-8")
 
 
@@ -43,12 +34,11 @@ def test_the_page_shows_what_was_measured(paper: Any) -> None:
         ([0.600], 142, "behind"),
     ],
 )
-def test_verdicts(paper: Any, values: list[float], n_test: int, expected: str) -> None:
+def test_verdicts(values: list[float], n_test: int, expected: str) -> None:
     assert paper.verdict(0.7, values, n_test) == expected
 
 
-def test_a_cell_says_printed_ours_seeds_and_verdict(paper: Any) -> None:
-    cells = importlib.import_module("paper_cells")
+def test_a_cell_says_printed_ours_seeds_and_verdict() -> None:
     way = PaperRun("muzhi", recipe="fast", querier="straight-through")
     cell = cells.Cell(0.706, cells.after_20, way, 0.011)
     done = {replace(way, seed=seed): after(accuracy, seed) for seed, accuracy in enumerate((0.8, 0.9))}
@@ -59,8 +49,7 @@ def test_a_cell_says_printed_ours_seeds_and_verdict(paper: Any) -> None:
     assert paper.cell_text(elsewhere, done).endswith(r"\| 2 \| not comparable (other patients)")
 
 
-def test_every_cell_is_measured_by_a_planned_run_or_says_why_not(paper: Any) -> None:
-    cells = importlib.import_module("paper_cells")
+def test_every_cell_is_measured_by_a_planned_run_or_says_why_not() -> None:
     ways = {run.way for run in PLAN}
     n_cells = 0
     for table in cells.TABLES:
