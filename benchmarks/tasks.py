@@ -15,7 +15,7 @@ from pathlib import Path
 
 import task_figures
 import task_tables
-from pursuit.experiments.reproduce import HEADER, markdown_row, published_for, run_name, vip_of
+from pursuit.experiments.reproduce import HEADER, markdown_row, published_for, querier_of, run_name, vip_of
 from pursuit.experiments.results import NOTHING, Results
 from pursuit.tasks import EMBEDDED, TASKS
 from readme import write_readme
@@ -30,9 +30,9 @@ ABOUT = """\
 
 Every row was measured on the test rows by `pursuit reproduce TASK --recipe RECIPE` (options in brackets), at the commit
 and on the device it names; the JSON of each run is in [tasks/](tasks). The protocol is the stopping rule of the recipe;
-accuracy "there" is where it stops. ± is the sample standard deviation over seeds; with one seed there is none. The
-interval is that of the accuracy there over seeds and test rows (Wilson's for the rows, Student's for the seeds, added
-by MOVER; over rows alone where there is one seed).
+accuracy "there" is where it stops. The querier is the paper's (straight-through) or ours (information). ± is the sample
+standard deviation over seeds; with one seed there is none. The interval is that of the accuracy there over seeds and
+test rows (Wilson's for the rows, Student's for the seeds, added by MOVER; over rows alone where there is one seed).
 
 The area is the mean accuracy over 1 to |Q| queries asked; a row that is asked nothing more keeps its last belief. Where
 a curve ends before everything was asked, the row says how far its area goes, and areas that go to different lengths are
@@ -172,9 +172,9 @@ def overview_section() -> str:
         paper = task_tables.published_in_brief(published_for(task))
         gap = task_tables.gap_to_exact(results)
         for headline in task_tables.headlines(results):
-            rows.append([name, *headline, paper, gap or NOTHING, str(summary.n_seeds), trained_on])
-    columns = ["task", "queries", "accuracy", "paper's V-IP", "behind exact IP after 20", "seeds", "trained on"]
-    return table(columns, rows)
+            rows.append([name, querier_of(results), *headline, paper, gap or NOTHING, str(summary.n_seeds), trained_on])
+    columns = ["task", "querier", "queries", "accuracy", "paper's V-IP", "behind exact IP after 20", "seeds"]
+    return table([*columns, "trained on"], rows)
 
 
 def main(arguments: list[str]) -> None:

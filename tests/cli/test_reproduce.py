@@ -49,7 +49,7 @@ def test_digits_from_beginning_to_end(tmp_path: Path) -> None:
     assert again.stderr.count("already measured") == 4  # V-IP and the black box, two seeds each
     assert again.stdout.startswith(HEADER)
     titles, _, row = again.stdout.splitlines()[:3]
-    assert row.count(" | ") == titles.count(" | ") == 16
+    assert row.count(" | ") == titles.count(" | ") == 17
     assert row == (folder / "row.md").read_text().splitlines()[2]
     assert f"Written into {folder.relative_to(tmp_path)}" in again.stdout
 
@@ -74,6 +74,7 @@ def test_first_seed_validation_and_folder(tmp_path: Path) -> None:
         (["digits", "--sampling", "random"], "--sampling is one of irs, sbs, irs+sbs, not 'random'"),
         (["muzhi", "--network", "conv"], "--network is one of set, masked, not 'conv'"),
         (["mnist", "--network", "set"], "not for image patches"),
+        (["muzhi", "--querier", "random"], "--querier is one of auto, information, straight-through, not 'random'"),
         (["digits", "--tau", "1.0"], "--tau is written START:END, as in 1.0:0.2, not '1.0'"),
         (["digits", "--tau", "hot:cold"], "--tau is written START:END"),
         (["digits", "--tau", "1:0"], "tau must be above 0"),
@@ -107,14 +108,31 @@ def test_missing_data_are_reported_before_anything_is_trained(tmp_path: Path, mo
 
 def test_options_are_put_into_words() -> None:
     recipe = find_recipe("muzhi")
-    assert command._changed(recipe, 1.0, None, None, None) == (recipe, [])
-    changed, options = command._changed(recipe, 0.5, "irs+sbs", "set", "0.9:0.1")
+    assert experiment.changed(recipe) == (recipe, [])
+    changed, options = experiment.changed(recipe, effort=0.5, sampling="irs+sbs", network="set", tau="0.9:0.1")
     assert options == ["irs+sbs", "set network", "tau 0.9 to 0.1", "effort 0.5"]
     assert isinstance(changed.network, SetNetwork)
     assert [type(stage.histories) for stage in changed.stages] == [RandomHistories, CarriedHistories]
     assert all(stage.tau == (0.9, 0.1) for stage in changed.stages)
     epochs = [sum(stage.epochs for stage in one.stages) for one in (recipe, changed)]
     assert epochs[1] == pytest.approx(0.5 * epochs[0])
+
+
+@pytest.mark.parametrize("querier", ["straight-through", "information", "auto"])
+def test_the_querier_is_an_option_and_is_said(querier: str) -> None:
+    changed, options = experiment.changed(find_recipe("muzhi"), querier=querier)
+    assert changed.querier == querier
+    assert options == [f"{querier} querier"]
+
+
+@pytest.mark.parametrize("ablation", [{"sampling": "irs"}, {"network": "set"}, {"tau": "1:0.2"}])
+def test_ablations_are_of_the_straight_through_querier(ablation: dict[str, Any]) -> None:
+    recipe = find_recipe("muzhi")
+    assert recipe.querier == "auto"
+    for querier in (None, "straight-through"):
+        assert experiment.changed(recipe, querier=querier, **ablation)[0].querier == "straight-through"
+    with pytest.raises(ValueError, match="leave out --querier information"):
+        experiment.changed(recipe, querier="information", **ablation)
 
 
 def test_stopping_tells_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

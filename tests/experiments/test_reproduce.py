@@ -22,6 +22,7 @@ from pursuit.experiments.reproduce import (
     Reproduction,
     black_box_of,
     markdown_row,
+    querier_of,
     reproduce,
     vip_of,
 )
@@ -153,7 +154,7 @@ def test_settings_that_cannot_be_trained_are_reported(tmp_path: Path) -> None:
 
 def test_a_row_says_what_it_was_measured_on_and_what_was_cut(tmp_path: Path) -> None:
     plain, _ = run(REPRODUCTION, tmp_path / "plain")
-    assert "| tiny |" in markdown_row(plain)
+    assert "| tiny | information | 1 |" in markdown_row(plain)
     assert "| budget=2,budget=6 | 2.00 |" in markdown_row(plain)
     assert "resumed" not in markdown_row(plain)
     chosen, _ = run(replace(REPRODUCTION, validation=True, curve_queries=1), tmp_path / "chosen")
@@ -189,17 +190,45 @@ def result_of(seed: int, area: float, accuracy: float, longest: int, has_stop: b
 @pytest.mark.parametrize("longest", [3, 30])
 def test_a_row_has_as_many_cells_as_the_header(task: str, has_stop: bool, longest: int) -> None:
     seeds = [result_of(0, 0.5, 0.8, longest, has_stop), result_of(1, 0.6, 0.7, longest, has_stop)]
-    described = {"task": task, "recipe": "fast", "options": ["irs", "effort 0.5"], "measured_on": "test rows"}
+    described = {
+        "task": task,
+        "recipe": "fast",
+        "options": ["irs", "effort 0.5"],
+        "measured_on": "test rows",
+        "settings": {"querier": "straight-through"},
+    }
     row = markdown_row(Results(described, {"vip": MethodResults.of("V-IP", seeds)}))
     titles, rule = HEADER.split("\n")
     assert n_cells(row) == n_cells(titles) == rule.count("---") == len(COLUMNS)
-    assert "fast (irs, effort 0.5)" in row
+    assert "fast (irs, effort 0.5) | straight-through | 2 |" in row
     assert "1,000 / 1,000" in row
     assert "| CPU | 60 s, resumed | abc1234 |" in row
     assert "| 0.550 ± 0.071 | 0.275 ± 0.035 |" in row
     assert "| not measured |" in row  # there is no black box
     assert ("| 6.34, 0.971, 0.991, 0.992, – |" in row) == (task == "mnist")
     assert ("| –, –, –, –, 0.681 (not comparable) |" in row) == (task == "symcat-200")
+
+
+@pytest.mark.parametrize("querier", ["straight-through", "information"])
+def test_a_result_says_which_querier_was_trained(tmp_path: Path, querier: str) -> None:
+    results, _ = run(replace(REPRODUCTION, recipe=replace(RECIPE, querier=querier)), tmp_path)
+    assert [seed.querier for seed in vip_of(results)[0].seeds] == [querier]
+    assert querier_of(results) == querier
+    assert results.methods["all-answers"].seeds[0].querier is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "querier"),
+    [
+        ({"network": "MLP(hidden=(8,))"}, "straight-through"),  # before there was a choice
+        ({"network": "MLP(hidden=(8,))", "querier": "auto"}, "information"),
+        ({"network": "Conv(padded=False)", "querier": "auto"}, "straight-through"),
+        ({"network": "MLP(hidden=(8,))", "querier": "straight-through"}, "straight-through"),
+    ],
+)
+def test_the_querier_of_older_results_follows_from_their_settings(settings: dict[str, str], querier: str) -> None:
+    found = MethodResults.of("V-IP", [result_of(0, 0.5, 0.8, 3, True)])
+    assert querier_of(Results({"settings": settings}, {"vip": found})) == querier
 
 
 def test_a_black_box_stands_beside_it(tmp_path: Path) -> None:

@@ -99,6 +99,7 @@ def test_the_keys_of_a_result_are_these() -> None:
         "step_milliseconds",
         "beside",
         "protocols",
+        "querier",
     ]
 
 

@@ -269,7 +269,8 @@ def test_a_scaled_recipe_has_all_its_stages_and_waves(recipe: Recipe, effort: fl
 def test_sampling_changes_the_histories_and_not_how_many(recipe: Recipe, sampling: Sampling) -> None:
     changed = recipe.sampled(sampling)
     assert sum(stage.epochs for stage in changed.stages) == sum(stage.epochs for stage in recipe.stages)
-    assert replace(changed, stages=recipe.stages) == recipe
+    assert changed.querier == "straight-through"
+    assert replace(changed, stages=recipe.stages, querier=recipe.querier) == recipe
     random = [isinstance(stage.histories, RandomHistories) for stage in changed.stages]
     assert random == {"irs": [True], "sbs": [False], "irs+sbs": [True, False]}[sampling]
     for stage in changed.stages:  # nothing else of a stage changes
@@ -307,7 +308,8 @@ def test_networks_are_exchanged_with_their_hidden_layers() -> None:
     assert (as_set.network.aggregate, as_set.network.norm) == ("max", "batch")  # the paper's
     assert find_recipe("dxy", "paper").with_network("set").network == find_recipe("dxy", "paper").network
     assert as_set.query_options == {"mask": True}  # a set network needs it to know what was answered
-    assert replace(as_set, network=CARRIED.network, query_options={"mask": False}) == CARRIED
+    assert as_set.querier == "straight-through"
+    assert replace(as_set, network=CARRIED.network, querier="auto", query_options={"mask": False}) == CARRIED
     assert as_set.with_network("masked").network == CARRIED.network
     with pytest.raises(ValueError, match="not for image patches"):
         replace(CARRIED, network=Conv()).with_network("set")

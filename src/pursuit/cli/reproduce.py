@@ -1,24 +1,24 @@
 """`pursuit reproduce`: train a task by a recipe and write its results beside the published ones."""
 
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated
 
 import typer
 
-from pursuit.cli.app import Address, AsJson, Device, GpuShare, Seed, SweepEngine
+from pursuit.cli.app import Address, AsJson, Device, GpuShare, Querier, Seed, SweepEngine
 from pursuit.cli.console import escaped, out, print_json, remark_on_recipe, say, show, stoppable
+from pursuit.cli.paper import PAPER, paper
 from pursuit.cli.progress import training_bar
-from pursuit.experiments.reproduce import HEADER, Reproduction, markdown_row
+from pursuit.experiments.reproduce import HEADER, Reproduction, changed, markdown_row
 from pursuit.experiments.reproduce import reproduce as run_reproduction
 from pursuit.scale.sweeps import find_sweep
 from pursuit.tasks import find_recipe
-from pursuit.tasks.recipe import NetworkKind, Recipe, Sampling
-
-SAMPLINGS, NETWORKS = get_args(Sampling), get_args(NetworkKind)
 
 
 def reproduce(
-    task: Annotated[str, typer.Argument(help="A task (see `pursuit tasks`).", metavar="TASK")],
+    task: Annotated[
+        str, typer.Argument(help="A task (see `pursuit tasks`), or `paper`: all runs of the paper.", metavar="TASK")
+    ],
     recipe: Annotated[str, typer.Option(help="A recipe of the task (see `pursuit tasks`).")] = "fast",
     seeds: Annotated[int, typer.Option(help="How many seeds to train and measure.", min=1)] = 1,
     first_seed: Seed = 0,
@@ -29,6 +29,7 @@ def reproduce(
     effort: Annotated[
         float, typer.Option(help="How long to train, as a multiple of what the recipe says.", min=1e-6)
     ] = 1.0,
+    querier: Querier = None,
     sampling: Annotated[
         str | None,
         typer.Option(
@@ -53,14 +54,33 @@ def reproduce(
     engine: SweepEngine = None,
     address: Address = None,
     gpu_share: GpuShare = 0.0,
+    minutes: Annotated[
+        float | None, typer.Option("--next", help="With `paper`: work through its runs for so many minutes.", min=0)
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="With `paper --next`: how many runs at a time.", min=1)] = 1,
+    only: Annotated[
+        list[str] | None, typer.Option(help="With `paper`: runs by name, as in 'symcat-*-seed-0'; repeatable.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a task of the paper by a recipe, measure on its test rows, and write a results folder.
 
     The folder gets results.json, row.md with the published figures beside ours, curve.png, chains, and the models: V-IP
     and a black box that learns from all answers. The same command again continues where it stopped.
+
+    `pursuit reproduce paper` lists the runs behind the paper's tables and figures; with --next it does the most
+    valuable of those that are left, and writes a small file for each into docs/results/paper, or --out.
     """
-    chosen, options = _changed(find_recipe(task, recipe), effort, sampling, network, tau)
+    if task == PAPER:
+        if (recipe, seeds, first_seed) != ("fast", 1, 0) or querier or sampling or network or tau or validation:
+            raise ValueError(f"The runs of `{PAPER}` say themselves what they train: choose among them with --only.")
+        paper(minutes, jobs, only or [], effort, device, to, as_json)
+        return
+    if minutes is not None or only:
+        raise ValueError(f"--next and --only are for `pursuit reproduce {PAPER}`.")
+    chosen, options = changed(
+        find_recipe(task, recipe), querier=querier, sampling=sampling, network=network, tau=tau, effort=effort
+    )
     reproduction = Reproduction(
         task,
         recipe,
@@ -82,31 +102,3 @@ def reproduce(
         return
     show(f"{HEADER}\n{markdown_row(results)}")
     out.print(escaped(f"Written into {folder}"), soft_wrap=True, highlight=False)
-
-
-def _changed(
-    recipe: Recipe, effort: float, sampling: str | None, network: str | None, tau: str | None
-) -> tuple[Recipe, list[str]]:
-    """The recipe with the ablations asked for, and what was changed in words."""
-    options = []
-    if sampling is not None:
-        if sampling not in SAMPLINGS:
-            raise ValueError(f"--sampling is one of {', '.join(SAMPLINGS)}, not '{sampling}'.")
-        recipe = recipe.sampled(sampling)  # type: ignore[arg-type]
-        options.append(sampling)
-    if network is not None:
-        if network not in NETWORKS:
-            raise ValueError(f"--network is one of {', '.join(NETWORKS)}, not '{network}'.")
-        recipe = recipe.with_network(network)  # type: ignore[arg-type]
-        options.append(f"{network} network")
-    if tau is not None:
-        try:
-            start, end = (float(part) for part in tau.split(":"))
-        except ValueError:
-            raise ValueError(f"--tau is written START:END, as in 1.0:0.2, not '{tau}'.") from None
-        recipe = recipe.tempered(start, end)
-        options.append(f"tau {start:g} to {end:g}")
-    if effort != 1:
-        recipe = recipe.scaled(effort)
-        options.append(f"effort {effort:g}")
-    return recipe, options

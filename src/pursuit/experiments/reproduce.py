@@ -9,9 +9,9 @@ interrupted goes on where it stopped.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pursuit.evaluation.curves import Evaluation
 from pursuit.experiments.beside import EXACT_IP, LOGISTIC_REGRESSION, RANDOM_ORDER
@@ -44,11 +44,13 @@ from pursuit.experiments.table import ALL_ANSWERS, draw_accuracy, in_brief, stop
 from pursuit.files import write_whole
 from pursuit.inference.stopping import Confidence, Stability
 from pursuit.methods import METHODS
+from pursuit.methods.vip import QUERIERS
 from pursuit.registry import find
-from pursuit.tasks.recipe import Published, Recipe
+from pursuit.tasks.recipe import NetworkKind, Published, Recipe, Sampling
 from pursuit.tasks.task import Task, TaskInfo
 from pursuit.training.devices import find_device
 
+SAMPLINGS, NETWORKS = get_args(Sampling), get_args(NetworkKind)
 N_CHAINS = 3
 VIP = "vip"
 NOT_MEASURED, NOT_COMPARABLE = "not measured", "not comparable"
@@ -120,6 +122,50 @@ class Reproduction:
         return MethodRun(
             self.described(), name, method.title, method, self.load, seed, folder, self.device, measurement
         )
+
+
+def changed(
+    recipe: Recipe,
+    *,
+    querier: str | None = None,
+    sampling: str | None = None,
+    network: str | None = None,
+    tau: str | None = None,
+    effort: float = 1.0,
+) -> tuple[Recipe, list[str]]:
+    """The recipe with another querier, ablations and effort, and what was changed in words."""
+    options = []
+    if querier is not None:
+        if querier not in QUERIERS:
+            raise ValueError(f"--querier is one of {', '.join(QUERIERS)}, not '{querier}'.")
+        if querier != "straight-through" and (sampling or network or tau):
+            raise ValueError(
+                "--sampling, --network and --tau are ablations of the straight-through querier: leave out --querier "
+                f"{querier}."
+            )
+        recipe = replace(recipe, querier=querier)
+        options.append(f"{querier} querier")
+    if sampling is not None:
+        if sampling not in SAMPLINGS:
+            raise ValueError(f"--sampling is one of {', '.join(SAMPLINGS)}, not '{sampling}'.")
+        recipe = recipe.sampled(sampling)  # type: ignore[arg-type]
+        options.append(sampling)
+    if network is not None:
+        if network not in NETWORKS:
+            raise ValueError(f"--network is one of {', '.join(NETWORKS)}, not '{network}'.")
+        recipe = recipe.with_network(network)  # type: ignore[arg-type]
+        options.append(f"{network} network")
+    if tau is not None:
+        try:
+            start, end = (float(part) for part in tau.split(":"))
+        except ValueError:
+            raise ValueError(f"--tau is written START:END, as in 1.0:0.2, not '{tau}'.") from None
+        recipe = recipe.tempered(start, end)
+        options.append(f"tau {start:g} to {end:g}")
+    if effort != 1:
+        recipe = recipe.scaled(effort)
+        options.append(f"effort {effort:g}")
+    return recipe, options
 
 
 def run_name(task: str, recipe: str, options: Sequence[str]) -> str:
@@ -198,9 +244,23 @@ def published_for(task: str) -> Published | None:
     return info.published
 
 
+def querier_of(results: Results) -> str:
+    """How V-IP learnt what to ask. Older files do not say: before there was a choice it was straight-through, and
+    "auto" then asked by information wherever queries are no patches, which convolutions see."""
+    recorded = {seed.querier for seed in vip_of(results)[0].seeds}
+    if recorded != {None}:
+        return ", ".join(sorted(querier for querier in recorded if querier))
+    settings = results.run["settings"]
+    chosen: str = settings.get("querier", "straight-through")
+    if chosen != "auto":
+        return chosen
+    return "information" if settings["network"].startswith(("MLP", "SetNetwork")) else "straight-through"
+
+
 COLUMNS = (
     "task",
     "recipe",
+    "querier",
     "seeds",
     "protocol",
     "stops after",
@@ -232,6 +292,7 @@ def markdown_row(results: Results) -> str:
     cells = [
         run["task"],
         run["recipe"] + (f" ({', '.join(options)})" if options else ""),
+        querier_of(results),
         str(summary.n_seeds),
         _protocol_cell(summary),
         stop_length(stop) if stop else NOTHING,

@@ -65,6 +65,8 @@ class Result:
     """Further pursuers on the same rows, by title: random order, exact IP, logistic regression."""
     protocols: list[AtProtocol] = field(default_factory=list)
     """What the task's protocols give; empty if it has none."""
+    querier: str | None = None
+    """How V-IP learnt what to ask: `straight-through` or `information`; None for other methods and in older files."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

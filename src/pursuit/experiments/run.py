@@ -29,12 +29,14 @@ from pursuit.files import claimed
 from pursuit.inference.pursuer import Pursuer, label_codes
 from pursuit.inference.rollout import pursue, template_state
 from pursuit.inference.stopping import Budget, StoppingRule, stopping_rule
+from pursuit.methods.vip import VIPClassifier
 from pursuit.registry import find
 from pursuit.tasks.files import MissingData
 from pursuit.tasks.recipe import Recipe
 from pursuit.tasks.task import Task, TaskInfo, take_rows
 from pursuit.training import Report, TrainingRun
 from pursuit.training.devices import find_device
+from pursuit.vip import InformationVIP
 
 TEST_ROWS, VALIDATION_ROWS = "test rows", "held-out training rows"
 """What accuracy is measured on."""
@@ -155,6 +157,7 @@ class MethodRun:
             step_milliseconds=step_milliseconds(pursuer, rows, limit) if self.measurement.times_steps else None,
             beside=self._beside(classifier, task, rows) if classifier else {},
             protocols=self._protocols(classifier, task, rows) if classifier else [],
+            querier=_querier(classifier),
         )
         result = replace(result, measuring_seconds=round(time.monotonic() - started, 1))
         result.write(self.path)  # before the figures, which may want more files than the measurement
@@ -237,6 +240,13 @@ def _pursuer_and_rows(classifier: PursuitClassifier | None, task: Task) -> tuple
     pursuer = task.exact()
     known = None if task.initially_known_test is None else torch.from_numpy(task.initially_known_test)
     return pursuer, Rows(*pursuer.query_set.answers(task.X_test), label_codes(pursuer.classes, task.y_test), known)
+
+
+def _querier(classifier: PursuitClassifier | None) -> str | None:
+    """How V-IP learnt what to ask; None for other methods."""
+    if not isinstance(classifier, VIPClassifier):
+        return None
+    return "information" if isinstance(classifier.model_, InformationVIP) else "straight-through"
 
 
 def _n_histories(classifier: PursuitClassifier | None, task: Task) -> int | None:

@@ -57,7 +57,8 @@ class Recipe:
         return replace(self, stages=tuple(stage.scaled(effort) for stage in self.stages))
 
     def sampled(self, sampling: Sampling) -> "Recipe":
-        """The same amount of training on random histories, on biased ones, or on random and then on biased ones."""
+        """The same amount of training on random histories, on biased ones, or on random and then on biased ones, with
+        the straight-through querier, whose histories these are."""
         first, last = self.stages[0], self.stages[-1]
         epochs = sum(stage.epochs for stage in self.stages)
         histories = last.histories
@@ -73,7 +74,7 @@ class Recipe:
                 replace(last, epochs=last.epochs if len(self.stages) > 1 else epochs / 2, histories=biased),
             ),
         }
-        return replace(self, stages=stages[sampling])
+        return replace(self, stages=stages[sampling], querier="straight-through")
 
     def tempered(self, start: float, end: float) -> "Recipe":
         """The same recipe with a straight-through querier whose softmax has another temperature."""
@@ -81,12 +82,14 @@ class Recipe:
         return replace(self, stages=stages, querier="straight-through")
 
     def with_network(self, kind: NetworkKind) -> "Recipe":
-        """The same recipe with the paper's set network or a masked one, with the same hidden layers."""
+        """The same recipe with the paper's set network or a masked one, with the same hidden layers, and the
+        straight-through querier."""
         if not isinstance(self.network, MLP | SetNetwork):
             raise ValueError("Set and masked networks are for columns, words and concepts, not for image patches.")
         hidden, dropout = self.network.hidden, self.network.dropout
         network = SetNetwork(hidden=hidden, dropout=dropout) if kind == "set" else MLP(hidden, dropout)
-        return replace(self, network=network, query_options={**self.query_options, "mask": True})
+        query_options = {**self.query_options, "mask": True}
+        return replace(self, network=network, querier="straight-through", query_options=query_options)
 
 
 @dataclass(frozen=True)
