@@ -12,6 +12,8 @@ from pursuit.vip import VIP, TwoQueriers
 
 MOST_ROWS, LONGEST = 1000, 30
 SURE = 0.99
+LEVEL = 0.02
+"""Queriers are level where their log losses differ by no more than this, in nats, or than a standard error."""
 
 
 def better_querier(model: TwoQueriers, rows: Rows, max_queries: int | None = None) -> tuple[VIP, Reason]:
@@ -21,7 +23,8 @@ def better_querier(model: TwoQueriers, rows: Rows, max_queries: int | None = Non
     models = {name: model.asking(name) for name in ("information", "straight-through")}
     losses = {name: chain_losses(asking, some, max_queries) for name, asking in models.items()}
     gain = losses["information"] - losses["straight-through"]
-    best = "straight-through" if gain.mean() > gain.std() / len(gain) ** 0.5 else "information"
+    level = max(LEVEL, float(gain.std()) / len(gain) ** 0.5)
+    best = "straight-through" if gain.mean() > level else "information"
     other = next(name for name in models if name != best)
     why = f"log loss {losses[best].mean():.3f} along chains not learnt from, {losses[other].mean():.3f} by {other}"
     return models[best], Reason("querier", best, why)

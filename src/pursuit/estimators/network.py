@@ -208,13 +208,13 @@ class LearnerEstimator(PursuitEstimator):
         """Rows with the numbers of their labels."""
 
     def _fit_to(self, judging: Rows, like_new: Rows) -> None:
-        """Fit beliefs to rows that were not learnt from, and choose by them when to stop. `like_new` are answered as
-        new rows will be, while those that judge may be made."""
+        """Fit beliefs to rows that were not learnt from, which may be made; and choose when to stop by rows that are
+        `like_new` ones."""
         with placed(self.model_, self.device):
             if hasattr(self.model_, "temperature"):
                 self.model_.set_temperature(fit_temperature(self.model_, judging, self.max_queries))
             if self.stop is None or without_promises(stopping_rule(self.stop)) is None:
-                self.stop_ = self.suitable_stop(self.model_, judging)
+                self.stop_ = self.suitable_stop(self.model_, like_new)
 
     def _judged_reasons(self, like_new: Rows | None) -> list[Reason]:
         """What rows whose labels were not learnt chose, and what they make one expect."""
