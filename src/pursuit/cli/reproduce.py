@@ -1,20 +1,16 @@
 """`pursuit reproduce`: train a task by a recipe and write its results beside the published ones."""
 
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from pursuit.cli.app import Address, AsJson, Device, GpuShare, Seed, SweepEngine
 from pursuit.cli.console import escaped, out, print_json, remark_on_recipe, say, show, stoppable
 from pursuit.cli.progress import training_bar
-from pursuit.experiments.reproduce import HEADER, Reproduction, markdown_row
-from pursuit.experiments.reproduce import reproduce as run_reproduction
-from pursuit.scale.sweeps import find_sweep
-from pursuit.tasks import find_recipe
-from pursuit.tasks.recipe import NetworkKind, Recipe, Sampling
 
-SAMPLINGS, NETWORKS = get_args(Sampling), get_args(NetworkKind)
+if TYPE_CHECKING:
+    from pursuit.tasks.recipe import Recipe
 
 
 def reproduce(
@@ -60,8 +56,12 @@ def reproduce(
     The folder gets results.json, row.md with the published figures beside ours, curve.png, chains, and the models: V-IP
     and a black box that learns from all answers. The same command again continues where it stopped.
     """
+    from pursuit.experiments import reproduce as experiment
+    from pursuit.scale.sweeps import find_sweep
+    from pursuit.tasks import find_recipe
+
     chosen, options = _changed(find_recipe(task, recipe), effort, sampling, network, tau)
-    reproduction = Reproduction(
+    reproduction = experiment.Reproduction(
         task,
         recipe,
         chosen,
@@ -76,27 +76,30 @@ def reproduce(
     remark_on_recipe(chosen, device)
     sweep = find_sweep(engine, address, gpu_share)
     with stoppable("Run the same command again to continue."):
-        results = run_reproduction(reproduction, folder, training_bar, say, sweep)
+        results = experiment.reproduce(reproduction, folder, training_bar, say, sweep)
     if as_json:
         print_json(results.to_dict())
         return
-    show(f"{HEADER}\n{markdown_row(results)}")
+    show(f"{experiment.HEADER}\n{experiment.markdown_row(results)}")
     out.print(escaped(f"Written into {folder}"), soft_wrap=True, highlight=False)
 
 
 def _changed(
-    recipe: Recipe, effort: float, sampling: str | None, network: str | None, tau: str | None
-) -> tuple[Recipe, list[str]]:
+    recipe: "Recipe", effort: float, sampling: str | None, network: str | None, tau: str | None
+) -> tuple["Recipe", list[str]]:
     """The recipe with the ablations asked for, and what was changed in words."""
+    from pursuit.tasks.recipe import NetworkKind, Sampling
+
+    samplings, networks = get_args(Sampling), get_args(NetworkKind)
     options = []
     if sampling is not None:
-        if sampling not in SAMPLINGS:
-            raise ValueError(f"--sampling is one of {', '.join(SAMPLINGS)}, not '{sampling}'.")
+        if sampling not in samplings:
+            raise ValueError(f"--sampling is one of {', '.join(samplings)}, not '{sampling}'.")
         recipe = recipe.sampled(sampling)  # type: ignore[arg-type]
         options.append(sampling)
     if network is not None:
-        if network not in NETWORKS:
-            raise ValueError(f"--network is one of {', '.join(NETWORKS)}, not '{network}'.")
+        if network not in networks:
+            raise ValueError(f"--network is one of {', '.join(networks)}, not '{network}'.")
         recipe = recipe.with_network(network)  # type: ignore[arg-type]
         options.append(f"{network} network")
     if tau is not None:
