@@ -121,7 +121,7 @@ def test_stopping_tells_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def stopped(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "run_reproduction", stopped)
+    monkeypatch.setattr(experiment, "reproduce", stopped)
     done = run(tmp_path, "digits", *SHORT)
     assert done.returncode == 130
     assert "Run the same command again to continue." in done.stderr
