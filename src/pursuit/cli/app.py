@@ -1,5 +1,6 @@
 """The app, the options that commands share, and `main`."""
 
+import gc
 import os
 import sys
 import warnings
@@ -174,6 +175,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON obj
 def main() -> None:
     """Run the program; an error that a user can mend is one sentence, without a traceback."""
     warnings.showwarning = lambda message, *_: err.print(f"Warning: {escaped(str(message))}", soft_wrap=True)
+    gc.set_threshold(50_000)  # imports make many objects and no garbage, and collecting by default takes long
     try:
         app()
     except BrokenPipeError:  # whoever reads what is printed has had enough, as `head` has

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import nn
 
+from pursuit.later import left_out
 from pursuit.processes import started_by_torchrun
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class OneProcess:
         return optimizer
 
     def backward(self, loss: torch.Tensor) -> None:
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
 
     def autocast(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -83,6 +84,13 @@ def launched(device: str, devices: int, precision: Any, in_phases: bool = False)
     )
     fabric.launch()
     return fabric
+
+
+def without_compiler(device: torch.device) -> AbstractContextManager[None]:
+    """On a CPU, where nothing is compiled: optimizers without torch's compiler, which takes seconds to import."""
+    if device.type != "cpu":
+        return nullcontext()
+    return left_out("torch._dynamo", disable=lambda function, *_, **__: function, graph_break=lambda: None)
 
 
 @contextmanager
