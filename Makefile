@@ -29,19 +29,21 @@ help:
 	@echo "make test-scale  the tests on a Ray cluster of two nodes, one of which is killed"
 	@echo "make setup      only make the environment in $(VENV)"
 
-# Modules are compiled when they are first imported: installing does not wait for thousands that never are.
-INSTALL := $(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+# Modules are compiled when they are first imported, and that must be kept: compiling all that is installed takes a minute.
+unexport PYTHONDONTWRITEBYTECODE
 
 # What running needs. Installed again whenever the list of dependencies changes.
 $(VENV)/running: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("pursuit needs Python 3.11 or newer, but $(PYTHON) is " + sys.version.split()[0] + ". Name another: make PYTHON=python3.12 ...") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) -e '.[serve]'
+	$(INSTALL) --no-compile -e '.[serve]'
 	@touch $@
 
 # What testing and measuring need besides.
 $(VENV)/installed: $(VENV)/running
 	$(INSTALL) -e '.[dev]'
+	$(BIN)/python -c 'import pursuit.public, pursuit.tasks.loading, pursuit.web.serving.running'
 	@touch $@
 
 setup: $(VENV)/installed
@@ -93,6 +95,7 @@ bench: setup bench-speed
 bench-speed: setup
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/starting.py --demo
 	$(BIN)/python benchmarks/summary.py
 
 bench-gpu: setup
