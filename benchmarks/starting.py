@@ -34,7 +34,7 @@ print(time.process_time() - began)
 """
 ROUNDS = 3
 AT_ONCE = {
-    "the slowest `--help` of all commands": [[name, "--help"] for name in COMMANDS],
+    "the help of a command, the slowest of all": [[name, "--help"] for name in COMMANDS],
     "`pursuit methods`": [["methods"]],
     "`pursuit tasks`": [["tasks"]],
     "a misspelt command or option": [["trian"], ["train", "--trget", "label"]],
