@@ -31,21 +31,30 @@ help:
 	@echo "make test-scale  the tests on a Ray cluster of two nodes, one of which is killed"
 	@echo "make setup      only make the environment in $(VENV)"
 
-# Installed again whenever the list of dependencies changes.
-$(VENV)/installed: pyproject.toml constraints.txt
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+# Modules are compiled when they are first imported, and that must be kept: compiling all that is installed takes a minute.
+unexport PYTHONDONTWRITEBYTECODE
+
+# What running needs. Installed again whenever the list of dependencies changes.
+$(VENV)/running: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("pursuit needs Python 3.11 or newer, but $(PYTHON) is " + sys.version.split()[0] + ". Name another: make PYTHON=python3.12 ...") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(INSTALL) --no-compile -e '.[serve]'
+	@touch $@
+
+# What testing and measuring need besides.
+$(VENV)/installed: $(VENV)/running
+	$(INSTALL) -e '.[dev]'
+	$(BIN)/python -c 'import pursuit.public, pursuit.tasks.loading, pursuit.web.serving.running'
 	@touch $@
 
 setup: $(VENV)/installed
 
 # Networks this small are no faster on two threads, and much slower where another program wants the cores.
-demo: setup
+demo: $(VENV)/running
 	OMP_NUM_THREADS=1 $(BIN)/pursuit demo
 
-serve: setup
+serve: $(VENV)/running
 	$(BIN)/pursuit serve
 
 # Two processes of one thread each; tests of a group run in one of them and share what they train.
@@ -74,7 +83,7 @@ format: setup
 
 # Installed apart: only who builds the site needs it.
 docs: setup
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(INSTALL) -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Built: open site/index.html"
 
@@ -88,6 +97,7 @@ bench: setup bench-speed
 bench-speed: setup
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/starting.py --demo
 	$(BIN)/python benchmarks/summary.py
 
 bench-gpu: setup

@@ -6,6 +6,7 @@ python benchmarks/speed.py --quick    # toy sizes: only to see that it works
 
 import argparse
 import copy
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+import starting
 import worlds
 from per_row import PerRow, confident
 from pursuit.data.rows import Rows
@@ -289,7 +291,8 @@ one seed. The plain implementation has the paper's two plans, and the ratio is t
 
 def page(measured: dict[str, Any]) -> str:
     parts = [ABOUT, origin(measured), TRAINED, _training_table(measured), EVALUATED, _evaluation_table(measured)]
-    return "\n".join([*parts, LASTED, _session_table(measured), *_quality_section(measured["quality"])])
+    parts += [LASTED, _session_table(measured), *_quality_section(measured["quality"])]
+    return "\n".join([*parts, *(starting.section(measured["starting"]) if "starting" in measured else [])])
 
 
 def _ratio(compared: dict[str, Any]) -> str:
@@ -363,6 +366,8 @@ def main() -> None:
     parser.add_argument("--into", type=Path, default=RESULTS, help="the folder to write speed.json and speed.md into")
     arguments = parser.parse_args()
     measured = measure(QUICK if arguments.quick else Size())
+    if (before := arguments.into / "speed.json").exists():  # benchmarks/starting.py measures its section by itself
+        measured |= {key: value for key, value in json.loads(before.read_text()).items() if key == "starting"}
     print(save(measured, page, "speed", arguments.into))
 
 

@@ -79,6 +79,7 @@ OTHER_PARAMETERS: dict[str, Any] = {
     "class_weight": {0: 2.0, 3: 0.5},
     "max_queries": 5,
     "random_state": 17,
+    "verbose": False,
     "device": "auto",
     "stages": [
         Stage(2, RandomHistories(3), Adam(1e-4, amsgrad=True), schedule="constant", exploration=(0.2, 0.1)),

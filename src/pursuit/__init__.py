@@ -1,5 +1,6 @@
 """Predictions that explain themselves by the questions they ask: Variational Information Pursuit."""
 
+import gc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,13 @@ def __getattr__(name: str) -> Any:
     `pursuit --help` should not wait for it."""
     if name != "__all__" and name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    public = import_module("pursuit.public")
+    collects = gc.isenabled()
+    gc.disable()  # collections would take a fifth of the time: importing makes many objects, and no garbage
+    try:
+        public = import_module("pursuit.public")
+    finally:
+        if collects:
+            gc.enable()
     globals().update({known: getattr(public, known) for known in public.__all__ if hasattr(public, known)})
     globals()["__all__"] = [*public.__all__, "__version__"]
     if name not in globals():

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -32,6 +33,8 @@ REASONS = {
     errno.ENAMETOOLONG: ("the name is too long", "Choose a shorter one."),
 }
 """Why a file cannot be written, and what to do about it."""
+ARROW_ENDINGS = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
+CSV_FILE = "a CSV file with a header line"
 LOCK, OWNER = ".training.lock", ".training.json"
 """In a folder that is written to: what is locked, and who holds it."""
 
@@ -64,6 +67,22 @@ def check_file(path: str | Path, wanted: str = "a file") -> None:
     for is_one, what in NOT_FILES:
         if is_one(mode):
             raise ValueError(f"{path} is {what}: give the path of {wanted}.")
+
+
+def check_model(folder: Path) -> None:
+    """Raise FileNotFoundError, with what to do, where there is no folder to load a model from."""
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"There is no model folder {folder}. Train one with: pursuit train TASK_OR_CSV --out {folder}"
+        )
+
+
+def check_table(path: str) -> None:
+    """Raise FileNotFoundError for the name of one file on this machine that is not there. What may be something else,
+    such as a task, a pattern or a remote file, is left to whoever reads it."""
+    if Path(path).suffix and not re.search(r"://|[*?[]", path) and not Path(path).exists():
+        wanted = "a Parquet file, a folder of them, or a pattern" if path.lower().endswith(ARROW_ENDINGS) else CSV_FILE
+        raise FileNotFoundError(f"There is no file {path}. Give the path of {wanted}.")
 
 
 def read_bytes(path: Path, wanted: str = "a file") -> bytes:

@@ -132,6 +132,11 @@ def how_to_make_known(name: str) -> str:
     )
 
 
+def is_in_use() -> bool:
+    """Whether anything is registered yet: nothing is before the first module that registers classes is imported."""
+    return bool(_known)
+
+
 @cache
 def _load_entry_points() -> None:
     """Import the modules that installed packages list, once and only when a name is looked up."""

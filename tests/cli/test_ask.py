@@ -131,8 +131,8 @@ def test_why_says_bits_costs_and_what_answers_would_change(
 ) -> None:
     pursuer = with_costs(world.pursuer, {"season": 0.5, "fever": 20})
     why = Session(pursuer).why()
-    monkeypatch.setattr("pursuit.cli.ask.load", lambda folder: ExactModel(pursuer))
-    assert ask(monkeypatch, "folder", typed="why\nspring\nquit\n") == 0
+    monkeypatch.setattr("pursuit.public.load", lambda folder: ExactModel(pursuer))
+    assert ask(monkeypatch, ".", typed="why\nspring\nquit\n") == 0
     printed = capsys.readouterr().out
     assert all(line in printed for line in str(why).splitlines())
     assert "1. Which season is it?  (cost 0.5)\n   1  spring   2  summer   3  winter\n" in printed
@@ -142,8 +142,8 @@ def test_why_says_bits_costs_and_what_answers_would_change(
 
 def test_json_has_bits(world: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     pursuer = with_costs(world.pursuer, {}, "bits")
-    monkeypatch.setattr("pursuit.cli.ask.load", lambda folder: ExactModel(pursuer))
-    assert ask(monkeypatch, "folder", "--json", "--stop", "bits=0.01,budget=2", typed="why\nyes\n\n") == 0
+    monkeypatch.setattr("pursuit.public.load", lambda folder: ExactModel(pursuer))
+    assert ask(monkeypatch, ".", "--json", "--stop", "bits=0.01,budget=2", typed="why\nyes\n\n") == 0
     asked = only_chain(capsys.readouterr().out)
     assert asked["finished"]
     assert (asked["n_asked"], asked["n_answered"]) == (2, 1)
@@ -182,8 +182,8 @@ def test_a_doubtful_report_is_refused_unless_it_is_meant(
 def test_json_has_the_reasons_and_what_is_excluded(
     world: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pursuit.cli.ask.load", lambda folder: ExactModel(world.pursuer))
-    assert ask(monkeypatch, "folder", "--json", "--stop", "budget=1", typed="yes\nn\nyes\n") == 0
+    monkeypatch.setattr("pursuit.public.load", lambda folder: ExactModel(world.pursuer))
+    assert ask(monkeypatch, ".", "--json", "--stop", "budget=1", typed="yes\nn\nyes\n") == 0
     asked = only_chain(capsys.readouterr().out)
     assert asked["excluded"] == ["flu"]
     assert asked["reasons"]["label"] == asked["prediction"]

@@ -158,7 +158,7 @@ def test_stopping_tells_how_to_go_on(folder: Path, monkeypatch: pytest.MonkeyPat
     def stopped(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "run_trial", stopped)
+    monkeypatch.setattr(experiment, "compare", stopped)
     done = run(folder, *FILE)
     assert done.returncode == 130
     assert "Run the same command again to continue." in done.stderr

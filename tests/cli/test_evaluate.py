@@ -80,7 +80,7 @@ def test_classes_and_questions_are_shown_and_written(workspace: Path, tmp_path: 
 
 def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(workspace: Path) -> None:
     for name in ("result.txt", "nowhere/result.json"):
-        refused = run(workspace, "evaluate", "nothing", "--data", "patients.csv", "--out", name)
+        refused = run(workspace, "evaluate", ".", "--data", "patients.csv", "--out", name)
         assert f"{name} cannot be written: give a file that ends in .json or .csv" in " ".join(refused.stderr.split())
 
 

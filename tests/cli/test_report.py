@@ -35,7 +35,7 @@ def test_a_row_gets_a_page(workspace: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("report", "nothing", "--data", "x.csv", "--out"), ("explain", "nothing", "--data", "x.csv", "--html")],
+    [("report", ".", "--data", "patients.csv", "--out"), ("explain", ".", "--data", "patients.csv", "--html")],
 )
 def test_a_file_that_cannot_be_written_is_refused_at_once(workspace: Path, arguments: tuple[str, ...]) -> None:
     for name in ("report.pdf", "nowhere/report.html"):

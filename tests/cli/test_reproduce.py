@@ -11,7 +11,6 @@ import torch
 import program
 from program import json_of
 from pursuit import CarriedHistories, RandomHistories, SetNetwork
-from pursuit.cli import reproduce as command
 from pursuit.cli.console import remark_on_recipe
 from pursuit.experiments import reproduce as experiment
 from pursuit.experiments.reproduce import HEADER
@@ -139,7 +138,7 @@ def test_stopping_tells_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def stopped(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "run_reproduction", stopped)
+    monkeypatch.setattr(experiment, "reproduce", stopped)
     done = run(tmp_path, "digits", *SHORT)
     assert done.returncode == 130
     assert "Run the same command again to continue." in done.stderr

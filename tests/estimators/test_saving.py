@@ -154,6 +154,7 @@ EVERYTHING: dict[str, Any] = {
     "stop": Confidence(0.9) | Budget(7) | Stability(0.01, 2),
     "max_queries": 5,
     "random_state": 17,
+    "verbose": False,
     "device": "auto",
     "stages": [
         Stage(2, RandomHistories(3), Adam(1e-4, amsgrad=True), schedule="constant", tau=(0.9, 0.3), tau_share=0.5),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from lightning_fabric import Fabric
 from small_training import fresh, fresh_by_information, rows, same
 from torch import Tensor, nn
 from train_together import SEED, STAGES, look_at_ends, train_columns
@@ -21,6 +22,7 @@ from pursuit.networks import MLP
 from pursuit.training import Batch, TrainingRun, train
 from pursuit.training.checkpoints import load_checkpoint
 from pursuit.training.devices import (
+    OneProcess,
     fast_convolutions,
     find_device,
     launched,
@@ -137,7 +139,7 @@ def test_processes_started_by_torchrun_train_the_same_and_go_on_the_same(whole: 
     # An answer model is the same in all processes too, and has learnt.
     for name in ("missing", "complete"):
         models = [safetensors.torch.load_file(tmp_path / f"{name}-weights-{number}") for number in (0, 1)]
-        assert same(*models)
+        assert same(models[0].state_dict(), models[1].state_dict())
         assert not torch.equal(models[0]["answer_model.table"], fresh_by_information(rows()).answer_model.table)
     # BatchNorm statistics and losses on held-out rows are the same in all processes.
     images = [safetensors.torch.load_file(tmp_path / f"image-weights-{number}") for number in (0, 1)]
@@ -193,8 +195,17 @@ def test_devices_are_found_by_name_or_refused(monkeypatch: pytest.MonkeyPatch) -
 def test_one_process_on_a_cpu_computes_with_full_precision() -> None:
     fabric = launched("cpu", 1, None)
     assert (fabric.world_size, fabric.global_rank, fabric.device.type) == (1, 0, "cpu")
-    assert fabric._precision.precision == "32-true"
+    assert isinstance(fabric, OneProcess)
     assert launched("cpu", 1, "bf16-mixed")._precision.precision == "bf16-mixed"
+
+
+def test_one_process_on_a_cpu_learns_what_fabric_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = [fresh(), fresh()]
+    train(models[0], rows(), STAGES, seed=SEED)
+    fabric = Fabric(accelerator="cpu", devices=1, precision="32-true")
+    monkeypatch.setattr("pursuit.training.run.launched", lambda *_, **__: fabric)
+    train(models[1], rows(), STAGES, seed=SEED)
+    assert same(models[0].state_dict(), models[1].state_dict())
 
 
 def test_randomness_is_seeded_inside_and_untouched_outside() -> None:

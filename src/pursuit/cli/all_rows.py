@@ -1,24 +1,16 @@
 """What commands that measure do with `--engine`: all rows of files, share by share."""
 
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from pursuit.cli.console import say, stoppable
 from pursuit.cli.progress import rows_bar
 from pursuit.cli.rows import rows_of_files
 from pursuit.data.storage import place
-from pursuit.estimators import PursuitClassifier, load
-from pursuit.evaluation import Evaluation
+from pursuit.public import Evaluation, PursuitClassifier, load
 from pursuit.scale.engines import find_engine
 from pursuit.scale.running import measure_all
 from pursuit.tasks.every_row import EveryRow
-
-Keep = Annotated[
-    str | None,
-    typer.Option(help="With --engine: a folder that keeps what was counted, to go on if it is interrupted."),
-]
 
 
 def is_by_shares(engine: str | None, address: str | None, keep: str | None) -> bool:

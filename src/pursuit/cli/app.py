@@ -1,5 +1,6 @@
 """The app, the options that commands share, and `main`."""
 
+import gc
 import os
 import sys
 import warnings
@@ -11,6 +12,8 @@ import typer
 from pursuit.cli.commands import CommandsByName, add_commands
 from pursuit.cli.console import err, escaped, in_words, show
 from pursuit.cli.plugins import PLUGINS_VARIABLE, load_plugins
+from pursuit.files import check_model, check_table
+from pursuit.registry import known
 from pursuit.version import __version__
 
 app = typer.Typer(
@@ -22,12 +25,32 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+
+def existing(name: str) -> str:
+    """The name of a task or a file, refused at once where it can only be a file that is not there."""
+    if name not in known("task"):
+        check_table(name)
+    return name
+
+
+def existing_model(folder: Path) -> Path:
+    """The folder of a model, refused at once where it is not there."""
+    check_model(folder)
+    return folder
+
+
 Source = Annotated[
-    str, typer.Argument(help="A task (see `pursuit tasks`), a CSV file, or Parquet files.", metavar="TASK_OR_FILE")
+    str,
+    typer.Argument(
+        help="A task (see `pursuit tasks`), a CSV file, or Parquet files.", metavar="TASK_OR_FILE", callback=existing
+    ),
 ]
-Model = Annotated[Path, typer.Argument(help="The folder of a trained model.", metavar="MODEL")]
+Model = Annotated[Path, typer.Argument(help="The folder of a trained model.", metavar="MODEL", callback=existing_model)]
 Data = Annotated[
-    str, typer.Option("--data", help="The rows: a task, a CSV file, or Parquet files.", metavar="TASK_OR_FILE")
+    str,
+    typer.Option(
+        "--data", help="The rows: a task, a CSV file, or Parquet files.", metavar="TASK_OR_FILE", callback=existing
+    ),
 ]
 Target = Annotated[str | None, typer.Option(help="The column of a file that holds the label.")]
 Drop = Annotated[list[str] | None, typer.Option(help="A column of a file to leave out; repeatable.")]
@@ -123,6 +146,10 @@ Address = Annotated[
         help="A Ray cluster that runs already; auto is the one of this machine. Implies --engine ray.",
     ),
 ]
+Keep = Annotated[
+    str | None,
+    typer.Option(help="With --engine: a folder that keeps what was counted, to go on if it is interrupted."),
+]
 SweepEngine = Annotated[
     str | None,
     typer.Option(
@@ -148,6 +175,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON obj
 def main() -> None:
     """Run the program; an error that a user can mend is one sentence, without a traceback."""
     warnings.showwarning = lambda message, *_: err.print(f"Warning: {escaped(str(message))}", soft_wrap=True)
+    gc.set_threshold(50_000)  # imports make many objects and no garbage, and collecting by default takes long
     try:
         app()
     except BrokenPipeError:  # whoever reads what is printed has had enough, as `head` has

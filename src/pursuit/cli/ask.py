@@ -6,18 +6,16 @@ import functools
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pursuit.cli.app import AsJson, Model, Stop
 from pursuit.cli.console import err, escaped, out, print_json, show
-from pursuit.cli.conversation import Conversation, report_answer, split_report, take_answer
 from pursuit.files import read_bytes, write_whole
-from pursuit.inference.session import Session
-from pursuit.public import load  # which makes all that a model may be made of known
-from pursuit.queries import DoubtfulAnswer
-from pursuit.report.chains import ExplainedRow, chains_to_dict
+
+if TYPE_CHECKING:
+    from pursuit.inference.session import Session
 
 
 def ask(
@@ -39,6 +37,10 @@ def ask(
     """Ask a person in the terminal until the model is sure."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  lets people edit what they type
+    from pursuit.cli.conversation import Conversation
+    from pursuit.public import load  # which makes all that a model may be made of known
+    from pursuit.report.chains import ExplainedRow, chains_to_dict
+
     classifier = load(model)
     session = classifier.session(stop)
     if session_file and (session_file.is_dir() or not session_file.parent.is_dir()):
@@ -70,7 +72,7 @@ def ask(
         show(f"\n{session.chain}")
 
 
-def _greet(session: Session, has_initially_known: bool, as_json: bool) -> None:
+def _greet(session: "Session", has_initially_known: bool, as_json: bool) -> None:
     console, order = err if as_json else out, session.pursuer.query_set.order
     is_asked_first = order is not None and order.beforehand
     if has_initially_known and not is_asked_first and not session.answers:
@@ -84,8 +86,11 @@ def _greet(session: Session, has_initially_known: bool, as_json: bool) -> None:
     console.print("Answer, or: ? why  d don't know  s skip  u undo  c change  n wrong  h help  q quit", soft_wrap=True)
 
 
-def _report(session: Session, answers: list[str]) -> None:
+def _report(session: "Session", answers: list[str]) -> None:
     """Take answers that a person gives unasked, as in "fever=yes"; those given before are corrected."""
+    from pursuit.cli.conversation import report_answer, split_report, take_answer
+    from pursuit.queries import DoubtfulAnswer
+
     for text in answers:
         try:
             name, answer = split_report(text)
@@ -96,7 +101,9 @@ def _report(session: Session, answers: list[str]) -> None:
             raise ValueError(f"--tell {text}: {error}") from None
 
 
-def _saved_session(path: Path, fresh: Session) -> Session:
+def _saved_session(path: Path, fresh: "Session") -> "Session":
+    from pursuit.inference.session import Session
+
     try:
         return Session.from_json(read_bytes(path).decode("utf-8"), fresh.pursuer, fresh.stop)
     except UnicodeDecodeError:
@@ -105,7 +112,7 @@ def _saved_session(path: Path, fresh: Session) -> Session:
         raise ValueError(f"{path}: {error} Give another --session, or remove this file.") from None
 
 
-def _keep_for_later(session: Session, model: Path, stop: str | None, path: Path | None, always: bool) -> None:
+def _keep_for_later(session: "Session", model: Path, stop: str | None, path: Path | None, always: bool) -> None:
     """Save a session that is not finished, and say how to go on with it. Without a file of its own it is only saved if
     `always`, and if anything was said."""
     if path is None:

@@ -1,5 +1,5 @@
-"""The commands by name. A command's file is imported when the command is run, and not for the list of commands: what it
-needs takes seconds to import."""
+"""The commands by name. A command's file is imported when the command is named, and imports at its top only what its
+options and its help need. What computes takes seconds to import, so it is imported inside of functions."""
 
 import ast
 import importlib

@@ -21,13 +21,8 @@ from pursuit.cli.app import (
     Target,
 )
 from pursuit.cli.console import escaped, out, print_json, remark_on_recipe, remark_on_task, say, stoppable
-from pursuit.cli.measurements import print_comparison
 from pursuit.cli.progress import training_bar
 from pursuit.cli.table_options import TableOptions, spread
-from pursuit.experiments.compare import compare as run_trial
-from pursuit.experiments.trial import DEFAULT_METHODS, Trial
-from pursuit.scale.sweeps import find_sweep
-from pursuit.tasks.tables import parse_costs
 
 
 @spread
@@ -74,6 +69,12 @@ def compare(
     The folder gets results.json, table.md, curve.png, and the models. If a method fails, its error is noted and the
     others go on. The same command again continues where it stopped.
     """
+    from pursuit.cli.measurements import print_comparison
+    from pursuit.experiments import compare as experiment
+    from pursuit.experiments.trial import Trial
+    from pursuit.scale.sweeps import find_sweep
+    from pursuit.tasks.tables import parse_costs
+
     trial = Trial(
         source,
         methods=_method_names(methods),
@@ -97,7 +98,7 @@ def compare(
         remark_on_task(trial.load(first_seed))
     sweep = find_sweep(engine, address, gpu_share)
     with stoppable("Run the same command again to continue."):
-        results = run_trial(trial, folder, training_bar, say, only_collect=collect, sweep=sweep)
+        results = experiment.compare(trial, folder, training_bar, say, only_collect=collect, sweep=sweep)
     if as_json:
         print_json(results.to_dict())
     else:
@@ -110,6 +111,8 @@ def compare(
 
 def _method_names(text: str | None) -> tuple[str, ...]:
     """The methods that a user names, or the usual ones."""
+    from pursuit.experiments.trial import DEFAULT_METHODS
+
     if text is None:
         return DEFAULT_METHODS
     return tuple(name for name in (part.strip() for part in text.split(",")) if name)

@@ -1,15 +1,16 @@
 """`pursuit concepts`: train the networks that answer the queries of a task from its photos."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from pursuit.cli.app import AsJson, Device, Seed
 from pursuit.cli.console import err, out, print_json
-from pursuit.concepts import ConceptReport
-from pursuit.tasks import cub, files
+
+if TYPE_CHECKING:
+    from pursuit.concepts import ConceptReport
 
 TASK = "cub"
 """The only task whose answers a network gives."""
@@ -35,6 +36,8 @@ def concepts(
     network is kept when it is done: a call that was stopped goes on after it, and --fold trains one network, so that
     several calls can run side by side.
     """
+    from pursuit.tasks import cub, files
+
     if task != TASK:
         raise ValueError(f"'{task}' is not answered by a concept network: only {TASK} is.")
     folder = to or files.cache_folder() / Path(cub.ANSWERS.path).parent
@@ -47,7 +50,7 @@ def concepts(
     with Progress(*columns, console=err) as progress:
         bar = progress.add_task("concept networks", total=(folds if fold is None else 1) * epochs, loss=float("nan"))
 
-        def on_report(report: ConceptReport) -> None:
+        def on_report(report: "ConceptReport") -> None:
             done = (report.network - 1 if fold is None else 0) * report.n_epochs + report.epoch
             title = f"concept network {report.network} of {report.n_networks}"
             progress.update(bar, completed=done, description=title, loss=report.loss)

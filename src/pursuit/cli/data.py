@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from pursuit.cli.app import AsJson
 from pursuit.cli.console import err, escaped, out, print_json
 from pursuit.registry import find
-from pursuit.tasks import TASKS, TaskInfo, files
+from pursuit.tasks import files
 from pursuit.tasks.files import DataFile
 
 commands = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -27,6 +27,8 @@ def data() -> None:
 @commands.command("list")
 def list_files(as_json: AsJson = False) -> None:
     """List the tasks with their files: which are there, their size, and where they are."""
+    from pursuit.tasks import TASKS
+
     tasks: list[dict[str, Any]] = [
         {
             "task": name,
@@ -51,6 +53,8 @@ def get(
     as_json: AsJson = False,
 ) -> None:
     """Fetch the files of tasks that are absent or damaged."""
+    from pursuit.tasks import TASKS
+
     _check_names(tasks)
     results: list[dict[str, Any]] = []
     with _download_bars() as progress:
@@ -77,6 +81,8 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Check the checksums of the files that are there; the exit code is 1 if a file is damaged."""
+    from pursuit.tasks import TASKS
+
     _check_names(tasks or [])
     known: dict[DataFile, dict[str, Any]] = {}  # tasks may share files
     rows = []
@@ -123,6 +129,8 @@ def where(as_json: AsJson = False) -> None:
 
 def _check_names(names: Sequence[str]) -> None:
     """Raise ValueError for the first that is not a task."""
+    from pursuit.tasks import TaskInfo
+
     for name in names:
         find(TaskInfo.registry_kind, name)
 

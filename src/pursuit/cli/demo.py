@@ -9,9 +9,7 @@ import typer
 
 from pursuit.cli.app import AsJson, Seed
 from pursuit.cli.console import escaped, out, print_json, say, stoppable
-from pursuit.cli.measurements import print_demo
 from pursuit.cli.progress import training_bar
-from pursuit.experiments.demo import run_demo
 
 
 def demo(
@@ -20,6 +18,9 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Train on two embedded tasks, compare with random order, and draw figures. No data are needed."""
+    from pursuit.cli.measurements import print_demo
+    from pursuit.experiments.demo import run_demo
+
     results = []
     with stoppable("Run the same command again to continue."):
         for result in run_demo(to, seed, training_bar, say):

@@ -2,22 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pursuit.cli.all_rows import Keep, is_by_shares, measured_on_all_rows
-from pursuit.cli.app import Address, AsJson, Data, Device, EngineName, MaxQueries, Model, Stop, Target
+from pursuit.cli.app import Address, AsJson, Data, Device, EngineName, Keep, MaxQueries, Model, Stop, Target
 from pursuit.cli.console import escaped, out, print_json
-from pursuit.cli.measurements import print_classes, print_evaluation, print_questions
-from pursuit.cli.rows import model_and_labelled_rows
 from pursuit.cli.table_options import ReadingOptions, spread
-from pursuit.evaluation import Evaluation, RegressionEvaluation
-from pursuit.evaluation.confusion import confusion_figure
-from pursuit.evaluation.figures import accuracy_curve
-from pursuit.evaluation.reliability import reliability_figure
 from pursuit.files import write_whole
-from pursuit.tasks import name_of
+
+if TYPE_CHECKING:
+    from pursuit.evaluation import Evaluation, RegressionEvaluation
 
 ENDINGS = (".json", ".csv")
 
@@ -48,6 +43,12 @@ def evaluate(
     """Measure accuracy by the number of queries asked and at a stopping rule, by class, and which questions matter."""
     if to is not None and (to.suffix.lower() not in ENDINGS or not to.parent.is_dir()):
         raise ValueError(f"{to} cannot be written: give a file that ends in .json or .csv, in a folder that exists.")
+    from pursuit.cli.all_rows import is_by_shares, measured_on_all_rows
+    from pursuit.cli.measurements import print_classes, print_evaluation, print_questions
+    from pursuit.cli.rows import model_and_labelled_rows
+    from pursuit.evaluation import Evaluation
+    from pursuit.tasks import name_of
+
     if not is_by_shares(engine, address, keep):
         classifier, rows = model_and_labelled_rows(model, data, target, device, max_queries, **file.reading())
         name = rows.name
@@ -74,7 +75,7 @@ def evaluate(
         out.print(escaped(f"Written: {', '.join(map(str, written))}"), highlight=False, soft_wrap=True)
 
 
-def _write(path: Path, name: str, evaluation: Evaluation | RegressionEvaluation) -> None:
+def _write(path: Path, name: str, evaluation: "Evaluation | RegressionEvaluation") -> None:
     if path.suffix.lower() == ".csv":
         assert evaluation.questions is not None
         text = evaluation.questions.frame().to_csv(index=False)
@@ -83,7 +84,12 @@ def _write(path: Path, name: str, evaluation: Evaluation | RegressionEvaluation)
     write_whole(path, text.encode())
 
 
-def _draw(folder: Path, name: str, evaluation: Evaluation | RegressionEvaluation) -> list[Path]:
+def _draw(folder: Path, name: str, evaluation: "Evaluation | RegressionEvaluation") -> list[Path]:
+    from pursuit.evaluation import RegressionEvaluation
+    from pursuit.evaluation.confusion import confusion_figure
+    from pursuit.evaluation.figures import accuracy_curve
+    from pursuit.evaluation.reliability import reliability_figure
+
     if isinstance(evaluation, RegressionEvaluation) or evaluation.by_class is None:
         raise ValueError("--figures draws how classes are told apart, but this model predicts a number: leave it out.")
     curve, confusion, trust = (folder / f"{what}.png" for what in ("curve", "confusion", "reliability"))

@@ -3,28 +3,24 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import numpy as np
-import pandas as pd
 import typer
 
 from pursuit.cli.app import Address, AsJson, Data, EngineName, Model, Stop, Target
 from pursuit.cli.console import escaped, out, print_json, say, show, stoppable
 from pursuit.cli.progress import rows_bar
 from pursuit.cli.report import check_page
-from pursuit.cli.rows import columns_read, every_row, rows_of_files, unseen_rows
 from pursuit.cli.table_options import ReadingOptions, spread
 from pursuit.data.storage import bare, place
-from pursuit.estimators import PursuitClassifier, PursuitEstimator, PursuitRegressor, load
-from pursuit.evaluation import Evaluation, RegressionEvaluation
-from pursuit.evaluation.chains import draw_chain
-from pursuit.report import ChainsReport, ExplainedRow
-from pursuit.scale.engines import find_engine
-from pursuit.scale.running import explain_all
-from pursuit.tasks import TASKS, name_of
-from pursuit.tasks.every_row import RowsPart, was_held_out
-from pursuit.tasks.task import take_rows
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from pursuit.estimators import PursuitEstimator
+    from pursuit.evaluation import Evaluation, RegressionEvaluation
+    from pursuit.report import ChainsReport, ExplainedRow
+    from pursuit.tasks.every_row import RowsPart
 
 MOST_MEASURED = 2000
 """How many rows say how good a model is, on the page of a single prediction."""
@@ -40,7 +36,7 @@ class _Shown(NamedTuple):
     """How each is named in JSON: by its row, its line or its id."""
     titles: list[str]
     labels: list[str | None]
-    initially_known: np.ndarray | None = None
+    initially_known: "np.ndarray | None" = None
     trained_on: tuple[str, ...] = ()
     """The titles of those that the model was trained on, as far as that is known."""
 
@@ -87,6 +83,11 @@ def explain(
     Lines and ids name any row of a file, those that the model was trained on included. With --engine, the chains of all
     rows are written into a folder, with a row for each step.
     """
+    from pursuit.cli.rows import every_row
+    from pursuit.public import load
+    from pursuit.report import ChainsReport
+    from pursuit.tasks import TASKS, name_of
+
     if engine is not None or address is not None:
         if row or line or id_value or figure or html or as_json or to is None:
             raise ValueError(
@@ -126,6 +127,8 @@ def explain(
         name=data if data in TASKS else name_of(data),
     )
     if figure:
+        from pursuit.evaluation.chains import draw_chain
+
         draw_chain(classifier.model_.query_set, shown.X, report.chains[0], figure, headings[0])
     if html is not None:
         measured = _measured(classifier, data, target, stop, **file.reading())
@@ -144,7 +147,7 @@ def explain(
 
 
 def _explain_all(
-    classifier: PursuitEstimator,
+    classifier: "PursuitEstimator",
     data: str,
     id_column: str | None,
     stop: str | None,
@@ -154,6 +157,10 @@ def _explain_all(
     **reading: Any,
 ) -> None:
     """Write the chains of all rows of files into a folder."""
+    from pursuit.cli.rows import rows_of_files
+    from pursuit.scale.engines import find_engine
+    from pursuit.scale.running import explain_all
+
     does = find_engine(engine, address)
     rows = rows_of_files(classifier, data, id_column=id_column, part_rows=AT_ONCE, **reading)
     with stoppable("Run the same command again to continue."), rows_bar("Explaining") as on_rows:
@@ -162,9 +169,13 @@ def _explain_all(
 
 
 def _measured(
-    classifier: PursuitEstimator, data: str, target: str | None, stop: str | None, **reading: Any
-) -> Evaluation | RegressionEvaluation | None:
+    classifier: "PursuitEstimator", data: str, target: str | None, stop: str | None, **reading: Any
+) -> "Evaluation | RegressionEvaluation | None":
     """How good the model is on rows of the same data that it was not trained on; None where none have a label."""
+    from pursuit.cli.rows import unseen_rows
+    from pursuit.estimators import PursuitClassifier, PursuitRegressor
+    from pursuit.tasks.task import take_rows
+
     assert isinstance(classifier, PursuitClassifier | PursuitRegressor)
     try:
         rows = unseen_rows(classifier, data, target, **reading)
@@ -177,7 +188,7 @@ def _measured(
     return classifier.evaluate(take_rows(rows.X, chosen), rows.y[chosen], stop, initially_known=known)
 
 
-def _with_remarks(report: ChainsReport, shown: _Shown) -> tuple[ExplainedRow, ...]:
+def _with_remarks(report: "ChainsReport", shown: _Shown) -> "tuple[ExplainedRow, ...]":
     """The rows of the report, those that the model was trained on with a remark."""
     seen = "The model was trained on this row, so it may be more certain here than on a new row."
     return tuple(
@@ -187,9 +198,12 @@ def _with_remarks(report: ChainsReport, shown: _Shown) -> tuple[ExplainedRow, ..
 
 
 def _unseen_rows(
-    classifier: PursuitEstimator, data: str, numbers: list[int] | None, target: str | None, **reading: Any
+    classifier: "PursuitEstimator", data: str, numbers: list[int] | None, target: str | None, **reading: Any
 ) -> _Shown:
     """Rows by their numbers among those that the model was not trained on."""
+    from pursuit.cli.rows import unseen_rows
+    from pursuit.tasks.task import take_rows
+
     rows = unseen_rows(classifier, data, target, **reading)
     wanted = numbers or list(range(min(3, len(rows.X))))
     beyond = [number for number in wanted if not 0 <= number < len(rows.X)]
@@ -206,8 +220,11 @@ def _unseen_rows(
     )
 
 
-def _rows_of_file(parts: Iterable[RowsPart], lines: list[int], ids: list[str], id_column: str | None) -> _Shown:
+def _rows_of_file(parts: "Iterable[RowsPart]", lines: list[int], ids: list[str], id_column: str | None) -> _Shown:
     """Any rows of a file, by their lines and by what stands in a column."""
+    import numpy as np
+    import pandas as pd
+
     titles = [*(f"Line {line}" for line in lines), *(f"{id_column} {value}" for value in ids)]
     found: dict[str, tuple[pd.DataFrame, str | None]] = {}
     last = 0
@@ -244,8 +261,11 @@ def _as_written(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _remark_on_training(classifier: PursuitEstimator, data: str, shown: _Shown) -> _Shown:
+def _remark_on_training(classifier: "PursuitEstimator", data: str, shown: _Shown) -> _Shown:
     """Say which rows the model was trained on; the same rows, with these noted."""
+    from pursuit.cli.rows import columns_read
+    from pursuit.tasks.every_row import was_held_out
+
     trained = classifier.notes_.get("task", {})
     held_out = was_held_out(data, columns_read(classifier), trained, shown.X.index.tolist())
     if held_out is None or all(held_out):

@@ -8,7 +8,6 @@ import typer
 from pursuit.cli.app import AsJson, Model, Stop
 from pursuit.cli.console import escaped, out, print_json
 from pursuit.web.bundle import LANGUAGES
-from pursuit.web.exporting import export as export_page
 
 
 def export(
@@ -25,6 +24,8 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write a model as one HTML file that asks people in any browser, without a server."""
+    from pursuit.public import export as export_page
+
     exported = export_page(model, page, stop=stop, title=title, language=language)
     if as_json:
         print_json(exported.to_dict())

@@ -8,13 +8,12 @@ from pathlib import Path
 from rich.table import Column, Table
 
 from pursuit.cli.console import escaped, out, print_json, say, stoppable
+from pursuit.cli.reproduce import PAPER
 from pursuit.experiments.paper import records
 from pursuit.experiments.paper.queue import Place, work_through
 from pursuit.experiments.paper.runs import PLAN, PaperRun
 from pursuit.training.devices import find_device
 
-PAPER = "paper"
-"""Stands where a task does."""
 FOLDER, WORK = Path("docs/results/paper"), Path("results/paper")
 DONE, BEGUN, NO_DATA, TO_DO = "done", "begun", "data absent", "to do"
 

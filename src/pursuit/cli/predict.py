@@ -2,23 +2,21 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import pandas as pd
 import typer
 
 from pursuit.cli.app import Address, Data, EngineName, MaxQueries, Model, Stop
 from pursuit.cli.console import say, standard_output, stoppable
 from pursuit.cli.progress import rows_bar
-from pursuit.cli.rows import every_row, rows_of_files
 from pursuit.cli.table_options import ReadingOptions, spread
 from pursuit.data.storage import bare, is_remote, place
-from pursuit.data.writing import check_table_path, write_csv, write_table
-from pursuit.estimators import PursuitEstimator, load
-from pursuit.scale.engines import find_engine
-from pursuit.scale.running import predict_all
-from pursuit.scale.work import predicted
-from pursuit.tasks.every_row import RowsPart
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pursuit.estimators import PursuitEstimator
+    from pursuit.tasks.every_row import RowsPart
 
 
 @spread
@@ -49,6 +47,10 @@ def predict(
     Of a number, it is the mean and the 90 % interval. The file needs no labels. Further columns do not matter, and what
     columns that are not there would say is unknown.
     """
+    from pursuit.cli.rows import every_row, rows_of_files
+    from pursuit.data.writing import check_table_path, write_csv, write_table
+    from pursuit.public import load
+
     by_shares = engine is not None or address is not None
     if by_shares and to is None:
         raise ValueError("--engine writes a folder of Parquet files: name it with --out.")
@@ -60,6 +62,9 @@ def predict(
     if max_queries is not None:
         classifier.max_queries = max_queries
     if by_shares:
+        from pursuit.scale.engines import find_engine
+        from pursuit.scale.running import predict_all
+
         assert to is not None
         does = find_engine(engine, address)
         rows = rows_of_files(classifier, data, id_column=id_column, **file.reading())
@@ -79,9 +84,11 @@ def predict(
 
 
 def _predicted(
-    classifier: PursuitEstimator, parts: Iterable[RowsPart], stop: str | None, on_rows: Callable[[int], None]
-) -> Iterator[pd.DataFrame]:
+    classifier: "PursuitEstimator", parts: "Iterable[RowsPart]", stop: str | None, on_rows: Callable[[int], None]
+) -> "Iterator[pd.DataFrame]":
     """The predictions of each part."""
+    from pursuit.scale.work import predicted
+
     n_rows = 0
     for part in parts:
         table = predicted(classifier, part, stop)

@@ -10,8 +10,6 @@ from pursuit.cli.app import Source, Target
 from pursuit.cli.console import err, escaped, remark_on_task
 from pursuit.cli.table_options import ColumnOptions, spread
 from pursuit.files import write_whole
-from pursuit.queries import Questions
-from pursuit.tasks import TASKS, load_task
 
 
 @spread
@@ -24,6 +22,9 @@ def questions(
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
 ) -> None:
     """Write down how the columns of a file would be asked: a TOML file to edit, for `pursuit train --questions`."""
+    from pursuit.queries import Questions
+    from pursuit.tasks import TASKS, load_task
+
     if source in TASKS:
         raise ValueError(f"'{source}' is a task with its own questions: give a CSV file or Parquet files.")
     if to.exists() and (to.is_dir() or not force):

@@ -5,14 +5,9 @@ from typing import Annotated
 
 import typer
 
-from pursuit.cli.all_rows import Keep, is_by_shares, measured_on_all_rows
-from pursuit.cli.app import Address, AsJson, Data, Device, EngineName, MaxQueries, Model, Stop, Target
+from pursuit.cli.app import Address, AsJson, Data, Device, EngineName, Keep, MaxQueries, Model, Stop, Target
 from pursuit.cli.console import escaped, out, print_json
-from pursuit.cli.rows import model_and_labelled_rows
 from pursuit.cli.table_options import ReadingOptions, spread
-from pursuit.report import ModelReport
-from pursuit.scale.running import first_rows
-from pursuit.tasks import name_of
 
 TREE_ROWS = 20_000
 """How many rows the tree of questions shows, where a model is measured on all rows of files."""
@@ -40,11 +35,18 @@ def report(
     It is one file that loads nothing from anywhere, to be read in a browser or printed.
     """
     check_page(to)
+    from pursuit.cli.all_rows import is_by_shares, measured_on_all_rows
+    from pursuit.cli.rows import model_and_labelled_rows
+    from pursuit.report import ModelReport
+    from pursuit.tasks import name_of
+
     reading = file.reading()
     if is_by_shares(engine, address, keep):
         classifier, every, evaluation = measured_on_all_rows(
             model, data, target, stop, max_queries, device, engine, address, keep, reading
         )
+        from pursuit.scale.running import first_rows
+
         X, y = first_rows(classifier, every, TREE_ROWS)
         found = ModelReport.of(classifier, X, y, stop, depth=depth, name=name_of(data), evaluation=evaluation)
     else:

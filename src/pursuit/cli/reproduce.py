@@ -7,12 +7,10 @@ import typer
 
 from pursuit.cli.app import Address, AsJson, Device, GpuShare, Querier, Seed, SweepEngine
 from pursuit.cli.console import escaped, out, print_json, remark_on_recipe, say, show, stoppable
-from pursuit.cli.paper import PAPER, paper
 from pursuit.cli.progress import training_bar
-from pursuit.experiments.reproduce import HEADER, Reproduction, changed, markdown_row
-from pursuit.experiments.reproduce import reproduce as run_reproduction
-from pursuit.scale.sweeps import find_sweep
-from pursuit.tasks import find_recipe
+
+PAPER = "paper"
+"""Stands where a task does."""
 
 
 def reproduce(
@@ -74,14 +72,20 @@ def reproduce(
     if task == PAPER:
         if (recipe, seeds, first_seed) != ("fast", 1, 0) or querier or sampling or network or tau or validation:
             raise ValueError(f"The runs of `{PAPER}` say themselves what they train: choose among them with --only.")
+        from pursuit.cli.paper import paper
+
         paper(minutes, jobs, only or [], effort, device, to, as_json)
         return
     if minutes is not None or only:
         raise ValueError(f"--next and --only are for `pursuit reproduce {PAPER}`.")
-    chosen, options = changed(
+    from pursuit.experiments import reproduce as experiment
+    from pursuit.scale.sweeps import find_sweep
+    from pursuit.tasks import find_recipe
+
+    chosen, options = experiment.changed(
         find_recipe(task, recipe), querier=querier, sampling=sampling, network=network, tau=tau, effort=effort
     )
-    reproduction = Reproduction(
+    reproduction = experiment.Reproduction(
         task,
         recipe,
         chosen,
@@ -96,9 +100,9 @@ def reproduce(
     remark_on_recipe(chosen, device)
     sweep = find_sweep(engine, address, gpu_share)
     with stoppable("Run the same command again to continue."):
-        results = run_reproduction(reproduction, folder, training_bar, say, sweep)
+        results = experiment.reproduce(reproduction, folder, training_bar, say, sweep)
     if as_json:
         print_json(results.to_dict())
         return
-    show(f"{HEADER}\n{markdown_row(results)}")
+    show(f"{experiment.HEADER}\n{experiment.markdown_row(results)}")
     out.print(escaped(f"Written into {folder}"), soft_wrap=True, highlight=False)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from pursuit import tasks
 from pursuit.cli.console import say
-from pursuit.estimators import PursuitClassifier, PursuitEstimator, PursuitRegressor, load
+from pursuit.public import PursuitClassifier, PursuitEstimator, PursuitRegressor, load
 from pursuit.tasks import TASKS, load_task
 from pursuit.tasks.every_row import EveryRow, RowsPart
 from pursuit.tasks.every_row import every_row as rows_of_file

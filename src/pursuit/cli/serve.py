@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from pursuit.cli.app import Stop
-from pursuit.cli.console import escaped, out
+from pursuit.cli.console import escaped, out, say
+from pursuit.files import check_model
 
 PACKAGES = ("fastapi", "uvicorn", "sqlalchemy", "multipart", "PIL")
 """What the extra `serve` brings."""
@@ -87,6 +88,9 @@ def serve(
 ) -> None:
     """Serve models on a web page, with an API: people are asked, and their sessions are kept."""
     _check_installed()
+    for folder in models or ():
+        check_model(folder)
+    say(f"Loading {', '.join(map(str, models)) if models else 'the models of the demonstration'} …")
     from pursuit.cli.served_models import default_models, find_samples, measure
     from pursuit.web.serving.running import Settings, address_of, bound, is_loopback, run, run_workers
     from pursuit.web.serving.tokens import VARIABLE, read_token

@@ -1,6 +1,6 @@
 """`pursuit show`: what a model predicts, what it asks and how, and when it stops."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Column, Table
@@ -8,11 +8,9 @@ from rich.table import Column, Table
 from pursuit.cli.app import AsJson, Model
 from pursuit.cli.console import escaped, out, print_json
 from pursuit.cli.console import show as print_text
-from pursuit.estimators import load
-from pursuit.inference.pursuer import label_list
-from pursuit.methods import method_of
-from pursuit.queries import Order, Query, Questions
-from pursuit.queries.column import listed
+
+if TYPE_CHECKING:
+    from pursuit.queries import Order, Query
 
 SHOWN = 20
 """The most labels, and the most choices of a question, that are printed."""
@@ -26,6 +24,12 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show what a model predicts, what it asks and how, and when it stops."""
+    from pursuit.inference.pursuer import label_list
+    from pursuit.methods import method_of
+    from pursuit.public import load
+    from pursuit.queries import Order, Questions
+    from pursuit.queries.column import listed
+
     classifier = load(model)
     query_set = classifier.model_.query_set
     if questions:
@@ -55,7 +59,7 @@ def show(
     _say(repr(classifier))
 
 
-def _question(query: Query, order: Order) -> dict[str, Any]:
+def _question(query: "Query", order: "Order") -> dict[str, Any]:
     """A question as JSON values."""
     return {
         "query": query.name,
@@ -69,7 +73,7 @@ def _question(query: Query, order: Order) -> dict[str, Any]:
     }
 
 
-def _when(name: str, order: Order) -> str:
+def _when(name: str, order: "Order") -> str:
     """When a question may be asked, in words; empty if at any time."""
     if name in order.beforehand:
         return "known beforehand"
@@ -84,6 +88,8 @@ def _when(name: str, order: Order) -> str:
 
 def _table(asked: list[dict[str, Any]]) -> Table:
     """What is asked, with the columns that say anything."""
+    from pursuit.queries.column import listed
+
     titles = {
         "query": "column",
         "text": "question",

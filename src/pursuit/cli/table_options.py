@@ -20,7 +20,6 @@ from pursuit.cli.app import (
     TestShare,
     Time,
 )
-from pursuit.tasks.tables import parse_kinds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +43,8 @@ class ColumnOptions(ReadingOptions):
     kind: Kind = None
 
     def reading(self) -> dict[str, Any]:
+        from pursuit.tasks.tables import parse_kinds
+
         return {**super().reading(), "drop": self.drop or (), "kinds": parse_kinds(self.kind or ())}
 
 

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,25 +32,15 @@ from pursuit.cli.console import (
     say,
     stoppable,
 )
-from pursuit.cli.measurements import print_evaluation
 from pursuit.cli.progress import training_bar
 from pursuit.cli.table_options import TableOptions, spread
-from pursuit.data.unreliable import Unreliable
-from pursuit.estimators import Method, default_stages
-from pursuit.estimators.network import RUN
-from pursuit.estimators.saving import DESCRIPTION
-from pursuit.experiments.tune import read_best
 from pursuit.files import claimed, holds_anything
-from pursuit.inference.pursuer import score_unit
-from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first
 from pursuit.registry import find
-from pursuit.scale.engines import find_cluster
-from pursuit.scale.trainings import train_on
-from pursuit.tasks import TASKS, Task, load_task
-from pursuit.tasks.tables import parse_costs
-from pursuit.training import TrainingRun
-from pursuit.training.logs import check_log
+
+if TYPE_CHECKING:
+    from pursuit.estimators import Method
+    from pursuit.tasks import Task
 
 VIP, VIP_REGRESSOR = "vip", "vip-regressor"
 PARAMETER_OF_OPTION = {
@@ -122,6 +112,15 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train on a task, a CSV file or Parquet files, measure on held-out rows, and save the model."""
+    from pursuit.cli.measurements import print_evaluation
+    from pursuit.inference.pursuer import score_unit
+    from pursuit.public import TrainingRun, Unreliable
+    from pursuit.scale.engines import find_cluster
+    from pursuit.scale.trainings import train_on
+    from pursuit.tasks import TASKS, load_task
+    from pursuit.tasks.tables import parse_costs
+    from pursuit.training.logs import check_log
+
     chosen = find_method(method, regress)
     method = chosen.name
     given = {
@@ -193,8 +192,10 @@ def train(
     print_trained(str(folder), source)
 
 
-def find_method(name: str, regress: bool) -> Method:
+def find_method(name: str, regress: bool) -> "Method":
     """The method that a command line means."""
+    from pursuit.public import Method  # which makes all methods known
+
     if regress and name == VIP:
         name = VIP_REGRESSOR
     found: Method = find(Method.registry_kind, name)
@@ -203,7 +204,7 @@ def find_method(name: str, regress: bool) -> Method:
     return found
 
 
-def _check_options(method: Method, options: list[str]) -> None:
+def _check_options(method: "Method", options: list[str]) -> None:
     """Raise ValueError for the first of the options that the method's estimator has no parameter for."""
     for option in options:
         if not method.accepts(PARAMETER_OF_OPTION[option]):
@@ -211,7 +212,7 @@ def _check_options(method: Method, options: list[str]) -> None:
 
 
 def _settings(
-    task: Task,
+    task: "Task",
     stop: str | None,
     max_queries: int | None,
     epochs: float | None,
@@ -219,6 +220,9 @@ def _settings(
     querier: str | None,
 ) -> dict[str, Any]:
     """The task's settings with the changes asked for."""
+    from pursuit.estimators import default_stages
+    from pursuit.networks import NetworkSettings
+
     changes: Mapping[str, Any] = {
         "stop": stop,
         "max_queries": max_queries,
@@ -236,6 +240,8 @@ def _settings(
 
 def _tuned(folder: Path, method: str) -> dict[str, Any]:
     """The best settings that were found for the method."""
+    from pursuit.experiments.tune import read_best
+
     of_method, settings = read_best(folder)
     if of_method != method:
         raise ValueError(f"{folder} holds settings of the method {of_method}, not of {method}: tune that one too.")
@@ -244,6 +250,9 @@ def _tuned(folder: Path, method: str) -> dict[str, Any]:
 
 def _check_free(folder: Path, resume: bool, overwrite: bool) -> None:
     """Raise ValueError if training into `folder` would destroy or mix up what is there."""
+    from pursuit.estimators.network import RUN
+    from pursuit.estimators.saving import DESCRIPTION
+
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, but a folder is needed: choose another --out.")
     has_run = (folder / RUN).exists()

@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Column, Table
@@ -24,10 +24,9 @@ from pursuit.cli.console import out, print_json, remark_on_task, say, show, stop
 from pursuit.cli.progress import training_bar
 from pursuit.cli.table_options import TableOptions, spread
 from pursuit.cli.train import VIP, VIP_REGRESSOR, find_method
-from pursuit.experiments.tune import FACTORS, TRIALS, Search, Trial, Tuning
-from pursuit.experiments.tune import tune as run_search
-from pursuit.scale.sweeps import find_sweep
-from pursuit.tasks.tables import parse_costs
+
+if TYPE_CHECKING:
+    from pursuit.experiments.tune import Trial, Tuning
 
 SHOWN = 5
 """How many of the best trials are listed."""
@@ -64,6 +63,11 @@ def tune(
     questions; test rows have no say. The folder gets trials.csv and best.json. The same command again continues where
     it stopped.
     """
+    from pursuit.experiments.tune import Search
+    from pursuit.experiments.tune import tune as run_search
+    from pursuit.scale.sweeps import find_sweep
+    from pursuit.tasks.tables import parse_costs
+
     chosen = find_method(method, regress)
     search = Search(
         source,
@@ -89,8 +93,10 @@ def tune(
     show(f"Written into {folder}. Train on all training rows, and measure on test rows, by\n  {command}")
 
 
-def _print(found: Tuning, regress: bool) -> None:
+def _print(found: "Tuning", regress: bool) -> None:
     """The best trials beside the default settings, and how far to trust them."""
+    from pursuit.experiments.tune import FACTORS, TRIALS
+
     best, default = found.best, found.default
     assert best.judged
     names = list(best.values)
@@ -119,7 +125,7 @@ def _print(found: Tuning, regress: bool) -> None:
     out.print(lines, soft_wrap=True, highlight=False)
 
 
-def _cells(trial: Trial) -> list[str]:
+def _cells(trial: "Trial") -> list[str]:
     assert trial.judged
     return [
         str(trial.number or "usual"),

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
 from pursuit.concepts.calibration import Calibration, fit_calibration
@@ -80,6 +79,8 @@ def cross_fold(
     """One fold of `cross_answers`, from 1, and its network: folds share nothing, and may be made in any order."""
     if not 1 <= fold <= folds:
         raise ValueError(f"There are {folds} folds, 1 to {folds}: {fold} is not one of them.")
+    from sklearn.model_selection import StratifiedKFold  # takes a second to import
+
     parts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(labels)), labels)
     others, part = list(parts)[fold - 1]
 

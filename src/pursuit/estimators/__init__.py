@@ -1,5 +1,10 @@
 """Estimators in scikit-learn's manner: what those of all methods share, and how they are saved."""
 
+from pursuit.later import left_out
+
+with left_out("scipy.stats"):  # takes longer than the rest of scikit-learn's base, of which few functions use it
+    import sklearn.base  # noqa: F401
+
 from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.classifier import PursuitClassifier
 from pursuit.estimators.method import Method, MethodClassifier, method

@@ -37,6 +37,7 @@ from pursuit.processes import is_first
 from pursuit.queries import Answers, ColumnQueries, Kind, QuerySet
 from pursuit.training import TrainingRun
 from pursuit.training.devices import find_device
+from pursuit.training.progress import with_bar
 
 
 @dataclass(eq=False, repr=False)
@@ -83,6 +84,8 @@ class PursuitEstimator(BaseEstimator, ABC):
     """Seed; the same number gives the same model on the same machine."""
     device: str = "cpu"
     """Where to train and to run `evaluate`: "cpu", "cuda", "mps" or "auto". Predictions are made on the CPU."""
+    verbose: bool | None = None
+    """Whether `fit` shows a progress bar on standard error. By default where there is a terminal or a notebook."""
 
     def fit(
         self,
@@ -125,7 +128,8 @@ class PursuitEstimator(BaseEstimator, ABC):
         alone = claimed(run.path) if run.path is not None and is_free else nullcontext()
         with alone, torch.random.fork_rng(devices=[]):  # for whatever is drawn without a generator
             torch.default_generator.manual_seed(seed)
-            self.model_ = self.learn(query_set, rows, seed, run)
+            with with_bar(run, type(self).__name__, self.verbose) as watched:
+                self.model_ = self.learn(query_set, rows, seed, watched)
         if held_out is not None:
             self._keep_promises(held_out, seed)
         return self

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import torch
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
@@ -67,6 +66,8 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, initially_known: Any = None) -> float:
         """The accuracy of `predict`."""
         predicted = self.predict(X, initially_known=initially_known)
+        from sklearn.metrics import accuracy_score  # takes a second to import
+
         return float(accuracy_score(self._plain_labels(y), predicted, sample_weight=sample_weight))
 
     def decided(self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
 from torch import Tensor
 
 from pursuit.data.groups import split_by_group
@@ -262,7 +262,9 @@ class LearnerEstimator(PursuitEstimator):
         rule = self.stopping_rule()
         if self.stop is not None:
             return given("stop", rule)
-        return Reason("stop", str(rule), "by default" if self.stop_ is None else f"{self.judged_by_} need no more than that")
+        return Reason(
+            "stop", str(rule), "by default" if self.stop_ is None else f"{self.judged_by_} need no more than that"
+        )
 
     def _expectations(self, like_new: Rows) -> list[Reason]:
         """What to expect of predictions, by rows whose labels were not learnt."""
@@ -306,7 +308,8 @@ class LearnerEstimator(PursuitEstimator):
         if isinstance(rows, StreamedRows):
             # Another seed, because rows may be drawn, and those of `seed` are trained on
             return rows.hold_out(share, MOST_HELD_OUT, seed + 1)
-        kept, judged = train_test_split(np.arange(len(rows)), test_size=share, random_state=seed)
+        # What train_test_split of scikit-learn gives, which takes a second to import
+        judged, kept = np.split(check_random_state(seed).permutation(len(rows)), [math.ceil(share * len(rows))])
         if rows.group is not None:
             by_group = split_by_group(rows.y.numpy(), rows.group.numpy(), round(share * len(rows)), seed)
             if len(by_group[1]):

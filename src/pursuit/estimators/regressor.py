@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import torch
 from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
@@ -71,6 +70,8 @@ class PursuitRegressor(RegressorMixin, PursuitEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, initially_known: Any = None) -> float:
         """R², the share of the variance that `predict` explains."""
         predicted = self.predict(X, initially_known=initially_known)
+        from sklearn.metrics import r2_score  # takes a second to import
+
         return float(r2_score(y, predicted, sample_weight=sample_weight))
 
     def evaluate(

@@ -13,7 +13,7 @@ from torch import nn
 
 from pursuit.estimators.reasons import Reason
 from pursuit.estimators.trusting import Sizes, check_belief, load_weights, spoilt_tensor
-from pursuit.files import DamagedFile, make_folder, read_bytes, read_json, write_whole
+from pursuit.files import DamagedFile, check_model, make_folder, read_bytes, read_json, write_whole
 from pursuit.inference.pursuer import Labels, Pursuer
 from pursuit.inference.stopping import StoppingRule
 from pursuit.queries import QuerySet
@@ -175,10 +175,7 @@ def _rule(config: Any) -> StoppingRule | None:
 
 
 def _read_description(folder: Path) -> dict[str, Any]:
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            f"There is no model folder {folder}. Train one with: pursuit train TASK_OR_CSV --out {folder}"
-        )
+    check_model(folder)
     try:
         description = read_json(folder / DESCRIPTION)
     except FileNotFoundError:

@@ -16,15 +16,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from sklearn.base import clone
-from sklearn.ensemble import (
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from torch import Tensor
 
 from pursuit.data.rows import Rows
@@ -196,11 +187,14 @@ def calibrated(beliefs: Beliefs, rows: Rows) -> Beliefs:
 
 def _suitable(query_set: QuerySet, lesson: Lesson) -> Iterator[Teacher]:
     """The teachers that learn rows like these in a few seconds, the cheapest first."""
+    from sklearn import ensemble
+    from sklearn.linear_model import LogisticRegression, Ridge
+
     gaps, encoded, is_number = _answers_with_gaps(query_set), _encoded_answers(query_set), lesson.bins is not None
     n_rows, seed = len(lesson.rows), lesson.seed
     size = n_rows * (1 if is_number else len(lesson.labels))
     n_trees = MANY_TREES if n_rows < MANY_ROWS else FEW_TREES
-    forest = RandomForestRegressor if is_number else RandomForestClassifier
+    forest = ensemble.RandomForestRegressor if is_number else ensemble.RandomForestClassifier
     yield Teacher("forest", forest(n_trees, random_state=seed), gaps)
     if size * encoded(lesson.rows.take(slice(1))).shape[1] <= LARGEST_REGRESSION:
         if is_number:
@@ -210,7 +204,7 @@ def _suitable(query_set: QuerySet, lesson: Lesson) -> Iterator[Teacher]:
                 yield Teacher(f"logistic regression (C={c:g})", LogisticRegression(C=c, max_iter=200), encoded)
     if size <= LARGEST_BOOSTING:
         stops = is_number or int(np.bincount(lesson.y).min()) >= 2 * N_FOLDS  # which takes some rows of every label
-        boosting = HistGradientBoostingRegressor if is_number else HistGradientBoostingClassifier
+        boosting = ensemble.HistGradientBoostingRegressor if is_number else ensemble.HistGradientBoostingClassifier
         n_trees = 200 if stops else 50
         model = boosting(early_stopping=stops, max_iter=n_trees, learning_rate=0.08, random_state=seed)
         yield Teacher("boosting", model, gaps)
@@ -234,6 +228,8 @@ def _encoded_answers(query_set: QuerySet) -> Read:
 
 def _ask(teacher: Teacher, lesson: Lesson, best: Beliefs | None) -> Beliefs | None:
     """The posteriors by a teacher; None if it turns out early that it is clearly worse than the `best` so far."""
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
     is_forest = isinstance(teacher.model, RandomForestClassifier | RandomForestRegressor)
     by_bag = is_forest and lesson.rows.group is None
     found = _out_of_bag(teacher, lesson) if by_bag else _out_of_fold(teacher, lesson, best)
@@ -265,6 +261,8 @@ def _out_of_bag(teacher: Teacher, lesson: Lesson) -> np.ndarray:
 
 def _out_of_fold(teacher: Teacher, lesson: Lesson, best: Beliefs | None = None) -> np.ndarray | None:
     """Each row and its copies (1 + R, N, C), by a teacher that learnt from other folds."""
+    from sklearn.exceptions import ConvergenceWarning
+
     parts = lesson.read(teacher.read)
     found = np.zeros((len(parts), len(lesson.rows), 1 if lesson.bins else len(lesson.labels)))
     for fold, (seen, unseen) in enumerate(_folds(lesson)):
@@ -286,6 +284,8 @@ def _out_of_fold(teacher: Teacher, lesson: Lesson, best: Beliefs | None = None) 
 
 
 def _folds(lesson: Lesson) -> list[tuple[np.ndarray, np.ndarray]]:
+    from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
+
     n_folds, y, options = min(N_FOLDS, len(lesson.rows)), lesson.y, {"shuffle": True, "random_state": lesson.seed}
     if lesson.rows.group is not None:
         group = lesson.rows.group.numpy()

@@ -33,6 +33,10 @@ class Sizes(TorchDispatchMode):
         self.most_bytes = SPARE_BYTES + TIMES * sum(tensor.nbytes for tensor in saved.values())
         self.most_tensors = SPARE_TENSORS + TENSORS_EACH * len(saved)
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled here, and torch's compiler takes seconds to import
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
         if name in MAKE:

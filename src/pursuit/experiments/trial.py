@@ -14,7 +14,6 @@ from pursuit.networks import NetworkSettings
 from pursuit.registry import find
 from pursuit.tasks import TASKS, Task, find_recipe, load_task, name_of
 from pursuit.tasks.recipe import Recipe
-from pursuit.tasks.task import take_rows
 from pursuit.training.devices import find_device
 
 DEFAULT_METHODS = ("vip", "random", "fixed", "tree", "naive-bayes", "all-answers")
@@ -168,14 +167,7 @@ class Trial:
             task = task.with_costs({}, self.cost_aware)
         if not len(task.y_test):
             raise ValueError(f"{self.name} has no held-out rows to measure on, so methods cannot be compared.")
-        shown = slice(self.max_rows)
-        return replace(
-            task,
-            X_test=take_rows(task.X_test, shown),
-            y_test=task.y_test[shown],
-            initially_known_test=None if task.initially_known_test is None else task.initially_known_test[shown],
-            settings=self._settings(task),
-        )
+        return replace(task.with_test_rows(slice(self.max_rows)), settings=self._settings(task))
 
     def _settings(self, task: Task) -> dict[str, Any]:
         """The parameters of estimators that the task suggests, as this trial changes them."""

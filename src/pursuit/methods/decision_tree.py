@@ -5,12 +5,10 @@ chooses how few. A query without an answer sends a row where missing answers wen
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
-from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, ShuffleSplit
-from sklearn.tree import DecisionTreeClassifier
 from torch import Tensor, nn
 
 from pursuit.data.rows import Rows, RowSource, rows_in_memory
@@ -21,6 +19,9 @@ from pursuit.inference.pursuer import Labels
 from pursuit.queries import QuerySet
 from pursuit.registry import register
 from pursuit.training import TrainingRun
+
+if TYPE_CHECKING:
+    from sklearn.tree import DecisionTreeClassifier
 
 GROWING_ROWS = 200_000
 """The most rows a tree is grown on where they are not in memory."""
@@ -88,7 +89,9 @@ def _total(y: np.ndarray, weight: np.ndarray | None) -> float:
     return len(y) if weight is None else float(weight.sum())
 
 
-def _untrained(pruning: float, n_rows: float, seed: int) -> DecisionTreeClassifier:
+def _untrained(pruning: float, n_rows: float, seed: int) -> "DecisionTreeClassifier":
+    from sklearn.tree import DecisionTreeClassifier  # takes a second to import
+
     return DecisionTreeClassifier(criterion="entropy", ccp_alpha=pruning / n_rows, random_state=seed)
 
 
@@ -97,6 +100,8 @@ def choose_pruning(
 ) -> float:
     """The pruning whose trees are most accurate on held-out rows; the strongest of equals. Rows of a `group` are held
     out together, if there are several groups."""
+    from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, ShuffleSplit
+
     n_parts = len(y) if group is None else len(np.unique(group))
     if n_parts < 2:
         n_parts, group = len(y), None

@@ -180,6 +180,8 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
         Seed; the same number gives the same model on the same machine.
     device : str
         Where to train and evaluate: "cpu", "cuda" or "auto".
+    verbose : bool, optional
+        Whether `fit` shows a progress bar. By default where there is a terminal or a notebook.
     devices : int
         How many devices, or processes on a CPU, train together.
     """

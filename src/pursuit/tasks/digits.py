@@ -1,8 +1,5 @@
 """`digits`: scikit-learn's 8x8 handwritten digits, asked by overlapping 2x2 patches (49 queries)."""
 
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
-
 from pursuit.networks import MLP
 from pursuit.queries import PatchQueries
 from pursuit.registry import register
@@ -14,6 +11,9 @@ from pursuit.training.schedule import Stage
 
 def load(seed: int = 0) -> Task:
     """The digits with a fifth of them, chosen by `seed`, as test rows."""
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
     images, labels = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(
         images.reshape(-1, 1, 8, 8), labels, test_size=0.2, stratify=labels, random_state=seed

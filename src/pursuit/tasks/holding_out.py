@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from sklearn.model_selection import train_test_split
 
 from pursuit.data.groups import split_by_group
 from pursuit.queries.column import ISO, fold
@@ -59,6 +58,8 @@ def _random(y: np.ndarray, n_test: int, seed: int) -> Rows:
         return rows, rows[:0]  # nothing is left to learn some label from
     n_classes = len(np.unique(y[several]))
     can_stratify = n_test >= n_classes and len(several) - n_test >= n_classes
+    from sklearn.model_selection import train_test_split  # takes a second to import
+
     _, test = train_test_split(
         several, test_size=n_test, random_state=seed, stratify=y[several] if can_stratify else None
     )

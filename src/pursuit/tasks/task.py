@@ -105,6 +105,16 @@ class Task:
             division_train=self.division_train and self.division_train.take(train),
         )
 
+    def with_test_rows(self, index: Any) -> "Task":
+        """The same task with some of its test rows, by a slice or by their numbers."""
+        known = self.initially_known_test
+        return replace(
+            self,
+            X_test=take_rows(self.X_test, index),
+            y_test=self.y_test[index],
+            initially_known_test=None if known is None else known[index],
+        )
+
     def hold_out(self, share: float = 0.1, seed: int = 0) -> "Task":
         """The same task with a share of its training rows held out, to choose on: `held_out` has them."""
         held_out = self.validation_split(share, seed)

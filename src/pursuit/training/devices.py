@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
 
+from pursuit.later import left_out
 from pursuit.processes import started_by_torchrun
 
 if TYPE_CHECKING:
@@ -31,13 +32,40 @@ def find_device(device: str) -> torch.device:
     return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
 
 
+class OneProcess:
+    """All that training uses of Fabric, where one process computes on a CPU with full precision: Fabric takes seconds
+    to import, and would have nothing to do."""
+
+    device = torch.device("cpu")
+    world_size, global_rank, is_global_zero = 1, 0, True
+
+    def setup_module(self, module: nn.Module) -> nn.Module:
+        return module.to(self.device)
+
+    def setup_optimizers(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+        return optimizer
+
+    def backward(self, loss: torch.Tensor) -> None:
+        loss.backward()
+
+    def autocast(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def all_reduce(self, value: Any, reduce_op: str = "mean") -> Any:
+        return value
+
+    def broadcast(self, value: Any) -> Any:
+        return value
+
+    def barrier(self) -> None:
+        return None
+
+
 def launched(device: str, devices: int, precision: Any, in_phases: bool = False) -> "Fabric":
-    """Fabric on a device, with all its processes running.
+    """Fabric on a device, with all its processes running, or `OneProcess` in its place.
 
     A learner that learns `in_phases` leaves some parameters without a gradient in each, which DDP must be prepared for.
     """
-    from lightning_fabric import Fabric  # takes seconds to import, and only training needs it
-
     accelerator = find_device(device).type
     if precision is None:
         precision = "bf16-mixed" if accelerator == "cuda" else "32-true"
@@ -45,6 +73,10 @@ def launched(device: str, devices: int, precision: Any, in_phases: bool = False)
             logger.warning("This GPU does not know bf16: training with full precision.")
             precision = "32-true"
     n_here, n_machines = started_by_torchrun() or (devices, 1)
+    if accelerator == "cpu" and precision == "32-true" and n_here * n_machines == 1:
+        return cast("Fabric", OneProcess())
+    from lightning_fabric import Fabric  # takes seconds to import
+
     ddp = "ddp_find_unused_parameters_true" if in_phases else "ddp"
     strategy = ddp if n_here * n_machines > 1 else "auto"
     fabric = Fabric(
@@ -52,6 +84,13 @@ def launched(device: str, devices: int, precision: Any, in_phases: bool = False)
     )
     fabric.launch()
     return fabric
+
+
+def without_compiler(device: torch.device) -> AbstractContextManager[None]:
+    """On a CPU, where nothing is compiled: optimizers without torch's compiler, which takes seconds to import."""
+    if device.type != "cpu":
+        return nullcontext()
+    return left_out("torch._dynamo", disable=lambda function, *_, **__: function, graph_break=lambda: None)
 
 
 @contextmanager

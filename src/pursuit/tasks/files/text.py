@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
-from pursuit.files import check_file
+from pursuit.files import CSV_FILE, check_file
 from pursuit.tasks.files.unpacking import unpacked
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
@@ -83,7 +83,7 @@ def find_text(path: Path, encoding: str | None = None) -> TextFile:
     if path.is_dir():
         raise ValueError(f"{path} is a folder. Give the path of a CSV file.")
     if not path.exists():
-        raise FileNotFoundError(f"There is no file {path}. Give the path of a CSV file with a header line.")
+        raise FileNotFoundError(f"There is no file {path}. Give the path of {CSV_FILE}.")
     check_file(path, "a CSV file")
     with open_bytes(path) as file:
         start = file.read(64)
