@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence

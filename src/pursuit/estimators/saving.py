@@ -103,8 +103,10 @@ def _labels_from_config(config: dict[str, Any]) -> Any:
 
 
 def _parameter(value: Any) -> Any:
-    """A parameter as JSON; a random state that is not a number is a stream of numbers, and cannot be saved."""
-    return None if hasattr(value, "random_sample") else to_config(value)
+    """A parameter as JSON, or None for what cannot be saved and is not needed any more: a random state that is a stream
+    of numbers, and teachers that were given."""
+    are_teachers = isinstance(value, list | tuple) and any(hasattr(each, "predict") for each in value)
+    return None if hasattr(value, "random_sample") or are_teachers else to_config(value)
 
 
 def load(folder: str | Path) -> Any:

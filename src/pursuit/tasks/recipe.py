@@ -32,6 +32,8 @@ class Recipe:
     """How V-IP learns what to ask."""
     answers: AnswerSettings | None = None
     """Of the model that foresees answers, where they differ from the defaults."""
+    teachers: tuple[Any, ...] | None = None
+    """Classifiers of scikit-learn that teach V-IP's; None: it learns from labels alone."""
     held_out: float | None = None
     """Share of the training rows that judge training on the way; None: it goes on to the end of its stages."""
     query_options: Mapping[str, Any] = field(default_factory=dict)
@@ -49,6 +51,7 @@ class Recipe:
             "standardise": self.standardise,
             "querier": self.querier,
             "answers": self.answers,
+            "teachers": self.teachers,
             **({} if self.held_out is None else {"held_out": self.held_out}),
         }
 
