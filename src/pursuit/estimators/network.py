@@ -57,8 +57,6 @@ class LearnerEstimator(PursuitEstimator):
 
     counts_answers: ClassVar[bool] = False
     """Whether its classifier can begin with what was counted, as naive Bayes."""
-    can_be_taught: ClassVar[bool] = False
-    """Whether its loss is that of `Batch.targets` wherever rows may have no label."""
     planned_settings: ClassVar[tuple[str, ...]] = ("passes", "batch size", "steps", "held out")
     """What it takes from the plan."""
     tunable = OF_TRAINING
@@ -73,9 +71,6 @@ class LearnerEstimator(PursuitEstimator):
     """Share of the rows to hold out for nothing but fitting beliefs to them, where training holds out none, as where
     `stages` are given. By default 0; V-IP takes a few of those in files, and fresh rows where a rule draws them.
     `calibrate` does it later."""
-    teachers: Teachers = "auto"
-    """Who teaches the classifier on tables in memory: forests, boosting and logistic regression as they suit the rows
-    ("auto"), nobody (None), or any classifiers of scikit-learn. For columns, words and concepts only."""
     unreliable: Unreliable | None = None
     """How often answers are withheld and wrong in training, and in the rows that judge it, as those of people will be;
     for columns, words and concepts only. By default never."""
@@ -89,6 +84,10 @@ class LearnerEstimator(PursuitEstimator):
     @abstractmethod
     def make_learner(self, query_set: QuerySet, rows: RowSource, prior: Tensor) -> Learner:
         """A fresh learner for these rows, whose classes have the frequencies `prior` (C,)."""
+
+    def chosen_teachers(self) -> Teachers:
+        """Who teaches the learner; it must learn from `Batch.targets` wherever rows may have no label."""
+        return None
 
     def label_kernel(self) -> Tensor | None:
         """How much a training row of each label counts for others (C, C), where labels have neighbours."""
@@ -121,13 +120,13 @@ class LearnerEstimator(PursuitEstimator):
         self.plan_, stages = plan, self._adapted(query_set, plan.stages if self.stages is None else self.stages)
         check_plan(stages, self.device, run.log, n_processes(self.devices))
         kept, judging = self._set_aside(query_set, rows, seed, self._share_aside(rows))
-        lesson, like_new = kept, judging
+        lesson, like_new, more_reasons = kept, judging, []
         if is_taught and isinstance(kept, Rows):
-            teaching = taught(query_set, kept, self.labels, self.teachers, seed, self.label_kernel())
-            lesson, self.teachers_ = teaching.rows, teaching.names
+            teaching = taught(query_set, kept, self.labels, self.chosen_teachers(), seed, self.label_kernel())
+            lesson, more_reasons = teaching.rows, [Reason("teachers", teaching.names, "best on rows they did not see")]
             if judging is None:
                 judging, like_new = teaching.judging, teaching.unseen
-        self.n_judging_ = 0 if judging is None else len(judging)
+        self._is_judged = judging is not None
         learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
         early_stopping = None
         if judging is not None and not is_taught and self._ends_early():
@@ -143,14 +142,17 @@ class LearnerEstimator(PursuitEstimator):
         n_planned = _n_steps(stages, len(lesson))
         n_trained = _n_steps(stages, len(lesson), [end.share for end in ends])
         reasons = self._plan_reasons(n_planned, n_trained, early_stopping is not None)
-        self.chosen_ = (*reasons, *self._judged_reasons(like_new))
+        if judging is not None and judging.target is None and early_stopping is None:
+            what_for = "held out for nothing else" if isinstance(rows, Rows) else "not learnt from"
+            more_reasons.append(Reason("calibrated on", f"{len(judging):,} rows", what_for))
+        self.chosen_ = (*reasons, *more_reasons, *self._judged_reasons(like_new))
         return self.model_
 
     def _is_taught(self, query_set: QuerySet, rows: RowSource) -> bool:
         """Whether teachers label the rows: those in memory, by answers that can be listed."""
-        if not self.can_be_taught or self.teachers is None or n_processes(self.devices) > 1:
+        if (teachers := self.chosen_teachers()) is None or n_processes(self.devices) > 1:
             return False
-        return isinstance(rows, Rows) and query_set.has_own_units and can_teach(rows, self.labels, self.teachers)
+        return isinstance(rows, Rows) and query_set.has_own_units and can_teach(rows, self.labels, teachers)
 
     def _adapted(self, query_set: QuerySet, stages: Sequence[Stage]) -> list[Stage]:
         """The stages as this method and the estimator's settings want them."""
@@ -219,14 +221,14 @@ class LearnerEstimator(PursuitEstimator):
 
     def _judged_reasons(self, like_new: Rows | None) -> list[Reason]:
         """What rows whose labels were not learnt chose, and what they make one expect."""
+        judged_by = _judged_by(like_new)
+        reasons = [self._stop_reason(judged_by)]
         if like_new is None:
-            return [self._stop_reason()]
-        self.judged_by_ = "held-out rows" if like_new.target is None else "rows as teachers label them"
-        reasons = [self._stop_reason()]
+            return reasons
         if hasattr(self.model_, "temperature"):
             low, high = (f"{float(self.model_.temperature[n]):.3g}" for n in (1, -1))
             value = low if low == high else f"{low} after one answer, {high} after all"
-            reasons.insert(0, Reason("temperature", value, f"fits beliefs to {self.judged_by_}"))
+            reasons.insert(0, Reason("temperature", value, f"fits beliefs to {judged_by}"))
         with placed(self.model_, self.device):
             return [*reasons, *self._expectations(like_new)]
 
@@ -258,14 +260,12 @@ class LearnerEstimator(PursuitEstimator):
         own = {"held out": None if self.held_out is None else f"{self.held_out:.0%}", "tuned": self.tuned}
         return {name: given(name, value) for name, value in own.items() if value is not None}
 
-    def _stop_reason(self) -> Reason:
+    def _stop_reason(self, judged_by: str) -> Reason:
         """Which rule rows are asked by."""
         rule = self.stopping_rule()
         if self.stop is not None:
             return given("stop", rule)
-        return Reason(
-            "stop", str(rule), "by default" if self.stop_ is None else f"{self.judged_by_} need no more than that"
-        )
+        return Reason("stop", str(rule), "by default" if self.stop_ is None else f"{judged_by} need no more than that")
 
     def _expectations(self, like_new: Rows) -> list[Reason]:
         """What to expect of predictions, by rows whose labels were not learnt."""
@@ -361,12 +361,16 @@ class LearnerClassifier(PursuitClassifier, LearnerEstimator):
         if promises_of(rule):  # what they take is chosen later, and says itself what to expect
             return []
         found = expected(self.model_, like_new, rule)
-        return [Reason("expected", str(found), f"on {found.n_rows:,} {self.judged_by_}")]
+        return [Reason("expected", str(found), f"on {found.n_rows:,} {_judged_by(like_new)}")]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NetworkClassifier(LearnerClassifier, NetworkEstimator):
     """A classifier around a `ClassifierModel`."""
+
+
+def _judged_by(rows: Rows | None) -> str:
+    return "rows as teachers label them" if rows is not None and rows.target is not None else "held-out rows"
 
 
 def _claim(folder: Path, run: dict[str, Any], resume: bool) -> str:

@@ -266,6 +266,9 @@ def _out_of_fold(teacher: Teacher, lesson: Lesson, best: Beliefs | None = None) 
     parts = lesson.read(teacher.read)
     found = np.zeros((len(parts), len(lesson.rows), 1 if lesson.bins else len(lesson.labels)))
     for fold, (seen, unseen) in enumerate(_folds(lesson)):
+        if not lesson.bins and len(only := np.unique(lesson.y[seen])) == 1:  # as may be where groups are held out
+            found[:, unseen, only] = 1.0
+            continue
         model = clone(teacher.model)
         weight = {} if lesson.weight is None else {"sample_weight": lesson.weight[seen]}
         with warnings.catch_warnings():

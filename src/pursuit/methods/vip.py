@@ -11,6 +11,7 @@ from pursuit.estimators.asking import better_querier
 from pursuit.estimators.plan import FEW_ROWS, HELD_OUT, MOST_HELD_OUT
 from pursuit.estimators.reasons import Reason
 from pursuit.estimators.stop import suitable_stop
+from pursuit.estimators.teachers import Teachers
 from pursuit.estimators.tuned import OF_NETWORK, OneOf
 from pursuit.estimators.usual import usual_limits
 from pursuit.inference.stopping import StoppingRule
@@ -34,13 +35,13 @@ class VIPEstimator(NetworkEstimator):
 
     uses_weights = True
     counts_answers = True
-    can_be_taught = True
     planned_settings = ("network", "answers", *NetworkEstimator.planned_settings[1:])
     tunable = TUNABLE
 
     querier: Querier = "auto"
     cost_aware: bool | None = None
     answers: AnswerSettings | None = None
+    teachers: Teachers = "auto"
     shared: bool = False
     """Whether querier and classifier share a trunk."""
 
@@ -79,23 +80,26 @@ class VIPEstimator(NetworkEstimator):
             model.start_from_counts(rows_in_memory(rows, LOOKED_AT).take(slice(LOOKED_AT)))
         return model
 
+    def chosen_teachers(self) -> Teachers:
+        return self.teachers
+
     def suitable_stop(self, model: VIP, rows: Rows) -> StoppingRule | None:
         return None if model.answer_model is None else suitable_stop(model, rows, self.max_queries)
 
     def _tries_both(self, query_set: QuerySet) -> bool:
         """Whether rows whose labels were not learnt choose the querier, as they do where nothing else is said."""
         is_open = self.querier == "auto" and self.stages is None and not self.shared
-        return is_open and self.n_judging_ > 0 and not self._weighs_costs(query_set)
+        return is_open and self._is_judged and not self._weighs_costs(query_set)
 
     def _fit_to(self, judging: Rows, like_new: Rows) -> None:
         if isinstance(self.model_, TwoQueriers):
-            self.model_, self.querier_reason_ = better_querier(self.model_, judging, self.max_queries)
+            self.model_, self._querier_reason = better_querier(self.model_, judging, self.max_queries)
         super()._fit_to(judging, like_new)
         if self.model_.answer_model is not None:
             self.model_.unusual_from.copy_(usual_limits(self.model_, like_new, self.max_queries))
 
     def _judged_reasons(self, like_new: Rows | None) -> list[Reason]:
-        own = [self.querier_reason_] if hasattr(self, "querier_reason_") else []
+        own = [self._querier_reason] if hasattr(self, "_querier_reason") else []
         return [*own, *super()._judged_reasons(like_new)]
 
     def _calibration_share(self, rows: RowSource) -> float:
@@ -145,13 +149,17 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
         The most queries ever asked of a row. By default all of them.
     querier : "auto", "information" or "straight-through"
         How it learns what to ask: from the information that an answer model expects of every query, or by the paper's
-        straight-through gradient. "auto" takes information, except for patches, which have too many answers to
-        list. Either way the answer model says how many bits a query is expected to give, unless queries are patches.
+        straight-through gradient. "auto" learns both and takes the one whose questions make labels less surprising on
+        rows that were not learnt from, or information where they are level. Patches have too many answers to list and
+        take straight-through; given `stages`, a shared trunk or costs take information. Either way the answer model says how many bits a query is expected to give, unless queries are patches.
     cost_aware : bool, optional
         Whether to ask for the most bits per unit of cost, instead of the most bits. By default it does where the costs
         of queries differ, unless they are patches or the querier is straight-through.
     answers : AnswerSettings, optional
         How the answer model is made.
+    teachers : "auto", None or list of classifiers
+        Who teaches the classifier, for tables of up to 20,000 rows in memory: forests, boosting and logistic
+        regression, as they suit the rows ("auto"); nobody (None); or any classifiers of scikit-learn.
     network : NetworkSettings, optional
         `MLP`, `Conv`, `SetNetwork` … with its sizes. By default one that suits the data.
     shared : bool
