@@ -58,6 +58,7 @@ class VIPEstimator(NetworkEstimator):
             )
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> VIP:
+        self._querier_reason: Reason | None = None
         options |= {"shared": self.shared, "answer_model": self._answer_model(query_set, rows)}
         querier = self.querier
         if querier == "auto":  # patches have too many answers to list
@@ -99,8 +100,9 @@ class VIPEstimator(NetworkEstimator):
             self.model_.unusual_from.copy_(usual_limits(self.model_, like_new, self.max_queries))
 
     def _judged_reasons(self, like_new: Rows | None) -> list[Reason]:
-        own = [self._querier_reason] if hasattr(self, "_querier_reason") else []
-        return [*own, *super()._judged_reasons(like_new)]
+        found = getattr(self, "_querier_reason", None)  # which a loaded estimator has among those chosen
+        chosen = [] if found is None else [found]
+        return [*chosen, *super()._judged_reasons(like_new)]
 
     def _calibration_share(self, rows: RowSource) -> float:
         if self.calibration is None and isinstance(rows, GeneratedRows):  # which draws others, so that none is lost
@@ -151,7 +153,8 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
         How it learns what to ask: from the information that an answer model expects of every query, or by the paper's
         straight-through gradient. "auto" learns both and takes the one whose questions make labels less surprising on
         rows that were not learnt from, or information where they are level. Patches have too many answers to list and
-        take straight-through; given `stages`, a shared trunk or costs take information. Either way the answer model says how many bits a query is expected to give, unless queries are patches.
+        take straight-through; given `stages`, a shared trunk or costs take information. Either way the answer model
+        says how many bits a query is expected to give, unless queries are patches.
     cost_aware : bool, optional
         Whether to ask for the most bits per unit of cost, instead of the most bits. By default it does where the costs
         of queries differ, unless they are patches or the querier is straight-through.
