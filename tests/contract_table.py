@@ -93,6 +93,7 @@ OTHER_PARAMETERS: dict[str, Any] = {
     "querier": "information",
     "cost_aware": True,
     "answers": AnswerSettings(rank=3, n_bins=4, smoothing=1.0),
+    "teachers": None,
     "calibration": 0.1,
     "unreliable": Unreliable(withheld=0.1, wrong=0.05),
     "tuned": Tuned(lr=2.0, weight_decay=0.5, effort=2.0, random_share=0.5, width=2.0, dropout=0.5),

@@ -37,13 +37,13 @@ def bits_for(numbers: np.ndarray, worse: float) -> float | None:
     joint = torch.nn.functional.one_hot(codes, len(bins)).double() / 8
     means = torch.tensor(bins.means, dtype=torch.double)
 
-    def judge(log_posterior: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    def judge(log_posterior: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         posterior = log_posterior.exp()
-        error = (bins.mean(posterior) - means[y]) ** 2 / bins.spread**2
-        return error, torch.zeros(len(y), dtype=torch.bool)
+        error = (bins.mean(posterior) - means[rows.y]) ** 2 / bins.spread**2
+        return error, torch.zeros(len(rows), dtype=torch.bool)
 
     learner: Any = Known(QUERIES, bins, x, joint)
-    return suitable_bits([(learner, Rows(x, available, codes))], judge, worse)
+    return suitable_bits(learner, Rows(x, available, codes), judge, worse)
 
 
 def test_questions_that_tell_nothing_need_not_be_asked() -> None:

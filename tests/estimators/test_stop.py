@@ -1,7 +1,10 @@
 """The stopping rule that suits a learner, judged by rows it did not learn from, and what to expect of it."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+import torch.nn.functional as F
 
 from pursuit.data.rows import Rows
 from pursuit.estimators import stop as stop_module
@@ -41,12 +44,12 @@ ALL_MATTER = (0.75,) * N_QUERIES
 
 
 def mean_asked(model: InformationVIP, rows: Rows, rule: StoppingRule) -> float:
-    return expected([(model, rows)], rule).n_queries
+    return expected(model, rows, rule).n_queries
 
 
 def test_where_one_column_tells_all_there_is_one_is_asked() -> None:
     model, judged = learnt(world(4000, 1, ONE_TELLS)), world(500, 2, ONE_TELLS)
-    rule = suitable_stop([(model, judged)])
+    rule = suitable_stop(model, judged)
     assert isinstance(rule, AnyOf)
     assert Confidence(SURE) in rule.rules
     assert mean_asked(model, world(300, 3, ONE_TELLS), rule) == 1
@@ -54,36 +57,36 @@ def test_where_one_column_tells_all_there_is_one_is_asked() -> None:
 
 def test_where_all_columns_matter_it_asks_on() -> None:
     model, judged = learnt(world(4000, 1, ALL_MATTER)), world(500, 2, ALL_MATTER)
-    asked = mean_asked(model, world(300, 3, ALL_MATTER), suitable_stop([(model, judged)]))
+    asked = mean_asked(model, world(300, 3, ALL_MATTER), suitable_stop(model, judged))
     assert asked > 4
 
 
 def test_where_a_model_gets_lost_in_answers_it_is_not_asked_nothing() -> None:
     """Five columns mislead it: to ask everything is worse than to ask nothing, but the first column is worth asking."""
     model, judged = learnt(world(4000, 1, (0.8, *[0.7] * 5))), world(500, 2, (0.8, *[0.3] * 5))
-    rule = suitable_stop([(model, judged)])
+    rule = suitable_stop(model, judged)
     assert mean_asked(model, judged, rule) == 1
-    assert expected([(model, judged)], rule).accuracy > 0.7
+    assert expected(model, judged, rule).accuracy > 0.7
 
 
 def test_more_than_held_out_rows_were_asked_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     model, judged = learnt(world(4000, 1, ALL_MATTER)), world(500, 2, ALL_MATTER)
     monkeypatch.setattr(stop_module, "LONGEST", N_QUERIES)
-    assert "budget" not in str(suitable_stop([(model, judged)]))
+    assert "budget" not in str(suitable_stop(model, judged))
     monkeypatch.setattr(stop_module, "LONGEST", 2)
-    rule = suitable_stop([(model, judged)])
+    rule = suitable_stop(model, judged)
     assert isinstance(rule, AnyOf)
     assert Budget(2) in rule.rules
     assert mean_asked(model, world(300, 3, ALL_MATTER), rule) <= 2
 
 
-def surprise(log_posterior: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    return -log_posterior.gather(1, y[:, None])[:, 0], torch.zeros(len(y), dtype=torch.bool)
+def surprise(log_posterior: torch.Tensor, rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
+    return -rows.at_label(log_posterior), torch.zeros(len(rows), dtype=torch.bool)
 
 
 def test_the_bits_chosen_are_the_most_that_cost_no_more_than_allowed() -> None:
     model, judged = learnt(world(4000, 1, ALL_MATTER)), world(500, 2, ALL_MATTER)
-    found = [suitable_bits([(model, judged)], surprise, worse) for worse in (10.0, 0.2, 0.05, -1.0)]
+    found = [suitable_bits(model, judged, surprise, worse) for worse in (10.0, 0.2, 0.05, -1.0)]
     assert found[0] == BITS[0]
     assert found[-1] is None
     least = [0.0 if bits is None else bits for bits in found]
@@ -98,7 +101,7 @@ def test_few_rows_must_show_more_clearly_that_less_is_enough() -> None:
         few = world(30, seed, ALL_MATTER)
         for worse in (0.01, 0.05, 0.1, 0.2):
             alike = [few.take(torch.arange(30).repeat(times)) for times in (1, 15)]
-            found.append([suitable_bits([(model, rows)], surprise, worse) or 0.0 for rows in alike])
+            found.append([suitable_bits(model, rows, surprise, worse) or 0.0 for rows in alike])
     assert all(one <= other for one, other in found)
     assert any(one < other for one, other in found)
 
@@ -106,19 +109,30 @@ def test_few_rows_must_show_more_clearly_that_less_is_enough() -> None:
 @pytest.mark.parametrize("most", [1, 2, 4])
 def test_no_row_is_asked_more_than_allowed(most: int) -> None:
     model, judged = learnt(world(4000, 1, ALL_MATTER)), world(300, 2, ALL_MATTER)
-    rule = suitable_stop([(model, judged)], max_queries=most) | Budget(most)
+    rule = suitable_stop(model, judged, max_queries=most) | Budget(most)
     assert mean_asked(model, judged, rule) <= most
-    assert expected([(model, judged)], Never()).n_queries == N_QUERIES
+    assert expected(model, judged, Never()).n_queries == N_QUERIES
 
 
 def test_what_is_expected_is_measured_where_each_row_stops() -> None:
     model, judged = learnt(world(4000, 1, ONE_TELLS)), world(400, 2, ONE_TELLS)
-    found = expected([(model, judged)], Budget(1))
+    found = expected(model, judged, Budget(1))
     follows_first = (judged.x[:, 0] > 0) == (judged.y == 1)
     assert found == Expected(1.0, pytest.approx(float(follows_first.float().mean())), 400)
     assert str(Expected(3.14, 0.925, 10)) == "about 3.1 queries a row and an accuracy of 92%"
-    twice = expected([(model, judged.take(slice(100))), (model, judged.take(slice(100, 400)))], Budget(1))
-    assert twice == Expected(1.0, pytest.approx(found.accuracy), 400)
+    surely = replace(judged, y=torch.full((400,), -1), target=F.one_hot(judged.y, 2).float())
+    assert expected(model, surely, Budget(1)) == found
+    halves = replace(surely, target=torch.full((400, 2), 0.5))  # as teachers that know nothing label them
+    assert expected(model, halves, Budget(1)) == Expected(1.0, 0.5, 400)
+
+
+def test_targets_choose_the_rule_as_labels_do() -> None:
+    model, judged = learnt(world(4000, 1, ALL_MATTER)), world(500, 2, ALL_MATTER)
+    as_taught = replace(judged, y=torch.full((500,), -1), target=F.one_hot(judged.y, 2).float())
+    assert suitable_stop(model, as_taught) == suitable_stop(model, judged)
+    # Where teachers believe no answer, no question is worth asking.
+    nothing = replace(as_taught, target=torch.full((500, 2), 0.5))
+    assert mean_asked(model, judged, suitable_stop(model, nothing)) < 1
 
 
 def test_rows_with_missing_answers_and_known_ones_are_judged_too() -> None:
@@ -130,7 +144,7 @@ def test_rows_with_missing_answers_and_known_ones_are_judged_too() -> None:
     torch.manual_seed(0)
     model = InformationVIP.build(QUERIES, [0, 1], MLP((16,)), answer_model=AnswerModel.count(QUERIES, 2, rows))
     train(model, rows, [Stage(5, RandomHistories(), batch_size=50)])
-    rule = suitable_stop([(model, rows)])
+    rule = suitable_stop(model, rows)
     assert 0 < mean_asked(model, rows, rule) < N_QUERIES
     assert isinstance(rule, AnyOf | Confidence)
     assert not isinstance(rule, NothingWorthAsking)

@@ -1,5 +1,7 @@
 """Temperatures by the number of known answers."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -56,7 +58,7 @@ def rows(n: int, seed: int = 0) -> Rows:
 
 
 def test_beliefs_that_hold_stay_as_they_are() -> None:
-    temperature = fit_temperature([(made(torch.ones(N_QUERIES + 1)), rows(2000))])
+    temperature = fit_temperature(made(torch.ones(N_QUERIES + 1)), rows(2000))
     assert temperature.shape == (N_QUERIES + 1,)
     assert temperature.tolist() == pytest.approx([1.0] * (N_QUERIES + 1), rel=0.12)
 
@@ -64,13 +66,11 @@ def test_beliefs_that_hold_stay_as_they_are() -> None:
 def test_each_number_of_answers_gets_what_it_needs() -> None:
     loudness = torch.tensor([1.0, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0])
     model, judged = made(loudness), rows(3000)
-    temperature = fit_temperature([(model, judged)])
+    temperature = fit_temperature(model, judged)
     assert temperature[1:].tolist() == pytest.approx(loudness[1:].tolist(), rel=0.15)
     # Fitted again, with what was found already set, it is the same: beliefs are judged as they were learnt.
     model.set_temperature(temperature)
-    assert torch.equal(fit_temperature([(model, judged)]), temperature)
-    parts = [(model, judged.take(slice(1000))), (model, judged.take(slice(1000, 3000)))]
-    assert torch.allclose(fit_temperature(parts), temperature)
+    assert torch.equal(fit_temperature(model, judged), temperature)
 
 
 def test_few_rows_change_little() -> None:
@@ -78,14 +78,14 @@ def test_few_rows_change_little() -> None:
     data, generator = rows(400), torch.Generator().manual_seed(3)
     noise = Rows(data.x, data.available, torch.randint(2, (400,), generator=generator))
     model = made(torch.ones(N_QUERIES + 1))
-    few, many = (float(fit_temperature([(model, noise.take(slice(n)))]).mean()) for n in (10, 400))
+    few, many = (float(fit_temperature(model, noise.take(slice(n))).mean()) for n in (10, 400))
     assert 1 < few < many
 
 
 def test_beliefs_are_made_surer_only_where_many_rows_say_so() -> None:
     model = made(torch.full((N_QUERIES + 1,), 0.6))
-    assert fit_temperature([(model, rows(3000))]).tolist() == pytest.approx([0.6] * (N_QUERIES + 1), rel=0.12)
-    assert float(fit_temperature([(model, rows(20))]).min()) > 0.8
+    assert fit_temperature(model, rows(3000)).tolist() == pytest.approx([0.6] * (N_QUERIES + 1), rel=0.12)
+    assert float(fit_temperature(model, rows(20)).min()) > 0.8
 
 
 def test_beliefs_hold_where_chains_stop_once_they_are_sure() -> None:
@@ -101,16 +101,16 @@ def test_beliefs_hold_where_chains_stop_once_they_are_sure() -> None:
 
     uneven = made(torch.ones(N_QUERIES + 1))
     uneven.__class__ = Uneven
-    assert factor_at_stop([(model, data)], torch.ones(N_QUERIES + 1)) <= 1.06
-    assert factor_at_stop([(uneven, data)], torch.ones(N_QUERIES + 1)) > 1.1
+    assert factor_at_stop(model, data, torch.ones(N_QUERIES + 1)) <= 1.06
+    assert factor_at_stop(uneven, data, torch.ones(N_QUERIES + 1)) > 1.1
 
 
 def test_weights_count() -> None:
     judged = rows(600)
     weighted = Rows(judged.x, judged.available, judged.y, weight=(torch.arange(600) < 200).float())
     model = made(torch.full((N_QUERIES + 1,), 2.0))
-    alone = fit_temperature([(model, judged.take(slice(200)))] * 3)  # weights are levelled: they count as 600 rows
-    assert fit_temperature([(model, weighted)]).tolist() == pytest.approx(alone.tolist(), rel=1e-3)
+    alone = fit_temperature(model, judged.take(torch.arange(200).repeat(3)))  # weights are levelled: they are 600 rows
+    assert fit_temperature(model, weighted).tolist() == pytest.approx(alone.tolist(), rel=1e-3)
 
 
 def test_initially_known_answers_count_as_known() -> None:
@@ -161,7 +161,26 @@ def test_between_groups_temperatures_are_interpolated() -> None:
 
 def test_surprise_is_that_of_divided_logits() -> None:
     logits, y = torch.randn(5, 4, generator=torch.Generator().manual_seed(2)) * 20, torch.tensor([0, 1, 2, 3, 0])
-    found = surprise(logits, y)
+    judged = Rows(torch.zeros(5, 1), torch.ones(5, 1, dtype=torch.bool), y)
+    target = torch.rand(5, 4, generator=torch.Generator().manual_seed(3)).softmax(dim=1)
+    by_label, by_target = surprise(logits, judged), surprise(logits, replace(judged, target=target))
     for t in (0, 12, len(TEMPERATURES) - 1):
-        expected = -(logits.double() / TEMPERATURES[t]).log_softmax(dim=1).gather(1, y[:, None])[:, 0]
-        assert found[:, t].tolist() == pytest.approx(expected.tolist(), rel=1e-4, abs=1e-5)
+        log_posterior = (logits.double() / TEMPERATURES[t]).log_softmax(dim=1)
+        expected = -log_posterior.gather(1, y[:, None])[:, 0]
+        assert by_label[:, t].tolist() == pytest.approx(expected.tolist(), rel=1e-4, abs=1e-5)
+        expected = -(target * log_posterior).sum(dim=1)
+        assert by_target[:, t].tolist() == pytest.approx(expected.tolist(), rel=1e-4, abs=1e-5)
+
+
+def test_targets_fit_beliefs_as_labels_of_their_frequency_do() -> None:
+    """Twins of every row, one of each label, weighted as likely as the target says, are the same as the target."""
+    judged, model = rows(400), made(torch.full((N_QUERIES + 1,), 2.0))
+    p = 0.1 + 0.8 * judged.y.float()
+    n = torch.arange(400)
+    twins = replace(judged.take(n.repeat(2)), y=torch.cat([torch.zeros(400), torch.ones(400)]).long())
+    twins = replace(twins, weight=2 * torch.cat([1 - p, p]))
+    taught = replace(judged, y=torch.full((400,), -1), target=torch.stack([1 - p, p], dim=1))
+    twice = taught.take(n.repeat(2))
+    found = fit_temperature(model, twice)
+    assert found.tolist() == pytest.approx(fit_temperature(model, twins).tolist(), rel=1e-3)
+    assert found.tolist() != pytest.approx(fit_temperature(model, judged.take(n.repeat(2))).tolist(), rel=1e-2)
