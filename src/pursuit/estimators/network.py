@@ -120,12 +120,11 @@ class LearnerEstimator(PursuitEstimator):
         self.plan_, stages = plan, self._adapted(query_set, plan.stages if self.stages is None else self.stages)
         check_plan(stages, self.device, run.log, n_processes(self.devices))
         kept, judging = self._set_aside(query_set, rows, seed, self._share_aside(rows))
-        lesson, like_new, more_reasons = kept, judging, []
+        lesson, more_reasons = kept, []
         if is_taught and isinstance(kept, Rows):
             teaching = taught(query_set, kept, self.labels, self.chosen_teachers(), seed, self.label_kernel())
             lesson, more_reasons = teaching.rows, [Reason("teachers", teaching.names, "best on rows they did not see")]
-            if judging is None:
-                judging, like_new = teaching.judging, teaching.unseen
+            judging = teaching.judging if judging is None else judging
         self._is_judged = judging is not None
         learner = self.make_learner(query_set, kept, kept.prior(len(self.labels)))
         early_stopping = None
@@ -136,8 +135,8 @@ class LearnerEstimator(PursuitEstimator):
         stages = [replace(stage, epochs=stage.epochs * len(kept) / len(lesson)) for stage in stages]
         ends = self._train(learner, lesson, stages, seed, early_stopping, run)
         self.model_ = learner
-        if judging is not None and like_new is not None:
-            self._fit_to(judging, like_new)
+        if judging is not None:
+            self._fit_to(judging)
         self.model_ = self.finish(self.model_, kept)  # which the usual stopping rule may depend on
         n_planned = _n_steps(stages, len(lesson))
         n_trained = _n_steps(stages, len(lesson), [end.share for end in ends])
@@ -145,7 +144,7 @@ class LearnerEstimator(PursuitEstimator):
         if judging is not None and judging.target is None and early_stopping is None:
             what_for = "held out for nothing else" if isinstance(rows, Rows) else "not learnt from"
             more_reasons.append(Reason("calibrated on", f"{len(judging):,} rows", what_for))
-        self.chosen_ = (*reasons, *more_reasons, *self._judged_reasons(like_new))
+        self.chosen_ = (*reasons, *more_reasons, *self._judged_reasons(judging))
         return self.model_
 
     def _is_taught(self, query_set: QuerySet, rows: RowSource) -> bool:
@@ -200,7 +199,7 @@ class LearnerEstimator(PursuitEstimator):
         if not hasattr(self.model_, "temperature"):
             raise ValueError(f"The beliefs of {type(self).__name__} cannot be changed, so it is not calibrated.")
         self.promised_ = None
-        self._fit_to(rows, rows)
+        self._fit_to(rows)
         renewed = self._judged_reasons(rows)
         names = {reason.setting for reason in renewed}
         self.chosen_ = (*(reason for reason in self.chosen_ if reason.setting not in names), *renewed)
@@ -210,27 +209,27 @@ class LearnerEstimator(PursuitEstimator):
     def rows(self, X: Any, y: Any, *, initially_known: Any = None) -> Rows:
         """Rows with the numbers of their labels."""
 
-    def _fit_to(self, judging: Rows, like_new: Rows) -> None:
-        """Fit beliefs to rows that were not learnt from, which may be made; and choose when to stop by rows that are
-        `like_new` ones."""
+    def _fit_to(self, judging: Rows) -> None:
+        """Fit beliefs to rows whose labels were not learnt, and choose by them when to stop. Where teachers judge,
+        beliefs stay as they are: they were learnt from these teachers, who know how sure to be."""
         with placed(self.model_, self.device):
-            if hasattr(self.model_, "temperature"):
+            if hasattr(self.model_, "temperature") and judging.target is None:
                 self.model_.set_temperature(fit_temperature(self.model_, judging, self.max_queries))
             if self.stop is None or without_promises(stopping_rule(self.stop)) is None:
-                self.stop_ = self.suitable_stop(self.model_, like_new)
+                self.stop_ = self.suitable_stop(self.model_, judging)
 
-    def _judged_reasons(self, like_new: Rows | None) -> list[Reason]:
+    def _judged_reasons(self, judging: Rows | None) -> list[Reason]:
         """What rows whose labels were not learnt chose, and what they make one expect."""
-        judged_by = _judged_by(like_new)
+        judged_by = _judged_by(judging)
         reasons = [self._stop_reason(judged_by)]
-        if like_new is None:
+        if judging is None:
             return reasons
-        if hasattr(self.model_, "temperature"):
+        if hasattr(self.model_, "temperature") and judging.target is None:
             low, high = (f"{float(self.model_.temperature[n]):.3g}" for n in (1, -1))
             value = low if low == high else f"{low} after one answer, {high} after all"
             reasons.insert(0, Reason("temperature", value, f"fits beliefs to {judged_by}"))
         with placed(self.model_, self.device):
-            return [*reasons, *self._expectations(like_new)]
+            return [*reasons, *self._expectations(judging)]
 
     def _calibration_share(self, rows: RowSource) -> float:
         """The share of rows that beliefs are fitted to where training holds out none."""
@@ -267,7 +266,7 @@ class LearnerEstimator(PursuitEstimator):
             return given("stop", rule)
         return Reason("stop", str(rule), "by default" if self.stop_ is None else f"{judged_by} need no more than that")
 
-    def _expectations(self, like_new: Rows) -> list[Reason]:
+    def _expectations(self, judging: Rows) -> list[Reason]:
         """What to expect of predictions, by rows whose labels were not learnt."""
         return []
 
@@ -356,12 +355,12 @@ class NetworkEstimator(LearnerEstimator):
 class LearnerClassifier(PursuitClassifier, LearnerEstimator):
     """A classifier around a `Learner`."""
 
-    def _expectations(self, like_new: Rows) -> list[Reason]:
+    def _expectations(self, judging: Rows) -> list[Reason]:
         rule = self.stopping_rule()
         if promises_of(rule):  # what they take is chosen later, and says itself what to expect
             return []
-        found = expected(self.model_, like_new, rule)
-        return [Reason("expected", str(found), f"on {found.n_rows:,} {_judged_by(like_new)}")]
+        found = expected(self.model_, judging, rule)
+        return [Reason("expected", str(found), f"on {found.n_rows:,} {_judged_by(judging)}")]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

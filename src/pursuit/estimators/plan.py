@@ -22,15 +22,15 @@ PASSES = 100
 """How often training may see each row, if held-out rows do not end it before."""
 TAUGHT_HISTORIES = 400
 """How many histories of each row a taught network learns from: more, and small tables are learnt by heart."""
-LEAST_STEPS, MOST_STEPS, MOST_STEPS_ON_GPU = 200, 2500, 10_000
+LEAST_STEPS, MOST_STEPS, MOST_STEPS_ON_GPU = 200, 4000, 10_000
 COMPLETE = 0.3
 """Share of random histories that know all answers."""
 TAUGHT_RANK = 4
 """Of the answer model on larger tables, where a straight-through querier may be better at what answers say together."""
 OFTEN, RARELY = 4, 16
 """Of so many reports, one looks at held-out rows; rarely where even the fewest steps take long."""
-PRODUCTS, PRODUCTS_ON_GPU = 1e12, 1e14
-"""About how many multiplications training may take: a minute on two cores, or on a GPU."""
+PRODUCTS, PRODUCTS_ON_GPU = 2e12, 1e14
+"""About how many multiplications training may take: two minutes on two cores, or one on a GPU."""
 CHAIN_QUERIES = 20
 """How far chains are carried in training; random histories cover what lies beyond."""
 SPARSE = 0.1
@@ -127,7 +127,7 @@ def suitable_plan(
     if n_rows < VERY_FEW_ROWS:
         held_out, why = 0.0, "too few rows to do without any"
     elif n_rows < MANY_ROWS and is_taught:
-        held_out, why = 0.0, "teachers judge beliefs about made rows"
+        held_out, why = 0.0, "teachers judge what was learnt of rows that they did not see"
     elif n_rows < MANY_ROWS:
         held_out, why = HELD_OUT_OF_FEW, "to end training before rows are learnt by heart"
     else:

@@ -25,9 +25,8 @@ from pursuit.queries import QuerySet
 
 LABEL_SHARE = 0.6
 """Weight of the label in the target of a row; the rest is the teachers' posterior."""
-SWAPPED, SWAPPED_TO_JUDGE = 0.3, 0.5
-"""Probability that a cell of a made row comes from another row. Rows to judge by must be further from those that were
-learnt: near them, a model that learnt a label by heart looks too sure, and further away it is not."""
+SWAPPED = 0.3
+"""Probability that a cell of a made row comes from another row."""
 MADE_ROWS, MOST_COPIES, REAL_ROWS = 40_000, 8, 2
 """About how many rows are made, how many of a single row at most, and how many real rows are learnt from for each."""
 N_FOLDS, LEAST_ROWS, MOST_ROWS, KNOWN_SHARE = 5, 30, 20_000, 0.8
@@ -76,8 +75,6 @@ class Teaching:
     rows: Rows
     """Rows to learn from: those given, with targets, and others made from them."""
     judging: Rows
-    """Further made rows with the teachers' posteriors as targets, which are not learnt from."""
-    unseen: Rows
     """The rows given, with the posteriors by teachers that did not see them as targets."""
     names: str
 
@@ -137,8 +134,8 @@ def taught(
     it, are averaged. Where labels have neighbours, `kernel` (C, C) says how much a row of each counts for the others.
     """
     generator = torch.Generator().manual_seed(seed)
-    shares = [SWAPPED] * min(MOST_COPIES, max(1, MADE_ROWS // len(rows))) + [SWAPPED_TO_JUDGE]
-    lesson = Lesson(rows, tuple(swapped(query_set, rows, share, generator) for share in shares), labels, seed)
+    n_copies = min(MOST_COPIES, max(1, MADE_ROWS // len(rows)))
+    lesson = Lesson(rows, tuple(swapped(query_set, rows, generator) for _ in range(n_copies)), labels, seed)
     found: dict[str, Beliefs] = {}
     for teacher in _suitable(query_set, lesson) if teachers == "auto" else _given(query_set, teachers or ()):
         best = min(found.values(), key=lesson.loss, default=None)
@@ -152,9 +149,9 @@ def taught(
     label_share = torch.where(is_rare, 1.0, LABEL_SHARE)[:, None]
     of_label = F.one_hot(rows.y, len(labels)) if kernel is None else kernel[rows.y]
     real = replace(rows, target=label_share * of_label + (1 - label_share) * own)
-    *copies, judging = (replace(copy, target=target) for copy, target in zip(lesson.copies, made, strict=True))
+    copies = [replace(copy, target=target) for copy, target in zip(lesson.copies, made, strict=True)]
     parts = [part for copy in copies for part in (*[real] * REAL_ROWS, copy)]
-    return Teaching(_joined(parts), judging, replace(rows, target=own), ", ".join(near))
+    return Teaching(_joined(parts), replace(rows, target=own), ", ".join(near))
 
 
 def can_teach(rows: Rows, labels: Labels, teachers: Teachers) -> bool:
@@ -166,11 +163,11 @@ def can_teach(rows: Rows, labels: Labels, teachers: Teachers) -> bool:
     return enough and (teachers != "auto" or (len(rows) <= MOST_ROWS and len(rows) * len(labels) <= LARGEST_FOREST))
 
 
-def swapped(query_set: QuerySet, rows: Rows, share: float, generator: torch.Generator) -> Rows:
-    """The rows with a `share` of cells taken from other rows: an answer, or that there is none. They have no label."""
+def swapped(query_set: QuerySet, rows: Rows, generator: torch.Generator) -> Rows:
+    """The rows with some cells taken from other rows: an answer, or that there is none. They have no label."""
     unit_of_feature, _, _ = query_set.need_units("A teacher")
     other = rows.take(torch.randperm(len(rows), generator=generator))
-    swap = torch.rand(rows.available.shape, generator=generator) < share
+    swap = torch.rand(rows.available.shape, generator=generator) < SWAPPED
     x = torch.where(swap[:, unit_of_feature], other.x, rows.x)
     available = torch.where(swap, other.available, rows.available)
     return replace(rows, x=x, available=available, y=torch.full_like(rows.y, -1))

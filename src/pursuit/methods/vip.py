@@ -92,17 +92,17 @@ class VIPEstimator(NetworkEstimator):
         is_open = self.querier == "auto" and self.stages is None and not self.shared
         return is_open and self._is_judged and not self._weighs_costs(query_set)
 
-    def _fit_to(self, judging: Rows, like_new: Rows) -> None:
+    def _fit_to(self, judging: Rows) -> None:
         if isinstance(self.model_, TwoQueriers):
             self.model_, self._querier_reason = better_querier(self.model_, judging, self.max_queries)
-        super()._fit_to(judging, like_new)
+        super()._fit_to(judging)
         if self.model_.answer_model is not None:
-            self.model_.unusual_from.copy_(usual_limits(self.model_, like_new, self.max_queries))
+            self.model_.unusual_from.copy_(usual_limits(self.model_, judging, self.max_queries))
 
-    def _judged_reasons(self, like_new: Rows | None) -> list[Reason]:
+    def _judged_reasons(self, judging: Rows | None) -> list[Reason]:
         found = getattr(self, "_querier_reason", None)  # which a loaded estimator has among those chosen
         chosen = [] if found is None else [found]
-        return [*chosen, *super()._judged_reasons(like_new)]
+        return [*chosen, *super()._judged_reasons(judging)]
 
     def _calibration_share(self, rows: RowSource) -> float:
         if self.calibration is None and isinstance(rows, GeneratedRows):  # which draws others, so that none is lost

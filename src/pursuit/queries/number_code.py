@@ -12,7 +12,7 @@ from pursuit.queries.column import Number
 from pursuit.queries.query_set import Query
 from pursuit.queries.scaling import compress
 
-FEW_ROWS, FEW_PIECES, SOME_PIECES, MANY_PIECES = 2000, 8, 16, 128
+FEW_ROWS, FEW_PIECES, SOME_PIECES, MANY_PIECES = 2000, 8, 16, 32
 MANY_INPUTS, TOO_MANY_INPUTS = 2000, 10_000
 NARROWEST = 1e-6
 """Pieces are at least this wide, in the answer space."""
