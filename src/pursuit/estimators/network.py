@@ -130,7 +130,7 @@ class LearnerEstimator(PursuitEstimator):
         early_stopping = None
         if judging is not None and not is_taught and self._ends_early():
             early_stopping = self._early_stopping(judging, rows)
-        run = self._claimed(run, learner, stages, seed, kept)
+        run = self._claimed(run, learner, stages, seed, kept, self.chosen_teachers() if is_taught else None)
         # As many steps as planned, although rows were made.
         stages = [replace(stage, epochs=stage.epochs * len(kept) / len(lesson)) for stage in stages]
         ends = self._train(learner, lesson, stages, seed, early_stopping, run)
@@ -149,7 +149,7 @@ class LearnerEstimator(PursuitEstimator):
 
     def _is_taught(self, query_set: QuerySet, rows: RowSource) -> bool:
         """Whether teachers label the rows: those in memory, by answers that can be listed."""
-        if (teachers := self.chosen_teachers()) is None or n_processes(self.devices) > 1:
+        if not (teachers := self.chosen_teachers()) or n_processes(self.devices) > 1:
             return False
         return isinstance(rows, Rows) and query_set.has_own_units and can_teach(rows, self.labels, teachers)
 
@@ -176,7 +176,13 @@ class LearnerEstimator(PursuitEstimator):
         return bool(self.held_out) or (self.held_out is None and self.stages is None and self.plan_.held_out > 0)
 
     def _claimed(
-        self, run: TrainingRun, learner: Learner, stages: Sequence[Stage], seed: int, rows: RowSource
+        self,
+        run: TrainingRun,
+        learner: Learner,
+        stages: Sequence[Stage],
+        seed: int,
+        rows: RowSource,
+        teachers: Teachers,
     ) -> TrainingRun:
         """The run with what tells it from others, which is written into its folder."""
         if run.path is None:
@@ -187,6 +193,7 @@ class LearnerEstimator(PursuitEstimator):
             "stages": repr(list(stages)),
             "seed": seed,
             "rows": rows.fingerprint(),
+            "teachers": None if teachers is None else str(teachers),
             **({} if self.unreliable is None else {"unreliable": repr(self.unreliable)}),
         }
         return replace(run, identity=_claim(run.path, described, run.resume))

@@ -228,7 +228,7 @@ def _ask(teacher: Teacher, lesson: Lesson, best: Beliefs | None) -> Beliefs | No
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     is_forest = isinstance(teacher.model, RandomForestClassifier | RandomForestRegressor)
-    by_bag = is_forest and lesson.rows.group is None
+    by_bag = is_forest and teacher.model.bootstrap and lesson.rows.group is None
     found = _out_of_bag(teacher, lesson) if by_bag else _out_of_fold(teacher, lesson, best)
     return None if found is None else Beliefs(found[0], found[1:])
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from sklearn.base import is_regressor
 from torch import Tensor
 
 from pursuit.data.rows import GeneratedRows, Rows, RowSource, StreamedRows, rows_in_memory
@@ -51,11 +52,20 @@ class VIPEstimator(NetworkEstimator):
             raise ValueError(f"querier is one of {', '.join(QUERIERS)}, not {self.querier!r}.")
         if self.answers is not None and not isinstance(self.answers, AnswerSettings):
             raise TypeError(f"answers are AnswerSettings(...), not {self.answers!r}.")
+        self._check_teachers()
         if self.cost_aware and self.querier == "straight-through":
             raise ValueError(
                 "A straight-through querier does not know how many bits a query is worth, so it cannot weigh them "
                 "against costs: use querier='information' with cost_aware=True."
             )
+
+    def _check_teachers(self) -> None:
+        if self.teachers is None or (isinstance(self.teachers, str) and self.teachers == "auto"):
+            return
+        kind, needs = ("regressors", "predict") if is_regressor(self) else ("classifiers", "predict_proba")
+        is_list = isinstance(self.teachers, list | tuple)
+        if not is_list or any(isinstance(one, type) or not hasattr(one, needs) for one in self.teachers):
+            raise TypeError(f'teachers are "auto", None or a list of {kind} with {needs}, not {self.teachers!r}.')
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> VIP:
         self._querier_reason: Reason | None = None
