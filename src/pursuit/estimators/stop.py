@@ -16,7 +16,7 @@ from pursuit.training.calibration import LONGEST, judged_steps
 SURE = 0.99
 BITS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005, 0.003, 0.001)
 """What a question must be worth, from much to little."""
-WORSE = 0.015
+WORSE = 0.01
 """How much more surprising labels may be, in nats a row, than they are at best."""
 MOST_ROWS = 500
 """Of how many rows chains are rolled out at most."""
