@@ -8,12 +8,17 @@ import torch
 from pursuit.data.rows import GeneratedRows, Rows
 from pursuit.estimators import plan as plan_module
 from pursuit.estimators.plan import (
+    COMPLETE,
     FEW_ROWS,
     LEAST_STEPS,
     MANY_ROWS,
     MOST_STEPS,
+    OFTEN,
     PASSES,
     PRODUCTS,
+    RARELY,
+    TAUGHT_HISTORIES,
+    TAUGHT_RANK,
     VERY_FEW_ROWS,
     VERY_MANY_ROWS,
     Plan,
@@ -89,21 +94,38 @@ def test_a_reason_is_a_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "n_trials", "held_out"),
+    ("n_rows", "held_out", "held_out_if_taught"),
     [
-        (VERY_FEW_ROWS - 1, 0, 0.0),
-        (VERY_FEW_ROWS, 3, 0.2),
-        (FEW_ROWS - 1, 3, 0.2),
-        (FEW_ROWS, 1, 0.2),
-        (MANY_ROWS - 1, 1, 0.2),
-        (MANY_ROWS, 0, 0.1),
-        (20_000, 0, 0.1),
-        (1_000_000, 0, 0.002),
+        (VERY_FEW_ROWS - 1, 0.0, 0.0),
+        (VERY_FEW_ROWS, 0.2, 0.0),
+        (MANY_ROWS - 1, 0.2, 0.0),
+        (MANY_ROWS, 0.1, 0.1),
+        (20_000, 0.1, 0.1),
+        (1_000_000, 0.002, 0.002),
     ],
 )
-def test_few_rows_are_tried_on_and_many_do_without_some(n_rows: int, n_trials: int, held_out: float) -> None:
-    plan = plan_of(n_rows)
-    assert (plan.n_trials, plan.held_out) == (n_trials, held_out)
+def test_many_rows_do_without_some_and_few_that_are_taught_do_not(
+    n_rows: int, held_out: float, held_out_if_taught: float
+) -> None:
+    assert plan_of(n_rows).held_out == held_out
+    assert plan_of(n_rows, is_taught=True).held_out == held_out_if_taught
+
+
+@pytest.mark.parametrize("n_rows", [30, 700, 5000])
+def test_a_taught_network_sees_as_many_histories_of_each_row(n_rows: int) -> None:
+    """It has targets that are not learnt by heart: no dropout, larger batches, and a third of them know all answers."""
+    plan = plan_of(n_rows, is_taught=True)
+    (stage,) = plan.stages
+    assert isinstance(plan.network, MLP)
+    assert (plan.network.dropout, plan.network.direct, stage.batch_size) == (0.0, False, 256)
+    assert stage.histories == CarriedHistories(10, 0.5, complete_share=COMPLETE)
+    found = {reason.setting: reason for reason in plan.reasons}
+    steps = n_steps(plan, n_rows)
+    assert found["steps"].value == f"{steps:,}"
+    assert steps == max(LEAST_STEPS, min(MOST_STEPS, round(TAUGHT_HISTORIES * n_rows / 256)))
+    cut = {30: ", because rows are few", 700: "", 5000: ", for time"}[n_rows]
+    assert found["steps"].why.endswith(f" histories of each row{cut}")
+    assert plan.answers.rank == (0 if n_rows < MANY_ROWS else TAUGHT_RANK)
 
 
 def test_with_fewer_rows_than_questions_answers_are_foreseen_by_the_label() -> None:
@@ -119,9 +141,9 @@ def test_with_fewer_rows_than_questions_answers_are_foreseen_by_the_label() -> N
     assert all(reason.setting != "answers" for reason in foresees_nothing.reasons)
 
 
-def test_what_takes_long_is_tried_once() -> None:
-    assert plan_of(400, numbers(10_000)).n_trials == 1
-    assert plan_of(400, numbers(100)).n_trials == 3
+def test_what_takes_long_is_looked_at_rarely() -> None:
+    assert plan_of(400, numbers(10_000)).look_every == RARELY
+    assert plan_of(400, numbers(100)).look_every == OFTEN
 
 
 def test_streamed_rows_and_images_are_trained_to_the_end() -> None:
@@ -130,7 +152,7 @@ def test_streamed_rows_and_images_are_trained_to_the_end() -> None:
         suitable_plan(yes_or_no(4), Drawn(), 2, counts_answers=True),
         suitable_plan(images, blank(images, 100), 2),
     ):
-        assert (plan.n_trials, plan.held_out, plan.standardise) == (0, 0.0, False)
+        assert (plan.held_out, plan.standardise) == (0.0, False)
         assert [reason.setting for reason in plan.reasons] == ["network", "passes"]
         assert plan.reasons[1].value == f"{plan.stages[0].epochs:.3g}"
 

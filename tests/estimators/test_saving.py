@@ -159,7 +159,12 @@ EVERYTHING: dict[str, Any] = {
     "stages": [
         Stage(2, RandomHistories(3), Adam(1e-4, amsgrad=True), schedule="constant", tau=(0.9, 0.3), tau_share=0.5),
         Stage(0.5, RolledOutHistories(), SGD(0.1, 0.5), period=0.25, warmup=0.0, average=0.0, augment=Shifts(2, True)),
-        Stage(1, CarriedHistories(4, random_share=0.5, random_skew=2.0), AdamW(1e-3, 0.2), batch_size=64),
+        Stage(
+            1,
+            CarriedHistories(4, random_share=0.5, random_skew=2.0, complete_share=0.25),
+            AdamW(1e-3, 0.2),
+            batch_size=64,
+        ),
         Stage(1, exploration=(0.3, 0.1), label_smoothing=0.1, phase="joint"),
     ],
     "held_out": 0.2,
@@ -174,6 +179,7 @@ EVERYTHING: dict[str, Any] = {
     "querier": "information",
     "cost_aware": True,
     "answers": AnswerSettings(rank=2, n_bins=5, smoothing=0.5),
+    "teachers": None,
 }
 
 

@@ -120,7 +120,7 @@ def suitable_plan(
     affordable = (PRODUCTS_ON_GPU if on_gpu else PRODUCTS) / products if products else most
     n_steps, is_slow = round(max(min(wanted, affordable, most), LEAST_STEPS)), affordable < LEAST_STEPS
     times = n_steps * (batch_size if is_taught else fresh) / n_rows
-    why = f"{times:,.3g} {'histories of each row' if is_taught else 'times each row'}"
+    why = f"{float(f'{times:.3g}'):,g} {'histories of each row' if is_taught else 'times each row'}"
     if n_steps != round(wanted):
         why += ", because rows are few" if n_steps > wanted else ", for time"
     choose("steps", f"{n_steps:,}" if is_taught else f"at most {n_steps:,}", why)
