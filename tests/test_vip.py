@@ -23,7 +23,7 @@ from pursuit.training import (
     TrainingRun,
     train,
 )
-from pursuit.vip import VIP, InformationVIP, choose_straight_through
+from pursuit.vip import VIP, InformationVIP, TwoQueriers, choose_straight_through
 
 pytestmark = pytest.mark.xdist_group("vip trained")  # they share what is loaded or trained
 
@@ -385,3 +385,95 @@ def test_held_out_rows_end_a_training_by_information() -> None:
     assert reports[-1].step < reports[-1].n_steps
     losses = [report.held_out_loss for report in reports if report.held_out_loss is not None]
     assert losses.index(min(losses)) == len(losses) - 1 - 3
+
+
+# Two queriers that are learnt at once
+
+
+def two_queriers(standardised: bool = False) -> TwoQueriers:
+    world, rows = known_world(), draw(known_world(), 500, seed=9)
+    torch.manual_seed(0)
+    model = TwoQueriers.build(
+        world.query_set,
+        world.classes,
+        MLP((16,)),
+        answer_model=AnswerModel.count(world.query_set, N_CLASSES, rows, AnswerSettings(rank=2)),
+        standardised=standardised,
+    )
+    if standardised:
+        model.standardise(rows.x, rows.available)
+    for part in (model.reader, model.querier, model.classifier):  # readers begin at zero
+        for parameter in part.parameters():
+            torch.nn.init.normal_(parameter, std=0.3, generator=torch.Generator().manual_seed(parameter.numel()))
+    return model.eval()
+
+
+def test_every_other_chain_is_asked_by_either_querier() -> None:
+    model, rows = two_queriers(), draw(known_world(), 51, seed=5)
+    generator = torch.Generator().manual_seed(0)
+    known = torch.rand(51, N_QUERIES, generator=generator) < 0.3
+    available = (torch.rand(51, N_QUERIES, generator=generator) < 0.8) | known
+    target = torch.randn(51, N_CLASSES, generator=generator).softmax(dim=1)
+    batch = Batch(rows.x, known, known, available, rows.y, target=target, tau=0.5)
+    loss, query = model(batch)
+    history = batch.history
+    through, by_bits = model.asking("straight-through"), model.asking("information")
+    for first, one in ((0, through), (1, by_bits)):
+        own = History(*(part[first::2] for part in (history.x, history.known, history.asked)))
+        wanted = one.scores(own).masked_fill(own.asked, -torch.inf).argmax(dim=1)
+        assert torch.equal(query[first::2], wanted)
+    assert not torch.equal(query, by_bits.scores(history).masked_fill(known, -torch.inf).argmax(dim=1))
+
+    def cross_entropy(known_answers: torch.Tensor, which: slice) -> torch.Tensor:
+        logits = model.classifier(model.query_set.encode(rows.x[which], known_answers[which].float()))
+        return F.cross_entropy(logits, target[which])
+
+    after = history.ask(query, available).known
+    encoded = model.query_set.encode(rows.x, known.float())[1::2]
+    foreseen = model.answer_model.loss(
+        model.reader(encoded), rows.x[1::2], rows.y[1::2], available[1::2], known[1::2], None
+    )
+    wanted_loss = cross_entropy(known, slice(None)) + cross_entropy(after, slice(None, None, 2)) + foreseen
+    torch.testing.assert_close(loss, wanted_loss)
+    loss.backward()
+    for part in (model.querier, model.reader, model.classifier):
+        assert all(parameter.grad is not None and parameter.grad.any() for parameter in part.parameters())
+
+
+@pytest.mark.parametrize("standardised", [False, True])
+def test_either_querier_has_the_same_networks_and_can_be_saved(standardised: bool) -> None:
+    model, rows = two_queriers(standardised), draw(known_world(), 40, seed=6)
+    model.set_temperature(torch.linspace(1, 2, N_QUERIES + 1))
+    model.unusual_from.fill_(3.0)
+    known = torch.rand(40, N_QUERIES, generator=torch.Generator().manual_seed(0)) < 0.4
+    history = History(rows.x, known, known)
+    through, by_bits = model.asking("straight-through"), model.asking("information")
+    assert (type(through), type(by_bits)) == (VIP, InformationVIP)
+    assert through.querier is model.querier
+    assert by_bits.querier is through.reader is model.reader
+    for one in (through, by_bits):
+        assert one.classifier is model.classifier
+        assert one.answer_model is model.answer_model
+        assert not one.training
+        torch.testing.assert_close(one.log_posterior(history), model.log_posterior(history))
+        torch.testing.assert_close(one.expected_information(history), model.expected_information(history))
+        with torch.no_grad():
+            loaded = type(one).from_config(one.query_set, one.classes, one.to_config()).eval()
+            loaded.load_state_dict(one.state_dict())
+            torch.testing.assert_close(loaded.scores(history), one.scores(history))
+            torch.testing.assert_close(loaded.log_posterior(history), one.log_posterior(history))
+        assert torch.equal(loaded.temperature, model.temperature)
+        assert torch.equal(loaded.unusual_from, model.unusual_from)
+    assert not torch.equal(through.scores(history).argmax(dim=1), by_bits.scores(history).argmax(dim=1))
+
+
+@pytest.mark.parametrize("histories", [RandomHistories(), RolledOutHistories(), CarriedHistories(random_share=0.3)])
+def test_all_histories_train_two_queriers(histories: RandomHistories | RolledOutHistories | CarriedHistories) -> None:
+    world, rows = known_world(), draw(known_world(), 2_000, seed=4)
+    torch.manual_seed(0)
+    answer_model = AnswerModel.count(world.query_set, N_CLASSES, rows)
+    model = TwoQueriers.build(world.query_set, world.classes, MLP((32,)), answer_model=answer_model)
+    train(model, rows, [Stage(12, histories)], seed=0)
+    with torch.no_grad():
+        loss = F.nll_loss(model.log_posterior(History(rows.x, rows.available, rows.available)), rows.y)
+    assert loss < 0.7 * torch.tensor(float(N_CLASSES)).log()

@@ -57,7 +57,7 @@ def test_held_out_rows_stop_training_early() -> None:
     reports: list[Any] = []
     plan = {"network": MLP((32,)), "stages": [Stage(500, batch_size=32)]}
     run = TrainingRun(on_report=reports.append)
-    VIPClassifier(held_out=0.25, random_state=0, **plan).fit(X, y, run=run)
+    VIPClassifier(held_out=0.25, teachers=None, random_state=0, **plan).fit(X, y, run=run)
     assert reports[-1].step < reports[-1].n_steps
     assert reports[0].n_steps == Stage(500, batch_size=32).n_steps(90)  # the others are not trained on
     assert all(report.held_out_loss is not None for report in reports)
@@ -96,7 +96,14 @@ def test_a_run_says_what_is_trained_and_removes_an_older_model(tmp_path: Path) -
     model = VIPClassifier(random_state=0, **QUICKEST).fit(X, y, run=TrainingRun(tmp_path))
     model.save(tmp_path)
     assert {"run.json", "log.csv", "checkpoints", "model.json"} <= {path.name for path in tmp_path.iterdir()}
-    assert set(json.loads((tmp_path / "run.json").read_text())) == {"model", "query_set", "stages", "seed", "rows"}
+    assert set(json.loads((tmp_path / "run.json").read_text())) == {
+        "model",
+        "query_set",
+        "stages",
+        "seed",
+        "rows",
+        "teachers",
+    }
     VIPClassifier(random_state=0, **QUICKEST).fit(X, y, run=TrainingRun(tmp_path, resume=True))
     assert (tmp_path / "model.json").exists()  # it is of this run
     VIPClassifier(random_state=1, **QUICKEST).fit(X, y, run=TrainingRun(tmp_path))
@@ -235,7 +242,7 @@ def test_what_is_expected_is_that_of_new_groups() -> None:
     assert expected_accuracy(by_rows) > by_rows.score(*new_patients) + 0.08  # it has met them all
 
 
-def test_no_group_is_in_both_parts_of_any_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_group_is_both_learnt_and_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, patient = visits(20)
     parts: list[tuple[Rows, Rows]] = []
 
@@ -247,13 +254,15 @@ def test_no_group_is_in_both_parts_of_any_trial(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(LearnerEstimator, "_divide", watched)
     groups = patient.astype(float)
     groups[::50] = np.nan
-    VIPClassifier(random_state=0, network=MLP((4,))).fit(X, y, groups=groups)
+    for seed in range(3):
+        VIPClassifier(random_state=seed, network=MLP((4,)), teachers=None).fit(X, y, groups=groups)
     assert len(parts) == 3
     for kept, judged in parts:
         assert set(kept.group.tolist()).isdisjoint(judged.group.tolist())
         assert len(kept) + len(judged) == 120
         assert len(judged) == pytest.approx(24, abs=6)
         assert (judged.group.diff() != 0).float().mean() > 0.5  # in no order, because the first are looked at
+    assert len({tuple(judged.group.unique().tolist()) for _, judged in parts}) > 1
 
 
 def test_where_no_group_can_be_held_out_single_rows_are_and_that_is_said() -> None:

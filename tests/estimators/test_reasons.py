@@ -49,7 +49,8 @@ def test_a_fitted_estimator_prints_a_line_for_each_setting(by_default: VIPClassi
         "batch size",
         "steps",
         "held out",
-        "temperature",
+        "teachers",
+        "querier",
         "stop",
         "expected",
     ]
@@ -60,14 +61,32 @@ def test_what_was_given_says_so_and_what_was_not_says_why(by_default: VIPClassif
     found = settings_of(by_default)
     assert found["network"] == given("network", MLP((8,)))
     assert found["standardise"].why == "answers vary enough as they are"
-    assert found["held out"] == Reason("held out", "20%", "tried on three parts of the rows, then repeated on all")
+    why = "teachers judge what was learnt of rows that they did not see"
+    assert found["held out"] == Reason("held out", "0%", why)
+    n_steps = round(400 * 120 / 256)
+    assert found["steps"] == Reason("steps", f"{n_steps}", f"{n_steps * 256 / 120:.0f} histories of each row")
+    assert found["teachers"].why == "best on rows they did not see"
+    known = {"forest", "logistic regression (C=1)", "logistic regression (C=0.1)", "boosting"}
+    assert set(found["teachers"].value.split(", ")) <= known
+    assert found["querier"].value in ("information", "straight-through")
+    assert found["stop"] == Reason("stop", str(by_default.stop_), "rows as teachers label them need no more than that")
+    assert found["expected"].why == "on 120 rows as teachers label them"
+    assert (by_default.model_.temperature == 1).all()  # beliefs are as sure as teachers are
+
+
+def test_without_teachers_held_out_rows_judge() -> None:
+    model = VIPClassifier(random_state=0, network=MLP((8,)), teachers=None).fit(*patients())
+    found = settings_of(model)
+    assert "teachers" not in found
+    assert found["held out"] == Reason("held out", "20%", "to end training before rows are learnt by heart")
     trained, planned = (int(number.replace(",", "")) for number in found["steps"].value.split(" of "))
     assert 0 < trained <= planned
+    assert found["steps"].why == "best on held-out rows"
     numbers = [float(number) for number in re.findall(r"[0-9.]+", found["temperature"].value)]
-    temperature = by_default.model_.temperature
+    temperature = model.model_.temperature
     assert (numbers[0], numbers[-1]) == pytest.approx((float(temperature[1]), float(temperature[-1])), rel=0.01)
-    assert found["stop"].value == str(by_default.stop_)
-    assert found["expected"].why == "on 72 held-out rows"
+    assert found["stop"] == Reason("stop", str(model.stop_), "held-out rows need no more than that")
+    assert found["expected"].why == "on 24 held-out rows"
 
 
 def test_everything_may_be_given() -> None:
@@ -87,11 +106,17 @@ def test_everything_may_be_given() -> None:
 
 
 def test_stages_that_are_given_are_trained_to_the_end() -> None:
-    model = VIPClassifier(random_state=0, **QUICKEST).fit(*patients())
+    model = VIPClassifier(random_state=0, teachers=None, **QUICKEST).fit(*patients())
     found = settings_of(model)
     assert found["stages"].value == "1 stage, 1 step"
     assert found["stop"] == Reason("stop", "confidence=0.99", "by default")
-    assert {"held out", "temperature", "expected", "steps", "batch size"}.isdisjoint(found)
+    assert {"held out", "temperature", "expected", "steps", "batch size", "teachers", "querier"}.isdisjoint(found)
+    # Made rows are not further steps, and teachers choose when to stop.
+    found = settings_of(VIPClassifier(random_state=0, **QUICKEST).fit(*patients()))
+    assert found["stages"].value == "1 stage, 1 step"
+    assert found["stop"].why == "rows as teachers label them need no more than that"
+    assert {"teachers", "expected"} <= set(found)
+    assert {"held out", "temperature", "steps", "batch size", "querier"}.isdisjoint(found)
 
 
 def test_very_few_rows_are_all_trained_on_and_that_is_said() -> None:
@@ -103,7 +128,7 @@ def test_very_few_rows_are_all_trained_on_and_that_is_said() -> None:
 def test_streamed_rows_have_passes_and_fresh_rows_fit_their_beliefs() -> None:
     model = symptom_classifier(network=None, stages=None, max_queries=2).fit(PATIENTS)
     found = settings_of(model)
-    assert list(found) == ["network", "passes", "calibrated on", "temperature", "stop", "expected"]
+    assert list(found) == ["network", "passes", "calibrated on", "querier", "temperature", "stop", "expected"]
     assert found["calibrated on"] == Reason("calibrated on", "2,000 rows", "not learnt from")
 
 
@@ -158,10 +183,10 @@ def test_what_is_expected_is_about_what_is_found(monkeypatch: pytest.MonkeyPatch
     assert at_stop.accuracy == pytest.approx(accuracy, abs=0.08)
 
 
-# Training that is tried before
+# Training by teachers, and without
 
 
-def test_a_training_that_is_tried_before_is_the_same_each_time(by_default: VIPClassifier) -> None:
+def test_a_taught_training_is_the_same_each_time(by_default: VIPClassifier) -> None:
     again = VIPClassifier(random_state=0, network=MLP((8,))).fit(*patients())
     one, other = (model.model_.state_dict() for model in (by_default, again))
     assert all((one[name] == other[name]).all() for name in one)
@@ -169,7 +194,8 @@ def test_a_training_that_is_tried_before_is_the_same_each_time(by_default: VIPCl
     assert VIPClassifier(random_state=4, network=MLP((8,))).fit(*patients()).chosen_ != by_default.chosen_
 
 
-def test_all_rows_are_trained_on_once_it_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("teachers", "n_counted"), [("auto", 120), (None, 96)])
+def test_taught_rows_are_all_trained_on_once(teachers: Any, n_counted: int, monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[int] = []
     count = pursuit.methods.vip.AnswerModel.count
     monkeypatch.setattr(
@@ -177,27 +203,23 @@ def test_all_rows_are_trained_on_once_it_was_tried(monkeypatch: pytest.MonkeyPat
         "count",
         lambda query_set, n_classes, rows, *more: counted.append(len(rows)) or count(query_set, n_classes, rows, *more),
     )
-    VIPClassifier(random_state=0, network=MLP((4,))).fit(*patients())
-    assert counted == [96, 96, 96, 120]
-
-
-def test_trials_are_reported_as_such() -> None:
     reports: list[Any] = []
-    VIPClassifier(random_state=0, network=MLP((4,))).fit(*patients(), run=TrainingRun(on_report=reports.append))
-    trials = list(dict.fromkeys(report.trial for report in reports))
-    assert trials == ["trial 1 of 3", "trial 2 of 3", "trial 3 of 3", ""]
-    assert all((report.held_out_loss is None) == (report.trial == "") for report in reports)
+    model = VIPClassifier(random_state=0, network=MLP((4,)), teachers=teachers)
+    model.fit(*patients(), run=TrainingRun(on_report=reports.append))
+    assert counted == [n_counted]
+    assert {report.trial for report in reports} == {""}
+    assert all((report.held_out_loss is None) == (teachers == "auto") for report in reports)
+    if teachers == "auto":
+        assert (reports[-1].step, reports[-1].n_steps) == (188, 188)  # to the end
 
 
-def test_a_training_that_was_tried_before_goes_on(
-    by_default: VIPClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Trials are repeated, and then it goes on where it was."""
+def test_a_taught_training_goes_on(by_default: VIPClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Teachers are asked again, and then it goes on where it was."""
 
     class Killed(Exception): ...
 
     def kill(report: Any) -> None:
-        if not report.trial and report.step * 2 >= report.n_steps:
+        if report.step * 2 >= report.n_steps:
             raise Killed
 
     monkeypatch.setattr("pursuit.training.run.CHECKPOINT_PAUSE", 0)
@@ -207,8 +229,7 @@ def test_a_training_that_was_tried_before_goes_on(
         estimator.fit(X, y, run=TrainingRun(tmp_path, on_report=kill, checkpoint_seconds=0))
     reports: list[Any] = []
     estimator.fit(X, y, run=TrainingRun(tmp_path, resume=True, on_report=reports.append))
-    first = next(report for report in reports if not report.trial)
-    assert first.step > 1
+    assert reports[0].step > 1
     one, other = (model.model_.state_dict() for model in (by_default, estimator))
     assert all((one[name] == other[name]).all() for name in one)
     assert (estimator.stop_, estimator.chosen_) == (by_default.stop_, by_default.chosen_)

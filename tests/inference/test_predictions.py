@@ -28,7 +28,8 @@ def test_it_says_what_chains_and_predictions_say(stop: str) -> None:
     assert np.allclose(found[["probability_0", "probability_1", "probability_2"]], model.predict_proba(X))
     assert found["prediction"].tolist() == model.predict(X).tolist()
     longest = max(map(len, model.explain(X)))
-    assert len(found.columns) == 5 + 2 * longest
+    assert ("unusual" in found) == (longest > 0)  # which teachers' rows tell, of answers
+    assert len(found.columns) == 5 + (longest > 0) + 2 * longest
     for chain, row in zip(model.explain(X), found.to_dict("records"), strict=True):
         asked = [(row[f"question_{i}"], row[f"answer_{i}"]) for i in range(1, longest + 1)]
         asked = [(q, a if isinstance(a, str) else None) for q, a in asked if isinstance(q, str)]
@@ -58,6 +59,6 @@ def test_a_number_has_a_mean_and_an_interval() -> None:
     y = X["n"].fillna(0).to_numpy(dtype=float) * 10
     model = VIPRegressor(stages=[Stage(epochs=5)], random_state=0).fit(X, y)
     found = model.predict_table(X)
-    assert list(found.columns[:4]) == ["prediction", "low", "high", "n_asked"]
+    assert list(found.columns[:5]) == ["prediction", "low", "high", "unusual", "n_asked"]
     assert np.allclose(found["prediction"], model.predict(X))
     assert np.allclose(found[["low", "high"]], model.predict_interval(X))

@@ -115,6 +115,7 @@ def test_a_question_says_what_is_expected(model: VIPClassifier) -> None:
     assert pulse.expected == "20 to 250 bpm"
     assert fever.expected == "no/yes"
     config["columns"] = config["columns"][4:5]
-    alone = VIPClassifier(type(query_set).from_config(config), network=MLP((4,)), stages=[Stage(1)], random_state=0)
+    plan = {"network": MLP((4,)), "stages": [Stage(1)], "teachers": None, "random_state": 0}
+    alone = VIPClassifier(type(query_set).from_config(config), **plan)
     question = alone.fit(X[["pulse"]], np.where(Y == "flu", "flu", "well")).session().ask()
     assert (question.help, question.unit, question.expected) == ("Count for a minute.", "bpm", "20 to 250 bpm")

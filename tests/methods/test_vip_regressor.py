@@ -152,8 +152,10 @@ def test_by_default_it_asks_until_the_interval_is_narrow_or_nothing_is_worth_ask
     rule = VIPRegressor().stopping_rule()
     assert isinstance(rule, NothingWorthAsking)
     assert VIPRegressor(max_queries=3).stopping_rule() == rule | Budget(3)
-    own = fitted().stopping_rule()
-    assert own == IntervalWidth(float(f"{0.1 * fitted().bins_.spread:.3g}")) | rule
+    own, narrow = fitted().stopping_rule(), IntervalWidth(float(f"{0.1 * fitted().bins_.spread:.3g}"))
+    assert own == narrow | NothingWorthAsking(0.5)  # the side, which tells least, is 1 % of the variance
+    untaught = VIPRegressor(n_bins=16, teachers=None, **QUICKEST).fit(*houses())
+    assert untaught.stopping_rule() == narrow | rule
     assert pursuit.inference.stopping.parse_stop(str(own)) == own
     assert fitted().stopping_rule("confidence=0.5") == Confidence(0.5)
     images = np.random.default_rng(0).random((60, 4, 4))

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from pursuit.data.rows import Rows
 from pursuit.inference.history import History
 from pursuit.training.batch import Batch, Outcome
 
@@ -67,3 +68,59 @@ def test_a_kernel_spreads_labels_over_their_neighbours() -> None:
     torch.testing.assert_close(batch.label_loss(logits, kernel), wanted.mean())
     weight = torch.tensor([1.5, 0.5])
     torch.testing.assert_close(batch._replace(weight=weight).label_loss(logits, kernel), (wanted * weight).mean())
+
+
+# Targets in place of labels
+
+
+def taught_batch() -> Batch:
+    generator = torch.Generator().manual_seed(0)
+    known = torch.rand(6, 3, generator=generator) < 0.5
+    target = torch.randn(6, 4, generator=generator).softmax(dim=1)
+    y, weight = torch.tensor([0, 1, -1, 3, -1, 2]), torch.tensor([1.0, 2.0, 0.5, 0.5, 1.5, 0.5])
+    x, available = torch.randn(6, 3, generator=generator), torch.ones(6, 3, dtype=torch.bool)
+    return Batch(x, known, known, available, y, weight, target, extra=(torch.ones(6),), tau=0.3, label_smoothing=0.1)
+
+
+def test_targets_are_learnt_in_place_of_labels() -> None:
+    batch, logits = taught_batch(), torch.randn(6, 4, generator=torch.Generator().manual_seed(1))
+    assert batch.targets() is batch.target
+    assert batch.targets(torch.eye(4).flip(0)) is batch.target  # neighbours are in them already
+    smoothed = 0.9 * batch.target + 0.1 / 4
+    wanted = -(smoothed * logits.log_softmax(dim=1)).sum(dim=1)
+    torch.testing.assert_close(batch.label_losses(logits), wanted)
+    torch.testing.assert_close(batch.label_loss(logits), (wanted * batch.weight).mean())
+    torch.testing.assert_close(batch._replace(weight=None).label_loss(logits), wanted.mean())
+    sure = batch._replace(y=torch.arange(6) % 4, target=torch.eye(4)[torch.arange(6) % 4])
+    torch.testing.assert_close(sure.label_losses(logits), sure._replace(target=None).label_losses(logits))
+
+
+def test_labels_are_learnt_where_there_are_no_targets() -> None:
+    batch, kernel = taught_batch()._replace(target=None, y=torch.tensor([0, 1, 2, 3, 0, 1])), torch.rand(4, 4)
+    assert batch.targets() is batch.y
+    assert torch.equal(batch.targets(kernel), kernel[batch.y])
+
+
+def test_some_of_a_batch_are_taken_with_all_that_is_theirs() -> None:
+    batch, place = taught_batch(), torch.tensor([4, 1])
+    for some in (batch.take(slice(1, None, 2)), batch.take(place)):
+        index = torch.tensor([1, 3, 5]) if some.n_rows == 3 else place
+        for name in ("x", "known", "asked", "available", "y", "weight", "target"):
+            assert torch.equal(getattr(some, name), getattr(batch, name)[index]), name
+        assert (some.tau, some.label_smoothing, some.extra) == (0.3, 0.1, None)
+    bare = batch._replace(weight=None, target=None).take(place)
+    assert (bare.weight, bare.target) == (None, None)
+
+
+def test_rows_bring_their_targets() -> None:
+    target = torch.tensor([[0.25, 0.75], [1.0, 0.0], [0.5, 0.5]])
+    rows = Rows(torch.zeros(3, 1), torch.ones(3, 1, dtype=torch.bool), torch.tensor([1, 0, -1]), target=target)
+    assert Batch.of(rows, rows.start()).target is target
+    assert torch.equal(rows.take(torch.tensor([2, 0])).target, target[[2, 0]])  # type: ignore[arg-type]
+    values = torch.tensor([[1.0, 5.0], [2.0, 6.0], [3.0, 7.0]])
+    assert rows.at_label(values).tolist() == [4.0, 2.0, 5.0]
+    labelled = Rows(rows.x, rows.available, torch.tensor([1, 0, 1]))
+    assert labelled.at_label(values).tolist() == [5.0, 2.0, 7.0]
+    assert rows.at_label(values.double()).dtype == torch.double
+    other = Rows(rows.x, rows.available, rows.y, target=target.flip(1))
+    assert len({each.fingerprint() for each in (rows, other, Rows(rows.x, rows.available, rows.y))}) == 3

@@ -294,6 +294,52 @@ def test_random_lengths_are_skewed_as_wanted(skew: float, world: Any) -> None:
     assert float(((counts - expected) ** 2 / expected).sum()) < 18.5  # 99.9 % with 4 degrees of freedom
 
 
+@pytest.mark.parametrize(("share", "n_complete"), [(0.0, 0), (0.3, 300), (1.0, 1000)])
+def test_a_share_of_the_random_histories_is_complete(
+    make_columns: Any, make_rows: Any, make_vip: Any, share: float, n_complete: int
+) -> None:
+    query_set = make_columns(COLUMNS)
+    rows, model = numbered(make_rows(query_set, 700, missing=0.2)), make_vip(query_set)
+    sampler = make_sampler(CarriedHistories(2, random_share=0.5, complete_share=share), rows, 2000)
+    for _ in range(3):
+        drawn, known, asked = one_step(sampler, model)
+        assert asked[:1000].sum(dim=1).max() <= 1  # chains are not
+        complete = slice(1000, 1000 + n_complete)
+        assert asked[complete].all()
+        assert torch.equal(known[complete], drawn.available[complete])
+        others = asked[1000 + n_complete :].sum(dim=1)
+        if len(others):
+            counts = torch.bincount(others, minlength=7)
+            assert chi_square(counts) < 22.5  # of all lengths; 99.9 % with 6 degrees of freedom
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
+def test_impossible_shares_of_complete_histories_are_refused(share: float) -> None:
+    with pytest.raises(ValueError, match="complete_share is a share of the random histories, 0 to 1"):
+        CarriedHistories(complete_share=share)
+
+
+def test_carried_rows_keep_their_targets(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+    """As they keep their answers, also where chains start again and where a state is loaded."""
+    query_set = make_columns(COLUMNS)
+    rows, model = numbered(make_rows(query_set, 30)), make_vip(query_set)
+    target = torch.rand(30, 3, generator=torch.Generator().manual_seed(0))
+    rows = Rows(rows.x, rows.available, rows.y, weight=torch.arange(30.0), target=target)
+    sampler = make_sampler(CarriedHistories(3, 0.5), rows, 10)
+    for _ in range(8):
+        sampler.prepare()
+        batch = sampler.draw(model)
+        assert torch.equal(batch.target, target[batch.y])
+        assert torch.equal(batch.weight, batch.y.float())
+        sampler.advance(choose(model.scores(batch.history), batch.asked))
+    again = make_sampler(CarriedHistories(3, 0.5), rows, 10, seed=1)
+    again.load_state(sampler.state())
+    again.prepare()
+    batch = again.draw(model)
+    assert torch.equal(batch.target, target[batch.y])
+    assert torch.equal(batch.y[:5], sampler.state()["y"])
+
+
 @pytest.mark.parametrize("skew", [0, -1, float("nan")])
 def test_impossible_skews_are_refused(skew: float) -> None:
     with pytest.raises(ValueError, match="random_skew is the power of a share, above 0"):

@@ -167,9 +167,8 @@ class LearnerEstimator(PursuitEstimator):
         """The share of rows to set aside, by which training may end and to which beliefs are fitted."""
         if self.held_out is not None:
             return self.held_out or self._calibration_share(rows)
-        if self.stages is None and n_processes(self.devices) == 1:
-            return self.plan_.held_out
-        return self._calibration_share(rows)
+        planned = self.plan_.held_out if self.stages is None and n_processes(self.devices) == 1 else 0.0
+        return planned or self._calibration_share(rows)
 
     def _ends_early(self) -> bool:
         """Whether rows that are set aside end training."""
