@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import torch.nn.functional as F
 
 from ordered import ORDER, clinic
 from pursuit import (
@@ -109,6 +110,32 @@ def straight_through_model(**options: Any) -> VIPClassifier:
     return stirred(VIPClassifier(stages=BRIEFLY, stop="stability=0.05x2", random_state=0, **options).fit(X, y))
 
 
+def deciding_model() -> VIPClassifier:
+    """Two answers that tell nothing but together tell all, beside a hint. The paper's querier asks for the two."""
+    X, y = halves()
+    options: dict[str, Any] = {"network": MLP((16,)), "stages": BRIEFLY, "teachers": None, "stop": "confidence=0.9"}
+    fitted = VIPClassifier(querier="straight-through", random_state=0, **options).fit(X, y)
+    model, rows = fitted.model_, fitted.rows(X, y)
+    with torch.no_grad():
+        model.querier[-1].weight.zero_()
+        model.querier[-1].bias.copy_(torch.tensor([2.0, 1.0, 0.0]))
+    known = torch.tensor([[0, 0, 0], [1, 0, 0], [1, 1, 0]])[torch.arange(len(rows)) % 3].float()
+    optimizer = torch.optim.Adam(model.classifier.parameters(), 0.05)
+    with torch.enable_grad():
+        for _ in range(200):
+            optimizer.zero_grad()
+            F.cross_entropy(model.classifier(model.network_input(rows.x, known)), rows.y).backward()
+            optimizer.step()
+    return fitted
+
+
+def halves(n: int = 400, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    randomness = np.random.default_rng(seed)
+    one, other = randomness.integers(0, 2, (2, n))
+    hint = one ^ other ^ (randomness.random(n) < 0.25)
+    return pd.DataFrame({"one": one, "other": other, "hint": hint}), np.where(one == other, "same", "different")
+
+
 def not_given_model() -> VIPClassifier:
     """Where it is an answer that a value is missing, with costs, a date, and no hidden layers."""
     X, y = clinic(missing=0.2)
@@ -134,6 +161,7 @@ MODELS = {
     "straight-through": straight_through_model,
     "not given": not_given_model,
     "number": number_model,
+    "deciding": deciding_model,
 }
 
 

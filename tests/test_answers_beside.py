@@ -1,5 +1,6 @@
 """A straight-through querier with an answer model beside it: it asks as ever, and its questions have bits."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from exported import deciding_model
 from pursuit import MLP, VIP, AnswerSettings, ColumnQueries, InformationVIP, Session, Stage, VIPClassifier, load
 from pursuit.data.rows import Rows
+from pursuit.inference.chain import bits_text
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import score_unit
 from pursuit.inference.rollout import pursue
 from pursuit.inference.stopping import NothingWorthAsking
+from pursuit.inference.why import ImaginedAnswer, Why, bits_told
 from pursuit.information import AnswerModel
 from pursuit.networks import NetworkSettings, SetNetwork
 from pursuit.training import Batch
@@ -140,8 +144,8 @@ def test_bits_are_computed_only_for_those_who_want_them(fitted: VIPClassifier) -
     hook = model.reader.register_forward_hook(lambda *_: runs.append(1))  # type: ignore[union-attr]
     try:
         assert all(step.bits is None for step in pursue(model, rows.x, rows.available))
-        fitted.predict(X)
-        fitted.evaluate(X, y)
+        fitted.predict_table(X, "confidence=0.99")
+        fitted.evaluate(X, y, "confidence=0.99")
         assert runs == []
         steps = list(pursue(model, rows.x, rows.available, with_bits=True))
         assert len(runs) == 4
@@ -162,8 +166,7 @@ def test_a_session_says_the_bits_of_the_chain_and_why(fitted: VIPClassifier) -> 
             assert question.bits == why.question.bits == pytest.approx(step.bits, abs=1e-4)
             left = [candidate.bits for candidate in why.next_best]
             assert why.promises_most == all(question.bits >= bits for bits in left)  # all that are left are named
-            said = "no other question promises more" if why.promises_most else "the model learnt to prefer this one"
-            assert said in str(why)
+            assert said_of(why) in str(why)
             assert sum(answer.probability for answer in why.answers) == pytest.approx(1)
             assert ("no answer" in [answer.text for answer in why.answers]) == (question.name == "age")
             answer = X[step.name].iloc[row]
@@ -185,10 +188,47 @@ def test_a_querier_may_prefer_what_promises_less(fitted: VIPClassifier) -> None:
             patch.setattr(model, "scores_from", stubborn, raising=False)
             why = Session(model).why()
         assert why.question.name == name
-        assert ("learnt to prefer this one" in str(why)) == (not why.promises_most)
+        assert said_of(why) in str(why)
+        assert ("no other question promises more" in str(why)) == why.promises_most
         promises.append((why.question.bits, why.promises_most))
     assert sum(most for _, most in promises) == 1
     assert max(promises)[1]
+
+
+def said_of(why: Why) -> str:
+    if why.tells_little:
+        bits = bits_text(why.question.bits or 0.0)
+        return f"{bits} about the result. It tells little by itself; it decides what to ask next."
+    return "no other question promises more" if why.promises_most else "the model learnt to prefer this one"
+
+
+def test_a_question_that_only_decides_what_to_ask_next_says_so() -> None:
+    """Two answers tell all together, and the first of them nothing; the second tells all, whatever bits foresee."""
+    fitted = deciding_model()
+    session = fitted.session()
+    first, hint = session.why(), next(one for one in session.why().next_best if one.name == "hint")
+    assert (first.question.name, first.tells_little, first.promises_most) == ("one", True, False)
+    assert first.question.bits < hint.bits / 3
+    assert said_of(first) in str(first)
+    assert json.loads(first.to_json())["tells_little"]
+    session.tell("yes")
+    second = session.why()
+    assert (second.question.name, second.tells_little) == ("other", False)
+    for effect in second.answers:
+        session.tell(effect.text)
+        believed = session.posterior
+        session.undo()
+        assert {shift.label: shift.after for shift in effect.shifts} == pytest.approx(believed, abs=1e-5)
+        assert max(believed.values()) > 0.9
+
+
+def test_answers_move_a_belief_by_their_information() -> None:
+    before = torch.tensor([0.5, 0.5, 0.0])
+    after = {"yes": torch.tensor([1.0, 0, 0]), "no": torch.tensor([0, 1.0, 0])}
+    certain = [ImaginedAnswer(text, 0.5, posterior) for text, posterior in after.items()]
+    assert bits_told(certain, before) == pytest.approx(1)
+    assert bits_told([ImaginedAnswer("yes", 1.0, before)], before) == 0
+    assert bits_told([ImaginedAnswer("yes", None, before)], before) == 0
 
 
 # What stops by it

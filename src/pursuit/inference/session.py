@@ -25,7 +25,15 @@ from pursuit.inference.question import Question
 from pursuit.inference.session_beliefs import SessionBeliefs
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target import target_of
-from pursuit.inference.why import Candidate, Why, answer_effects, candidates
+from pursuit.inference.why import (
+    LITTLE,
+    Candidate,
+    Why,
+    answer_effects,
+    bits_told,
+    candidates,
+    imagined_answers,
+)
 from pursuit.queries import DoubtfulAnswer
 
 
@@ -99,19 +107,24 @@ class Session(SessionBeliefs):
         best, *others = self._candidates()
         before, bits = course.now.log_posterior[0].exp(), course.information()
         is_beforehand, put_off = self._is_beforehand(query), course.now.put_off
-        promises_most = True
+        answers = imagined_answers(self.pursuer, course.history(), query, course.now.excluded)
+        promises_most, tells_little = True, False
         if bits is not None and not is_beforehand:
             rivals = leave_out(bits, course.allowed()).clone()
             rivals[0, [other for other in put_off if other != query]] = -torch.inf
-            promises_most = bool(bits[0, query] >= highest_left(rivals, course.asked))
+            most = highest_left(rivals, course.asked)
+            promises_most = bool(bits[0, query] >= most)
+            told = max(float(bits[0, query]), bits_told(answers, before))
+            tells_little = told < LITTLE * float(most)
         return Why(
             best,
             tuple(others),
-            answer_effects(self.pursuer, course.history(), query, before, course.now.excluded),
+            answer_effects(self.pursuer, answers, before, course.now.excluded),
             doubt(before),
             self.bits_gained,
             is_cost_aware=score_unit(self.pursuer) == "bits per cost",
             promises_most=promises_most,
+            tells_little=tells_little,
             is_beforehand=is_beforehand,
             is_restricted=course.is_restricted(),
             n_skipped=len([other for other in put_off if other != query]),

@@ -1,6 +1,7 @@
 """Why a question is asked: what it is expected to tell, what else could be asked, and what each answer would change."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,13 +12,15 @@ from torch import Tensor
 from pursuit.inference.chain import bits_text, percent
 from pursuit.inference.exclusion import answers_without, without
 from pursuit.inference.history import History
-from pursuit.inference.pursuer import PossibleAnswer, Pursuer, choose, label_list
+from pursuit.inference.pursuer import PossibleAnswer, Pursuer, choose, label_list, score_unit
 from pursuit.inference.target import target_of
 
 N_NEXT_BEST, N_LEADING = 3, 3
 """How many queries that come next are named, and how many labels that lead after an answer."""
 MOST_ANSWERS = 8
 """How many answers the text shows, the most probable first."""
+LITTLE = 1 / 3
+"""A query tells little by itself if its bits are below this share of the most that another one promises."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,9 @@ class Why:
     promises_most: bool = True
     """Whether no other query that may be asked promises more bits; a querier that was not trained on these may prefer
     another one."""
+    tells_little: bool = False
+    """Whether its bits are below `LITTLE` of the most that another query promises: it is asked for what comes after it,
+    because its answer decides which query tells most then."""
     is_beforehand: bool = False
     """Whether it is known beforehand, so that nobody chose to ask it."""
     is_restricted: bool = False
@@ -117,6 +123,11 @@ class Why:
                 f"is what the model would rather ask than anything else{share}; it does not know how much that tells."
             )
         if not self.is_cost_aware:
+            if self.tells_little:
+                return (
+                    f"is expected to tell {bits_text(question.bits)} about the result. It tells little by itself; it "
+                    "decides what to ask next."
+                )
             most = (
                 f"{others} promises more"
                 if self.promises_most
@@ -178,6 +189,7 @@ class Why:
             "bits_gained": self.bits_gained,
             "is_cost_aware": self.is_cost_aware,
             "promises_most": self.promises_most,
+            "tells_little": self.tells_little,
             "is_beforehand": self.is_beforehand,
             "is_restricted": self.is_restricted,
             "n_skipped": self.n_skipped,
@@ -210,24 +222,44 @@ def candidates(pursuer: Pursuer, scores: Tensor, asked: Tensor, bits: Tensor | N
     ]
 
 
-@torch.no_grad()
-def answer_effects(
-    pursuer: Pursuer, history: History, query: int, before: Tensor, excluded: Sequence[int] = ()
-) -> tuple[AnswerEffect, ...]:
-    """What each possible answer to `query` would change in the belief `before` (C,), in a history of one row, where
-    some labels may be excluded.
+@dataclass(frozen=True)
+class ImaginedAnswer:
+    """An answer that may be given, and the belief (C,) after it."""
 
-    A pursuer without a model of the answers still says what it would believe after each choice of the query.
+    text: str
+    probability: float | None
+    """None where the pursuer has no model of the answers."""
+    posterior: Tensor
+
+
+@torch.no_grad()
+def imagined_answers(
+    pursuer: Pursuer, history: History, query: int, excluded: Sequence[int] = ()
+) -> list[ImaginedAnswer]:
+    """The answers that `query` may get in a history of one row, the most probable first, where some labels may be
+    excluded; empty where they cannot be listed.
+
+    Beliefs follow by Bayes for a pursuer that chooses by the information in answers. Any other one says what it would
+    believe after each choice of the query.
     """
     foresee = getattr(pursuer, "possible_answers", None)
     answers: tuple[PossibleAnswer, ...] = () if foresee is None else foresee(history, query)
     answers = answers_without(answers, excluded)
-    if answers:
-        likely = sorted(answers, key=lambda answer: -answer.probability)
-        return tuple(_effect(pursuer, a.text, a.probability, before, a.posterior, excluded) for a in likely)
+    if answers and score_unit(pursuer) is not None:
+        after: dict[str, Tensor] = {}
+    else:
+        after = _after_choices(pursuer, history, query, excluded)
+    if not answers:
+        return [ImaginedAnswer(text, None, posterior) for text, posterior in after.items()]
+    likely = sorted(answers, key=lambda answer: -answer.probability)
+    return [ImaginedAnswer(a.text, a.probability, after.get(a.text, a.posterior)) for a in likely]
+
+
+def _after_choices(pursuer: Pursuer, history: History, query: int, excluded: Sequence[int]) -> dict[str, Tensor]:
+    """What is believed (C,) after each choice of a query; empty if it has none."""
     choices = pursuer.query_set.queries[query].offered
     if not choices:
-        return ()
+        return {}
     x, known, asked = (
         part.expand(len(choices), *part.shape[1:]).clone() for part in (history.x, history.known, history.asked)
     )
@@ -235,8 +267,20 @@ def answer_effects(
         pursuer.query_set.tell(row, query, choice)
     answered = History(x, known, asked).ask(torch.full((len(choices),), query, device=x.device))
     posteriors = without(pursuer.log_posterior(answered), excluded).exp()
-    pairs = zip(choices, posteriors, strict=True)
-    return tuple(_effect(pursuer, text, None, before, after, excluded) for text, after in pairs)
+    return dict(zip(choices, posteriors, strict=True))
+
+
+def bits_told(answers: Sequence[ImaginedAnswer], before: Tensor) -> float:
+    """How far answers are expected to move the belief `before` (C,), in bits."""
+    moved = (float(torch.special.xlogy(a.posterior, a.posterior / before).nansum()) for a in answers)
+    return sum((a.probability or 0) * nats for a, nats in zip(answers, moved, strict=True)) / math.log(2)
+
+
+def answer_effects(
+    pursuer: Pursuer, answers: Sequence[ImaginedAnswer], before: Tensor, excluded: Sequence[int] = ()
+) -> tuple[AnswerEffect, ...]:
+    """What each of the answers would change in the belief `before` (C,)."""
+    return tuple(_effect(pursuer, a.text, a.probability, before, a.posterior, excluded) for a in answers)
 
 
 def _effect(

@@ -11,7 +11,8 @@ import torch
 from exported import MODELS, computed, needs_node
 from pursuit import Session, export
 
-state_of = pytest.importorskip("pursuit.web.serving.state", reason="the server is not installed").state_of
+state = pytest.importorskip("pursuit.web.serving.state", reason="the server is not installed")
+state_of, why_of = state.state_of, state.why_of
 MOVES: dict[str, list[list[Any]]] = {
     "ordered": [
         ["tell", "f"],
@@ -39,6 +40,8 @@ MOVES: dict[str, list[list[Any]]] = {
         ["tell", None],
     ],
     "not given": [["skip"], ["tell", "not given"], ["tell", None], ["undo"], *[["tell", None]] * 8],
+    "straight-through": [["skip"], *[["tell", None]] * 3, ["undo"], ["undo"], *[["tell", None]] * 3],
+    "deciding": [["tell", "yes"], ["undo"], ["tell", "no"], ["tell", "no"], ["goOn"], ["undo"], ["reject"]],
     "number": [["tell", None], ["skip"], ["tell", None], ["tell", None], ["tell", None], ["goOn"], ["undo"]],
 }
 SAME = ("n_labels", "is_number", "is_image", "skipped", "can_undo", "can_skip", "done", "open")
@@ -99,6 +102,35 @@ def test_states_are_those_of_the_server(name: str) -> None:
                 assert (entry["value"], entry["question"]["name"]) == (other["value"], other["question"]["name"])
                 assert entry["gained"] == pytest.approx(other["gained"], abs=2e-3)
         assert_same_result(own["result"], theirs["result"])
+
+
+@needs_node
+@pytest.mark.parametrize("name", ["straight-through", "deciding"])
+def test_reasons_are_those_of_the_server(name: str) -> None:
+    estimator, page = model_and_page(name)
+    session, calls, expected = estimator.session(), [], {}
+    for call in [["begin"], *MOVES[name]]:
+        try:
+            if call != ["begin"]:
+                move(session, *call)
+                calls.append(call)
+        except ValueError:
+            continue  # which cannot be done here
+        if not session.done:
+            calls.append(["why"])
+            expected[len(calls)] = why_of(session).model_dump(by_alias=True)
+    found = computed(page, moves=[calls])["plays"][0]
+    for place, theirs in expected.items():
+        own = found[place]
+        assert {own["reason"][key] == theirs["reason"][key] for key in ("kind", "n", "cost")} == {True}, calls[:place]
+        assert own["reason"]["bits"] == pytest.approx(theirs["reason"]["bits"], abs=1e-2)
+        listed = [one for one in theirs["answers"] if one["text"] != "no answer"]
+        for answer, other in zip(own["answers"], listed, strict=True):
+            assert answer["probability"] == pytest.approx(other["probability"], abs=1e-2)
+            chances = [{one["label"]: one["probability"] for one in side["labels"]} for side in (answer, other)]
+            assert chances[0] == pytest.approx(chances[1], abs=1e-2)
+    if name == "deciding":
+        assert [one["reason"]["kind"] for one in expected.values()][:2] == ["decides", "prefers"]
 
 
 def assert_same_question(own: dict[str, Any] | None, theirs: dict[str, Any] | None) -> None:

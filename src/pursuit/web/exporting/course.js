@@ -174,17 +174,22 @@ export class Course {
 
   /** What each possible answer would make of the belief: {value, probability, posterior}, the most probable first. */
   effects(query) {
-    const { model, now } = this, odds = oddsAt(model, now.belief);
+    const { model, now } = this, odds = oddsAt(model, now.belief), { inputs, choices } = model.queries[query];
+    const after = choice => beliefAfter(model, [...this.told.values(), { query, answer: { choice } }], now.excluded).posterior;
     if (odds) {
-      return possibleAnswers(model, odds, now.belief.posterior, query).filter(one => one.value !== "none" && one.probability > 1e-9)
+      const answers = possibleAnswers(model, odds, now.belief.posterior, query).filter(one => one.value !== "none" && one.probability > 1e-9)
         .sort((a, b) => b.probability - a.probability);
+      if (!model.querier || !choices.length) return answers; // by Bayes
+      return answers.map(one => ({ ...one, posterior: after(one.value === "missing" ? choices.length : one.value) }));
     }
-    const { inputs, choices } = model.queries[query];
-    return inputs.map((_, choice) => ({
-      value: choice < choices.length ? choice : "missing",
-      probability: null,
-      posterior: beliefAfter(model, [...this.told.values(), { query, answer: { choice } }], now.excluded).posterior,
-    }));
+    return inputs.map((_, choice) => ({ value: choice < choices.length ? choice : "missing", probability: null, posterior: after(choice) }));
+  }
+
+  /** How far the answers to a query are expected to move the belief, in bits. */
+  bitsTold(query) {
+    const before = this.now.belief.posterior;
+    const moved = ({ posterior }) => posterior.reduce((sum, p, i) => (p > 0 && before[i] > 0 ? sum + p * Math.log2(p / before[i]) : sum), 0);
+    return this.effects(query).reduce((sum, one) => sum + (one.probability ?? 0) * moved(one), 0);
   }
 
   /** A single answer that would have led to another label: {query, choice, label, probability}, the surest, or null. */

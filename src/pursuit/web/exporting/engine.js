@@ -9,6 +9,7 @@ import { argmax, bitsAt, doubt, expected, interval } from "./mathematics.js";
 
 const N_LABELS = 8; // in a belief
 const N_LEADING = 3; // after an imagined answer
+const LITTLE = 1 / 3; // a question that tells less than this share of the most that another one promises is asked for what comes after it
 const NOT_GIVEN = "not given";
 const LEAST_WEIGHT = 0.01; // an answer that moved a label by fewer bits spoke neither for nor against it
 const TINIEST = 1e-12; // so that weights stay finite
@@ -225,8 +226,9 @@ export class BrowserEngine {
     if (n === 1) return "last";
     if (bits === null) return "share";
     if (model.cost_aware) return "cost";
-    const all = bitsAt(model, course.now.belief);
-    return course.ranking().every(other => all[other] <= bits) ? "bits" : "prefers";
+    const all = bitsAt(model, course.now.belief), most = Math.max(...course.ranking().map(other => all[other]));
+    if (most <= bits) return "bits";
+    return Math.max(bits, course.bitsTold(query)) < LITTLE * most ? "decides" : "prefers";
   }
 
   describeEffect(query, { value, probability, posterior }) {

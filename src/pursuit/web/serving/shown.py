@@ -192,7 +192,7 @@ class State(Reply):
 
 
 class WhyReason(Reply):
-    kind: Literal["beforehand", "again", "last", "bits", "cost", "prefers", "share"]
+    kind: Literal["beforehand", "again", "last", "bits", "cost", "decides", "prefers", "share"]
     n: int
     """How many questions are left."""
     bits: float | None

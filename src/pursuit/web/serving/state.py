@@ -349,4 +349,6 @@ def _kind(why: Why, n_left: int) -> Any:
         return "share"
     if why.is_cost_aware:
         return "cost"
+    if why.tells_little:
+        return "decides"
     return "bits" if why.promises_most else "prefers"
