@@ -76,7 +76,18 @@ def test_the_list_has_every_command_and_what_its_own_help_says(tmp_path: Path) -
         assert command.help, name
         assert " ".join(command.help.split("\n\n")[0].split()) in listed
     files = {path.stem for path in Path(cli.__file__).parent.glob("*.py")}
-    parts = {"__init__", "app", "commands", "console", "conversation", "keys", "measurements", "plugins", "progress"}
+    parts = {
+        "__init__",
+        "app",
+        "commands",
+        "console",
+        "conversation",
+        "keys",
+        "measurements",
+        "paper",
+        "plugins",
+        "progress",
+    }
     assert files - parts - {"all_rows", "listing", "rows", "served_models", "table_options"} == set(COMMANDS)
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from program import json_of, run
+from pursuit import load
 
 
 def test_everything_that_is_measured_is_printed(workspace: Path) -> None:
@@ -31,7 +32,9 @@ def test_everything_that_is_measured_is_printed(workspace: Path) -> None:
 def test_no_more_than_the_most_queries_are_asked(workspace: Path) -> None:
     result = json_of(run(workspace, "evaluate", "model", "--data", "patients.csv", "--max-queries", "1", "--json"))
     assert len(result["accuracy_by_asked"]) == 2
-    assert result["at_stop"]["rule"] == "confidence=0.99,budget=1"
+    own = load(workspace / "model").stop_
+    assert str(own).startswith("confidence=")
+    assert result["at_stop"]["rule"] == f"{own},budget=1"
 
 
 def test_rows_without_labels_cannot_be_measured(workspace: Path) -> None:

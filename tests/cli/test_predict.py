@@ -24,7 +24,8 @@ def test_every_row_has_what_the_model_says_of_it(workspace: Path) -> None:
     wanted = model.predict_table(frame[["fever", "where", "age"]], "confidence=0.9")
     assert table["prediction"].tolist() == wanted["prediction"].tolist()
     chances = [f"probability_{label}" for label in ("flu", "gastritis", "migraine")]
-    assert list(table.columns[1:6]) == ["prediction", *chances, "n_asked"]
+    assert list(table.columns[1:7]) == ["prediction", *chances, "unusual", "n_asked"]
+    assert table["unusual"].tolist() == wanted["unusual"].tolist()
     assert np.allclose(table[chances], wanted[chances], atol=1e-6)
     chains = model.explain(frame[["fever", "where", "age"]][:40], "confidence=0.9")
     for chain, (_, row) in zip(chains, table[:40].iterrows(), strict=True):
@@ -118,6 +119,6 @@ def test_a_number_is_predicted_with_its_interval(workspace: Path) -> None:
     done = run(workspace, "predict", "ages", "--data", "patients.csv", "--stop", "budget=1")
     assert done.returncode == 0, done.stderr
     names, first, *_ = (line.split(",") for line in done.stdout.splitlines())
-    assert names[:5] == ["line", "prediction", "low", "high", "n_asked"]
+    assert names[:6] == ["line", "prediction", "low", "high", "unusual", "n_asked"]
     assert float(first[2]) < float(first[1]) < float(first[3])
     assert len(first[1]) <= 7

@@ -59,14 +59,16 @@ def test_run_folder_holds_model_log_and_settings(workspace: Path) -> None:
 
 
 def test_it_says_what_was_chosen_and_what_to_expect(workspace: Path) -> None:
-    """Rows are held out by default where nobody says how long to train."""
     with short_plans():
         done = run(workspace, *TRAIN, "--out", "chosen")
     assert done.returncode == 0, done.stderr
     lines = [line.strip() for line in done.stdout.split("Settings:\n")[1].split("Saved in")[0].strip().split("\n")]
     assert lines == [str(reason) for reason in load(workspace / "chosen").chosen_]
-    assert any(line.startswith("expected: about ") and line.endswith(" held-out rows)") for line in lines)
-    assert "tried on three parts of the rows, then repeated on all" in done.stdout
+    assert any(line.startswith("expected: about ") and line.endswith(" rows as teachers label them)") for line in lines)
+    assert any(line.startswith("teachers: ") and line.endswith(" (best on rows they did not see)") for line in lines)
+    assert any(
+        line.startswith(("querier: information (log loss ", "querier: straight-through (log loss ")) for line in lines
+    )
 
 
 def test_what_was_given_is_said_to_be(workspace: Path) -> None:
@@ -75,6 +77,7 @@ def test_what_was_given_is_said_to_be(workspace: Path) -> None:
     found = {reason["setting"]: reason for reason in trained["chosen"]}
     assert {name for name, reason in found.items() if reason["why"] == "given"} == {"held out", "stages", "stop"}
     assert found["held out"]["value"] == "20%"
+    assert found["expected"]["why"].endswith(" held-out rows")
     assert json_of(run(workspace, *TRAIN, "--out", "tree", "--method", "tree", "--json"))["chosen"] == []
 
 

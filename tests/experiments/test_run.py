@@ -287,6 +287,7 @@ def test_a_method_gets_the_settings_that_its_estimator_has() -> None:
         "max_queries": 6,
         "random_state": 7,
         "device": "cpu",
+        "verbose": None,
         "share": 0.1,
     }
     assert METHODS["vip"].build(**settings).get_params().items() >= settings.items()

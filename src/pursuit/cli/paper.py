@@ -8,7 +8,6 @@ from pathlib import Path
 from rich.table import Column, Table
 
 from pursuit.cli.console import escaped, out, print_json, say, stoppable
-from pursuit.cli.reproduce import PAPER
 from pursuit.experiments.paper import records
 from pursuit.experiments.paper.queue import Place, work_through
 from pursuit.experiments.paper.runs import PLAN, PaperRun
@@ -28,7 +27,7 @@ def paper(
     done = records.read(place.out, plan)
     chosen = [run for run in plan if not only or any(fnmatch(run.name, pattern) for pattern in only)]
     if not chosen:
-        raise ValueError(f"No run is called {' or '.join(only)}: `pursuit reproduce {PAPER}` lists them.")
+        raise ValueError(f"No run is called {' or '.join(only)}: `pursuit reproduce paper` lists them.")
     chosen = [replace(run, minutes=records.minutes_of(run, done)) for run in chosen]
     status = {run: _status(run, run in done, place) for run in chosen}
     if minutes is None:
