@@ -57,7 +57,7 @@ def people(query_set: Any, n: int) -> list[list[tuple[Any, Any]]]:
 @torch.no_grad()
 def test_an_interview_asks_and_stops_as_a_session_does(name: str) -> None:
     estimator, page = exported(name)
-    everybody = people(estimator.model_.query_set, 40)
+    everybody = people(estimator.model_.query_set, 60)
     held = computed(page, people=[[own for _, own in answers] for answers in everybody])
     n_asked, n_same = 0, 0
     for answers, interview in zip(everybody, held["interviews"], strict=True):

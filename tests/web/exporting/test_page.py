@@ -68,6 +68,8 @@ def test_the_weights_in_the_file_give_the_beliefs_of_the_model(tmp_path: Path) -
     left = list(range(len(tensors)))
     with torch.no_grad():
         for weight in [*belief_weights(again), *question_weights(again)]:
+            if not weight.numel():  # an answer model of rank 0
+                continue
             shape = tuple(weight.shape)
             near = [i for i in left if tensors[i].shape == shape]
             best = min(near, key=lambda i: float((torch.tensor(tensors[i]) - weight).abs().max()))
