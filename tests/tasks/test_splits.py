@@ -152,6 +152,7 @@ def test_fitting_takes_no_test_rows() -> None:
     """Held-out rows for early stopping are a share of those given to `fit`."""
     task = columns_task(np.ones((3, 4)), np.zeros(3))
     reports: list[Any] = []
-    model = VIPClassifier(task.query_set, held_out=0.25, random_state=0, network=MLP((8,)), stages=[Stage(2)])
+    plan: dict[str, Any] = {"held_out": 0.25, "network": MLP((8,)), "stages": [Stage(2)], "teachers": None}
+    model = VIPClassifier(task.query_set, random_state=0, **plan)
     model.fit(task.X_train, task.y_train, run=TrainingRun(on_report=reports.append))
     assert reports[-1].held_out_loss is not None
