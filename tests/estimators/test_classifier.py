@@ -128,18 +128,17 @@ def test_texts_come_as_a_list_an_array_or_a_series(as_texts: Any, tmp_path: Path
     assert len(model.explain(as_texts(texts[:2]))) == 2
 
 
-@pytest.mark.parametrize(
-    ("data", "most_queries"), [(load_wine, 4), pytest.param(load_breast_cancer, 5, marks=pytest.mark.slow)]
-)
-def test_defaults_are_fair_on_small_tables(data: Any, most_queries: int) -> None:
-    """One split; the README has five. A margin of three rows more than its 2.5 points allows for the luck of one."""
+@pytest.mark.parametrize("data", [load_wine, pytest.param(load_breast_cancer, marks=pytest.mark.slow)])
+def test_defaults_are_fair_on_small_tables(data: Any) -> None:
+    """One split; the README has five. A margin of three rows more than its 2.5 points allows for the luck of one. At
+    most two fifths of the columns are asked for."""
     X, y = data(return_X_y=True, as_frame=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, stratify=y, random_state=20)
     all_columns = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(X_train, y_train)
     at_stop = VIPClassifier(random_state=20).fit(X_train, y_train).evaluate(X_test, y_test).at_stop
     assert at_stop is not None
     assert at_stop.accuracy >= all_columns.score(X_test, y_test) - 0.025 - 3 / len(y_test)
-    assert at_stop.mean_asked <= most_queries
+    assert at_stop.mean_asked <= 0.4 * X.shape[1]
 
 
 def test_fitting_leaves_the_randomness_of_torch_as_it_was() -> None:
