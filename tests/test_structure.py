@@ -60,10 +60,6 @@ def test_cycles_and_type_tests_are_seen_where_there_are_any(tmp_path: Path) -> N
     assert structure.type_tests(package) == ["b.py:3"]
 
 
-def test_files_stay_short_enough_to_be_about_one_thing() -> None:
-    assert structure.long_files(SOURCE) == {}
-
-
 def test_nothing_outside_queries_asks_for_the_type_of_a_query_set() -> None:
     assert structure.type_tests(SOURCE) == []
 

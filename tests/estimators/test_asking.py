@@ -168,7 +168,7 @@ def table(rows: Rows) -> tuple[pd.DataFrame, np.ndarray]:
 
 def test_by_default_an_estimator_learns_both_and_says_which_it_took(tmp_path: Any) -> None:
     X, y = table(together(500, 0))
-    model = VIPClassifier(network=MLP((32,)), random_state=0).fit(X, y)
+    model = VIPClassifier(network=MLP((32,)), answers=AnswerSettings(rank=0), random_state=0).fit(X, y)
     assert chosen(model)["querier"] == "straight-through"
     assert type(model.model_) is VIP
     first = [[step.name for step in chain.steps] for chain in model.explain(X[:50], "budget=2")]

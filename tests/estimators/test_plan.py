@@ -125,7 +125,7 @@ def test_a_taught_network_sees_as_many_histories_of_each_row(n_rows: int) -> Non
     assert steps == max(LEAST_STEPS, min(MOST_STEPS, round(TAUGHT_HISTORIES * n_rows / 256)))
     cut = {30: ", because rows are few", 700: "", 5000: ", for time"}[n_rows]
     assert found["steps"].why.endswith(f" histories of each row{cut}")
-    assert plan.answers.rank == (0 if n_rows < MANY_ROWS else TAUGHT_RANK)
+    assert plan.answers.rank == TAUGHT_RANK
 
 
 def test_with_fewer_rows_than_questions_answers_are_foreseen_by_the_label() -> None:

@@ -65,8 +65,8 @@ class LearnerEstimator(PursuitEstimator):
     """The training plan. By default one stage of carried histories, long enough for the number of rows. A method that
     learns from other histories takes as many of them, in the same batches."""
     held_out: float | None = None
-    """Share of the rows to hold out for early stopping; 0: training goes on to the end of its stages. By default what
-    suits the number of rows, or 0 where `stages` are given."""
+    """Share of the rows to hold out, to judge what was learnt and, without teachers, to end training early; 0: none. By
+    default what suits the number of rows, or 0 where `stages` are given."""
     calibration: float | None = None
     """Share of the rows to hold out for nothing but fitting beliefs to them, where training holds out none, as where
     `stages` are given. By default 0; V-IP takes a few of those in files, and fresh rows where a rule draws them.
@@ -137,14 +137,15 @@ class LearnerEstimator(PursuitEstimator):
         self.model_ = learner
         if judging is not None:
             self._fit_to(judging)
-        self.model_ = self.finish(self.model_, kept)  # which the usual stopping rule may depend on
+        learnt = self.model_
+        self.model_ = self.finish(learnt, kept)  # which the usual stopping rule may depend on
         n_planned = _n_steps(stages, len(lesson))
         n_trained = _n_steps(stages, len(lesson), [end.share for end in ends])
         reasons = self._plan_reasons(n_planned, n_trained, early_stopping is not None)
         if judging is not None and judging.target is None and early_stopping is None:
             what_for = "held out for nothing else" if isinstance(rows, Rows) else "not learnt from"
             more_reasons.append(Reason("calibrated on", f"{len(judging):,} rows", what_for))
-        self.chosen_ = (*reasons, *more_reasons, *self._judged_reasons(judging))
+        self.chosen_ = (*reasons, *more_reasons, *self._judged_reasons(judging, learnt))
         return self.model_
 
     def _is_taught(self, query_set: QuerySet, rows: RowSource) -> bool:
@@ -206,7 +207,7 @@ class LearnerEstimator(PursuitEstimator):
             raise ValueError(f"The beliefs of {type(self).__name__} cannot be changed, so it is not calibrated.")
         self.promised_ = None
         self._fit_to(rows)
-        renewed = self._judged_reasons(rows)
+        renewed = self._judged_reasons(rows, self.model_)
         names = {reason.setting for reason in renewed}
         self.chosen_ = (*(reason for reason in self.chosen_ if reason.setting not in names), *renewed)
         return self
@@ -224,18 +225,18 @@ class LearnerEstimator(PursuitEstimator):
             if self.stop is None or without_promises(stopping_rule(self.stop)) is None:
                 self.stop_ = self.suitable_stop(self.model_, judging)
 
-    def _judged_reasons(self, judging: Rows | None) -> list[Reason]:
-        """What rows whose labels were not learnt chose, and what they make one expect."""
+    def _judged_reasons(self, judging: Rows | None, learner: Any) -> list[Reason]:
+        """What rows whose labels were not learnt chose, and what they make one expect of a learner."""
         judged_by = _judged_by(judging)
         reasons = [self._stop_reason(judged_by)]
         if judging is None:
             return reasons
-        if hasattr(self.model_, "temperature") and judging.target is None:
-            low, high = (f"{float(self.model_.temperature[n]):.3g}" for n in (1, -1))
+        if hasattr(learner, "temperature") and judging.target is None:
+            low, high = (f"{float(learner.temperature[n]):.3g}" for n in (1, -1))
             value = low if low == high else f"{low} after one answer, {high} after all"
             reasons.insert(0, Reason("temperature", value, f"fits beliefs to {judged_by}"))
-        with placed(self.model_, self.device):
-            return [*reasons, *self._expectations(judging)]
+        with placed(learner, self.device):
+            return [*reasons, *self._expectations(judging, learner)]
 
     def _calibration_share(self, rows: RowSource) -> float:
         """The share of rows that beliefs are fitted to where training holds out none."""
@@ -272,7 +273,7 @@ class LearnerEstimator(PursuitEstimator):
             return given("stop", rule)
         return Reason("stop", str(rule), "by default" if self.stop_ is None else f"{judged_by} need no more than that")
 
-    def _expectations(self, judging: Rows) -> list[Reason]:
+    def _expectations(self, judging: Rows, learner: Any) -> list[Reason]:
         """What to expect of predictions, by rows whose labels were not learnt."""
         return []
 
@@ -361,11 +362,11 @@ class NetworkEstimator(LearnerEstimator):
 class LearnerClassifier(PursuitClassifier, LearnerEstimator):
     """A classifier around a `Learner`."""
 
-    def _expectations(self, judging: Rows) -> list[Reason]:
+    def _expectations(self, judging: Rows, learner: Any) -> list[Reason]:
         rule = self.stopping_rule()
         if promises_of(rule):  # what they take is chosen later, and says itself what to expect
             return []
-        found = expected(self.model_, judging, rule)
+        found = expected(learner, judging, rule)
         return [Reason("expected", str(found), f"on {found.n_rows:,} {_judged_by(judging)}")]
 
 

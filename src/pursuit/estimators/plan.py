@@ -26,7 +26,7 @@ LEAST_STEPS, MOST_STEPS, MOST_STEPS_ON_GPU = 200, 4000, 10_000
 COMPLETE = 0.3
 """Share of random histories that know all answers."""
 TAUGHT_RANK = 4
-"""Of the answer model on larger tables, where a straight-through querier may be better at what answers say together."""
+"""Of the answer model: lower than without teachers, where no straight-through querier is trained beside it."""
 OFTEN, RARELY = 4, 16
 """Of so many reports, one looks at held-out rows; rarely where even the fewest steps take long."""
 PRODUCTS, PRODUCTS_ON_GPU = 2e12, 1e14
@@ -99,7 +99,7 @@ def suitable_plan(
             answers = replace(answers, rank=0)
             choose("answers", "foreseen by the label", f"fewer rows than the {n_queries:,} questions")
         elif is_taught:
-            answers = replace(answers, rank=0 if n_rows < MANY_ROWS else TAUGHT_RANK)
+            answers = replace(answers, rank=TAUGHT_RANK)
     if is_image or isinstance(rows, StreamedRows):
         stages = default_stages(n_rows, n_queries, max_queries)
         choose("passes", f"{stages[0].epochs:.3g}", "no rows are held out to end training before")

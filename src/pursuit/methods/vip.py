@@ -109,10 +109,10 @@ class VIPEstimator(NetworkEstimator):
         if self.model_.answer_model is not None:
             self.model_.unusual_from.copy_(usual_limits(self.model_, judging, self.max_queries))
 
-    def _judged_reasons(self, judging: Rows | None) -> list[Reason]:
+    def _judged_reasons(self, judging: Rows | None, learner: VIP) -> list[Reason]:
         found = getattr(self, "_querier_reason", None)  # which a loaded estimator has among those chosen
         chosen = [] if found is None else [found]
-        return [*chosen, *super()._judged_reasons(judging)]
+        return [*chosen, *super()._judged_reasons(judging, learner)]
 
     def _calibration_share(self, rows: RowSource) -> float:
         if self.calibration is None and isinstance(rows, GeneratedRows):  # which draws others, so that none is lost
@@ -183,8 +183,8 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
     stages : list of Stage, optional
         The training plan. By default one stage of carried histories, which held-out rows end.
     held_out : float, optional
-        Share of the rows to hold out for early stopping; 0: none. By default what suits the number of rows, or none
-        where `stages` are given. Few rows are held out in trials only, and trained on in the end.
+        Share of the rows to hold out, to judge what was learnt and, without teachers, to end training early; 0: none.
+        By default what suits the number of rows, or none where `stages` are given.
     guarantee_share : float, optional
         Share of the rows to hold out for what `stop` promises; 0: none, and `guarantee` is given them. By default a
         fifth, or what the promise takes.
