@@ -21,7 +21,7 @@ def test_rows_are_drawn_once_and_measured_all(tmp_path: Path, monkeypatch: pytes
     assert many_rows.drawn(4000, tmp_path) == folder
     assert [path.stat().st_mtime_ns for path in files] == before
     few = many_rows.draw(300, 0)
-    model = VIPClassifier(network=MLP((8,)), stages=[Stage(2)], stop="confidence=0.9", random_state=0)
+    model = VIPClassifier(network=MLP((8,)), stages=[Stage(2)], stop="confidence=0.9", teachers=None, random_state=0)
     model.fit(few[many_rows.COLUMNS], few["disease"].astype(str))
     found = many_rows.evaluated(model, many_rows.rows_in(folder), Local())
     assert found["rows"] == 4000

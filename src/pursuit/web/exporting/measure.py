@@ -18,7 +18,7 @@ N_ANSWERS = 8
 """How many answers of each query random histories are made of."""
 BELIEF_ERROR = 6e-5
 """The most that rounding may change a probability."""
-QUESTION_ERROR = 1e-2
+QUESTION_ERROR = 3e-3
 """The most that it may change the bits expected of a query, or its share where scores are not bits."""
 
 
