@@ -104,7 +104,7 @@ def test_without_weights_nothing_changes_and_equal_weights_are_no_weights() -> N
     plan = {"network": MLP((8,)), "stages": [Stage(3, batch_size=32)], "random_state": 0}
     plain = VIPClassifier(**plan).fit(X, y).predict_proba(X)
     same = VIPClassifier(**plan).fit(X, y, np.full(len(y), 7.0)).predict_proba(X)
-    np.testing.assert_allclose(plain, same, atol=0.08)  # answer model and teachers are surer of seven times as many rows
+    np.testing.assert_allclose(plain, same, atol=0.08)  # more rows make surer
 
 
 def test_rows_of_weight_zero_are_as_good_as_not_there() -> None:
