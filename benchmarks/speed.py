@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+import learning
 import starting
 import worlds
 from per_row import PerRow, confident
@@ -31,6 +32,8 @@ from quality import GOALS, LOOK_EVERY, PLANS, time_to_quality
 from report import RESULTS, cpu, figure, origin, save, table, where
 from timing import by_turns, quantile, seconds, session_steps, steps_per_second, training_pace
 
+SECTIONS = {"learning": learning, "starting": starting}
+"""Which measure themselves."""
 WORLDS: dict[str, Callable[[int], worlds.World]] = {
     "mnist": worlds.mnist,
     "huffpost": worlds.huffpost,
@@ -292,7 +295,9 @@ one seed. The plain implementation has the paper's two plans, and the ratio is t
 def page(measured: dict[str, Any]) -> str:
     parts = [ABOUT, origin(measured), TRAINED, _training_table(measured), EVALUATED, _evaluation_table(measured)]
     parts += [LASTED, _session_table(measured), *_quality_section(measured["quality"])]
-    return "\n".join([*parts, *(starting.section(measured["starting"]) if "starting" in measured else [])])
+    for name, of in SECTIONS.items():
+        parts += of.section(measured[name]) if name in measured else []
+    return "\n".join(parts)
 
 
 def _ratio(compared: dict[str, Any]) -> str:
@@ -366,8 +371,8 @@ def main() -> None:
     parser.add_argument("--into", type=Path, default=RESULTS, help="the folder to write speed.json and speed.md into")
     arguments = parser.parse_args()
     measured = measure(QUICK if arguments.quick else Size())
-    if (before := arguments.into / "speed.json").exists():  # benchmarks/starting.py measures its section by itself
-        measured |= {key: value for key, value in json.loads(before.read_text()).items() if key == "starting"}
+    if (before := arguments.into / "speed.json").exists():
+        measured |= {key: value for key, value in json.loads(before.read_text()).items() if key in SECTIONS}
     print(save(measured, page, "speed", arguments.into))
 
 

@@ -5,7 +5,16 @@ from contextlib import contextmanager
 
 import pytest
 
-SHORTER = {"PASSES": 10, "LEAST_STEPS": 20, "DEFAULT_STEPS": 100, "DEFAULT_PASSES": 2}
+from pursuit.estimators.plan import Size
+
+SHORTER = {
+    "PASSES": 10,
+    "LEAST_STEPS": 20,
+    "LEAST_TAUGHT_STEPS": 20,
+    "DEFAULT_STEPS": 100,
+    "DEFAULT_PASSES": 2,
+    "TAUGHT": ((2000, Size(64, 256, 1e-2, 40)),),
+}
 
 
 @contextmanager

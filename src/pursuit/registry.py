@@ -254,3 +254,26 @@ def _is_of(value: Any, hint: Any) -> bool:
 
 def _as_tuple(value: Any) -> Any:
     return tuple(_as_tuple(item) for item in value) if isinstance(value, list) else value
+
+
+def read_as(hint: Any, value: Any) -> Any:
+    """JSON values as the dataclass, or whatever type a `hint` says, whose `asdict` they were; raises TypeError or
+    ValueError for any others."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        if value is None and type(None) in parts:
+            return None
+        return read_as(next(part for part in parts if part is not type(None)), value)
+    if is_dataclass(hint) and isinstance(hint, type):
+        if not isinstance(value, Mapping):
+            raise TypeError(f"{value!r:.100} is not a {hint.__name__}")
+        declared = get_type_hints(hint)
+        return hint(**{str(name): read_as(declared.get(str(name), Any), part) for name, part in value.items()})
+    if origin in (list, tuple):
+        if not isinstance(value, list | tuple):
+            raise TypeError(f"{value!r:.100} is not a list")
+        inside = parts if origin is tuple and parts[1:] != (...,) else parts[:1] * len(value)
+        return origin(read_as(part, item) for part, item in zip(inside, value, strict=True))
+    if not _is_of(value, hint):
+        raise TypeError(f"{value!r:.100} is not {hint}")
+    return value

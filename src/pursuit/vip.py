@@ -207,6 +207,9 @@ class InformationVIP(VIP):
     _most_labels: int | None = None
     cost_aware: bool = False
     """Whether it asks for the most bits per unit of cost."""
+    learns_after: bool = True
+    """Whether training also shows the classifier each history with one more answer. Where chains go on by that answer,
+    the next step does."""
 
     @classmethod
     def build(
@@ -238,13 +241,17 @@ class InformationVIP(VIP):
         """V-IP's objective before and after the most informative query, and how well answers were foreseen."""
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
         outputs, logits = self.read(encoded), self.classifier(encoded).float()
+        loss = batch.label_loss(logits, self.label_kernel) + self.surprise_at(outputs, batch)
+        asking = batch if self.learns_after else batch.take(slice(batch.n_chains))
+        n, closed = len(asking.y), self.closed(asking)
         with torch.no_grad():
-            log_posterior = self.log_probabilities(logits, batch.history.n_known)
-            scores = self._scored(self.answer_model.information(outputs, log_posterior, MOST_LABELS))
-            closed = self.closed(batch)
-            query = F.one_hot(choose(scores, closed), scores.shape[1]) * ~closed
-        loss, chosen = self.loss_after(query, batch)
-        return Outcome(batch.label_loss(logits, self.label_kernel) + loss + self.surprise_at(outputs, batch), chosen)
+            log_posterior = self.log_probabilities(logits[:n], asking.history.n_known)
+            scores = self._scored(self.answer_model.information(outputs[:n], log_posterior, MOST_LABELS))
+            query = choose(scores, closed)
+        if not self.learns_after:
+            return Outcome(loss, query)
+        after = self.loss_after(F.one_hot(query, scores.shape[1]) * ~closed, batch)
+        return Outcome(loss + after.loss, after.query)
 
     def read(self, encoded: Tensor) -> Tensor:
         return self.querier(encoded)
@@ -293,18 +300,30 @@ class TwoQueriers(VIP):
         """The classifier's loss on all histories; that after the straight-through querier's choice in every other one;
         and how well the answer model, whose information the rest go on by, foresaw answers."""
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
-        logits = self.classifier(encoded).float()
         through, by_bits = (batch.take(slice(first, None, 2)) for first in (0, 1))
         choice = choose_straight_through(self.querier(encoded[::2]).float(), self.closed(through), batch.tau)
-        loss = batch.label_loss(logits, self.label_kernel) + self.loss_after(choice, through).loss
+        answered = self.input_after(through.x, through.known.to(batch.x.dtype), choice * through.available)
+        logits, logits_after = self._classified(encoded, answered)
+        loss = batch.label_loss(logits, self.label_kernel) + through.label_loss(logits_after, self.label_kernel)
         outputs = self.read(encoded[1::2])
-        query = torch.empty_like(batch.y)
+        query = torch.zeros_like(batch.y)
         query[::2] = choice.detach().argmax(dim=1)
+        going_on = query[: batch.n_chains][1::2]
         with torch.no_grad():
-            log_posterior = self.log_probabilities(logits[1::2], by_bits.history.n_known)
-            bits = self.answer_model.information(outputs, log_posterior, MOST_LABELS)
-            query[1::2] = choose(bits, self.closed(by_bits))
+            n = len(going_on)
+            log_posterior = self.log_probabilities(logits[1::2][:n], by_bits.history.n_known[:n])
+            bits = self.answer_model.information(outputs[:n], log_posterior, MOST_LABELS)
+            going_on.copy_(choose(bits, self.closed(by_bits.take(slice(n)))))
         return Outcome(loss + self.surprise_at(outputs, by_bits), query)
+
+    def _classified(self, encoded: Tensor, answered: Tensor) -> tuple[Tensor, Tensor]:
+        """The logits of histories as they are and of those with one more answer, in one go where both look alike."""
+        if encoded.shape[1:] != answered.shape[1:]:
+            return self.classifier(encoded).float(), self.classifier(answered).float()
+        logits, logits_after = (
+            self.classifier(torch.cat([encoded, answered])).float().split([len(encoded), len(answered)])
+        )
+        return logits, logits_after
 
     def asking(self, querier: Literal["information", "straight-through"]) -> VIP:
         """The model that asks in one of the two ways, by the same networks."""

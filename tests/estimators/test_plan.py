@@ -11,13 +11,13 @@ from pursuit.estimators.plan import (
     COMPLETE,
     FEW_ROWS,
     LEAST_STEPS,
+    LEAST_TAUGHT_STEPS,
     MANY_ROWS,
     MOST_STEPS,
     OFTEN,
     PASSES,
     PRODUCTS,
     RARELY,
-    TAUGHT_HISTORIES,
     TAUGHT_RANK,
     VERY_FEW_ROWS,
     VERY_MANY_ROWS,
@@ -111,21 +111,22 @@ def test_many_rows_do_without_some_and_few_that_are_taught_do_not(
     assert plan_of(n_rows, is_taught=True).held_out == held_out_if_taught
 
 
-@pytest.mark.parametrize("n_rows", [30, 700, 5000])
-def test_a_taught_network_sees_as_many_histories_of_each_row(n_rows: int) -> None:
+@pytest.mark.parametrize(
+    ("n_rows", "width", "histories"),
+    [(30, 64, 250), (400, 64, 250), (700, 128, 400), (3000, 128, 300), (6000, 256, 100)],
+)
+def test_a_taught_network_sees_as_many_histories_of_each_row(n_rows: int, width: int, histories: int) -> None:
     """It has targets that are not learnt by heart: no dropout, larger batches, and a third of them know all answers."""
     plan = plan_of(n_rows, is_taught=True)
     (stage,) = plan.stages
-    assert isinstance(plan.network, MLP)
-    assert (plan.network.dropout, plan.network.direct, stage.batch_size) == (0.0, False, 256)
+    assert (plan.network, stage.batch_size) == (MLP((width, width)), 512)
     assert stage.histories == CarriedHistories(10, 0.5, complete_share=COMPLETE)
     found = {reason.setting: reason for reason in plan.reasons}
     steps = n_steps(plan, n_rows)
     assert found["steps"].value == f"{steps:,}"
-    assert steps == max(LEAST_STEPS, min(MOST_STEPS, round(TAUGHT_HISTORIES * n_rows / 256)))
-    cut = {30: ", because rows are few", 700: "", 5000: ", for time"}[n_rows]
-    assert found["steps"].why.endswith(f" histories of each row{cut}")
-    assert plan.answers.rank == TAUGHT_RANK
+    assert steps == max(LEAST_TAUGHT_STEPS, round(histories * n_rows / 512))
+    assert found["steps"].why.endswith(" histories of each row" + ", because rows are few" * (n_rows == 30))
+    assert plan.answers.rank == (0 if n_rows < 2000 else TAUGHT_RANK)
 
 
 def test_with_fewer_rows_than_questions_answers_are_foreseen_by_the_label() -> None:

@@ -168,7 +168,7 @@ def test_the_answer_model_is_made_as_the_settings_say() -> None:
     assert model.label_vectors.shape == (2, 3)
     assert model.outcomes.n_values == [2, 2, 4]
     assert model.maybe_missing.tolist() == [2]
-    assert model_of().answer_model.settings == AnswerSettings(rank=4)  # beside teachers
+    assert model_of().answer_model.settings == AnswerSettings(rank=0)  # beside teachers, with few rows
     assert model_of(teachers=None).answer_model.settings == AnswerSettings()
 
 

@@ -45,14 +45,18 @@ def evaluate(
         raise ValueError(f"{to} cannot be written: give a file that ends in .json or .csv, in a folder that exists.")
     from pursuit.cli.all_rows import is_by_shares, measured_on_all_rows
     from pursuit.cli.measurements import print_classes, print_evaluation, print_questions
-    from pursuit.cli.rows import model_and_labelled_rows
+    from pursuit.cli.rows import kept_measurement, model_and_labelled_rows
     from pursuit.evaluation import Evaluation
     from pursuit.tasks import name_of
 
     if not is_by_shares(engine, address, keep):
         classifier, rows = model_and_labelled_rows(model, data, target, device, max_queries, **file.reading())
         name = rows.name
-        evaluation = classifier.evaluate(rows.X, rows.y, stop, initially_known=rows.initially_known, with_bits=True)
+        before, known = kept_measurement(model, classifier, rows, stop), rows.initially_known
+        if before is not None:
+            evaluation = before.evaluation
+        else:
+            evaluation = classifier.evaluate(rows.X, rows.y, stop, initially_known=known, with_bits=True)
     else:
         name = name_of(data)
         _, _, evaluation = measured_on_all_rows(

@@ -131,7 +131,7 @@ def explain(
 
         draw_chain(classifier.model_.query_set, shown.X, report.chains[0], figure, headings[0])
     if html is not None:
-        measured = _measured(classifier, data, target, stop, **file.reading())
+        measured = _measured(model, classifier, data, target, stop, **file.reading())
         replace(report, evaluation=measured, rows=_with_remarks(report, shown)).save(html)
     if as_json:
         described = report.to_dict()
@@ -169,10 +169,10 @@ def _explain_all(
 
 
 def _measured(
-    classifier: "PursuitEstimator", data: str, target: str | None, stop: str | None, **reading: Any
+    model: Path, classifier: "PursuitEstimator", data: str, target: str | None, stop: str | None, **reading: Any
 ) -> "Evaluation | RegressionEvaluation | None":
     """How good the model is on rows of the same data that it was not trained on; None where none have a label."""
-    from pursuit.cli.rows import unseen_rows
+    from pursuit.cli.rows import kept_measurement, unseen_rows
     from pursuit.estimators import PursuitClassifier, PursuitRegressor
     from pursuit.tasks.task import take_rows
 
@@ -183,6 +183,8 @@ def _measured(
         return None
     if rows.y is None:
         return None
+    if (before := kept_measurement(model, classifier, rows, stop)) is not None:
+        return before.evaluation
     chosen = list(range(min(len(rows.X), MOST_MEASURED)))
     known = None if rows.initially_known is None else rows.initially_known[chosen]
     return classifier.evaluate(take_rows(rows.X, chosen), rows.y[chosen], stop, initially_known=known)

@@ -36,8 +36,9 @@ def report(
     """
     check_page(to)
     from pursuit.cli.all_rows import is_by_shares, measured_on_all_rows
-    from pursuit.cli.rows import model_and_labelled_rows
+    from pursuit.cli.rows import kept_measurement, model_and_labelled_rows
     from pursuit.report import ModelReport
+    from pursuit.report.kept import DEPTH
     from pursuit.tasks import name_of
 
     reading = file.reading()
@@ -52,7 +53,11 @@ def report(
     else:
         estimator, rows = model_and_labelled_rows(model, data, target, device, max_queries, **reading)
         known = rows.initially_known
-        found = ModelReport.of(estimator, rows.X, rows.y, stop, initially_known=known, depth=depth, name=rows.name)
+        before = kept_measurement(model, estimator, rows, stop) if depth == DEPTH else None
+        if before is not None:
+            found = ModelReport.from_measured(estimator, before, stop)
+        else:
+            found = ModelReport.of(estimator, rows.X, rows.y, stop, initially_known=known, depth=depth, name=rows.name)
     found.save(to)
     if as_json:
         print_json({**found.to_dict(), "page": str(to)})

@@ -10,6 +10,7 @@ import pandas as pd
 from pursuit import tasks
 from pursuit.cli.console import say
 from pursuit.public import PursuitClassifier, PursuitEstimator, PursuitRegressor, load
+from pursuit.report.kept import Measured, kept
 from pursuit.tasks import TASKS, load_task
 from pursuit.tasks.every_row import EveryRow, RowsPart
 from pursuit.tasks.every_row import every_row as rows_of_file
@@ -53,6 +54,14 @@ def model_and_labelled_rows(
     if rows.y is None:
         raise ValueError(f"{data} has no labels to measure by: name their column with --target.")
     return estimator, rows
+
+
+def kept_measurement(model: Path, estimator: PursuitEstimator, rows: UnseenRows, stop: str | None) -> Measured | None:
+    """What training measured, where that was on these rows and by this rule."""
+    if str(estimator.stopping_rule(stop)) != str(estimator.stopping_rule()):
+        return None
+    assert isinstance(estimator, PursuitClassifier | PursuitRegressor)
+    return kept(model, estimator, estimator.rows(rows.X, rows.y, initially_known=rows.initially_known))
 
 
 def _rows_of_task(name: str, queries: list[str], trained: dict[str, Any]) -> UnseenRows:

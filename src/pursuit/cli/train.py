@@ -115,6 +115,7 @@ def train(
     from pursuit.cli.measurements import print_evaluation
     from pursuit.inference.pursuer import score_unit
     from pursuit.public import TrainingRun, Unreliable
+    from pursuit.report.kept import Measured
     from pursuit.scale.engines import find_cluster
     from pursuit.scale.trainings import train_on
     from pursuit.tasks import TASKS, load_task
@@ -179,12 +180,14 @@ def train(
     if cluster is not None and device == "cuda":
         model.device = "auto"  # this machine need not have a GPU
     if len(task.y_test):
-        options = {"initially_known": task.initially_known_test, "with_bits": as_json}
-        evaluation = model.evaluate(task.X_test, task.y_test, **options)
+        known = task.initially_known_test
+        measured = Measured.of(model, task.X_test, task.y_test, initially_known=known, name=task.name)
+        measured.keep(folder, model)
+        evaluation = measured.evaluation
     if as_json:
         chosen_by_data = [asdict(reason) for reason in model.chosen_]
-        measured = evaluation.to_dict() if evaluation else {}
-        print_json({"model": str(folder), "task": task.name, **measured, "chosen": chosen_by_data})
+        figures = evaluation.to_dict() if evaluation else {}
+        print_json({"model": str(folder), "task": task.name, **figures, "chosen": chosen_by_data})
         return
     if evaluation:
         print_evaluation(task.name, evaluation)

@@ -1,7 +1,7 @@
 """What suits the data where the user does not say: network, training and how long it goes on, each with its reason."""
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 
@@ -20,13 +20,12 @@ VERY_FEW_ROWS, FEW_ROWS, MANY_ROWS, VERY_MANY_ROWS = 30, 500, 2000, 20_000
 DEFAULT_STEPS, DEFAULT_PASSES = 1000, 20
 PASSES = 100
 """How often training may see each row, if held-out rows do not end it before."""
-TAUGHT_HISTORIES = 400
-"""How many histories of each row a taught network learns from: more, and small tables are learnt by heart."""
-LEAST_STEPS, MOST_STEPS, MOST_STEPS_ON_GPU = 200, 4000, 10_000
+LEAST_TAUGHT_STEPS, LEAST_STEPS, MOST_STEPS, MOST_STEPS_ON_GPU = 100, 200, 4000, 10_000
 COMPLETE = 0.3
 """Share of random histories that know all answers."""
 TAUGHT_RANK = 4
-"""Of the answer model: lower than without teachers, where no straight-through querier is trained beside it."""
+"""Of the answer model beside teachers, from `MANY_ROWS` on. With fewer rows, what it learns of how answers depend on
+one another makes questions look worth more than they are."""
 OFTEN, RARELY = 4, 16
 """Of so many reports, one looks at held-out rows; rarely where even the fewest steps take long."""
 PRODUCTS, PRODUCTS_ON_GPU = 2e12, 1e14
@@ -40,6 +39,32 @@ MOST_DIRECT = 1_000_000
 HELD_OUT, HELD_OUT_OF_FEW, MOST_HELD_OUT = 0.1, 0.2, 2000
 LOOKED_AT_ROWS = 20_000
 DEFAULT_ANSWERS = AnswerSettings()
+
+
+class Size(NamedTuple):
+    """How large a network is, and how it is trained."""
+
+    width: int
+    batch_size: int
+    lr: float
+    histories: int = 0
+    """Of each row, which a taught network learns from: more, and small tables are learnt by heart."""
+
+
+TAUGHT = (
+    (FEW_ROWS, Size(64, 512, 8e-3, 250)),
+    (MANY_ROWS, Size(128, 512, 6e-3, 400)),
+    (5000, Size(128, 512, 1e-2, 300)),
+)
+"""Below so many rows."""
+TAUGHT_OTHERWISE = Size(256, 512, 8e-3, 100)
+UNTAUGHT = ((MANY_ROWS, Size(128, 128, 2e-3)), (VERY_MANY_ROWS, Size(256, 256, 4e-3)))
+UNTAUGHT_OTHERWISE = Size(256, 512, 4e-3)
+
+
+def _size(n_rows: int, is_taught: bool) -> Size:
+    sizes, otherwise = (TAUGHT, TAUGHT_OTHERWISE) if is_taught else (UNTAUGHT, UNTAUGHT_OTHERWISE)
+    return next((size for below, size in sizes if n_rows < below), otherwise)
 
 
 @dataclass(frozen=True)
@@ -82,11 +107,11 @@ def suitable_plan(
     is_image, is_sparse = query_set.patches is not None, _is_sparse(query_set, rows)
     on_gpu = find_device(device).type != "cpu"
     network: NetworkSettings
-    answers = DEFAULT_ANSWERS
+    answers, size = DEFAULT_ANSWERS, _size(n_rows, is_taught)
     if is_image:
         network = choose("network", default_network(query_set), "queries are patches of an image")
     else:
-        width = 128 if n_rows < MANY_ROWS else 1024 if on_gpu and n_rows >= VERY_MANY_ROWS else 256
+        width = 1024 if on_gpu and n_rows >= VERY_MANY_ROWS else size.width
         dropout = 0.0 if is_taught else 0.3 if n_rows < MANY_ROWS else 0.1
         # Where rows are few for what there is to learn, counts are a better start than none. Where they are many, what
         # naive Bayes gets wrong would have to be unlearnt.
@@ -99,26 +124,24 @@ def suitable_plan(
             answers = replace(answers, rank=0)
             choose("answers", "foreseen by the label", f"fewer rows than the {n_queries:,} questions")
         elif is_taught:
-            answers = replace(answers, rank=TAUGHT_RANK)
+            answers = replace(answers, rank=0 if n_rows < MANY_ROWS else TAUGHT_RANK)
     if is_image or isinstance(rows, StreamedRows):
         stages = default_stages(n_rows, n_queries, max_queries)
         choose("passes", f"{stages[0].epochs:.3g}", "no rows are held out to end training before")
         return Plan(network, False, tuple(stages), 0.0, tuple(reasons))
     why = "nearly all answers are no" if is_sparse else "answers vary enough as they are"
     standardise = choose("standardise", is_sparse, why)
-    batch_size, lr = (256, 4e-3) if n_rows < VERY_MANY_ROWS else (512, 4e-3)
-    if n_rows < MANY_ROWS and not is_taught:
-        batch_size, lr = 128, 2e-3
-    choose("batch size", batch_size, "more rows at a time, and longer steps, where there are more")
+    batch_size = choose("batch size", size.batch_size, f"with steps of {size.lr:g}, suits {n_rows:,} rows")
     longest = _chain_length(n_queries, max_queries)
     histories = CarriedHistories(longest, 0.5, complete_share=COMPLETE) if is_taught else CarriedHistories(longest)
     # A batch has fresh rows only for its random histories, and where chains end.
     fresh = batch_size * (histories.random_share + (1 - histories.random_share) / longest)
-    wanted = TAUGHT_HISTORIES * n_rows / batch_size if is_taught else PASSES * n_rows / fresh
+    wanted = size.histories * n_rows / batch_size if is_taught else PASSES * n_rows / fresh
     most = MOST_STEPS_ON_GPU if on_gpu else MOST_STEPS
     products = batch_size * _products(network, query_set, n_classes, answers.rank)
     affordable = (PRODUCTS_ON_GPU if on_gpu else PRODUCTS) / products if products else most
-    n_steps, is_slow = round(max(min(wanted, affordable, most), LEAST_STEPS)), affordable < LEAST_STEPS
+    least = LEAST_TAUGHT_STEPS if is_taught else LEAST_STEPS
+    n_steps, is_slow = round(max(min(wanted, affordable, most), least)), affordable < least
     times = n_steps * (batch_size if is_taught else fresh) / n_rows
     why = f"{float(f'{times:.3g}'):,g} {'histories of each row' if is_taught else 'times each row'}"
     if n_steps != round(wanted):
@@ -133,7 +156,7 @@ def suitable_plan(
     else:
         held_out, why = min(HELD_OUT, MOST_HELD_OUT / n_rows), "there are rows enough to do without some"
     choose("held out", f"{held_out:.0%}", why)
-    stage = Stage(n_steps * batch_size / n_rows, histories, AdamW(lr), batch_size=batch_size)
+    stage = Stage(n_steps * batch_size / n_rows, histories, AdamW(size.lr), batch_size=batch_size)
     return Plan(network, standardise, (stage,), held_out, tuple(reasons), answers, RARELY if is_slow else OFTEN)
 
 

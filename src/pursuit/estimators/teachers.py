@@ -235,17 +235,18 @@ def _ask(teacher: Teacher, lesson: Lesson, best: Beliefs | None) -> Beliefs | No
 
 def _out_of_bag(teacher: Teacher, lesson: Lesson) -> np.ndarray:
     """Each row and its copies (1 + R, N, C), by the trees that did not draw the row."""
-    parts = [np.ascontiguousarray(part, dtype=np.float32) for part in lesson.read(teacher.read)]
+    parts = np.stack(lesson.read(teacher.read)).astype(np.float32)  # (1 + R, N, F)
     forest = clone(teacher.model).fit(parts[0], lesson.learnt, lesson.weight)
     n_outputs = 1 if lesson.bins else len(forest.classes_)
-    total, n_trees = np.zeros((len(parts), len(lesson.rows), n_outputs)), np.zeros(len(lesson.rows))
+    total, n_trees = np.zeros((*parts.shape[:2], n_outputs)), np.zeros(len(lesson.rows))
     for tree, drawn in zip(forest.estimators_, forest.estimators_samples_, strict=True):
         unseen = np.ones(len(lesson.rows), dtype=bool)
         unseen[drawn] = False
         n_trees += unseen
-        for predicted, part in zip(total, parts, strict=True):
-            predict = tree.predict if lesson.bins else tree.predict_proba
-            predicted[unseen] += predict(part[unseen], check_input=False).reshape(-1, n_outputs)
+        predict = tree.predict if lesson.bins else tree.predict_proba
+        shown = parts[:, unseen]
+        predicted = predict(shown.reshape(-1, parts.shape[2]), check_input=False)
+        total[:, unseen] += predicted.reshape(*shown.shape[:2], n_outputs)
     mean = total / np.maximum(n_trees, 1)[:, None]
     if not n_trees.all():  # a row that every tree drew is believed to be as others are
         mean[:, n_trees == 0] = mean[:, n_trees > 0].mean(axis=1, keepdims=True)

@@ -1,7 +1,7 @@
 """How good a pursuer is: accuracy against queries asked, answers and cost, its area, and what happens at a stopping
 rule."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import reduce
@@ -31,6 +31,7 @@ from pursuit.inference.pursuer import Labels, Pursuer
 from pursuit.inference.rollout import BATCH_BYTES, pursue, rows_at_once, template_state
 from pursuit.inference.stopping import ROUNDING, Standing, StoppingRule
 from pursuit.queries import QuerySet
+from pursuit.registry import read_as
 from pursuit.training.devices import find_device
 
 COST_POINTS = 50
@@ -108,6 +109,13 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "questions": self.questions and self.questions.to_list()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Evaluation":
+        """What `to_dict` gave; raises TypeError or ValueError for anything else."""
+        uses = values.get("questions")
+        found: Evaluation = read_as(cls, {**values, "questions": None if uses is None else {"uses": uses}})
+        return found
 
 
 @torch.no_grad()

@@ -1,6 +1,7 @@
 """How good a pursuer predicts a number: R², errors and the coverage of intervals against queries asked, and what
 happens at a stopping rule."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.rollout import BATCH_BYTES, pursue, rows_at_once, template_state
 from pursuit.inference.stopping import Budget, StoppingRule
 from pursuit.inference.target import COVERAGE, TargetBins, target_of
+from pursuit.registry import read_as
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,15 @@ class RegressionEvaluation:
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "questions": self.questions and self.questions.to_list()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "RegressionEvaluation":
+        """What `to_dict` gave; raises TypeError or ValueError for anything else."""
+        questions = values.get("questions")
+        found: RegressionEvaluation = read_as(
+            cls, {**values, "questions": None if questions is None else {"uses": questions}}
+        )
+        return found
 
 
 @torch.no_grad()

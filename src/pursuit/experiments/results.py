@@ -14,10 +14,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pursuit.evaluation.curves import AtStop, Evaluation
+from pursuit.evaluation.curves import Evaluation
 from pursuit.evaluation.intervals import seeds_and_rows_interval
 from pursuit.evaluation.protocols import AtProtocol
 from pursuit.files import DamagedFile, make_folder, read_json, write_whole
+from pursuit.registry import read_as
 
 SHOWN_BUDGETS = (5, 10, 20)
 """The numbers of queries asked whose accuracy a summary has."""
@@ -76,9 +77,9 @@ class Result:
         """What `to_dict` gave, or the content of its file; raises DamagedFile where that was changed, and KeyError or
         TypeError for anything else."""
         values = {key: value for key, value in _refuse_changed(values).items() if key != CHECKSUM}
-        beside = {title: Beside(**_with_pairs(other)) for title, other in values.get("beside", {}).items()}
+        beside = {title: read_as(Beside, other) for title, other in values.get("beside", {}).items()}
         protocols = [AtProtocol(**one) for one in values.get("protocols", [])]
-        evaluation = _evaluation(values["evaluation"])
+        evaluation = Evaluation.from_dict(values["evaluation"])
         return cls(**{**values, "evaluation": evaluation, "beside": beside, "protocols": protocols})
 
     def write(self, path: Path) -> None:
@@ -336,21 +337,6 @@ def asked_and_answered(asked: float, answered: float, digits: int = 2, noun: str
 def three_digits(value: Mean | None) -> str:
     """A mean that need not be exact, such as a time."""
     return NOTHING if value is None else f"{value.mean:.3g}" if value.mean < 1000 else f"{value.mean:.0f}"
-
-
-def _evaluation(values: Mapping[str, Any]) -> Evaluation:
-    at_stop = values["at_stop"]
-    trade_off = [_at_stop(stop) for stop in values.get("trade_off", [])]
-    return Evaluation(**{**_with_pairs(values), "at_stop": at_stop and _at_stop(at_stop), "trade_off": trade_off})
-
-
-def _with_pairs(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, where the points of the curve by cost are tuples again."""
-    return {**values, "accuracy_by_cost": [tuple(point) for point in values.get("accuracy_by_cost", [])]}
-
-
-def _at_stop(values: Mapping[str, Any]) -> AtStop:
-    return AtStop(**{**values, "accuracy_interval": tuple(values["accuracy_interval"])})
 
 
 def _write_json(path: Path, values: dict[str, Any]) -> None:

@@ -76,11 +76,12 @@ class VIPEstimator(NetworkEstimator):
         model: VIP
         if querier == "straight-through":
             model = VIP.build(query_set, self.labels, **options)
-        elif self._tries_both(query_set):
+        elif self._tries_both(query_set, rows):
             model = TwoQueriers.build(query_set, self.labels, **options)
         else:
             model = InformationVIP.build(query_set, self.labels, **options)
             model.cost_aware = self._weighs_costs(query_set)
+            model.learns_after = self.stages is not None or not self._is_taught(query_set, rows)
         model.label_kernel = self.label_kernel()
         return model
 
@@ -97,10 +98,15 @@ class VIPEstimator(NetworkEstimator):
     def suitable_stop(self, model: VIP, rows: Rows) -> StoppingRule | None:
         return None if model.answer_model is None else suitable_stop(model, rows, self.max_queries)
 
-    def _tries_both(self, query_set: QuerySet) -> bool:
-        """Whether rows whose labels were not learnt choose the querier, as they do where nothing else is said."""
+    def _tries_both(self, query_set: QuerySet, rows: RowSource) -> bool:
+        """Whether rows whose labels were not learnt choose the querier, as they do where nothing else is said and there
+        are rows enough."""
         is_open = self.querier == "auto" and self.stages is None and not self.shared
-        return is_open and self._is_judged and not self._weighs_costs(query_set)
+        if not is_open or not self._is_judged or self._weighs_costs(query_set):
+            return False
+        if len(rows) < FEW_ROWS:
+            self._querier_reason = Reason("querier", "information", "too few rows to tell which of two asks better")
+        return len(rows) >= FEW_ROWS
 
     def _fit_to(self, judging: Rows) -> None:
         if isinstance(self.model_, TwoQueriers):

@@ -11,6 +11,7 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from pursuit.queries.column import Choice, Number, listed, parse_choice, says_not_given
@@ -25,6 +26,9 @@ from pursuit.queries.questions import Questions
 from pursuit.queries.reading import Unknown, is_missing, read_column, refusal, report_unseen
 from pursuit.queries.scaling import NOT_GIVEN, compress, expand, uncertainty
 from pursuit.registry import from_config, register, to_config
+
+MOST_OWNED = 2**20
+"""Up to so many numbers, a matrix says which input belongs to which query."""
 
 
 @register
@@ -47,6 +51,7 @@ class ColumnQueries(QuerySet):
     spans: Tensor
     is_number: Tensor
     may_be_missing: Tensor
+    input_is_of_query: Tensor | None
 
     def __init__(
         self,
@@ -91,6 +96,10 @@ class ColumnQueries(QuerySet):
         self.register_buffer("is_number", is_number[self.unit_of_feature], persistent=False)  # (F,)
         may_be_missing = torch.tensor([column.may_be_missing for column in columns])
         self.register_buffer("may_be_missing", may_be_missing, persistent=False)  # (Q,)
+        owned = None
+        if len(columns) * self.n_shown <= MOST_OWNED:
+            owned = F.one_hot(self.query_of_input, len(columns)).T.float().contiguous()
+        self.register_buffer("input_is_of_query", owned, persistent=False)  # (Q, n_shown)
         self.set_order(order)
 
     @classmethod
@@ -201,12 +210,19 @@ class ColumnQueries(QuerySet):
         return raw
 
     def encode(self, x: Tensor, known: Tensor) -> Tensor:
-        known = known.to(x.dtype)
-        shown = known if self.has_one_feature_each else known[:, self.unit_of_feature]  # (B, F)
-        parts = [self.shown(x) * shown]
+        known, answers = known.to(x.dtype), self.shown(x)
         if self.code.n_inputs:
-            parts.append(self.code(x) * known[:, self.code.query])
-        return torch.cat([*parts, known], dim=1) if self.mask else torch.cat(parts, dim=1)
+            answers = torch.cat([answers, self.code(x)], dim=1)
+        shown = answers * self._of_inputs(known)
+        return torch.cat([shown, known], dim=1) if self.mask else shown
+
+    def _of_inputs(self, known: Tensor) -> Tensor:
+        """Whether the query of each input that shows answers is `known` (B, Q): (B, n_shown)."""
+        if self.n_shown == len(self.queries):
+            return known
+        if self.input_is_of_query is None:
+            return known[:, self.query_of_input]
+        return (known @ self.input_is_of_query).to(known.dtype)  # whose gradient takes less time than that of indexing
 
     def shown(self, values: Tensor) -> Tensor:
         # Codes of numbers are 0 for NOT_GIVEN as it is, because that lies below all of their edges.

@@ -48,7 +48,7 @@ class NumberCode(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The codes (B, G) of answers (B, F)."""
-        return ((x[:, self.feature] - self.start) * self.slope).clamp(0, 1)
+        return ((x.index_select(1, self.feature) - self.start) * self.slope).clamp(0, 1)
 
     def of_query(self, query: Tensor, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Which inputs the codes of `query` (B,) have, and their values in the `rows` (B,) of answers `x` (N, F):

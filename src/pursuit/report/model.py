@@ -12,6 +12,7 @@ from pursuit.inference.stopping import StoppingRule
 from pursuit.queries import QuerySet
 from pursuit.report.facts import ModelFacts, label_text, quality, share
 from pursuit.report.html import Markup, bar, card, details, element, paragraph, table
+from pursuit.report.kept import Measured
 from pursuit.report.page import page
 from pursuit.report.svg import curve, figure, patch_map, patch_place, reliability_figure
 from pursuit.report.tree import tree_list
@@ -51,10 +52,19 @@ class ModelReport:
         if not isinstance(estimator, PursuitClassifier | PursuitRegressor):
             raise ValueError(f"A report is on a classifier or a regressor, not on {type(estimator).__name__}.")
         if evaluation is None:
-            evaluation = estimator.evaluate(X, y, stop, initially_known=initially_known, with_bits=True)
+            options: dict[str, Any] = {"initially_known": initially_known, "depth": depth, "name": name}
+            return cls.from_measured(estimator, Measured.of(estimator, X, y, stop, **options), stop)
         rows, rule = estimator.rows(X, y, initially_known=initially_known), estimator.stopping_rule(stop)
         tree = question_tree(estimator.model_, rows, rule, depth, estimator.device)
         return cls(ModelFacts.of(estimator, name, stop), evaluation, tree, estimator.model_.query_set)
+
+    @classmethod
+    def from_measured(
+        cls, estimator: PursuitEstimator, measured: Measured, stop: StoppingRule | str | None = None
+    ) -> "ModelReport":
+        """A report of what was measured before."""
+        facts = ModelFacts.of(estimator, measured.name, stop)
+        return cls(facts, measured.evaluation, measured.tree, estimator.model_.query_set)
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values, as docs/schemas/report-1.json describes them."""

@@ -25,6 +25,8 @@ class Batch(NamedTuple):
     """(B,) how much each row counts, 1 on average over all rows; None: all the same."""
     target: Tensor | None = None
     """(B, C) the posterior to learn in place of the label; None: the label. Rows without a label have `y` -1."""
+    n_chains: int | None = None
+    """The first so many histories go on by the queries chosen; None: all of them may."""
     extra: Any = None
     """What the sampler adds for its learner, such as the rewards of what was asked: (B, ...) each."""
     tau: Tensor | float = 1.0
@@ -36,16 +38,16 @@ class Batch(NamedTuple):
     """The phase that the stage names, for learners that learn one thing after the other."""
 
     @classmethod
-    def of(cls, rows: Rows, history: History, extra: Any = None) -> "Batch":
-        return cls(history.x, history.known, history.asked, rows.available, rows.y, rows.weight, rows.target, extra)
+    def of(cls, rows: Rows, history: History, **more: Any) -> "Batch":
+        return cls(history.x, history.known, history.asked, rows.available, rows.y, rows.weight, rows.target, **more)
 
     def take(self, index: Tensor | slice) -> "Batch":
-        """Some of the histories, without what the sampler added."""
+        """Some of the histories, without what the sampler added of all."""
         taken: dict[str, Any] = {
             name: None if getattr(self, name) is None else getattr(self, name)[index]
             for name in ("x", "known", "asked", "available", "y", "weight", "target")
         }
-        return self._replace(**taken, extra=None)
+        return self._replace(**taken, n_chains=None, extra=None)
 
     @property
     def history(self) -> History:

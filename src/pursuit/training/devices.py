@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import nn
 
-from pursuit.later import left_out
 from pursuit.processes import started_by_torchrun
 
 if TYPE_CHECKING:
@@ -84,13 +83,6 @@ def launched(device: str, devices: int, precision: Any, in_phases: bool = False)
     )
     fabric.launch()
     return fabric
-
-
-def without_compiler(device: torch.device) -> AbstractContextManager[None]:
-    """On a CPU, where nothing is compiled: optimizers without torch's compiler, which takes seconds to import."""
-    if device.type != "cpu":
-        return nullcontext()
-    return left_out("torch._dynamo", disable=lambda function, *_, **__: function, graph_break=lambda: None)
 
 
 @contextmanager

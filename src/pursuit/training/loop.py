@@ -13,9 +13,11 @@ from pursuit.data.rows import RowSource, RowStream
 from pursuit.data.unreliable import UnreliableRows
 from pursuit.training.averaging import REFRESH_STEPS, WeightAverage, refresh_batch_norm
 from pursuit.training.batch import Batch
+from pursuit.training.devices import OneProcess
+from pursuit.training.flat import FlatAdamW
 from pursuit.training.held_out import EarlyStopping, HeldOut, Kept
 from pursuit.training.learner import Learner
-from pursuit.training.schedule import Stage
+from pursuit.training.schedule import AdamW, Stage
 from pursuit.training.step import TrainingStep
 
 if TYPE_CHECKING:
@@ -96,13 +98,21 @@ class Trainer:
             stream = UnreliableRows(stream, stage.unreliable, self.model.query_set, self.generator)
         sampler = stage.histories.sampler(stream, stage.batch_size // self.fabric.world_size, self.generator)
         parameters: list[Tensor] = [p for p in self.model.parameters() if p.requires_grad]
-        optimizer = self.fabric.setup_optimizers(stage.optimizer.build(parameters))
-        self.average = WeightAverage(self.model, stage.average)
+        optimizer, flat = self._optimizer(stage, parameters)
+        self.average = WeightAverage(self.model, stage.average, flat)
         self.training_step = TrainingStep(
             self.fabric, self.model, self.wrapped_model, stage, sampler, optimizer, self.average, self.compiled
         )
         if self.held_out:
             self.held_out.start()
+
+    def _optimizer(self, stage: Stage, parameters: list[Tensor]) -> tuple[Any, Tensor | None]:
+        """The optimizer of a stage, and its parameters side by side where a single process computes on a CPU. In a
+        phase, parameters that it leaves alone have no gradient, which torch's optimizers see."""
+        if isinstance(self.fabric, OneProcess) and isinstance(stage.optimizer, AdamW) and not stage.phase:
+            optimizer = FlatAdamW(parameters, stage.optimizer)
+            return optimizer, optimizer.flat
+        return self.fabric.setup_optimizers(stage.optimizer.build(parameters)), None
 
     def run(self) -> Iterator[Report]:
         """Train to the end, reporting on the way; the state may be saved whenever a report is out."""

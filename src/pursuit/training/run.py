@@ -10,7 +10,7 @@ from pursuit.data.rows import RowSource
 from pursuit.networks.arm import fast_products, has_only_dense_layers
 from pursuit.processes import n_processes
 from pursuit.training.checkpoints import load_checkpoint, remove_checkpoints, save_checkpoint
-from pursuit.training.devices import fast_convolutions, find_device, launched, own_randomness, without_compiler
+from pursuit.training.devices import fast_convolutions, find_device, launched, own_randomness
 from pursuit.training.held_out import EarlyStopping, Kept
 from pursuit.training.learner import Learner
 from pursuit.training.logs import LogFormat, check_log, open_log
@@ -75,7 +75,6 @@ def train(
     with (
         own_randomness(seed + fabric.global_rank, fabric.device),
         fast_convolutions(model, fabric.device),
-        without_compiler(fabric.device),
         fast_products(has_only_dense_layers(model)),
     ):
         trainer = Trainer(fabric, model, rows, stages, seed, early_stopping, compiled)

@@ -235,7 +235,7 @@ class _CarriedSampler(Sampler):
         for name, new in _tensors(drawn, history).items():
             self._batch()[name][self.n_carried :] = new
         self._query_set = pursuer.query_set
-        return Batch.of(self.rows, self.history)
+        return Batch.of(self.rows, self.history, n_chains=self.n_carried)
 
     def _batch(self) -> dict[str, Tensor]:
         return _tensors(self.rows, self.history)
@@ -259,6 +259,11 @@ class _CarriedSampler(Sampler):
         """Put fresh rows where chains end in this step."""
         n, turn = self.n_carried, self.step % self.max_queries
         first, beyond = (-((-edge * n) // self.max_queries) for edge in (turn, turn + 1))  # rounded up
+        if not turn.is_cuda:  # where rows may be found by numbers that are not recorded
+            ending, fresh = slice(int(first), int(beyond)), _tensors(self._fresh, self._fresh.start())
+            for name, old in self._carried().items():
+                old[ending] = fresh[name][: ending.stop - ending.start]
+            return
         place = first + torch.arange(self.n_ending, device=first.device)
         ends = place < beyond  # the last may be one too many, and is put back
         place = place % n

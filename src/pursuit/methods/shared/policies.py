@@ -171,7 +171,7 @@ class _Rollout(NamedTuple):
         weight = None if self.weight is None else self.weight[row]
         rows = Rows(self.x[row], self.available[row], self.y[row], weight=weight)
         known, asked, *decisions = (tensor.flatten(0, 1)[place] for tensor in self[3:9])
-        return Batch.of(rows, History(rows.x, known, asked), Decisions(*decisions))
+        return Batch.of(rows, History(rows.x, known, asked), extra=Decisions(*decisions))
 
 
 @torch.no_grad()
@@ -271,7 +271,7 @@ class _PolicySampler(Sampler):
     def _random(self, rows: Rows) -> Batch:
         history = random_histories(rows, self._lengths(len(rows), rows.n_queries), self.generator)
         nothing = torch.zeros(len(rows), device=rows.y.device)
-        return Batch.of(rows, history, Decisions(torch.zeros_like(rows.y), nothing, nothing, nothing.bool()))
+        return Batch.of(rows, history, extra=Decisions(torch.zeros_like(rows.y), nothing, nothing, nothing.bool()))
 
     def state(self) -> dict[str, Tensor]:
         if self.rollout is None:

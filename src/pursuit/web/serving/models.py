@@ -25,6 +25,7 @@ from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target import target_of
 from pursuit.report import ModelReport
 from pursuit.report.facts import ModelFacts, label_text, quality
+from pursuit.report.kept import kept
 from pursuit.web.serving import schemas
 from pursuit.web.serving.problems import NotFound
 from pursuit.web.serving.state import question_of
@@ -93,7 +94,9 @@ class ServedModel:
         return schemas.Questions(questions=[question_of(query_set, i, 0) for i in range(len(query_set))])
 
     def measure_once(self) -> None:
-        """Measure how good it is, which may take a while."""
+        """Measure how good it is, which may take a while, unless training did."""
+        if self.is_measured:
+            return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -203,5 +206,8 @@ def load_models(
         name = re.sub(r"[^a-z0-9]+", "-", path.resolve().name.casefold()).strip("-") or "model"
         model_id = next(other for n in range(1, 10_000) if (other := name if n == 1 else f"{name}-{n}") not in found)
         rule = estimator.stopping_rule(stop)
-        found[model_id] = ServedModel(model_id, estimator, fingerprint(path), rule, measure, find_samples)
+        served = ServedModel(model_id, estimator, fingerprint(path), rule, measure, find_samples)
+        if (before := kept(path, estimator)) is not None:
+            served.report, served.is_measured = ModelReport.from_measured(estimator, before), True
+        found[model_id] = served
     return ServedModels(found.values())

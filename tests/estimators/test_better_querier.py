@@ -11,6 +11,7 @@ from pursuit import MLP, VIPClassifier
 from pursuit.data.rows import Rows
 from pursuit.estimators import asking as asking_module
 from pursuit.estimators.asking import LEVEL, better_querier, chain_losses
+from pursuit.estimators.plan import FEW_ROWS, Size
 from pursuit.inference.history import History
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.queries import ColumnQueries, yes_no
@@ -183,6 +184,17 @@ def test_by_default_an_estimator_learns_both_and_says_which_it_took(tmp_path: An
     assert type(model.model_) is InformationVIP
 
 
+def test_few_rows_cannot_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pursuit.estimators.plan.TAUGHT", ((2000, Size(8, 128, 0.01, 1)),))
+    X, y = table(together(FEW_ROWS, 0))
+    model = VIPClassifier(random_state=0).fit(X[:-1], y[:-1])
+    assert type(model.model_) is InformationVIP
+    enough = VIPClassifier(random_state=0).fit(X, y)
+    few_why, why = (next(one.why for one in m.chosen_ if one.setting == "querier") for m in (model, enough))
+    assert few_why == "too few rows to tell which of two asks better"
+    assert why.startswith("log loss")
+
+
 @pytest.mark.parametrize(
     "given",
     [
@@ -195,8 +207,7 @@ def test_by_default_an_estimator_learns_both_and_says_which_it_took(tmp_path: An
     ids=str,
 )
 def test_a_querier_that_is_given_is_not_chosen(given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pursuit.estimators.plan.LEAST_STEPS", 5)
-    monkeypatch.setattr("pursuit.estimators.plan.TAUGHT_HISTORIES", 1)
+    monkeypatch.setattr("pursuit.estimators.plan.TAUGHT", ((2000, Size(8, 32, 0.01, 1)),))
     X, y = table(together(100, 0))
     model = VIPClassifier(network=MLP((8,)), random_state=0, **given).fit(X, y)
     assert "querier" not in chosen(model)

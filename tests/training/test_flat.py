@@ -1,0 +1,78 @@
+"""AdamW on parameters side by side."""
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from pursuit.training.averaging import WeightAverage
+from pursuit.training.flat import FlatAdamW
+from pursuit.training.schedule import AdamW
+
+SETTINGS = AdamW(lr=0.03, weight_decay=0.1)
+INPUTS = torch.randn(64, 5, generator=torch.Generator().manual_seed(0))
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.LayerNorm(7), nn.Linear(7, 1))
+
+
+def parameters_of(model: nn.Module) -> list[Tensor]:
+    return list(model.parameters())
+
+
+def learn(model: nn.Module, optimizer: FlatAdamW | torch.optim.Optimizer, n_steps: int) -> None:
+    for _ in range(n_steps):
+        (model(INPUTS)[:, 0] - INPUTS.prod(dim=1)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def assert_same(one: nn.Module, other: nn.Module) -> None:
+    for own, theirs in zip(one.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(own, theirs, atol=1e-5, rtol=1e-4)
+
+
+def test_steps_are_those_of_torch() -> None:
+    flat, plain = network(), network()
+    learn(flat, FlatAdamW(parameters_of(flat), SETTINGS), 30)
+    learn(plain, SETTINGS.build(parameters_of(plain)), 30)
+    assert_same(flat, plain)
+    assert not torch.equal(flat[0].weight, network()[0].weight)
+
+
+def test_a_run_goes_on_with_either() -> None:
+    plain, flat, beginning = network(), network(), network()
+    before = SETTINGS.build(parameters_of(beginning))
+    learn(beginning, before, 10)
+    for model in (plain, flat):
+        model.load_state_dict(beginning.state_dict())
+    torchs, own = SETTINGS.build(parameters_of(plain)), FlatAdamW(parameters_of(flat), SETTINGS)
+    torchs.load_state_dict(copy.deepcopy(before.state_dict()))
+    own.load_state_dict(before.state_dict())
+    learn(plain, torchs, 5)
+    learn(flat, own, 5)
+    assert_same(flat, plain)
+    back = SETTINGS.build(parameters_of(plain))
+    back.load_state_dict({**torchs.state_dict(), "state": copy.deepcopy(own.state_dict()["state"])})
+    learn(plain, back, 5)
+    learn(flat, own, 5)
+    assert_same(flat, plain)
+
+
+def test_weights_side_by_side_are_averaged_as_others_are() -> None:
+    flat, plain = network(), network()
+    optimizers = FlatAdamW(parameters_of(flat), SETTINGS), SETTINGS.build(parameters_of(plain))
+    averages = WeightAverage(flat, 0.9, optimizers[0].flat), WeightAverage(plain, 0.9)
+    for step in range(20):
+        for model, optimizer, average in zip((flat, plain), optimizers, averages, strict=True):
+            average.schedule(step)
+            learn(model, optimizer, 1)
+            average.update()
+    for one, other in zip(*(average.averaged for average in averages), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+    with averages[0].applied():
+        torch.testing.assert_close(flat[0].weight, averages[1].averaged[0], atol=1e-5, rtol=1e-4)
+    averages[0].use(averages[0].averaged)
+    torch.testing.assert_close(optimizers[0].flat[:35].view(7, 5), flat[0].weight.detach())
