@@ -218,11 +218,12 @@ class ColumnQueries(QuerySet):
 
     def _of_inputs(self, known: Tensor) -> Tensor:
         """Whether the query of each input that shows answers is `known` (B, Q): (B, n_shown)."""
-        if self.n_shown == len(self.queries):
+        if self.has_one_feature_each and not self.code.n_inputs:
             return known
         if self.input_is_of_query is None:
             return known[:, self.query_of_input]
-        return (known @ self.input_is_of_query).to(known.dtype)  # whose gradient takes less time than that of indexing
+        # A product, whose gradient takes less time than that of indexing.
+        return (known @ self.input_is_of_query.to(known.dtype)).to(known.dtype)
 
     def shown(self, values: Tensor) -> Tensor:
         # Codes of numbers are 0 for NOT_GIVEN as it is, because that lies below all of their edges.
