@@ -15,7 +15,7 @@ from pursuit.experiments.results import Result
 from pursuit.experiments.run import Measurement, Progress, Say, no_progress, say_nothing
 from pursuit.tasks import EMBEDDED, Task, find_recipe
 
-RECIPE = "fast"
+RECIPE = "demo"
 MOST_ROWS = 500
 """How many rows are measured on: enough to draw a curve, and quick."""
 

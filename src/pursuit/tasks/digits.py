@@ -6,7 +6,7 @@ from pursuit.registry import register
 from pursuit.tasks.recipe import Recipe
 from pursuit.tasks.task import Task, TaskInfo
 from pursuit.training.samplers import CarriedHistories
-from pursuit.training.schedule import Stage
+from pursuit.training.schedule import AdamW, Stage
 
 
 def load(seed: int = 0) -> Task:
@@ -22,6 +22,11 @@ def load(seed: int = 0) -> Task:
     return Task("digits", query_set, X_train, y_train, X_test, y_test, {"seed": seed})
 
 
+DEMO = Recipe(
+    MLP((256, 256), dropout=0.1),
+    (Stage(100, CarriedHistories(20), AdamW(4e-3), batch_size=256),),
+    "confidence=0.99",
+)
 FAST = Recipe(MLP((256, 256), dropout=0.1), (Stage(180, CarriedHistories(20)),), "confidence=0.99")
 
 register(
@@ -33,6 +38,6 @@ register(
         n_classes=10,
         n_train=1437,
         n_test=360,
-        recipes={"fast": FAST},
+        recipes={"fast": FAST, "demo": DEMO},
     )
 )
