@@ -113,7 +113,7 @@ def test_many_rows_do_without_some_and_few_that_are_taught_do_not(
 
 @pytest.mark.parametrize(
     ("n_rows", "width", "histories"),
-    [(30, 64, 250), (400, 64, 250), (700, 128, 400), (3000, 128, 300), (6000, 256, 100)],
+    [(30, 64, 250), (400, 64, 250), (700, 128, 400), (3000, 128, 300), (6000, 256, 200), (12_000, 256, 100)],
 )
 def test_a_taught_network_sees_as_many_histories_of_each_row(n_rows: int, width: int, histories: int) -> None:
     """It has targets that are not learnt by heart: no dropout, larger batches, and a third of them know all answers."""

@@ -55,6 +55,7 @@ TAUGHT = (
     (FEW_ROWS, Size(64, 512, 8e-3, 250)),
     (MANY_ROWS, Size(128, 512, 6e-3, 400)),
     (5000, Size(128, 512, 1e-2, 300)),
+    (10_000, Size(256, 512, 8e-3, 200)),
 )
 """Below so many rows."""
 TAUGHT_OTHERWISE = Size(256, 512, 8e-3, 100)
