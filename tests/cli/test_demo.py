@@ -16,7 +16,7 @@ from pursuit.tasks import TASKS
 
 def test_a_table_and_figures_of_each_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     digits = TASKS["digits"]
-    short = replace(digits, recipes={"fast": digits.recipes["fast"].scaled(0.01)})
+    short = replace(digits, recipes={"demo": digits.recipes["demo"].scaled(0.01)})
     monkeypatch.setitem(registry._known["task"], "digits", short)
     monkeypatch.setattr(experiment, "EMBEDDED", ("digits",))
     done = run(tmp_path, "demo", "--out", "here")

@@ -54,7 +54,7 @@ def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
         (drawn_task, RECIPE),
     ):
         name = load.__name__.removesuffix("_task")
-        info = TaskInfo(name, name, load, 6, 2, 60, 20, recipes={"fast": recipe})
+        info = TaskInfo(name, name, load, 6, 2, 60, 20, recipes={"fast": recipe, "demo": recipe})
         monkeypatch.setitem(registry._known["task"], name, info)
 
 
