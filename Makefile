@@ -50,9 +50,9 @@ $(VENV)/installed: $(VENV)/running
 
 setup: $(VENV)/installed
 
-# Networks this small are no faster on two threads, and much slower where another program wants the cores.
+# More threads do not make networks this small faster.
 demo: $(VENV)/running
-	OMP_NUM_THREADS=1 $(BIN)/pursuit demo
+	OMP_NUM_THREADS=2 $(BIN)/pursuit demo
 
 serve: $(VENV)/running
 	$(BIN)/pursuit serve

@@ -22,12 +22,12 @@ def test_a_table_and_figures_of_each_task(tmp_path: Path, monkeypatch: pytest.Mo
     done = run(tmp_path, "demo", "--out", "here")
     assert done.returncode == 0, done.stderr
     words = " ".join(done.stdout.split())
-    assert "digits: 49 questions could be asked. How often it is right on 360 rows that it has not seen" in words
+    assert "digits: 49 questions could be asked. How often it is right on 300 rows that it has not seen" in words
     assert "Drawn: here/digits/curve.png, here/digits/chain-0.png" in words
     assert "pursuit ask here/digits" in words
     assert done.stdout.splitlines()[-1].split(":  ")[1] == "pursuit serve here/digits"
     (shown,) = json_of(run(tmp_path, "demo", "--out", "here", "--json"))["tasks"]
-    assert (shown["task"], shown["model"], shown["method"], shown["n_test"]) == ("digits", "here/digits", "vip", 360)
+    assert (shown["task"], shown["model"], shown["method"], shown["n_test"]) == ("digits", "here/digits", "vip", 300)
     assert f"{shown['beside']['random order']['accuracy_by_asked'][3]:.1%}" in words
 
 

@@ -16,7 +16,7 @@ from pursuit.experiments.run import Measurement, Progress, Say, no_progress, say
 from pursuit.tasks import EMBEDDED, Task, find_recipe
 
 RECIPE = "demo"
-MOST_ROWS = 500
+MOST_ROWS = 300
 """How many rows are measured on: enough to draw a curve, and quick."""
 
 

@@ -74,7 +74,7 @@ def _players(per_animal: int, seed: np.random.SeedSequence) -> tuple[pd.DataFram
 # Answers of players are independent given the animal: it begins as naive Bayes, which is nearly right.
 DEMO = Recipe(
     MLP((128, 128), direct=True),
-    (Stage(10, CarriedHistories(20), batch_size=256),),
+    (Stage(8, CarriedHistories(20), batch_size=256),),
     "confidence=0.9",
     max_queries=30,
     answers=AnswerSettings(rank=0),
