@@ -8,7 +8,6 @@ not needed, what is as easily written for the whole batch is, a shared trunk is 
 networks are the very modules of the library with the same weights, except for its convolutions, which are torch's own.
 """
 
-import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -18,7 +17,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pursuit.data.rows import Rows
-from pursuit.networks.arm import Convolution
 from pursuit.training.schedule import SGD, Adam, AdamW
 from pursuit.vip import VIP
 
@@ -114,7 +112,7 @@ class PerRow:
     def __init__(self, model: VIP):
         self.form, wrap = _form_of(model)
         # Each a trunk and a head
-        self.querier, self.classifier = (wrap(_with_torchs_convolutions(n)) for n in (model.querier, model.classifier))
+        self.querier, self.classifier = (wrap(n) for n in (model.querier, model.classifier))
         self.is_shared = self.querier[0] is self.classifier[0]
         self.modules = nn.ModuleList([self.querier, self.classifier])
         self.log_prior = model.log_prior
@@ -263,18 +261,6 @@ def _form_of(model: VIP) -> tuple[Form, Callable[[Any], Any]]:
         "The plain implementation knows the paper's cases: a set network, patches at stride 1 and columns of one "
         "feature each, the latter two with mask=False."
     )
-
-
-def _with_torchs_convolutions(network: nn.Module) -> nn.Module:
-    """The network with `nn.Conv2d` in the place of the library's convolutions; both have the same weights."""
-    if not any(isinstance(module, Convolution) for module in network.modules()):
-        return network
-    shared = {id(tensor): tensor for tensor in (*network.parameters(), *network.buffers())}
-    plain = copy.deepcopy(network, shared)
-    for module in plain.modules():
-        if isinstance(module, Convolution):
-            module.__class__ = nn.Conv2d
-    return plain
 
 
 def _optimizer(settings: Adam | AdamW | SGD, parameters: list[Tensor]) -> torch.optim.Optimizer:

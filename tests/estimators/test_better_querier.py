@@ -9,9 +9,9 @@ import torch
 
 from pursuit import MLP, VIPClassifier
 from pursuit.data.rows import Rows
-from pursuit.estimators import asking as asking_module
-from pursuit.estimators.asking import LEVEL, better_querier, chain_losses
+from pursuit.estimators import selection as asking_module
 from pursuit.estimators.plan import FEW_ROWS, Size
+from pursuit.estimators.selection import LEVEL, better_querier, chain_losses
 from pursuit.inference.history import History
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.queries import ColumnQueries, yes_no

@@ -8,7 +8,7 @@ import pytest
 from small_table import QUICKEST, patients
 
 from pursuit import VIPClassifier
-from pursuit.estimators.labels import plain_labels
+from pursuit.estimators.validation import plain_labels
 
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")

@@ -22,9 +22,9 @@ from pursuit.estimators.plan import (
     VERY_FEW_ROWS,
     VERY_MANY_ROWS,
     Plan,
+    Reason,
     suitable_plan,
 )
-from pursuit.estimators.reasons import Reason
 from pursuit.information import AnswerSettings
 from pursuit.networks import MLP
 from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, QuerySet, yes_no

@@ -11,7 +11,7 @@ from small_table import PATIENTS, QUICK, QUICKEST, patients, symptom_classifier
 
 import pursuit
 from pursuit import MLP, Stage, TrainingRun, VIPClassifier, VIPRegressor
-from pursuit.estimators.reasons import Reason, given
+from pursuit.estimators.plan import Reason, given
 from pursuit.methods import METHODS, TreeClassifier
 from short_plans import short_plans
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pursuit.data.rows import Rows
 from pursuit.estimators.regressor import suitable_bins
-from pursuit.estimators.stop import suitable_bits
+from pursuit.estimators.selection import suitable_bits
 from pursuit.exact import TableIP
 from pursuit.inference.target import TargetBins
 from pursuit.queries import ColumnQueries, yes_no

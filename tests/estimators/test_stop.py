@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from pursuit.data.rows import Rows
-from pursuit.estimators import stop as stop_module
-from pursuit.estimators.stop import BITS, SURE, Expected, expected, suitable_bits, suitable_stop
+from pursuit.estimators import selection as stop_module
+from pursuit.estimators.selection import BITS, SURE, Expected, expected, suitable_bits, suitable_stop
 from pursuit.inference.stopping import AnyOf, Budget, Confidence, Never, NothingWorthAsking, StoppingRule
 from pursuit.information import AnswerModel
 from pursuit.networks import MLP

@@ -15,8 +15,7 @@ import safetensors.torch
 import torch
 
 import pursuit
-from pursuit.estimators.saving import DESCRIPTION, WEIGHTS
-from pursuit.estimators.trusting import SPARE_BYTES, Sizes
+from pursuit.estimators.saving import DESCRIPTION, SPARE_BYTES, WEIGHTS, Sizes
 from pursuit.files import DamagedFile
 from pursuit.methods import METHODS, NaiveBayesIPClassifier, VIPClassifier
 from pursuit.networks import MLP, Conv

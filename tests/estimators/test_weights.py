@@ -13,7 +13,7 @@ from small_table import PATIENTS, QUICK, QUICKEST, SYMPTOMS, patients
 import pursuit
 from pursuit import MLP, CarriedHistories, ColumnQueries, Rows, Stage, VIPClassifier, yes_no
 from pursuit.estimators import PursuitClassifier
-from pursuit.estimators.weights import weights_of_classes
+from pursuit.estimators.validation import weights_of_classes
 from pursuit.experiments.compare import of_classes
 from pursuit.information import AnswerModel
 from pursuit.methods import METHODS, FixedOrder, NaiveBayesIP, TreeClassifier, TreeSettings

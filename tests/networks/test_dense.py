@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from pursuit.networks import MLP, SetNetwork
+from pursuit.networks import MLP, SetNetwork, dense
 from pursuit.networks.dense import dense_layers
 from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, yes_no
 
@@ -158,3 +158,24 @@ def test_a_direct_path_adds_a_linear_function_of_the_input() -> None:
         weight = head.weight[:, -n_inputs:]
         through_body = trunk.body(x) @ head.weight[:, :5].T + head.bias
         assert torch.allclose(network(x), through_body + x @ weight.T, atol=1e-6)
+
+
+def test_only_networks_without_convolutions_are_dense() -> None:
+    assert dense.has_only_dense_layers(nn.Sequential(nn.Linear(2, 3), nn.ReLU()))
+    assert not dense.has_only_dense_layers(nn.Sequential(nn.Conv2d(1, 1, 3)))
+    assert not dense.has_only_dense_layers("not a network")
+
+
+@pytest.mark.parametrize(("enabled", "wanted"), [(True, True), (True, False), (False, True)])
+def test_onednn_is_off_only_within_fast_products(monkeypatch: pytest.MonkeyPatch, enabled: bool, wanted: bool) -> None:
+    monkeypatch.setattr(dense, "IS_ARM", enabled)
+    usual = torch.backends.mkldnn.enabled
+
+    def fail() -> None:
+        with dense.fast_products(wanted):
+            assert torch.backends.mkldnn.enabled == (usual and not (enabled and wanted))
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert torch.backends.mkldnn.enabled == usual

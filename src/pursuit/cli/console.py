@@ -19,7 +19,7 @@ from pursuit.files import cannot_write
 from pursuit.processes import is_first
 
 if TYPE_CHECKING:
-    from pursuit.estimators.reasons import Reason
+    from pursuit.estimators.plan import Reason
     from pursuit.tasks.recipe import Recipe
     from pursuit.tasks.task import Task
 

@@ -19,10 +19,9 @@ from torch import Tensor
 from pursuit.data.rows import Rows, RowSource, StreamedRows
 from pursuit.estimators import saving
 from pursuit.estimators.guarantees import HeldOut
-from pursuit.estimators.reading import group_numbers, known_answers, rows_that_count, validated
-from pursuit.estimators.reasons import Reason
+from pursuit.estimators.plan import Reason
 from pursuit.estimators.tuned import Ranges
-from pursuit.estimators.weights import checked_weights
+from pursuit.estimators.validation import checked_weights, group_numbers, known_answers, rows_that_count, validated
 from pursuit.files import claimed
 from pursuit.inference.chain import Chains, explain
 from pursuit.inference.chain_table import chain_table

@@ -27,9 +27,7 @@ from pursuit.estimators.guarantees import (
     take,
     within_reach,
 )
-from pursuit.estimators.labels import plain_labels
-from pursuit.estimators.reading import group_numbers
-from pursuit.estimators.weights import check_class_weight, weights_of_classes
+from pursuit.estimators.validation import check_class_weight, group_numbers, plain_labels, weights_of_classes
 from pursuit.evaluation import Evaluation, evaluate
 from pursuit.inference.promises import ConformalSet, promises_of, unkept
 from pursuit.inference.pursuer import label_codes

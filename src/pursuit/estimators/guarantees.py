@@ -11,7 +11,7 @@ import torch
 from scipy.sparse import issparse
 
 from pursuit.data.rows import Rows
-from pursuit.estimators.reasons import Reason
+from pursuit.estimators.plan import Reason
 from pursuit.estimators.risk import (
     LEVELS,
     HeldOutChains,

@@ -21,9 +21,8 @@ from pursuit.data.unreliable import Unreliable, answer_features
 from pursuit.estimators import saving
 from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.classifier import PursuitClassifier
-from pursuit.estimators.plan import MANY_ROWS, MOST_HELD_OUT, suitable_plan
-from pursuit.estimators.reasons import Reason, given
-from pursuit.estimators.stop import expected
+from pursuit.estimators.plan import MANY_ROWS, MOST_HELD_OUT, Reason, given, suitable_plan
+from pursuit.estimators.selection import expected
 from pursuit.estimators.teachers import Teachers, can_teach, taught
 from pursuit.estimators.tuned import OF_NETWORK, OF_TRAINING, Tuned
 from pursuit.evaluation.curves import placed

@@ -1,12 +1,11 @@
-"""What suits the data where the user does not say: network, training and how long it goes on, each with its reason."""
+"""Defaults that depend on the data: network, training and its length, each with the reason for it."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
 from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
-from pursuit.estimators.reasons import Reason
 from pursuit.information import AnswerSettings
 from pursuit.networks import MLP, NetworkSettings, default_network
 from pursuit.queries import QuerySet
@@ -39,6 +38,26 @@ MOST_DIRECT = 1_000_000
 HELD_OUT, HELD_OUT_OF_FEW, MOST_HELD_OUT = 0.1, 0.2, 2000
 LOOKED_AT_ROWS = 20_000
 DEFAULT_ANSWERS = AnswerSettings()
+
+
+GIVEN = "given"
+"""The reason of what the user chose."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A setting, what was chosen for it, and why."""
+
+    setting: str
+    value: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.setting}: {self.value} ({self.why})"
+
+
+def given(setting: str, value: Any) -> Reason:
+    return Reason(setting, str(value), GIVEN)
 
 
 class Size(NamedTuple):

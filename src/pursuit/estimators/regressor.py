@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pursuit.data.rows import Rows, StreamedRows
 from pursuit.estimators.base import PursuitEstimator
-from pursuit.estimators.stop import suitable_bits, within_sight
+from pursuit.estimators.selection import suitable_bits, within_sight
 from pursuit.evaluation.regression import RegressionEvaluation, evaluate_regression
 from pursuit.inference.promises import promises_of
 from pursuit.inference.stopping import IntervalWidth, NothingWorthAsking, Stability, StoppingRule, stopping_rule

@@ -23,7 +23,7 @@ from pursuit.inference.pursuer import (
 )
 from pursuit.inference.stopping import Never, Standing, StoppingRule
 from pursuit.inference.target import target_of
-from pursuit.networks.arm import fast_products, has_only_dense_layers
+from pursuit.networks.dense import fast_products, has_only_dense_layers
 from pursuit.queries import QuerySet
 
 BATCH_ROWS = 1024

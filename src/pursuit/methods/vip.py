@@ -8,13 +8,10 @@ from torch import Tensor
 
 from pursuit.data.rows import GeneratedRows, Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.estimators import NetworkClassifier, NetworkEstimator, method
-from pursuit.estimators.asking import better_querier
-from pursuit.estimators.plan import FEW_ROWS, HELD_OUT, MOST_HELD_OUT
-from pursuit.estimators.reasons import Reason
-from pursuit.estimators.stop import suitable_stop
+from pursuit.estimators.plan import FEW_ROWS, HELD_OUT, MOST_HELD_OUT, Reason
+from pursuit.estimators.selection import better_querier, suitable_stop, unusual_limits
 from pursuit.estimators.teachers import Teachers
 from pursuit.estimators.tuned import OF_NETWORK, OneOf
-from pursuit.estimators.usual import usual_limits
 from pursuit.inference.stopping import StoppingRule
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.queries import QuerySet
@@ -113,7 +110,7 @@ class VIPEstimator(NetworkEstimator):
             self.model_, self._querier_reason = better_querier(self.model_, judging, self.max_queries)
         super()._fit_to(judging)
         if self.model_.answer_model is not None:
-            self.model_.unusual_from.copy_(usual_limits(self.model_, judging, self.max_queries))
+            self.model_.unusual_from.copy_(unusual_limits(self.model_, judging, self.max_queries))
 
     def _judged_reasons(self, judging: Rows | None, learner: VIP) -> list[Reason]:
         found = getattr(self, "_querier_reason", None)  # which a loaded estimator has among those chosen

@@ -8,7 +8,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pursuit.networks.arm import Convolution
 from pursuit.networks.dense import dense_layers
 from pursuit.networks.settings import TrunkAndHeads, need_patches
 from pursuit.queries import PatchGrid, QuerySet
@@ -116,13 +115,13 @@ class PaperConv(TrunkAndHeads):
 
 def _convolution(n_inputs: int, n_outputs: int, padding: int = 1) -> nn.Module:
     return nn.Sequential(
-        Convolution(n_inputs, n_outputs, 3, padding=padding, bias=False), nn.BatchNorm2d(n_outputs), nn.LeakyReLU(SLOPE)
+        nn.Conv2d(n_inputs, n_outputs, 3, padding=padding, bias=False), nn.BatchNorm2d(n_outputs), nn.LeakyReLU(SLOPE)
     )
 
 
 def _enlarged(size: int, n_inputs: int, n_outputs: int) -> nn.Module:
     """What undoes a pooling: a map twice as large, convolved without BatchNorm."""
-    return nn.Sequential(_Enlarge(size), Convolution(n_inputs, n_outputs, 3, padding=1), nn.LeakyReLU(SLOPE))
+    return nn.Sequential(_Enlarge(size), nn.Conv2d(n_inputs, n_outputs, 3, padding=1), nn.LeakyReLU(SLOPE))
 
 
 def enlarge(image: Tensor, size: tuple[int, int]) -> Tensor:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pursuit.networks.arm import Convolution
 from pursuit.networks.settings import NetworkSettings, need_patches
 from pursuit.queries import PatchGrid, QuerySet
 from pursuit.registry import register
@@ -98,9 +97,7 @@ def _body(n_inputs: int, width: float) -> nn.Module:
 
 
 def _convolution(n_inputs: int, n_outputs: int) -> nn.Module:
-    return nn.Sequential(
-        Convolution(n_inputs, n_outputs, 3, padding=1, bias=False), nn.BatchNorm2d(n_outputs), nn.GELU()
-    )
+    return nn.Sequential(nn.Conv2d(n_inputs, n_outputs, 3, padding=1, bias=False), nn.BatchNorm2d(n_outputs), nn.GELU())
 
 
 class _ResidualBlock(nn.Module):

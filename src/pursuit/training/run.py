@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pursuit.data.rows import RowSource
-from pursuit.networks.arm import fast_products, has_only_dense_layers
+from pursuit.networks.dense import fast_products, has_only_dense_layers
 from pursuit.processes import n_processes
 from pursuit.training.checkpoints import load_checkpoint, remove_checkpoints, save_checkpoint
 from pursuit.training.devices import fast_convolutions, find_device, launched, own_randomness

@@ -1,5 +1,6 @@
 """Rows as users give them, checked in scikit-learn's manner: tables of any library, arrays, sparse matrices, texts."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -7,11 +8,12 @@ import pandas as pd
 import torch
 from scipy.sparse import issparse
 from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 from torch import Tensor
 
+from pursuit.inference.pursuer import Labels, label_list
 from pursuit.queries import QuerySet
-from pursuit.queries.frames import as_pandas, numbered
+from pursuit.queries.frames import as_pandas, as_series, numbered
 
 
 def validated(estimator: Any, X: Any, query_set: QuerySet | None, reset: bool) -> Any:
@@ -86,3 +88,65 @@ def rows_that_count(
     X = X.iloc[counts] if hasattr(X, "iloc") else (X.tocsr() if issparse(X) else X)[counts]
     known = None if initially_known is None else np.asarray(initially_known)[counts]
     return X, y[counts], weight[counts], None if group is None else group[counts], known
+
+
+# Labels as users give them, of any library and any type.
+
+
+def plain_labels(y: Any, as_words: bool = False) -> Any:
+    """Labels as scikit-learn knows them: `as_words`, or as they are.
+
+    Numbers among words are words too, because labels of several types cannot be sorted; and pandas' booleans become
+    numpy's, because scikit-learn would turn them into numbers.
+    """
+    y = as_series(y)
+    if isinstance(y, pd.Series) and isinstance(y.dtype, pd.BooleanDtype) and not y.hasnans:
+        y = y.to_numpy(dtype=bool)
+    labels = np.asarray(y) if isinstance(y, pd.Series | np.ndarray | list | tuple) else np.empty(0)
+    if labels.ndim != 1 or labels.dtype.kind == "U" or pd.isna(labels).any():
+        return y
+    if labels.dtype == object:
+        as_words = as_words or len({isinstance(label, str) for label in labels}) == 2
+    return np.array([_in_words(label) for label in labels]) if as_words else y
+
+
+def _in_words(label: Any) -> str:
+    return str(int(label) if isinstance(label, float) and label.is_integer() else label)
+
+
+# How much rows and classes count in training.
+
+
+BALANCED = "balanced"
+
+
+def checked_weights(sample_weight: Any, y: np.ndarray) -> np.ndarray:
+    """The weights of rows as numbers (N,): 0 or more, not all of them 0."""
+    weights: np.ndarray = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+    return weights
+
+
+def check_class_weight(class_weight: Any) -> None:
+    """Raise ValueError for what is not a class_weight, whatever the classes."""
+    if class_weight is None or (isinstance(class_weight, str) and class_weight == BALANCED):
+        return
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            f"class_weight is 'balanced' or says by label how many rows one counts as, not {class_weight!r}."
+        )
+    wrong = [label for label, weight in class_weight.items() if not 0 < weight < np.inf]
+    if wrong:
+        raise ValueError(f"The class_weight of '{wrong[0]}' must be above 0 and finite, not {class_weight[wrong[0]]}.")
+
+
+def weights_of_classes(class_weight: Any, classes: Labels, counts: np.ndarray) -> np.ndarray:
+    """How many rows one of each class counts as (C,), from how many there are or from their shares; a class that a
+    mapping does not name counts as it is."""
+    labels = label_list(classes)
+    if isinstance(class_weight, str):
+        return counts.sum() / (len(labels) * counts)
+    unknown = [label for label in class_weight if label not in labels]
+    if unknown:
+        named = ", ".join(map(str, labels[:10]))
+        raise ValueError(f"class_weight names '{unknown[0]}', which is not a label of these rows ({named}).")
+    return np.array([float(class_weight.get(label, 1.0)) for label in labels])

@@ -1,0 +1,172 @@
+"""Choices made on held-out rows: the querier, the stopping rule, and when answers count as unusual."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pursuit.data.rows import Rows
+from pursuit.estimators.plan import Reason
+from pursuit.inference.stopping import Budget, Confidence, NothingWorthAsking, StoppingRule
+from pursuit.inference.unusual import alarm_limits, oddness
+from pursuit.training import Learner
+from pursuit.training.calibration import LONGEST, TEMPERATURES, group_of, judged_steps, n_judged, surprise
+from pursuit.vip import VIP, TwoQueriers
+
+SURE = 0.99
+"""Confidence at which the default rule stops."""
+LEVEL = 0.02
+"""Two queriers are level if their log losses differ by at most this, in nats, or by at most a standard error."""
+QUERIER_ROWS, QUERIER_LONGEST = 1000, 30
+"""Most rows and most questions that two queriers are compared on."""
+BITS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005, 0.003, 0.001)
+"""Candidate thresholds of expected information below which a query is not worth asking."""
+WORSE = 0.01
+"""How much the log loss at the stop may exceed that of the best threshold, in nats a row."""
+STOP_ROWS = 500
+"""Most rows that the stopping rule is chosen on."""
+
+
+def better_querier(model: TwoQueriers, rows: Rows, max_queries: int | None = None) -> tuple[VIP, Reason]:
+    """The model with the querier whose chains have the lower log loss, and the reason. Where the two are level, the
+    information querier is taken, because it explains its questions in bits."""
+    some = rows.take(slice(QUERIER_ROWS))
+    models = {name: model.asking(name) for name in ("information", "straight-through")}
+    losses = {name: chain_losses(asking, some, max_queries) for name, asking in models.items()}
+    gain = losses["information"] - losses["straight-through"]
+    level = max(LEVEL, float(gain.std()) / len(gain) ** 0.5)
+    best = "straight-through" if gain.mean() > level else "information"
+    other = next(name for name in models if name != best)
+    why = f"log loss {losses[best].mean():.3f} along chains not learnt from, {losses[other].mean():.3f} by {other}"
+    return models[best], Reason("querier", best, why)
+
+
+def chain_losses(learner: Learner, rows: Rows, max_queries: int | None = None) -> Tensor:
+    """The log loss of each row (N,), averaged over the posteriors after 1 to T questions of its chain, in nats. A row
+    that is sure, or has no query left, keeps its last posterior. The best of a few temperatures is used."""
+    longest = min(len(learner.query_set), QUERIER_LONGEST, max_queries or QUERIER_LONGEST)
+    loss = torch.zeros(len(rows), longest + 1, len(TEMPERATURES), dtype=torch.double)
+    for step in judged_steps(learner, rows, Confidence(SURE) | Budget(longest)):
+        now = surprise(step.log_posterior.float(), rows.take(step.rows))
+        later = torch.arange(longest + 1) >= step.n_asked[:, None]
+        loss[step.rows] = torch.where(later[:, :, None], now[:, None], loss[step.rows])
+    losses = loss[:, 1:].mean(dim=1)
+    return losses[:, int(losses.mean(dim=0).argmin())]
+
+
+Judge = Callable[[Tensor, Rows], tuple[Tensor, Tensor]]
+"""From log posteriors (B, C) of B rows: the loss of each, and whether it needs no further query, (B,) each."""
+
+
+@dataclass(frozen=True)
+class _Chains:
+    """Chains of N held-out rows without a stopping rule: T + 1 posteriors and T queries."""
+
+    loss: Tensor  # (N, T + 1) of each posterior
+    is_enough: Tensor  # (N, T + 1) bool
+    bits: Tensor  # (N, T) expected information of each query
+
+    def at_stop(self, bits: float) -> Tensor:
+        """The loss of each row (N,) where it needs no further query, or no query is expected to give these bits."""
+        enough = self.is_enough.clone()
+        enough[:, :-1] |= self.bits <= bits
+        enough[:, -1] = True
+        return self.loss.gather(1, enough.int().argmax(dim=1, keepdim=True))[:, 0]
+
+
+def suitable_stop(learner: Learner, rows: Rows, max_queries: int | None = None) -> StoppingRule:
+    """Stop once sure, or once no query is expected to give enough bits. The threshold is the highest whose log loss at
+    the stop is hardly above the best one's, on rows whose labels were not learnt."""
+    bits = suitable_bits(learner, rows, _surprise, WORSE, max_queries)
+    rule: StoppingRule = Confidence(SURE) if bits is None else Confidence(SURE) | NothingWorthAsking(bits)
+    return within_sight(rule, learner)
+
+
+def within_sight(rule: StoppingRule, learner: Learner) -> StoppingRule:
+    """The rule, with a budget where there are more queries than chains of held-out rows are long: nothing shows that
+    more are worth asking, and of very many queries some always seem to promise a little."""
+    return rule | Budget(LONGEST) if len(learner.query_set) > LONGEST else rule
+
+
+class Expected(NamedTuple):
+    """The result of a stopping rule on rows whose labels were not learnt."""
+
+    n_queries: float
+    """Mean number of queries asked of a row."""
+    accuracy: float
+    n_rows: int
+
+    def __str__(self) -> str:
+        return f"about {self.n_queries:.1f} queries a row and an accuracy of {self.accuracy:.0%}"
+
+
+def expected(learner: Learner, rows: Rows, rule: StoppingRule) -> Expected:
+    """Mean number of queries and accuracy of a stopping rule, on rows whose labels were not learnt."""
+    n_asked, is_right = [], []
+    some = rows.take(slice(STOP_ROWS))
+    for step in judged_steps(learner, some, rule):
+        stopped = ~step.goes_on
+        best = F.one_hot(step.log_posterior[stopped].argmax(dim=1), step.log_posterior.shape[1])
+        n_asked.append(step.n_asked[stopped])
+        is_right.append(some.take(step.rows[stopped]).at_label(best.float()))
+    return Expected(float(torch.cat(n_asked).float().mean()), float(torch.cat(is_right).mean()), len(some))
+
+
+def _surprise(log_posterior: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+    return -rows.at_label(log_posterior), log_posterior.max(dim=1).values.exp() >= SURE
+
+
+def suitable_bits(
+    learner: Learner, rows: Rows, judge: Judge, worse: float, max_queries: int | None = None
+) -> float | None:
+    """The highest threshold of expected bits whose loss at the stop exceeds that of the best threshold by at most
+    `worse`, with a standard error to spare; None if there is none. Asking everything need not be best: answers without
+    information can mislead a model. With few rows the standard error is large, and the threshold low."""
+    chains = _roll_out(learner, rows.take(slice(STOP_ROWS)), judge, max_queries)
+    losses = {bits: chains.at_stop(bits) for bits in (*BITS, 0.0)}
+    best = min(losses.values(), key=lambda loss: float(loss.mean()))
+    for bits in BITS:
+        more = losses[bits] - best
+        if more.mean() + more.std() / len(more) ** 0.5 <= worse:
+            return bits
+    return None
+
+
+def _roll_out(learner: Learner, rows: Rows, judge: Judge, max_queries: int | None) -> _Chains:
+    n, longest = len(rows), min(len(learner.query_set), LONGEST, max_queries or LONGEST)
+    loss, is_enough = torch.zeros(n, longest + 1), torch.zeros(n, longest + 1, dtype=torch.bool)
+    bits = torch.zeros(n, longest)
+    for step in judged_steps(learner, rows, Budget(longest), with_bits=True):
+        here, n_asked = step.rows, step.n_asked.long()
+        wrong, enough = judge(step.log_posterior, rows.take(here))
+        # A row that is asked nothing more keeps its last belief.
+        later = torch.arange(longest + 1) >= n_asked[:, None]
+        loss[here] = torch.where(later, wrong[:, None].float(), loss[here])
+        is_enough[here] = torch.where(later, enough[:, None], is_enough[here])
+        if step.bits is not None:
+            going = step.goes_on
+            bits[here[going], n_asked[going]] = step.bits[going]
+    return _Chains(loss, is_enough, bits)
+
+
+def unusual_limits(learner: Any, rows: Rows, max_queries: int | None = None) -> Tensor:
+    """Thresholds of oddness beyond which answers count as unusual (Q + 1,), by the number of answers known; infinite
+    where too few chains of held-out rows are that long."""
+    odd, n_known = _oddness(learner, rows.take(slice(n_judged(learner))), max_queries)
+    return alarm_limits([odd.cpu()], [n_known.cpu()], group_of(len(learner.query_set)))
+
+
+def _oddness(learner: Any, rows: Rows, max_queries: int | None) -> tuple[Tensor, Tensor]:
+    """The oddness of answers along the chains of rows, and the number of answers known, (N, T) each."""
+    longest = min(len(learner.query_set), LONGEST, max_queries or LONGEST)
+    query, answered = torch.full((len(rows), longest), -1), torch.zeros(len(rows), longest, dtype=torch.bool)
+    for step in judged_steps(learner, rows, Budget(longest)):
+        going = step.goes_on
+        position = step.rows[going], step.n_asked[going].long()
+        query[position], answered[position] = step.query[going], step.answered[going]
+    given = None if rows.initially_known is None else rows.initially_known & rows.available
+    odd, n_known, _ = oddness(learner, rows.x, given, query, answered)
+    return odd, n_known
