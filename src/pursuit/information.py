@@ -1,20 +1,33 @@
-"""What would be answered, and how much that would tell: the answer model.
+"""The answer model: the probability of every answer, and the information that follows from it.
 
-For every query with a list of possible answers, the model gives P(a | y, S): the probability of each answer a if the
-label were y, given the history S. With the posterior p(y | S) of a classifier, the information that the answer is
-expected to bring about the label follows in closed form, for all queries at once,
+For every query with a list of possible answers, the model gives P(a | y, S): the probability of answer a if the label
+were y, given the history S. With the posterior p(y | S) of a classifier, the mutual information of answer and label
+follows in closed form, for all queries at once,
 
     I(A; Y | S) = H(A | S) - sum over y of p(y | S) H(A | y, S)
 
-and so does what each answer would do to the belief, by Bayes: p(y | S, a) ~ p(y | S) P(a | y, S). To have no answer is
-one of the possible answers, but leaves the belief as it is unless a classifier is told, and then brings no information.
+and so does the posterior after each answer, by Bayes: p(y | S, a) ~ p(y | S) P(a | y, S). "No answer" is one of the
+possible answers. Unless the classifier sees it, it leaves the posterior unchanged and carries no information.
 
-The log odds of an answer, relative to the first one of its query, are
+The log odds of an answer, relative to the first answer of its query, are
 
     table[a, y] + b_a(S) + u_a(S) . v_y
 
 The table starts from counts, so that with few rows the model behaves like naive Bayes. A network reads the history and
-gives b and u, which say how answers depend on one another; v_y is a vector of `rank` numbers for each label.
+gives b and u, which let answers depend on one another; v_y is a vector of `rank` numbers for each label.
+
+Layout. All answers but the first of each query lie side by side, those of the first query first; behind them comes "no
+answer" of the queries that may have none. Three queries, the last of which was not always answered (A = 5 log odds):
+
+    query          0: fever?     1: skin?                   2: cough?
+    answers        no  yes       dry  red  pale             no  yes  (none)
+    log odds       0   o[0]      0    o[1] o[2]             0   o[3] o[4]
+
+    further        the values that have log odds, of all 7:  1 (yes), 3 (red), 4 (pale), 6 (yes)
+    maybe_missing  [2]
+    query_of       [0, 1, 1, 2, 2]                           the query of each of the A log odds
+
+`_by_query` sums the A numbers of a tensor (B, A, ...) to its Q queries, and `_of_query` spreads Q numbers back to A.
 """
 
 import math
@@ -36,27 +49,29 @@ from pursuit.registry import register, settings_from, to_config
 
 WHO = "An answer model"
 LARGEST = 30.0
-"""Log odds beyond this are as good as certain."""
+"""Log odds are clamped to this size, at which an answer is certain for all purposes."""
 ROUNDING = 1e-5
-"""Bits that single precision cannot tell from none, and which a small cost must not make look like many."""
+"""Expected bits below this are rounding errors of single precision, and count as 0: divided by a small cost they would
+look large."""
 AT_ONCE, AT_ONCE_ON_GPU = 2**17, 2**27
-"""About how many log odds are computed at once: on a CPU as many as stay in its cache."""
+"""Number of log odds computed at once; on a CPU they should stay in its cache."""
 COUNTED_AT_ONCE = 4096
 FEW_VALUES = 64
-"""Answers with fewer values than this are summed together, not one by one."""
+"""Tensors with fewer values for each answer than this are summed by `scatter_add` instead of `index_add`."""
 
 
 @register
 @dataclass(frozen=True)
 class AnswerSettings:
-    """How an answer model is made."""
+    """Settings of an answer model."""
 
     rank: int = 8
-    """In how many ways the answers so far may change what a label says of those to come; 0: in none."""
+    """Rank of the interaction between history and label; with 0, the history changes answers alike under every
+    label."""
     n_bins: int = 8
-    """How many intervals numbers are put into, with equally many rows in each."""
+    """Number of intervals that numbers are binned into, with equally many rows in each."""
     smoothing: float = 2.0
-    """How many rows of the average label are added to those counted for each label."""
+    """Pseudo-counts: rows of the average label that are added to the counts of each label."""
 
     def __post_init__(self) -> None:
         if self.rank < 0 or self.n_bins < 2 or not self.smoothing > 0:
@@ -68,9 +83,9 @@ class AnswerSettings:
 class AnswerModel(nn.Module):
     """P(answer | label, history) of all queries, from the outputs of a network that reads the history.
 
-    A query of k possible answers has k - 1 log odds, A in all. Where rows of training lack the answer to a query, to
-    have no answer is one of them: it may well depend on the label, and classifiers learn to use that. Of a query that
-    may be answered "not given", it is this answer, which classifiers are told.
+    A query of k possible answers has k - 1 log odds, A in all. Where training rows lack the answer to a query, "no
+    answer" is a possible answer, since it may depend on the label. For a query that can be answered "not given", it is
+    that answer, which classifiers see.
     """
 
     further: Tensor
@@ -100,7 +115,7 @@ class AnswerModel(nn.Module):
             self.register_buffer(name, tensor, persistent=False)
         self.n_odds = len(self.query_of)
         self.has_one_odds_each = self.query_of.tolist() == list(range(self.n_queries))
-        """Whether every query has two possible answers: A is Q, in the same order."""
+        """Whether every query has two possible answers, so that A equals Q, in the same order."""
         self.table = nn.Parameter(torch.zeros(self.n_odds, n_classes))
         self.label_vectors = nn.Parameter(torch.randn(n_classes, self.settings.rank) * 0.3)
 
@@ -113,8 +128,8 @@ class AnswerModel(nn.Module):
         settings: AnswerSettings | None = None,
         kernel: Tensor | None = None,
     ) -> "AnswerModel":
-        """A model whose table is counted from rows; where labels have neighbours, `kernel` (C, C) says how much a row
-        of each counts for the others."""
+        """A model whose table is counted from rows. For ordered labels, `kernel` (C, C) gives the weight with which a
+        row of each label also counts for the others."""
         if not query_set.has_own_units:
             raise ValueError(
                 f"{WHO} needs queries that each have a list of answers of their own (columns, words or concepts), not "
@@ -136,7 +151,7 @@ class AnswerModel(nn.Module):
             x, available = rows.x[part], rows.available[part]
             counts += self.holds(x, available).float().T @ members[part]
             of_first += (self.outcomes.holds(x)[:, first] & available).float().T @ members[part]
-        # A few rows of the average label are added, to which one of its own brings each answer, even one never given.
+        # Add a few rows of the average label, in which even an answer that was never given occurs.
         smoothed, smoothed_first = (
             part + self.settings.smoothing * (part.sum(dim=1, keepdim=True) + 1) / rows.total_weight
             for part in (counts, of_first)
@@ -144,8 +159,8 @@ class AnswerModel(nn.Module):
         self.table.copy_(smoothed.log() - smoothed_first.log()[self.query_of])
 
     def evidence(self, query: int, holds: Tensor) -> Tensor:
-        """The log probability under each label (n, C) of answers to a query before anything is known, by what was
-        counted. `holds` (n, V) says which values they have. That there is no answer counts only where it is told."""
+        """The log probability (n, C) of answers to a query under each label, at the empty history, by the table.
+        `holds` (n, V) says which values the answers have. "No answer" counts only if classifiers see it."""
         is_told = bool(self.is_told[query])
         own = (self.query_of[: None if is_told else len(self.further)] == query).nonzero()[:, 0]
         log_likelihood = F.pad(self.table.detach()[own], (0, 0, 1, 0)).log_softmax(dim=0)  # (k, C)
@@ -155,18 +170,18 @@ class AnswerModel(nn.Module):
         return holds.float() @ log_likelihood
 
     def holds(self, x: Tensor, available: Tensor) -> Tensor:
-        """Which answers that have log odds the rows give: (B, A) bool."""
+        """Which of the A answers with log odds each row gives: (B, A) bool."""
         given = self.outcomes.holds(x)[:, self.further] & available[:, self.query_of[: len(self.further)]]
         return torch.cat([given, self._has_none(x, available)[:, self.maybe_missing]], dim=1)
 
     def _has_none(self, x: Tensor, available: Tensor) -> Tensor:
-        """Where rows have no answer (B, Q), or the answer "not given" if a query may have that."""
+        """Where rows have no answer (B, Q), or the answer "not given" to queries that allow it."""
         given = self.outcomes.query_set.given(x, available)
         return ~available if given is available else torch.where(self.is_told, available & ~given, ~available)
 
     @property
     def n_outputs(self) -> int:
-        """How many numbers the network gives for a history."""
+        """Number of outputs of the network that reads the history."""
         return self.n_odds * (1 + self.settings.rank)
 
     def _terms(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -183,14 +198,14 @@ class AnswerModel(nn.Module):
         asked: Tensor,
         weight: Tensor | None = None,
     ) -> Tensor:
-        """How surprising the answers to all queries not yet `asked` are if the label is `y`: nats a query. Rows may
-        have a `weight` (B,) of mean 1, and those without a label (-1) teach nothing."""
+        """The negative log likelihood of the answers to all queries not yet `asked`, given the label `y`: nats a query.
+        Rows may have a `weight` (B,) of mean 1; rows without a label (-1) do not count."""
         b, u = self._terms(outputs)
         log_odds = self.table.T[y] + b + (u.float() * self.label_vectors[y][:, None]).sum(dim=2)
         log_odds = log_odds.clamp(-LARGEST, LARGEST)  # (B, A)
         holds = self.holds(x, available)
         log_probability = self._by_query(log_odds * holds) - (1 + self._by_query(log_odds.exp())).log()
-        # Answers that were never missing in the rows counted may be missing in others, which then teach nothing.
+        # A missing answer to a query that was never missing in the counted rows is left out.
         foreseen = available.index_fill(1, self.untold, True) & ~asked & (y >= 0)[:, None]
         told = log_probability * foreseen
         told = told if weight is None else told * weight[:, None]
@@ -198,9 +213,9 @@ class AnswerModel(nn.Module):
 
     @torch.no_grad()
     def information(self, outputs: Tensor, log_posterior: Tensor, most_labels: int | None = None) -> Tensor:
-        """The expected information (B, Q) of every answer about the label, in bits, at a belief (B, C).
+        """The mutual information (B, Q) of each query's answer and the label, in bits, at a log posterior (B, C).
 
-        Of many labels, `most_labels` may be drawn at random by their probabilities, to save time.
+        To save time, it may be estimated on `most_labels` labels, sampled by their probabilities.
         """
         log_posterior, labels = log_posterior.float(), None
         if most_labels is not None and most_labels < log_posterior.shape[1]:
@@ -223,19 +238,19 @@ class AnswerModel(nn.Module):
         total = 1 + self._by_query(odds)  # (B, Q, C)
         share = odds.div_(self._of_query(total))  # P(a | y, S)
         noise = total.log_().sub_(self._by_query(log_odds.mul_(share)))  # H(A | y, S)
-        # In full precision: information may be the small difference of large entropies.
+        # Full precision: information may be the small difference of large entropies.
         with torch.autocast(outputs.device.type, enabled=False):
             mixed, expected_noise = ((part @ posterior[:, :, None])[:, :, 0] for part in (share, noise))
         first = (1 - self._by_query(mixed)).clamp(min=0)
         entropy = self._by_query(torch.special.entr(mixed)) + torch.special.entr(first)  # H(A | S)
         nats = entropy - expected_noise
-        if len(self.untold):  # That there is no answer tells a classifier nothing if it is not told so.
+        if len(self.untold):  # "No answer" carries no information if the classifier does not see it.
             untold, belief = torch.special.entr(share[:, self.untold_odds]), posterior[:, None]  # (B, M, C), (B, 1, C)
             nats[:, self.untold] -= torch.special.entr(mixed[:, self.untold_odds]) - (untold * belief).sum(dim=2)
         return nats.clamp_(min=0)
 
     def _log_odds(self, outputs: Tensor, labels: Tensor | None = None) -> Tensor:
-        """Of all answers under all labels (B, A, C), or under some `labels` (B, c) of each row."""
+        """The log odds of all answers under all labels (B, A, C), or under some `labels` (B, c) of each row."""
         b, u = self._terms(outputs)
         label, table = (
             (self.label_vectors, self.table)
@@ -246,24 +261,24 @@ class AnswerModel(nn.Module):
         return log_odds.add_(table).add_(b[:, :, None]).clamp_(-LARGEST, LARGEST)
 
     def _by_query(self, values: Tensor) -> Tensor:
-        """The sum over the further answers of each query: (B, A, ...) to (B, Q, ...)."""
+        """Sum over the answers of each query: (B, A, ...) to (B, Q, ...)."""
         if self.has_one_odds_each:
             return values
         total = values.new_zeros(len(values), self.n_queries, *values.shape[2:])
         if values.numel() >= FEW_VALUES * self.n_odds:
             return total.index_add(1, self.query_of, values)
-        # It goes answer by answer, which takes long where each has few values.
+        # index_add works answer by answer, which is slow where each has few values.
         place = self.query_of.view(1, -1, *[1] * (values.dim() - 2))
         return total.scatter_add(1, place.expand_as(values), values)
 
     def _of_query(self, values: Tensor) -> Tensor:
-        """What belongs to its query, for each further answer: (B, Q, ...) to (B, A, ...)."""
+        """The value of its query for each answer: (B, Q, ...) to (B, A, ...)."""
         return values if self.has_one_odds_each else values.index_select(1, self.query_of)
 
     @torch.no_grad()
     def after_answers(self, outputs: Tensor, log_posterior: Tensor, query: int) -> tuple[Tensor, Tensor]:
-        """The probability of each possible answer to a query (B, k) and the belief after it (B, k, C), by Bayes; if it
-        may have none, that comes last."""
+        """The probability of each possible answer to a query (B, k) and the posterior after it (B, k, C), by Bayes.
+        "No answer", if possible, comes last."""
         own = (self.query_of == query).nonzero()[:, 0]
         log_odds = F.pad(self._log_odds(outputs)[:, own], (0, 0, 1, 0))  # those of the first answer are 0
         log_joint = log_odds.log_softmax(dim=1) + log_posterior.float()[:, None]  # (B, k, C)
@@ -272,9 +287,8 @@ class AnswerModel(nn.Module):
 
     @torch.no_grad()
     def answer_surprise(self, outputs: Tensor, log_posterior: Tensor, x: Tensor, query: Tensor) -> Tensor:
-        """How surprising the answers of rows `x` to a `query` (B,) each are, how surprising answers were expected to be
-        there, and the variance of that: (B, 3), in nats. That there is an answer is taken for granted, unless to have
-        none is one that a classifier is told."""
+        """The surprise of the answer of each row of `x` to its `query` (B,), its expectation and its variance: (B, 3),
+        in nats. It is conditional on there being an answer, unless classifiers see "no answer"."""
         own = self.odds_of_query[query]  # (B, K), -1 behind the last
         is_real, place = own >= 0, own.clamp(min=0)
         b, u = self._terms(outputs)
@@ -304,13 +318,13 @@ class AnswerModel(nn.Module):
         return torch.tensor(padded, device=self.query_of.device)
 
     def possible_answers(self, outputs: Tensor, log_posterior: Tensor, query: int) -> tuple[PossibleAnswer, ...]:
-        """What may be answered to a query in a single history, in words, and the belief after it."""
+        """The possible answers to a query in a single history, in words, each with the posterior after it."""
         probability, posterior = (part[0] for part in self.after_answers(outputs, log_posterior, query))
         texts = self.outcomes.describe(query)
         if len(probability) > len(texts):
             texts.append(NOT_GIVEN_TEXT if self.is_told[query] else NO_ANSWER)
             if not self.is_told[query]:
-                posterior[-1] = log_posterior[0].exp()  # a classifier is not told that there was no answer
+                posterior[-1] = log_posterior[0].exp()  # which the classifier does not see
         return tuple(map(PossibleAnswer, texts, probability.tolist(), posterior))
 
     def to_config(self) -> dict[str, Any]:
@@ -322,7 +336,7 @@ class AnswerModel(nn.Module):
 
     @classmethod
     def from_config(cls, query_set: QuerySet, n_classes: int, config: dict[str, Any]) -> "AnswerModel":
-        """What `to_config` described, with tensors of the right shapes for those saved."""
+        """The model that `to_config` described, with tensors of the shapes of those saved."""
         outcomes = Outcomes(query_set, config["n_values"], WHO)
         return cls(outcomes, n_classes, config["maybe_missing"], settings_from(config["settings"], AnswerSettings))
 

@@ -8,10 +8,10 @@ the querier learns to ask the query with the most mutual information with the la
 after an answer is lowest, on average, for the most informative one (docs/algorithm.md has the argument).
 
 `VIP` is the paper's way: the choice is hard, and its gradient is that of a softmax. That gradient comes from a single
-answer and label, and says little about which of hundreds of queries was best. `InformationVIP` learns the same
-classifier on the histories of its own queries, but asks by the information that follows from what would be answered
-(`AnswerModel`), which every answer of a row teaches. `VIP` may have an answer model too, which then does not choose
-queries but says how many bits they are expected to give.
+answer and label, and says little about which of hundreds of queries was best. `InformationVIP` trains the same
+classifier on the histories of its own queries, but asks by the expected information of an `AnswerModel`, which learns
+from every answer of a row. `VIP` may have an answer model too; it then does not choose queries, but says how many bits
+they are expected to give.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ from pursuit.training.batch import Batch, Outcome
 from pursuit.training.learner import QuerierClassifier
 
 MOST_LABELS = 64
-"""Training estimates information on this many labels of a row at most; in use, all of them count."""
+"""Most labels of a row that training estimates information on; prediction uses all of them."""
 
 
 @register
@@ -60,10 +60,10 @@ class VIP(QuerierClassifier):
     ):
         super().__init__(query_set, classes, querier, classifier, prior, standardised)
         self.answer_model, self.reader = answer_model, reader
-        """What would be answered, and the network that reads the history for it."""
-        # (Q + 1,) from what oddness on answers are unusual, by how many are known: see `inference/unusual.py`
+        """The answer model, and the network that reads the history for it."""
+        # (Q + 1,) oddness beyond which answers are unusual, by the number of known ones: see `inference/unusual.py`
         self.register_buffer("unusual_from", torch.full((len(query_set) + 1,), NEVER))
-        # (C, C) how much a training row of each label counts for its neighbours, where labels have any
+        # (C, C) weight with which a training row of each label counts for the others, where labels are ordered
         self.register_buffer("label_kernel", None, persistent=False)
 
     @classmethod
@@ -76,7 +76,7 @@ class VIP(QuerierClassifier):
         answer_model: AnswerModel | None = None,
         **options: Any,
     ) -> Self:
-        """With fresh networks, one more of them for an answer model."""
+        """A model with fresh networks, and one more of them for an answer model."""
         network = network or default_network(query_set)
         if answer_model is not None:
             options |= {"answer_model": answer_model, "reader": fresh_reader(network, query_set, answer_model)}
@@ -84,9 +84,9 @@ class VIP(QuerierClassifier):
 
     @torch.no_grad()
     def start_from_counts(self, rows: Rows) -> None:
-        """Let a classifier with a direct path begin as naive Bayes: answers add what they say of each label by
-        themselves, as counted by the answer model, and hidden layers nothing yet. How answers look as input is seen in
-        some `rows`."""
+        """Let a classifier with a direct path start as naive Bayes: each answer adds its log likelihood under every
+        label, as counted by the answer model, and the hidden layers add nothing yet. `rows` show the encoding of
+        answers."""
         assert self.answer_model is not None
         head: Any = self.classifier[-1]  # type: ignore[index]
         head.weight.zero_()
@@ -119,8 +119,8 @@ class VIP(QuerierClassifier):
         return Outcome(batch.label_loss(logits, self.label_kernel), query.detach().argmax(dim=1))
 
     def loss_at_start(self, encoded: Tensor, batch: Batch) -> Tensor | float:
-        """The classifier's loss where nothing was asked yet and something is known beforehand. The objective always has
-        one more answer, and would leave the belief there, which may end a chain, to chance."""
+        """The classifier's loss at histories of nothing but initially known answers. The objective always adds one more
+        answer, so without this term the posterior there, which may end a chain, would not be trained."""
         beforehand = self.query_set.known_beforehand(1)
         if beforehand is None:
             return 0.0
@@ -129,16 +129,16 @@ class VIP(QuerierClassifier):
         return batch.mean(batch.label_losses(logits, self.label_kernel) * is_start)
 
     def surprise(self, encoded: Tensor, batch: Batch) -> Tensor | float:
-        """What the answer model, if there is one, got wrong."""
+        """The loss of the answer model, if there is one."""
         return 0.0 if self.answer_model is None else self.surprise_at(self.read(encoded), batch)
 
     def surprise_at(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """The same from the outputs of the network that reads histories."""
+        """The loss of the answer model, from the outputs of the network that reads histories."""
         assert self.answer_model is not None
         return self.answer_model.loss(outputs, batch.x, batch.y, batch.available, batch.asked, batch.weight)
 
     def read(self, encoded: Tensor) -> Tensor:
-        """What the answer model needs to know of histories."""
+        """The outputs of the network that reads histories for the answer model."""
         assert self.reader is not None
         return self.reader(encoded)
 
@@ -146,24 +146,23 @@ class VIP(QuerierClassifier):
         return None if self.answer_model is None else self.information_at(history, self.log_posterior(history))
 
     def information_at(self, history: History, log_posterior: Tensor) -> Tensor | None:
-        """The bits that each query is expected to give (B, Q) at another belief (B, C); None without an answer
-        model."""
+        """The expected bits of each query (B, Q) at another log posterior (B, C); None without an answer model."""
         if self.answer_model is None:
             return None
         outputs = self.read(self.network_input(history.x, history.known))
         return self.answer_model.information(outputs, log_posterior)
 
     def possible_answers(self, history: History, query: int) -> tuple[PossibleAnswer, ...]:
-        """What may be answered to a query in a single history, and what each answer would do to the belief by Bayes;
-        nothing without an answer model."""
+        """The possible answers to a query in a single history, each with the posterior after it by Bayes; none without
+        an answer model."""
         if self.answer_model is None:
             return ()
         outputs = self.read(self.network_input(history.x, history.known))
         return self.answer_model.possible_answers(outputs, self.log_posterior(history), query)
 
     def answer_surprise(self, history: History, query: Tensor) -> Tensor:
-        """How surprising the answers to a `query` (B,) each are, that are in `history.x` and not known yet; how
-        surprising answers were expected to be; and the variance of that: (B, 3), in nats."""
+        """The surprise of the answers in `history.x` to a `query` (B,) of each row that is not known yet, its
+        expectation and its variance: (B, 3), in nats."""
         assert self.answer_model is not None
         outputs = self.read(self.network_input(history.x, history.known))
         return self.answer_model.answer_surprise(outputs, self.log_posterior(history), history.x, query)
@@ -198,18 +197,18 @@ def choose_straight_through(scores: Tensor, closed: Tensor, tau: Tensor | float)
 
 @register
 class InformationVIP(VIP):
-    """Asks the query whose answer is expected to tell most about the label.
+    """Asks the query whose answer has the most expected information about the label.
 
-    It has no querier that scores queries: the network in its place reads the history for the answer model.
+    It has no network that scores queries; in place of the querier, a network reads the history for the answer model.
     """
 
     answer_model: AnswerModel
     _most_labels: int | None = None
     cost_aware: bool = False
-    """Whether it asks for the most bits per unit of cost."""
+    """Whether it asks the query with the most expected bits per unit of cost."""
     learns_after: bool = True
-    """Whether training also shows the classifier each history with one more answer. Where chains go on by that answer,
-    the next step does."""
+    """Whether a training step also shows the classifier each history with one more answer. Carried chains do so in
+    their next step."""
 
     @classmethod
     def build(
@@ -222,7 +221,7 @@ class InformationVIP(VIP):
         shared: bool = False,
         **options: Any,
     ) -> Self:
-        """With fresh networks; `shared` puts both on one trunk."""
+        """A model with fresh networks, on one trunk if `shared`."""
         if answer_model is None:
             raise ValueError("InformationVIP asks by an answer model, so it cannot be built without one.")
         network = network or default_network(query_set)
@@ -238,7 +237,7 @@ class InformationVIP(VIP):
         return model
 
     def forward(self, batch: Batch) -> Outcome:
-        """V-IP's objective before and after the most informative query, and how well answers were foreseen."""
+        """The classifier's loss before and after the most informative query, plus the loss of the answer model."""
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
         outputs, logits = self.read(encoded), self.classifier(encoded).float()
         loss = batch.label_loss(logits, self.label_kernel) + self.surprise_at(outputs, batch)
@@ -266,7 +265,7 @@ class InformationVIP(VIP):
 
     @contextmanager
     def roughly(self) -> Iterator[None]:
-        """Information on the labels that training estimates it on."""
+        """Within this context, information is estimated on as many labels as in training."""
         self._most_labels = MOST_LABELS
         try:
             yield
@@ -287,18 +286,18 @@ class InformationVIP(VIP):
 
 
 class TwoQueriers(VIP):
-    """Learns to ask in both ways at once, so that rows whose labels were not learnt can choose between them.
+    """Trains both queriers at once, so that held-out rows can choose between them.
 
-    Half of the chains are those of the straight-through querier, half go by information, and the classifier learns
-    from all of them. It is a learner only: `asking` gives the model that is used.
+    Half of the chains follow the straight-through querier, half the expected information, and the classifier learns
+    from all of them. It only learns: `asking` gives the model to use.
     """
 
     answer_model: AnswerModel
     reader: nn.Module
 
     def forward(self, batch: Batch) -> Outcome:
-        """The classifier's loss on all histories; that after the straight-through querier's choice in every other one;
-        and how well the answer model, whose information the rest go on by, foresaw answers."""
+        """The classifier's loss on all histories, its loss after the straight-through querier's choice in every other
+        one, and the loss of the answer model, by whose information the rest continue."""
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
         through, by_bits = (batch.take(slice(first, None, 2)) for first in (0, 1))
         choice = choose_straight_through(self.querier(encoded[::2]).float(), self.closed(through), batch.tau)
@@ -317,7 +316,7 @@ class TwoQueriers(VIP):
         return Outcome(loss + self.surprise_at(outputs, by_bits), query)
 
     def _classified(self, encoded: Tensor, answered: Tensor) -> tuple[Tensor, Tensor]:
-        """The logits of histories as they are and of those with one more answer, in one go where both look alike."""
+        """The logits of the histories and of those with one more answer, in one pass if their shapes agree."""
         if encoded.shape[1:] != answered.shape[1:]:
             return self.classifier(encoded).float(), self.classifier(answered).float()
         logits, logits_after = (
@@ -326,7 +325,7 @@ class TwoQueriers(VIP):
         return logits, logits_after
 
     def asking(self, querier: Literal["information", "straight-through"]) -> VIP:
-        """The model that asks in one of the two ways, by the same networks."""
+        """The model with one of the two queriers, on the same networks."""
         options: Any = {"standardised": self.standardised, "answer_model": self.answer_model}
         model: VIP
         if querier == "information":
