@@ -60,7 +60,7 @@ def at_random(rows: Rows, unit_of_feature: Tensor, generator: torch.Generator) -
 
 def others(model: VIPClassifier, rows: Rows, seed: int) -> Iterator[tuple[str, Rows]]:
     """Honest rows, and what is made of them."""
-    units, generator = model.model_.query_set.unit_of_feature, torch.Generator().manual_seed(seed)
+    units, generator = model.model_.query_set.units.of_feature, torch.Generator().manual_seed(seed)
     assert units is not None
     yield HONEST, rows
     yield SHUFFLED, shuffled(rows, units, generator)

@@ -142,11 +142,11 @@ def make_columns() -> Callable[[Sequence[str], bool], ColumnQueries]:
 
 def _random_answers(query_set: QuerySet, n_rows: int, generator: torch.Generator) -> Tensor:
     """Answers (n_rows, *answer_shape) such as the features of the query set may have."""
-    unit_of_feature, _, types = query_set.need_units("make_rows")
+    unit_of_feature, types = query_set.units.of_feature, query_set.units.feature_types
     x = torch.zeros(n_rows, len(types), dtype=torch.double)
     shares = torch.tensor([feature_type == "share" for feature_type in types])
     x[:, shares] = torch.rand(n_rows, int(shares.sum()), generator=generator, dtype=torch.double) * 2 - 1
-    for unit in range(query_set.n_units):
+    for unit in range(len(query_set.units)):
         first, width = int((unit_of_feature == unit).int().argmax()), int((unit_of_feature == unit).sum())
         if types[first] == "number":
             x[:, first] = torch.randn(n_rows, generator=generator, dtype=torch.double)

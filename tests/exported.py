@@ -28,7 +28,7 @@ from pursuit import (
 )
 from pursuit.inference.promises import unkept
 from pursuit.queries import Choice, Date, Number, QuerySet
-from pursuit.queries.query_set import NOT_GIVEN_TEXT
+from pursuit.queries.query import NOT_GIVEN_TEXT
 from pursuit.web.bundle import bundle
 from pursuit.web.exporting.weights import decompressed
 

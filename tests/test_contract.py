@@ -169,8 +169,7 @@ def test_answers_that_were_not_asked_for_are_never_read(method: str, world: str)
 
 def readable(query_set: QuerySet, known: Tensor) -> Tensor:
     """Which numbers of x may be read: (B, *answer_shape) bool."""
-    unit_of_feature, _, _ = query_set.need_units("The contract")
-    return query_set.known_units(known)[:, unit_of_feature].view(len(known), *query_set.answer_shape)
+    return query_set.units.known(known)[:, query_set.units.of_feature].view(len(known), *query_set.answer_shape)
 
 
 @EVERY_CASE

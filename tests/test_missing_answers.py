@@ -165,5 +165,5 @@ def test_nothing_is_learnt_from_answers_that_were_asked_for_or_are_missing(
         assert all((one > 0).all() for one in answers)
         assert (missing < 0).all()
     other = rows.x.clone()
-    other[:, query_set.features(1)] = other[:, query_set.features(1)].roll(1, dims=1)
+    other[:, query_set.own_inputs.features(1)] = other[:, query_set.own_inputs.features(1)].roll(1, dims=1)
     assert all(torch.equal(one, another) for one, another in zip(found, gradients(other), strict=True))

@@ -20,7 +20,7 @@ def released_logits(classifier: nn.Module, query_set: ColumnQueries, x: Tensor, 
     """The authors' set network, which has one feature for each query, written for any number of them: [a, a e, b] of
     all answers is mixed by the weights of their queries, embedded, and compared with the answers in the history."""
     (encoder, *layers), head = classifier  # type: ignore[misc]
-    owner = F.one_hot(query_set.query_of_input, len(query_set)).to(x.dtype)  # (F, Q)
+    owner = F.one_hot(query_set.own_inputs.of_query, len(query_set)).to(x.dtype)  # (F, Q)
     members = torch.cat([x[:, :, None], x[:, :, None] * encoder.embedding], dim=2)  # (B, F, 1 + embedding)
     members = torch.einsum("bfe,fq->bqe", members, owner)
     members = torch.cat([members, encoder.bias.expand(len(x), -1, 1)], dim=2)  # (B, Q, 1 + embedding + 1)
@@ -76,7 +76,7 @@ def test_a_mixture_holds_only_answers_that_there_are() -> None:
     scores = torch.randn(6, 5, requires_grad=True)
     query = choose_straight_through(scores, known, 0.7)
     changed = x.clone()
-    changed[:, MIXED.features(2)] += 9
+    changed[:, MIXED.own_inputs.features(2)] += 9
     losses = [model.loss_after(query, Batch(one, known, known, available, y)).loss for one in (x, changed)]
     slopes = [torch.autograd.grad(loss, scores, retain_graph=True)[0] for loss in losses]
     assert torch.equal(losses[0], losses[1])

@@ -42,7 +42,7 @@ class _Choices(nn.Module):
         number = torch.arange(len(query_of)) - first[query_of]  # of a choice among those of its query
         is_yes_no = (n_choices == 2)[query_of]
         # A choice holds where its feature times its sign is above zero: -1 is the no of a yes/no query, and 1 its yes.
-        feature_of = torch.tensor(query_set.starts)[query_of] + number * ~is_yes_no
+        feature_of = torch.tensor(query_set.own_inputs.starts)[query_of] + number * ~is_yes_no
         sign = 1.0 - 2.0 * (is_yes_no & (number == 0))
         spans = torch.stack([first, n_choices])
         for name, tensor in (("query_of", query_of), ("feature_of", feature_of), ("sign", sign), ("spans", spans)):

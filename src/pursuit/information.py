@@ -44,10 +44,9 @@ from pursuit.data.rows import Rows
 from pursuit.inference.pursuer import NO_ANSWER, PossibleAnswer
 from pursuit.queries import QuerySet
 from pursuit.queries.outcomes import Outcomes
-from pursuit.queries.query_set import NOT_GIVEN_TEXT
+from pursuit.queries.query import NOT_GIVEN_TEXT
 from pursuit.registry import register, settings_from, to_config
 
-WHO = "An answer model"
 LARGEST = 30.0
 """Log odds are clamped to this size, at which an answer is certain for all purposes."""
 ROUNDING = 1e-5
@@ -132,11 +131,11 @@ class AnswerModel(nn.Module):
         row of each label also counts for the others."""
         if not query_set.has_own_units:
             raise ValueError(
-                f"{WHO} needs queries that each have a list of answers of their own (columns, words or concepts), not "
-                f"{query_set}: use querier='straight-through', without cost_aware."
+                "An answer model needs queries that each have a list of answers of their own (columns, words or "
+                f"concepts), not {query_set}: use querier='straight-through', without cost_aware."
             )
         settings = settings or AnswerSettings()
-        outcomes = Outcomes.listed(query_set, rows.x, rows.available, settings.n_bins, WHO)
+        outcomes = Outcomes.listed(query_set, rows.x, rows.available, settings.n_bins)
         maybe_missing = ((~rows.available).any(dim=0) | told_if_missing(query_set)).nonzero()[:, 0].tolist()
         model = cls(outcomes, n_classes, maybe_missing, settings)
         model._count(rows, kernel)
@@ -337,7 +336,7 @@ class AnswerModel(nn.Module):
     @classmethod
     def from_config(cls, query_set: QuerySet, n_classes: int, config: dict[str, Any]) -> "AnswerModel":
         """The model that `to_config` described, with tensors of the shapes of those saved."""
-        outcomes = Outcomes(query_set, config["n_values"], WHO)
+        outcomes = Outcomes(query_set, config["n_values"])
         return cls(outcomes, n_classes, config["maybe_missing"], settings_from(config["settings"], AnswerSettings))
 
 

@@ -93,7 +93,8 @@ class VIP(QuerierClassifier):
         head.bias.copy_(self.log_prior)
         encoded, holds = self.network_input(rows.x, rows.available), self.answer_model.outcomes.holds(rows.x)
         n_queries, n_inputs = len(self.query_set), encoded.shape[1]
-        query_of_input = self.query_set.query_of_input
+        own_inputs = self.query_set.own_inputs
+        query_of_input = self.query_set.units.of_feature if own_inputs is None else own_inputs.of_query
         if self.query_set.mask:
             query_of_input = torch.cat([query_of_input, torch.arange(n_queries)])
         inputs = query_of_input.argsort(stable=True).split(query_of_input.bincount(minlength=n_queries).tolist())

@@ -46,7 +46,7 @@ def test_as_many_answers_are_spoilt_as_the_rate_says(model: VIPClassifier) -> No
 
 def test_other_rows_have_answers_of_their_columns(model: VIPClassifier) -> None:
     rows: Rows = model.rows_  # type: ignore[attr-defined]
-    units = model.model_.query_set.unit_of_feature
+    units = model.model_.query_set.units.of_feature
     assert units is not None
     generator = torch.Generator().manual_seed(0)
     mixed, random = unusual.shuffled(rows, units, generator), unusual.at_random(rows, units, generator)

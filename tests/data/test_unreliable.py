@@ -21,14 +21,14 @@ def test_answers_are_withheld_and_wrong_as_often_as_is_said(make_columns: Any, m
     found = Unreliable(0.2, 0.1)(rows, features, torch.Generator().manual_seed(1))
     withheld = (rows.available & ~found.available).float().mean(dim=0)
     assert withheld.tolist() == pytest.approx([0.2] * 3, abs=0.03)
-    yes_no = query_set.features(0)
+    yes_no = query_set.own_inputs.features(0)
     assert float((found.x[:, yes_no] == -rows.x[:, yes_no]).float().mean()) == pytest.approx(0.1, abs=0.02)
-    number = query_set.features(2)
+    number = query_set.own_inputs.features(2)
     changed = found.x[:, number] != rows.x[:, number]
     assert float(changed.float().mean()) == pytest.approx(0.1, abs=0.02)
     assert torch.equal(found.x[:, number][changed], rows.x.roll(1, dims=0)[:, number][changed])
     # A choice stays one choice.
-    choice = query_set.features(1)
+    choice = query_set.own_inputs.features(1)
     assert torch.equal(found.x[:, choice].sort(dim=1).values, rows.x[:, choice].sort(dim=1).values)
     assert torch.equal(found.y, rows.y)
 
@@ -45,7 +45,7 @@ def test_nothing_changes_at_rates_of_zero_nor_what_is_initially_known(make_colum
     given = Unreliable(0.9, 0.9)(
         Rows(rows.x, rows.available, rows.y, initially_known=known), features, torch.Generator().manual_seed(1)
     )
-    assert torch.equal(given.x[:, query_set.features(0)], rows.x[:, query_set.features(0)])
+    assert torch.equal(given.x[:, query_set.own_inputs.features(0)], rows.x[:, query_set.own_inputs.features(0)])
     assert given.available[:, 0].all()
     assert not given.available[:, 1:].all()
 

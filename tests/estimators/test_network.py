@@ -74,7 +74,7 @@ def test_answers_are_standardised_by_the_rows_that_are_trained_on() -> None:
     X, y = patients()
     model = VIPClassifier(standardise=True, random_state=0, **QUICKEST).fit(X, y).model_
     where = model.query_set.index_of["where"]
-    feature = int((model.query_set.unit_of_feature == where).int().argmax())
+    feature = int((model.query_set.units.of_feature == where).int().argmax())
     x, available = model.query_set.answers(X)
     assert float(model.centre[feature]) == pytest.approx(float(x[available[:, where], feature].mean()), abs=1e-5)
 

@@ -273,7 +273,7 @@ def test_a_cell_is_swapped_as_a_whole() -> None:
     x, available = query_set.answers(table)
     made = swapped(query_set, Rows(x, available, torch.zeros(200, dtype=torch.long)), torch.Generator())
     words = {tuple(row) for row in x.tolist()}
-    n_word = len(query_set.unit_of_feature) - 1
+    n_word = len(query_set.units.of_feature) - 1
     assert {tuple(row[:n_word]) for row in made.x.tolist()} <= {row[:n_word] for row in words}
 
 

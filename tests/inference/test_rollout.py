@@ -143,7 +143,7 @@ def test_unasked_answers_of_columns_change_nothing(
         for step in chain.steps:
             read[row, step.query] = step.answer is not None
     noise = torch.randn(rows.x.shape, generator=torch.Generator().manual_seed(seed))
-    other = torch.where(read[:, query_set.unit_of_feature], rows.x, 10 * noise.double())
+    other = torch.where(read[:, query_set.units.of_feature], rows.x, 10 * noise.double())
     assert_same(chains, explain(model, other, rows.available, rule))
 
 

@@ -11,6 +11,7 @@ from pursuit.data.rows import Rows
 from pursuit.queries import Answers, FeatureType, Query, QuerySet
 from pursuit.registry import register
 
+TYPES: tuple[FeatureType, ...] = ("number", "choice", "choice", "choice", "share", "yes_no", "yes_no")
 PAIRS = ((0, 1), (1, 2), (3, 2), (4, 0), (0, 3))
 
 
@@ -19,25 +20,22 @@ class UnitPairs(QuerySet):
     """Its units are a yes or no, a choice of three, a number, a share and another yes or no, their features in another
     order."""
 
-    feature_types: tuple[FeatureType, ...] = ("number", "choice", "choice", "choice", "share", "yes_no", "yes_no")
-
     def __init__(self) -> None:
         super().__init__()
         self.queries = tuple(Query(f"{one} and {other}", f"What are {one} and {other}?") for one, other in PAIRS)
         self.answer_shape, self.input_shape = (7,), (12,)
-        self.set_units(torch.tensor([2, 1, 1, 1, 3, 4, 0]), torch.tensor(PAIRS))
+        self.set_units(torch.tensor([2, 1, 1, 1, 3, 4, 0]), torch.tensor(PAIRS), TYPES)
 
     def answers(self, data: Any) -> Answers:
         """Rows (N, 7) of features, NaN where a unit has no answer."""
         x = torch.from_numpy(np.asarray(data, dtype=np.float32))
-        assert self.unit_of_feature is not None
         there = torch.ones(len(x), 5, dtype=torch.bool)
-        there.scatter_reduce_(1, self.unit_of_feature.expand(x.shape), ~x.isnan(), "amin")
-        return Answers(x.nan_to_num(), there[:, self.units_of_query].all(dim=2))
+        there.scatter_reduce_(1, self.units.of_feature.expand(x.shape), ~x.isnan(), "amin")
+        return Answers(x.nan_to_num(), there[:, self.units.of_query].all(dim=2))
 
     def encode(self, x: Tensor, known: Tensor) -> Tensor:
-        units = self.known_units(known)
-        return torch.cat([x * units[:, self.unit_of_feature], units], dim=1)
+        units = self.units.known(known)
+        return torch.cat([x * units[:, self.units.of_feature], units], dim=1)
 
     def describe(self, query: int, x: Tensor) -> str:
         return str(x.tolist())

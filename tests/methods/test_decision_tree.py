@@ -32,7 +32,7 @@ def table(n_rows: int = 300, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
 
 def as_features(query_set: ColumnQueries, X: Any) -> np.ndarray:
     x, available = query_set.answers(X)
-    return x.masked_fill(~available[:, query_set.unit_of_feature], torch.nan).numpy()
+    return x.masked_fill(~available[:, query_set.units.of_feature], torch.nan).numpy()
 
 
 @pytest.mark.parametrize("pruning", [0.0, 6.0])
@@ -190,7 +190,7 @@ def test_queries_of_ones_own_are_asked_for_the_units_they_show(
         history, everything, node = history.rows(going), everything[going], node[going]
         query = choose(scores[going], history.asked)
         unit = tree.unit_of_feature[tree.feature[node]]
-        assert (pairs.units_of_query[query] == unit[:, None]).any(dim=1).all()
+        assert (pairs.units.of_query[query] == unit[:, None]).any(dim=1).all()
         history = history.ask(query)
     assert not len(history)
     assert model.score(X, y) > 0.85

@@ -144,7 +144,7 @@ def test_what_is_not_known_is_not_read(make_columns: Any, make_rows: Any) -> Non
     query_set: ColumnQueries = make_columns(["yes_no", "number", "choice"])
     model, rows = untrained(query_set), make_rows(query_set, 6)
     history = some_history(query_set, rows)
-    unknown = ~history.known[:, query_set.unit_of_feature]
+    unknown = ~history.known[:, query_set.units.of_feature]
     other = History(history.x.masked_fill(unknown, torch.nan), history.known, history.asked)
     assert torch.equal(model.scores(history), model.scores(other))
     assert torch.equal(model.log_posterior(history), model.log_posterior(other))
@@ -157,7 +157,7 @@ def test_missing_answers_are_not_learnt_from(make_columns: Any, make_rows: Any) 
     model, rows = untrained(query_set), make_rows(query_set, 6)
     available = torch.rand(6, 3, generator=torch.Generator().manual_seed(1)) < 0.5
     losses = []
-    for x in (rows.x, rows.x.masked_fill(~available[:, query_set.unit_of_feature], 7.0)):
+    for x in (rows.x, rows.x.masked_fill(~available[:, query_set.units.of_feature], 7.0)):
         torch.manual_seed(0)
         loss, query = model(Batch(x, available, available, available, rows.y))
         assert query is None

@@ -124,8 +124,8 @@ def test_information_of_queries_of_ones_own_is_that_of_units_not_seen_yet(pairs:
     posterior, scores = model.log_posterior(history).exp(), model.scores(history)
     for row in range(12):
         seen = torch.zeros(5, dtype=torch.bool)
-        seen[pairs.units_of_query[history.known[row]].flatten()] = True
-        for query, units in enumerate(pairs.units_of_query.tolist()):
+        seen[pairs.units.of_query[history.known[row]].flatten()] = True
+        for query, units in enumerate(pairs.units.of_query.tolist()):
             expected, information = brute_force(model, seen, some.x[row], units)
             torch.testing.assert_close(posterior[row], expected)
             assert float(scores[row, query]) == pytest.approx(information, abs=1e-9)
@@ -178,7 +178,7 @@ def test_what_is_not_known_is_never_read(make_columns: Any, make_rows: Any) -> N
         known = torch.zeros_like(rows.available)
         known[:, 0] = True
         other = make_rows(query_set, 20, seed=1).x.flatten(1)
-        is_known = query_set.known_units(known)[:, query_set.unit_of_feature]
+        is_known = query_set.units.known(known)[:, query_set.units.of_feature]
         other[is_known] = rows.x.flatten(1)[is_known]
         one, two = History(rows.x, known, known), History(other.view_as(rows.x), known, known)
         assert torch.equal(model.log_posterior(one), model.log_posterior(two))
@@ -216,8 +216,8 @@ def test_what_it_cannot_do_is_refused(pairs: Any, pair_rows: Rows) -> None:
         NaiveBayesSettings(n_bins=1)
     for units, wrong in (([2, 1, 1, 1, 3, 3, 0], "unit 3 .* share, yes_no"), ([2, 1, 1, 1, 3, 5, 0], "unit 4 .* none")):
         query_set = type(pairs)()
-        query_set.set_units(torch.tensor(units), pairs.units_of_query)
-        with pytest.raises(ValueError, match=f"Naive Bayes needs units of one feature.*{wrong}"):
+        query_set.set_units(torch.tensor(units), pairs.units.of_query, pairs.units.feature_types)
+        with pytest.raises(ValueError, match=f"one by one.*{wrong}"):
             NaiveBayesIP.count(query_set, LETTERS, pair_rows)
 
 

@@ -85,7 +85,7 @@ def test_unknown_answers_never_matter(query_set: QuerySet, make_rows: Any, rewar
     model, rows = untrained(query_set, replace(SMALL, reward=reward)), make_rows(query_set, 6, missing=0.3)
     history = some_history(rows)
     other = make_rows(query_set, 6, seed=5).x.float()
-    shown = query_set.known_units(history.known)[:, query_set.unit_of_feature].view(other.shape)
+    shown = query_set.units.known(history.known)[:, query_set.units.of_feature].view(other.shape)
     changed = History(torch.where(shown, history.x, other), history.known, history.asked)
     torch.testing.assert_close(model.scores(history), model.scores(changed))
     torch.testing.assert_close(model.log_posterior(history), model.log_posterior(changed))

@@ -110,9 +110,9 @@ def test_what_is_rebuilt() -> None:
     shares = torch.stack([(x[:, 0] + 1) / 2, *x[:, 1:4].T, x[:, 4], *x[:, 5:8].T, (x[:, 8] + 1) / 2], dim=1)
     loss = F.binary_cross_entropy_with_logits(rebuilt, shares.clamp(0, 1), reduction="none")
     loss[:, 4] = (rebuilt[:, 4] - x[:, 4]) ** 2 / 2
-    there = available[:, MIXED.unit_of_feature]
+    there = available[:, MIXED.units.of_feature]
     torch.testing.assert_close(model.rebuilding_loss(batch_of(x, known, available)), loss[there].mean())
-    garbage = torch.where(there | known[:, MIXED.unit_of_feature], x, 1e6)
+    garbage = torch.where(there | known[:, MIXED.units.of_feature], x, 1e6)
     torch.testing.assert_close(
         model.rebuilding_loss(batch_of(garbage, known, available)),
         model.rebuilding_loss(batch_of(x, known, available)),

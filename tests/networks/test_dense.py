@@ -18,7 +18,7 @@ def embedded_one_by_one(encoder: nn.Module, query_set: ColumnQueries, x: Tensor,
     """(Q, width) for one row: W [a, a e, b] + c of each known answer, and zero for an unknown one."""
     embedded = []
     for query in range(len(query_set)):
-        features = [f for f, owner in enumerate(query_set.unit_of_feature.tolist()) if owner == query]
+        features = [f for f, owner in enumerate(query_set.units.of_feature.tolist()) if owner == query]
         total = torch.zeros(encoder.linear.out_features)  # type: ignore[union-attr, arg-type]
         for i, f in enumerate(features):
             a = x[f]

@@ -64,10 +64,10 @@ def test_revealing_is_starting_with_more(settings: NetworkSettings, shared: bool
     for query in torch.rand(n_rows, 4).argsort(dim=1).T:  # in another order in each row
         known.scatter_(1, query[:, None], True)
         if n_rows == 1:
-            features = MIXED.features(int(query))
+            features = MIXED.own_inputs.features(int(query))
             networks.reveal_one(state, features, x[:, features], MIXED.answer_shape[0] + int(query))
         else:
-            features, there, is_known = MIXED.place(query)
+            features, there, is_known = MIXED.own_inputs.place(query)
             assert there is not None
             assert is_known is not None
             values = torch.cat([x.gather(1, features) * there, torch.ones(n_rows, 1)], dim=1)

@@ -32,7 +32,7 @@ def test_unknown_answers_never_show(make_columns: Any, make_rows: Any, types: li
         generator = torch.Generator().manual_seed(seed)
         x = make_rows(query_set, 6, seed).x
         known = torch.rand(6, len(query_set), generator=generator) < 0.5
-        unknown = ~known[:, query_set.unit_of_feature]
+        unknown = ~known[:, query_set.units.of_feature]
         other = x + unknown * torch.randn(x.shape, generator=generator) * 1e6
         assert torch.equal(query_set.encode(x, known), query_set.encode(other, known))
         assert query_set.encode(x, known).shape == (6, *query_set.input_shape)
@@ -42,7 +42,7 @@ def test_unknown_answers_never_show(make_columns: Any, make_rows: Any, types: li
 def test_every_known_answer_shows(make_columns: Any, make_rows: Any, types: list[str], seed: int) -> None:
     query_set = make_columns(types)
     x = make_rows(query_set, 1, seed).x
-    for feature, query in enumerate(query_set.unit_of_feature.tolist()):
+    for feature, query in enumerate(query_set.units.of_feature.tolist()):
         known = torch.zeros(1, len(query_set), dtype=torch.bool)
         known[0, query] = True
         seen = query_set.encode(x, known)
@@ -67,7 +67,7 @@ def test_an_answer_stands_where_encode_puts_it(
     query_set = make_columns(types, mask)
     x, n = make_rows(query_set, len(types), seed).x, len(types)
     one_each = torch.eye(n, dtype=torch.bool)  # row i knows the answer to query i
-    features, there, known = query_set.place(torch.arange(n))
+    features, there, known = query_set.own_inputs.place(torch.arange(n))
     shown = torch.zeros(n, *query_set.input_shape, dtype=x.dtype)
     values = x.gather(1, features) * (1 if there is None else there)
     shown.scatter_add_(1, features, values)
@@ -100,7 +100,7 @@ def test_without_mask_a_choice_is_never_zero(make_columns: Any, make_rows: Any, 
     x = make_rows(query_set, 4).x
     shown = query_set.encode(x, torch.ones(4, len(query_set)))
     for query in range(len(query_set)):
-        assert shown[:, query_set.unit_of_feature == query].abs().sum(dim=1).eq(1).all()
+        assert shown[:, query_set.units.of_feature == query].abs().sum(dim=1).eq(1).all()
 
 
 def test_numbers_without_mask_are_refused() -> None:
@@ -179,7 +179,7 @@ def warned(query_set: ColumnQueries, data: Any) -> tuple[str, list[list[bool]]]:
         answers = query_set.answers(data)
     assert len(warnings) == 1
     assert warnings[0].filename == __file__
-    assert answers.x[~answers.available[:, query_set.unit_of_feature]].eq(0).all()
+    assert answers.x[~answers.available[:, query_set.units.of_feature]].eq(0).all()
     return str(warnings[0].message), answers.available.tolist()
 
 
@@ -295,7 +295,7 @@ def test_what_is_described_can_be_answered(make_columns: Any, make_rows: Any, ty
     for query in range(len(query_set)):
         before = answered.clone()
         query_set.tell(answered, query, query_set.describe(query, x))
-        others = query_set.unit_of_feature != query
+        others = query_set.units.of_feature != query
         assert torch.equal(answered[others], before[others])
     torch.testing.assert_close(answered, x, rtol=1e-4, atol=1e-4)
 
@@ -346,9 +346,9 @@ def test_a_config_goes_through_json() -> None:
 def test_queries_are_counted_and_shown(make_columns: Callable[..., ColumnQueries]) -> None:
     query_set = make_columns(["yes_no", "choice", "number", "single"])
     assert len(query_set) == 4
-    assert query_set.widths == [1, 3, 1, 1]
-    assert query_set.starts == [0, 1, 4, 5]
-    assert query_set.unit_of_feature.tolist() == [0, 1, 1, 1, 2, 3]
+    assert query_set.own_inputs.widths == [1, 3, 1, 1]
+    assert query_set.own_inputs.starts == [0, 1, 4, 5]
+    assert query_set.units.of_feature.tolist() == [0, 1, 1, 1, 2, 3]
     assert repr(query_set) == "ColumnQueries(4 queries)"
     assert not list(query_set.parameters())
     assert query_set.state_dict() == {}
@@ -356,5 +356,5 @@ def test_queries_are_counted_and_shown(make_columns: Callable[..., ColumnQueries
 
 def test_types_of_features_are_listed_once_however_many_columns_ask() -> None:
     query_set = ColumnQueries([yes_no("a"), Number("b", "b?"), Choice("c", "c?", ("x", "y", "z"))])
-    assert query_set.feature_types == ("yes_no", "number", "choice", "choice", "choice")
-    assert query_set.feature_types is query_set.feature_types
+    assert query_set.units.feature_types == ("yes_no", "number", "choice", "choice", "choice")
+    assert query_set.units.feature_types is query_set.units.feature_types

@@ -133,7 +133,7 @@ def test_a_column_without_values_is_never_available(dtype: Any) -> None:
     query_set = ColumnQueries.from_data(frame, ask_all=True)
     x, available = query_set.answers(frame)
     assert available.tolist() == [[False, True], [False, True]]
-    assert x[:, query_set.unit_of_feature == 0].eq(0).all()
+    assert x[:, query_set.units.of_feature == 0].eq(0).all()
     assert query_set.encode(x, available).shape == (2, *query_set.input_shape)
 
 

@@ -62,9 +62,9 @@ def test_nothing_changes_without_the_option(queries: ColumnQueries) -> None:
     assert (plain.answer_shape, plain.input_shape) == (queries.answer_shape, queries.input_shape)
     x, available = plain.answers(table())
     assert not available[N - 10 :, :4].any()
-    assert (x[N - 10 :, plain.unit_of_feature != 4] == 0).all()
+    assert (x[N - 10 :, plain.units.of_feature != 4] == 0).all()
     assert plain.given(x, available) is available
-    assert plain.shown(x) is x
+    assert plain.own_inputs.shown(x) is x
     assert "not given" not in plain.queries[WARD].expected
     with pytest.raises(ValueError, match="one of A, B, C, not 'not given'"):
         plain.tell(plain.blank()[0], WARD, "not given")
@@ -127,11 +127,11 @@ def test_no_number_is_as_low_as_not_given() -> None:
 
 def test_not_given_shows_nothing_but_the_mask(queries: ColumnQueries) -> None:
     x, available = queries.answers(table())
-    assert queries.code.n_inputs > 0
+    assert queries.own_inputs.code.n_inputs > 0
     encoded = queries.encode(x, available)[-1]
-    shown, mask = encoded[: queries.n_shown], encoded[queries.n_shown :]
+    shown, mask = encoded[: queries.own_inputs.n_shown], encoded[queries.own_inputs.n_shown :]
     assert mask.tolist() == [1] * 5
-    assert not shown[queries.query_of_input != 4].any()
+    assert not shown[queries.own_inputs.of_query != 4].any()
     nothing = queries.encode(x, torch.zeros_like(available))
     assert not nothing.any()
 
@@ -157,7 +157,7 @@ def test_people_say_and_read_it(queries: ColumnQueries) -> None:
         told = x[0].clone()
         queries.tell(told, query, "Not given ")
         assert queries.describe(query, told) == "not given"
-        own = queries.features(query)
+        own = queries.own_inputs.features(query)
         assert torch.equal(told[own], x[-1, own])
     assert queries.queries[WARD].choices == ("A", "B", "C")
     assert queries.queries[WARD].offered == ("A", "B", "C", "not given")
@@ -188,7 +188,7 @@ def test_it_is_saved_and_kept_by_other_wordings(queries: ColumnQueries) -> None:
 
 def test_it_is_none_of_the_listed_values(queries: ColumnQueries) -> None:
     x, available = queries.answers(table())
-    outcomes = Outcomes.listed(queries, x, available, 4, "A test")
+    outcomes = Outcomes.listed(queries, x, available, 4)
     n_held = outcomes.by_unit(outcomes.holds(x).int())
     assert (n_held[: N - 10, :4] == 1).all()
     assert (n_held[N - 10 :, :4] == 0).all()
@@ -198,5 +198,5 @@ def test_it_is_none_of_the_listed_values(queries: ColumnQueries) -> None:
     below[0, 0] = float(compress(np.float64(-1 / TINIEST)))
     assert outcomes.holds(below)[0, outcomes.values_of_query(AGE)].tolist() == [True, False, False, False]
     plain = ColumnQueries.from_data(table()[["age"]])
-    given = Outcomes.listed(plain, *plain.answers(table()[["age"]]), 4, "A test")
+    given = Outcomes.listed(plain, *plain.answers(table()[["age"]]), 4)
     torch.testing.assert_close(outcomes.up_to[outcomes.values_of_query(AGE)], given.up_to)

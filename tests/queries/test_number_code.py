@@ -92,7 +92,7 @@ def test_what_is_not_known_does_not_show() -> None:
         known = rows.available.clone()
         known[:, query] = False
         other = rows.x.clone()
-        other[:, QUERIES.features(query)] = 17.0
+        other[:, QUERIES.own_inputs.features(query)] = 17.0
         assert torch.equal(QUERIES.encode(rows.x, known), QUERIES.encode(other, known))
     nothing = QUERIES.encode(rows.x, torch.zeros_like(rows.available))
     assert not nothing.any()
@@ -100,7 +100,7 @@ def test_what_is_not_known_does_not_show() -> None:
 
 def test_the_inputs_of_a_query_are_its_own() -> None:
     rows = table()
-    owner = torch.cat([QUERIES.query_of_input, torch.arange(len(QUERIES))])
+    owner = torch.cat([QUERIES.own_inputs.of_query, torch.arange(len(QUERIES))])
     assert QUERIES.input_shape == owner.shape
     everything = torch.ones_like(rows.available)
     for query in range(len(QUERIES)):
@@ -115,7 +115,7 @@ def test_the_code_of_single_queries_is_that_of_all() -> None:
     encoded = QUERIES.encode(rows.x, torch.ones_like(rows.available))
     for query in range(len(QUERIES)):
         asked = torch.full((len(rows),), query)
-        found = QUERIES.code_inputs(asked, rows.x, torch.arange(len(rows)))
+        found = QUERIES.own_inputs.codes(asked, rows.x, torch.arange(len(rows)))
         assert found is not None
         inputs, values = found
         seen = torch.zeros_like(encoded).scatter_add_(1, inputs, values)
@@ -128,7 +128,7 @@ def test_the_code_of_single_queries_is_that_of_all() -> None:
 def test_columns_without_edges_have_no_code() -> None:
     query_set = ColumnQueries([yes_no("fever"), PLAIN])
     assert query_set.input_shape == (4,)
-    assert query_set.code_inputs(torch.tensor([1]), torch.zeros(1, 2), torch.tensor([0])) is None
+    assert query_set.own_inputs.codes(torch.tensor([1]), torch.zeros(1, 2), torch.tensor([0])) is None
 
 
 # Answer by answer

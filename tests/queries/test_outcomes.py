@@ -18,7 +18,7 @@ from pursuit.queries.outcomes import Outcomes
 def list_of(query_set: QuerySet, data: Any, n_bins: int = 4) -> tuple[Outcomes, Tensor, Tensor]:
     """The possible answers as some data have them, and these data."""
     x, available = query_set.answers(data)
-    return Outcomes.listed(query_set, x, available, n_bins, "A test"), x, available
+    return Outcomes.listed(query_set, x, available, n_bins), x, available
 
 
 def number(values: list[float | None], n_bins: int = 4) -> Outcomes:
@@ -69,7 +69,7 @@ def test_every_answer_is_exactly_one_of_the_possible_ones(
     assert (n_holding[available] == 1).all()
     # Also of answers that were not there when the list was made
     noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(len(x)))
-    others = x + noise * torch.tensor([own == "number" for own in query_set.feature_types])
+    others = x + noise * torch.tensor([own == "number" for own in query_set.units.feature_types])
     assert (outcomes.by_unit(outcomes.holds(others).int())[available] == 1).all()
 
 
@@ -159,7 +159,7 @@ def test_edges_are_saved_with_a_model() -> None:
     frame = pd.DataFrame({"n": [1.0, 2.0, 3.0, 5.0], "fever": [0, 1, 1, 0]})
     outcomes, x, _ = list_of(query_set, frame)
     assert set(outcomes.state_dict()) == {"above", "up_to"}
-    again = Outcomes(query_set, outcomes.n_values, "A test")
+    again = Outcomes(query_set, outcomes.n_values)
     assert not torch.equal(again.holds(x), outcomes.holds(x))
     again.load_state_dict(outcomes.state_dict())
     assert torch.equal(again.holds(x), outcomes.holds(x))
@@ -169,6 +169,6 @@ def test_edges_are_saved_with_a_model() -> None:
 def test_a_query_set_that_does_not_say_what_answers_are_made_of_is_refused() -> None:
     query_set = ColumnQueries([yes_no("a")])
     x, available = query_set.answers([[1], [0]])
-    query_set.unit_of_feature = None
-    with pytest.raises(ValueError, match="A test needs to know what answers are made of"):
-        Outcomes.listed(query_set, x, available, 4, "A test")
+    query_set._units = None
+    with pytest.raises(ValueError, match="what answers are made of"):
+        Outcomes.listed(query_set, x, available, 4)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from pursuit import queries
 from pursuit.queries import Answers, ColumnQueries, PatchGrid, PatchQueries, Query, QuerySet, WordQueries
+from pursuit.queries.units import Units
 from pursuit.queries.words import word_query
 from pursuit.registry import from_config, known, to_config
 
@@ -67,30 +68,30 @@ def test_a_grid_has_all_patches_that_fit_the_image_row_by_row(grid: PatchGrid) -
 
 
 def check_units(query_set: QuerySet, seed: int) -> None:
-    """Units by one look at each query, by the methods of `QuerySet` and by those of the query set itself."""
+    """Units by one look at each query, by the methods of `Units` and by those of the query set's own kind of them."""
     generator = torch.Generator().manual_seed(seed)
-    _, units_of_query, feature_types = query_set.need_units("This test")
-    assert len(feature_types) == torch.Size(query_set.answer_shape).numel()
+    own = query_set.units
+    assert len(own.feature_types) == torch.Size(query_set.answer_shape).numel()
     is_known = torch.rand(5, len(query_set), generator=generator) < 0.4
-    values = torch.rand(5, query_set.n_units, generator=generator, dtype=torch.double)
-    units = torch.zeros(5, query_set.n_units, dtype=torch.bool)
+    values = torch.rand(5, len(query_set.units), generator=generator, dtype=torch.double)
+    units = torch.zeros(5, len(query_set.units), dtype=torch.bool)
     sums = torch.zeros(5, len(query_set), dtype=torch.double)
-    for query, shown in enumerate(units_of_query):
+    for query, shown in enumerate(own.of_query):
         units[:, shown] |= is_known[:, query, None]
         sums[:, query] = values[:, shown].sum(dim=1)
-    for known_units in (query_set.known_units(is_known), QuerySet.known_units(query_set, is_known)):
+    for known_units in (own.known(is_known), Units.known(own, is_known)):
         assert known_units.dtype == torch.bool
         assert torch.equal(known_units, units)
-    for by_query in (query_set.sum_over_units(values), QuerySet.sum_over_units(query_set, values)):
+    for by_query in (own.sum(values), Units.sum(own, values)):
         torch.testing.assert_close(by_query, sums)
-    for method in (query_set.known_units, lambda nobody: QuerySet.known_units(query_set, nobody)):
-        assert method(is_known[:0]).shape == (0, query_set.n_units)
+    for method in (own.known, lambda nobody: Units.known(own, nobody)):
+        assert method(is_known[:0]).shape == (0, len(query_set.units))
 
 
 @given(grid=grids(), seed=SEEDS)
 def test_units_of_patches_are_pixels(grid: PatchGrid, seed: int) -> None:
     query_set = PatchQueries(grid.image_shape, grid.size, grid.stride)
-    assert query_set.n_units == torch.Size(grid.image_shape).numel()
+    assert len(query_set.units) == torch.Size(grid.image_shape).numel()
     assert not query_set.has_own_units
     check_units(query_set, seed)
 
@@ -98,9 +99,9 @@ def test_units_of_patches_are_pixels(grid: PatchGrid, seed: int) -> None:
 @given(types=TYPES, seed=SEEDS)
 def test_units_of_columns_are_the_columns(make_columns: Any, types: list[str], seed: int) -> None:
     query_set = make_columns(types)
-    assert query_set.n_units == len(query_set)
+    assert len(query_set.units) == len(query_set)
     assert query_set.has_own_units
-    assert query_set.feature_types == tuple(
+    assert query_set.units.feature_types == tuple(
         feature_type
         for one in types
         for feature_type in ["choice"] * 3 * (one == "choice") or ["choice" if one == "single" else one]
@@ -117,23 +118,24 @@ def test_a_query_set_of_ones_own_needs_no_more() -> None:
     assert query_set.blank(2).tolist() == [[0, 0, 0]] * 2
     shares = torch.tensor([[0.5, 0.0, 0.0]])
     assert query_set.encode_partly(x[:1], torch.tensor([[0.0, 1.0, 0.0]]), shares).tolist() == [[0.5, 2, 0]]
-    assert (query_set.patches, query_set.feature_types, query_set.inputs_per_answer) == (None, None, None)
-    flags = (query_set.mask, query_set.reads_texts, query_set.reads_columns, query_set.reveals_in_place)
+    assert (query_set.patches, query_set.own_inputs) == (None, None)
+    flags = (
+        query_set.mask,
+        query_set.reads_texts,
+        query_set.reads_columns,
+        query_set.has_units,
+        query_set.has_own_units,
+    )
     assert not any(flags)
     assert repr(query_set) == "Digits(3 queries)"
 
 
 def test_what_a_query_set_does_not_say_is_refused() -> None:
     query_set, x = Digits(), torch.zeros(1, 3)
-    with pytest.raises(ValueError, match=r"^Naive Bayes needs to know .*, which Digits\(3 queries\) does not"):
-        query_set.need_units("Naive Bayes")
-    for method, arguments in (("known_units", [x.bool()]), ("sum_over_units", [x])):
-        with pytest.raises(ValueError, match="set_units"):
-            getattr(query_set, method)(*arguments)
+    with pytest.raises(ValueError, match=r"which Digits\(3 queries\) does not say.*set_units"):
+        _ = query_set.units
     query = torch.zeros(1, dtype=torch.long)
-    for method, arguments in (("reveal", [x, x, query, query.bool()]), ("place", [query]), ("features", [0])):
-        with pytest.raises(NotImplementedError, match="Digits"):
-            getattr(query_set, method)(*arguments)
+    assert not query_set.reveal(x, x, query, query.bool())
 
 
 def test_only_plain_columns_are_found_in_tables_by_name(make_columns: Any) -> None:

@@ -76,9 +76,9 @@ def test_answers_are_standardised_by_the_mean_and_spread_of_those_that_exist(mak
     rows = make_rows(query_set, 60, missing=0.3)
     model = ClassifierModel.build(query_set, ["a", "b", "c"], MLP((8,)), standardised=True).double()
     model.standardise(rows.x, rows.available)
-    query_of_feature = query_set.unit_of_feature.tolist()
+    query_of_feature = query_set.units.of_feature.tolist()
     for feature, query in enumerate(query_of_feature):
-        if query_set.feature_types[feature] == "number":  # its code is on the scale it has
+        if query_set.units.feature_types[feature] == "number":  # its code is on the scale it has
             assert (float(model.centre[feature]), float(model.scale[feature])) == (0.0, 1.0)
             continue
         there = rows.x[rows.available[:, query], feature]

@@ -47,8 +47,8 @@ def answer_features(query_set: QuerySet, device: torch.device) -> tuple[Tensor, 
             "Only answers to columns, words or concepts can be withheld or wrong, because those to patches depend on "
             "one another: leave unreliable out."
         )
-    unit_of_feature, _, types = query_set.need_units("Unreliable answers")
-    return unit_of_feature.to(device), torch.tensor([one == "yes_no" for one in types], device=device)
+    units = query_set.units
+    return units.of_feature.to(device), torch.tensor([one == "yes_no" for one in units.feature_types], device=device)
 
 
 class UnreliableRows(RowStream):

@@ -199,14 +199,14 @@ def _products(network: NetworkSettings, query_set: QuerySet, n_classes: int, ran
         return 0.0
     n_inputs = int(torch.Size(query_set.input_shape).numel())
     width = network.hidden[0]
-    numbers = sum(feature == "number" for feature in query_set.feature_types or ())
+    numbers = sum(feature == "number" for feature in query_set.units.feature_types) if query_set.has_units else 0
     n_outputs = (1 + rank) * (6 * numbers + len(query_set)) + n_classes  # seven log odds a number
     return 3.0 * (2 * n_inputs * width + 2 * width * width + width * n_outputs + n_inputs * n_classes)
 
 
 def _is_sparse(query_set: QuerySet, rows: RowSource) -> bool:
     """Whether answers are yes or no, and nearly all of them no."""
-    if not query_set.has_own_units or set(query_set.feature_types or ()) != {"yes_no"}:
+    if not query_set.has_own_units or set(query_set.units.feature_types) != {"yes_no"}:
         return False
     sample: Rows = rows_in_memory(rows, LOOKED_AT_ROWS)
     sample = sample.take(slice(LOOKED_AT_ROWS))

@@ -165,7 +165,7 @@ def can_teach(rows: Rows, labels: Labels, teachers: Teachers) -> bool:
 
 def swapped(query_set: QuerySet, rows: Rows, generator: torch.Generator) -> Rows:
     """The rows with some cells taken from other rows: an answer, or that there is none. They have no label."""
-    unit_of_feature, _, _ = query_set.need_units("A teacher")
+    unit_of_feature = query_set.units.of_feature
     other = rows.take(torch.randperm(len(rows), generator=generator))
     swap = torch.rand(rows.available.shape, generator=generator) < SWAPPED
     x = torch.where(swap[:, unit_of_feature], other.x, rows.x)
@@ -214,7 +214,7 @@ def _given(query_set: QuerySet, teachers: Sequence[Any]) -> Iterator[Teacher]:
 
 def _answers_with_gaps(query_set: QuerySet) -> Read:
     """The answers (N, F) as trees read them: not a number where there is none."""
-    unit_of_feature, _, _ = query_set.need_units("A teacher")
+    unit_of_feature = query_set.units.of_feature
     return lambda rows: rows.x.masked_fill(~rows.available[:, unit_of_feature], torch.nan).numpy()
 
 

@@ -252,7 +252,7 @@ def _draw_patches(axes: "Axes", chain: Chain, query_set: QuerySet, x: Tensor, n:
     for step in (*chain.initially_known, *chain.steps[:n]):
         if step.answer is not None:
             known[0, step.query] = True
-    is_seen = query_set.known_units(known.to(x.device)).view(x.shape)  # (C, H, W)
+    is_seen = query_set.units.known(known.to(x.device)).view(x.shape)  # (C, H, W)
     seen = is_seen[:1] if n else torch.ones(1, *x.shape[1:])
     colours = (x.detach().cpu().float() + 1) / 2
     colours = colours if len(colours) == 3 else colours.mean(dim=0).expand(3, -1, -1)

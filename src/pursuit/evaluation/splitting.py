@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pursuit.inference.pursuer import NO_ANSWER
 from pursuit.queries import QuerySet
-from pursuit.queries.query_set import NOT_GIVEN_TEXT
+from pursuit.queries.query import NOT_GIVEN_TEXT
 
 MOST_CHOICES = 6
 """How many answers stand for themselves; of more, the rarest are put together."""
@@ -60,10 +60,10 @@ def _by_text(query_set: QuerySet, query: int, texts: np.ndarray) -> Branches:
 
 def _values(query_set: QuerySet, query: int, x: Tensor) -> np.ndarray | None:
     """What orders the answers (n,): the number itself, or the mean brightness of a patch; None for other answers."""
-    if query_set.unit_of_feature is None or query_set.units_of_query is None or query_set.feature_types is None:
+    if not query_set.has_units:
         return None
-    features = torch.isin(query_set.unit_of_feature.cpu(), query_set.units_of_query[query].cpu()).nonzero()[:, 0]
-    types = {query_set.feature_types[feature] for feature in features.tolist()}
+    features = torch.isin(query_set.units.of_feature.cpu(), query_set.units.of_query[query].cpu()).nonzero()[:, 0]
+    types = {query_set.units.feature_types[feature] for feature in features.tolist()}
     is_ordered = types <= {"number", "share"} or query_set.patches is not None
     return x.flatten(1)[:, features].mean(dim=1).double().numpy() if is_ordered else None
 

@@ -18,8 +18,7 @@ LEAST_ROWS = 4096
 
 def has_common_answers(query_set: QuerySet) -> bool:
     """Whether answers are words of a list, which rows have in common, and each stands in features of its own."""
-    types = query_set.feature_types
-    return query_set.has_own_units and types is not None and set(types) <= {"yes_no", "choice"}
+    return query_set.has_own_units and set(query_set.units.feature_types) <= {"yes_no", "choice"}
 
 
 def can_be_common(state: HistoryState, query_set: QuerySet) -> bool:
@@ -38,15 +37,14 @@ class CommonHistories(HistoryState):
     """The histories of B rows, of which U are different, and their state."""
 
     def __init__(self, state: HistoryState, history: History, query_set: QuerySet):
-        assert query_set.unit_of_feature is not None
         self._state, self._x = state, history.x
         self._rows = torch.arange(len(history))  # (B,) where the answers of each stand in x
-        own = [(query_set.unit_of_feature == query).nonzero()[:, 0] for query in range(len(query_set))]
+        own = [(query_set.units.of_feature == query).nonzero()[:, 0] for query in range(len(query_set))]
         widest = max((len(features) for features in own), default=0)
         self._features = torch.full((len(own), widest), -1)  # (Q, W) of each query's answer, -1 behind the last
         for query, features in enumerate(own):
             self._features[query, : len(features)] = features
-        given = history.x.masked_fill(~history.known[:, query_set.unit_of_feature], 0)
+        given = history.x.masked_fill(~history.known[:, query_set.units.of_feature], 0)
         first, self._number = find_equal([history.known, history.asked, given])
         state.keep(first)  # `_number` (B,) is which of the different histories each row has
 

@@ -93,9 +93,9 @@ class TwoNetworks(Protocol):
 
 def network_state(model: TwoNetworks, history: History) -> HistoryState:
     """The fastest state of the model: by single answers, or with what both networks share computed once."""
-    n_lookups = model.query_set.inputs_per_answer
-    if n_lookups is not None and 0 < n_lookups * LOOKUP_COST <= (n_inputs := model.query_set.input_shape[0]):
-        split = split_first_layer(model.querier, model.classifier, n_inputs)
+    inputs = model.query_set.own_inputs
+    if inputs is not None and inputs.per_answer * LOOKUP_COST <= inputs.n_inputs:
+        split = split_first_layer(model.querier, model.classifier, inputs.n_inputs)
         if split is not None:
             return FirstLayerState(model, split, history)
     return SharedInputState(model, history)
@@ -141,9 +141,7 @@ class SharedInputState(HistoryState):
     def ask(self, query: Tensor, answered: Tensor) -> None:
         super().ask(query, answered)
         self._features = self._log_posterior = None
-        if self._input is not None and self._model.query_set.reveals_in_place:
-            self._model.query_set.reveal(self._input, self._history.x, query, answered)
-        else:
+        if self._input is not None and not self._model.query_set.reveal(self._input, self._history.x, query, answered):
             self._input = None
 
     def keep(self, rows: Tensor) -> None:
@@ -163,7 +161,8 @@ class FirstLayerState(HistoryState):
     """For networks whose input enters by one linear map: an answer adds its rows of that map, and no input is made."""
 
     def __init__(self, model: TwoNetworks, networks: SplitNetworks, history: History):
-        self._model, self._networks, self._query_set = model, networks, model.query_set
+        assert model.query_set.own_inputs is not None
+        self._model, self._inputs, self._networks = model, model.query_set.own_inputs, networks
         self._x, self._rows = history.x, torch.arange(len(history), device=history.x.device)
         self._asked, self._known, self._n_known = history.asked.clone(), history.known.clone(), history.n_known
         if self._n_known.any():
@@ -196,7 +195,7 @@ class FirstLayerState(HistoryState):
         return self._model.expected_information(History(self._x[self._rows], self._known, self._asked))
 
     def ask(self, query: Tensor, answered: Tensor) -> None:
-        if len(query) == 1 and self._query_set.has_plain_inputs:
+        if len(query) == 1 and self._inputs.are_plain:
             self.ask_one(int(query), bool(answered))
             return
         self._asked.scatter_(1, query[:, None], True)
@@ -207,12 +206,12 @@ class FirstLayerState(HistoryState):
 
     def _revealed(self, query: Tensor, answered: Tensor) -> tuple[Tensor, Tensor]:
         """The inputs that the answers to `query` (B,) have, and their values: (B, w) each."""
-        features, there, known = self._query_set.place(query)
+        features, there, known = self._inputs.place(query)
         values = self._model.standardise_features(self._x[self._rows[:, None], features], features)
-        values = self._query_set.shown(values)
+        values = self._inputs.shown(values)
         if there is not None:
             values = values * there
-        if (code := self._query_set.code_inputs(query, self._x, self._rows)) is not None:
+        if (code := self._inputs.codes(query, self._x, self._rows)) is not None:
             features, values = (torch.cat(parts, dim=1) for parts in zip((features, values), code, strict=True))
         if known is not None:
             features = torch.cat([features, known], dim=1)
@@ -220,18 +219,18 @@ class FirstLayerState(HistoryState):
         return features, values.masked_fill(~answered[:, None], 0).to(self._hidden.dtype)
 
     def ask_one(self, query: int, answered: bool) -> None:
-        if not self._query_set.has_plain_inputs:
+        if not self._inputs.are_plain:
             super().ask_one(query, answered)
             return
         # Every small operation counts here, so positions are plain numbers and not tensors.
         self._asked[0, query] = True
         if not answered:
             return
-        features = self._query_set.features(query)
+        features = self._inputs.features(query)
         values = self._model.standardise_features(self._x[int(self._rows), features], features)[None].to(
             self._hidden.dtype
         )
-        known = self._query_set.answer_shape[0] + query if self._query_set.mask else None
+        known = self._inputs.n_shown + query if self._inputs.mask else None
         self._networks.reveal_one(self._hidden, features, values, known)
         self._known[0, query] = True
         self._n_known = self._n_known + 1

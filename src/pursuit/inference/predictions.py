@@ -138,8 +138,8 @@ def answer_texts(query_set: QuerySet, x: Tensor, query: Tensor, answered: Tensor
 def _distinct(query_set: QuerySet, x: Tensor, query: int) -> tuple[np.ndarray, np.ndarray]:
     """The first of the rows `x` (n, *answer_shape) with each answer to a query, and for each row (n,) which of these
     has the same."""
-    if not query_set.has_own_units or query_set.unit_of_feature is None:
+    if not query_set.has_own_units:
         return np.arange(len(x)), np.arange(len(x))
-    own = (query_set.unit_of_feature == query).nonzero()[:, 0]
+    own = (query_set.units.of_feature == query).nonzero()[:, 0]
     _, first, same = np.unique(x[:, own].numpy(), axis=0, return_index=True, return_inverse=True)
     return first, same.reshape(-1)  # of one version of numpy it is (n, 1)

@@ -29,7 +29,6 @@ PRUNINGS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 """Bits that a split must save to stay, of which cross-validation chooses."""
 FOLDED_ROWS, FOLDS = 10_000, 5
 """Up to this many rows are cross-validated in folds; of more, a fifth is held out once."""
-WHO = "A decision tree"
 
 
 @register
@@ -152,8 +151,7 @@ class DecisionTree(nn.Module):
         self.register_buffer("branches", torch.zeros(n_nodes, 2, dtype=torch.long))
         self.register_buffer("threshold", torch.zeros(n_nodes, dtype=torch.double))
         self.register_buffer("log_posteriors", torch.zeros(n_nodes, len(classes)))  # in every node
-        unit_of_feature, _, _ = query_set.need_units(WHO)
-        self.register_buffer("unit_of_feature", unit_of_feature.clone(), persistent=False)  # (F,)
+        self.register_buffer("unit_of_feature", query_set.units.of_feature.clone(), persistent=False)  # (F,)
 
     @classmethod
     def of_nodes(cls, query_set: QuerySet, classes: Labels, nodes: _Nodes, pruning: float) -> Self:
@@ -186,7 +184,7 @@ class DecisionTree(nn.Module):
     def walk(self, history: History) -> Tensor:
         """The node (B,) that each row comes to by its known answers, and by queries that got no answer."""
         x, units = history.x.flatten(1).float(), self.unit_of_feature[self.feature]
-        known, asked = (self.query_set.known_units(queries) for queries in (history.known, history.asked))
+        known, asked = (self.query_set.units.known(queries) for queries in (history.known, history.asked))
         node = torch.zeros(len(history), dtype=torch.long, device=x.device)
         for _ in range(self.depth):
             feature, unit = self.feature[node][:, None], units[node][:, None]
@@ -219,9 +217,9 @@ def _queries(query_set: QuerySet, nodes: _Nodes, unit: np.ndarray) -> Tensor:
     Of those that show it, the one that also shows most of what the nodes below test, counted by the rows that come to
     them; the most central patch of equals.
     """
-    shown = query_set.known_units(torch.eye(len(query_set), dtype=torch.bool)).numpy()  # (Q, U)
+    shown = query_set.units.known(torch.eye(len(query_set), dtype=torch.bool)).numpy()  # (Q, U)
     inner = np.flatnonzero(~nodes.is_leaf)
-    wanted = np.zeros((len(nodes), query_set.n_units), dtype=np.float32)  # rows that will need to know each unit
+    wanted = np.zeros((len(nodes), len(query_set.units)), dtype=np.float32)  # rows that will need to know each unit
     for node in inner[::-1]:
         wanted[node] = wanted[nodes.left[node]] + wanted[nodes.right[node]]
         wanted[node, unit[node]] += nodes.n_rows[node]
@@ -249,10 +247,10 @@ def _distances(query_set: QuerySet, queries: np.ndarray, feature: int) -> np.nda
 
 def _table(query_set: QuerySet, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """The features (N, f) that some query shows, NaN where there is no answer, and their numbers (f,)."""
-    unit_of_feature, _, _ = query_set.need_units(WHO)
-    can_be_asked = query_set.known_units(torch.ones(1, len(query_set), dtype=torch.bool))[0]
+    unit_of_feature = query_set.units.of_feature
+    can_be_asked = query_set.units.known(torch.ones(1, len(query_set), dtype=torch.bool))[0]
     features = can_be_asked[unit_of_feature].nonzero()[:, 0]
-    there = query_set.known_units(rows.available)[:, unit_of_feature[features]]
+    there = query_set.units.known(rows.available)[:, unit_of_feature[features]]
     x = rows.x.flatten(1)[:, features].float()
     return x.masked_fill_(~there, torch.nan).numpy(), features.numpy()
 

@@ -91,7 +91,7 @@ class GIP(Learner):
 
     def forward(self, batch: Batch) -> Outcome:
         """Minus the evidence lower bound of all answers that a row has, known or not."""
-        there = self.query_set.known_units(batch.available)  # (B, U)
+        there = self.query_set.units.known(batch.available)  # (B, U)
         x = self.shown(batch.x, there)
         label = F.one_hot(batch.y, len(self.classes)).to(x.dtype)
         encoded = self.encoder(torch.cat([x, there.to(x.dtype), label], dim=1)).float()
@@ -184,7 +184,7 @@ class _LangevinState(HistoryState):
         n_chains = model.settings.langevin.n_chains
         z = torch.randn(n_chains, latent, generator=self._generator).to(self._x.device)
         self._z = z.repeat(len(history), n_classes, 1, 1)  # (B, C, M, L)
-        self._seen = model.query_set.known_units(torch.zeros_like(history.known))  # (B, U)
+        self._seen = model.query_set.units.known(torch.zeros_like(history.known))  # (B, U)
         self._evidence = model.log_prior.repeat(len(history), 1)  # (B, C): log p(y, S)
         n_known, number = history.known.sum(dim=1, keepdim=True), history.known.cumsum(dim=1) - 1
         part = number * n_known.clamp(max=MOST_PARTS) // n_known.clamp(min=1)  # (B, Q) when an answer is taken in
@@ -223,7 +223,7 @@ class _LangevinState(HistoryState):
     def _take_in(self, known: Tensor) -> None:
         """Update the posterior by the answers that become known (B, Q), and move the chains of these rows on."""
         model, langevin = self._model, self._model.settings.langevin
-        new = model.query_set.known_units(known) & ~self._seen  # (B, U)
+        new = model.query_set.units.known(known) & ~self._seen  # (B, U)
         self._seen = self._seen | new
         noise = torch.randn(langevin.burn_in, *self._z.shape[2:], generator=self._generator).to(self._z.device)
         changed = new.any(dim=1).nonzero()[:, 0]

@@ -34,7 +34,6 @@ MOST_OUTCOMES = 512
 """The most answers to one query that are summed over: 3x3 pixels of two values, or 2x2 of four."""
 CHUNK_BYTES = 2**28
 """About how much memory the probabilities of outcomes may take at a time."""
-WHO = "Naive Bayes"
 TUNABLE: Ranges = {"smoothing": Span(0.01, 10.0), "n_bins": OneOf((4, 8, 16))}
 """What a search for settings tries."""
 
@@ -78,7 +77,7 @@ class NaiveBayesIP(nn.Module):
         super().__init__()
         self.query_set, self.classes, self.outcomes = query_set, classes, outcomes
         self.settings = settings or NaiveBayesSettings()
-        self.register_buffer("units_of_query", query_set.need_units(WHO)[1].clone(), persistent=False)  # (Q, S)
+        self.register_buffer("units_of_query", query_set.units.of_query.clone(), persistent=False)  # (Q, S)
         self.register_buffer("log_prior", torch.zeros(len(classes), dtype=torch.double))
         likelihood = torch.zeros(len(outcomes), len(classes), dtype=torch.double)
         self.register_buffer("log_likelihood", likelihood)  # (V, C)
@@ -90,14 +89,14 @@ class NaiveBayesIP(nn.Module):
         """From frequencies in rows."""
         settings = settings or NaiveBayesSettings()
         n_bins = _n_bins(query_set, settings.n_bins)
-        outcomes = Outcomes.listed(query_set, rows.x, rows.available, n_bins, WHO)
+        outcomes = Outcomes.listed(query_set, rows.x, rows.available, n_bins)
         model = cls(query_set, classes, outcomes, settings)
         counts = torch.zeros_like(model.log_likelihood)
         at_once = max(1, CHUNK_BYTES // (16 * len(counts)))
         for start in range(0, len(rows), at_once):
             part = rows.take(slice(start, start + at_once))
             members = part.counted_labels(len(classes)).double()
-            counts += model.holds(part.x, query_set.known_units(part.available)).T @ members
+            counts += model.holds(part.x, query_set.units.known(part.available)).T @ members
         counts += settings.smoothing
         model.log_likelihood.copy_((counts / outcomes.by_unit(counts.T).T[outcomes.unit_of_value]).log())
         model.log_prior.copy_(rows.prior(len(classes)).log())
@@ -109,13 +108,13 @@ class NaiveBayesIP(nn.Module):
 
     def evidence(self, history: History) -> Tensor:
         """The log probability of every label together with what is known: (B, C)."""
-        return self.holds(history.x, self.query_set.known_units(history.known)) @ self.log_likelihood + self.log_prior
+        return self.holds(history.x, self.query_set.units.known(history.known)) @ self.log_likelihood + self.log_prior
 
     def log_posterior(self, history: History) -> Tensor:
         return self.evidence(history).log_softmax(dim=1)
 
     def scores(self, history: History) -> Tensor:
-        return self.scored(self.information(self.log_posterior(history), self.query_set.known_units(history.known)))
+        return self.scored(self.information(self.log_posterior(history), self.query_set.units.known(history.known)))
 
     @property
     def score_unit(self) -> Literal["bits", "bits per cost"]:
@@ -144,7 +143,7 @@ class NaiveBayesIP(nn.Module):
 
     def information_at(self, history: History, log_posterior: Tensor) -> Tensor:
         """The bits that each query is expected to give (B, Q) in these histories, at another belief (B, C)."""
-        return self.information(log_posterior, self.query_set.known_units(history.known))
+        return self.information(log_posterior, self.query_set.units.known(history.known))
 
     @property
     def _shows_several(self) -> bool:
@@ -180,7 +179,7 @@ class NaiveBayesIP(nn.Module):
         if self._shows_several:
             return ()
         values, posterior = self.outcomes.values_of_query(query), self.log_posterior(history)[0].exp()
-        held = self.holds(history.x, self.query_set.known_units(history.known))[0, values, None]
+        held = self.holds(history.x, self.query_set.units.known(history.known))[0, values, None]
         # Another query may have shown the unit already: then its answer is certain.
         likelihood = held if held.any() else self.log_likelihood[values].exp()  # (k, C), or (k, 1)
         return answers_by_joint(self.outcomes.describe(query), likelihood * posterior)
@@ -193,7 +192,7 @@ class NaiveBayesIP(nn.Module):
 
     @classmethod
     def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
-        outcomes = Outcomes(query_set, config["n_values"], WHO)
+        outcomes = Outcomes(query_set, config["n_values"])
         return cls(query_set, classes, outcomes, settings_from(config["settings"], NaiveBayesSettings))
 
 
@@ -204,7 +203,7 @@ class _EvidenceState(HistoryState):
         self._model, self._x, self._answers = model, history.x.flatten(1), answers
         self._rows = torch.arange(len(history), device=history.x.device)
         self._asked = history.asked.clone()  # (B, Q)
-        self._seen = model.query_set.known_units(history.known).clone()  # (B, U)
+        self._seen = model.query_set.units.known(history.known).clone()  # (B, U)
         self._evidence = model.evidence(history)  # (B, C)
 
     @property
@@ -236,8 +235,8 @@ class _EvidenceState(HistoryState):
 
 def _n_bins(query_set: QuerySet, n_bins: int) -> int:
     """How many intervals there may be, up to `n_bins`, so that all answers to a query can be summed over."""
-    features, (_, units_of_query, types) = query_set.features_of_units(WHO), query_set.need_units(WHO)
-    n_units = units_of_query.shape[1]
+    units = query_set.units
+    features, types, n_units = units.features, units.feature_types, units.of_query.shape[1]
     if n_units == 1:
         return n_bins
     n_choices = max([2, *(len(own) for own in features if types[own[0]] == "choice")])

@@ -171,7 +171,7 @@ class PartialVAE(ClassifierModel):
         reading = self.classifier(self.network_input(x, batch.known.to(x.dtype)))
         latent = self.latent(reading + self.label(label.to(x.dtype)))
         z = latent.sample(torch.randn_like(latent.mean))
-        is_known = self.query_set.known_units(batch.known)  # (B, U)
+        is_known = self.query_set.units.known(batch.known)  # (B, U)
         of_answers = self.likelihood.log_prob(self.decoder(z), x.flatten(1)) * is_known
         standard = Gaussian(torch.zeros_like(latent.mean), torch.zeros_like(latent.mean))
         bound = batch.mean(latent.divergence(standard) - of_answers.sum(dim=1))

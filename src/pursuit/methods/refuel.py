@@ -113,8 +113,7 @@ class REFUEL(Policy):
 
     def _of_features(self, of_queries: Tensor) -> Tensor:
         """For every feature (B, F) what is said of its query (B, Q)."""
-        unit_of_feature, _, _ = self.query_set.need_units("REFUEL")
-        return of_queries[:, unit_of_feature]
+        return of_queries[:, self.query_set.units.of_feature]
 
     def reward(self, before: RolloutPoint, after: RolloutPoint, is_last: Tensor) -> Tensor:
         is_right = after.log_posterior.argmax(dim=1) == after.y
@@ -154,10 +153,10 @@ def _masks(query_set: QuerySet) -> tuple[Tensor, Tensor, Tensor]:
     """Whether every feature (F,) says yes where it is above 0, is one of several choices, is a number."""
     if not query_set.has_own_units:
         raise ValueError(f"REFUEL rebuilds the answers to columns, words or concepts, not {query_set}: use RAM.")
-    unit_of_feature, _, types = query_set.need_units("REFUEL")
+    units = query_set.units
     positive, indicator, number = [], [], []
     n_before = [0] * len(query_set)  # features of every query so far
-    for query, feature_type in zip(unit_of_feature.tolist(), types, strict=True):
+    for query, feature_type in zip(units.of_feature.tolist(), units.feature_types, strict=True):
         choices, place = query_set.queries[query].choices, n_before[query]
         n_before[query] += 1
         is_yes_no = feature_type in ("yes_no", "share") or len(choices) == 2  # such as a concept's probability

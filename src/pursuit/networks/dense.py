@@ -71,7 +71,7 @@ class SetNetwork(TrunkAndHeads):
             raise ValueError(f"SetNetwork normalises by 'layer' or 'batch', not by {self.norm!r}.")
 
     def trunk(self, query_set: QuerySet) -> nn.Module:
-        if not query_set.has_own_units or not query_set.mask:
+        if query_set.own_inputs is None or not query_set.mask:
             raise ValueError("SetNetwork needs column queries with mask=True, to tell which answers are known.")
         encoder = SetEncoder(query_set, self.embedding, self.width, self.aggregate)
         return nn.Sequential(encoder, *dense_layers(self.width, self.hidden, self.dropout, self.norm))
@@ -114,8 +114,8 @@ class SetEncoder(nn.Module):
 
     def __init__(self, query_set: QuerySet, embedding: int, width: int, aggregate: Literal["sum", "max"]):
         super().__init__()
-        query_set.need_units("SetNetwork")
-        owner = query_set.query_of_input
+        assert query_set.own_inputs is not None
+        owner = query_set.own_inputs.of_query
         n_features = len(owner)
         self.n_features, self.aggregate = n_features, aggregate
         self.reads_next_apart = aggregate == "max"  # a sum is the same either way

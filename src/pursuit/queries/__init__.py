@@ -8,8 +8,10 @@ from pursuit.queries.guessing import MAX_CHOICES, NotAQuestion
 from pursuit.queries.kinds import Kind
 from pursuit.queries.order import Group, OnlyAfter, Order
 from pursuit.queries.patches import PatchQueries
-from pursuit.queries.query_set import Answers, FeatureType, PatchGrid, Query, QuerySet
+from pursuit.queries.query import Query
+from pursuit.queries.query_set import Answers, PatchGrid, QuerySet
 from pursuit.queries.questions import Questions
+from pursuit.queries.units import FeatureType
 from pursuit.queries.words import WordQueries
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pursuit.queries.doubts import Doubt
-from pursuit.queries.query_set import NOT_GIVEN_TEXT, Query
+from pursuit.queries.query import NOT_GIVEN_TEXT, Query
 from pursuit.queries.scaling import LARGEST, MOST_DECIMALS
 from pursuit.registry import register
 

@@ -4,14 +4,12 @@ or the answer "not given"."""
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from pursuit.queries.column import Choice, Number, listed, parse_choice, says_not_given
@@ -19,16 +17,16 @@ from pursuit.queries.doubts import Doubt
 from pursuit.queries.frames import INFINITE, as_frame, columns_of, is_float_array
 from pursuit.queries.guessing import guess_askable
 from pursuit.queries.kinds import Kind, check_kinds, scaled
-from pursuit.queries.number_code import NumberCode, suitable_pieces
+from pursuit.queries.number_code import suitable_pieces
 from pursuit.queries.order import Order
-from pursuit.queries.query_set import NOT_GIVEN_TEXT, Answers, FeatureType, Place, Query, QuerySet
+from pursuit.queries.own_inputs import OwnInputs
+from pursuit.queries.query import NOT_GIVEN_TEXT, Query
+from pursuit.queries.query_set import Answers, QuerySet
 from pursuit.queries.questions import Questions
 from pursuit.queries.reading import Unknown, is_missing, read_column, refusal, report_unseen
 from pursuit.queries.scaling import NOT_GIVEN, compress, expand, uncertainty
+from pursuit.queries.units import FeatureType
 from pursuit.registry import from_config, register, to_config
-
-MOST_OWNED = 2**20
-"""Up to so many numbers, a matrix says which input belongs to which query."""
 
 
 @register
@@ -46,12 +44,9 @@ class ColumnQueries(QuerySet):
     goes with one warning a table ("warn"), without ("ignore"), or is an error ("error").
     """
 
-    has_own_units = True
     reads_columns = True
-    spans: Tensor
     is_number: Tensor
     may_be_missing: Tensor
-    input_is_of_query: Tensor | None
 
     def __init__(
         self,
@@ -76,30 +71,17 @@ class ColumnQueries(QuerySet):
         self.unknown = unknown
         self.queries: tuple[Choice | Number, ...] = tuple(columns)
         self.mask = mask
-        self.widths = [1 if isinstance(c, Number) or len(c.choices) == 2 else len(c.choices) for c in columns]
-        self.starts: list[int] = np.concatenate([[0], np.cumsum(self.widths)[:-1]]).tolist()
-        self.has_one_feature_each = set(self.widths) == {1}
-        n_features = sum(self.widths)
-        self.answer_shape = (n_features,)
-        self.code = NumberCode(self.queries, self.starts)
-        lacking = [column for column in columns if column.may_be_missing]
-        self._has_missing, self._has_missing_numbers = bool(lacking), any(isinstance(c, Number) for c in lacking)
-        self.has_plain_inputs = not self.code.n_inputs and not self._has_missing_numbers
-        self.n_shown = n_features + self.code.n_inputs  # inputs that show answers
-        self.input_shape = (self.n_shown + mask * len(columns),)
-        # Every query is a unit of its own.
-        query = torch.arange(len(columns))
-        self.set_units(query.repeat_interleave(torch.tensor(self.widths)), query[:, None])
-        # The first feature of every query, and how many it has: (2, Q)
-        self.register_buffer("spans", torch.tensor([self.starts, self.widths]), persistent=False)
+        inputs = OwnInputs(self.queries, mask)
+        self.own_inputs: OwnInputs = inputs
+        self.answer_shape, self.input_shape = (inputs.n_features,), (inputs.n_inputs,)
+        self._has_missing = any(column.may_be_missing for column in columns)
+        query = torch.arange(len(columns))  # which is a unit of its own
+        of_feature = query.repeat_interleave(torch.tensor(inputs.widths))
+        self.set_units(of_feature, query[:, None], self._feature_types())
         is_number = torch.tensor([isinstance(column, Number) for column in columns])
-        self.register_buffer("is_number", is_number[self.unit_of_feature], persistent=False)  # (F,)
+        self.register_buffer("is_number", is_number[of_feature], persistent=False)  # (F,)
         may_be_missing = torch.tensor([column.may_be_missing for column in columns])
         self.register_buffer("may_be_missing", may_be_missing, persistent=False)  # (Q,)
-        owned = None
-        if len(columns) * self.n_shown <= MOST_OWNED:
-            owned = F.one_hot(self.query_of_input, len(columns)).T.float().contiguous()
-        self.register_buffer("input_is_of_query", owned, persistent=False)  # (Q, n_shown)
         self.set_order(order)
 
     @classmethod
@@ -170,7 +152,9 @@ class ColumnQueries(QuerySet):
         raw = self._codes(frame)  # (N, Q), NaN where missing
         x = np.zeros((len(raw), *self.answer_shape), dtype=np.float32)
         available = ~np.isnan(raw)
-        for i, (query, start, width) in enumerate(zip(self.queries, self.starts, self.widths, strict=True)):
+        for i, (query, start, width) in enumerate(
+            zip(self.queries, self.own_inputs.starts, self.own_inputs.widths, strict=True)
+        ):
             values, present = raw[:, i], available[:, i]
             if isinstance(query, Number):
                 np.copyto(
@@ -190,7 +174,7 @@ class ColumnQueries(QuerySet):
             if query.may_be_missing:
                 missing = is_missing(query, column)
                 available[missing, i] = True
-                x[missing, self.starts[i]] = NOT_GIVEN if isinstance(query, Number) else 0
+                x[missing, self.own_inputs.starts[i]] = NOT_GIVEN if isinstance(query, Number) else 0
 
     def _codes(self, frame: pd.DataFrame) -> np.ndarray:
         """The table as numbers (N, Q): a choice by its place in the list, a missing value as NaN."""
@@ -210,72 +194,26 @@ class ColumnQueries(QuerySet):
         return raw
 
     def encode(self, x: Tensor, known: Tensor) -> Tensor:
-        known, answers = known.to(x.dtype), self.shown(x)
-        if self.code.n_inputs:
-            answers = torch.cat([answers, self.code(x)], dim=1)
-        shown = answers * self._of_inputs(known)
-        return torch.cat([shown, known], dim=1) if self.mask else shown
-
-    def _of_inputs(self, known: Tensor) -> Tensor:
-        """Whether the query of each input that shows answers is `known` (B, Q): (B, n_shown)."""
-        if self.has_one_feature_each and not self.code.n_inputs:
-            return known
-        if self.input_is_of_query is None:
-            return known[:, self.query_of_input]
-        # A product, whose gradient takes less time than that of indexing.
-        return (known @ self.input_is_of_query.to(known.dtype)).to(known.dtype)
-
-    def shown(self, values: Tensor) -> Tensor:
-        # Codes of numbers are 0 for NOT_GIVEN as it is, because that lies below all of their edges.
-        return values.masked_fill(values == NOT_GIVEN, 0) if self._has_missing_numbers else values
+        return self.own_inputs.encode(x, known)
 
     def given(self, x: Tensor, known: Tensor) -> Tensor:
         if not self._has_missing:
             return known
         has_value = torch.where(self.is_number, x != NOT_GIVEN, x != 0)  # (B, F)
-        if not self.has_one_feature_each:
-            assert self.unit_of_feature is not None
+        if not self.own_inputs.has_one_feature_each:
             n_values = torch.zeros(known.shape, dtype=torch.int, device=x.device)
-            has_value = n_values.index_add(1, self.unit_of_feature, has_value.int()) > 0  # (B, Q)
+            has_value = n_values.index_add(1, self.units.of_feature, has_value.int()) > 0  # (B, Q)
         return known & (has_value | ~self.may_be_missing)
 
-    @cached_property  # of 20,000 columns, each may want to know
-    def feature_types(self) -> tuple[FeatureType, ...]:  # type: ignore[override]
+    def _feature_types(self) -> tuple[FeatureType, ...]:
         types: list[FeatureType] = []
-        for query, width in zip(self.queries, self.widths, strict=True):
+        for query, width in zip(self.queries, self.own_inputs.widths, strict=True):
             is_yes_no = len(query.choices) == 2
             types += ["number" if isinstance(query, Number) else "yes_no" if is_yes_no else "choice"] * width
         return tuple(types)
 
-    @property
-    def inputs_per_answer(self) -> int:  # type: ignore[override]
-        return max(self.widths) + self.code.most_pieces + self.mask
-
-    @property
-    def query_of_input(self) -> Tensor:
-        assert self.unit_of_feature is not None
-        return torch.cat([self.unit_of_feature, self.code.query])
-
-    def place(self, query: Tensor) -> Place:
-        known = query[:, None] + self.n_shown if self.mask else None
-        if self.has_one_feature_each:
-            return Place(query[:, None], None, known)
-        first, n_features = self.spans[:, query, None]  # (B, 1) each
-        further = torch.arange(max(self.widths), device=query.device)
-        there = further < n_features
-        return Place(torch.where(there, first + further, 0), there, known)
-
-    def code_inputs(self, query: Tensor, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor] | None:
-        if not self.code.n_inputs:
-            return None
-        inputs, values = self.code.of_query(query, x, rows)
-        return inputs + self.answer_shape[0], values
-
-    def features(self, query: int) -> slice:
-        return slice(self.starts[query], self.starts[query] + self.widths[query])
-
     def describe(self, query: int, x: Tensor) -> str:
-        column, features = self.queries[query], x[self.features(query)]
+        column, features = self.queries[query], x[self.own_inputs.features(query)]
         if column.may_be_missing and not (features != (NOT_GIVEN if isinstance(column, Number) else 0)).any():
             return NOT_GIVEN_TEXT
         if isinstance(column, Number):
@@ -290,7 +228,7 @@ class ColumnQueries(QuerySet):
         return column.as_given(column.parse(answer))
 
     def tell(self, x: Tensor, query: int, answer: Any) -> None:
-        column, features = self.queries[query], x[self.features(query)]
+        column, features = self.queries[query], x[self.own_inputs.features(query)]
         if says_not_given(column, answer):
             features.fill_(NOT_GIVEN if isinstance(column, Number) else 0)
             return

@@ -12,7 +12,9 @@ from torch import Tensor, nn
 
 from pursuit.queries.column import NO_AND_YES, Number, yes_no
 from pursuit.queries.columns import ColumnQueries
-from pursuit.queries.query_set import Answers, Query
+from pursuit.queries.own_inputs import OwnInputs
+from pursuit.queries.query import Query
+from pursuit.queries.query_set import Answers
 from pursuit.registry import register
 
 BATCH_SIZE = 256
@@ -59,7 +61,8 @@ class ConceptQueries(ColumnQueries):
         super().__init__([make(query.name, query.text, query.cost) for query in queries])
         self.scale, self.mask = scale, mask
         # Other numbers need the mask; here zero means "as likely as not", which may well look like no answer.
-        self.input_shape = (len(queries) * (1 + mask),)
+        self.own_inputs = OwnInputs(self.queries, mask)
+        self.input_shape = (self.own_inputs.n_inputs,)
         # In a tuple, where torch does not see it: a submodule would follow the model into training mode (moving its
         # BatchNorm statistics), under the optimizer and into the saved weights. The answers are given, not learned.
         self._network = (network,)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pursuit.queries.column import Number
-from pursuit.queries.query_set import Query
+from pursuit.queries.query import Query
 from pursuit.queries.scaling import compress
 
 FEW_ROWS, FEW_PIECES, SOME_PIECES, MANY_PIECES = 2000, 8, 16, 32

@@ -1,6 +1,6 @@
 """What may be answered, as a list: yes and no, the choices of a column, or intervals of a number.
 
-Answers are made of units (`QuerySet.unit_of_feature`). Unit u has `n_values[u]` possible values, V in all units
+Answers are made of units (`QuerySet.units`). Unit u has `n_values[u]` possible values, V in all units
 together, and a value holds where its feature lies above one edge and up to another. The answer "not given" is none of
 these values.
 """
@@ -28,14 +28,14 @@ class Outcomes(nn.Module):
     feature_of_value: Tensor
     values_of_unit: Tensor
 
-    def __init__(self, query_set: QuerySet, n_values: Sequence[int], who: str):
-        """Without edges, which a saved model brings along or `listed` measures; `who` wants to know, for messages."""
+    def __init__(self, query_set: QuerySet, n_values: Sequence[int]):
+        """Without edges, which a saved model brings along or `listed` measures."""
         super().__init__()
         self.query_set, self.n_values = query_set, list(n_values)
         n = torch.tensor(self.n_values)
         first, further = n.cumsum(dim=0) - n, torch.arange(int(n.max()))
         # A choice has a feature for every value, and anything else one feature for all of them.
-        features = query_set.features_of_units(who)
+        features = query_set.units.features
         feature_of_value = [
             own[i] if len(own) > 1 else own[0] for own, k in zip(features, self.n_values, strict=True) for i in range(k)
         ]
@@ -51,11 +51,11 @@ class Outcomes(nn.Module):
         self.register_buffer("up_to", torch.zeros(len(feature_of_value)))
 
     @classmethod
-    def listed(cls, query_set: QuerySet, x: Tensor, available: Tensor, n_bins: int, who: str) -> Self:
+    def listed(cls, query_set: QuerySet, x: Tensor, available: Tensor, n_bins: int) -> Self:
         """With numbers in up to `n_bins` intervals that hold equally many of the answers `x` (N, *answer_shape), of
         which `available` (N, Q) exist; shades of pixels are in intervals of equal width."""
-        intervals = _intervals(query_set, x, available, n_bins, who)
-        outcomes = cls(query_set, [len(own.above) for own in intervals], who)
+        intervals = _intervals(query_set, x, available, n_bins)
+        outcomes = cls(query_set, [len(own.above) for own in intervals])
         outcomes.above.copy_(torch.tensor([edge for own in intervals for edge in own.above]))
         outcomes.up_to.copy_(torch.tensor([edge for own in intervals for edge in own.up_to]))
         return outcomes
@@ -83,7 +83,7 @@ class Outcomes(nn.Module):
 
     def values_of_query(self, query: int) -> list[int]:
         """The values of the unit that a query of one unit shows."""
-        (unit,) = self.query_set.need_units("Listing answers")[1][query].tolist()
+        (unit,) = self.query_set.units.of_query[query].tolist()
         return [value for value in self.values_of_unit[unit].tolist() if value >= 0]
 
     def describe(self, query: int) -> list[str]:
@@ -93,7 +93,7 @@ class Outcomes(nn.Module):
     def _in_words(self, query: int, value: int) -> str:
         low, high = float(self.above[value]), float(self.up_to[value])
         feature = int(self.feature_of_value[value])
-        match self.query_set.need_units("Describing answers")[2][feature]:
+        match self.query_set.units.feature_types[feature]:
             case "number":
                 return _interval(low, high, lambda edge: self._answer(query, feature, edge))
             case "share":
@@ -119,12 +119,12 @@ class _Intervals(NamedTuple):
     up_to: list[float]
 
 
-def _intervals(query_set: QuerySet, x: Tensor, available: Tensor, n_bins: int, who: str) -> list[_Intervals]:
+def _intervals(query_set: QuerySet, x: Tensor, available: Tensor, n_bins: int) -> list[_Intervals]:
     """Those of every unit."""
-    features, (_, _, types) = query_set.features_of_units(who), query_set.need_units(who)
+    features, types = query_set.units.features, query_set.units.feature_types
     there = torch.empty(0)
     if "number" in types:
-        there = query_set.known_units(query_set.given(x, available))  # (N, U)
+        there = query_set.units.known(query_set.given(x, available))  # (N, U)
     intervals = []
     for unit, own in enumerate(features):
         may_be_missing = query_set.has_own_units and query_set.queries[unit].may_be_missing

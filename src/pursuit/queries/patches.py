@@ -7,7 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pursuit.queries.query_set import Answers, FeatureType, PatchGrid, Query, QuerySet
+from pursuit.queries.query import Query
+from pursuit.queries.query_set import Answers, PatchGrid, QuerySet
+from pursuit.queries.units import FeatureType, Units
 from pursuit.registry import register
 
 SHADES = " ░▒▓█"
@@ -15,6 +17,39 @@ MOST_PATCHES, MOST_VALUES = 200_000, 50_000_000
 """Of an image: more can neither be shown to a person nor learnt."""
 WORDED_PIXELS = 9
 """Up to this many pixels an answer is written pixel by pixel; above it, as mean brightness."""
+
+
+class PixelUnits(Units):
+    """The pixels of an image as units, by products of small matrices instead of a table of all patches' pixels."""
+
+    rows_covered: Tensor
+    columns_covered: Tensor
+
+    def __init__(self, of_feature: Tensor, of_query: Tensor, types: tuple[FeatureType, ...], patches: PatchGrid):
+        super().__init__(of_feature, of_query, types)
+        self.are_own = False  # even where a patch is a single pixel: images are read as images
+        self.image_shape, self.grid = patches.image_shape, patches.shape
+        # Which rows of pixels each row of patches lies on (grid height, H), and the same for columns (grid width, W)
+        for name, n_patches, n_pixels in zip(
+            ("rows_covered", "columns_covered"), self.grid, self.image_shape[1:], strict=True
+        ):
+            first, pixel = patches.stride * torch.arange(n_patches)[:, None], torch.arange(n_pixels)
+            covered = (pixel >= first) & (pixel < first + patches.size)
+            self.register_buffer(name, covered.float(), persistent=False)
+
+    def cover(self, patches: Tensor) -> Tensor:
+        """How many of the patches (B, Q) lie on each pixel: (B, 1, H, W)."""
+        across = patches.view(len(patches), *self.grid) @ self.columns_covered.to(patches.dtype)  # (B, grid height, W)
+        return (self.rows_covered.T.to(patches.dtype) @ across).to(patches.dtype)[:, None]
+
+    def known(self, known: Tensor) -> Tensor:
+        seen = self.cover(known.float()) > 0  # (B, 1, H, W)
+        return seen.expand(-1, self.image_shape[0], -1, -1).flatten(1)
+
+    def sum(self, values: Tensor) -> Tensor:
+        by_pixel = values.view(len(values), *self.image_shape).sum(dim=1)  # (B, H, W)
+        rows, columns = self.rows_covered.to(values.dtype), self.columns_covered.to(values.dtype)
+        return (rows @ by_pixel @ columns.T).flatten(1)
 
 
 @register
@@ -27,9 +62,6 @@ class PatchQueries(QuerySet):
     """
 
     patches: PatchGrid
-    reveals_in_place = True
-    rows_covered: Tensor
-    columns_covered: Tensor
 
     def __init__(
         self,
@@ -89,15 +121,10 @@ class PatchQueries(QuerySet):
             )
             for query, (row, column) in enumerate(corners)
         )
-        # Which rows of pixels each row of patches lies on (grid height, H), and the same for columns (grid width, W)
-        for name, n_patches, n_pixels in (
-            ("rows_covered", self.grid[0], height),
-            ("columns_covered", self.grid[1], width),
-        ):
-            first, pixel = stride * torch.arange(n_patches)[:, None], torch.arange(n_pixels)
-            covered = (pixel >= first) & (pixel < first + size)
-            self.register_buffer(name, covered.float(), persistent=False)
-        self.set_units(torch.arange(channels * height * width), self._pixels_of_patches())
+        of_feature = torch.arange(channels * height * width)
+        feature_type: FeatureType = "share" if threshold is None else "yes_no"
+        types = (feature_type,) * len(of_feature)
+        self._units: PixelUnits = PixelUnits(of_feature, self._pixels_of_patches(), types, self.patches)
 
     def _pixels_of_patches(self) -> Tensor:
         """Where the pixels of every patch lie in a flattened image: (Q, channels * size * size)."""
@@ -106,11 +133,6 @@ class PatchQueries(QuerySet):
         rows, columns = corners[:, :1] + side, corners[:, 1:] + side  # (Q, size) each
         pixels = (rows[:, :, None] * width + columns[:, None, :]).flatten(1)
         return (torch.arange(channels)[:, None] * height * width + pixels[:, None]).flatten(1)
-
-    @property
-    def feature_types(self) -> tuple[FeatureType, ...]:  # type: ignore[override]
-        feature_type: FeatureType = "share" if self.threshold is None else "yes_no"
-        return (feature_type,) * int(np.prod(self.image_shape))
 
     def answers(self, data: Any) -> Answers:
         """Read images (N, C, H, W), (N, H, W) or flattened (N, C*H*W)."""
@@ -146,18 +168,14 @@ class PatchQueries(QuerySet):
         Patches overlap, and a pixel seen twice is seen. So a patch gets its gradient from the pixels that no other
         known patch shows: those not seen at all if it is not known itself, those seen by it alone if it is.
         """
-        times_seen = self._cover(known.detach())
+        times_seen = self._units.cover(known.detach())
         seen = times_seen.clamp(max=1)
         if not known.requires_grad:
             return seen
         is_known = known.detach() > 0
-        slope = self._cover(known * is_known) * (times_seen == 1) + self._cover(known * ~is_known) * (times_seen == 0)
+        alone, new = (self._units.cover(known * chosen) for chosen in (is_known, ~is_known))
+        slope = alone * (times_seen == 1) + new * (times_seen == 0)
         return seen + (slope - slope.detach())
-
-    def _cover(self, patches: Tensor) -> Tensor:
-        """How many of the patches (B, Q) lie on each pixel: (B, 1, H, W)."""
-        across = patches.view(len(patches), *self.grid) @ self.columns_covered.to(patches.dtype)  # (B, grid height, W)
-        return (self.rows_covered.T.to(patches.dtype) @ across).to(patches.dtype)[:, None]
 
     def encode(self, x: Tensor, known: Tensor) -> Tensor:
         seen = self.pixels(known.to(x.dtype))  # (B, 1, H, W)
@@ -165,19 +183,10 @@ class PatchQueries(QuerySet):
 
     def encode_partly(self, x: Tensor, known: Tensor, shares: Tensor) -> Tensor:
         """Of a pixel that no known patch shows, as much is seen as all patches on it have together."""
-        seen = (self.pixels(known) + self._cover(shares)).clamp(max=1)  # (B, 1, H, W)
+        seen = (self.pixels(known) + self._units.cover(shares)).clamp(max=1)  # (B, 1, H, W)
         return torch.cat([x * seen, seen], dim=1) if self.mask else x * seen
 
-    def known_units(self, known: Tensor) -> Tensor:
-        seen = self.pixels(known.float()) > 0  # (B, 1, H, W)
-        return seen.expand(-1, self.image_shape[0], -1, -1).flatten(1)
-
-    def sum_over_units(self, values: Tensor) -> Tensor:
-        by_pixel = values.view(len(values), *self.image_shape).sum(dim=1)  # (B, H, W)
-        rows, columns = self.rows_covered.to(values.dtype), self.columns_covered.to(values.dtype)
-        return (rows @ by_pixel @ columns.T).flatten(1)
-
-    def reveal(self, encoded: Tensor, x: Tensor, query: Tensor, answered: Tensor) -> None:
+    def reveal(self, encoded: Tensor, x: Tensor, query: Tensor, answered: Tensor) -> bool:
         (_, height, width), side = self.image_shape, torch.arange(self.patches.size, device=query.device)
         # Upper left pixels: (B,) each
         row, column = query // self.grid[1] * self.patches.stride, query % self.grid[1] * self.patches.stride
@@ -188,6 +197,7 @@ class PatchQueries(QuerySet):
         if self.mask:
             patch = torch.cat([patch, torch.ones_like(patch[:, :1])], dim=1)
         pixels.scatter_(2, place, torch.where(answered[:, None, None], patch.to(pixels.dtype), pixels.gather(2, place)))
+        return True
 
     def _patch(self, query: int, x: Tensor) -> Tensor:
         row, column = self.patches.corner(query)

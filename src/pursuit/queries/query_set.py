@@ -2,7 +2,7 @@
 
 Answers live in the *answer space* of their query set: `x` has shape (B, *answer_shape) and holds the answers to all
 queries of B rows, ready for the networks. Which of them may be read is said by `known` (B, Q). `encode` makes network
-input of the two; the shortcuts beside it (`encode_partly`, `reveal`, `place`) must give the same.
+input of the two; the shortcuts beside it (`encode_partly`, `reveal`, `own_inputs`) must give the same.
 
 Whatever training, inference, methods and figures want to know of a query set beyond that is an attribute or a method
 of `QuerySet`, with a default that is right for any: nothing outside this package asks for the type of a query set.
@@ -10,59 +10,20 @@ of `QuerySet`, with a default that is right for any: nothing outside this packag
 
 import copy
 import difflib
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
 from pursuit.queries.doubts import Doubt
 from pursuit.queries.order import Gate, Order
-
-FeatureType = Literal["yes_no", "share", "choice", "number"]
-"""What a feature of the answer space is: -1 or 1; anything from -1 to 1, a share of no and yes; 0 or 1 for one of
-several choices; or a standardised number."""
-NOT_GIVEN_TEXT = "not given"
-"""The answer, in words, that a value is missing, to a query that may be answered so."""
-
-
-@dataclass(frozen=True)
-class Query:
-    """A question with a clear meaning."""
-
-    name: str
-    text: str
-    """The wording a person reads."""
-    choices: tuple[str, ...] = ()
-    """What may be answered; empty where the answer is not one of a list."""
-    cost: float = 1.0
-    """What it takes to get the answer, in any unit; 0 if it is free."""
-    help: str = field(default="", kw_only=True)
-    """What a person may want to know to answer it."""
-    unit: str = field(default="", kw_only=True)
-    """What a number is measured in."""
-    may_be_missing: bool = field(default=False, kw_only=True)
-    """Whether it is an answer of its own, "not given", that data have no value. It is not "don't know", which is no
-    answer."""
-
-    @property
-    def offered(self) -> tuple[str, ...]:
-        """The choices that a person may pick, "not given" last where it is an answer; empty without choices."""
-        is_more = self.may_be_missing and self.choices and NOT_GIVEN_TEXT not in self.choices
-        return (*self.choices, NOT_GIVEN_TEXT) if is_more else self.choices
-
-    @property
-    def expected(self) -> str:
-        """What may be answered, in a few words; empty where that cannot be said."""
-        return "/".join(self.offered)
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.cost < math.inf:
-            raise ValueError(f"The cost of '{self.name}' is a number of at least 0, not {self.cost}.")
+from pursuit.queries.own_inputs import OwnInputs
+from pursuit.queries.query import Query
+from pursuit.queries.units import FeatureType, Units
 
 
 class Answers(NamedTuple):
@@ -70,14 +31,6 @@ class Answers(NamedTuple):
 
     x: Tensor  # (N, *answer_shape)
     available: Tensor  # (N, Q) bool, False where a row has no answer to a query
-
-
-class Place(NamedTuple):
-    """Where the answers to B queries stand, in a query set in which every answer has inputs of its own."""
-
-    features: Tensor  # (B, w), the same in `x` (B, F) and in the input
-    there: Tensor | None  # (B, w) bool, False where a query has fewer features; None if all have w
-    known: Tensor | None  # (B, 1), the input that says that the query is known; None without a mask
 
 
 @dataclass(frozen=True)
@@ -116,8 +69,9 @@ class QuerySet(nn.Module, ABC):
         super().__init__()
         self.register_buffer("_on_device", torch.empty(0), persistent=False)  # says where the query set is
         self.register_buffer("_costs", None, persistent=False)  # made when it is asked for: queries come later
-        self.register_buffer("unit_of_feature", None, persistent=False)
-        self.register_buffer("units_of_query", None, persistent=False)
+        self._units: Units | None = None
+        self.own_inputs: OwnInputs | None = None
+        """Which inputs each answer has, if no two answers share one; None otherwise."""
         self.order: Order | None = None
         """What restricts the order of the queries; None if any may be asked at any time."""
         self._gate: Gate | None = None
@@ -259,104 +213,32 @@ class QuerySet(nn.Module, ABC):
         """Network input that also shows `shares` (B, Q), from 0 to 1, of further answers; differentiable in these."""
         return self.encode(x, known + shares)
 
-    # Units are the smallest parts that answers are made of: columns of a table, pixels of an image. A unit is a single
-    # feature, or has one for each of several choices. Methods that model answers one by one need to know units; a query
-    # set that leaves them None can be used with all other methods.
-    unit_of_feature: Tensor | None
-    """(F,) the unit that each feature of a flattened answer belongs to."""
-    units_of_query: Tensor | None
-    """(Q, S) the units that each query shows."""
-    has_own_units: bool = False
-    """Whether unit q is what query q shows, and no other query shows it: S is 1, and there are Q units."""
-    feature_types: tuple[FeatureType, ...] | None = None
-    """(F,) what each feature of a flattened answer is."""
+    def reveal(self, encoded: Tensor, x: Tensor, query: Tensor, answered: Tensor) -> bool:
+        """Make `query` (B,) known in network input `encoded` of answers `x`, in place, where it was `answered` (B,);
+        False where the query set cannot do that, and the input has to be made again."""
+        return False
 
-    def set_units(self, unit_of_feature: Tensor, units_of_query: Tensor) -> None:
-        """Say which units answers are made of: (F,) and (Q, S)."""
-        self.register_buffer("unit_of_feature", unit_of_feature, persistent=False)
-        self.register_buffer("units_of_query", units_of_query, persistent=False)
+    # Methods that model answers one by one need to know units; a query set without them works with all other methods.
 
-    def known_units(self, known: Tensor) -> Tensor:
-        """Which units are known once the queries `known` (B, Q) are: (B, U) bool."""
-        if self.has_own_units:
-            return known.bool()
-        _, units_of_query, _ = self.need_units("Counting units")
-        shown = units_of_query.flatten().expand(len(known), -1)
-        is_known = known.bool().int().repeat_interleave(units_of_query.shape[1], dim=1)
-        times_shown = torch.zeros(len(known), self.n_units, dtype=torch.int, device=known.device)
-        return times_shown.scatter_add(1, shown, is_known) > 0
-
-    def sum_over_units(self, values: Tensor) -> Tensor:
-        """The sum of the `values` (B, U) of the units that each query shows: (B, Q)."""
-        if self.has_own_units:
-            return values
-        _, units_of_query, _ = self.need_units("Counting units")
-        return values[:, units_of_query].sum(dim=2)
-
-    @cached_property
-    def n_units(self) -> int:
-        unit_of_feature, _, _ = self.need_units("Counting units")
-        return int(unit_of_feature.max()) + 1
-
-    def need_units(self, who: str) -> tuple[Tensor, Tensor, tuple[FeatureType, ...]]:
-        """The unit of every feature, the units of every query and the types of features; raises ValueError, in the
-        name of `who`, for a query set that does not say."""
-        if self.unit_of_feature is None or self.units_of_query is None or self.feature_types is None:
-            raise ValueError(
-                f"{who} needs to know what answers are made of, which {self} does not say: use columns, words, "
-                "concepts or patches, or give your query set units (set_units) and feature_types."
-            )
-        return self.unit_of_feature, self.units_of_query, self.feature_types
-
-    def features_of_units(self, who: str) -> list[list[int]]:
-        """The features of every unit: a single one, or one for each of several choices; raises ValueError, in the name
-        of `who`, for a query set with units that mix feature types."""
-        unit_of_feature, _, types = self.need_units(who)
-        features: list[list[int]] = [[] for _ in range(self.n_units)]
-        for feature, unit in enumerate(unit_of_feature.tolist()):
-            features[unit].append(feature)
-        for unit, own in enumerate(features):
-            if not own or (len(own) > 1 and any(types[feature] != "choice" for feature in own)):
-                raise ValueError(
-                    f"{who} needs units of one feature each, or of one feature for each of several choices, but unit "
-                    f"{unit} of {self} has {', '.join(types[feature] for feature in own) or 'none'}: give each number "
-                    "and each yes or no a unit of its own (set_units)."
-                )
-        return features
-
-    # Network input that grows answer by answer, for rollouts and sessions.
-    reveals_in_place: bool = False
-    """Whether `reveal` can change network input answer by answer."""
-    inputs_per_answer: int | None = None
-    """How many inputs of the network an answer has, at most, if these are its own: then `place` and `features` say
-    which. None where one input may belong to several answers."""
+    def set_units(self, of_feature: Tensor, of_query: Tensor, feature_types: tuple[FeatureType, ...]) -> None:
+        """Say which units answers are made of, as `Units` has it: (F,), (Q, S) and (F,)."""
+        self._units = Units(of_feature, of_query, feature_types)
 
     @property
-    def query_of_input(self) -> Tensor:
-        """(inputs,) the query whose answer each input shows, for query sets with units of their own; inputs of the mask
-        come after these."""
-        return self.need_units("Dividing the input by queries")[0]
+    def has_units(self) -> bool:
+        return self._units is not None
 
-    def reveal(self, encoded: Tensor, x: Tensor, query: Tensor, answered: Tensor) -> None:
-        """Make `query` (B,) known in network input `encoded` of answers `x`, in place, where it was `answered` (B,)."""
-        raise NotImplementedError(f"{self} encodes answers together: see reveals_in_place.")
+    @property
+    def has_own_units(self) -> bool:
+        """Whether each query shows one unit, and no other query shows it."""
+        return self._units is not None and self._units.are_own
 
-    def place(self, query: Tensor) -> Place:
-        """Where the answers to `query` (B,) stand in `x` and in the network input."""
-        raise NotImplementedError(f"{self} has no inputs of its own for an answer: see inputs_per_answer.")
-
-    has_plain_inputs: bool = True
-    """Whether an answer has no other inputs than its features and, with a mask, one that says that it is known."""
-
-    def shown(self, values: Tensor) -> Tensor:
-        """The `values` of features, of any shape, as the input shows them once they are known."""
-        return values
-
-    def code_inputs(self, query: Tensor, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Further inputs of the answers to `query` (B,), beside those of `place`, and their values in the `rows` (B,)
-        of answers `x`: (B, k) each; None where no query has any."""
-        return None
-
-    def features(self, query: int) -> slice:
-        """The features of one query in `x` and in the network input."""
-        raise NotImplementedError(f"{self} has no inputs of its own for an answer: see inputs_per_answer.")
+    @property
+    def units(self) -> Units:
+        """The units that answers are made of; raises ValueError for a query set that does not say."""
+        if self._units is None:
+            raise ValueError(
+                f"This takes to know what answers are made of, which {self} does not say: use columns, words, concepts "
+                "or patches, or give your query set units (set_units)."
+            )
+        return self._units

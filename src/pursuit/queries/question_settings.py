@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from pursuit.queries.column import NO_AND_YES, Choice, Date, Number, listed
 from pursuit.queries.kinds import Kind
-from pursuit.queries.query_set import Query
+from pursuit.queries.query import Query
 
 Ask = Literal["never", "beforehand"]
 ASKS: tuple[Ask, ...] = get_args(Ask)

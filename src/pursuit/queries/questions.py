@@ -13,7 +13,8 @@ from pursuit.files import read_bytes
 from pursuit.queries.column import Choice, Date, Number, listed
 from pursuit.queries.kinds import Kind
 from pursuit.queries.order import Group, OnlyAfter, Order
-from pursuit.queries.query_set import Query, QuerySet
+from pursuit.queries.query import Query
+from pursuit.queries.query_set import QuerySet
 from pursuit.queries.question_settings import QuestionSettings, place_of
 from pursuit.queries.questions_file import draft_text, parse, toml_text
 

@@ -147,17 +147,16 @@ class ClassifierModel(Learner):
             raise ValueError(
                 "Only models of columns, words or concepts made with standardised=True can be standardised."
             )
-        unit_of_feature, _, _ = self.query_set.need_units("Standardising")
-        there = available[:, unit_of_feature.to(available.device)]  # (N, F)
+        units = self.query_set.units
+        there = available[:, units.of_feature.to(available.device)]  # (N, F)
         n = there.sum(dim=0).clamp(min=1)
         self.centre.copy_((x * there).sum(dim=0) / n)
         spread = (((x - self.centre) ** 2 * there).sum(dim=0) / n).sqrt()
         self.scale.copy_(1 / spread.clamp(min=LEAST_SPREAD))
-        if (types := self.query_set.feature_types) is not None:
-            # Numbers have a scale already, which their codes are on.
-            is_number = torch.tensor([feature == "number" for feature in types], device=x.device)
-            self.centre.masked_fill_(is_number, 0.0)
-            self.scale.masked_fill_(is_number, 1.0)
+        # Numbers have a scale already, which their codes are on.
+        is_number = torch.tensor([feature == "number" for feature in units.feature_types], device=x.device)
+        self.centre.masked_fill_(is_number, 0.0)
+        self.scale.masked_fill_(is_number, 1.0)
 
     def scores(self, history: History) -> Tensor:
         """Queries are asked in their order."""

@@ -22,7 +22,7 @@ from pursuit.methods.shared.imagined_answers import (
     mixture_information,
 )
 from pursuit.networks import MLP, NetworkSettings, SetNetwork
-from pursuit.queries import ColumnQueries, PatchQueries, yes_no
+from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training.learner import ClassifierModel
 
 N_ROWS, N_SAMPLES, N_LABELS = 3, 4, 3
@@ -80,7 +80,7 @@ def test_a_network_reads_the_history_with_one_answer_more(
             possible = []
             for value in values[query]:
                 x, known = history.x[row : row + 1].clone(), history.known[row : row + 1].clone()
-                x[0, query_set.features(query)], known[0, query] = torch.as_tensor(value), True
+                x[0, query_set.own_inputs.features(query)], known[0, query] = torch.as_tensor(value), True
                 possible.append(model.classifier(model.network_input(x, known))[0])
             assert min((reading - other).abs().max().item() for other in possible) < 1e-5
 
@@ -117,7 +117,7 @@ def test_patches_show_what_samples_show_and_what_is_seen_already(
     encode = query_set.encode
     (found,) = drawn_answers(likelihood, nn.Flatten(), encode, history, encoded, samples, ~known, 1, noise)
     if not reveals_in_place:
-        monkeypatch.setattr(PatchQueries, "reveals_in_place", False)
+        monkeypatch.setattr(PatchQueries, "reveal", QuerySet.reveal)
         (again,) = drawn_answers(likelihood, nn.Flatten(), encode, history, encoded, samples, ~known, 1, noise)
         for one, other in zip(found, again, strict=True):
             torch.testing.assert_close(other, one)
@@ -182,7 +182,7 @@ def test_samples_of_queries_of_ones_own_answer_what_is_not_known(pairs: Any, pai
     (found,) = drawn_answers(likelihood, nn.Identity(), pairs.encode, history, encoded, samples, ~known, 1, noise)
     assert len(found.row) == (~known).sum() * N_SAMPLES
     for i, (row, query) in enumerate(zip(found.row.tolist(), found.query.tolist(), strict=True)):
-        is_known = pairs.known_units(known[row : row + 1])[0, pairs.unit_of_feature]
+        is_known = pairs.units.known(known[row : row + 1])[0, pairs.units.of_feature]
         answers = torch.where(is_known, rows.x[row], x[row, i % N_SAMPLES])
         more = known[row : row + 1].clone()
         more[0, query] = True

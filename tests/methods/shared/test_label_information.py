@@ -27,7 +27,7 @@ def by_definition(likelihood: AnswerLikelihood, outputs: Tensor, seen: Tensor) -
     """The information of every query of one row (Q,), from all that its unseen units may be."""
     outcomes = likelihood.outcomes(outputs)[0]  # (C, M, A)
     found = []
-    for units in likelihood.query_set.need_units("It")[1].tolist():
+    for units in likelihood.query_set.units.of_query.tolist():
         open_ = [(likelihood.unit_of_outcome == unit).nonzero()[:, 0].tolist() for unit in units if not seen[0, unit]]
         total = 0.0
         for answer in itertools.product(*open_):
@@ -42,7 +42,7 @@ def one_seen(query_set: QuerySet) -> Tensor:
     """The units (1, U) of the first query."""
     known = torch.zeros(1, len(query_set), dtype=torch.bool)
     known[0, 0] = True
-    return query_set.known_units(known)
+    return query_set.units.known(known)
 
 
 @torch.no_grad()

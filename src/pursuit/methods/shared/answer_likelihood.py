@@ -37,14 +37,15 @@ class AnswerLikelihood(nn.Module):
 
     def __init__(self, query_set: QuerySet):
         super().__init__()
-        who = "A generative model of answers"
-        query_set.features_of_units(who)  # raises where units are not of these types
+        units = query_set.units
+        assert units.features  # which raises where units are not of these types
         if lacking := [query.name for query in query_set.queries if query.may_be_missing]:
             raise ValueError(
-                f"{who} does not know the answer 'not given', which '{lacking[0]}' may have: leave missing_informs out."
+                "A generative model of answers does not know the answer 'not given', which "
+                f"'{lacking[0]}' may have: leave missing_informs out."
             )
-        unit_of_feature, units_of_query, types = query_set.need_units(who)
-        self.query_set, self.n_outputs, self.n_units = query_set, len(types), query_set.n_units
+        unit_of_feature, units_of_query, types = units.of_feature, units.of_query, units.feature_types
+        self.query_set, self.n_outputs, self.n_units = query_set, len(types), len(units)
         self.units_a_query = units_of_query.shape[1]
         self.is_binary = set(types) <= {"yes_no", "share"}
         self._unit_is_feature = unit_of_feature.tolist() == list(range(self.n_outputs))

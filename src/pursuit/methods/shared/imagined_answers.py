@@ -50,7 +50,7 @@ def mixture_information(likelihood: AnswerLikelihood, known: Tensor, samples: Sa
     query_set = likelihood.query_set
     if query_set.has_own_units:
         return by_unit
-    return query_set.sum_over_units(by_unit * ~query_set.known_units(known))
+    return query_set.units.sum(by_unit * ~query_set.units.known(known))
 
 
 def _joint(of_answers: Tensor, labels: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ def _joint(of_answers: Tensor, labels: Tensor) -> Tensor:
 
 def can_be_listed(likelihood: AnswerLikelihood) -> bool:
     """Whether `listed_answers` can be used: each answer is a unit, and has inputs of its own in a network."""
-    return likelihood.query_set.has_own_units and likelihood.query_set.inputs_per_answer is not None
+    return likelihood.query_set.own_inputs is not None
 
 
 def listed_answers(
@@ -125,17 +125,15 @@ def drawn_answers(
     query_set, shares = likelihood.query_set, likelihood.shares
     drawn = likelihood.sample(samples.outputs, noise)  # (B, K, F)
     drawn[..., shares] = 2 * samples.outputs[..., shares].sigmoid() - 1
-    is_known = query_set.known_units(history.known)[:, None, likelihood.unit_of_feature]  # (B, 1, F)
+    is_known = query_set.units.known(history.known)[:, None, likelihood.unit_of_feature]  # (B, 1, F)
     x = torch.where(is_known, history.x.flatten(1)[:, None], drawn).unflatten(2, query_set.answer_shape)
     n_samples, places = len(noise), wanted.nonzero()
     number = torch.arange(n_samples, device=places.device).repeat(len(places))
     places = torch.cat([places.repeat_interleave(n_samples, dim=0), number[:, None]], dim=1)  # (P, 3)
     for part in places.split(n_at_once(places.device, max(widest, MAP_SIZE * encoded[0].numel()))):
         row, query, sample = part.unbind(dim=1)
-        if query_set.reveals_in_place:
-            shown = encoded[row]
-            query_set.reveal(shown, x[row, sample], query, torch.ones_like(row, dtype=torch.bool))
-        else:
+        shown = encoded[row]
+        if not query_set.reveal(shown, x[row, sample], query, torch.ones_like(row, dtype=torch.bool)):
             shown = network_input(x[row, sample], history.known[row].scatter(1, query[:, None], True))
         label_weight = samples.labels[row, sample] / n_samples
         weight = torch.full((len(row),), 1 / n_samples, device=row.device)

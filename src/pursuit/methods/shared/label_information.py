@@ -33,7 +33,7 @@ def label_information(
     if likelihood.units_a_query == 1:
         gain = _gain(likelihood.outcomes(outputs).mean(dim=2), log_posterior)  # (B, A)
         by_unit = torch.zeros(seen.shape, device=seen.device).index_add(1, likelihood.unit_of_outcome, gain)
-        return query_set.sum_over_units(by_unit * ~seen)
+        return query_set.units.sum(by_unit * ~seen)
     if not likelihood.is_binary:
         return _drawn_gain(likelihood, outputs, ~seen, log_posterior, noise)
     unseen = ~seen[:, likelihood.unit_of_feature]  # (B, F)
@@ -115,7 +115,7 @@ def _drawn_gain(
     total = torch.zeros(n_rows, len(likelihood.query_set), device=outputs.device)
     for label, number in itertools.product(range(n_classes), range(n_samples)):
         log_prob = likelihood.log_prob(outputs, drawn[:, None, None, label, number]) * unseen[:, None, None]
-        of_query = likelihood.query_set.sum_over_units(log_prob.flatten(0, 2)).unflatten(0, outputs.shape[:3])
+        of_query = likelihood.query_set.units.sum(log_prob.flatten(0, 2)).unflatten(0, outputs.shape[:3])
         of_query[:, :, number] = -torch.inf
         by_label = of_query.logsumexp(dim=2) - math.log(n_samples - 1)  # (B, C, Q)
         mixed = (by_label + log_posterior[:, :, None]).logsumexp(dim=1)

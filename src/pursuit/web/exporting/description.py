@@ -22,7 +22,7 @@ from pursuit.inference.target import TargetBins, target_of
 from pursuit.inference.unusual import NEVER
 from pursuit.information import AnswerModel
 from pursuit.queries import Date, Number, Order, Query
-from pursuit.queries.query_set import NOT_GIVEN_TEXT
+from pursuit.queries.query import NOT_GIVEN_TEXT
 from pursuit.queries.scaling import NOT_GIVEN, compress
 from pursuit.vip import VIP, InformationVIP
 from pursuit.web.exporting.networks import Tensors, network_layers
@@ -136,9 +136,10 @@ def _number(model: VIP, index: int, query: Number) -> dict[str, Any]:
     """How a number becomes inputs: itself, scaled and compressed; how much of each piece lies below it; and that it is
     known."""
     query_set, which = model.query_set, torch.tensor([index])
-    place = query_set.place(which)
+    assert query_set.own_inputs is not None
+    place = query_set.own_inputs.place(which)
     edges = compress((np.array(query.edges) - query.centre) / query.spread).astype(np.float32).tolist()
-    codes = query_set.code_inputs(which, query_set.blank(), torch.tensor([0])) if len(edges) > 1 else None
+    codes = query_set.own_inputs.codes(which, query_set.blank(), torch.tensor([0])) if len(edges) > 1 else None
     return {
         "input": int(place.features[0, 0]),
         "known_input": None if place.known is None else int(place.known[0, 0]),
@@ -205,8 +206,8 @@ def _answer_model(answers: AnswerModel, tensors: Tensors) -> dict[str, Any]:
 
 def _first_types(answers: AnswerModel) -> list[str]:
     """What the features of every query are."""
-    _, _, types = answers.outcomes.query_set.need_units("An exported page")
-    return [types[answers.outcomes.query_set.features(i).start] for i in range(answers.n_queries)]
+    units = answers.outcomes.query_set.units
+    return [units.feature_types[units.features[i][0]] for i in range(answers.n_queries)]
 
 
 def _upper_ends(answers: AnswerModel, query: int) -> list[float | None]:
@@ -222,7 +223,7 @@ def _intervals(answers: AnswerModel, query: int) -> list[tuple[str | None, str |
         if not np.isfinite(edge) or edge == NOT_GIVEN:
             return None
         row = outcomes.query_set.blank()[0]
-        row[outcomes.query_set.features(query)] = edge
+        row[outcomes.query_set.units.features[query]] = edge
         return outcomes.query_set.describe(query, row)
 
     own = outcomes.values_of_query(query)

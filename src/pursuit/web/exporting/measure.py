@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from pursuit.inference.history import History
 from pursuit.queries import Number, Query, QuerySet
-from pursuit.queries.query_set import NOT_GIVEN_TEXT
+from pursuit.queries.query import NOT_GIVEN_TEXT
 from pursuit.vip import VIP
 from pursuit.web.exporting.networks import belief_weights, question_weights
 from pursuit.web.exporting.weights import WIDTHS, rounded
@@ -61,8 +61,8 @@ def random_histories(query_set: QuerySet, n_rows: int, seed: int = 0) -> History
         told = query_set.blank(N_ANSWERS)
         for row, draw in zip(told, torch.rand(N_ANSWERS, generator=generator).tolist(), strict=True):
             query_set.tell(row, i, _answer_at(query, draw))
-        which, features = torch.randint(N_ANSWERS, (n_rows,), generator=generator), query_set.features(i)
-        x[:, features] = told[which, features]
+        which, features = torch.randint(N_ANSWERS, (n_rows,), generator=generator), query_set.units.features[i]
+        x[:, features] = told[which][:, features]
     share = torch.rand(n_rows, 1, generator=generator) ** 2  # more of the short ones
     asked = torch.rand(n_rows, n_queries, generator=generator) < share
     known = asked & (torch.rand(n_rows, n_queries, generator=generator) < 0.9)

@@ -23,7 +23,7 @@ def exportable(model: Any) -> VIP:
     if not isinstance(model.network_settings, MLP):
         raise ValueError(f"A model with the network {model.network_settings} cannot be exported. {CAN}")
     query_set = model.query_set
-    if not query_set.has_own_units or query_set.inputs_per_answer is None or len(query_set.answer_shape) != 1:
+    if query_set.own_inputs is None:
         raise ValueError(f"{query_set} cannot be exported, because a person cannot answer its queries. {CAN}")
     return model
 

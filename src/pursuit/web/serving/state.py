@@ -16,7 +16,7 @@ from pursuit.inference.target import target_of
 from pursuit.inference.what_if import WhatIf, what_if
 from pursuit.inference.why import Why
 from pursuit.queries import Date, Number, Query, QuerySet
-from pursuit.queries.query_set import NOT_GIVEN_TEXT
+from pursuit.queries.query import NOT_GIVEN_TEXT
 from pursuit.report.facts import label_text
 from pursuit.web.serving import shown
 

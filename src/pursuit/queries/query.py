@@ -1,0 +1,42 @@
+"""A query: a question with a clear meaning."""
+
+import math
+from dataclasses import dataclass, field
+
+NOT_GIVEN_TEXT = "not given"
+"""The answer, in words, that a value is missing, to a query that may be answered so."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question with a clear meaning."""
+
+    name: str
+    text: str
+    """The wording a person reads."""
+    choices: tuple[str, ...] = ()
+    """What may be answered; empty where the answer is not one of a list."""
+    cost: float = 1.0
+    """What it takes to get the answer, in any unit; 0 if it is free."""
+    help: str = field(default="", kw_only=True)
+    """What a person may want to know to answer it."""
+    unit: str = field(default="", kw_only=True)
+    """What a number is measured in."""
+    may_be_missing: bool = field(default=False, kw_only=True)
+    """Whether it is an answer of its own, "not given", that data have no value. It is not "don't know", which is no
+    answer."""
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The choices that a person may pick, "not given" last where it is an answer; empty without choices."""
+        is_more = self.may_be_missing and self.choices and NOT_GIVEN_TEXT not in self.choices
+        return (*self.choices, NOT_GIVEN_TEXT) if is_more else self.choices
+
+    @property
+    def expected(self) -> str:
+        """What may be answered, in a few words; empty where that cannot be said."""
+        return "/".join(self.offered)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.cost < math.inf:
+            raise ValueError(f"The cost of '{self.name}' is a number of at least 0, not {self.cost}.")
