@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 import worlds
-from pursuit.evaluation.curves import placed
+from pursuit.evaluation.rollouts import placed
 from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.rollout import pursue
 from pursuit.methods.g_ip import GIP, GIPSettings

@@ -30,7 +30,7 @@ import known_world
 from methods import KNOWN_WORLD, known_task
 from pursuit.data.rows import Rows, StreamedRows
 from pursuit.estimators import load
-from pursuit.evaluation.curves import placed
+from pursuit.evaluation.rollouts import placed
 from pursuit.experiments.compare import EXACT, compare
 from pursuit.experiments.results import Results, Summary, mean_and_spread
 from pursuit.experiments.trial import Trial

@@ -10,9 +10,8 @@ import torch
 
 from pursuit import load
 from pursuit.estimators import PursuitClassifier
-from pursuit.evaluation.asked import asked_map, shares_asked
-from pursuit.evaluation.canvas import DPI
-from pursuit.evaluation.chains import draw_chain
+from pursuit.evaluation.details import shares_asked
+from pursuit.evaluation.figures import DPI, asked_map, draw_chain
 from pursuit.experiments.results import Results
 from pursuit.tasks import TASKS
 from pursuit.tasks.task import Task, take_rows

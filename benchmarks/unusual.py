@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pursuit import VIPClassifier
 from pursuit.data.rows import Rows
-from pursuit.evaluation.intervals import accuracy_interval
+from pursuit.evaluation.calibration import accuracy_interval
 from pursuit.inference.predictions import predict_rows
 from pursuit.inference.stopping import Never
 from pursuit.inference.unusual import FALSE_ALARMS

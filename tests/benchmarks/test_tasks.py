@@ -10,8 +10,8 @@ import pytest
 import task_figures
 import task_tables
 import tasks
-from pursuit.evaluation.canvas import new_figure, save_figure
 from pursuit.evaluation.curves import AtStop, Evaluation
+from pursuit.evaluation.figures import new_figure, save_figure
 from pursuit.evaluation.protocols import AtProtocol
 from pursuit.experiments import reproduce as experiment
 from pursuit.experiments.beside import EXACT_IP

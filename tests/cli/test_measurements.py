@@ -6,8 +6,9 @@ import torch
 
 from pursuit.cli.console import out
 from pursuit.cli.measurements import print_classes, print_evaluation, promise_sentences, thin
-from pursuit.evaluation.classes import class_results
+from pursuit.evaluation.counts import count_classes
 from pursuit.evaluation.curves import AtStop, Evaluation
+from pursuit.evaluation.details import ClassResults
 
 
 def test_long_lists_are_thinned_but_keep_both_ends() -> None:
@@ -77,7 +78,9 @@ def test_of_many_classes_the_most_confused_are_shown() -> None:
     stop = AtStop("confidence=0.9", 1.5, 1.5, 1.5, 0.7, (0.6, 0.8), 0.9, 0.1)
     y = torch.arange(30).repeat(4)
     predicted = torch.where((y == 17) & (torch.arange(120) > 40), 3, y)
-    classes = class_results([f"label {i}" for i in range(30)], y, predicted, torch.ones(120))
+    classes = ClassResults.of(
+        [f"label {i}" for i in range(30)], *count_classes(y, predicted, torch.ones_like(y), 30, torch.ones_like(y))
+    )
     many = Evaluation(120, 2, [0.1, 0.4], 0.6, [0.1, 0.4], 0.6, 0.8, stop, by_class=classes)
     with out.capture() as captured:
         print_classes(many)

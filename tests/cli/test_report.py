@@ -72,7 +72,7 @@ def test_all_rows_are_measured_share_by_share_and_the_tree_is_that_of_the_first(
     frame.assign(other=1).to_csv(tmp_path / "whole.csv", index=False)  # not the file it was trained on
     whole = run(workspace, "evaluate", "model", "--data", str(tmp_path / "whole.csv"), "--engine", "local", "--json")
     assert json_of(whole)["accuracy_by_asked"] == described["evaluation"]["accuracy_by_asked"]
-    assert len(list((tmp_path / "counts").glob("sums-*"))) == 2
+    assert len(list((tmp_path / "counts").glob("counts-*"))) == 2
 
 
 def test_what_cannot_be_measured_share_by_share_is_refused(workspace: Path, tmp_path: Path) -> None:

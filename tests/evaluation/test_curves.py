@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from pursuit.data.rows import Rows
-from pursuit.evaluation.curves import Evaluation, evaluate, placed
-from pursuit.evaluation.intervals import accuracy_interval
+from pursuit.evaluation.calibration import accuracy_interval
+from pursuit.evaluation.curves import Evaluation, evaluate
+from pursuit.evaluation.rollouts import placed
 from pursuit.inference.chain import Chains, explain
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
@@ -237,7 +238,7 @@ class Moved(nn.Module):
 @pytest.fixture
 def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """For evaluation alone: torch itself still has none."""
-    monkeypatch.setattr("pursuit.evaluation.curves.find_device", torch.device)
+    monkeypatch.setattr("pursuit.evaluation.rollouts.find_device", torch.device)
 
 
 @pytest.mark.filterwarnings("ignore:.*CUDA is not available")
@@ -303,7 +304,7 @@ def test_memory_bounds_the_rows_of_a_batch_and_changes_no_figure(
     query_set = make_columns(["yes_no", "choice", "number"])
     model, rows = make_vip(query_set), make_rows(query_set, 40, missing=0.2, reported=0.2)
     whole = evaluate(model, rows, Confidence(0.7))
-    monkeypatch.setattr("pursuit.evaluation.curves.BATCH_BYTES", 2000)
+    monkeypatch.setattr("pursuit.evaluation.rollouts.BATCH_BYTES", 2000)
     counted = counting(model)
     parts = evaluate(counted, rows, Confidence(0.7))
     assert parts.accuracy_by_answered == whole.accuracy_by_answered

@@ -2,29 +2,42 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from pursuit.evaluation.calibration import ReliabilityBin
+from pursuit.evaluation.counts import count_classes
 from pursuit.evaluation.curves import AtStop, Evaluation
+from pursuit.evaluation.details import ClassResults
 from pursuit.evaluation.figures import (
     BLUE,
     NO_COLOUR,
     OTHER_COLOUR,
+    PANELS,
     UNKNOWN_COLOUR,
     YES_COLOUR,
+    _panels,
     accuracy_curve,
     answer_chain,
+    asked_map,
+    draw_chain,
     image_chain,
+    number_chain,
 )
 from pursuit.inference.chain import Chain, ChainStep
+from pursuit.inference.target import TargetBins
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
 
 BEGINNINGS = {".png": b"\x89PNG\r\n", ".svg": b"<?xml", ".pdf": b"%PDF"}
@@ -55,8 +68,7 @@ def make_chain(
 
 def make_evaluation(accuracy: list[float], stop: bool = True) -> Evaluation:
     at_stop = AtStop("confidence=0.9", 1.5, 1.25, 3.5, 0.7, (0.6, 0.8), 0.9, 0.1) if stop else None
-    by_cost = [(2.5 * n, right / 2) for n, right in enumerate(accuracy)]
-    return Evaluation(100, len(accuracy) - 1, accuracy, 0.7, [], 0, 0.95, at_stop, accuracy_by_cost=by_cost)
+    return Evaluation(100, len(accuracy) - 1, accuracy, 0.7, [], 0, 0.95, at_stop)
 
 
 def assert_nothing_cut_off(figure: Figure) -> None:
@@ -171,17 +183,27 @@ def test_stops_and_all_answers_are_marked() -> None:
 
 
 def test_an_evaluation_brings_its_stop_and_all_answers() -> None:
-    texts = legend_texts(accuracy_curve({"V-IP": make_evaluation([0.1, 0.5, 0.9])}))
+    texts = legend_texts(make_evaluation([0.1, 0.5, 0.9]).plot(name="V-IP"))
     assert len(texts) == 3
+    assert texts[0] == "V-IP"
     assert "1.5 queries" in texts[1]
     assert "95.0%" in texts[2]
-    both = {"a": make_evaluation([0.1, 0.5]), "b": make_evaluation([0.1, 0.4], stop=False)}
-    assert len(legend_texts(accuracy_curve(both))) == 3  # two lines and one stop
+    assert len(legend_texts(make_evaluation([0.1, 0.5], stop=False).plot())) == 2
+
+
+def test_an_evaluation_draws_how_far_it_can_be_trusted(tmp_path: Path) -> None:
+    bins = (ReliabilityBin(0.4, 0.5, 2, 0.45, 0.5, (0.1, 0.9)), ReliabilityBin(0.9, 1.0, 3, 0.95, 1.0, (0.4, 1.0)))
+    evaluation = replace(make_evaluation([0.1, 0.5]), reliability=bins, confidence_by_asked=[0.2, 0.6])
+    left, right = evaluation.plot_reliability(tmp_path / "trust.png", "trust").axes
+    assert left.get_title() == "at confidence=0.9: calibration error 0.100"
+    assert [len(left.patches), len(left.collections)] == [2, 2]  # columns of rows, and intervals
+    assert [list(np.asarray(line.get_ydata())) for line in right.get_lines()] == [[0.1, 0.5], [0.2, 0.6]]
+    assert (tmp_path / "trust.png").exists()
 
 
 def test_accuracy_is_drawn_against_cost_too() -> None:
-    curves = {"V-IP": make_evaluation([0.1, 0.5, 0.9]), "random": [[0.1, 0.2, 0.3], [0.3, 0.2, 0.1]]}
-    figure = accuracy_curve(curves, costs=[0, 2.5, 5])
+    curves = {"V-IP": [0.05, 0.25, 0.45], "random": [[0.1, 0.2, 0.3], [0.3, 0.2, 0.1]]}
+    figure = accuracy_curve(curves, stops={"V-IP": (3.5, 0.7)}, costs=[0, 2.5, 5])
     (axes,) = figure.axes
     assert axes.get_xlabel() == "cost"
     first, stop, second = axes.get_lines()
@@ -410,3 +432,133 @@ def test_a_picture_stands_beside_the_chain(n_steps: int, tmp_path: Path) -> None
     assert photo.get_position().x1 <= axes.get_position().x0
     assert (tmp_path / "bird.png").exists()
     assert_nothing_cut_off(figure)
+
+
+def chain_of_bits(*bits: float | None) -> Chain:
+    belief = torch.tensor([0.3, 0.7])
+    steps = tuple(ChainStep(i, f"q{i}", "Is it so?", "yes", belief, expected) for i, expected in enumerate(bits))
+    return Chain(("cat", "dog"), belief, steps)
+
+
+def test_bits_stand_beside_their_question() -> None:
+    figure = answer_chain(chain_of_bits(0.62, None, 0.001))
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [
+        "start",
+        "1. Is it so?  yes  0.62 bits",
+        "2. Is it so?  yes",
+        "3. Is it so?  yes  <0.01 bits",
+    ]
+
+
+def test_bits_stand_above_their_patch() -> None:
+    figure = image_chain(chain_of_bits(0.62, None), PatchQueries((1, 4, 4), 2, 2), torch.zeros(1, 4, 4))
+    assert [axes.get_title() for axes in figure.axes[:3]] == ["the picture", "step 1\n0.62 bits", "step 2"]
+    figure.draw_without_rendering()
+    assert figure.get_tightbbox().y1 <= figure.get_size_inches()[1] + 0.01
+
+
+# --- number_chain ---
+
+BINS = TargetBins.of(np.arange(0.0, 100.0), 4)
+QUERIES = ColumnQueries([yes_no("garden"), yes_no("garage")])
+
+
+def house(n_steps: int) -> Chain:
+    """The belief moves to the right."""
+    beliefs = torch.tensor([[0.7, 0.1, 0.1, 0.1], [0.1, 0.1, 0.1, 0.7]])
+    steps = [ChainStep(i % 2, "q", f"Question {i}?", "yes", beliefs[i % 2], 0.5) for i in range(n_steps)]
+    given = (ChainStep(1, "garage", "Garage?", "no", beliefs[0]),)
+    return Chain(tuple(BINS), torch.full((4,), 0.25), tuple(steps), given, BINS)
+
+
+def test_a_row_a_step_shows_the_mean_and_the_interval(tmp_path: Path) -> None:
+    figure = draw_chain(QUERIES, None, house(2), tmp_path / "chain.png", "a house")
+    assert (tmp_path / "chain.png").stat().st_size > 1000
+    (axes,) = figure.axes
+    labels = [tick.get_text() for tick in axes.get_yticklabels()]
+    assert [label.split("  ")[0] for label in labels] == ["given: Garage?", "start", "1. Question 0?", "2. Question 1?"]
+    (means,) = axes.lines
+    shown = BINS.mean(torch.stack([house(2).prior, *(step.posterior for step in house(2).steps)]))
+    np.testing.assert_allclose(means.get_xdata(), shown)
+    assert [text.get_text() for text in axes.texts] == [BINS.text(mean) for mean in shown.tolist()]
+
+
+def test_long_chains_of_a_number_are_thinned() -> None:
+    (axes,) = number_chain(house(100), max_steps=10).axes
+    labels = [tick.get_text() for tick in axes.get_yticklabels()]
+    assert len(labels) == 12
+    assert labels[-1].startswith("100.")
+
+
+def test_a_chain_of_classes_is_refused() -> None:
+    with pytest.raises(ValueError, match="predicts a class"):
+        number_chain(Chain(("a", "b"), torch.tensor([0.5, 0.5]), ()))
+
+
+# --- confusion and what is asked when ---
+
+
+def class_results(n_classes: int) -> ClassResults:
+    y = torch.arange(n_classes).repeat(3)
+    predicted = torch.where(torch.arange(3 * n_classes) < 2, 0, y)
+    ones = torch.ones_like(y)
+    return ClassResults.of(
+        [f"label {i} $x$" for i in range(n_classes)], *count_classes(y, predicted, ones, n_classes, ones)
+    )
+
+
+def test_every_cell_has_its_number_of_rows(tmp_path: Path) -> None:
+    figure = class_results(3).plot(tmp_path / "confusion.svg", "three")
+    (axes,) = figure.axes
+    cells = {tuple(map(int, reversed(text.get_position()))): text.get_text() for text in axes.texts}
+    assert cells == {(0, 0): "3", (1, 0): "1", (1, 1): "2", (2, 2): "3"}  # true label, predicted
+    assert [label.get_text() for label in axes.get_yticklabels()] == [rf"label {i} \$x\$" for i in range(3)]
+    assert "<svg" in (tmp_path / "confusion.svg").read_text()
+
+
+@pytest.mark.parametrize("n_classes", [2, 40, 41, 300])
+def test_any_number_of_classes_can_be_drawn(n_classes: int) -> None:
+    (axes,) = class_results(n_classes).plot().axes
+    assert bool(axes.texts) == (n_classes <= 40)
+    assert axes.images[0].get_array().shape == (n_classes, n_classes)
+
+
+def test_patches_are_drawn_where_they_lie(tmp_path: Path) -> None:
+    query_set = PatchQueries((1, 4, 3), size=2)  # 3 rows of 2 patches
+    shares = np.zeros((3, 6))
+    shares[0, 3] = 1.0
+    shares[1, [0, 5]] = 0.25, 0.75
+    shares[2, 5] = 0.25
+    figure = asked_map(query_set, shares, tmp_path / "asked.png", "made")
+    assert [axes.get_title() for axes in figure.axes] == ["query 1", "queries 2 to 3", "all"]
+    maps = [np.asarray(axes.get_images()[0].get_array()) ** 2 for axes in figure.axes]
+    np.testing.assert_allclose(maps[0], [[0, 0], [0, 1], [0, 0]])
+    np.testing.assert_allclose(maps[1], [[0.25, 0], [0, 0], [0, 1]])
+    np.testing.assert_allclose(maps[2], [[0.25, 0], [0, 1], [0, 1]])
+    assert [axes.get_xlabel() for axes in figure.axes] == ["brightest: 100%"] * 3
+    assert (tmp_path / "asked.png").exists()
+
+
+@given(st.integers(1, 60))
+def test_every_place_is_on_one_map_and_on_that_of_all(n_places: int) -> None:
+    *parts, everything = _panels(n_places)
+    assert everything == (1, n_places)
+    assert [place for first, last in parts for place in range(first, last + 1)] == list(range(1, n_places + 1))
+    assert all(first in PANELS for first, _ in parts)
+
+
+def test_queries_are_rows_and_places_columns(make_columns: Any) -> None:
+    query_set = make_columns(["yes_no", "yes_no", "yes_no"])
+    shares = np.array([[0.0, 0.9, 0.1], [0.0, 0.1, 0.4]])
+    figure = asked_map(query_set, shares)
+    (axes,) = figure.axes
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert [name.split("  ")[-1] for name in names] == ["100%", "50%"]  # what is never asked is not shown
+    assert [name.startswith(query_set.queries[q].name) for name, q in zip(names, (1, 2), strict=True)] == [True, True]
+    np.testing.assert_allclose(np.asarray(axes.get_images()[0].get_array()) ** 2, [[0.9, 0.1], [0.1, 0.4]])
+    assert {text.get_text() for text in axes.texts} == {"90", "10", "40"}
+
+
+def test_shares_must_fit(make_columns: Any) -> None:
+    with pytest.raises(ValueError, match=r"Shares are to be \(places, 2\)"):
+        asked_map(make_columns(["yes_no", "yes_no"]), np.zeros((2, 3)))

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from pursuit.evaluation.curves import Setting, evaluation_sums
+from pursuit.evaluation.curves import Setting, evaluation_counts
 from pursuit.methods.naive_bayes import NaiveBayesIPClassifier
 
 
@@ -47,7 +47,7 @@ def test_other_rules_promise_nothing(model: NaiveBayesIPClassifier) -> None:
 def test_parts_add_up(model: NaiveBayesIPClassifier) -> None:
     rows = model.rows(*noisy(300, 2))
     setting = Setting.of(model.model_, model.stopping_rule(), in_detail=True)
-    parts = [evaluation_sums(model.model_, rows.take(some), setting) for some in torch.arange(300).split(70)]
+    parts = [evaluation_counts(model.model_, rows.take(some), setting) for some in torch.arange(300).split(70)]
     assert setting.evaluation(reduce(add, parts)) == model.evaluate(*noisy(300, 2))
 
 

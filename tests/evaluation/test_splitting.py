@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from pursuit.evaluation.splitting import MOST_CHOICES, OTHERS, branches
+from pursuit.evaluation.tree import MOST_CHOICES, OTHERS, branches
 from pursuit.queries import ColumnQueries
 
 

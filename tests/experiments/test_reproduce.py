@@ -10,8 +10,8 @@ import pytest
 
 from experiments.conftest import RECIPE, Watcher, columns_task
 from pursuit import Budget, evaluate, load, registry
+from pursuit.evaluation.calibration import seeds_and_rows_interval
 from pursuit.evaluation.curves import AtStop, Evaluation
-from pursuit.evaluation.intervals import seeds_and_rows_interval
 from pursuit.evaluation.protocols import Protocol, measure_protocols
 from pursuit.experiments import reproduce as module
 from pursuit.experiments.beside import LOGISTIC_REGRESSION, RANDOM_ORDER

@@ -7,8 +7,8 @@ from statistics import mean, stdev
 
 import pytest
 
+from pursuit.evaluation.calibration import seeds_and_rows_interval
 from pursuit.evaluation.curves import AtStop, Evaluation
-from pursuit.evaluation.intervals import seeds_and_rows_interval
 from pursuit.evaluation.protocols import AtProtocol
 from pursuit.experiments.results import (
     Beside,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from pursuit.evaluation.calibration import seeds_and_rows_interval
 from pursuit.evaluation.curves import AtStop, Evaluation
-from pursuit.evaluation.intervals import seeds_and_rows_interval
 from pursuit.experiments.results import Failure, MethodResults, Result, Results
 from pursuit.experiments.table import cells, draw_curves, header, in_brief, markdown_table, remark
 

@@ -69,7 +69,7 @@ def test_a_measurement_is_that_on_a_disk(model: PursuitClassifier, store: Object
     here = measure_all(model, of(parquet), None, Local(), nobody)
     kept = place(store.uri("kept"))
     assert measure_all(model, of(store.uri("rows")), None, Local(), nobody, kept) == here
-    del store.objects["kept/sums-000003.safetensors"]
+    del store.objects["kept/counts-000003.safetensors"]
     assert measure_all(model, of(store.uri("rows")), None, Local(), nobody, kept) == here
     assert measure_all(model, of(store.uri("rows")), None, Idle(), nobody, kept) == here
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from pursuit.estimators import PursuitClassifier
-from pursuit.evaluation.sums import EvaluationSums
+from pursuit.evaluation.counts import EvaluationCounts
 from pursuit.scale.engine import Engine, Local
 from pursuit.scale.engines import find_engine
 from pursuit.scale.running import explain_all, first_rows, measure_all, predict_all
@@ -92,7 +92,7 @@ def test_a_measurement_goes_on_where_it_stopped(model: PursuitClassifier, parque
     whole = measure_all(model, of(parquet), None, Local(), nobody)
     with pytest.raises(KeyboardInterrupt):
         measure_all(model, of(parquet), None, Interrupted(3), nobody, tmp_path)
-    (tmp_path / "sums-000004.safetensors").write_bytes(b"torn")
+    (tmp_path / "counts-000004.safetensors").write_bytes(b"torn")
     again = measure_all(model, of(parquet), None, Local(), nobody, tmp_path)
     assert again == whole
     assert measure_all(model, of(parquet), None, Interrupted(0), nobody, tmp_path) == whole
@@ -172,12 +172,12 @@ def test_the_first_rows_are_those_that_would_be_measured(model: PursuitClassifie
 
 
 def test_sums_survive_a_file(model: PursuitClassifier) -> None:
-    from pursuit.evaluation.curves import Setting, evaluation_sums
+    from pursuit.evaluation.curves import Setting, evaluation_counts
 
     rows = make_rows(40, 1)
     setting = Setting.of(model.model_, model.stopping_rule(), in_detail=True)
-    sums = evaluation_sums(model.model_, model.rows(rows[COLUMNS], rows["label"]), setting)
-    again = EvaluationSums.from_tensors(sums.tensors())
+    sums = evaluation_counts(model.model_, model.rows(rows[COLUMNS], rows["label"]), setting)
+    again = EvaluationCounts.from_tensors(sums.tensors())
     assert setting.evaluation(again + sums) == setting.evaluation(sums + again)
     assert setting.evaluation(again) == setting.evaluation(sums)
 

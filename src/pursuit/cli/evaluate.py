@@ -90,14 +90,11 @@ def _write(path: Path, name: str, evaluation: "Evaluation | RegressionEvaluation
 
 def _draw(folder: Path, name: str, evaluation: "Evaluation | RegressionEvaluation") -> list[Path]:
     from pursuit.evaluation import RegressionEvaluation
-    from pursuit.evaluation.confusion import confusion_figure
-    from pursuit.evaluation.figures import accuracy_curve
-    from pursuit.evaluation.reliability import reliability_figure
 
     if isinstance(evaluation, RegressionEvaluation) or evaluation.by_class is None:
         raise ValueError("--figures draws how classes are told apart, but this model predicts a number: leave it out.")
     curve, confusion, trust = (folder / f"{what}.png" for what in ("curve", "confusion", "reliability"))
-    accuracy_curve({name: evaluation}, curve)
-    confusion_figure(evaluation.by_class, confusion, name)
-    reliability_figure(evaluation, trust, name)
+    evaluation.plot(curve, name=name)
+    evaluation.by_class.plot(confusion, name)
+    evaluation.plot_reliability(trust, name)
     return [curve, confusion, trust]

@@ -127,7 +127,7 @@ def explain(
         name=data if data in TASKS else name_of(data),
     )
     if figure:
-        from pursuit.evaluation.chains import draw_chain
+        from pursuit.evaluation.figures import draw_chain
 
         draw_chain(classifier.model_.query_set, shown.X, report.chains[0], figure, headings[0])
     if html is not None:

@@ -25,7 +25,7 @@ from pursuit.estimators.plan import MANY_ROWS, MOST_HELD_OUT, Reason, given, sui
 from pursuit.estimators.selection import expected
 from pursuit.estimators.teachers import Teachers, can_teach, taught
 from pursuit.estimators.tuned import OF_NETWORK, OF_TRAINING, Tuned
-from pursuit.evaluation.curves import placed
+from pursuit.evaluation.rollouts import placed
 from pursuit.files import DamagedFile, make_folder, read_json, remove_torn, write_whole
 from pursuit.inference.promises import promises_of, without_promises
 from pursuit.inference.stopping import StoppingRule, stopping_rule

@@ -1,8 +1,7 @@
 """How good a pursuer is, in numbers and figures."""
 
-from pursuit.evaluation.classes import ClassResult, ClassResults
 from pursuit.evaluation.curves import AtStop, Evaluation, evaluate
-from pursuit.evaluation.questions import QuestionUse, QuestionUses
+from pursuit.evaluation.details import ClassResult, ClassResults, QuestionUse, QuestionUses
 from pursuit.evaluation.regression import (
     NumbersAtStop,
     NumberScores,

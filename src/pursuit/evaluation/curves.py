@@ -1,42 +1,43 @@
 """How good a pursuer is: accuracy against queries asked, answers and cost, its area, and what happens at a stopping
 rule."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import reduce
 from operator import add
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pursuit.data.rows import Rows
-from pursuit.evaluation.calibration import (
-    UNIT,
-    ReliabilityBin,
-    StepBeliefs,
-    brier_scores,
-    calibration_error,
-    reliability,
+from pursuit.evaluation.calibration import ReliabilityBin, accuracy_interval
+from pursuit.evaluation.counts import (
+    COST_UNIT,
+    BeliefCounts,
+    EvaluationCounts,
+    QuestionCounter,
+    QuestionCounts,
+    StopCounts,
+    StoppedRows,
+    count_changes,
+    count_classes,
 )
-from pursuit.evaluation.classes import ClassResults, results_of
-from pursuit.evaluation.intervals import accuracy_interval
-from pursuit.evaluation.questions import QuestionCounts, QuestionUses, question_uses
-from pursuit.evaluation.sums import COST_UNIT, EvaluationSums, class_sums, promised, stop_sums
-from pursuit.evaluation.until import Revealed, Within
+from pursuit.evaluation.details import ClassResults, QuestionUses
+from pursuit.evaluation.rollouts import Batch, ClassTrace, placed, row_batches
 from pursuit.inference.history import History
-from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import Labels, Pursuer
-from pursuit.inference.rollout import BATCH_BYTES, pursue, rows_at_once, template_state
+from pursuit.inference.rollout import RolloutStep
 from pursuit.inference.stopping import ROUNDING, Standing, StoppingRule
 from pursuit.queries import QuerySet
 from pursuit.registry import read_as
-from pursuit.training.devices import find_device
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COST_POINTS = 50
 """At how many costs accuracy is measured, with 0."""
-GPU_BATCH_ROWS, GPU_BATCH_BYTES = 5000, 2**32
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,23 @@ class Evaluation:
         found: Evaluation = read_as(cls, {**values, "questions": None if uses is None else {"uses": uses}})
         return found
 
+    def plot(self, path: str | Path | None = None, title: str = "", name: str = "accuracy") -> "Figure":
+        """Accuracy against queries asked, with the stopping rule and the accuracy with all answers."""
+        from pursuit.evaluation.figures import accuracy_curve
+
+        stops = {name: (self.at_stop.mean_asked, self.at_stop.accuracy)} if self.at_stop else None
+        return accuracy_curve({name: self.accuracy_by_asked}, path, title, stops, self.accuracy_all_answers)
+
+    def plot_reliability(self, path: str | Path | None = None, title: str = "") -> "Figure":
+        """How often beliefs of each confidence are right at the stopping rule, and mean confidence and accuracy after
+        each query."""
+        from pursuit.evaluation.figures import reliability_figure
+
+        stop = self.at_stop
+        remark = f"at {stop.rule}: calibration error {stop.calibration_error:.3f}" if stop else ""
+        beside = (self.accuracy_by_asked, self.confidence_by_asked)
+        return reliability_figure(self.reliability or (), *beside, path, title, remark)
+
 
 @torch.no_grad()
 def evaluate(
@@ -132,46 +150,43 @@ def evaluate(
 ) -> Evaluation:
     """Ask every row until everything (or `max_queries`) is answered, and look back for the stopping rules.
 
-    `in_detail`, it also says what `stop` gives class by class, and which questions are asked until then; `with_bits`,
-    how much these were expected to tell even where that takes more computing.
+    `in_detail` adds the results of `stop` class by class and query by query; `with_bits` also computes the information
+    expected of each query where the pursuer does not compute it anyway.
 
     `max_queries` bounds what is asked, answered or not, in all but the curve by answers. Rules that restrict what is
-    asked, such as a cost budget, have chains of their own. Rows go a bounded batch at a time. A pursuer that is a
-    module computes on `device` and is back where it was afterwards.
+    asked, such as a cost budget, have chains of their own. Rows are processed in batches of bounded size. A pursuer
+    that is a module computes on `device` and is moved back afterwards.
     """
     setting = Setting.of(pursuer, stop, max_queries, trade_off, in_detail)
-    return setting.evaluation(evaluation_sums(pursuer, rows, setting, device, batch_rows, with_bits))
+    return setting.evaluation(evaluation_counts(pursuer, rows, setting, device, batch_rows, with_bits))
 
 
 @torch.no_grad()
-def evaluation_sums(
+def evaluation_counts(
     pursuer: Pursuer,
     rows: Rows,
     setting: "Setting",
     device: str = "cpu",
     batch_rows: int | None = None,
     with_bits: bool = False,
-) -> EvaluationSums:
-    """What `evaluate` counts on some rows. Sums of other rows in the same setting may be added, and
-    `setting.evaluation` makes of them what `evaluate` gives for all."""
+) -> EvaluationCounts:
+    """What `evaluate` counts on some rows. Counts of other rows with the same setting may be added, and
+    `setting.evaluation` turns the total into what `evaluate` gives for all rows."""
     if len(rows) == 0:
         raise ValueError("There are no rows to measure on: at least one is needed.")
     with placed(pursuer, device) as place:
-        bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (None, BATCH_BYTES)
-        batch_rows = batch_rows or rows_at_once(pursuer, *bounds)
-        template = template_state(pursuer, rows.x[:0].to(place))
-        starts = range(0, len(rows), batch_rows)
-        parts = (rows.take(slice(start, start + batch_rows)).to(place) for start in starts)
-        return reduce(add, (_count(pursuer, part, setting, template, with_bits) for part in parts))
+        batches = row_batches(pursuer, rows, place, batch_rows)
+        return reduce(add, (_count_batch(pursuer, batch, setting, with_bits) for batch in batches))
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is evaluated, the same for whatever rows: evaluations with the same setting can be added by their sums."""
+    """What is evaluated, whatever the rows: counts with the same setting can be added."""
 
     query_set: QuerySet
     classes: Labels
     longest: int
+    """The number of queries at which curves end."""
     rules: tuple[StoppingRule, ...]
     has_stop: bool
     """Whether the first rule is the one to stop by; all others are the trade-off."""
@@ -194,178 +209,41 @@ class Setting:
 
     @property
     def costs(self) -> Tensor:
-        return cost_grid(self.query_set.costs, self.longest)
+        """The costs (P,) at which accuracy is measured: from 0 to the most that `longest` queries can cost, so that it
+        is the same for all pursuers. Empty where every query costs 1, or nothing."""
+        costs = self.query_set.costs
+        most = costs.double().topk(self.longest).values.sum().cpu()
+        if (costs == 1).all() or not most:
+            return torch.empty(0, dtype=torch.double)
+        return torch.linspace(0, float(most), COST_POINTS, dtype=torch.double)
 
-    def evaluation(self, sums: EvaluationSums) -> Evaluation:
-        """What the sums of all rows say."""
-        costs, in_detail = self.costs, self.in_detail
-        found = [_summary(*of_rule, sums.n_rows) for of_rule in zip(self.rules, sums.at_stops, sums.bins, strict=True)]
-        accuracy = (sums.curves.cumsum(dim=1).double() / sums.n_rows).tolist()
-        by_asked, by_answered = (curve[: self.longest + 1] for curve in accuracy[:2])
-        by_cost = accuracy[2][: len(costs)]
-        return Evaluation(
-            n_rows=sums.n_rows,
-            n_queries=len(self.query_set),
-            accuracy_by_asked=by_asked,
-            area=_area(by_asked),
-            accuracy_by_answered=by_answered,
-            area_by_answered=_area(by_answered),
-            accuracy_all_answers=sums.right_with_all / sums.n_rows,
-            at_stop=found[0] if self.has_stop else None,
-            trade_off=found[1:] if self.has_stop else found,
-            accuracy_by_cost=list(zip(costs.tolist(), by_cost, strict=True)),
-            area_by_cost=_area(by_cost) if by_cost else None,
-            by_class=results_of(self.classes, sums.confusion, sums.asked_by_class) if in_detail else None,
-            questions=question_uses(self.query_set, sums.questions, sums.n_rows) if in_detail else None,
-            reliability=reliability(sums.bins[0]) if in_detail else None,
-            confidence_by_asked=sums.by_step.confidence,
-            calibration_error_by_asked=sums.by_step.calibration_error,
-            brier_by_asked=sums.by_step.brier,
+    def evaluation(self, counts: EvaluationCounts) -> Evaluation:
+        """The result, from the counts of all rows."""
+        n_rows = int(counts.n_rows)
+        stops = [_at_stop(rule, counts, i) for i, rule in enumerate(self.rules)]
+        by_asked, asked = counts.by_asked, counts.by_asked.accuracy.tolist()
+        answered, by_cost = (
+            (changes.cumsum(dim=0).double() / n_rows).tolist() for changes in (counts.by_answered, counts.by_cost)
         )
-
-
-def _count(pursuer: Pursuer, rows: Rows, setting: Setting, template: HistoryState, with_bits: bool) -> EvaluationSums:
-    """The sums of a batch of rows, which are where the pursuer is."""
-    place, longest, n_queries = rows.x.device, setting.longest, len(setting.query_set)
-    costs = setting.costs.to(place, torch.float)
-    curves = _Curves(max(longest + 1, len(costs)), longest, costs)
-    counts = rows.counts
-    questions = QuestionCounts(counts, n_queries) if setting.in_detail else None
-    beliefs = StepBeliefs(longest + 1, counts)
-    chains = _Chains(pursuer, rows, longest, template, with_bits)
-    at_stops = chains.at_stops(setting.rules, curves, beliefs, questions)  # (rules, B, 11)
-    everything = torch.ones_like(rows.available)  # was asked, answered or not
-    all_answers = pursuer.log_posterior(History(rows.x, rows.available, everything))
-    confusion, asked = torch.zeros(0, 0, dtype=torch.long), torch.zeros(0, dtype=torch.long)
-    if setting.in_detail:
-        confusion, asked = class_sums(rows.y.cpu(), at_stops[0], len(setting.classes), counts.cpu())
-    return EvaluationSums(
-        int(counts.sum()),
-        int(counts[all_answers.argmax(dim=1) == rows.y].sum()),
-        curves.changes.cpu(),
-        beliefs.sums(),
-        *stop_sums(at_stops, counts.cpu()),
-        confusion,
-        asked,
-        torch.zeros(6, n_queries, dtype=torch.long) if questions is None else questions.sums.cpu(),
-    )
-
-
-def cost_grid(costs: Tensor, longest: int) -> Tensor:
-    """Where accuracy against cost is measured (n,): from 0 to the most that `longest` queries can cost, so that it is
-    the same for all pursuers. Empty where every query costs 1, or nothing."""
-    most = costs.double().topk(longest).values.sum().cpu()
-    if (costs == 1).all() or not most:
-        return torch.empty(0, dtype=torch.double)
-    return torch.linspace(0, float(most), COST_POINTS, dtype=torch.double)
-
-
-@contextmanager
-def placed(pursuer: Pursuer, device: str) -> Iterator[torch.device]:
-    """The pursuer on a device, with the precision that is fast there; `auto` is an NVIDIA GPU where there is one."""
-    place = find_device(device)
-    if not isinstance(pursuer, nn.Module) or place.type == "cpu":
-        yield torch.device("cpu")
-        return
-    pursuer.to(place).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    try:
-        with torch.autocast(place.type, torch.bfloat16, enabled=place.type == "cuda"):
-            yield place
-    finally:
-        pursuer.to("cpu").to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-
-
-class _Curves:
-    """By how much the number of rows that are right changes with each query, each answer, and each step of cost."""
-
-    def __init__(self, n_points: int, longest: int, costs: Tensor):
-        self.longest, self.costs = longest, costs
-        self.changes = torch.zeros(3, n_points, dtype=torch.long, device=costs.device)
-
-    def add(self, n_asked: int, standing: Standing, change: Tensor) -> None:
-        """By how many rows (b,) those that are right changed with the last query of rows that stand here."""
-        by_asked, by_answered, by_cost = self.changes
-        by_answered.index_add_(0, standing.n_answered, change)
-        if n_asked > self.longest:
-            return
-        by_asked[n_asked] += change.sum()
-        if len(self.costs):
-            # The first cost that is enough, however the sum of what was spent is rounded.
-            enough = torch.searchsorted(self.costs, standing.cost * (1 - ROUNDING))
-            by_cost.index_add_(0, enough.clamp(max=len(self.costs) - 1), change)
-
-
-@dataclass(frozen=True)
-class _Chains:
-    """How the rows of a batch are asked, and by how many queries at most they are judged."""
-
-    pursuer: Pursuer
-    rows: Rows
-    longest: int
-    template: HistoryState
-    with_bits: bool
-
-    def at_stops(
-        self, rules: Sequence[StoppingRule], curves: _Curves, beliefs: StepBeliefs, questions: QuestionCounts | None
-    ) -> Tensor:
-        """Where each of the rules stops (rules, B, 11): queries asked, answers, cost, whether the belief is right, its
-        confidence, whether it was cut short, the label predicted, the Brier score, and what is `promised`. The rows
-        that are right on the way are added to the curves, what is believed there to `beliefs`, and what is asked until
-        the first rule stops to the questions."""
-        costs = self.pursuer.query_set.costs
-        restricts = [rule.affordable(torch.zeros(1, device=costs.device), costs) is not None for rule in rules]
-        free = [rule for rule, is_restricted in zip(rules, restricts, strict=True) if not is_restricted]
-        of_first = [questions if i == 0 else None for i in range(len(rules))]
-        of_free = None if not rules or restricts[0] else questions
-        in_common = iter(self._look_back(free, Revealed(self.longest, free), (curves, beliefs), of_free))
-        found = [
-            self._look_back([rule], Within(self.longest, rule), None, counts)[0] if is_restricted else next(in_common)
-            for rule, is_restricted, counts in zip(rules, restricts, of_first, strict=True)
-        ]
-        return torch.stack(found).cpu() if found else torch.empty(0, len(self.rows), 11)
-
-    def _look_back(
-        self,
-        rules: Sequence[StoppingRule],
-        until: "Revealed | Within",
-        on_the_way: tuple[_Curves, StepBeliefs] | None,
-        questions: QuestionCounts | None,
-    ) -> Tensor:
-        """The same (rules, B, 11) for rules on the chains that end with `until`."""
-        rows, n_rows, device = self.rows, len(self.rows), self.rows.x.device
-        was_right = torch.zeros(n_rows, dtype=torch.long, device=device)
-        row_counts = rows.counts
-        at_stop = torch.zeros(len(rules), n_rows, 11, device=device)
-        has_stopped = torch.zeros(len(rules), n_rows, dtype=torch.bool, device=device)
-        memories = [rule.start(n_rows, device) for rule in rules]
-        with_bits = self.with_bits and questions is not None
-        steps = pursue(self.pursuer, rows.x, rows.available, until, rows.initially_known, self.template, with_bits)
-        for n_asked, step in enumerate(steps):
-            r, standing = step.rows, step.standing
-            highest = step.log_posterior.max(dim=1)
-            is_right = (highest.indices == rows.y[r]).long()
-            confidence, brier = highest.values.float().exp(), brier_scores(step.log_posterior, rows.y[r])
-            if on_the_way is not None:
-                curves, beliefs = on_the_way
-                curves.add(n_asked, standing, (is_right - was_right[r]) * row_counts[r])
-                was_right[r] = is_right
-                beliefs.add(n_asked, r, confidence, is_right, brier)
-            stayed = step.goes_on.nonzero()[:, 0]
-            at_limit = n_asked >= self.longest
-            for i, rule in enumerate(rules):
-                enough, memory = rule.step(memories[i], standing)
-                now = (enough | ~step.goes_on | at_limit) & ~has_stopped[i, r]
-                is_cut = until.would_ask_more(step) & ~enough & (at_limit and self.longest < rows.n_queries)
-                counts = standing.n_asked, standing.n_answered, standing.cost
-                known = (*counts, is_right, confidence, is_cut, highest.indices, brier)
-                state = (*known, *promised(rule, standing, rows.y[r]))
-                seen = torch.stack([part.float() for part in state], dim=1)
-                at_stop[i, r] = torch.where(now[:, None], seen, at_stop[i, r])
-                has_stopped[i, r] |= now
-                memories[i] = memory[stayed]
-            if questions is not None:
-                questions.add(step, ~has_stopped[0, r])
-        return at_stop
+        return Evaluation(
+            n_rows=n_rows,
+            n_queries=len(self.query_set),
+            accuracy_by_asked=asked,
+            area=_area(asked),
+            accuracy_by_answered=answered,
+            area_by_answered=_area(answered),
+            accuracy_all_answers=int(counts.right_with_all) / n_rows,
+            at_stop=stops[0] if self.has_stop else None,
+            trade_off=stops[1:] if self.has_stop else stops,
+            accuracy_by_cost=list(zip(self.costs.tolist(), by_cost, strict=True)),
+            area_by_cost=_area(by_cost) if by_cost else None,
+            by_class=ClassResults.of(self.classes, counts.confusion, counts.asked_by_class) if self.in_detail else None,
+            questions=QuestionUses.of(self.query_set, counts.questions, n_rows) if self.in_detail else None,
+            reliability=counts.at_stop.reliability(0) if self.in_detail else None,
+            confidence_by_asked=by_asked.mean_confidence.tolist(),
+            calibration_error_by_asked=by_asked.calibration_error.tolist(),
+            brier_by_asked=by_asked.mean_brier.tolist(),
+        )
 
 
 def _area(accuracy: Sequence[float]) -> float:
@@ -373,24 +251,133 @@ def _area(accuracy: Sequence[float]) -> float:
     return sum(accuracy[1:]) / max(1, len(accuracy) - 1)
 
 
-def _summary(stop: StoppingRule, sums: Tensor, bins: Tensor, n_rows: int) -> AtStop:
-    """What a rule gives, from sums (10,) and bins (N_BINS, 3) of its rows."""
-    asked, answered, cost, cut, brier, decided, wrong, left, covered, n_labels = sums.tolist()
-    n, confidence, right = bins.double().unbind(dim=1)
-    n_right = int(right.sum())
+def _at_stop(rule: StoppingRule, counts: EvaluationCounts, i: int) -> AtStop:
+    """What the i-th rule gives."""
+    n_rows, beliefs = int(counts.n_rows), counts.at_stop
+    total = {name: int(values[i]) for name, values in counts.stops.tensors().items()}
+    has_decisions, has_labels = total["decided"] or total["deferred"], total["n_labels"]
     return AtStop(
-        str(stop),
-        asked / n_rows,
-        answered / n_rows,
-        cost / COST_UNIT / n_rows,
-        n_right / n_rows,
-        accuracy_interval(n_right, n_rows),
-        float(confidence.sum()) / UNIT / n_rows,
-        float(calibration_error(n, confidence / UNIT, right)),
-        cut / n_rows,
-        brier / UNIT / n_rows,
-        decided / n_rows if decided or left else None,
-        wrong / decided if decided else None,
-        covered / n_rows if n_labels else None,
-        n_labels / n_rows if n_labels else None,
+        rule=str(rule),
+        mean_asked=total["n_asked"] / n_rows,
+        mean_answered=total["n_answered"] / n_rows,
+        mean_cost=total["cost"] / COST_UNIT / n_rows,
+        accuracy=float(beliefs.accuracy[i]),
+        accuracy_interval=accuracy_interval(int(beliefs.right[i].sum()), n_rows),
+        mean_confidence=float(beliefs.mean_confidence[i]),
+        calibration_error=float(beliefs.calibration_error[i]),
+        cut_short=total["cut_short"] / n_rows,
+        brier=float(beliefs.mean_brier[i]),
+        decided=total["decided"] / n_rows if has_decisions else None,
+        wrong_of_decided=total["wrong_of_decided"] / total["decided"] if total["decided"] else None,
+        covered=total["covered"] / n_rows if has_labels else None,
+        mean_labels=total["n_labels"] / n_rows if has_labels else None,
     )
+
+
+def _count_batch(pursuer: Pursuer, batch: Batch, setting: Setting, with_bits: bool) -> EvaluationCounts:
+    rows, longest, n_classes = batch.rows, setting.longest, len(setting.classes)
+    weight, n_queries = rows.counts, len(setting.query_set)
+    questions = QuestionCounter(n_queries, weight) if setting.in_detail else None
+    chains, stopped = _roll_out(pursuer, batch, setting, questions, with_bits)
+    path = chains.steps(longest + 1)
+    costs = setting.costs.to(weight.device, torch.float)
+    # The first cost that is enough, however the sum of what was spent is rounded.
+    place = torch.searchsorted(costs, path.cost * (1 - ROUNDING)).clamp(max=max(0, len(costs) - 1))
+    everything = History(rows.x, rows.available, torch.ones_like(rows.available))  # asked, answered or not
+    is_right_with_all = pursuer.log_posterior(everything).argmax(dim=1) == rows.y
+    confusion, asked_by_class = weight.new_zeros(0, 0), weight.new_zeros(0)
+    if setting.in_detail:
+        confusion, asked_by_class = count_classes(rows.y, stopped.predicted[0], stopped.n_asked[0], n_classes, weight)
+    return EvaluationCounts(
+        n_rows=weight.sum(),
+        right_with_all=weight[is_right_with_all].sum(),
+        by_asked=BeliefCounts.of(path, weight),
+        by_answered=count_changes(chains.right, chains.n_answered, longest + 1, weight),
+        by_cost=count_changes(path.right, place, len(costs), weight) if len(costs) else weight.new_zeros(0),
+        at_stop=BeliefCounts.of(stopped, weight),
+        stops=StopCounts.of(stopped, weight),
+        confusion=confusion,
+        asked_by_class=asked_by_class,
+        questions=questions.counts if questions is not None else QuestionCounts.zeros(n_queries),
+    ).cpu()
+
+
+def _roll_out(
+    pursuer: Pursuer, batch: Batch, setting: Setting, questions: QuestionCounter | None, with_bits: bool
+) -> tuple[ClassTrace, StoppedRows]:
+    """The chains of a batch, and where every rule stops them. A rule that restricts what may be asked has chains of its
+    own. What is asked until the first rule stops is added to the questions."""
+    costs, longest = pursuer.query_set.costs, setting.longest
+    nothing_spent = torch.zeros(1, device=costs.device)
+    restricts = [rule.affordable(nothing_spent, costs) is not None for rule in setting.rules]
+    groups = [[i for i, own_chains in enumerate(restricts) if not own_chains]]
+    groups += [[i] for i, own_chains in enumerate(restricts) if own_chains]
+    chains: list[ClassTrace] = []
+    parts: list[StoppedRows] = []
+    for group in groups:
+        counter = questions if 0 in group else None
+        stops = _Stops([setting.rules[i] for i in group], batch.rows, longest, bool(chains), counter)
+        chains.append(ClassTrace.of(pursuer, batch, stops.horizon, with_bits and counter is not None, stops.watch))
+        parts.append(stops.rows(chains[-1]))
+    order = torch.tensor([i for group in groups for i in group], dtype=torch.long).argsort()
+    values = zip(*(part.values() for part in parts), strict=True)
+    return chains[0], StoppedRows(*(torch.cat(own)[order.to(own[0].device)] for own in values))
+
+
+class _Stops:
+    """Notes after how many queries each of R rules stops each row of a batch, and what the rule then says of it."""
+
+    def __init__(
+        self,
+        rules: Sequence[StoppingRule],
+        rows: Rows,
+        longest: int,
+        is_restricted: bool,
+        questions: QuestionCounter | None,
+    ):
+        self.rules, self.y, self.longest, self.questions = rules, rows.y, longest, questions
+        self.may_be_cut, self.is_restricted = longest < rows.n_queries, is_restricted
+        self.horizon = _Horizon(longest, rules, rules[0] if is_restricted else None)
+        self.memories = [rule.start(len(rows), rows.y.device) for rule in rules]
+        nothing = rows.y.new_zeros(len(rules), len(rows))
+        self.step, self.decided = nothing - 1, nothing - 1
+        self.cut_short, self.covered, self.n_labels = nothing.bool(), nothing.bool(), nothing.clone()
+
+    def watch(self, n_asked: int, step: RolloutStep) -> None:
+        standing, stayed, at_limit = step.standing, step.goes_on.nonzero()[:, 0], n_asked >= self.longest
+        for i, rule in enumerate(self.rules):
+            enough, memory = rule.step(self.memories[i], standing)
+            self.memories[i] = memory[stayed]
+            now = (enough | ~step.goes_on | at_limit) & (self.step[i, step.rows] < 0)
+            rows = step.rows[now]
+            self.step[i, rows] = n_asked
+            if at_limit and self.may_be_cut:
+                self.cut_short[i, rows] = (~enough & step.goes_on if self.is_restricted else ~enough)[now]
+            if (decided := rule.decides(standing)) is not None:
+                self.decided[i, rows] = decided[now].long()
+            if (labels := rule.label_set(standing.log_posterior.exp().float())) is not None:
+                self.covered[i, rows] = labels[now].gather(1, self.y[rows, None])[:, 0]
+                self.n_labels[i, rows] = labels[now].sum(dim=1)
+        if self.questions is not None:
+            self.questions.add(step, self.step[0, step.rows] < 0)
+
+    def rows(self, chains: ClassTrace) -> StoppedRows:
+        """The rows as they are where the rules stop them."""
+        of_rules = (self.cut_short, self.decided, self.covered, self.n_labels)
+        return StoppedRows(*chains.at(self.step).values(), *of_rules)
+
+
+class _Horizon(StoppingRule):
+    """Rolls chains out as far as `rules` may need to look back: until `n` answers are revealed, however many queries
+    that takes. For a rule that restricts what may be asked, within its limits and one query beyond `n`, to see whether
+    more would be asked."""
+
+    def __init__(self, n: int, rules: Sequence[StoppingRule], restricting: StoppingRule | None):
+        self.n, self.restricting, self.needs_worth = n, restricting, any(rule.needs_worth for rule in rules)
+
+    def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
+        is_far = standing.n_answered >= self.n if self.restricting is None else standing.n_asked > self.n
+        return is_far, memory
+
+    def affordable(self, spent: Tensor, costs: Tensor) -> Tensor | None:
+        return None if self.restricting is None else self.restricting.affordable(spent, costs)

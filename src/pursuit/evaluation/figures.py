@@ -1,37 +1,22 @@
-"""Figures: accuracy curves, chains of revealed image patches, and heat maps of posteriors.
+"""Figures: accuracy curves, reliability, confusion matrices, what is asked when, and chains.
 
 Every function returns a matplotlib `Figure` and, given a `path`, writes it as png, svg or pdf. matplotlib is only
 imported when something is drawn, and never through pyplot, so no display is needed.
 """
 
+import io
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pursuit.evaluation.canvas import (
-    BLUE,
-    CHARACTER,
-    CLASS_WIDTH,
-    FAINT,
-    GREEN,
-    GREY,
-    INK,
-    ORANGE,
-    PALE,
-    PURPLE,
-    SKY,
-    VERMILLION,
-    escape,
-    new_figure,
-    save_figure,
-    shorten,
-)
-from pursuit.evaluation.curves import Evaluation
+from pursuit.evaluation.calibration import ReliabilityBin
+from pursuit.files import make_folder, write_whole
 from pursuit.inference.chain import Chain, ChainStep, bits_text
 from pursuit.queries import NO_AND_YES, QuerySet
 
@@ -39,28 +24,80 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Curve = Evaluation | Sequence[float] | Sequence[Sequence[float]] | np.ndarray
-"""Accuracy by the number of queries asked, from 0: of one run, or of several seeds (S, T + 1)."""
-
+FORMATS, DPI = ("png", "svg", "pdf"), 160
+# The palette of Okabe and Ito, which colour-blind people can tell apart.
+BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#B8588F", "#E69F00", "#56B4E9"
+INK, GREY, PALE, FAINT = "#222222", "#767676", "#C3C8CE", "#E4E7EA"
 COLOURS, LINES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY), ("-", "-.", ":")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
-"""One more than colours, so that each pair comes up late again."""
+"""One more than colours, so that a pair of mark and colour repeats late."""
 YES_COLOUR, NO_COLOUR, UNKNOWN_COLOUR, OTHER_COLOUR = "#007A59", "#C04A00", GREY, "#14306B"
 UNSEEN, UNSEEN_HATCH = "#9DBDE3", "#6C97CC"
 
 # "1" and "0" are left out: in a chain they may as well be numbers.
 NO_WORDS, YES_WORDS = ({pair[i] for pair in NO_AND_YES if not pair[i].isdigit()} for i in (0, 1))
 
-MAX_BARS, TOP_BARS = 12, 10
-"""Up to MAX_BARS classes all have a bar; of more, only the TOP_BARS most probable."""
-SHOWN_PROBABILITY = 0.005
-"""Cells of a heat map above this carry their number."""
-QUESTION_WIDTH, ANSWER_WIDTH = 52, 24
-"""Characters in a line of a question and of an answer."""
-PICTURE_WIDTH = 2.4
-"""Inches of a picture beside a chain."""
+CHARACTER = 0.073
+"""Inches that a character of the usual size takes, generously."""
+CLASS_WIDTH, QUERY_WIDTH, QUESTION_WIDTH, ANSWER_WIDTH = 28, 46, 52, 24
+"""Characters in a line of the name of a class, the name of a query, a question and an answer."""
 FEW_CURVES = 3
 """Up to this many curves have a dot at every number of queries, and each stop an entry in the legend."""
+MOST_NAMED_CLASSES = 40
+"""Up to this many classes of a confusion matrix have names, and cells with numbers."""
+MAX_BARS, TOP_BARS = 12, 10
+"""Up to MAX_BARS classes all have a bar; of more, only the TOP_BARS most probable."""
+SHOWN_PROBABILITY, SHOWN_SHARE = 0.005, 0.05
+"""Cells of a heat map of probabilities, and of shares of the rows, above this have a number."""
+MOST_QUERIES, MOST_POSITIONS = 25, 20
+"""The size of a heat map of queries by position."""
+PANELS = (1, 2, 4, 7, 13)
+"""The first position of each map of patches; the last of them goes on to the end, and one more has all positions."""
+PICTURE_WIDTH, INTERVAL_WIDTH = 2.4, 4.0
+"""Inches of a picture beside a chain, and of the intervals of a number."""
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Quantiles that are drawn: the interval of 90 % as a thin line, its middle half as a thick one."""
+
+Curve = Sequence[float] | Sequence[Sequence[float]] | np.ndarray
+"""Accuracy by the number of queries asked, from 0: of one run, or of several seeds (S, T + 1)."""
+
+
+def shorten(text: str, width: int) -> str:
+    """The text on one line, cut in the middle where it is too long: names often differ at their end."""
+    text = " ".join(text.split())
+    return escape(text if len(text) <= width else f"{text[: width // 2 - 1].rstrip()}…{text[-(width // 2) :].lstrip()}")
+
+
+def escape(text: str) -> str:
+    # Between dollar signs matplotlib would read a formula.
+    return text.replace("$", r"\$")
+
+
+def new_figure(width: float, height: float, title: str) -> "Figure":
+    """An empty figure, large enough for its title, which stands above the rest."""
+    from matplotlib.figure import Figure
+
+    width = max(width, 3.2)
+    lines = textwrap.wrap(title, int(9 * width))
+    figure = Figure((width, height + 0.25 * len(lines)), dpi=DPI, layout="constrained")
+    if lines:
+        figure.suptitle(escape("\n".join(lines)), fontsize=12)
+    return figure
+
+
+def save_figure(figure: "Figure", path: str | Path | None) -> "Figure":
+    """Write the figure whole or not at all: it is drawn in memory first."""
+    if path is None:
+        return figure
+    path = Path(path)
+    suffix = path.suffix[1:].lower()
+    if suffix not in FORMATS:
+        raise ValueError(f"Figures are written as {', '.join(FORMATS)}: give {path.name!r} one of these endings.")
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=suffix, dpi=DPI)
+    make_folder(path.parent)
+    write_whole(path, drawn.getvalue())
+    return figure
 
 
 def accuracy_curve(
@@ -75,30 +112,23 @@ def accuracy_curve(
 
     With `costs` (P,) it is accuracy against cost instead, and curves hold the accuracy at each of these. `stops` has
     the (mean number asked or mean cost, accuracy) of a method's stopping rule, and `all_answers` the accuracy when
-    everything is known. An `Evaluation` brings its own stop, and the only one its accuracy with all answers. Of many
-    curves each has a mark of its own besides its colour, and one entry of the legend stands for all stops.
+    everything is known. Of many curves each has a mark of its own besides its colour, and one entry of the legend
+    stands for all stops.
     """
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-    measured = {name: curve for name, curve in curves.items() if isinstance(curve, Evaluation)}
-    points = {
-        name: (stop.mean_asked if costs is None else stop.mean_cost, stop.accuracy)
-        for name, evaluation in measured.items()
-        if (stop := evaluation.at_stop)
-    }
-    points.update(stops or {})
-    stray = [name for name in points if name not in curves]
+    stops = stops or {}
+    stray = [name for name in stops if name not in curves]
     if not curves or stray:
         raise ValueError(f"There is no curve for the stops of {stray}." if curves else "There are no curves to draw.")
-    if all_answers is None and len(curves) == len(measured) == 1:
-        all_answers = next(iter(measured.values())).accuracy_all_answers
     are_few = len(curves) <= FEW_CURVES
-    height = 0.4 * len(curves) + 0.45 * len(points) + 0.9 if are_few else 0.27 * _n_lines(curves) + 1.3
+    n_lines = sum(max(1, len(textwrap.wrap(name, CLASS_WIDTH))) for name in curves)  # of the legend
+    height = 0.4 * len(curves) + 0.45 * len(stops) + 0.9 if are_few else 0.27 * n_lines + 1.3
     figure = new_figure(7.4 if are_few else 8.6, max(4.2 if are_few else 5.0, height), title)  # room for the legend
     axes = figure.add_subplot()
     for i, (name, curve) in enumerate(curves.items()):
-        _draw_curve(axes, name, _seeds(name, curve, costs), points.get(name), i, are_few, costs)
-    if points and not are_few:
+        _draw_curve(axes, name, _seeds(name, curve, costs), stops.get(name), i, are_few, costs)
+    if stops and not are_few:
         axes.plot([], [], "*", color="white", mec=INK, markersize=12, label="where its rule stops")
     if all_answers is not None:
         label = f"all answers:\n{all_answers:.1%} right"
@@ -110,98 +140,6 @@ def accuracy_curve(
     axes.spines[["top", "right"]].set_visible(False)
     spacing = {"labelspacing": 0.8} if are_few else {"labelspacing": 0.5, "handlelength": 3.2}
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=10, **spacing)
-    return save_figure(figure, path)
-
-
-def image_chain(
-    chain: Chain,
-    query_set: QuerySet,
-    x: Tensor,
-    path: str | Path | None = None,
-    title: str = "",
-    max_steps: int = 12,
-) -> "Figure":
-    """A column a step: the patches of image `x` (C, H, W) seen so far, and below them the posterior.
-
-    The first column is the whole image and the prior. Chains of more than `max_steps` are thinned evenly, keeping the
-    first and the last step; columns bear the true number of their step.
-    """
-    if query_set.patches is None:
-        raise ValueError(f"Only queries about patches of an image can be drawn on it, not {query_set}.")
-    if tuple(x.shape) != query_set.patches.image_shape:
-        raise ValueError(f"One image of shape {query_set.patches.image_shape} is expected, not {tuple(x.shape)}.")
-    if max_steps < 1:
-        raise ValueError(f"At least one step must be shown, not {max_steps}.")
-    shown = [0, *thinned(len(chain), max_steps)]
-    beliefs = _beliefs(chain)  # (T + 1, C)
-    classes = np.arange(len(chain.classes)) if len(chain.classes) <= MAX_BARS else _top_classes(beliefs, TOP_BARS)
-    names = [shorten(str(chain.classes[c]), CLASS_WIDTH) for c in classes]
-    picture, bars = 1.25 * x.shape[1] / x.shape[2], max(0.7, 0.17 * len(classes))  # heights in inches
-    figure = new_figure(1.3 * len(shown) + CHARACTER * max(map(len, names)) + 0.3, picture + bars + 1.2, title)
-    grid = figure.subplots(2, len(shown), squeeze=False, height_ratios=[picture, bars])
-    for column, n in enumerate(shown):
-        _draw_patches(grid[0, column], chain, query_set, x, n)
-        bits, name = chain.steps[n - 1].bits if n else None, f"step {n}" if n else "the picture"
-        grid[0, column].set_title(name if bits is None else f"{name}\n{bits_text(bits)}", fontsize=10)
-        _draw_bars(grid[1, column], beliefs[n], classes, chain.classes)
-        grid[1, column].set_yticks(range(len(names)), names if column == 0 else [""] * len(names), fontsize=9)
-    return save_figure(figure, path)
-
-
-def answer_chain(
-    chain: Chain,
-    path: str | Path | None = None,
-    title: str = "",
-    top: int = 10,
-    max_steps: int = 40,
-    picture: np.ndarray | None = None,
-) -> "Figure":
-    """The posterior as a heat map: a row a step, a column for each of the `top` classes most probable at any time.
-
-    Columns are ordered by the final posterior. Questions are coloured by their answer: yes, no, unknown or other.
-    Chains of more than `max_steps` are thinned evenly, keeping the first and the last step and their true numbers. A
-    `picture` (H, W, 3) of what the questions are about stands beside them.
-    """
-    if top < 1 or max_steps < 1:
-        raise ValueError(f"At least one class and one step must be shown, not {top} and {max_steps}.")
-    steps = thinned(len(chain), max_steps)
-    beliefs = _beliefs(chain)  # (T + 1, C)
-    classes = _top_classes(beliefs, top)
-    beliefs = beliefs[[0, *steps]]
-    asked = [chain.steps[n - 1] for n in steps]
-    given = [query_and_answer("given:", step) for step in chain.initially_known]
-    labels = [*given, "start", *(query_and_answer(f"{n}.", step) for n, step in zip(steps, asked, strict=True))]
-    colours = [*map(_colour, chain.initially_known), INK, *map(_colour, asked)]
-    names = [shorten(str(chain.classes[c]), CLASS_WIDTH) for c in classes]
-    lines = [line for label in labels for line in label.split("\n")]
-    row_height = 0.29 if len(lines) == len(labels) else 0.36
-    label_width, name_height = (CHARACTER * max(map(len, texts)) for texts in (lines, names))
-    width = label_width + 0.58 * len(classes) + 0.6 * name_height + 0.3
-    beside = 0.0 if picture is None else PICTURE_WIDTH
-    figure = new_figure(width + beside, max(row_height * len(labels) + 0.75 * name_height + 0.5, beside), title)
-    if picture is None:
-        axes = figure.add_subplot()
-    else:
-        photo, axes = figure.subplots(1, 2, width_ratios=[beside, width])
-        photo.imshow(picture)
-        photo.set_anchor("N")
-        photo.axis("off")
-    shown = beliefs[:, classes]  # (T + 1, K)
-    axes.imshow(shown, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    axes.set_ylim(len(beliefs) - 0.5, -len(given) - 0.5)  # what is given has rows without cells, above the prior
-    for row, column in np.argwhere(shown > SHOWN_PROBABILITY).tolist():
-        p = float(shown[row, column])
-        cell = axes.text(column, row, _number(p), ha="center", va="center", fontsize=8.5)
-        cell.set_color("white" if p > 0.55 else INK)
-        cell.set_fontweight("bold" if classes[column] == beliefs[row].argmax() else "normal")
-    axes.set_yticks(range(-len(given), len(beliefs)), labels, fontsize=9.5, linespacing=1.05, va="center")
-    for tick, colour in zip(axes.get_yticklabels(), colours, strict=True):
-        tick.set_color(colour)
-    axes.xaxis.tick_top()
-    axes.set_xticks(range(len(names)), names, fontsize=9.5, rotation=40, ha="left", rotation_mode="anchor")
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    axes.hlines(np.arange(1, len(beliefs)) - 0.5, -0.5, len(classes) - 0.5, color="white", linewidth=1)
     return save_figure(figure, path)
 
 
@@ -238,9 +176,174 @@ def _draw_curve(
         axes.plot(*stop, "*", color=colour, mec=INK, markersize=14 if are_few else 11, zorder=5, label=label)
 
 
-def _n_lines(names: Iterable[str]) -> int:
-    """How many lines a legend of these names has."""
-    return sum(max(1, len(textwrap.wrap(name, CLASS_WIDTH))) for name in names)
+def _seeds(name: str, curve: Curve, costs: Sequence[float] | None) -> np.ndarray:
+    """The curves of all seeds: (S, T + 1), or at the `costs` (S, P)."""
+    try:
+        seeds = np.atleast_2d(np.asarray(curve, dtype=float))
+    except ValueError:
+        seeds = np.empty(0)
+    if seeds.ndim != 2 or seeds.size == 0:
+        raise ValueError(f"The curve '{name}' is to be a list of accuracies, or one of equal length for each seed.")
+    if costs is not None and seeds.shape[1] != len(costs):
+        raise ValueError(f"The curve '{name}' has {seeds.shape[1]} accuracies, but there are {len(costs)} costs.")
+    return seeds
+
+
+def reliability_figure(
+    bins: Sequence[ReliabilityBin],
+    accuracy: Sequence[float],
+    confidence: Sequence[float],
+    path: str | Path | None = None,
+    title: str = "",
+    remark: str = "",
+) -> "Figure":
+    """On the left, how often beliefs of each confidence are right: on the dashed line where they can be trusted. On the
+    right, mean confidence and accuracy after each query."""
+    figure = new_figure(8.6, 3.6, title)
+    left, right = figure.subplots(1, 2)
+    left.plot([0, 1], [0, 1], linestyle="--", color=GREY, linewidth=1)
+    most = max((one.n_rows for one in bins), default=1)
+    for one in bins:
+        low, high = one.accuracy_interval
+        left.bar(one.low + 0.05, 0.25 * one.n_rows / most, width=0.08, color=PALE)
+        errors = [[max(0.0, one.accuracy - low)], [max(0.0, high - one.accuracy)]]
+        left.errorbar(one.confidence, one.accuracy, yerr=errors, fmt="o", color=BLUE, capsize=2, markersize=5)
+    left.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="confidence", ylabel="accuracy")
+    left.set_title(remark, fontsize=9, color=INK)
+    right.plot(accuracy, color=BLUE, label="accuracy")
+    if len(confidence):
+        right.plot(confidence, color=VERMILLION, linestyle="--", label="confidence")
+    right.set(xlabel="queries asked", ylim=(0, 1.02))
+    right.legend(frameon=False, loc="lower right")
+    return save_figure(figure, path)
+
+
+def confusion_figure(
+    labels: Sequence[object], confusion: Sequence[Sequence[int]], path: str | Path | None = None, title: str = ""
+) -> "Figure":
+    """How many rows of each class were taken for each (C, C), coloured by their share of the class."""
+    counts = np.array(confusion)  # (C, C), true by predicted
+    shares = counts / counts.sum(axis=1, keepdims=True).clip(1)
+    names = [shorten(str(label), CLASS_WIDTH) for label in labels]
+    has_names = len(names) <= MOST_NAMED_CLASSES
+    name_width = CHARACTER * max(map(len, names)) if has_names else 0.3
+    digits = len(str(counts.max()))
+    cell = max(0.34, CHARACTER * digits + 0.1) if has_names else max(0.04, 6 / len(names))
+    side = cell * len(names) + name_width
+    figure = new_figure(side + 0.9, side + 0.5, title)
+    axes = figure.add_subplot()
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    axes.set(xlabel="predicted", ylabel="true label")
+    if has_names:
+        _write_cells(axes, shares, counts > 0, lambda row, column: f"{counts[row, column]}")
+        axes.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor", fontsize=9)
+        axes.set_yticks(range(len(names)), names, fontsize=9)
+    axes.tick_params(length=0)
+    return save_figure(figure, path)
+
+
+def asked_map(query_set: QuerySet, shares: np.ndarray, path: str | Path | None = None, title: str = "") -> "Figure":
+    """What is asked when, from shares (T, Q): maps of the image if queries are patches, and otherwise a row for each of
+    the queries asked most and a column for each position in the chain."""
+    if shares.ndim != 2 or shares.shape[1] != len(query_set) or not len(shares):
+        raise ValueError(f"Shares are to be (places, {len(query_set)}), at least one place, not {shares.shape}.")
+    if query_set.patches is not None:
+        return _patch_maps(query_set.patches.shape, shares, path, title)
+    return _query_positions(query_set, shares, path, title)
+
+
+def _patch_maps(grid: tuple[int, int], shares: np.ndarray, path: str | Path | None, title: str) -> "Figure":
+    parts = _panels(len(shares))
+    figure = new_figure(1.6 * len(parts) + 0.2, 1.6 * grid[0] / grid[1] + 0.75, title)
+    for axes, (first, last) in zip(figure.subplots(1, len(parts), squeeze=False)[0], parts, strict=True):
+        share = shares[first - 1 : last].sum(axis=0)  # no row is asked a patch twice
+        axes.imshow(share.reshape(grid) ** 0.5, cmap="magma", vmin=0, vmax=max(share.max(), 1e-9) ** 0.5)
+        axes.set_title("all" if (first, last) == (1, len(shares)) else _positions(first, last), fontsize=10)
+        axes.set(xticks=[], yticks=[])
+        axes.set_xlabel(f"brightest: {share.max():.0%}", fontsize=9, color=GREY)
+        axes.spines[:].set(color=GREY, linewidth=0.8)
+    return save_figure(figure, path)
+
+
+def _panels(n_positions: int) -> list[tuple[int, int]]:
+    """The first and last position of each map; the last map has all."""
+    starts = [first for first in PANELS if first <= n_positions]
+    return [*((first, after - 1) for first, after in pairwise([*starts, n_positions + 1])), (1, n_positions)]
+
+
+def _positions(first: int, last: int) -> str:
+    return f"query {first}" if first == last else f"queries {first} to {last}"
+
+
+def _query_positions(query_set: QuerySet, shares: np.ndarray, path: str | Path | None, title: str) -> "Figure":
+    asked = shares.sum(axis=0)
+    chosen = [query for query in np.argsort(-asked, kind="stable")[:MOST_QUERIES] if asked[query] > 0]
+    # From those asked first to those asked last, so that the map runs from the upper left to the lower right.
+    position = np.arange(1, len(shares) + 1) @ shares
+    chosen.sort(key=lambda query: position[query] / asked[query])
+    shown = shares[:MOST_POSITIONS, chosen].T  # (K, T)
+    names = [f"{shorten(query_set.queries[q].name, QUERY_WIDTH)}  {asked[q]:.0%}" for q in chosen]
+    width = CHARACTER * max(map(len, names)) + 0.36 * shown.shape[1] + 0.3
+    figure = new_figure(width, 0.25 * len(names) + 0.7, title)
+    axes = figure.add_subplot()
+    axes.imshow(shown**0.5, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    _write_cells(axes, shown, shown > SHOWN_SHARE, lambda row, column: f"{100 * shown[row, column]:.0f}", 0.4, 8)
+    axes.set_yticks(range(len(names)), names, fontsize=9.5)
+    axes.set_xticks(range(shown.shape[1]), [str(n + 1) for n in range(shown.shape[1])], fontsize=9)
+    axes.set_xlabel("place in the chain; cells: % of the rows, beside names: asked at all", fontsize=9, color=GREY)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    return save_figure(figure, path)
+
+
+def draw_chain(
+    query_set: QuerySet, X: Any, chain: Chain, path: Path, title: str, picture: np.ndarray | None = None
+) -> "Figure":
+    """A chain on its image if queries are patches, as intervals if a number is predicted, otherwise as a heat map of
+    posteriors beside a `picture`.
+
+    `X` holds the row of the chain first.
+    """
+    if chain.target is not None:
+        return number_chain(chain, path, title)
+    if query_set.patches is not None:
+        return image_chain(chain, query_set, query_set.answers(X).x[0], path, title)
+    return answer_chain(chain, path, title, picture=picture)
+
+
+def image_chain(
+    chain: Chain,
+    query_set: QuerySet,
+    x: Tensor,
+    path: str | Path | None = None,
+    title: str = "",
+    max_steps: int = 12,
+) -> "Figure":
+    """A column a step: the patches of image `x` (C, H, W) seen so far, and below them the posterior.
+
+    The first column is the whole image and the prior. Chains of more than `max_steps` are thinned evenly, keeping the
+    first and the last step; columns bear the true number of their step.
+    """
+    if query_set.patches is None:
+        raise ValueError(f"Only queries about patches of an image can be drawn on it, not {query_set}.")
+    if tuple(x.shape) != query_set.patches.image_shape:
+        raise ValueError(f"One image of shape {query_set.patches.image_shape} is expected, not {tuple(x.shape)}.")
+    if max_steps < 1:
+        raise ValueError(f"At least one step must be shown, not {max_steps}.")
+    shown = [0, *_thinned(len(chain), max_steps)]
+    beliefs = _beliefs(chain)  # (T + 1, C)
+    classes = np.arange(len(chain.classes)) if len(chain.classes) <= MAX_BARS else _top_classes(beliefs, TOP_BARS)
+    names = [shorten(str(chain.classes[c]), CLASS_WIDTH) for c in classes]
+    picture, bars = 1.25 * x.shape[1] / x.shape[2], max(0.7, 0.17 * len(classes))  # heights in inches
+    figure = new_figure(1.3 * len(shown) + CHARACTER * max(map(len, names)) + 0.3, picture + bars + 1.2, title)
+    grid = figure.subplots(2, len(shown), squeeze=False, height_ratios=[picture, bars])
+    for column, n in enumerate(shown):
+        _draw_patches(grid[0, column], chain, query_set, x, n)
+        bits, name = chain.steps[n - 1].bits if n else None, f"step {n}" if n else "the picture"
+        grid[0, column].set_title(name if bits is None else f"{name}\n{bits_text(bits)}", fontsize=10)
+        _draw_bars(grid[1, column], beliefs[n], classes, chain.classes)
+        grid[1, column].set_yticks(range(len(names)), names if column == 0 else [""] * len(names), fontsize=9)
+    return save_figure(figure, path)
 
 
 def _draw_patches(axes: "Axes", chain: Chain, query_set: QuerySet, x: Tensor, n: int) -> None:
@@ -284,22 +387,128 @@ def _draw_bars(axes: "Axes", belief: np.ndarray, classes: np.ndarray, names: Seq
     axes.tick_params(length=0)
 
 
-def _seeds(name: str, curve: Curve, costs: Sequence[float] | None) -> np.ndarray:
-    """The curves of all seeds: (S, T + 1), or at the `costs` (S, P)."""
-    if isinstance(curve, Evaluation):
-        curve = curve.accuracy_by_asked if costs is None else [accuracy for _, accuracy in curve.accuracy_by_cost]
-    try:
-        seeds = np.atleast_2d(np.asarray(curve, dtype=float))
-    except ValueError:
-        seeds = np.empty(0)
-    if seeds.ndim != 2 or seeds.size == 0:
-        raise ValueError(f"The curve '{name}' is to be a list of accuracies, or one of equal length for each seed.")
-    if costs is not None and seeds.shape[1] != len(costs):
-        raise ValueError(f"The curve '{name}' has {seeds.shape[1]} accuracies, but there are {len(costs)} costs.")
-    return seeds
+def answer_chain(
+    chain: Chain,
+    path: str | Path | None = None,
+    title: str = "",
+    top: int = 10,
+    max_steps: int = 40,
+    picture: np.ndarray | None = None,
+) -> "Figure":
+    """The posterior as a heat map: a row a step, a column for each of the `top` classes most probable at any time.
+
+    Columns are ordered by the final posterior. Questions are coloured by their answer: yes, no, unknown or other.
+    Chains of more than `max_steps` are thinned evenly, keeping the first and the last step and their true numbers. A
+    `picture` (H, W, 3) of what the questions are about stands beside them.
+    """
+    if top < 1 or max_steps < 1:
+        raise ValueError(f"At least one class and one step must be shown, not {top} and {max_steps}.")
+    rows = _ChainRows.of(chain, max_steps)
+    classes = _top_classes(_beliefs(chain), top)
+    beliefs = _beliefs(chain)[[0, *rows.steps]]
+    names = [shorten(str(chain.classes[c]), CLASS_WIDTH) for c in classes]
+    row_height = 0.29 if rows.n_lines == len(rows.labels) else 0.36
+    name_height = CHARACTER * max(map(len, names))
+    width = rows.width + 0.58 * len(classes) + 0.6 * name_height + 0.3
+    beside = 0.0 if picture is None else PICTURE_WIDTH
+    figure = new_figure(width + beside, max(row_height * len(rows.labels) + 0.75 * name_height + 0.5, beside), title)
+    if picture is None:
+        axes = figure.add_subplot()
+    else:
+        photo, axes = figure.subplots(1, 2, width_ratios=[beside, width])
+        photo.imshow(picture)
+        photo.set_anchor("N")
+        photo.axis("off")
+    shown = beliefs[:, classes]  # (T + 1, K)
+    axes.imshow(shown, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    axes.set_ylim(len(beliefs) - 0.5, -rows.n_given - 0.5)  # what is given has rows without cells, above the prior
+    _write_cells(axes, shown, shown > SHOWN_PROBABILITY, lambda row, column: _number(float(shown[row, column])))
+    for cell in axes.texts:
+        column, row = map(int, cell.get_position())
+        cell.set_fontweight("bold" if classes[column] == beliefs[row].argmax() else "normal")
+    rows.label(axes)
+    for tick, colour in zip(axes.get_yticklabels(), rows.colours, strict=True):
+        tick.set_color(colour)
+    axes.xaxis.tick_top()
+    axes.set_xticks(range(len(names)), names, fontsize=9.5, rotation=40, ha="left", rotation_mode="anchor")
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.hlines(np.arange(1, len(beliefs)) - 0.5, -0.5, len(classes) - 0.5, color="white", linewidth=1)
+    return save_figure(figure, path)
 
 
-def thinned(n_steps: int, most: int) -> list[int]:
+def number_chain(chain: Chain, path: str | Path | None = None, title: str = "", max_steps: int = 40) -> "Figure":
+    """The belief about a number as intervals, a row a step: 90 % of it within the thin line, half within the thick
+    one, and its mean as a point."""
+    if chain.target is None:
+        raise ValueError("This chain predicts a class: draw it with answer_chain.")
+    rows = _ChainRows.of(chain, max_steps)
+    posterior = torch.stack([chain.prior, *(chain.steps[n - 1].posterior for n in rows.steps)])
+    lowest, low, _, high, highest = chain.target.quantiles(posterior, LEVELS).T.tolist()
+    means = chain.target.mean(posterior).tolist()
+    figure = new_figure(rows.width + INTERVAL_WIDTH, 0.36 * len(rows.labels) + 0.6, title)
+    axes, places = figure.add_subplot(), range(len(means))
+    axes.hlines(places, lowest, highest, color=BLUE, linewidth=1.5)
+    axes.hlines(places, low, high, color=BLUE, linewidth=5, alpha=0.6)
+    axes.plot(means, places, "o", color=INK, markersize=5)
+    style: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8.5, "ha": "center"}
+    for row, mean in zip(places, means, strict=True):
+        axes.annotate(chain.target.text(mean), (mean, row), (0, 6), **style)
+    rows.label(axes)
+    axes.set_ylim(len(means) - 0.5, -rows.n_given - 0.7)
+    axes.tick_params(axis="y", length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.grid(axis="x", alpha=0.3)
+    return save_figure(figure, path)
+
+
+class _ChainRows(NamedTuple):
+    """The rows of a figure of a chain: what is given, the start, and a row for each step that is shown."""
+
+    steps: list[int]
+    """The numbers of these steps."""
+    n_given: int
+    labels: list[str]
+    colours: list[str]
+
+    @classmethod
+    def of(cls, chain: Chain, max_steps: int) -> "_ChainRows":
+        steps = _thinned(len(chain), max_steps)
+        asked = [chain.steps[n - 1] for n in steps]
+        given = [_query_and_answer("given:", step) for step in chain.initially_known]
+        labels = [*given, "start", *(_query_and_answer(f"{n}.", step) for n, step in zip(steps, asked, strict=True))]
+        return cls(steps, len(given), labels, [*map(_colour, chain.initially_known), INK, *map(_colour, asked)])
+
+    @property
+    def n_lines(self) -> int:
+        return sum(label.count("\n") + 1 for label in self.labels)
+
+    @property
+    def width(self) -> float:
+        """Inches that the longest line takes."""
+        return CHARACTER * max(len(line) for label in self.labels for line in label.split("\n"))
+
+    def label(self, axes: "Axes") -> None:
+        """Write the labels beside the rows; the start is row 0."""
+        places = range(-self.n_given, len(self.steps) + 1)
+        axes.set_yticks(places, self.labels, fontsize=9.5, linespacing=1.05, va="center")
+
+
+def _write_cells(
+    axes: "Axes",
+    shades: np.ndarray,
+    has_text: np.ndarray,
+    text: Callable[[int, int], str],
+    dark: float = 0.55,
+    size: float = 8.5,
+) -> None:
+    """Write a text into the cells of a heat map, in white where the shade is above `dark`."""
+    for row, column in np.argwhere(has_text).tolist():
+        colour = "white" if shades[row, column] > dark else INK
+        axes.text(column, row, text(row, column), ha="center", va="center", fontsize=size, color=colour)
+
+
+def _thinned(n_steps: int, most: int) -> list[int]:
     """At most `most` of the steps 1 to n_steps, evenly spaced, with the first and the last."""
     if n_steps <= most:
         return list(range(1, n_steps + 1))
@@ -319,7 +528,7 @@ def _top_classes(beliefs: np.ndarray, most: int) -> np.ndarray:
     return chosen[np.argsort(-final[chosen], kind="stable")]
 
 
-def query_and_answer(number: str, step: ChainStep) -> str:
+def _query_and_answer(number: str, step: ChainStep) -> str:
     """A query and its answer, on at most two lines."""
     question = textwrap.wrap(f"{number} {step.text}", QUESTION_WIDTH, max_lines=2, placeholder=" …")
     answer = "unknown" if step.answer is None else shorten(step.answer, ANSWER_WIDTH)

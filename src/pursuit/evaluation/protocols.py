@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from pursuit.data.rows import Rows
-from pursuit.evaluation.curves import GPU_BATCH_BYTES, GPU_BATCH_ROWS, placed
+from pursuit.evaluation.rollouts import ClassTrace, placed, row_batches
 from pursuit.inference.pursuer import Pursuer
-from pursuit.inference.rollout import BATCH_BYTES, pursue, rows_at_once, template_state
 from pursuit.inference.stopping import Standing, StoppingRule
 
 HIGHEST = 0.9999
@@ -59,16 +58,16 @@ class AtProtocol:
 
 
 @dataclass(frozen=True)
-class _Trace:
-    """What chains believe step by step."""
+class _Chains:
+    """What N chains predict after 0, 1, 2 … queries; beyond the end of a chain, what it predicts there."""
 
-    reached: Tensor  # (N, Q + 1) the highest confidence up to n queries; that of its end beyond the end of a chain
-    right: Tensor  # (N, Q + 1) bool, whether the belief is right there, and likewise
+    reached: Tensor  # (T, N) the highest confidence so far
+    right: Tensor  # (T, N) bool, whether the prediction is right
     ends: Tensor  # (N,) after how many queries a chain ends
 
     def lengths(self, protocol: Protocol, level: float) -> Tensor:
         """How many queries are asked (N,) before the prediction."""
-        return (self.reached[:, : protocol.most_known] < level).sum(dim=1).minimum(self.ends)
+        return (self.reached[: protocol.most_known] < level).sum(dim=0).minimum(self.ends)
 
     def mean_counted(self, protocol: Protocol, level: float) -> float:
         return float(self.lengths(protocol, level).double().mean()) + protocol.counts_unseen
@@ -84,20 +83,20 @@ def measure_protocols(
     highest = HIGHEST if any(protocol.cap is None for protocol in protocols) else 0.0
     at_least = max((protocol.cap or 0 for protocol in protocols), default=0)
     with placed(pursuer, device) as place:
-        seen = _trace(pursuer, held_out, highest, at_least, place)
+        seen = _roll_out(pursuer, held_out, highest, at_least, place)
         levels = {protocol: _level(seen, protocol, wanted) for protocol in protocols}
         highest = max((level for protocol, level in levels.items() if protocol.cap is None), default=0.0)
-        found = _trace(pursuer, rows, highest, at_least, place)
+        found = _roll_out(pursuer, rows, highest, at_least, place)
     return [_at_level(protocol, level, wanted, seen, found) for protocol, level in levels.items()]
 
 
-def _level(seen: _Trace, protocol: Protocol, wanted: float) -> float:
+def _level(seen: _Chains, protocol: Protocol, wanted: float) -> float:
     """The confidence whose mean number of queries is nearest to the one wanted; that number grows with it.
 
     It lies half-way between two confidences that occur, so that no row stops or goes on by a rounding.
     """
     limit = HIGHEST if protocol.cap is None else 1.0
-    occurring = seen.reached[:, : protocol.most_known].unique().double()
+    occurring = seen.reached[: protocol.most_known].unique().double()
     bounds = torch.cat([torch.zeros(1), occurring[occurring < limit], torch.tensor([limit])])
     levels = ((bounds[:-1] + bounds[1:]) / 2).tolist()
     above = bisect_left(levels, wanted, key=lambda level: seen.mean_counted(protocol, level))
@@ -105,41 +104,28 @@ def _level(seen: _Trace, protocol: Protocol, wanted: float) -> float:
     return min(nearest, key=lambda level: abs(seen.mean_counted(protocol, level) - wanted))
 
 
-def _at_level(protocol: Protocol, level: float, wanted: float, seen: _Trace, found: _Trace) -> AtProtocol:
+def _at_level(protocol: Protocol, level: float, wanted: float, seen: _Chains, found: _Chains) -> AtProtocol:
     lengths = found.lengths(protocol, level)
-    right = found.right.gather(1, lengths[:, None])
-    is_cut = found.reached.gather(1, lengths[:, None]) < level
+    right = found.right.gather(0, lengths[None])
+    is_cut = found.reached.gather(0, lengths[None]) < level
     return AtProtocol(
         name=protocol.name,
         level=level,
         wanted=wanted,
         mean_held_out=seen.mean_counted(protocol, level),
-        n_held_out=len(seen.right),
+        n_held_out=len(seen.ends),
         mean_counted=found.mean_counted(protocol, level),
         accuracy=float(right.double().mean()),
         cut_short=float(is_cut.double().mean()),
     )
 
 
-def _trace(pursuer: Pursuer, rows: Rows, highest: float, at_least: int, place: torch.device) -> _Trace:
-    """Beliefs along the chains of all rows, which go on to `at_least` queries and then to the confidence `highest`."""
-    bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (None, BATCH_BYTES)
-    batch_rows, template = rows_at_once(pursuer, *bounds), template_state(pursuer, rows.x[:0].to(place))
-    parts = []
-    for start in range(0, len(rows), batch_rows):
-        part = rows.take(torch.arange(start, min(start + batch_rows, len(rows)))).to(place)
-        reached = torch.zeros(len(part), rows.n_queries + 1, device=place)
-        right, ends = torch.zeros_like(reached, dtype=torch.bool), torch.zeros_like(part.y)
-        until = _Until(highest, at_least)
-        steps = pursue(pursuer, part.x, part.available, until, part.initially_known, template)
-        for n, step in enumerate(steps):
-            believed = step.log_posterior.max(dim=1)
-            confidence = believed.values.exp().float().maximum(reached[step.rows, n])
-            reached[step.rows, n:] = confidence[:, None]
-            right[step.rows, n:] = (believed.indices == part.y[step.rows])[:, None]
-            ends[step.rows] = n
-        parts.append((reached.cpu(), right.cpu(), ends.cpu()))
-    return _Trace(*(torch.cat(tensors) for tensors in zip(*parts, strict=True)))
+def _roll_out(pursuer: Pursuer, rows: Rows, highest: float, at_least: int, place: torch.device) -> _Chains:
+    """The chains of all rows, which go on to `at_least` queries and then to the confidence `highest`."""
+    until = _Until(highest, at_least)
+    parts = [ClassTrace.of(pursuer, batch, until).cpu() for batch in row_batches(pursuer, rows, place)]
+    whole = ClassTrace.joined(parts)
+    return _Chains(whole.confidence.cummax(dim=0).values, whole.right, whole.n_asked[-1].long())
 
 
 class _Until(StoppingRule):

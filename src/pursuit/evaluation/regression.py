@@ -1,4 +1,4 @@
-"""How good a pursuer predicts a number: R², errors and the coverage of intervals against queries asked, and what
+"""How well a pursuer predicts a number: R², errors and the coverage of intervals against queries asked, and what
 happens at a stopping rule."""
 
 from collections.abc import Mapping
@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from pursuit.data.rows import Rows
-from pursuit.evaluation.curves import GPU_BATCH_BYTES, GPU_BATCH_ROWS, placed
-from pursuit.evaluation.questions import QuestionCounts, QuestionUses, question_uses
+from pursuit.evaluation.counts import QuestionCounter, QuestionCounts
+from pursuit.evaluation.details import QuestionUses
+from pursuit.evaluation.rollouts import Trace, placed, row_batches
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
-from pursuit.inference.rollout import BATCH_BYTES, pursue, rows_at_once, template_state
+from pursuit.inference.rollout import RolloutStep
 from pursuit.inference.stopping import Budget, StoppingRule
 from pursuit.inference.target import COVERAGE, TargetBins, target_of
 from pursuit.registry import read_as
@@ -95,60 +96,62 @@ def evaluate_regression(
         raise ValueError("There are no rows to measure on: at least one is needed.")
     n_queries = len(pursuer.query_set)
     longest = n_queries if max_queries is None else min(max_queries, n_queries)
-    y = torch.tensor(np.asarray(numbers, dtype=np.float64))
-    by_asked = torch.zeros(longest + 1, len(rows), 3, dtype=torch.double)
-    at_stop, at_end = (torch.zeros(len(rows), 3, dtype=torch.double) for _ in range(2))
-    lengths, uses = torch.zeros(len(rows), 3, dtype=torch.double), torch.zeros(6, n_queries, dtype=torch.long)
+    uses, parts, stopped_parts, final_parts = QuestionCounts.zeros(n_queries), [], [], []
     with placed(pursuer, device) as place:
-        bounds = (GPU_BATCH_ROWS, GPU_BATCH_BYTES) if place.type == "cuda" else (None, BATCH_BYTES)
-        template = template_state(pursuer, rows.x[:0].to(place))
-        for part in torch.arange(len(rows)).split(rows_at_once(pursuer, *bounds)):
-            some = rows.take(part).to(place)
-            steps = pursue(pursuer, some.x, some.available, Budget(longest), some.initially_known, template)
-            for n_asked, step in enumerate(steps):
-                by_asked[n_asked:, part[step.rows.cpu()]] = _summary(target, step.log_posterior)
-            everything = History(some.x, some.available, torch.ones_like(some.available))
-            at_end[part] = _summary(target, pursuer.log_posterior(everything))
-            if stop is None:
-                continue
-            questions = QuestionCounts(some.counts, n_queries)
-            for step in pursue(pursuer, some.x, some.available, stop, some.initially_known, template, with_bits):
-                questions.add(step, step.goes_on)
-                index = part[step.rows.cpu()]
-                at_stop[index] = _summary(target, step.log_posterior)
-                standing = step.standing
-                counts = (standing.n_asked, standing.n_answered, standing.cost)
-                lengths[index] = torch.stack([count.cpu().double() for count in counts], dim=1)
-            uses += questions.sums.cpu()
-    curve = [_scores(y, summary) for summary in by_asked]
-    asked, answered, cost = lengths.mean(dim=0).tolist()
+        for batch in row_batches(pursuer, rows, place):
+            own = batch.rows
+            parts.append(NumberTrace.of(pursuer, batch, Budget(longest)).steps(longest + 1).cpu())
+            everything = History(own.x, own.available, torch.ones_like(own.available))
+            final_parts.append(_predictions(target, pursuer.log_posterior(everything)))
+            if stop is not None:
+                counter = QuestionCounter(n_queries, own.counts)
+                stopped_parts.append(NumberTrace.of(pursuer, batch, stop, with_bits, counter.watch).last().cpu())
+                uses += counter.counts.cpu()
+    y, chains = torch.tensor(np.asarray(numbers, dtype=np.float64)), NumberTrace.joined(parts)
+    curve = [_scores(y, *point) for point in zip(chains.mean, chains.low, chains.high, strict=True)]
+    at_stop = None
+    if stop is not None:
+        stopped = NumberTrace.joined(stopped_parts)
+        at_stop = NumbersAtStop(
+            **asdict(_scores(y, stopped.mean[0], stopped.low[0], stopped.high[0])),
+            rule=str(stop),
+            mean_asked=float(stopped.n_asked.double().mean()),
+            mean_answered=float(stopped.n_answered.double().mean()),
+            mean_cost=float(stopped.cost.double().mean()),
+        )
     return RegressionEvaluation(
         n_rows=len(rows),
         n_queries=n_queries,
         by_asked=curve,
         area=sum(point.r2 for point in curve[1:]) / max(1, longest),
-        all_answers=_scores(y, at_end),
-        at_stop=NumbersAtStop(
-            **asdict(_scores(y, at_stop)),
-            rule=str(stop),
-            mean_asked=asked,
-            mean_answered=answered,
-            mean_cost=cost,
-        )
-        if stop
-        else None,
-        questions=question_uses(pursuer.query_set, uses, len(rows)) if stop else None,
+        all_answers=_scores(y, *map(torch.cat, zip(*final_parts, strict=True))),
+        at_stop=at_stop,
+        questions=QuestionUses.of(pursuer.query_set, uses, len(rows)) if stop else None,
     )
 
 
-def _summary(target: TargetBins, log_posterior: Tensor) -> Tensor:
-    """The mean of each belief (B, C) and the ends of its interval: (B, 3)."""
+@dataclass(frozen=True)
+class NumberTrace(Trace):
+    """The predicted numbers besides, (T, B) each."""
+
+    mean: Tensor
+    low: Tensor
+    """The lower end of the 90 % interval."""
+    high: Tensor
+
+    @staticmethod
+    def describe(step: RolloutStep, y: Tensor) -> tuple[Tensor, ...]:
+        assert step.standing.target is not None
+        return _predictions(step.standing.target, step.log_posterior)
+
+
+def _predictions(target: TargetBins, log_posterior: Tensor) -> tuple[Tensor, ...]:
+    """The mean of each belief (B, C), and the ends of its interval: (B,) each, in the main memory."""
     posterior = log_posterior.double().cpu().exp()
-    return torch.cat([target.mean(posterior)[:, None], target.interval(posterior, COVERAGE)], dim=1)
+    return target.mean(posterior), *target.interval(posterior, COVERAGE).unbind(dim=1)
 
 
-def _scores(y: Tensor, summary: Tensor) -> NumberScores:
-    mean, low, high = summary.unbind(dim=1)
+def _scores(y: Tensor, mean: Tensor, low: Tensor, high: Tensor) -> NumberScores:
     variance = float(((y - y.mean()) ** 2).mean())
     error = float(((y - mean) ** 2).mean())
     return NumberScores(

@@ -62,9 +62,11 @@ def _load(load: Callable[[int], Task], seed: int) -> Task:
 def _draw_curve(result: Result, title: str, path: Path) -> None:
     evaluation, beside = result.evaluation, result.beside[RANDOM_ORDER].accuracy_by_asked
     assert beside is not None
+    stop = evaluation.at_stop
     accuracy_curve(
-        {title: evaluation, RANDOM_ORDER: beside},
+        {title: evaluation.accuracy_by_asked, RANDOM_ORDER: beside},
         path,
         title=f"{result.run['task']}: accuracy on {result.n_test:,} {result.run['measured_on']}",
+        stops={title: (stop.mean_asked, stop.accuracy)} if stop else None,
         all_answers=evaluation.accuracy_all_answers,
     )

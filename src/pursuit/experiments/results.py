@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pursuit.evaluation.calibration import seeds_and_rows_interval
 from pursuit.evaluation.curves import Evaluation
-from pursuit.evaluation.intervals import seeds_and_rows_interval
 from pursuit.evaluation.protocols import AtProtocol
 from pursuit.files import DamagedFile, make_folder, read_json, write_whole
 from pursuit.registry import read_as

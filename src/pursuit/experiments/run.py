@@ -19,8 +19,8 @@ import torch
 from pursuit.data.rows import Rows, StreamedRows
 from pursuit.estimators import CannotResume, Method, PursuitClassifier, PursuitEstimator
 from pursuit.estimators.network import RUN
-from pursuit.evaluation.chains import draw_chain
 from pursuit.evaluation.curves import Evaluation, evaluate
+from pursuit.evaluation.figures import draw_chain
 from pursuit.evaluation.protocols import AtProtocol, Protocol, measure_protocols
 from pursuit.experiments.beside import measure_beside
 from pursuit.experiments.provenance import provenance

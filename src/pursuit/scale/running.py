@@ -10,8 +10,8 @@ import pandas as pd
 
 from pursuit.data.storage import Place, make, put
 from pursuit.estimators import PursuitClassifier, PursuitEstimator
+from pursuit.evaluation.counts import EvaluationCounts
 from pursuit.evaluation.curves import Evaluation, Setting
-from pursuit.evaluation.sums import EvaluationSums
 from pursuit.inference.stopping import StoppingRule
 from pursuit.scale.engine import Engine
 from pursuit.scale.work import Done, Explain, Measure, Predict, Work, measurable
@@ -66,8 +66,8 @@ def measure_all(
     setting = Setting.of(model.model_, model.stopping_rule(stop), model.max_queries, in_detail=True)
     work = Measure(model, rows, setting, with_bits, folder)
     if folder is not None:
-        _claim(folder, {"work": "sums", "with_bits": with_bits, **_described(model, rows, model.stopping_rule(stop))})
-    total: EvaluationSums | None = None
+        _claim(folder, {"work": "counts", "with_bits": with_bits, **_described(model, rows, model.stopping_rule(stop))})
+    total: EvaluationCounts | None = None
     n_left_out = 0
     for done in _all_done(work, engine, on_rows):
         n_left_out += done.n_left_out

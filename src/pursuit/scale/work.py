@@ -14,8 +14,8 @@ from safetensors import SafetensorError
 from pursuit.data.rows import Rows
 from pursuit.data.storage import Place, here, put, putting
 from pursuit.estimators import PursuitClassifier, PursuitEstimator
-from pursuit.evaluation.curves import Setting, evaluation_sums
-from pursuit.evaluation.sums import EvaluationSums
+from pursuit.evaluation.counts import EvaluationCounts
+from pursuit.evaluation.curves import Setting, evaluation_counts
 from pursuit.inference.chain_table import STEP
 from pursuit.inference.predictions import PROBABILITY
 from pursuit.inference.stopping import StoppingRule
@@ -117,7 +117,7 @@ class Measure(Work):
     folder: Place | None = None
 
     def do(self, share: int) -> Done:
-        sums: EvaluationSums | None = None
+        counts: EvaluationCounts | None = None
         n_rows = n_left_out = 0
         waiting: list[Rows] = []  # equal rows are measured once, and so the rows of a share together
         for part in self.rows.read(share):
@@ -130,21 +130,21 @@ class Measure(Work):
             if sum(part.n_bytes for part in waiting) >= KEPT_BYTES:
                 waiting = [Rows.joined(waiting)]
                 if waiting[0].n_bytes >= KEPT_BYTES // 2:
-                    sums, waiting = self._counted(waiting, sums), []
-        sums = self._counted(waiting, sums)
+                    counts, waiting = self._counted(waiting, counts), []
+        counts = self._counted(waiting, counts)
         if self.folder is not None:
-            tensors = {} if sums is None else sums.tensors()
+            tensors = {} if counts is None else counts.tensors()
             metadata = {"done": json.dumps([share, n_rows, n_left_out])}
             put(self._path(share), safetensors.torch.save(tensors, metadata))
-        return Done(share, n_rows, n_left_out, sums)
+        return Done(share, n_rows, n_left_out, counts)
 
-    def _counted(self, waiting: Sequence[Rows], sums: EvaluationSums | None) -> EvaluationSums | None:
-        """The sums with those of the rows that wait."""
+    def _counted(self, waiting: Sequence[Rows], counts: EvaluationCounts | None) -> EvaluationCounts | None:
+        """The counts with those of the rows that wait."""
         if not waiting:
-            return sums
+            return counts
         rows, model = Rows.joined(waiting), self.model
-        counted = evaluation_sums(model.model_, rows, self.setting, model.device, None, self.with_bits)
-        return counted if sums is None else sums + counted
+        counted = evaluation_counts(model.model_, rows, self.setting, model.device, None, self.with_bits)
+        return counted if counts is None else counts + counted
 
     def found(self, share: int) -> Done | None:
         if self.folder is None or not self._path(share).exists():
@@ -155,10 +155,10 @@ class Measure(Work):
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (SafetensorError, KeyError, TypeError, ValueError):
             return None
-        return done._replace(result=EvaluationSums.from_tensors(tensors) if tensors else None)
+        return done._replace(result=EvaluationCounts.from_tensors(tensors) if tensors else None)
 
     def mark(self, share: int) -> str:
-        return f"sums-{share:06d}.safetensors"
+        return f"counts-{share:06d}.safetensors"
 
     def _path(self, share: int) -> Place:
         assert self.folder is not None

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from itertools import groupby
 
-from pursuit.evaluation.intervals import accuracy_interval
+from pursuit.evaluation.calibration import accuracy_interval
 from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.target import target_of
 from pursuit.web.serving import schemas
