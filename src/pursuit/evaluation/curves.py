@@ -363,8 +363,8 @@ class _Stops:
 
     def rows(self, chains: ClassTrace) -> StoppedRows:
         """The rows as they are where the rules stop them."""
-        of_rules = (self.cut_short, self.decided, self.covered, self.n_labels)
-        return StoppedRows(*chains.at(self.step).values(), *of_rules)
+        values = [*chains.at(self.step).values(), self.cut_short, self.decided, self.covered, self.n_labels]
+        return StoppedRows(*values)
 
 
 class _Horizon(StoppingRule):

@@ -1,39 +1,51 @@
-"""A page that is whole by itself: no other hosts, no scripts, light and dark, narrow and printed."""
+"""Pages from templates. Whatever a template writes from data is text: it is escaped, and characters that a page may not
+have become �."""
 
-from collections.abc import Sequence
+import re
 from functools import cache
-from importlib import resources
+from typing import TYPE_CHECKING, Any
 
-from pursuit.report.html import Markup, element, joined, paragraph
+from pursuit.inference.chain import bits_text, percent
+from pursuit.report.facts import count, label_text, share
 from pursuit.version import __version__
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-"""What a browser may do with the page: show it. Nothing is fetched and nothing is run, whatever the data say."""
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff￾￿]")
+
+
+def clean(value: Any) -> Any:
+    """A value without characters that a page may not have; what is HTML already was cleaned when it was made."""
+    return value if hasattr(value, "__html__") else _CONTROL.sub("�", str(value))
 
 
 @cache
-def _style() -> Markup:
-    return Markup(resources.files("pursuit.report").joinpath("style.css").read_text(encoding="utf-8"))
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("pursuit.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+        finalize=clean,
+    )
+    environment.filters |= {
+        "bits": bits_text,
+        "decimals": lambda value, n: "–" if value is None else f"{round(value, n) + 0.0:.{n}f}",
+        "label": label_text,
+        "percent": percent,
+        "share": share,
+        "thousands": "{:,}".format,
+        "within": lambda value: min(1.0, max(0.0, value)),
+    }
+    environment.globals |= {"count": count, "version": __version__}
+    return environment
 
 
-def page(title: str, subtitle: str, body: Sequence[Markup], contents: Sequence[tuple[str, str]] = ()) -> str:
-    """A page of sections below a header; `contents` are the ids of some of them, with their names."""
-    links = [element("a", name, href=f"#{anchor}") for anchor, name in contents]
-    header = element(
-        "header",
-        element("b", title),
-        element("span", subtitle),
-        *([element("nav", *links, aria_label="Contents")] if links else []),
-    )
-    footer = element("footer", paragraph(f"Written by pursuit {__version__}. This page is one file and loads nothing."))
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", f"{title} · pursuit"),
-        element("style", _style()),
-    )
-    content = element("body", header, element("main", *body), footer)
-    return joined([Markup("<!doctype html>\n"), element("html", head, content, lang="en"), "\n"])
+def render(template: str, **values: Any) -> str:
+    """The page of a template."""
+    return _environment().get_template(template).render(values)
