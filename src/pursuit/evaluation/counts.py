@@ -22,7 +22,7 @@ def whole(values: Tensor, unit: int = UNIT) -> Tensor:
 
 @dataclass(frozen=True)
 class Counts:
-    """Tensors of whole numbers, and other counts, by name."""
+    """Whole numbers by name: tensors, or other counts."""
 
     def __add__(self, other: Self) -> Self:
         return type(self)(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
@@ -174,7 +174,7 @@ class QuestionCounts(Counts):
     gained: Tensor
     """Sum of the bits that were gained."""
     unknown_bits: Tensor
-    """Rows for which nobody said how many bits were expected."""
+    """Rows for which the expected bits are not known."""
 
     @classmethod
     def zeros(cls, n_queries: int, device: torch.device | None = None) -> Self:

@@ -73,7 +73,7 @@ class AtStop:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Measured on rows with labels. A row that is asked nothing more keeps its last belief."""
+    """How good a pursuer is on rows with labels. A row that is asked nothing more keeps its last belief."""
 
     n_rows: int
     n_queries: int
@@ -345,6 +345,7 @@ class _Stops:
 
     def watch(self, n_asked: int, step: RolloutStep) -> None:
         standing, stayed, at_limit = step.standing, step.goes_on.nonzero()[:, 0], n_asked >= self.longest
+        posterior = standing.log_posterior.exp().float()
         for i, rule in enumerate(self.rules):
             enough, memory = rule.step(self.memories[i], standing)
             self.memories[i] = memory[stayed]
@@ -355,7 +356,7 @@ class _Stops:
                 self.cut_short[i, rows] = (~enough & step.goes_on if self.is_restricted else ~enough)[now]
             if (decided := rule.decides(standing)) is not None:
                 self.decided[i, rows] = decided[now].long()
-            if (labels := rule.label_set(standing.log_posterior.exp().float())) is not None:
+            if (labels := rule.label_set(posterior)) is not None:
                 self.covered[i, rows] = labels[now].gather(1, self.y[rows, None])[:, 0]
                 self.n_labels[i, rows] = labels[now].sum(dim=1)
         if self.questions is not None:

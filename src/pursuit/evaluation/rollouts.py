@@ -1,4 +1,4 @@
-"""Chains of rows with labels, step by step: what evaluation looks at."""
+"""Rolling out rows with labels in batches, on any device, and noting their states step by step."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

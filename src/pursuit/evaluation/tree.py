@@ -1,7 +1,7 @@
 """The first questions of a pursuer as a tree: what is asked, how many rows go where, and what is believed there."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from pursuit.data.rows import Rows
-from pursuit.evaluation.rollouts import placed
+from pursuit.evaluation.rollouts import Trace, placed, row_batches
 from pursuit.inference.pursuer import NO_ANSWER, Pursuer, label_list
-from pursuit.inference.rollout import pursue_in_batches
+from pursuit.inference.rollout import RolloutStep
 from pursuit.inference.stopping import Budget, StoppingRule
 from pursuit.inference.target import target_of
 from pursuit.queries import QuerySet
@@ -106,49 +106,40 @@ def question_tree(
         raise ValueError("There are no rows to ask: at least one is needed.")
     if depth < 1:
         raise ValueError(f"A tree shows at least 1 level of questions, not {depth}.")
-    return _Tree(pursuer, rows, stop, depth, device).node(np.arange(len(rows)), 0)
+    # One question more than is shown, to know which rows would have gone on.
+    until: StoppingRule = Budget(depth + 1) if stop is None else stop | Budget(depth + 1)
+    with placed(pursuer, device) as place:
+        batches = row_batches(pursuer, rows, place)
+        parts = [_TreeTrace.of(pursuer, batch, until, with_bits=True).cpu() for batch in batches]
+    return _Tree(pursuer, rows, depth, _TreeTrace.joined(parts)).node(np.arange(len(rows)), 0)
 
 
-@dataclass
+@dataclass(frozen=True)
+class _TreeTrace(Trace):
+    """What the rows are asked at each level, and what is believed before that."""
+
+    query: Tensor  # (T, N), -1 where nothing is asked
+    answered: Tensor  # (T, N)
+    bits: Tensor  # (T, N), nan where they are not known
+    belief: Tensor  # (T, N, C)
+
+    @staticmethod
+    def describe(step: RolloutStep, y: Tensor) -> tuple[Tensor, ...]:
+        bits = torch.full_like(step.cost, torch.nan) if step.bits is None else step.bits.float()
+        return step.query, step.answered, bits, step.log_posterior.float().exp()
+
+
+@dataclass(frozen=True)
 class _Tree:
-    """What was asked of each row at each level, and what was believed before that."""
-
     pursuer: Pursuer
     rows: Rows
-    stop: StoppingRule | None
     depth: int
-    device: str
-    query: np.ndarray = field(init=False)  # (depth + 1, N), -1 where nothing is asked
-    answered: np.ndarray = field(init=False)  # (depth + 1, N)
-    bits: np.ndarray = field(init=False)  # (depth + 1, N), nan where they are not known
-    belief: Tensor = field(init=False)  # (depth + 1, N, C)
-
-    def __post_init__(self) -> None:
-        n_levels, n_rows = self.depth + 1, len(self.rows)
-        self.query = np.full((n_levels, n_rows), -1)
-        self.answered, self.bits = np.zeros((n_levels, n_rows), bool), np.full((n_levels, n_rows), np.nan)
-        self.belief = torch.zeros(n_levels, n_rows, len(self.pursuer.classes))
-        # One question more than is shown, to know which rows would have gone on.
-        until: StoppingRule = Budget(n_levels)
-        until = until if self.stop is None else self.stop | until
-        with placed(self.pursuer, self.device) as place:
-            part = self.rows.to(place)
-            for step in pursue_in_batches(
-                self.pursuer, part.x, part.available, until, part.initially_known, with_bits=True
-            ):
-                level, which = step.n_asked.cpu(), step.rows.cpu()
-                shown = level < n_levels
-                level, which = level[shown], which[shown]
-                self.query[level, which] = step.query.cpu()[shown]
-                self.answered[level, which] = step.answered.cpu()[shown]
-                self.belief[level, which] = step.log_posterior.float().exp().cpu()[shown]
-                if step.bits is not None:
-                    self.bits[level, which] = step.bits.float().cpu()[shown]
+    trace: _TreeTrace
 
     def node(self, own: np.ndarray, level: int) -> TreeNode:
         """The node of rows `own` (n,), all of which were asked `level` questions."""
-        query = self.query[level, own]
-        belief = self.belief[level, own]  # (n, C)
+        query = self.trace.query[level, own].numpy()
+        belief = self.trace.belief[level, own]  # (n, C)
         target, mean = target_of(self.pursuer), belief.mean(dim=0)
         best = mean.topk(min(N_LEADING, len(mean)))
         labels = label_list(self.pursuer.classes)
@@ -167,16 +158,16 @@ class _Tree:
         )
 
     def _question(self, query: int, own: np.ndarray, level: int) -> TreeQuestion:
-        query_set, bits = self.pursuer.query_set, self.bits[level, own]
+        query_set, trace, bits = self.pursuer.query_set, self.trace, self.trace.bits[level, own].double()
         wording = query_set.queries[query]
-        x, answered, after = self.rows.x[own].cpu(), self.answered[level, own], self.belief[level + 1, own]
-        parts = branches(query_set, query, x, answered, after)
+        answered, after = trace.answered[level, own].numpy(), trace.belief[level + 1, own]
+        parts = branches(query_set, query, self.rows.x[own].cpu(), answered, after)
         return TreeQuestion(
             query,
             wording.name,
             wording.text,
             len(own),
-            None if np.isnan(bits).any() else float(bits.mean()),
+            None if bits.isnan().any() else float(bits.mean()),
             tuple(TreeBranch(text, self.node(own[part], level + 1)) for text, part in parts),
         )
 
