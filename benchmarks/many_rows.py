@@ -32,10 +32,9 @@ from pursuit.evaluation.curves import evaluate
 from pursuit.inference.rollout import BATCH_ROWS, pursue, rows_at_once
 from pursuit.inference.stopping import Budget
 from pursuit.information import AnswerModel
-from pursuit.scale.engine import Engine, Local, one_thread
-from pursuit.scale.ray_engine import Ray
-from pursuit.scale.running import measure_all
-from pursuit.tasks.every_row import EveryRow, every_row
+from pursuit.scale.engine import Engine, Local, Ray, one_thread
+from pursuit.scale.work import measure_all
+from pursuit.tables.source import TableSource, open_table
 from report import RESULTS, cpu, save, where
 from worlds import yes_no_queries
 
@@ -81,8 +80,8 @@ def trained(folder: Path) -> VIPClassifier:
     return model
 
 
-def rows_in(folder: Path) -> EveryRow:
-    return every_row(folder, COLUMNS, {"target": "disease"})
+def rows_in(folder: Path) -> TableSource:
+    return open_table(folder, COLUMNS, {"target": "disease"})
 
 
 @dataclass
@@ -132,7 +131,7 @@ def watched() -> Iterator[Memory]:
         thread.join()
 
 
-def evaluated(model: VIPClassifier, rows: EveryRow, engine: Engine) -> dict[str, Any]:
+def evaluated(model: VIPClassifier, rows: TableSource, engine: Engine) -> dict[str, Any]:
     """Seconds, memory and figures of one evaluation of all rows."""
     start = time.perf_counter()
     with watched() as memory:

@@ -105,6 +105,9 @@ def test_the_chains_of_all_rows_are_written_share_by_share(workspace: Path, tmp_
     assert steps["question"].tolist()[1:] == [step.name for step in chain.steps]
     assert steps["answer"].tolist()[1:] == [step.answer for step in chain.steps]
     assert steps["prediction"].iloc[-1] == chain.prediction
+    without_engine = run(workspace, *arguments[:4], "--out", str(tmp_path / "c.csv"), "--stop", "confidence=0.9")
+    assert without_engine.returncode == 0, without_engine.stderr
+    assert len(pd.read_csv(tmp_path / "c.csv")) == len(table)
     again = run(workspace, *arguments, "--stop", "budget=1")
     assert "holds what came of another stop" in " ".join(again.stderr.split())
 
@@ -112,9 +115,9 @@ def test_the_chains_of_all_rows_are_written_share_by_share(workspace: Path, tmp_
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--engine", "local"), "into a folder: name it with --out, and leave out --row"),
+        (("--engine", "local"), "into a file or a folder: name it with --out, and leave out --row"),
         (("--engine", "local", "--out", "chains", "--row", "1"), "leave out --row"),
-        (("--out", "chains"), "--out is the folder for the chains of all rows: add --engine"),
+        (("--out", "chains", "--line", "2"), "leave out --row, --line"),
     ],
 )
 def test_all_rows_or_some(workspace: Path, options: tuple[str, ...], message: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from program import run
 from pursuit.methods import NaiveBayesIPClassifier
-from pursuit.tasks.files import unpacking
+from pursuit.tables import text as text_files
 
 TRAIN = ("train", "t.csv", "--target", "y", "--method", "tree")
 
@@ -79,7 +79,7 @@ def test_pipes_and_devices_are_refused_at_once(folder: Path, arguments: tuple[st
 
 
 def test_a_file_that_unpacks_to_a_multiple_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "HARMLESS_BYTES", 1_000_000)
+    monkeypatch.setattr(text_files, "HARMLESS_BYTES", 1_000_000)
     (folder / "t.csv.gz").write_bytes(gzip.compress(b"a,y\n" + b"1," * 2_000_000))
     done = run(folder, "train", "t.csv.gz", "--target", "y")
     assert done.returncode == 1

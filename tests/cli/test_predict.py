@@ -1,5 +1,6 @@
 """`pursuit predict`."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 
 from program import run
 from pursuit import load
-from pursuit.tasks import every_row
+from pursuit.cli import rows
+from pursuit.tables.source import open_table
 
 
 def predicted(folder: Path, *arguments: str) -> pd.DataFrame:
@@ -41,7 +43,7 @@ def test_every_row_has_what_the_model_says_of_it(workspace: Path) -> None:
 
 def test_parts_are_joined_however_many_questions_each_asks(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = predicted(workspace, "--data", "patients.csv")
-    monkeypatch.setattr(every_row.every_row, "__kwdefaults__", {**every_row.every_row.__kwdefaults__, "part_rows": 7})
+    monkeypatch.setattr(rows, "open_table", partial(open_table, part_rows=7))
     pd.testing.assert_frame_equal(predicted(workspace, "--data", "patients.csv"), whole, atol=2e-6)
     done = run(workspace, "predict", "model", "--data", "patients.csv", "--out", "predicted.parquet")
     assert done.returncode == 0, done.stderr
@@ -50,6 +52,21 @@ def test_parts_are_joined_however_many_questions_each_asks(workspace: Path, monk
     assert stored["prediction"].tolist() == whole["prediction"].tolist()
     assert stored["n_asked"].tolist() == whole["n_asked"].tolist()
     assert "Written into predicted.parquet" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.parquet", "table"])
+def test_what_out_means_does_not_depend_on_the_engine(workspace: Path, tmp_path: Path, name: str) -> None:
+    for folder, options in (("one", ()), ("other", ("--engine", "local"))):
+        (tmp_path / folder).mkdir()
+        to = ("--out", str(tmp_path / folder / name))
+        done = run(workspace, "predict", "model", "--data", "patients.csv", *to, *options)
+        assert done.returncode == 0, done.stderr
+        assert [path.name for path in (tmp_path / folder).iterdir()] == [name]
+    read = pd.read_csv if name.endswith(".csv") else pd.read_parquet
+    one, other = (read(tmp_path / folder / name) for folder in ("one", "other"))
+    assert len(one) == 300
+    assert ("questions" in one) == (name == "table")
+    pd.testing.assert_frame_equal(one, other, atol=2e-6)
 
 
 def test_standard_output_holds_nothing_else(workspace: Path) -> None:

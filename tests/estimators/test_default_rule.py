@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from pursuit import MLP, Stage, VIPClassifier
-from pursuit.data.parquet import ParquetRows
+from pursuit.tables.streaming import ParquetRows
 
 TELLS = 0.755
 QUICK: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(12, batch_size=64)], "random_state": 0}

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from pursuit import ColumnQueries, Questions, VIPClassifier, load
-from pursuit.data.parquet import ParquetRows
 from pursuit.queries.column import Choice
+from pursuit.tables.streaming import ParquetRows
 from pursuit.tasks import load_task
 from short_plans import short_plans
 

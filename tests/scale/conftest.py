@@ -10,7 +10,7 @@ import pytest
 
 from pursuit import MLP, Stage, VIPClassifier
 from pursuit.estimators import PursuitClassifier
-from pursuit.tasks.every_row import EveryRow, every_row
+from pursuit.tables.source import TableSource, open_table
 
 COLUMNS = [f"q{i}" for i in range(6)]
 
@@ -41,8 +41,8 @@ def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def of(source: Path, **options: Any) -> EveryRow:
-    return every_row(source, COLUMNS, {"target": "label"}, **options)
+def of(source: Path, **options: Any) -> TableSource:
+    return open_table(source, COLUMNS, {"target": "label"}, **options)
 
 
 @pytest.fixture(scope="session")

@@ -11,12 +11,10 @@ import torch
 
 from object_store import ObjectStore, object_store
 from program import run
-from pursuit.data.storage import place
 from pursuit.estimators import PursuitClassifier
-from pursuit.scale.engine import Engine, Local
-from pursuit.scale.ray_engine import Ray
-from pursuit.scale.running import measure_all, predict_all
-from pursuit.scale.work import Work
+from pursuit.scale.engine import Engine, Local, Ray, Work
+from pursuit.scale.work import Predict, measure_all, write_folder
+from pursuit.tables.filesystem import find_path
 from pursuit.tasks import load_task
 from scale.conftest import make_rows, of
 
@@ -50,24 +48,24 @@ def parts(store: ObjectStore, folder: str) -> dict[str, bytes]:
 
 
 def predicted_on_disk(model: PursuitClassifier, parquet: Path, folder: Path) -> dict[str, bytes]:
-    predict_all(model, of(parquet), None, folder, Local(), nobody)
+    write_folder(Predict(model, of(parquet), None, folder), Local(), nobody)
     return {path.name: path.read_bytes() for path in folder.glob("part-*")}
 
 
 def test_predictions_are_those_on_a_disk(
     model: PursuitClassifier, store: ObjectStore, parquet: Path, tmp_path: Path
 ) -> None:
-    rows, out = of(store.uri("rows")), place(store.uri("out"))
-    assert predict_all(model, rows, None, out, Local(), nobody) == 2400
+    rows, out = of(store.uri("rows")), find_path(store.uri("out"))
+    assert write_folder(Predict(model, rows, None, out), Local(), nobody) == 2400
     assert parts(store, "out") == predicted_on_disk(model, parquet, tmp_path / "out")
-    assert predict_all(model, of(store.uri("rows")), None, out, Idle(), nobody) == 2400
+    assert write_folder(Predict(model, of(store.uri("rows")), None, out), Idle(), nobody) == 2400
     with pytest.raises(ValueError, match=r"^s3://bucket/out holds what came of another stop: choose another folder"):
-        predict_all(model, rows, "budget=1", out, Local(), nobody)
+        write_folder(Predict(model, rows, "budget=1", out), Local(), nobody)
 
 
 def test_a_measurement_is_that_on_a_disk(model: PursuitClassifier, store: ObjectStore, parquet: Path) -> None:
     here = measure_all(model, of(parquet), None, Local(), nobody)
-    kept = place(store.uri("kept"))
+    kept = find_path(store.uri("kept"))
     assert measure_all(model, of(store.uri("rows")), None, Local(), nobody, kept) == here
     del store.objects["kept/counts-000003.safetensors"]
     assert measure_all(model, of(store.uri("rows")), None, Local(), nobody, kept) == here
@@ -75,10 +73,12 @@ def test_a_measurement_is_that_on_a_disk(model: PursuitClassifier, store: Object
 
 
 def test_a_folder_of_csv_files(model: PursuitClassifier, store: ObjectStore) -> None:
-    assert predict_all(model, of(store.uri("csv")), None, place(store.uri("of-csv")), Local(), nobody) == 60
+    assert (
+        write_folder(Predict(model, of(store.uri("csv")), None, find_path(store.uri("of-csv"))), Local(), nobody) == 60
+    )
     found = pd.concat(pd.read_parquet(io.BytesIO(content)) for _, content in sorted(parts(store, "of-csv").items()))
     assert list(zip(found["file"], found["line"], strict=True))[29:31] == [("1.csv", 31), ("2.csv", 2)]
-    measured = measure_all(model, of(store.uri("csv")), None, Local(), nobody, place(store.uri("kept-csv")))
+    measured = measure_all(model, of(store.uri("csv")), None, Local(), nobody, find_path(store.uri("kept-csv")))
     assert measured.evaluation.n_rows == 60
 
 
@@ -105,7 +105,11 @@ def test_the_program_says_what_is_wrong(model: PursuitClassifier, store: ObjectS
         assert done.stderr.startswith(f"Error: {message}")
         assert "secret" not in done.stderr
     done = run(tmp_path, "predict", "model", "--data", store.uri("rows"), "--out", store.uri("x.csv"))
-    assert "s3://bucket/x.csv is on another machine: add --engine local" in done.stderr
+    assert "Written into s3://bucket/x.csv" in done.stderr
+    run(tmp_path, "predict", "model", "--data", store.uri("rows"), "--out", store.uri("y.csv"), "--engine", "local")
+    assert len(store.objects["x.csv"].splitlines()) == 2401
+    assert store.objects["x.csv"] == store.objects["y.csv"]
+    assert not [key for key in store.objects if key.startswith("y.csv.parts")]
     done = run(tmp_path, "train", store.uri("csv/1.csv"), "--target", "label")
     assert "copy the CSV file here first" in done.stderr
     assert not (tmp_path / "out").exists()
@@ -116,7 +120,7 @@ def test_a_cluster_reads_and_writes_there_too(
     model: PursuitClassifier, store: ObjectStore, parquet: Path, tmp_path: Path, cluster: Any
 ) -> None:
     rows = of(store.uri("rows"))
-    assert predict_all(model, rows, None, place(store.uri("by-ray")), Ray(), nobody) == 2400
+    assert write_folder(Predict(model, rows, None, find_path(store.uri("by-ray"))), Ray(), nobody) == 2400
     assert parts(store, "by-ray") == predicted_on_disk(model, parquet, tmp_path / "out")
-    kept = place(store.uri("kept-by-ray"))
+    kept = find_path(store.uri("kept-by-ray"))
     assert measure_all(model, rows, None, Ray(), nobody, kept) == measure_all(model, of(parquet), None, Local(), nobody)

@@ -11,10 +11,8 @@ import pytest
 pytest.importorskip("ray")
 
 from pursuit.estimators import PursuitClassifier
-from pursuit.scale.engine import Local
-from pursuit.scale.engines import find_engine
-from pursuit.scale.ray_engine import Ray
-from pursuit.scale.running import explain_all, measure_all, predict_all
+from pursuit.scale.engine import Local, Ray, find_engine
+from pursuit.scale.work import Explain, Predict, measure_all, write_file, write_folder
 from scale.conftest import make_rows, of
 
 pytestmark = pytest.mark.scale
@@ -43,18 +41,25 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("write_all", [predict_all, explain_all])
+@pytest.mark.parametrize("kind", [Predict, Explain])
 def test_what_is_written_of_rows_is_that_of_one_machine(
-    model: PursuitClassifier, many: Path, tmp_path: Path, cluster: Any, write_all: Any
+    model: PursuitClassifier, many: Path, tmp_path: Path, cluster: Any, kind: type[Predict]
 ) -> None:
     killer = Killer(cluster, after=1000)
-    assert write_all(model, of(many), None, tmp_path / "ray", Ray(), killer) == 8000
+    assert write_folder(kind(model, of(many), None, tmp_path / "ray"), Ray(), killer) == 8000
     assert killer.has_killed
-    assert write_all(model, of(many), None, tmp_path / "local", Local(), lambda n: None) == 8000
+    assert write_folder(kind(model, of(many), None, tmp_path / "local"), Local(), lambda n: None) == 8000
     parts = sorted(path.name for path in (tmp_path / "local").glob("part-*"))
     assert parts == sorted(path.name for path in (tmp_path / "ray").glob("part-*"))
     for name in parts:
         assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
+
+
+def test_a_file_is_that_of_one_machine(model: PursuitClassifier, parquet: Path, tmp_path: Path, cluster: Any) -> None:
+    for name, engine in (("ray", Ray()), ("local", Local())):
+        work = Predict(model, of(parquet), None, tmp_path / f"{name}.parts", in_lists=False)
+        assert write_file(work, tmp_path / f"{name}.csv", engine, lambda n: None) == 2400
+    assert (tmp_path / "ray.csv").read_bytes() == (tmp_path / "local.csv").read_bytes()
 
 
 def test_a_measurement_is_that_of_one_machine(model: PursuitClassifier, many: Path, cluster: Any) -> None:
@@ -70,7 +75,7 @@ def test_what_is_wrong_on_a_worker_is_said_here(model: PursuitClassifier, tmp_pa
     rows = of(tmp_path)
     (tmp_path / "rows.parquet").write_bytes(b"no longer")
     with pytest.raises(ValueError, match=r"^/.*rows\.parquet cannot be read: it is not a Parquet file, is damaged"):
-        predict_all(model, rows, None, tmp_path / "out", Ray(), lambda n: None)
+        write_folder(Predict(model, rows, None, tmp_path / "out"), Ray(), lambda n: None)
 
 
 def test_an_address_that_does_not_answer_is_told_before_ray_waits_for_it() -> None:
@@ -88,7 +93,7 @@ def test_without_ray_the_message_says_what_to_install() -> None:
     code = """
 import sys
 sys.modules["ray"] = None
-from pursuit.scale.engines import find_engine
+from pursuit.scale.engine import find_engine
 try:
     find_engine("ray")
 except ModuleNotFoundError as error:

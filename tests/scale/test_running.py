@@ -8,10 +8,8 @@ import pytest
 
 from pursuit.estimators import PursuitClassifier
 from pursuit.evaluation.counts import EvaluationCounts
-from pursuit.scale.engine import Engine, Local
-from pursuit.scale.engines import find_engine
-from pursuit.scale.running import explain_all, first_rows, measure_all, predict_all
-from pursuit.scale.work import Work
+from pursuit.scale.engine import Engine, Local, Work, find_engine
+from pursuit.scale.work import Explain, Predict, first_rows, measure_all, write_file, write_folder
 from scale.conftest import COLUMNS, make_rows, of
 
 
@@ -34,7 +32,7 @@ def test_every_row_is_predicted_once_as_by_the_model_itself(
     model: PursuitClassifier, parquet: Path, tmp_path: Path
 ) -> None:
     seen: list[int] = []
-    n_rows = predict_all(model, of(parquet, id_column="key"), None, tmp_path / "out", Local(), seen.append)
+    n_rows = write_folder(Predict(model, of(parquet, id_column="key"), None, tmp_path / "out"), Local(), seen.append)
     assert (n_rows, seen) == (2400, [0, 400, 800, 1200, 1600, 2000, 2400])
     found, rows = pd.read_parquet(tmp_path / "out"), pd.concat([make_rows(800, seed) for seed in (1, 2, 3)])
     assert found["key"].tolist() == rows["key"].tolist()
@@ -48,34 +46,51 @@ def test_every_row_is_predicted_once_as_by_the_model_itself(
 
 def test_predictions_go_on_where_they_stopped(model: PursuitClassifier, parquet: Path, tmp_path: Path) -> None:
     whole, part = tmp_path / "whole", tmp_path / "part"
-    predict_all(model, of(parquet), None, whole, Local(), nobody)
+    write_folder(Predict(model, of(parquet), None, whole), Local(), nobody)
     with pytest.raises(KeyboardInterrupt):
-        predict_all(model, of(parquet), None, part, Interrupted(2), nobody)
+        write_folder(Predict(model, of(parquet), None, part), Interrupted(2), nobody)
     (part / "_part-000005.json").unlink()  # its rows were written, but not whether all of them
     (part / "_part-000004.json").write_text("[4,")
     before = {path.name: path.stat().st_mtime_ns for path in part.glob("part-*")}
     assert set(before) == {"part-000004.parquet", "part-000005.parquet"}
-    assert predict_all(model, of(parquet), None, part, Local(), nobody) == 2400
+    assert write_folder(Predict(model, of(parquet), None, part), Local(), nobody) == 2400
     for path in sorted(whole.glob("part-*")):
         assert path.read_bytes() == (part / path.name).read_bytes()
     kept = {path.name: path.stat().st_mtime_ns for path in part.glob("part-*")}
-    assert predict_all(model, of(parquet), None, part, Interrupted(0), nobody) == 2400  # nothing is left to be done
+    assert (
+        write_folder(Predict(model, of(parquet), None, part), Interrupted(0), nobody) == 2400
+    )  # nothing is left to be done
     assert kept == {path.name: path.stat().st_mtime_ns for path in part.glob("part-*")}
 
 
+def test_a_file_goes_on_where_it_stopped_too(model: PursuitClassifier, parquet: Path, tmp_path: Path) -> None:
+    work = Predict(model, of(parquet, id_column="key"), None, tmp_path / "parts", in_lists=False)
+    with pytest.raises(KeyboardInterrupt):
+        write_file(work, tmp_path / "table.parquet", Interrupted(2), nobody)
+    seen: list[int] = []
+    assert write_file(work, tmp_path / "table.parquet", Local(), seen.append) == 2400
+    assert seen[0] == 800
+    assert [path.name for path in tmp_path.iterdir()] == ["table.parquet"]
+    found, rows = pd.read_parquet(tmp_path / "table.parquet"), pd.concat([make_rows(800, seed) for seed in (1, 2, 3)])
+    own = model.predict_table(rows[COLUMNS])
+    assert list(found.columns) == ["key", *own.columns]
+    assert found["key"].tolist() == rows["key"].tolist()
+    assert found["question_1"].tolist() == own["question_1"].tolist()
+
+
 def test_a_folder_is_for_one_piece_of_work(model: PursuitClassifier, parquet: Path, tmp_path: Path) -> None:
-    predict_all(model, of(parquet), None, tmp_path / "out", Local(), nobody)
+    write_folder(Predict(model, of(parquet), None, tmp_path / "out"), Local(), nobody)
     with pytest.raises(ValueError, match="another stop: choose another folder"):
-        predict_all(model, of(parquet), "budget=1", tmp_path / "out", Local(), nobody)
+        write_folder(Predict(model, of(parquet), "budget=1", tmp_path / "out"), Local(), nobody)
     with pytest.raises(ValueError, match="another id column: choose another folder"):
-        predict_all(model, of(parquet, id_column="key"), None, tmp_path / "out", Local(), nobody)
+        write_folder(Predict(model, of(parquet, id_column="key"), None, tmp_path / "out"), Local(), nobody)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("keep me")
     with pytest.raises(ValueError, match="holds other files"):
-        predict_all(model, of(parquet), None, tmp_path / "mine", Local(), nobody)
+        write_folder(Predict(model, of(parquet), None, tmp_path / "mine"), Local(), nobody)
     (tmp_path / "out" / "_job.json").write_text("[]")
     with pytest.raises(ValueError, match="choose another folder"):
-        predict_all(model, of(parquet), None, tmp_path / "out", Local(), nobody)
+        write_folder(Predict(model, of(parquet), None, tmp_path / "out"), Local(), nobody)
 
 
 @pytest.mark.parametrize("with_bits", [False, True])
@@ -112,7 +127,7 @@ def test_rows_without_a_label_that_the_model_knows_are_counted(model: PursuitCla
 def test_a_folder_of_csv_files(model: PursuitClassifier, tmp_path: Path) -> None:
     for seed in (1, 2):
         make_rows(30, seed).to_csv(tmp_path / f"{seed}.csv", index=False)
-    n_rows = predict_all(model, of(tmp_path), None, tmp_path / "out", Local(), nobody)
+    n_rows = write_folder(Predict(model, of(tmp_path), None, tmp_path / "out"), Local(), nobody)
     found = pd.read_parquet(tmp_path / "out")
     assert n_rows == 60
     assert list(zip(found["file"], found["line"], strict=True))[29:31] == [("1.csv", 31), ("2.csv", 2)]
@@ -124,19 +139,19 @@ def test_a_share_that_comes_to_nothing_is_told(model: PursuitClassifier, parquet
             yield from (work.do(share) for share in shares[1:])
 
     with pytest.raises(RuntimeError, match="1 of 6 shares came to nothing"):
-        predict_all(model, of(parquet), None, tmp_path / "out", Lazy(), nobody)
+        write_folder(Predict(model, of(parquet), None, tmp_path / "out"), Lazy(), nobody)
 
 
 def test_chains_go_on_where_they_stopped(model: PursuitClassifier, parquet: Path, tmp_path: Path) -> None:
     whole, part = tmp_path / "whole", tmp_path / "part"
-    assert explain_all(model, of(parquet, part_rows=150), None, whole, Local(), nobody) == 2400
+    assert write_folder(Explain(model, of(parquet, part_rows=150), None, whole), Local(), nobody) == 2400
     with pytest.raises(KeyboardInterrupt):
-        explain_all(model, of(parquet, part_rows=150), None, part, Interrupted(2), nobody)
-    assert explain_all(model, of(parquet, part_rows=150), None, part, Local(), nobody) == 2400
+        write_folder(Explain(model, of(parquet, part_rows=150), None, part), Interrupted(2), nobody)
+    assert write_folder(Explain(model, of(parquet, part_rows=150), None, part), Local(), nobody) == 2400
     for path in sorted(whole.glob("part-*")):
         assert path.read_bytes() == (part / path.name).read_bytes()
     table = pd.read_parquet(whole)
-    predict_all(model, of(parquet), None, tmp_path / "predictions", Local(), nobody)
+    write_folder(Predict(model, of(parquet), None, tmp_path / "predictions"), Local(), nobody)
     predictions = pd.read_parquet(tmp_path / "predictions")
     last = table.groupby("row").last()
     assert last["prediction"].tolist() == predictions["prediction"].tolist()
@@ -145,7 +160,7 @@ def test_chains_go_on_where_they_stopped(model: PursuitClassifier, parquet: Path
     asked = table[table["step"] > 0].groupby("row")["question"].agg(list)
     assert asked.tolist() == [list(questions) for questions in predictions["questions"]]
     with pytest.raises(ValueError, match="another work"):
-        explain_all(model, of(parquet), None, tmp_path / "predictions", Local(), nobody)
+        write_folder(Explain(model, of(parquet), None, tmp_path / "predictions"), Local(), nobody)
 
 
 def test_shares_have_the_same_columns_however_little_is_asked(model: PursuitClassifier, tmp_path: Path) -> None:
@@ -153,7 +168,7 @@ def test_shares_have_the_same_columns_however_little_is_asked(model: PursuitClas
     nothing[COLUMNS] = None
     nothing.astype(dict.fromkeys(COLUMNS, str)).to_csv(tmp_path / "1.csv", index=False)
     make_rows(20, 2).to_csv(tmp_path / "2.csv", index=False)
-    explain_all(model, of(tmp_path), "budget=2", tmp_path / "out", Local(), nobody)
+    write_folder(Explain(model, of(tmp_path), "budget=2", tmp_path / "out"), Local(), nobody)
     first, second = (pd.read_parquet(path) for path in sorted((tmp_path / "out").glob("*.parquet")))
     assert first.dtypes.to_dict() == second.dtypes.to_dict()
     assert first["answer"].isna().all()

@@ -17,7 +17,7 @@ from pursuit.experiments.results import Results
 from pursuit.experiments.sweep import one_by_one
 from pursuit.experiments.trial import Trial
 from pursuit.experiments.tune import Search, TrialRun, tune
-from pursuit.scale.ray_engine import Ray
+from pursuit.scale.engine import Ray
 from pursuit.scale.sweeps import find_sweep, sweep_on
 from pursuit.tasks import Task, find_recipe
 from scale.conftest import COLUMNS, make_rows

@@ -17,11 +17,10 @@ pytest.importorskip("ray")
 
 from program import run, wait_for
 from pursuit import MLP, Stage, VIPClassifier
-from pursuit.data.parquet import ParquetRows
 from pursuit.estimators import PursuitClassifier
-from pursuit.scale.engines import find_cluster
-from pursuit.scale.ray_engine import Ray
+from pursuit.scale.engine import Ray, find_cluster
 from pursuit.scale.trainings import train_on
+from pursuit.tables.streaming import ParquetRows
 from pursuit.tasks import Task, load_task
 from pursuit.training import AdamW, TrainingRun
 from pursuit.training.loop import Diverged

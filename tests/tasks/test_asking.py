@@ -7,7 +7,7 @@ import pytest
 
 from pursuit.queries import Choice, Date, Number
 from pursuit.tasks import load_task
-from pursuit.tasks.asking import in_options
+from pursuit.tasks.tables import in_options
 
 
 def write(path: Path, **columns: list) -> Path:

@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pursuit.data.parquet import ParquetRows
-from pursuit.tasks import big_tables, load_task
+from pursuit.tables import source
+from pursuit.tables.source import name_of, open_table
+from pursuit.tables.streaming import ParquetRows
+from pursuit.tasks import load_task
 
 pytest.importorskip("pyarrow")
 
@@ -61,10 +63,9 @@ def test_folders_patterns_and_names(table: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(table.parent)
     assert load_task("people.parquet", target="ill").name == "people"
     assert load_task(str(table.parent), target="ill").notes["file"] == "people.parquet"
-    assert big_tables.name_of("data/*.parquet") == "data"
-    assert big_tables.name_of("*.parquet") == "table"
+    assert name_of("data/*.parquet") == "data"
+    assert name_of("*.parquet") == "table"
     assert load_task("*.parquet", target="ill").name == "table"
-    assert not big_tables.is_big_table("people.csv")
 
 
 @pytest.mark.parametrize(
@@ -118,15 +119,20 @@ def test_no_such_file(tmp_path: Path) -> None:
 COLUMNS = ["age", "pain"]
 
 
+def unseen(*arguments: Any, **options: Any) -> tuple[pd.DataFrame, np.ndarray | None, str]:
+    rows = open_table(*arguments, **options).unseen()
+    return rows.X, rows.y, rows.remark
+
+
 def test_the_training_file_gives_only_held_out_rows(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = load_task(table, target="ill", seed=5)
-    X, y, remark = big_tables.unseen_rows(table, COLUMNS, task.notes)
+    X, y, remark = unseen(table, COLUMNS, task.notes)
     pd.testing.assert_frame_equal(X, task.X_test)
     assert y is not None
     assert y.tolist() == task.y_test.tolist()
     assert f"{len(y)} of the {len(y)} held-out rows are used" in remark
-    monkeypatch.setattr(big_tables, "MAX_MEASURED", 10)
-    few, _, remark = big_tables.unseen_rows(table, COLUMNS, task.notes)
+    monkeypatch.setattr(source, "MAX_MEASURED", 10)
+    few, _, remark = unseen(table, COLUMNS, task.notes)
     assert len(few) == 10
     assert set(few.index) < set(X.index)
     assert f"10 of the {len(y)} held-out rows" in remark
@@ -136,14 +142,14 @@ def test_another_file_gives_its_first_rows(table: Path, monkeypatch: pytest.Monk
     notes = load_task(table, target="ill").notes
     other = table.with_name("other.parquet")
     people(30).to_parquet(other)
-    X, y, remark = big_tables.unseen_rows(other, COLUMNS, notes)
+    X, y, remark = unseen(other, COLUMNS, notes)
     wanted = people(30)[people(30).ill.notna()]
     assert X.index.tolist() == wanted.index.tolist()
     assert y is not None
     assert y.tolist() == wanted.ill.tolist()
     assert remark == ""
-    monkeypatch.setattr(big_tables, "MAX_MEASURED", 10)
-    X, _, remark = big_tables.unseen_rows(other, COLUMNS, notes)
+    monkeypatch.setattr(source, "MAX_MEASURED", 10)
+    X, _, remark = unseen(other, COLUMNS, notes)
     assert X.index.tolist() == wanted.index.tolist()[:10]
     assert "has 30 rows: the first 10 are used" in remark
 
@@ -152,19 +158,19 @@ def test_files_without_labels_or_columns(table: Path) -> None:
     notes = load_task(table, target="ill").notes
     other = table.with_name("other.parquet")
     people(30).drop(columns="ill").to_parquet(other)
-    X, y, _ = big_tables.unseen_rows(other, COLUMNS, notes)
+    X, y, _ = unseen(other, COLUMNS, notes)
     assert len(X) == 30
     assert y is None
     with pytest.raises(ValueError, match="lacks columns the model asks for: height"):
-        big_tables.unseen_rows(other, ["age", "height"], notes)
+        unseen(other, ["age", "height"], notes)
     with pytest.raises(ValueError, match="no column 'ill'"):
-        big_tables.unseen_rows(other, COLUMNS, notes, target="ill")
+        unseen(other, COLUMNS, notes, target="ill")
 
 
 def test_a_model_that_has_learnt_from_all_rows(table: Path) -> None:
     whole = load_task(table, target="ill", test_share=0)
     assert len(whole.y_test) == 0
-    X, _, remark = big_tables.unseen_rows(table, COLUMNS, whole.notes)
+    X, _, remark = unseen(table, COLUMNS, whole.notes)
     assert "Warning" in remark
     assert len(X) == len(whole.X_train)
 
@@ -175,6 +181,6 @@ def test_labels_of_other_kinds(table: Path, make: Callable[[int], np.ndarray]) -
     people().assign(ill=labels).to_parquet(table)
     task = load_task(table, target="ill")
     assert task.y_test.tolist() == labels[task.X_test.index].tolist()
-    _, y, _ = big_tables.unseen_rows(table, COLUMNS, task.notes)
+    _, y, _ = unseen(table, COLUMNS, task.notes)
     assert y is not None
     assert y.dtype == task.y_test.dtype

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -10,7 +11,13 @@ import pytest
 
 from pursuit import tasks
 from pursuit.queries import Choice, ColumnQueries, Number
+from pursuit.tables.source import open_table
 from pursuit.tasks import load_task, tables
+
+
+def unseen(*arguments: Any, **options: Any) -> tuple[pd.DataFrame, np.ndarray | None, str]:
+    rows = open_table(*arguments, **options).unseen()
+    return rows.X, rows.y, rows.remark
 
 
 def write(path: Path, text: str) -> Path:
@@ -128,22 +135,22 @@ def test_a_class_that_occurs_once_stays_in_training(tmp_path: Path) -> None:
 
 def test_the_training_file_gives_only_held_out_rows(table: Path, tmp_path: Path) -> None:
     task = load_task(table, target="ill", drop=["id"], seed=5)
-    X, y, remark = tables.unseen_rows(table, ["age", "pain"], task.notes)
+    X, y, remark = unseen(table, ["age", "pain"], task.notes)
     pd.testing.assert_frame_equal(X, task.X_test)
     assert y is not None
     assert y.tolist() == task.y_test.tolist()
     assert "only the 20 held-out rows" in remark
     other = tmp_path / "other.csv"
     pd.read_csv(table).iloc[:30].to_csv(other, index=False)
-    X, y, remark = tables.unseen_rows(other, ["age", "pain"], task.notes)
+    X, y, remark = unseen(other, ["age", "pain"], task.notes)
     assert len(X) == 30
     assert remark == ""
     pd.read_csv(table).drop(columns="ill").to_csv(other, index=False)
-    assert tables.unseen_rows(other, ["age", "pain"], task.notes)[1] is None
+    assert unseen(other, ["age", "pain"], task.notes)[1] is None
     with pytest.raises(ValueError, match="lacks columns the model asks for: height"):
-        tables.unseen_rows(other, ["age", "height"], task.notes)
+        unseen(other, ["age", "height"], task.notes)
     whole = load_task(table, target="ill", drop=["id"], test_share=0)
-    assert "Warning" in tables.unseen_rows(table, ["age", "pain"], whole.notes)[2]
+    assert "Warning" in unseen(table, ["age", "pain"], whole.notes)[2]
 
 
 def test_costs_come_from_texts_and_files_and_the_last_counts(tmp_path: Path) -> None:
@@ -210,7 +217,7 @@ def test_rows_of_a_group_are_held_out_together_and_again(tmp_path: Path) -> None
         "The 8 rows of 2 of the 10 groups of 'patient' are held out.",
         "Warning: 2 rows without a value of 'patient' are training rows.",
     ]
-    X, y, _ = tables.unseen_rows(path, ["fever"], task.notes)
+    X, y, _ = unseen(path, ["fever"], task.notes)
     assert X.index.tolist() == task.X_test.index.tolist()
     assert y is not None
     assert y.tolist() == task.y_test.tolist()
@@ -242,7 +249,7 @@ def test_the_latest_rows_are_held_out_and_again(tmp_path: Path) -> None:
     frame = pd.read_csv(path)
     assert set(frame["day"].iloc[task.X_test.index]) == set(days[-8:])
     assert task.notes["remarks"] == ["The 8 latest rows are held out, from 'day' = 05.02.2024 on."]
-    X, _, _ = tables.unseen_rows(path, ["fever"], task.notes)
+    X, _, _ = unseen(path, ["fever"], task.notes)
     assert X.index.tolist() == task.X_test.index.tolist()
 
 
@@ -253,7 +260,7 @@ def test_held_out_rows_are_those_of_training_whatever_is_asked_for_later(tmp_pat
     frame.loc[::10, "y"] = "?"
     frame.to_csv(path, index=False)
     task = load_task(path, target="y", missing=["?"])
-    X, y, _ = tables.unseen_rows(path, ["fever"], task.notes, missing=["x"])
+    X, y, _ = unseen(path, ["fever"], task.notes, missing=["x"])
     assert X.index.tolist() == task.X_test.index.tolist()
     assert y is not None
     assert set(y) == {"flu", "well"}
@@ -324,11 +331,11 @@ def test_other_files_are_read_like_that_of_training(tmp_path: Path) -> None:
     task = load_task(first, target="y", missing=["?"], encoding="mac-roman", decimal=",")
     assert set(task.y_train) == {"größer", "kleiner"}
     other.write_text("a,b,y\n" + '"7,5",?,größer\n', encoding="mac-roman")
-    X, y, remark = tables.unseen_rows(other, ["a", "b"], task.notes)
+    X, y, remark = unseen(other, ["a", "b"], task.notes)
     assert (X["a"].tolist(), X["b"].isna().tolist(), remark) == ([7.5], [True], "")
     assert y is not None
     assert y.tolist() == ["größer"]
-    X, _, _ = tables.unseen_rows(other, ["a", "b"], task.notes, encoding="latin-1", decimal=".", missing=["7,5"])
+    X, _, _ = unseen(other, ["a", "b"], task.notes, encoding="latin-1", decimal=".", missing=["7,5"])
     assert (X["a"].isna().tolist(), X["b"].tolist()) == ([True], ["?"])
 
 
@@ -339,7 +346,7 @@ def test_a_query_set_of_ones_own_gets_all_columns(table: Path) -> None:
         read.append(X.columns.tolist())
         return ColumnQueries.from_data(X[["age"]])
 
-    task = tables.load(table, "ill", from_data=from_data)
+    task = tables.load_csv(table, "ill", from_data=from_data)
     assert read == [["id", "age", "pain"]] == [task.X_train.columns.tolist()]
     assert len(task.query_set) == 1
 

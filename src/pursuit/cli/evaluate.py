@@ -43,9 +43,8 @@ def evaluate(
     """Measure accuracy by the number of queries asked and at a stopping rule, by class, and which questions matter."""
     if to is not None and (to.suffix.lower() not in ENDINGS or not to.parent.is_dir()):
         raise ValueError(f"{to} cannot be written: give a file that ends in .json or .csv, in a folder that exists.")
-    from pursuit.cli.all_rows import is_by_shares, measured_on_all_rows
     from pursuit.cli.measurements import print_classes, print_evaluation, print_questions
-    from pursuit.cli.rows import kept_measurement, model_and_labelled_rows
+    from pursuit.cli.rows import is_by_shares, kept_measurement, measured_on_all_rows, model_and_labelled_rows
     from pursuit.evaluation import Evaluation
     from pursuit.tasks import name_of
 

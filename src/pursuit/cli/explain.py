@@ -1,6 +1,5 @@
 """`pursuit explain`: the chains of questions and answers behind predictions."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -8,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from pursuit.cli.app import Address, AsJson, Data, EngineName, Model, Stop, Target
-from pursuit.cli.console import escaped, out, print_json, say, show, stoppable
-from pursuit.cli.progress import rows_bar
+from pursuit.cli.console import escaped, out, print_json, say, show
 from pursuit.cli.report import check_page
 from pursuit.cli.table_options import ReadingOptions, spread
-from pursuit.data.storage import bare, place
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
     from pursuit.estimators import PursuitEstimator
     from pursuit.evaluation import Evaluation, RegressionEvaluation
     from pursuit.report import ChainsReport, ExplainedRow
-    from pursuit.tasks.every_row import RowsPart
+    from pursuit.tables.source import TableSource
 
 MOST_MEASURED = 2000
 """How many rows say how good a model is, on the page of a single prediction."""
@@ -74,30 +71,31 @@ def explain(
     address: Address = None,
     to: Annotated[
         str | None,
-        typer.Option("--out", help="With --engine: the folder for the chains of all rows, in Parquet files."),
+        typer.Option("--out", help="Write the chains of all rows, with a row for each step, as `predict` does."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the chains of questions and answers that lead to predictions: as text, JSON, a figure or a page.
 
-    Lines and ids name any row of a file, those that the model was trained on included. With --engine, the chains of all
-    rows are written into a folder, with a row for each step.
+    Lines and ids name any row of a file, those that the model was trained on included. With --out, the chains of all
+    rows are written into a file or a folder, with a row for each step.
     """
-    from pursuit.cli.rows import every_row
+    from pursuit.cli.rows import open_rows, write_by_shares
     from pursuit.public import load
     from pursuit.report import ChainsReport
+    from pursuit.scale.work import Explain
     from pursuit.tasks import TASKS, name_of
 
-    if engine is not None or address is not None:
+    if engine is not None or address is not None or to is not None:
         if row or line or id_value or figure or html or as_json or to is None:
             raise ValueError(
-                "--engine writes the chains of all rows into a folder: name it with --out, and leave out --row, "
-                "--line, --id, --figure, --html and --json."
+                "--out and --engine write the chains of all rows into a file or a folder: name it with --out, and "
+                "leave out --row, --line, --id, --figure, --html and --json."
             )
-        _explain_all(load(model), data, id_column, stop, engine, address, to, **file.reading())
+        classifier = load(model)
+        rows = open_rows(classifier, data, id_column=id_column, part_rows=AT_ONCE, **file.reading())
+        write_by_shares(Explain, classifier, rows, stop, to, engine, address, "Explaining", "the chains of ")
         return
-    if to is not None:
-        raise ValueError("--out is the folder for the chains of all rows: add --engine local or --engine ray.")
     if bool(id_value) != (id_column is not None):
         raise ValueError("--id and --id-column belong together, as in --id 4711 --id-column patient.")
     if row and (line or id_value):
@@ -110,9 +108,9 @@ def explain(
         check_page(html)
     classifier = load(model)
     if line or id_value:
-        parts = every_row(classifier, data, target, id_column, **file.reading())
-        shown = _rows_of_file(parts, line or [], id_value or [], id_column)
-        shown = _remark_on_training(classifier, data, shown)
+        source = open_rows(classifier, data, target=target, id_column=id_column, **file.reading())
+        shown = _rows_of_file(source, line or [], id_value or [])
+        _remark_on_training(shown)
     else:
         shown = _unseen_rows(classifier, data, row, target, **file.reading())
     titled = zip(shown.titles, shown.labels, strict=True)
@@ -144,28 +142,6 @@ def explain(
     for path in (figure, html):
         if path is not None:
             out.print(escaped(f"Written: {path}"), highlight=False, soft_wrap=True)
-
-
-def _explain_all(
-    classifier: "PursuitEstimator",
-    data: str,
-    id_column: str | None,
-    stop: str | None,
-    engine: str | None,
-    address: str | None,
-    folder: str,
-    **reading: Any,
-) -> None:
-    """Write the chains of all rows of files into a folder."""
-    from pursuit.cli.rows import rows_of_files
-    from pursuit.scale.engines import find_engine
-    from pursuit.scale.running import explain_all
-
-    does = find_engine(engine, address)
-    rows = rows_of_files(classifier, data, id_column=id_column, part_rows=AT_ONCE, **reading)
-    with stoppable("Run the same command again to continue."), rows_bar("Explaining") as on_rows:
-        n_rows = explain_all(classifier, rows, stop, place(folder), does, on_rows)
-    say(f"Written into {bare(folder)}: the chains of {n_rows:,} rows in {len(rows.shares):,} files")
 
 
 def _measured(
@@ -222,27 +198,30 @@ def _unseen_rows(
     )
 
 
-def _rows_of_file(parts: "Iterable[RowsPart]", lines: list[int], ids: list[str], id_column: str | None) -> _Shown:
+def _rows_of_file(source: "TableSource", lines: list[int], ids: list[str]) -> _Shown:
     """Any rows of a file, by their lines and by what stands in a column."""
     import numpy as np
     import pandas as pd
 
-    titles = [*(f"Line {line}" for line in lines), *(f"{id_column} {value}" for value in ids)]
-    found: dict[str, tuple[pd.DataFrame, str | None]] = {}
+    from pursuit.cli.rows import remarked
+
+    titles = [*(f"Line {line}" for line in lines), *(f"{source.id_column} {value}" for value in ids)]
+    found: dict[str, tuple[pd.DataFrame, str | None, bool]] = {}
     last = 0
-    for part in parts:
-        if lines and part.place != "line":
+    for part in remarked(source):
+        if lines and part.position != "line":
             raise ValueError("Only CSV files have lines: name the rows of other files by --id and --id-column.")
         in_column = np.empty(0) if part.ids is None else part.ids.map(_as_written).to_numpy()
-        matches = [*(part.places == line for line in lines), *(in_column == value for value in ids)]
+        matches = [*(part.positions == line for line in lines), *(in_column == value for value in ids)]
         for title, matching in zip(titles, matches, strict=True):
-            places = np.flatnonzero(matching)
-            if len(places) + (title in found) > 1:
+            rows = np.flatnonzero(matching)
+            if len(rows) + (title in found) > 1:
                 raise ValueError(f"Several rows of the file have {title}: choose one of them with --line.")
-            if len(places):
-                label = None if part.labels is None else part.labels.iloc[places[0]]
-                found[title] = (part.X.iloc[places], None if pd.isna(label) else _as_written(label))
-        last = int(part.places[-1])
+            if len(rows):
+                label = None if part.labels is None else part.labels.iloc[rows[0]]
+                written = None if pd.isna(label) else _as_written(label)
+                found[title] = (part.X.iloc[rows], written, bool(source.was_seen(part)[rows[0]]))
+        last = int(part.positions[-1])
     if absent := [title for title in titles if title not in found]:
         is_line = absent[0] in titles[: len(lines)]
         raise ValueError(
@@ -255,6 +234,7 @@ def _rows_of_file(parts: "Iterable[RowsPart]", lines: list[int], ids: list[str],
         [*({"line": line} for line in lines), *({"id": value} for value in ids)],
         titles,
         [found[title][1] for title in titles],
+        trained_on=tuple(title for title in titles if found[title][2]),
     )
 
 
@@ -263,16 +243,8 @@ def _as_written(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _remark_on_training(classifier: "PursuitEstimator", data: str, shown: _Shown) -> _Shown:
-    """Say which rows the model was trained on; the same rows, with these noted."""
-    from pursuit.cli.rows import columns_read
-    from pursuit.tasks.every_row import was_held_out
-
-    trained = classifier.notes_.get("task", {})
-    held_out = was_held_out(data, columns_read(classifier), trained, shown.X.index.tolist())
-    if held_out is None or all(held_out):
-        return shown
-    seen = tuple(title for title, is_new in zip(shown.titles, held_out, strict=True) if not is_new)
-    which = ", ".join(f"line{title.removeprefix('Line')}" if title.startswith("Line ") else title for title in seen)
-    say(f"The model was trained on {which}, so it may be more certain here than on a new row.")
-    return shown._replace(trained_on=seen)
+def _remark_on_training(shown: _Shown) -> None:
+    """Say which rows the model was trained on."""
+    seen = [f"line{title.removeprefix('Line')}" if title.startswith("Line ") else title for title in shown.trained_on]
+    if seen:
+        say(f"The model was trained on {', '.join(seen)}, so it may be more certain here than on a new row.")

@@ -35,8 +35,7 @@ def report(
     It is one file that loads nothing from anywhere, to be read in a browser or printed.
     """
     check_page(to)
-    from pursuit.cli.all_rows import is_by_shares, measured_on_all_rows
-    from pursuit.cli.rows import kept_measurement, model_and_labelled_rows
+    from pursuit.cli.rows import is_by_shares, kept_measurement, measured_on_all_rows, model_and_labelled_rows
     from pursuit.report import ModelReport
     from pursuit.report.kept import DEPTH
     from pursuit.tasks import name_of
@@ -46,7 +45,7 @@ def report(
         classifier, every, evaluation = measured_on_all_rows(
             model, data, target, stop, max_queries, device, engine, address, keep, reading
         )
-        from pursuit.scale.running import first_rows
+        from pursuit.scale.work import first_rows
 
         X, y = first_rows(classifier, every, TREE_ROWS)
         found = ModelReport.of(classifier, X, y, stop, depth=depth, name=name_of(data), evaluation=evaluation)

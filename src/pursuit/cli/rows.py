@@ -2,43 +2,70 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pursuit import tasks
-from pursuit.cli.console import say
-from pursuit.public import PursuitClassifier, PursuitEstimator, PursuitRegressor, load
+from pursuit.cli.console import say, stoppable
+from pursuit.cli.progress import rows_bar
+from pursuit.public import Evaluation, PursuitClassifier, PursuitEstimator, PursuitRegressor, load
 from pursuit.report.kept import Measured, kept
+from pursuit.scale.engine import find_engine
+from pursuit.scale.work import Predict, measure_all, write_file, write_folder
+from pursuit.tables.filesystem import display_name, find_path
+from pursuit.tables.source import RowsPart, TableSource, UnseenRows, open_table
+from pursuit.tables.writing import means_folder
 from pursuit.tasks import TASKS, load_task
-from pursuit.tasks.every_row import EveryRow, RowsPart
-from pursuit.tasks.every_row import every_row as rows_of_file
 
 
-class UnseenRows(NamedTuple):
-    """Rows that a model was not trained on."""
-
-    name: str
-    X: Any
-    y: np.ndarray | None
-    initially_known: np.ndarray | None = None
-
-
-def unseen_rows(classifier: PursuitEstimator, data: str, target: str | None = None, **reading: Any) -> UnseenRows:
-    """The rows of a task or a file that the model was not trained on; a file may have no labels. It is read as that of
-    the training rows was, but for the options of `reading` that are given (missing, encoding, decimal)."""
-    trained = classifier.notes_.get("task", {})
+def open_rows(estimator: PursuitEstimator, data: str, **wanted: Any) -> TableSource:
+    """The rows of files as a model reads them. `wanted` are fields of `TableSource`, of which empty ones are left to
+    how the model was trained."""
     if data in TASKS:
-        return _rows_of_task(data, _queries(classifier), trained)
-    given = {name: value for name, value in reading.items() if value}
-    X, y, remark = tasks.unseen_rows(data, columns_read(classifier), trained, target, **given)
-    if remark:
-        say(remark)
-    classes = getattr(classifier, "classes_", None)
-    if y is not None and classes is not None and classes.dtype.kind in "OU":
-        y = y.astype(str)
-    return UnseenRows(tasks.name_of(data), X, y)
+        raise ValueError(f"{data} is a task, whose rows are in memory: leave --engine out, or give files.")
+    # A query set may ask several things of one column.
+    columns = list(getattr(estimator, "feature_names_in_", _queries(estimator)))
+    given = {name: value for name, value in wanted.items() if value}
+    return open_table(data, columns, estimator.notes_.get("task", {}), **given)
+
+
+def unseen_rows(estimator: PursuitEstimator, data: str, target: str | None = None, **reading: Any) -> UnseenRows:
+    """The rows of a task or a file that the model was not trained on; a file may have no labels."""
+    if data in TASKS:
+        return _rows_of_task(estimator, data)
+    rows = open_rows(estimator, data, target=target, **reading).unseen()
+    if rows.remark:
+        say(rows.remark)
+    classes = getattr(estimator, "classes_", None)
+    if rows.y is not None and classes is not None and classes.dtype.kind in "OU":
+        rows = rows._replace(y=rows.y.astype(str))
+    return rows
+
+
+def all_rows(
+    estimator: PursuitEstimator, data: str, id_column: str | None = None, **reading: Any
+) -> Iterator[RowsPart]:
+    """All rows of a file, part by part, or those of a task that the model was not trained on."""
+    if data not in TASKS:
+        yield from remarked(open_rows(estimator, data, id_column=id_column, **reading))
+        return
+    if id_column is not None:
+        raise ValueError(f"{data} is a task, and its rows have no columns to name them by: leave --id out.")
+    rows = _rows_of_task(estimator, data)
+    labels = None if rows.y is None else pd.Series(rows.y)
+    yield RowsPart(rows.X, labels, "row", np.arange(len(rows.X)), initially_known=rows.initially_known)
+
+
+def remarked(rows: TableSource) -> Iterator[RowsPart]:
+    """All rows of files, with remarks for the user on how they are read."""
+    for number, part in enumerate(rows):
+        for line in part.remarks:
+            say(line)
+        if part.absent and number == 0:
+            absent = ", ".join(part.absent[:10])
+            say(f"{rows.name} lacks columns the model may ask for: {absent}. They count as unknown.")
+        yield part
 
 
 def model_and_labelled_rows(
@@ -46,10 +73,7 @@ def model_and_labelled_rows(
 ) -> tuple[PursuitClassifier | PursuitRegressor, UnseenRows]:
     """A model that computes on `device` and asks at most `max_queries`, and the rows to measure it by: those that it
     was not trained on, with their labels."""
-    estimator = load(model)
-    estimator.device = device
-    if max_queries is not None:
-        estimator.max_queries = max_queries
+    estimator = _loaded(model, device, max_queries)
     rows = unseen_rows(estimator, data, target, **reading)
     if rows.y is None:
         raise ValueError(f"{data} has no labels to measure by: name their column with --target.")
@@ -64,67 +88,86 @@ def kept_measurement(model: Path, estimator: PursuitEstimator, rows: UnseenRows,
     return kept(model, estimator, estimator.rows(rows.X, rows.y, initially_known=rows.initially_known))
 
 
-def _rows_of_task(name: str, queries: list[str], trained: dict[str, Any]) -> UnseenRows:
+def is_by_shares(engine: str | None, address: str | None, keep: str | None) -> bool:
+    """Whether a command goes through all rows share by share."""
+    is_meant = engine is not None or address is not None
+    if keep is not None and not is_meant:
+        raise ValueError("--keep is for rows that are counted share by share: add --engine local or --engine ray.")
+    return is_meant
+
+
+def measured_on_all_rows(
+    model: Path,
+    data: str,
+    target: str | None,
+    stop: str | None,
+    max_queries: int | None,
+    device: str,
+    engine: str | None,
+    address: str | None,
+    keep: str | None,
+    reading: dict[str, Any],
+) -> tuple[PursuitClassifier, TableSource, Evaluation]:
+    """A model, the rows of files, and what is measured on all of them that it was not trained on."""
+    classifier = _loaded(model, device, max_queries)
+    if not isinstance(classifier, PursuitClassifier):
+        raise ValueError(
+            "--engine measures how classes are told apart, but this model predicts a number: leave it out."
+        )
+    does, rows = find_engine(engine, address), open_rows(classifier, data, target=target, **reading)
+    hint = "Run the same command again to continue." if keep else "To go on where it stopped, name a folder by --keep."
+    with stoppable(hint), rows_bar("Measuring") as on_rows:
+        folder = None if keep is None else find_path(keep)
+        measured = measure_all(classifier, rows, stop, does, on_rows, folder, with_bits=True)
+    if measured.n_left_out:
+        say(f"Left out: {measured.n_left_out:,} rows without a label, or with one that the model does not know.")
+    return classifier, rows, measured.evaluation
+
+
+def write_by_shares(
+    kind: type[Predict],
+    estimator: PursuitEstimator,
+    rows: TableSource,
+    stop: str | None,
+    to: str,
+    engine: str | None,
+    address: str | None,
+    doing: str,
+    what: str = "",
+) -> None:
+    """Write what is predicted or explained of all rows into a file, or into a folder of Parquet files, as `to` says,
+    by whatever engine. If it is stopped, the same command goes on where it was."""
+    is_folder, path = means_folder(to), find_path(to)
+    does = find_engine(engine or (None if address else "local"), address)
+    folder = path if is_folder else path.parent / f"{path.name}.parts"
+    work = kind(estimator, rows, stop, folder, in_lists=is_folder)
+    with stoppable("Run the same command again to continue."), rows_bar(doing) as on_rows:
+        n_rows = write_folder(work, does, on_rows) if is_folder else write_file(work, path, does, on_rows)
+    where = f" in {len(rows.shares):,} files" if is_folder else ""
+    say(f"Written into {display_name(to)}: {what}{n_rows:,} rows{where}")
+
+
+def _loaded(model: Path, device: str, max_queries: int | None) -> Any:
+    estimator = load(model)
+    estimator.device = device
+    if max_queries is not None:
+        estimator.max_queries = max_queries
+    return estimator
+
+
+def _rows_of_task(estimator: PursuitEstimator, name: str) -> UnseenRows:
+    trained = estimator.notes_.get("task", {})
     if trained.get("learnt_from_test_rows_of") == name:
         raise ValueError(
             f"The model was trained on test rows of {name}: measure it on {trained['name']}, whose test rows are held "
             "out."
         )
     task = load_task(name, trained.get("seed", 0) if trained.get("name") == name else 0)
-    if [query.name for query in task.query_set.queries] != queries:
+    if [query.name for query in task.query_set.queries] != _queries(estimator):
         whose = f" was trained on {trained['name']} and" if "name" in trained else ""
         raise ValueError(f"The model{whose} asks other queries than those of {name}: give it rows of its own kind.")
     return UnseenRows(name, task.X_test, task.y_test, task.initially_known_test)
 
 
-def every_row(
-    classifier: PursuitEstimator,
-    data: str,
-    target: str | None = None,
-    id_column: str | None = None,
-    **reading: Any,
-) -> Iterator[RowsPart]:
-    """All rows of a file, part by part and read as `unseen_rows` are, or those of a task that the model was not trained
-    on."""
-    trained = classifier.notes_.get("task", {})
-    if data in TASKS:
-        if id_column is not None:
-            raise ValueError(f"{data} is a task, and its rows have no columns to name them by: leave --id out.")
-        rows = _rows_of_task(data, _queries(classifier), trained)
-        numbers = np.arange(len(rows.X))
-        labels = None if rows.y is None else pd.Series(rows.y)
-        yield RowsPart(rows.X, labels, "row", numbers, None, (), rows.initially_known)
-        return
-    for number, part in enumerate(rows_of_files(classifier, data, target, id_column, **reading)):
-        for line in part.remarks:
-            say(line)
-        if part.absent and number == 0:
-            say(
-                f"{tasks.name_of(data)} lacks columns the model may ask for: {', '.join(part.absent[:10])}. They count "
-                "as unknown."
-            )
-        yield part
-
-
-def rows_of_files(
-    classifier: PursuitEstimator,
-    data: str,
-    target: str | None = None,
-    id_column: str | None = None,
-    **reading: Any,
-) -> EveryRow:
-    """All rows of files, read as `unseen_rows` are."""
-    if data in TASKS:
-        raise ValueError(f"{data} is a task, whose rows are in memory: leave --engine out, or give files.")
-    columns, given = columns_read(classifier), {name: value for name, value in reading.items() if value}
-    trained = classifier.notes_.get("task", {})
-    return rows_of_file(data, columns, trained, target=target, id_column=id_column, **given)
-
-
-def columns_read(classifier: PursuitEstimator) -> list[str]:
-    """The columns of a file that a model reads: a query set may ask several things of one."""
-    return list(getattr(classifier, "feature_names_in_", _queries(classifier)))
-
-
-def _queries(classifier: PursuitEstimator) -> list[str]:
-    return [query.name for query in classifier.model_.query_set.queries]
+def _queries(estimator: PursuitEstimator) -> list[str]:
+    return [query.name for query in estimator.model_.query_set.queries]

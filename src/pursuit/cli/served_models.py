@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from pursuit.cli.console import say
-from pursuit.cli.rows import UnseenRows, unseen_rows
+from pursuit.cli.rows import unseen_rows
 from pursuit.estimators import Method, PursuitEstimator
 from pursuit.estimators.saving import DESCRIPTION, fingerprint
 from pursuit.files import DamagedFile
 from pursuit.registry import find
 from pursuit.report import ModelReport
+from pursuit.tables.source import UnseenRows
 from pursuit.tasks import EMBEDDED, TASKS, load_task
 from pursuit.tasks.files.find import cache_folder, locate
 from pursuit.tasks.task import take_rows

@@ -116,7 +116,7 @@ def train(
     from pursuit.inference.pursuer import score_unit
     from pursuit.public import TrainingRun, Unreliable
     from pursuit.report.kept import Measured
-    from pursuit.scale.engines import find_cluster
+    from pursuit.scale.engine import find_cluster
     from pursuit.scale.trainings import train_on
     from pursuit.tasks import TASKS, load_task
     from pursuit.tasks.tables import parse_costs

@@ -15,7 +15,6 @@ import torch
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from pursuit.data.groups import split_by_group
 from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.data.unreliable import Unreliable, answer_features
 from pursuit.estimators import saving
@@ -32,6 +31,7 @@ from pursuit.inference.stopping import StoppingRule, stopping_rule
 from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first, n_processes
 from pursuit.queries import QuerySet
+from pursuit.tables.splitting import split_by_group
 from pursuit.training import ClassifierModel, EarlyStopping, Kept, Learner, Stage, TrainingRun, train
 from pursuit.training.calibration import fit_temperature
 from pursuit.training.checkpoints import CannotResume

@@ -8,9 +8,7 @@ from typing import Any
 from pursuit.experiments.results import Failure
 from pursuit.experiments.run import Progress
 from pursuit.experiments.sweep import R, Run, Sweep, one_by_one, outcome_of
-from pursuit.scale.engine import one_thread
-from pursuit.scale.engines import find_cluster
-from pursuit.scale.ray_engine import Ray, at_home, connected
+from pursuit.scale.engine import Ray, at_home, connected, find_cluster, one_thread
 
 RETRIES = 5
 """How often a training goes on elsewhere if the machine or the process that did it is lost."""

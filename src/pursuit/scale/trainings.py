@@ -12,8 +12,7 @@ from pursuit.estimators import PursuitEstimator, saving
 from pursuit.estimators.network import RUN
 from pursuit.files import claimed
 from pursuit.processes import is_first, started_by_torchrun
-from pursuit.scale.engine import one_thread
-from pursuit.scale.ray_engine import Ray, connected
+from pursuit.scale.engine import Ray, connected, one_thread
 from pursuit.tasks import Task
 from pursuit.training import Report, TrainingRun
 from pursuit.training.checkpoints import remove_checkpoints

@@ -1,10 +1,13 @@
-"""What is done with the rows of files, share by share: each by itself, in any process, with the same result."""
+"""What is done with all rows of files, share by share: each by itself, in any process, with the same result. Rows are
+predicted or explained into a file or a folder, or measured on."""
 
+import hashlib
+import io
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,19 +15,26 @@ import safetensors.torch
 from safetensors import SafetensorError
 
 from pursuit.data.rows import Rows
-from pursuit.data.storage import Place, here, put, putting
 from pursuit.estimators import PursuitClassifier, PursuitEstimator
 from pursuit.evaluation.counts import EvaluationCounts
-from pursuit.evaluation.curves import Setting, evaluation_counts
+from pursuit.evaluation.curves import Evaluation, Setting, evaluation_counts
 from pursuit.inference.chain_table import STEP
 from pursuit.inference.predictions import PROBABILITY
-from pursuit.inference.stopping import StoppingRule
-from pursuit.tasks.every_row import EveryRow, RowsPart
+from pursuit.scale.engine import Engine
+from pursuit.tables.filesystem import AnyPath, local, make_folder, remove_folder, write
+from pursuit.tables.source import RowsPart, TableSource
+from pursuit.tables.writing import write_table
+from pursuit.version import __version__
 
 KEPT_BYTES = 2**27
 """About how much of different rows is kept until they are measured."""
 DIGITS = 6
-"""Of a probability in a file, behind the point, and of a number, from the first that is not 0."""
+"""Decimal places of probabilities and significant digits of numbers in output files."""
+JOB = "_job.json"
+"""Says in a folder what is done there."""
+
+OnRows = Callable[[int], None]
+"""Takes how many rows are done so far."""
 
 
 class Done(NamedTuple):
@@ -38,11 +48,14 @@ class Done(NamedTuple):
     """What is not in a file."""
 
 
-class Work(ABC):
-    """Something to do with every share of some rows. It is pickled, and goes to the processes that do it."""
+class RowsWork(ABC):
+    """Something to do with every share of the rows of files."""
 
-    rows: EveryRow
-    folder: Place | None
+    kind: ClassVar[str]
+    model: PursuitEstimator
+    rows: TableSource
+    stop: str | None
+    folder: AnyPath | None
     """Where what came of the shares is kept; None: nowhere."""
 
     @abstractmethod
@@ -57,71 +70,167 @@ class Work(ABC):
     def found(self, share: int) -> Done | None:
         """What is kept of a share; None if it is still to be done."""
 
+    def described(self) -> dict[str, Any]:
+        """What tells this work from other work."""
+        model = self.model
+        levels = vars(model.stopping_rule(None))  # among them those that keep a promise
+        digest = hashlib.sha256(f"{model!r} {levels!r}".encode())
+        for name, tensor in model.model_.state_dict().items():
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        return {
+            "work": self.kind,
+            "version": __version__,
+            "model": digest.hexdigest(),
+            "stop": str(model.stopping_rule(self.stop)),
+            "rows": self.rows.fingerprint(),
+            "number of shares": len(self.rows.shares),
+            "id column": self.rows.id_column,
+        }
+
+    def claim(self) -> None:
+        """Make the folder one of this work, or raise ValueError if it holds something else."""
+        folder = self.folder
+        if folder is None:
+            return
+        path, described = folder / JOB, json.loads(json.dumps(self.described()))
+        try:
+            before = json.loads(path.read_text()) if path.exists() else None
+        except ValueError:
+            before = {}
+        if before is None and folder.is_dir() and any(folder.iterdir()):
+            raise ValueError(f"{folder} holds other files: choose a folder that is empty or not there yet.")
+        if before is not None and before != described:
+            changed = [
+                name for name in described if not isinstance(before, dict) or before.get(name) != described[name]
+            ]
+            raise ValueError(
+                f"{folder} holds what came of another {' and '.join(changed)}: choose another folder, or delete this "
+                "one."
+            )
+        make_folder(folder)
+        write(path, json.dumps(described, indent=1).encode())
+
+    def all_done(self, engine: Engine, on_rows: OnRows) -> Iterator[Done]:
+        """What came of every share, those done before included; each exactly once."""
+        self.claim()
+        n_rows, left = 0, []
+        there = set() if self.folder is None else {path.name for path in self.folder.iterdir()}
+        for share in range(len(self.rows.shares)):
+            done = self.found(share) if self.mark(share) in there else None
+            if done is None:
+                left.append(share)
+                continue
+            n_rows += done.n_rows
+            yield done
+        on_rows(n_rows)
+        missing = set(left)
+        for done in engine.run(self, left) if left else ():
+            missing.remove(done.share)
+            n_rows += done.n_rows
+            on_rows(n_rows)
+            yield done
+        if missing:
+            raise RuntimeError(f"{len(missing)} of {len(self.rows.shares)} shares came to nothing: run the same again.")
+
 
 @dataclass(frozen=True)
-class Predict(Work):
+class Predict(RowsWork):
     """Predict every row, and write a Parquet file for each share, with a note beside it once it is whole."""
 
+    kind: ClassVar[str] = "predictions"
+
     model: PursuitEstimator
-    rows: EveryRow
-    stop: StoppingRule | str | None
-    folder: Place
+    rows: TableSource
+    stop: str | None
+    folder: AnyPath
+    in_lists: bool = True
+    """Write what was asked as lists, so that all shares have the same columns; otherwise in a column each."""
 
     def do(self, share: int) -> Done:
-        tables, n_rows = [], 0
-        for part in self.rows.read(share):
-            tables.append(self.table(part))
-            n_rows += len(part.X)
+        n_rows = 0
+
+        def tables() -> Iterator[pd.DataFrame]:
+            nonlocal n_rows
+            for part in self.rows.read(share):
+                n_rows += len(part.X)
+                yield self.table(part)
+
+        write_table(self.path(share), tables())
         done = Done(share, n_rows)
-        _write_parquet(self._path(share), tables)
-        put(self._note(share), json.dumps(done[:3]).encode())
+        write(self.folder / self.mark(share), json.dumps(done[:3]).encode())
         return done
 
     def table(self, part: RowsPart) -> pd.DataFrame:
         """What is written of some rows."""
-        return _in_lists(predicted(self.model, part, self.stop))
+        table = _predictions(self.model, part, self.stop)
+        return _in_lists(table) if self.in_lists else table
 
     def found(self, share: int) -> Done | None:
+        note = self.folder / self.mark(share)
         try:
-            return Done(*json.loads(self._note(share).read_text())) if self._path(share).exists() else None
+            return Done(*json.loads(note.read_text())) if self.path(share).exists() else None
         except (FileNotFoundError, ValueError, TypeError):
             return None
 
     def mark(self, share: int) -> str:
         return f"_part-{share:06d}.json"  # which readers of such folders leave out
 
-    def _path(self, share: int) -> Place:
+    def path(self, share: int) -> AnyPath:
         return self.folder / f"part-{share:06d}.parquet"
 
-    def _note(self, share: int) -> Place:
-        return self.folder / self.mark(share)
+    def described(self) -> dict[str, Any]:
+        return {**super().described(), **({} if self.in_lists else {"in lists": False})}
 
 
 @dataclass(frozen=True)
 class Explain(Predict):
     """Write the chain of every row instead, with a row for each step."""
 
+    kind: ClassVar[str] = "chains"
+
     def table(self, part: RowsPart) -> pd.DataFrame:
         table = self.model.explain_table(part.X, self.stop, initially_known=part.initially_known)
         return _named(table, part, np.cumsum(table[STEP].to_numpy() == 0) - 1)
 
 
+def write_folder(work: Predict, engine: Engine, on_rows: OnRows) -> int:
+    """Do all shares into their folder, and say how many rows there are. What is there of the same work is not done
+    again."""
+    return sum(done.n_rows for done in work.all_done(engine, on_rows))
+
+
+def write_file(work: Predict, path: AnyPath, engine: Engine, on_rows: OnRows) -> int:
+    """Do all shares and join them to one file: their folder is gone once the file is there."""
+    n_rows = write_folder(work, engine, on_rows)
+    parts = (work.path(share).read_bytes() for share in range(len(work.rows.shares)))
+    write_table(path, (pd.read_parquet(io.BytesIO(part)) for part in parts))
+    remove_folder(work.folder)
+    return n_rows
+
+
 @dataclass(frozen=True)
-class Measure(Work):
+class Measure(RowsWork):
     """Count what an evaluation is made of, on the rows that the model was not trained on."""
 
+    kind: ClassVar[str] = "counts"
+
     model: PursuitClassifier
-    rows: EveryRow
+    rows: TableSource
+    stop: str | None
     setting: Setting
     with_bits: bool = False
-    folder: Place | None = None
+    folder: AnyPath | None = None
+
+    def described(self) -> dict[str, Any]:
+        return {**super().described(), "with_bits": self.with_bits}
 
     def do(self, share: int) -> Done:
         counts: EvaluationCounts | None = None
         n_rows = n_left_out = 0
         waiting: list[Rows] = []  # equal rows are measured once, and so the rows of a share together
         for part in self.rows.read(share):
-            is_new, usable = measurable(self.model, self.rows, share, part)
+            is_new, usable = measurable(self.model, self.rows, part)
             n_rows, n_left_out = n_rows + int(usable.sum()), n_left_out + int((is_new & ~usable).sum())
             if not usable.any():
                 continue
@@ -135,7 +244,7 @@ class Measure(Work):
         if self.folder is not None:
             tensors = {} if counts is None else counts.tensors()
             metadata = {"done": json.dumps([share, n_rows, n_left_out])}
-            put(self._path(share), safetensors.torch.save(tensors, metadata))
+            write(self._path(share), safetensors.torch.save(tensors, metadata))
         return Done(share, n_rows, n_left_out, counts)
 
     def _counted(self, waiting: Sequence[Rows], counts: EvaluationCounts | None) -> EvaluationCounts | None:
@@ -150,7 +259,7 @@ class Measure(Work):
         if self.folder is None or not self._path(share).exists():
             return None
         try:
-            with here(self._path(share)) as path, safetensors.safe_open(path, "pt") as file:
+            with local(self._path(share)) as path, safetensors.safe_open(path, "pt") as file:
                 done = Done(*json.loads(file.metadata()["done"]))
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (SafetensorError, KeyError, TypeError, ValueError):
@@ -160,34 +269,46 @@ class Measure(Work):
     def mark(self, share: int) -> str:
         return f"counts-{share:06d}.safetensors"
 
-    def _path(self, share: int) -> Place:
+    def _path(self, share: int) -> AnyPath:
         assert self.folder is not None
         return self.folder / self.mark(share)
 
 
-def measurable(model: PursuitClassifier, rows: EveryRow, share: int, part: RowsPart) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows of a part (N,) the model was not trained on, and which of these have a label that it knows."""
+def measurable(model: PursuitClassifier, rows: TableSource, part: RowsPart) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows of a part (N,) the model was not trained on, and which of these have a label that it knows. Where it
+    was trained on all rows, they count as new: nothing else could be measured."""
     if part.labels is None:
         raise ValueError("The rows have no labels to measure by: name their column with --target.")
-    is_new = ~rows.was_seen(share, np.asarray(part.X.index))
+    is_new = ~rows.was_seen(part) if rows.has_held_out(part.share) else np.ones(len(part.X), dtype=bool)
     there = part.labels.notna().to_numpy()
     values = part.labels.astype(str) if model.classes_.dtype.kind in "OU" else part.labels
     return is_new, is_new & there & (pd.Index(model.classes_).get_indexer(pd.Index(values)) >= 0)
 
 
-def predicted(model: PursuitEstimator, part: RowsPart, stop: StoppingRule | str | None) -> pd.DataFrame:
-    """The predictions of some rows, which begin with what tells the rows apart."""
+def predictions_of(
+    model: PursuitEstimator, parts: Iterable[RowsPart], stop: str | None, on_rows: OnRows
+) -> Iterator[pd.DataFrame]:
+    """The predictions of each part, which begin with what tells the rows apart."""
+    n_rows = 0
+    for part in parts:
+        table = _predictions(model, part, stop)
+        n_rows += len(table)
+        on_rows(n_rows)
+        yield table
+
+
+def _predictions(model: PursuitEstimator, part: RowsPart, stop: str | None) -> pd.DataFrame:
     table = model.predict_table(part.X, stop, initially_known=part.initially_known)
     return _named(table, part, np.arange(len(table)))
 
 
 def _named(table: pd.DataFrame, part: RowsPart, rows: np.ndarray) -> pd.DataFrame:
-    """A table about `rows` of a part, by their places in it, with what tells these apart before its own columns, and
+    """A table about `rows` of a part, by their numbers in it, with what tells these apart before its own columns, and
     numbers that are no longer than they mean something."""
     for column in map(str, table.select_dtypes("float")):
         is_share = column.startswith(PROBABILITY)
         table[column] = table[column].round(DIGITS) if is_share else table[column].map(_significant)
-    name, values = (part.place, part.places) if part.ids is None else (str(part.ids.name), part.ids.to_numpy())
+    name, values = (part.position, part.positions) if part.ids is None else (str(part.ids.name), part.ids.to_numpy())
     values = values[rows]
     for own in [name, *(["file"] if part.file is not None else [])]:
         if own in table.columns:
@@ -215,15 +336,49 @@ def _in_lists(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def _write_parquet(path: Place, tables: Sequence[pd.DataFrame]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+class Measured(NamedTuple):
+    """What was measured on all rows."""
 
-    parts = [pa.Table.from_pandas(table, preserve_index=False) for table in tables]
-    schema = pa.unify_schemas([part.schema.remove_metadata() for part in parts], promote_options="permissive")
-    lists = {"questions": pa.list_(pa.string()), "answers": pa.list_(pa.string())}
-    fields = [field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in schema]
-    schema = pa.schema([field.with_type(lists.get(field.name, field.type)) for field in fields])
-    with putting(path) as file, pq.ParquetWriter(file, schema) as writer:
-        for part in parts:
-            writer.write_table(part.cast(schema))
+    evaluation: Evaluation
+    n_left_out: int
+    """Rows without a label, or with one that training did not have."""
+
+
+def measure_all(
+    model: PursuitClassifier,
+    rows: TableSource,
+    stop: str | None,
+    engine: Engine,
+    on_rows: OnRows,
+    folder: AnyPath | None = None,
+    with_bits: bool = False,
+) -> Measured:
+    """Measure a model on all rows that it was not trained on. What is counted on each share is kept in `folder`, if
+    there is one, and not counted again."""
+    setting = Setting.of(model.model_, model.stopping_rule(stop), model.max_queries, in_detail=True)
+    work = Measure(model, rows, stop, setting, with_bits, folder)
+    total: EvaluationCounts | None = None
+    n_left_out = 0
+    for done in work.all_done(engine, on_rows):
+        n_left_out += done.n_left_out
+        if done.result is not None:
+            total = done.result if total is None else total + done.result
+    if total is None:
+        raise ValueError(
+            "There are no rows to measure on: none has a label that the model knows, or it was trained on all."
+        )
+    return Measured(setting.evaluation(total), n_left_out)
+
+
+def first_rows(model: PursuitClassifier, rows: TableSource, most: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """The first of the rows that `measure_all` measures on, and their labels; at most `most`."""
+    found: list[tuple[pd.DataFrame, pd.Series]] = []
+    n_left = most
+    for part in rows:
+        _, usable = measurable(model, rows, part)
+        assert part.labels is not None
+        found.append((part.X[usable][:n_left], part.labels[usable][:n_left]))
+        n_left -= len(found[-1][1])
+        if not n_left:
+            break
+    return pd.concat([X for X, _ in found]), pd.concat([labels for _, labels in found]).to_numpy()

@@ -2,17 +2,18 @@
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pursuit.data.parquet import ParquetRows
-from pursuit.data.storage import bare, is_remote
 from pursuit.queries import QuerySet, Questions
 from pursuit.registry import find, known
-from pursuit.tasks import big_tables, tables
-from pursuit.tasks.big_tables import name_of as name_of
+from pursuit.tables.csv import ENDINGS
+from pursuit.tables.source import find_csv_file
+from pursuit.tables.source import name_of as name_of
+from pursuit.tables.streaming import ParquetRows
+from pursuit.tasks import tables
 from pursuit.tasks.recipe import Recipe
 from pursuit.tasks.task import Task, TaskInfo
 
@@ -37,8 +38,8 @@ def load_task(
     questions: str | Path | Questions | None = None,
     **table_options: Any,
 ) -> Task:
-    """The task named `source`, with the settings of its fast recipe if it has one, or the CSV file (`tables.load`) or
-    Parquet files (`big_tables.load`) at that path.
+    """The task named `source`, with the settings of its fast recipe if it has one, or the CSV file
+    (`tables.load_csv`) or Parquet files (`tables.load_arrow`) at that path.
 
     `queries` names a registered query set to read the rows of a CSV file with, by its `from_data`; by default every
     column is a query. `costs` says by name what queries cost; those of columns that are left out do not matter.
@@ -80,20 +81,20 @@ def _load(
         info = TASKS[str(source)]
         task = info.load(seed)
         return task.with_recipe(info.recipes["fast"]) if "fast" in info.recipes else task
-    if big_tables.is_big_table(source):
+    path = find_csv_file(source)
+    if path is None:
         if queries:
             raise ValueError(
                 "--queries is for CSV files: the rows of Parquet files are streamed, with one query per column."
             )
-        return big_tables.load(source, target, seed=seed, **table_options)
-    _refuse_remote(source)
-    if not Path(source).exists() and not str(source).lower().endswith(tables.ENDINGS):
+        return tables.load_arrow(source, target, seed=seed, **table_options)
+    if not path.exists() and not path.name.lower().endswith(ENDINGS):
         raise ValueError(
             f"'{source}' is neither a task ({', '.join(TASKS)}) nor a CSV or Parquet file that exists. If it is a task "
             "of your own, import the module that registers it first, or name that module: pursuit --plugin MODULE …"
         )
     from_data = _from_data(queries) if queries else None
-    return tables.load(source, target, seed=seed, from_data=from_data, **table_options)
+    return tables.load_csv(path, target, seed=seed, from_data=from_data, **table_options)
 
 
 def _from_data(name: str) -> Callable[[Any], QuerySet]:
@@ -102,33 +103,6 @@ def _from_data(name: str) -> Callable[[Any], QuerySet]:
     if make is None:
         raise ValueError(f"{name} cannot be made from a table: it has no from_data.")
     return make
-
-
-def unseen_rows(
-    source: str | Path,
-    columns: Sequence[str],
-    trained: Mapping[str, Any],
-    target: str | None = None,
-    **reading: Any,
-) -> tuple[Any, Any, str]:
-    """The rows of a file that a model was not trained on, their labels if there are any, and a remark for the user.
-
-    `columns` are those that the model reads, and `trained` the notes of the task it was trained on; `reading` are other
-    options than that was read with (`missing`, `encoding`, `decimal`).
-    """
-    table = big_tables if big_tables.is_big_table(source) else tables
-    if table is tables:
-        _refuse_remote(source)
-    return table.unseen_rows(source, columns, trained, target, **reading)
-
-
-def _refuse_remote(source: str | Path) -> None:
-    """Raise ValueError for a CSV file on another machine."""
-    if is_remote(source):
-        raise ValueError(
-            f"{bare(source)} is on another machine, from which only Parquet and Arrow files are read piece by piece: "
-            "copy the CSV file here first, or predict and evaluate with --engine."
-        )
 
 
 def find_recipe(task: str, name: str = "fast") -> Recipe:

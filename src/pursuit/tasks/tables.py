@@ -1,6 +1,8 @@
-"""Any CSV file as a task: every column but the target is a query."""
+"""Tables of users as tasks: every column but the target is a query. CSV files are read whole; Parquet and Arrow files
+are streamed in training, with rows held out for testing."""
 
-import hashlib
+import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,21 +10,29 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pursuit.data.parquet.arrow_files import existing_column
-from pursuit.queries import QuerySet
-from pursuit.tasks.asking import column_queries
-from pursuit.tasks.files.csv import CsvOptions, CsvTable, read_csv
-from pursuit.tasks.files.text import COMPRESSED
-from pursuit.tasks.holding_out import USUAL_SHARE, Division, group_numbers, time_numbers
-from pursuit.tasks.labels import refuse_amounts, remarks_on_labels, split_number, split_target
+from pursuit.queries import Choice, ColumnQueries, NotAQuestion, Number, QuerySet
+from pursuit.queries.column import listed
+from pursuit.queries.guessing import LEAST_MISSING, LEAST_SHARE_MISSING, NUMBERING, UNIQUE, guess_askable, on_ticked
+from pursuit.queries.kinds import check_kinds
+from pursuit.tables.arrow import ArrowTable, existing_column
+from pursuit.tables.csv import CsvOptions, CsvTable, read_csv
+from pursuit.tables.source import MAX_MEASURED, divided, hash_of_file, name_of, refuse_csv_options
+from pursuit.tables.splitting import USUAL_SHARE, Division
+from pursuit.tables.streaming import ParquetRows
+from pursuit.tables.survey import refuse_amounts, remarks_on_counts, remarks_on_labels
 from pursuit.tasks.task import Task
 
-ENDINGS = tuple(f"{ending}{packed}" for ending in (".csv", ".tsv", ".tab", ".txt") for packed in ("", *COMPRESSED))
-"""How the names of CSV files end."""
+MAX_STRAYS = 3
+"""More different words than this among numbers are not marks for missing values."""
+NOTHING_MISSING = (
+    f"No column lacks a value in {LEAST_MISSING} rows and {LEAST_SHARE_MISSING:.0%} of them, so --missing-informs "
+    "changes nothing."
+)
+IN_PYTHON = re.compile(r"kinds=\{(?P<quote>['\"])(?P<name>.*?)(?P=quote): '(?P<kind>[\w/]+)'\}")
 
 
-def load(
-    path: str | Path,
+def load_csv(
+    path: Path,
     target: str | None,
     *,
     drop: Sequence[str] = (),
@@ -51,9 +61,9 @@ def load(
     share = USUAL_SHARE if test_share is None else test_share
     if not 0 <= share < 1:
         raise ValueError(f"The share of test rows must be at least 0 and below 1, not {share}.")
-    path, kinds = Path(path), dict(kinds or {})
+    kinds = dict(kinds or {})
     table = read_csv(path, CsvOptions(tuple(missing), encoding, decimal))
-    X, y, division = _divided(table, target, regress, group, time)
+    X, y, division = divided(table, target, regress, group, time)
     if not regress:
         refuse_amounts(table.frame[target].dropna(), path.name)
     unasked = [*drop, *([group] if group else []), *([time] if time and time not in kinds else [])]
@@ -77,7 +87,7 @@ def load(
     remarks += _remarks_on_split(table.frame, division, train, test, share, group, time)
     notes = {
         "file": path.name,
-        "sha256": fingerprint(path),
+        "sha256": hash_of_file(path),
         "target": target,
         "regress": regress,
         "missing": list(missing),
@@ -102,35 +112,6 @@ def load(
         notes=notes,
         division_train=division.take(train),
     )
-
-
-def name_of(path: Path) -> str:
-    """The name of the table: that of its file, without what says how it is stored."""
-    ending = next(
-        (ending for ending in sorted(ENDINGS, key=len, reverse=True) if path.name.lower().endswith(ending)), ""
-    )
-    return path.name[: -len(ending)] if ending and path.name != ending else path.stem
-
-
-def _divided(
-    table: CsvTable, target: str | None, regress: bool, group: str | None, time: str | None
-) -> tuple[pd.DataFrame, np.ndarray, Division]:
-    """Queries, labels or numbers, and what decides which rows may be held out."""
-    X, y = (split_number if regress else split_target)(table.frame, target, table.text.path.name)
-    return X, y, _division(table, X, np.zeros(len(y)) if regress else y, group, time)  # numbers make no classes
-
-
-def _division(table: CsvTable, X: pd.DataFrame, y: np.ndarray, group: str | None, time: str | None) -> Division:
-    """What decides which rows may be held out, from labelled rows."""
-    where = table.text.path.name
-    if group is not None and time is not None:
-        raise ValueError("Rows are held out by --group or by --time: leave one of them out.")
-    if group is not None:
-        return Division(y, groups=group_numbers(X[existing_column(group, X.columns, where)]))
-    if time is not None:
-        column = X[existing_column(time, X.columns, where)]
-        return Division(y, times=time_numbers(column, time, lambda row: table.line(column.index[row])))
-    return Division(y)
 
 
 def _remarks_on_split(
@@ -174,6 +155,161 @@ def _why_none(division: Division, share: float, group: str | None, time: str | N
     _, counts = np.unique(division.y, return_counts=True)
     n_single = int((counts == 1).sum())
     return f"{share:g} of {n_rows:,} rows is {n_test:,}, and {n_single:,} rows are the only ones of their label"
+
+
+def load_arrow(
+    source: str | Path,
+    target: str | None,
+    *,
+    drop: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    test_share: float | None = None,
+    seed: int = 0,
+    regress: bool = False,
+    **for_csv: Any,
+) -> Task:
+    """Read files whose column `target` is the label, as `load_csv` reads a CSV file; rows are streamed in training,
+    and at most 20,000 of the held-out rows are test rows. Options `for_csv` are refused."""
+    refuse_csv_options(**for_csv)
+    if regress:
+        raise ValueError(
+            f"{name_of(source)} is streamed, but a number is predicted from rows in memory, because its bins need all "
+            "of them: write some of the rows into a CSV file, or group the number into classes."
+        )
+    if target is None:
+        table = ArrowTable(source, drop)
+        columns = ", ".join(list(table.column_types)[:20])
+        raise ValueError(f"Which column of {table.name} is the label? Name it with --target: {columns}.")
+    share = USUAL_SHARE if test_share is None else test_share
+    rows, left_out, remarks = _rows(source, target, drop, missing=missing, test_share=share, seed=seed)
+    if test_share and not rows.n_test:
+        raise ValueError(
+            f"No rows would be held out to measure on: {share:g} of {rows.labels.n_labelled:,} rows is too few. Choose "
+            "another --test-share; 0 trains on all rows, and measures on none."
+        )
+    assert rows.query_set is not None
+    X_test, y_test = rows.test_rows(MAX_MEASURED)
+    notes = {
+        "file": rows.table.name,
+        "fingerprint": rows.table.fingerprint(),
+        "target": target,
+        "missing": list(missing),
+        "n_rows": rows.labels.n_labelled,
+        "n_rows_without_label": rows.n_rows_without_label,
+        "unasked_columns": [*drop, *left_out, *rows.silent_columns],
+        "remarks": [*remarks, *_remarks(rows)],
+        "test_share": share,
+        "n_test": rows.n_test,
+        "seed": seed,
+    }
+    return Task(name_of(source), rows.query_set, rows, None, X_test, y_test, notes=notes)
+
+
+def _rows(
+    source: str | Path, target: str, drop: Sequence[str], **options: Any
+) -> tuple[ParquetRows, list[str], list[str]]:
+    """The rows without columns that cannot be asked for, the names of these, and remarks on them."""
+    left_out = _numbering_columns(ArrowTable(source, drop), target)
+    remarks = [f"Not asked for: {listed(left_out)} (numbers the rows)."] if left_out else []
+    while True:  # at most twice, because dates are found before texts
+        try:
+            rows = ParquetRows(source, target, drop=[*drop, *left_out], **options)
+        except NotAQuestion as error:
+            left_out += error.columns
+            remarks.append(f"Warning: not asked for. {in_options(str(error))}")
+            continue
+        if rows.silent_columns:
+            remarks.append(f"Not asked for: {listed(rows.silent_columns)} (empty, or the same in every row).")
+        assert rows.query_set is not None
+        queries = rows.query_set.queries
+        if ticked := [one.name for one in queries if isinstance(one, Choice) and one.empty_means is not None]:
+            remarks.append(on_ticked(ticked))
+        return rows, left_out, remarks
+
+
+def _numbering_columns(table: ArrowTable, target: str) -> list[str]:
+    """Columns that only count the rows, judged by the first rows; none if there are no others."""
+    names = [name for name in table.column_types if name != target]
+    whole = [name for name in names if table.column_types[name] == "whole numbers"]
+    if not whole:
+        return []
+    _, beginning = next(table.read(table.pieces[0], whole, whole, chunk_rows=1000))
+    steps = beginning.to_pandas().diff().iloc[1:]
+    counting = [name for name in whole if len(steps) > 1 and (steps[name] == 1).all()]
+    return counting if len(counting) < len(names) else []
+
+
+def _remarks(rows: ParquetRows) -> list[str]:
+    """What a person should know of the labels and of the rows held out."""
+    remarks = remarks_on_counts(rows.labels.classes, rows.labels.counts)
+    if rows.test_share > 0 and not rows.n_test:
+        remarks.append(
+            f"Warning: no rows are held out to measure on: {rows.test_share:g} of {rows.labels.n_labelled:,} rows are "
+            "too few."
+        )
+    return remarks
+
+
+def column_queries(
+    X: pd.DataFrame, kinds: Mapping[str, str], table: CsvTable, missing_informs: bool = False
+) -> tuple[ColumnQueries, list[str]]:
+    """The queries of a table, whose numbers are not scaled yet, and remarks on columns that are not asked for or read
+    in a way that may surprise."""
+    for name in kinds:
+        existing_column(name, X.columns, table.text.path.name)
+    try:
+        guess, refused = guess_askable(X, check_kinds(kinds, list(X.columns)), missing_informs=missing_informs)
+    except ValueError as error:
+        raise ValueError(in_options(str(error))) from None
+    remarks = [f"Warning: not asked for. {in_options(refused)}"] if refused else []
+    if guess.unasked:
+        remarks.append(_on_unasked(guess.unasked))
+    if guess.ticked:
+        remarks.append(on_ticked(guess.ticked))
+    for query in guess.queries:
+        if isinstance(query, Number) and query.missing:
+            words, where = _shown(X[query.name], query.missing, table)
+            remarks.append(f"Among the numbers of '{query.name}', {words} count as missing{where}.")
+        elif isinstance(query, Choice) and (marks := _marks(query)):
+            words, where = _shown(X[query.name], marks, table)
+            options = " ".join(f"--missing {shlex.quote(mark)}" for mark in marks)
+            remarks.append(f"Warning: '{query.name}' holds {words}{where}. If that means missing, add {options}")
+    if missing_informs:
+        lacking = [f"'{query.name}'" for query in guess.queries if query.may_be_missing]
+        remarks.append(f'These may be answered "not given": {listed(lacking)}.' if lacking else NOTHING_MISSING)
+    return ColumnQueries(guess.queries), remarks
+
+
+def in_options(text: str) -> str:
+    """A message of the library with what it advises written as options of the program."""
+    return IN_PYTHON.sub(lambda found: _option(found["name"], found["kind"]), text)
+
+
+def _on_unasked(unasked: Mapping[str, str]) -> str:
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in unasked.items():
+        by_reason.setdefault(reason, []).append(f"'{name}'")
+    named = "; ".join(f"{listed(names)} ({reason})" for reason, names in by_reason.items())
+    kinds = {NUMBERING: "number", UNIQUE: "choice"}  # what tells nothing is not worth asking anyway
+    options = [_option(name, kinds[reason]) for name, reason in unasked.items() if reason in kinds]
+    return f"Not asked for: {named}." + (f" To ask anyway, say what it is, as in {options[0]}" if options else "")
+
+
+def _option(name: str, kind: str) -> str:
+    return f"--drop {shlex.quote(name)}" if kind == "skip" else f"--kind {shlex.quote(f'{name}={kind}')}"
+
+
+def _marks(query: Choice) -> list[str]:
+    """The few choices without a letter or a digit, such as "?" and "-", which may mean that there is no answer."""
+    marks = [choice for choice in query.choices if not any(character.isalnum() for character in choice)]
+    return marks if len(marks) <= MAX_STRAYS and len(marks) < len(query.choices) else []
+
+
+def _shown(column: pd.Series, words: Sequence[str], table: CsvTable) -> tuple[str, str]:
+    """Words in quotation marks, and where the first is."""
+    rows = column.index[column.astype(str).str.strip().isin(words)]
+    line = table.line(rows[0]) if len(rows) else None
+    return listed([f"'{word}'" for word in words], MAX_STRAYS), f" (first in line {line})" if line else ""
 
 
 def parse_costs(texts: Sequence[str]) -> dict[str, float]:
@@ -224,68 +360,3 @@ def _parse_cost(name: str, text: str | None, where: str) -> float:
     if not 0 <= cost < np.inf:
         raise ValueError(f"The cost of '{name}' in {where} must be a number of at least 0, as in mri=500.")
     return cost
-
-
-def unseen_rows(
-    path: str | Path,
-    columns: Sequence[str],
-    trained: Mapping[str, Any],
-    target: str | None = None,
-    missing: Sequence[str] = (),
-    encoding: str | None = None,
-    decimal: str | None = None,
-) -> tuple[pd.DataFrame, np.ndarray | None, str]:
-    """The rows of a CSV file that a model was not trained on, their labels if there are any, and a remark for the user.
-
-    `columns` are the model's queries, and `trained` the notes of the task it was trained on: the file is read as that
-    one was, unless other options are given, and if it is that file, only the rows held out then are returned.
-    """
-    path = Path(path)
-    as_trained, options = reading_options(trained), reading_options(trained, missing, encoding, decimal)
-    table = read_csv(path, options)
-    if target is None and trained.get("target") not in table.frame.columns:
-        X, y = table.frame, None
-    else:
-        split = split_number if trained.get("regress") else split_target
-        X, y = split(table.frame, target or trained.get("target"), path.name)
-    absent = [column for column in columns if column not in X.columns]
-    if absent:
-        raise ValueError(
-            f"{path.name} lacks columns the model asks for: {', '.join(absent[:10])}. Add them; unknown answers may "
-            "stay empty."
-        )
-    X, remarks = X[list(columns)], list(table.remarks)
-    if y is not None and trained.get("sha256") == fingerprint(path):
-        held_out = _held_out(table if options == as_trained else read_csv(path, as_trained), trained)
-        is_held_out = X.index.isin(held_out)
-        if is_held_out.any():
-            X, y = X[is_held_out], y[is_held_out]
-            remarks.append(f"The model was trained on {path.name}: only the {len(X)} held-out rows are used.")
-        else:
-            remarks.append(
-                f"Warning: the model was trained on all rows of {path.name}: its accuracy on them says little."
-            )
-    return X, y, "\n".join(remarks)
-
-
-def reading_options(
-    trained: Mapping[str, Any], missing: Sequence[str] = (), encoding: str | None = None, decimal: str | None = None
-) -> CsvOptions:
-    """How to read a CSV file for a model: as that of its training rows was read, but for what is given here."""
-    return CsvOptions(
-        tuple(missing) or tuple(trained.get("missing", ())),
-        encoding or trained.get("encoding"),
-        decimal or trained.get("decimal"),
-    )
-
-
-def _held_out(table: CsvTable, trained: Mapping[str, Any]) -> pd.Index:
-    """The rows of the file trained on that were held out then."""
-    how = [trained.get(name) for name in ("group", "time")]
-    X, _, division = _divided(table, trained["target"], trained.get("regress", False), *how)
-    _, test = division.split(trained["test_share"], trained["seed"])
-    return X.index[test]
-
-
-def fingerprint(path: str | Path) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()

@@ -11,8 +11,8 @@ from pursuit.data.rows import StreamedRows
 from pursuit.evaluation.protocols import Protocol
 from pursuit.inference.pursuer import Pursuer
 from pursuit.queries import QuerySet
+from pursuit.tables.splitting import Division
 from pursuit.tasks.files import DataFile
-from pursuit.tasks.holding_out import Division
 from pursuit.tasks.recipe import Published, Recipe
 from pursuit.training import TrainingRun
 

@@ -1,0 +1,157 @@
+"""Which rows of a table are held out to measure on: random ones, whole groups, or the latest. All of it follows from a
+seed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from pursuit.queries.column import ISO, fold
+from pursuit.queries.kinds import date_patterns
+from pursuit.queries.reading import MISSING_WORDS, date_days, distinct_values, is_plain_number, plain_numbers
+
+USUAL_SHARE = 0.2
+"""Of the rows are held out to measure on, where they can be and nobody says otherwise."""
+N_TRIES = 20
+"""How many random divisions of groups are compared, to find one with the right share of rows and of labels."""
+Rows = tuple[np.ndarray, np.ndarray]
+"""Row numbers for training and for testing, both rising."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """What decides whether rows may be on different sides: at most one of `groups` and `times` is given, both as
+    numbers, negative and NaN where they are missing."""
+
+    y: np.ndarray
+    groups: np.ndarray | None = None
+    times: np.ndarray | None = None
+
+    def take(self, rows: np.ndarray) -> "Division":
+        """The same for some of the rows."""
+        of_rows = [None if values is None else values[rows] for values in (self.groups, self.times)]
+        return Division(self.y[rows], *of_rows)
+
+    def split(self, share: float, seed: int) -> Rows:
+        """Row numbers to train on and to test on. A label of test rows is a label of training rows too; rows whose
+        label cannot be both are training rows, except for the latest ones, which are in neither."""
+        n_test = round(share * len(self.y))
+        if share > 0 and n_test > len(self.y) - 2:
+            raise ValueError(
+                f"A test share of {share:g} leaves {len(self.y) - n_test} of {len(self.y):,} rows to train on: choose "
+                "a smaller one, such as 0.2."
+            )
+        if n_test == 0:
+            return np.arange(len(self.y)), np.arange(0)
+        if self.times is not None:
+            return _latest(self.y, self.times, n_test)
+        if self.groups is not None:
+            return split_by_group(self.y, self.groups, n_test, seed)
+        return _random(self.y, n_test, seed)
+
+
+def _random(y: np.ndarray, n_test: int, seed: int) -> Rows:
+    """A class that occurs once stays in training, or it could not be learnt."""
+    rows = np.arange(len(y))
+    _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+    several = rows[counts[codes] > 1]
+    if len(several) <= n_test:
+        return rows, rows[:0]  # nothing is left to learn some label from
+    n_classes = len(np.unique(y[several]))
+    can_stratify = n_test >= n_classes and len(several) - n_test >= n_classes
+    from sklearn.model_selection import train_test_split  # takes a second to import
+
+    _, test = train_test_split(
+        several, test_size=n_test, random_state=seed, stratify=y[several] if can_stratify else None
+    )
+    # A class whose rows are all test rows could not be learnt: they go back to training.
+    learnt = np.setdiff1d(rows, test)
+    test = np.sort(test[np.isin(y[test], y[learnt])])
+    return np.setdiff1d(rows, test), test
+
+
+def _latest(y: np.ndarray, times: np.ndarray, n_test: int) -> Rows:
+    """Rows of the same time are on the same side; rows without a time are training rows."""
+    known = np.sort(times[~np.isnan(times)])
+    if not len(known) or known[0] == known[-1]:
+        return np.arange(len(y)), np.arange(0)
+    # The first time of the test rows: that which makes their number closest, but not the first of all.
+    starts = np.unique(known)[1:]
+    n_from = len(known) - np.searchsorted(known, starts)
+    is_late = times >= starts[np.abs(n_from - n_test).argmin()]  # False where NaN
+    test = np.flatnonzero(is_late & np.isin(y, y[~is_late]))
+    return np.flatnonzero(~is_late), test
+
+
+def group_numbers(column: pd.Series) -> np.ndarray:
+    """A number for every group, -1 where it is missing."""
+    return pd.factorize(column)[0]
+
+
+def time_numbers(column: pd.Series, name: str, line: Callable[[int], int | None]) -> np.ndarray:
+    """Times as numbers in their order, NaN where missing: of numbers themselves, or of dates in any usual format.
+    `line` says where in the file a row is."""
+    if is_plain_number(column):
+        return plain_numbers(column)
+    values = distinct_values(column).values
+    patterns = date_patterns(values) or [ISO]
+    if len(patterns) > 1:
+        raise ValueError(
+            f"Column '{name}' holds dates that can be read in two ways, such as '{values[0]}': write them as "
+            "2024-12-31."
+        )
+    days = date_days(column, patterns[0])
+    says_nothing = column.isna() | column.map(fold, na_action="ignore").isin(MISSING_WORDS)
+    wrong = np.flatnonzero(np.isnan(days) & ~says_nothing.to_numpy(dtype=bool))
+    if len(wrong):
+        where = f" in line {line(wrong[0])}" if line(wrong[0]) else ""
+        raise ValueError(
+            f"Column '{name}' is not a time: '{column.iloc[wrong[0]]}'{where} is neither a number nor a date such as "
+            "2024-12-31. Correct it, or leave --time out."
+        )
+    return days
+
+
+def split_by_group(y: np.ndarray, groups: np.ndarray, n_held_out: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of the rows to learn from and of about `n_held_out` others, both rising. A group is in one part or
+    the other, and rows without one (below 0) are learnt from. A label of held-out rows is a label of the others too, so
+    it may be that no group can be held out."""
+    classes, codes = np.unique(y, return_inverse=True)
+    names, group_of_row = np.unique(groups, return_inverse=True)
+    table = np.zeros((len(names), len(classes)), dtype=np.int64)  # rows of every group and label
+    np.add.at(table, (group_of_row, codes), 1)
+    free = np.flatnonzero(names >= 0)
+    total, randomness = table.sum(axis=0), np.random.default_rng(seed)
+    best, best_distance = free[:0], np.inf
+    for _ in range(N_TRIES):
+        chosen = _groups_to_hold_out(table, randomness.permutation(free), n_held_out)
+        distance = np.abs(table[chosen].sum(axis=0) - total * n_held_out / len(y)).sum()
+        if distance < best_distance:
+            best, best_distance = chosen, distance
+    is_held_out = np.isin(group_of_row, best)
+    return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
+
+
+def _groups_to_hold_out(table: np.ndarray, order: np.ndarray, n_held_out: int) -> np.ndarray:
+    """The first groups in this order that make up about `n_held_out` rows and leave rows of each of their labels."""
+    sizes = table.sum(axis=1).tolist()
+    chosen, left, n_chosen = [], table.sum(axis=0), 0
+    for group in order:
+        if n_chosen >= n_held_out:
+            break
+        comes_closer = abs(n_chosen + sizes[group] - n_held_out) < abs(n_chosen - n_held_out)
+        if comes_closer and (left[table[group] > 0] > table[group][table[group] > 0]).all():
+            chosen.append(group)
+            left, n_chosen = left - table[group], n_chosen + sizes[group]
+    return np.array(chosen, dtype=np.int64)
+
+
+def uniform_hash(rows: np.ndarray, seed: int) -> np.ndarray:
+    """A number in [0, 1) for every row number, which looks random but depends only on it and the seed (SplitMix64)."""
+    z = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.random.SeedSequence(seed).generate_state(
+        1, np.uint64
+    )
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)).astype(float) * 2.0**-53

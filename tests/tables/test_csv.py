@@ -1,0 +1,272 @@
+"""CSV files are read as they were meant, and what is wrong with one is told with its line."""
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pursuit.tables.csv import (
+    SEPARATORS,
+    CsvOptions,
+    CsvTable,
+    has_decimal_comma,
+    plainly_written,
+    read_csv,
+    with_points,
+    without_unit,
+)
+
+
+def table_of(path: Path, text: str, **options: object) -> CsvTable:
+    path.write_bytes(text.encode())
+    return read_csv(path, CsvOptions(**options))  # type: ignore[arg-type]
+
+
+def values(table: CsvTable) -> dict[str, list]:
+    return {name: table.frame[name].tolist() for name in table.frame.columns}
+
+
+@pytest.mark.parametrize("separator", SEPARATORS)
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_any_usual_separator_end_of_line_mark_and_spaces(tmp_path: Path, separator: str, end: str) -> None:
+    lines = [" size", "label "], ["1", " a"], ["2", " b "], ["3", "  "]
+    table = table_of(tmp_path / "t.csv", "\ufeff" + end.join(separator.join(line) for line in lines))
+    assert table.frame.columns.tolist() == ["size", "label"]
+    assert table.frame["size"].tolist() == [1, 2, 3]
+    assert table.frame["label"].tolist()[:2] == ["a", "b"]
+    assert pd.isna(table.frame["label"][2])
+    assert table.lines == [2, 3, 4]
+
+
+words = st.text(st.sampled_from("abz ÄÖ,;|\t\"'\n."), max_size=8).map(lambda word: f"w{word}e")
+"""Texts that need quotation marks, and are never numbers, missing, or cut by stripping."""
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    separator=st.sampled_from(SEPARATORS),
+    rows=st.integers(2, 5).flatmap(
+        lambda n: st.lists(st.lists(words, min_size=n, max_size=n), min_size=2, max_size=6).filter(
+            lambda rows: len(set(rows[0])) == n
+        )
+    ),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
+)
+def test_what_is_written_is_read(
+    tmp_path: Path, separator: str, rows: list[list[str]], quoting: int, encoding: str
+) -> None:
+    text = io.StringIO(newline="")
+    csv.writer(text, delimiter=separator, quoting=quoting).writerows(rows)  # type: ignore[arg-type]
+    (tmp_path / "t.csv").write_bytes(text.getvalue().encode(encoding))
+    table = read_csv(tmp_path / "t.csv")
+    if table.layout.separator != separator:  # an unquoted text may divide all rows evenly too
+        assert any(other in "".join(rows[0]) for other in SEPARATORS if other != separator)
+        return
+    assert [table.frame.columns.tolist(), *table.frame.to_numpy().tolist()] == rows
+    # A row begins after the lines of those above it.
+    starts = [1 + sum(1 + "".join(row).count("\n") for row in rows[:i]) for i in range(1, len(rows))]
+    assert [table.line(row) for row in range(len(rows) - 1)] == starts
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('"size, cm, all";"w;x";l\n1;2;3\n', ["size, cm, all", "w;x", "l"]),
+        ("size, cm;weight;label\n1,5;2,5;x\n", ["size, cm", "weight", "label"]),
+        ("a;b\n1,5;2,5\n3,5;4\n", ["a", "b"]),
+        ("note,label\na;b;c;d,1\ne;f;g;h,2\n", ["note", "label"]),
+        ("\n\na|b\n\n1|2\n", ["a", "b"]),
+        ("sep=^\na^b\n1^2\n", ["a", "b"]),
+        ("only\n1\n2\n", ["only"]),
+        ("a,b,\n1,2,\n3,4,\n", ["a", "b"]),
+        ('"a\nb",c\n1,2\n', ["a\nb", "c"]),
+    ],
+)
+def test_the_header_line_is_found(tmp_path: Path, text: str, names: list[str]) -> None:
+    assert table_of(tmp_path / "t.csv", text).frame.columns.tolist() == names
+
+
+def test_a_very_wide_header_line_is_divided(tmp_path: Path) -> None:
+    names = [f"a rather long name of column {i}" for i in range(9000)]
+    table = table_of(tmp_path / "t.csv", ";".join(names) + "\n" + ";".join("1" * 9000) + "\n")
+    assert table.frame.columns.tolist() == names
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2,\n3,4,\n", "a,b\n1,2\n3,4,\n", "a,b\n1,2,,\n3,4\n"])
+def test_separators_at_the_ends_of_lines_do_not_move_values(tmp_path: Path, text: str) -> None:
+    assert values(table_of(tmp_path / "t.csv", text)) == {"a": [1, 3], "b": [2, 4]}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty: it needs a header line"),
+        ("\n \n", "is empty: it needs a header line"),
+        ("a,b\n", "has no rows below its header line"),
+        ("a,b\n1,2\n\n3,4,5\n", "3 values in line 4, but only 2 names in its header line. Put quotation marks around"),
+        ('a,b\n"x\ny",2\n3,4,5\n', "3 values in line 4"),
+        ("a,b\n1,2,9\n3,4\n", "3 values in line 2"),
+        ("a\tb\n1\t2\n3\t4\t5\n", "hold the separator 'tab'"),
+        ("x,a,b, a\n1,2,3,4\n", r"more than one column 'a' \(columns 2 and 4\): give each a name of its own"),
+        ("1,1,0\n1,0,1\n", "If the first line is data, put a line with names above it"),
+        ('a,b\n1,2\n3,"4\n5,6\n', "a quotation mark opened in the row of line 3 that is never closed"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        table_of(tmp_path / "t.csv", text)
+
+
+def test_short_rows_are_filled_up_and_counted(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t.csv", "a,b,c\n1,2,3\n4\n5,6,\n7,8\n")
+    assert table.remarks == [
+        "Warning: 2 rows have fewer values than the header line has names (the first in line 3); those absent count as "
+        "missing."
+    ]
+    assert table.frame["b"].isna().tolist() == [False, True, False, False]
+    (remark,) = table_of(tmp_path / "t.csv", "a,b\n1,2\n4\n").remarks
+    assert "1 row has fewer values than the header line has names (line 3)" in remark
+    assert table_of(tmp_path / "t.csv", "a,b\n1,\n4,2\n").remarks == []
+
+
+def test_decimal_commas_are_guessed_and_said(tmp_path: Path) -> None:
+    text = "a;b;c;d;e\n1,5;2;1.234,50;1.000;1,2\n-2,25;3;7;999;x\n,5;4;1e3;12.345;y\n"
+    table = table_of(tmp_path / "t.csv", text)
+    assert values(table) == {
+        "a": [1.5, -2.25, 0.5],
+        "b": [2, 3, 4],
+        "c": [1234.5, 7, 1000],
+        "d": [1000, 999, 12345],
+        "e": ["1,2", "x", "y"],
+    }
+    assert table.remarks == ["12,5 is read as 12.5, as in a, c. If that is wrong, add --decimal ."]
+    assert table_of(tmp_path / "t.csv", text, decimal=".").frame["a"].tolist() == ["1,5", "-2,25", ",5"]
+
+
+def test_a_word_among_decimal_commas_stays(tmp_path: Path) -> None:
+    text = "a;b\n" + "".join(f"{i},5;x\n" for i in range(20)) + "?;x\n"
+    assert table_of(tmp_path / "t.csv", text).frame["a"].tolist() == [*(f"{i}.5" for i in range(20)), "?"]
+    assert np.isnan(table_of(tmp_path / "t.csv", text, missing=["?"]).frame["a"][20])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a,b\n"1,5",2\n',  # where commas separate, they are decimal only on request
+        "a\tb\n1,234\t2\n5,678\t3\n",  # thousands, or decimals?
+        "a;b\n1,2,3;x\n4,5;x\n6;x\n",  # lists
+        "a;b\n1.5;x\n2.25;y\n",
+        "a;b\n03.04.2024;x\n05.06.2024;y\n",
+    ],
+)
+def test_other_commas_and_points_are_left_alone(tmp_path: Path, text: str) -> None:
+    table = table_of(tmp_path / "t.csv", text)
+    assert table.remarks == []
+    expected = pd.read_csv(io.StringIO(text), sep=table.layout.separator)
+    pd.testing.assert_frame_equal(table.frame, expected, check_dtype=False)
+
+
+def test_decimal_commas_on_request(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t.csv", 'a,b,c\n"1,5",2,2.5\nno,3,1.500\nno,4,1\n', decimal=",")
+    assert values(table) == {"a": ["1.5", "no", "no"], "b": [2, 3, 4], "c": [2.5, 1.5, 1]}
+    with pytest.raises(ValueError, match=r"a point or a comma: --decimal . or --decimal , but not ';'"):
+        CsvOptions(decimal=";")
+
+
+def test_thousands_and_units_are_left_off_and_that_is_said(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t.csv", 'a,b,c\n"1,234",5 %,$3\n7,6 %,€4\n')
+    assert values(table) == {"a": [1234, 7], "b": [5, 6], "c": ["$3", "€4"]}
+    assert table.remarks == ["Read without units, and without commas between thousands: a, b."]
+    assert table_of(tmp_path / "t.csv", 'a,b\n"1,234",5\n', decimal=",").frame["a"].tolist() == [1.234]
+
+
+def test_marks_for_missing_may_have_spaces_around_them(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t.csv", "a,b\n? ,x\n1, -\n2,-9\n", missing=["?", "-", "-9"])
+    assert table.frame["a"].tolist()[1:] == [1, 2]
+    assert np.isnan(table.frame["a"][0])
+    assert table.frame["b"].isna().tolist() == [False, True, True]
+
+
+def test_every_value_as_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a;b\n01; NA\n1,50;\n")
+    table = read_csv(tmp_path / "t.csv", as_text=True)
+    assert table.frame["a"].tolist() == ["01", "1,50"]
+    assert table.frame["b"][0] == "NA"
+
+
+def test_columns_that_are_texts_stay_as_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("id;a\n007;1,5\n08,5;-\n-;2\n")
+    table = read_csv(tmp_path / "t.csv", CsvOptions(["-"]), texts=["id"])
+    assert table.frame["id"].tolist()[:2] == ["007", "08,5"]
+    assert pd.isna(table.frame["id"][2])
+    assert table.frame["a"].dropna().tolist() == [1.5, 2]
+
+
+def test_types_do_not_depend_on_where_in_a_long_file_a_word_is(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "".join(f"{i},1\n" for i in range(300_000)) + "x,1\n")
+    assert set(map(type, read_csv(path).frame["a"])) == {str}
+
+
+numbers = st.lists(st.decimals(-(10**9), 10**9, places=2).map(float), min_size=1, max_size=8)
+
+
+@given(numbers, st.sampled_from(["{}", "{} %", "{}€", "$ {}", "£{}"]))
+def test_grouped_numbers_with_units_are_read(values: list[float], unit: str) -> None:
+    column = pd.Series([unit.format(f"{value:,.2f}") for value in values], dtype="str")
+    plain = plainly_written(column, commas_group=True)
+    if plain is None:
+        assert column.str.fullmatch("[^,$€£¥%]*").all()
+    else:
+        assert plain.tolist() == values
+
+
+@given(numbers, st.sampled_from(["{}", "{} %", "{} €"]), st.booleans())
+def test_decimal_commas_with_units_are_read(values: list[float], unit: str, grouped: bool) -> None:
+    texts = [f"{value:,.2f}" if grouped else f"{value:.2f}" for value in values]
+    column = pd.Series([unit.format(text.translate(str.maketrans(",.", ".,"))) for text in texts], dtype="str")
+    assert has_decimal_comma(column, is_usual=True)
+    assert with_points(column, even_if_few=False).tolist() == values
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["1", "2.5"],  # numbers already
+        ["1,2", "3,4"],  # lists, or decimals
+        ["1,23,456", "7"],
+        ["$5", "7 €"],  # different units
+        ["a%", "b%"],
+        ["-", "?"],
+        [],
+    ],
+)
+def test_other_texts_stay(texts: list[str]) -> None:
+    assert plainly_written(pd.Series(texts, dtype="str"), commas_group=True) is None
+
+
+def test_commas_group_only_where_they_may() -> None:
+    column = pd.Series(["1,234", "5"], dtype="str")
+    assert plainly_written(column, commas_group=False) is None
+    grouped, percent = plainly_written(column, True), plainly_written(pd.Series(["5 %", None], dtype="str"), False)
+    assert grouped is not None
+    assert grouped.tolist() == [1234, 5]
+    assert percent is not None
+    assert percent[0] == 5
+
+
+def test_a_few_words_among_numbers_stay() -> None:
+    plain = plainly_written(pd.Series([*(f"${i}" for i in range(20)), "?"], dtype="str"), commas_group=True)
+    assert plain is not None
+    assert plain.tolist() == [*map(str, range(20)), "?"]
+
+
+def test_only_one_unit_is_taken_off() -> None:
+    assert without_unit(pd.Series(["5 %", "6%", "7", "50% off"])).tolist() == ["5", "6", "7", "50% off"]
+    assert without_unit(pd.Series(["$5", "6%"])).tolist() == ["$5", "6%"]
