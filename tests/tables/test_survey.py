@@ -56,7 +56,7 @@ def test_labels_of_every_type(write: Callable[..., Path], labels: Any, classes: 
     ],
 )
 def test_labels_of_some_rows(labels: Any, wanted: list[Any]) -> None:
-    found = labels_as_array(pa.chunked_array([labels])).tolist()
+    found = labels_as_array(pa.chunked_array([labels]).to_pandas()).tolist()
     assert found == wanted
     assert type(found[0]) is type(wanted[0])
 

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pursuit import tasks
 from pursuit.queries import Choice, ColumnQueries, Number
-from pursuit.tables.source import open_table
+from pursuit.tables.source import name_of, open_table
 from pursuit.tasks import load_task, tables
 
 
@@ -200,7 +199,7 @@ def test_a_table_is_called_like_its_file_however_it_is_stored(tmp_path: Path, en
     path = tmp_path / f"people.2024{ending}"
     sick().to_csv(path, index=False, sep="\t" if "tsv" in ending else ",")
     task = load_task(path, target="y")
-    assert task.name == tasks.name_of(path) == "people.2024"
+    assert task.name == name_of(path) == "people.2024"
     assert (len(task.y_train), len(task.y_test)) == (32, 8)
 
 

@@ -46,7 +46,6 @@ def evaluate(
     from pursuit.cli.measurements import print_classes, print_evaluation, print_questions
     from pursuit.cli.rows import is_by_shares, kept_measurement, measured_on_all_rows, model_and_labelled_rows
     from pursuit.evaluation import Evaluation
-    from pursuit.tasks import name_of
 
     if not is_by_shares(engine, address, keep):
         classifier, rows = model_and_labelled_rows(model, data, target, device, max_queries, **file.reading())
@@ -57,10 +56,10 @@ def evaluate(
         else:
             evaluation = classifier.evaluate(rows.X, rows.y, stop, initially_known=known, with_bits=True)
     else:
-        name = name_of(data)
-        _, _, evaluation = measured_on_all_rows(
+        _, every, evaluation = measured_on_all_rows(
             model, data, target, stop, max_queries, device, engine, address, keep, file.reading()
         )
+        name = every.name
     written = []
     if to is not None:
         _write(to, name, evaluation)

@@ -84,7 +84,8 @@ def explain(
     from pursuit.public import load
     from pursuit.report import ChainsReport
     from pursuit.scale.work import Explain
-    from pursuit.tasks import TASKS, name_of
+    from pursuit.tables.source import name_of
+    from pursuit.tasks import TASKS
 
     if engine is not None or address is not None or to is not None:
         if row or line or id_value or figure or html or as_json or to is None:

@@ -38,7 +38,6 @@ def report(
     from pursuit.cli.rows import is_by_shares, kept_measurement, measured_on_all_rows, model_and_labelled_rows
     from pursuit.report import ModelReport
     from pursuit.report.kept import DEPTH
-    from pursuit.tasks import name_of
 
     reading = file.reading()
     if is_by_shares(engine, address, keep):
@@ -48,7 +47,7 @@ def report(
         from pursuit.scale.work import first_rows
 
         X, y = first_rows(classifier, every, TREE_ROWS)
-        found = ModelReport.of(classifier, X, y, stop, depth=depth, name=name_of(data), evaluation=evaluation)
+        found = ModelReport.of(classifier, X, y, stop, depth=depth, name=every.name, evaluation=evaluation)
     else:
         estimator, rows = model_and_labelled_rows(model, data, target, device, max_queries, **reading)
         known = rows.initially_known

@@ -21,6 +21,9 @@ from pursuit.cli.app import (
     Time,
 )
 
+REPEATED = ("missing", "drop")
+"""Options that may be given several times; none are an empty list."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingOptions:
@@ -31,8 +34,13 @@ class ReadingOptions:
     decimal: Decimal = None
 
     def reading(self) -> dict[str, Any]:
-        """As the functions take them that read files."""
-        return {"missing": self.missing or (), "encoding": self.encoding, "decimal": self.decimal}
+        """As the functions take them that read files, those of training by `load_task`."""
+        from pursuit.tasks.tables import parse_kinds
+
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        if "kind" in given:
+            given["kinds"] = parse_kinds(given.pop("kind") or ())
+        return {name: () if value is None and name in REPEATED else value for name, value in given.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +49,6 @@ class ColumnOptions(ReadingOptions):
 
     drop: Drop = None
     kind: Kind = None
-
-    def reading(self) -> dict[str, Any]:
-        from pursuit.tasks.tables import parse_kinds
-
-        return {**super().reading(), "drop": self.drop or (), "kinds": parse_kinds(self.kind or ())}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +61,6 @@ class TableOptions(ColumnOptions):
     queries: Queries = None
     questions: QuestionsFile = None
     test_share: TestShare = None
-
-    def reading(self) -> dict[str, Any]:
-        """The options of `load_task`."""
-        names = ("missing_informs", "group", "time", "queries", "questions", "test_share")
-        return {**super().reading(), **{name: getattr(self, name) for name in names}}
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:

@@ -12,7 +12,8 @@ from pursuit.experiments.run import TEST_ROWS, VALIDATION_ROWS, curve_end, load_
 from pursuit.inference.stopping import parse_stop
 from pursuit.networks import NetworkSettings
 from pursuit.registry import find
-from pursuit.tasks import TASKS, Task, find_recipe, load_task, name_of
+from pursuit.tables.source import name_of
+from pursuit.tasks import TASKS, Task, find_recipe, load_task
 from pursuit.tasks.recipe import Recipe
 from pursuit.training.devices import find_device
 

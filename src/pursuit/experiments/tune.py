@@ -30,7 +30,8 @@ from pursuit.experiments.sweep import ERROR, Sweep, one_by_one
 from pursuit.files import claimed, read_json, write_whole
 from pursuit.queries import ColumnQueries
 from pursuit.registry import find
-from pursuit.tasks import Task, load_task, name_of
+from pursuit.tables.source import name_of
+from pursuit.tasks import Task, load_task
 from pursuit.training.devices import find_device
 from pursuit.training.run import CHECKPOINTS
 

@@ -57,15 +57,15 @@ def _trained(
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     # What waits for the workers lives beside this process, on a machine that is lost only with it.
-    here: Any = {
+    beside: Any = {
         "num_cpus": 0,
         "scheduling_strategy": NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False),
     }
     desks: Any = ray.remote(_Desk)
-    desk = desks.options(**here).remote()
-    work = {"work": ray.put(ray.cloudpickle.dumps((model, task, run))), "desk": desk, "place": str(Path.cwd())}
+    desk = desks.options(**beside).remote()
+    work = {"work": ray.put(ray.cloudpickle.dumps((model, task, run))), "desk": desk, "home": str(Path.cwd())}
     together: Any = ray.remote(_train_together)
-    training = together.options(**here, max_retries=0).remote(work, n_workers, on_gpu)
+    training = together.options(**beside, max_retries=0).remote(work, n_workers, on_gpu)
     try:
         is_over = False
         while not is_over:
@@ -121,8 +121,8 @@ def _work(config: dict[str, Any]) -> None:
     if ray.get(desk.result.remote()) is not None:  # what was wrong before all began again would be wrong again
         return
     try:
-        if Path(config["place"]).is_dir():
-            os.chdir(config["place"])
+        if Path(config["home"]).is_dir():
+            os.chdir(config["home"])
         _look_like_torchrun(config["on_gpu"])
         model, task, run = ray.cloudpickle.loads(ray.get(config["work"]))
         model.device = "cuda" if config["on_gpu"] else "cpu"

@@ -134,9 +134,9 @@ def _find_layout(text: TextFile) -> _Layout:
     header = [name.strip() for name in rows[0]] if rows else []
     for name in header:
         if name and header.count(name) > 1:
-            places = [str(place) for place, other in enumerate(header, start=1) if other == name]
+            numbers = [str(number) for number, other in enumerate(header, start=1) if other == name]
             raise ValueError(
-                f"{text.path} has more than one column '{name}' (columns {' and '.join(places)}): give each a name of "
+                f"{text.path} has more than one column '{name}' (columns {' and '.join(numbers)}): give each a name of "
                 "its own in the header line. If the first line is data, put a line with names above it."
             )
     return _Layout(layout.separator, header, layout.n_skipped)

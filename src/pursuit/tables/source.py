@@ -282,13 +282,15 @@ class ArrowSource(TableSource):
                 remark = (
                     f"The model was trained on {table.name}: {len(X):,} of the {n_held_out:,} held-out rows are used."
                 )
-                return UnseenRows(self.name, X, labels_as_array(labels), remark=remark)
+                return UnseenRows(self.name, X, labels_as_array(labels.to_pandas()), remark=remark)
             remark = _trained_on_all(table.name)
         elif table.n_rows > MAX_MEASURED:
             remark = f"{table.name} has {table.n_rows:,} rows: the first {MAX_MEASURED:,} are used."
         numbers, rows = table.rows(self.columns, label, most=MAX_MEASURED)
         X = rows.select(list(self.columns)).to_pandas().set_axis(numbers, axis=0)
-        return UnseenRows(self.name, X, None if label is None else labels_as_array(rows[label]), remark=remark)
+        return UnseenRows(
+            self.name, X, None if label is None else labels_as_array(rows[label].to_pandas()), remark=remark
+        )
 
     @property
     def _is_trained_on(self) -> bool:

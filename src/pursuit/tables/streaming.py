@@ -418,14 +418,30 @@ class _Ahead:
     """Runs an iterator in a thread, one item ahead of what is taken."""
 
     def __init__(self, items: Callable[[Callable[[], bool]], Iterator[Buffer]]):
-        self._made: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        made: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        wanted, ended = threading.Semaphore(1), threading.Event()
+        self._made, self._wanted = made, wanted
         self._error: BaseException | None = None
-        self._wanted, ended = threading.Semaphore(1), threading.Event()
-        # The thread does not refer to this object, so that it ends when the object is collected.
-        thread = threading.Thread(
-            target=_make, args=(items, self._made, self._wanted, ended), name="parquet-reader", daemon=True
-        )
-        weakref.finalize(self, _end, thread, self._wanted, ended)  # also when the program ends
+
+        def make() -> None:  # without a reference to this object, so that the thread ends when it is collected
+            try:
+                coming = items(ended.is_set)
+                while wanted.acquire() and not ended.is_set():
+                    made.put(next(coming))
+            except StopIteration:  # the iterator saw that it was to end
+                return
+            except BaseException as error:  # raised where the next item is taken
+                made.put(error)
+
+        thread = threading.Thread(target=make, name="parquet-reader", daemon=True)
+
+        def end() -> None:
+            ended.set()
+            wanted.release()
+            if thread is not threading.current_thread():
+                thread.join(LAST_CHUNK)
+
+        weakref.finalize(self, end)  # also when the program ends
         thread.start()
 
     def take(self) -> Buffer:
@@ -436,29 +452,6 @@ class _Ahead:
                 return made
             self._error = made
         raise self._error
-
-
-def _make(
-    items: Callable[[Callable[[], bool]], Iterator[Buffer]],
-    made: "queue.SimpleQueue[Any]",
-    wanted: threading.Semaphore,
-    ended: threading.Event,
-) -> None:
-    try:
-        coming = items(ended.is_set)
-        while wanted.acquire() and not ended.is_set():
-            made.put(next(coming))
-    except StopIteration:  # the iterator saw that it was to end
-        return
-    except BaseException as error:  # raised where the next item is taken
-        made.put(error)
-
-
-def _end(thread: threading.Thread, wanted: threading.Semaphore, ended: threading.Event) -> None:
-    ended.set()
-    wanted.release()
-    if thread is not threading.current_thread():
-        thread.join(LAST_CHUNK)
 
 
 def deal(sizes: Sequence[float], n_shards: int) -> list[list[tuple[int, float, float]]]:

@@ -188,18 +188,6 @@ def _all_values(table: ArrowTable, seen: Mapping[str, SeenValues]) -> pd.DataFra
     return pd.DataFrame(columns)
 
 
-def labels_as_array(column: "pa.ChunkedArray") -> np.ndarray:
-    """The labels of some rows as a numpy array of whole numbers, yes/no or words."""
-    import pyarrow as pa
-
-    if pa.types.is_large_string(column.type):
-        return np.array(column.to_pylist(), dtype=str)
-    values = column.to_numpy()
-    if not pa.types.is_floating(column.type):
-        return values
-    return values.astype(np.int64) if (values % 1 == 0).all() else values.astype(str)
-
-
 def _range_settles(seen: SeenValues, table: ArrowTable, piece: Piece, name: str) -> bool:
     """Whether the range that a file records for a row group says all there is to know about its numbers."""
     bounds = table.bounds(piece, name)
@@ -243,11 +231,15 @@ def split_target(frame: pd.DataFrame, target: str | None, where: str) -> tuple[p
     """Queries and labels; rows without a label are left out."""
     column = target_column(frame, target, where)
     labels = column.dropna()
+    return frame.loc[labels.index].drop(columns=column.name), labels_as_array(labels)
+
+
+def labels_as_array(labels: pd.Series) -> np.ndarray:
+    """Labels, none of which is missing, as whole numbers, yes/no or words."""
     if _are_whole(labels):
-        y = labels.to_numpy(dtype=np.int64)  # some are read as fractions because others were missing
-    else:  # fractions, and labels of several types, which can only be sorted as words
-        y = labels.to_numpy() if pd.api.types.is_bool_dtype(labels) else labels.astype(str).to_numpy(dtype=str)
-    return frame.loc[labels.index].drop(columns=column.name), y
+        return labels.to_numpy(dtype=np.int64)  # some are read as fractions because others were missing
+    # Fractions, and labels of several types, can only be sorted as words.
+    return labels.to_numpy() if pd.api.types.is_bool_dtype(labels) else labels.astype(str).to_numpy(dtype=str)
 
 
 def split_number(frame: pd.DataFrame, target: str | None, where: str) -> tuple[pd.DataFrame, np.ndarray]:

@@ -87,10 +87,10 @@ def _with_values(field: Any) -> Any:
     which other files of the same folder have."""
     import pyarrow as pa
 
-    if pa.types.is_null(field.type):
-        return field.with_type(pa.string())
-    is_empty_list = pa.types.is_list(field.type) and pa.types.is_null(field.type.value_type)
-    return field.with_type(pa.list_(pa.string())) if is_empty_list else field
+    is_list = pa.types.is_list(field.type)
+    held = field.type.value_type if is_list else field.type
+    held = pa.string() if pa.types.is_null(held) else held
+    return field.with_type(pa.list_(held) if is_list else held)
 
 
 def _joined(names: Sequence[str], more: Iterable[str]) -> list[str]:

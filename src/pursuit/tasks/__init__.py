@@ -5,10 +5,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pursuit.tasks.loading import EMBEDDED, TASKS, find_recipe, load_task, name_of
+    from pursuit.tasks.loading import EMBEDDED, TASKS, find_recipe, load_task
     from pursuit.tasks.task import Task, TaskInfo
 
-__all__ = ["EMBEDDED", "TASKS", "Task", "TaskInfo", "find_recipe", "load_task", "name_of"]
+__all__ = ["EMBEDDED", "TASKS", "Task", "TaskInfo", "find_recipe", "load_task"]
 
 
 def __getattr__(name: str) -> Any:

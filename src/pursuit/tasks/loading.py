@@ -11,7 +11,6 @@ from pursuit.queries import QuerySet, Questions
 from pursuit.registry import find, known
 from pursuit.tables.csv import ENDINGS
 from pursuit.tables.source import find_csv_file
-from pursuit.tables.source import name_of as name_of
 from pursuit.tables.streaming import ParquetRows
 from pursuit.tasks import tables
 from pursuit.tasks.recipe import Recipe
