@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import IO
 from urllib.parse import parse_qs, unquote, urlsplit
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
 
 BUCKET = "bucket"
 KEYS = "right:secret"
@@ -137,6 +137,11 @@ class _Handler(BaseHTTPRequestHandler):
         if (found := self._locate()) is None:
             return
         key, options = found
+        if "delete" in options:
+            for deleted in re.findall("<Key>(.*?)</Key>", self.body.decode()):
+                self.server.objects.pop(unescape(deleted), None)
+            self._answer(200, b"<DeleteResult></DeleteResult>")
+            return
         if "uploads" in options:
             name = str(len(self.server.uploads))
             self.server.uploads[name] = {}
