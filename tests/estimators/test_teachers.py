@@ -40,6 +40,7 @@ from pursuit.estimators.teachers import (
 from pursuit.inference.target import TargetBins
 from pursuit.information import AnswerModel
 from pursuit.queries import ColumnQueries, Number, yes_no
+from pursuit.training.schedule import AdamW
 
 N_COLUMNS = 5
 QUERIES = ColumnQueries([*(yes_no(f"q{i}") for i in range(4)), Number("number", "How many?", edges=(-1.0, 0.0, 1.0))])
@@ -497,10 +498,11 @@ def test_a_run_is_gone_on_with_by_the_same_teachers_only(tmp_path: Path) -> None
 def test_a_network_believes_as_its_teachers_do() -> None:
     """One that knows nothing but how frequent labels are leaves it unsure where labels alone make it sure."""
     X, y = patients(120)
-    plan: dict[str, Any] = {"network": MLP((32,)), "stages": [Stage(80, batch_size=32)], "random_state": 0}
+    stage = Stage(15, optimizer=AdamW(1e-2), batch_size=32)
+    plan: dict[str, Any] = {"network": MLP((32,)), "stages": [stage], "random_state": 0}
     sure = []
     for who in ([DummyClassifier()], [DecisionTreeClassifier(random_state=0)], None):
         model = VIPClassifier(teachers=who, stop="budget=4", **plan).fit(X, y)
         sure.append(float(model.predict_proba(X).max(axis=1).mean()))
-    assert sure[0] < 0.8
-    assert min(sure[1:]) > 0.88
+    assert sure[0] < 0.7
+    assert min(sure[1:]) > 0.8

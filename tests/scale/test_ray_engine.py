@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("ray")
-
 from pursuit.estimators import PursuitClassifier
 from pursuit.scale.engine import Local
 from pursuit.scale.engines import find_engine
 from pursuit.scale.ray_engine import Ray
 from pursuit.scale.running import explain_all, measure_all, predict_all
-from scale.conftest import make_rows, of
+from scale.conftest import make_rows, needs_ray, of
 
-pytestmark = pytest.mark.scale
+pytestmark = [pytest.mark.scale, needs_ray]
 
 
 class Killer:
