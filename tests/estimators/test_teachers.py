@@ -42,6 +42,8 @@ from pursuit.information import AnswerModel
 from pursuit.queries import ColumnQueries, Number, yes_no
 from pursuit.training.schedule import AdamW
 
+pytestmark = pytest.mark.full_training
+
 N_COLUMNS = 5
 QUERIES = ColumnQueries([*(yes_no(f"q{i}") for i in range(4)), Number("number", "How many?", edges=(-1.0, 0.0, 1.0))])
 FOREST = RandomForestClassifier(40, random_state=0)
