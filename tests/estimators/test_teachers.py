@@ -210,7 +210,7 @@ def test_a_label_that_a_fold_does_not_have_is_not_believed_there() -> None:
     found = teachers_module._out_of_fold(teacher(LogisticRegression()), lesson(learnt, 3))
     assert found is not None
     assert (found[:, 50, 2] == 0).all()
-    np.testing.assert_allclose(found.sum(axis=2), 1)
+    np.testing.assert_allclose(found.sum(axis=2), 1, rtol=1e-5)
     assert (found[0, :, 2] > 0).any()
 
 
@@ -233,7 +233,7 @@ def test_weights_count(model: Any) -> None:
 
 def test_few_trees_may_all_have_drawn_a_row() -> None:
     found = teachers_module._out_of_bag(teacher(RandomForestClassifier(2, random_state=0)), lesson(rows()))
-    np.testing.assert_allclose(found.sum(axis=2), 1)
+    np.testing.assert_allclose(found.sum(axis=2), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -243,7 +243,7 @@ def test_trees_that_draw_all_rows_are_asked_by_folds(grouped: bool) -> None:
         chance = replace(chance, group=torch.arange(200) // 2)
     beliefs = teachers_module._ask(teacher(RandomForestClassifier(10, bootstrap=False)), lesson(chance), None)
     assert beliefs is not None
-    np.testing.assert_allclose(beliefs.own.sum(axis=1), 1)
+    np.testing.assert_allclose(beliefs.own.sum(axis=1), 1, rtol=1e-5)
     assert (beliefs.own.argmax(axis=1) == chance.y.numpy()).mean() < 0.65
 
 
@@ -351,7 +351,7 @@ def test_calibrated_posteriors_are_as_sure_as_labels_bear_out(power: float) -> N
     assert loss(found.own) == pytest.approx(loss(right), abs=0.003)
     np.testing.assert_allclose(found.own, right, atol=0.03)
     np.testing.assert_allclose(found.made[0], found.own)
-    np.testing.assert_allclose(found.own.sum(axis=1), 1)
+    np.testing.assert_allclose(found.own.sum(axis=1), 1, rtol=1e-5)
 
 
 def test_weights_count_in_calibration() -> None:
@@ -395,7 +395,7 @@ def test_posteriors_of_numbers_are_distributions_around_what_is_predicted(model:
     assert found.made.shape == (2, 400, len(bins))
     for part in (found.own, *found.made):
         assert (part >= 0).all()
-        np.testing.assert_allclose(part.sum(axis=1), 1)
+        np.testing.assert_allclose(part.sum(axis=1), 1, rtol=1e-5)
     mean = bins.mean(torch.from_numpy(found.own)).numpy()
     assert np.corrcoef(mean, y)[0, 1] > 0.95
     assert np.abs(mean - y).mean() < 4
