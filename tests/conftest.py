@@ -6,7 +6,8 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
@@ -29,6 +30,7 @@ from pursuit.queries import Choice, ColumnQueries, Number, QuerySet, yes_no
 from pursuit.tasks import TASKS, Task, cifar
 from pursuit.tasks.files.find import cache_folder, locate
 from pursuit.vip import VIP
+from short_plans import short_plans
 
 ROOT = Path(__file__).parent.parent
 SHARED_DATA, OWN_CACHE = ROOT.parent / "shared" / "data", ROOT / ".cache" / "data"
@@ -39,6 +41,17 @@ os.environ.setdefault("PURSUIT_CACHE", str(OWN_CACHE))
 
 settings.register_profile("pursuit", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("pursuit")
+
+
+FULL_TRAINING = ("full_training", "programs", "scale", "slow")
+"""Marks of tests that train as users do; programs and clusters do so in processes of their own."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Train short plans in a test and in its fixtures."""
+    with nullcontext() if any(map(item.get_closest_marker, FULL_TRAINING)) else short_plans():
+        return (yield)
 
 
 @pytest.fixture(scope="session")

@@ -32,7 +32,7 @@ from pursuit.networks import MLP, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training import SGD, Adam, AdamW, CarriedHistories, RandomHistories, RolledOutHistories, Stage
 
-NETWORKS = {"network": MLP((24,)), "stages": [Stage(40, batch_size=32)]}
+NETWORKS = {"network": MLP((24,)), "stages": [Stage(15, optimizer=AdamW(1e-2), batch_size=32)]}
 QUICK: dict[str, dict[str, Any]] = {
     "vip": NETWORKS,
     "vip-information": NETWORKS,
@@ -43,7 +43,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "naive-bayes": {},
     "all-answers": NETWORKS,
     "g-ip": {
-        "stages": [Stage(120, batch_size=32)],
+        "stages": [Stage(30, optimizer=AdamW(1e-2), batch_size=32)],
         "settings": GIPSettings(latent=2, hidden=(16,), langevin=Langevin(n_chains=16)),
     },
     "ram": NETWORKS,

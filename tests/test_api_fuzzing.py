@@ -2,18 +2,26 @@
 
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-pytest.importorskip("schemathesis")
-sys.path.append(str(Path(__file__).parent.parent))
-from fuzz import api
 from pursuit.web.serving.security import HEADERS
 
 pytestmark = pytest.mark.programs
 
 
-def test_requests_made_from_the_description_find_nothing() -> None:
+@pytest.fixture(scope="module")
+def api() -> ModuleType:
+    """Imported here, because it takes seconds even where these tests are not selected."""
+    pytest.importorskip("schemathesis")
+    sys.path.append(str(Path(__file__).parent.parent))
+    from fuzz import api
+
+    return api
+
+
+def test_requests_made_from_the_description_find_nothing(api: ModuleType) -> None:
     found = api.main(n_examples=4, seed=1)
     assert found["findings"] == {}
     assert found["outcomes"]["2xx"] > 20
@@ -30,7 +38,7 @@ def test_requests_made_from_the_description_find_nothing() -> None:
     ],
 )
 def test_what_is_wrong_with_an_answer_is_a_finding(
-    status: int, headers: dict[str, str], content: bytes, finding: str
+    api: ModuleType, status: int, headers: dict[str, str], content: bytes, finding: str
 ) -> None:
     with pytest.raises(api.Finding, match=finding):
         api.judge(status, headers, content)

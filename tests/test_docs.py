@@ -21,7 +21,6 @@ from pursuit import ColumnQueries, History, yes_no
 from pursuit.cli import app
 from pursuit.cli.commands import load_command
 from pursuit.exact import TableIP
-from short_plans import short_plans
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -48,15 +47,15 @@ def examples() -> Iterator[Any]:
     for page in PAGES:
         if page not in TESTED_ELSEWHERE:
             for number, code in enumerate(blocks(page, "python"), start=1):
-                yield pytest.param(page, code, id=f"{page.name}-{number}")
+                marks = [pytest.mark.full_training] if page.name == "algorithm.md" else []  # it says what comes out
+                yield pytest.param(page, code, id=f"{page.name}-{number}", marks=marks)
 
 
 @pytest.mark.parametrize(("page", "code"), list(examples()))
 def test_examples_run(page: Path, code: str, tmp_path: Path) -> None:
     printed = io.StringIO()
     _bring_examples(tmp_path)
-    plans = contextlib.nullcontext() if page.name == "algorithm.md" else short_plans()  # it says what comes out
-    with plans, contextlib.chdir(tmp_path), contextlib.redirect_stdout(printed):
+    with contextlib.chdir(tmp_path), contextlib.redirect_stdout(printed):
         exec(compile(code, page.name, "exec"), {"__name__": "docs"})
     text = printed.getvalue()
     if page.name == "algorithm.md":

@@ -19,7 +19,6 @@ from pursuit.inference.pursuer import score_unit
 from pursuit.inference.stopping import AnyOf, Never
 from pursuit.methods.decision_tree import TreeClassifier
 from pursuit.registry import known
-from short_plans import short_plans
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 KILLED = """
@@ -59,8 +58,7 @@ def test_run_folder_holds_model_log_and_settings(workspace: Path) -> None:
 
 
 def test_it_says_what_was_chosen_and_what_to_expect(workspace: Path) -> None:
-    with short_plans():
-        done = run(workspace, *TRAIN, "--out", "chosen")
+    done = run(workspace, *TRAIN, "--out", "chosen")
     assert done.returncode == 0, done.stderr
     lines = [line.strip() for line in done.stdout.split("Settings:\n")[1].split("Saved in")[0].strip().split("\n")]
     assert lines == [str(reason) for reason in load(workspace / "chosen").chosen_]

@@ -10,6 +10,7 @@ from small_table import PATIENTS, QUICK, drawn_patients, patients, symptom_class
 
 from pursuit import MLP, Stage, TrainingRun, Unreliable, VIPClassifier
 from pursuit.methods import METHODS
+from pursuit.training.schedule import AdamW
 
 
 def noisy(n: int, seed: int) -> tuple[Any, np.ndarray]:
@@ -92,11 +93,12 @@ def test_training_with_unreliable_answers_resumes_to_the_same_bits(tmp_path: Pat
 
 
 def test_a_model_that_met_unreliable_answers_is_less_sure_of_a_single_one() -> None:
-    plan: dict[str, Any] = {"network": MLP((32,)), "stages": [Stage(80, batch_size=32)], "random_state": 0}
-    X, y = patients(400, 1)
+    stage = Stage(20, optimizer=AdamW(1e-2), batch_size=32)
+    plan: dict[str, Any] = {"network": MLP((32,)), "stages": [stage], "teachers": None, "random_state": 0}
+    X, y = patients(120, 1)
     trusting = VIPClassifier(**plan).fit(X, y)
     wary = VIPClassifier(unreliable=Unreliable(0.1, 0.2), **plan).fit(X, y)
     sure = [model.predict_proba(X).max(axis=1).mean() for model in (trusting, wary)]
-    assert sure[1] < sure[0] - 0.03
+    assert sure[1] < sure[0] - 0.08
     with pytest.raises(TypeError, match="Unreliable"):
         VIPClassifier(unreliable=0.1, **plan).fit(X, y)

@@ -128,6 +128,7 @@ def test_texts_come_as_a_list_an_array_or_a_series(as_texts: Any, tmp_path: Path
     assert len(model.explain(as_texts(texts[:2]))) == 2
 
 
+@pytest.mark.full_training
 @pytest.mark.parametrize("data", [load_wine, pytest.param(load_breast_cancer, marks=pytest.mark.slow)])
 def test_defaults_are_fair_on_small_tables(data: Any) -> None:
     """One split; the README has five. A margin of three rows more than its 2.5 points allows for the luck of one. At

@@ -30,8 +30,10 @@ from pursuit.networks import MLP
 from pursuit.tasks.symcat import Patients
 from pursuit.training import SGD
 from pursuit.training.loop import Diverged
+from pursuit.training.schedule import AdamW
 
 
+@pytest.mark.full_training
 def test_the_default_plan_grows_with_the_rows() -> None:
     (small,), (large,) = default_stages(150, 10), default_stages(1_000_000, 10)
     assert small.n_steps(150) == 1000
@@ -55,11 +57,11 @@ def test_held_out_rows_stop_training_early() -> None:
     X, y = patients()
     y = np.random.default_rng(1).permutation(y)  # which nothing tells, so that the loss soon rises
     reports: list[Any] = []
-    plan = {"network": MLP((32,)), "stages": [Stage(500, batch_size=32)]}
+    plan = {"network": MLP((32,)), "stages": [Stage(200, optimizer=AdamW(1e-2), batch_size=32)]}
     run = TrainingRun(on_report=reports.append)
     VIPClassifier(held_out=0.25, teachers=None, random_state=0, **plan).fit(X, y, run=run)
     assert reports[-1].step < reports[-1].n_steps
-    assert reports[0].n_steps == Stage(500, batch_size=32).n_steps(90)  # the others are not trained on
+    assert reports[0].n_steps == Stage(200, batch_size=32).n_steps(90)  # the others are not trained on
     assert all(report.held_out_loss is not None for report in reports)
 
 
@@ -233,13 +235,19 @@ def expected_accuracy(model: VIPClassifier) -> float:
 
 
 def test_what_is_expected_is_that_of_new_groups() -> None:
-    X, y, patient = visits()
-    plan: Any = {"network": MLP((64,)), "stages": [Stage(120, batch_size=64)], "held_out": 0.3, "random_state": 0}
-    by_rows = VIPClassifier(**plan).fit(X, y)
-    by_group = VIPClassifier(**plan).fit(X, y, groups=[f"patient {number}" for number in patient])
-    new_patients = visits(200, seed=1)[:2]
-    assert expected_accuracy(by_group) == pytest.approx(by_group.score(*new_patients), abs=0.08)
-    assert expected_accuracy(by_rows) > by_rows.score(*new_patients) + 0.08  # it has met them all
+    """All rows of a village have one label, which is learnt by the name of the village. A test tells the label of any
+    row, and is wrong for two in five."""
+    randomness = np.random.default_rng(0)
+    village = np.repeat(np.arange(40), 10)
+    ill = village % 2 == 0
+    tested = np.where(randomness.random(400) < 0.6, ill, ~ill)
+    X = pd.DataFrame({"village": [f"village {number}" for number in village], "test": tested})
+    plan: Any = {"network": MLP((32,)), "stages": [Stage(15, optimizer=AdamW(1e-2), batch_size=32)]}
+    plan |= {"held_out": 0.3, "teachers": None, "random_state": 0}
+    by_rows = VIPClassifier(**plan).fit(X, ill)
+    by_group = VIPClassifier(**plan).fit(X, ill, groups=X["village"])
+    assert expected_accuracy(by_rows) > 0.9  # it has met them all
+    assert 0.2 < expected_accuracy(by_group) < 0.85
 
 
 def test_no_group_is_both_learnt_and_held_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,8 @@ from pursuit.networks import MLP
 from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, QuerySet, yes_no
 from pursuit.training import CarriedHistories
 
+pytestmark = pytest.mark.full_training
+
 SETTINGS = ["network", "standardise", "batch size", "steps", "held out"]
 
 
@@ -45,7 +47,7 @@ def blank(query_set: QuerySet, n_rows: int, value: float = 1.0) -> Rows:
     """Rows that are all the same, and hardly take memory."""
     x = torch.full((1, *query_set.answer_shape), value).expand(n_rows, *query_set.answer_shape)
     available = torch.ones(1, 1, dtype=torch.bool).expand(n_rows, len(query_set))
-    return Rows(x, available, torch.arange(n_rows) % 2)
+    return Rows(x, available, torch.zeros(1, dtype=torch.long).expand(n_rows))
 
 
 def plan_of(n_rows: int, query_set: QuerySet | None = None, n_classes: int = 2, **options: Any) -> Plan:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,12 @@ import pursuit
 from pursuit import MLP, Stage, TrainingRun, VIPClassifier, VIPRegressor
 from pursuit.estimators.plan import Reason, given
 from pursuit.methods import METHODS, TreeClassifier
-from short_plans import short_plans
 
 pytestmark = pytest.mark.xdist_group("chosen by default")  # they share what is trained
 
 
-@pytest.fixture(scope="module", autouse=True)
-def shortened() -> Iterator[None]:
-    with short_plans():
-        yield
-
-
 @pytest.fixture(scope="module")
-def by_default(shortened: None) -> VIPClassifier:
+def by_default() -> VIPClassifier:
     return VIPClassifier(random_state=0, network=MLP((8,))).fit(*patients())
 
 

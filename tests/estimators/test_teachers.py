@@ -40,6 +40,9 @@ from pursuit.estimators.teachers import (
 from pursuit.inference.target import TargetBins
 from pursuit.information import AnswerModel
 from pursuit.queries import ColumnQueries, Number, yes_no
+from pursuit.training.schedule import AdamW
+
+pytestmark = pytest.mark.full_training
 
 N_COLUMNS = 5
 QUERIES = ColumnQueries([*(yes_no(f"q{i}") for i in range(4)), Number("number", "How many?", edges=(-1.0, 0.0, 1.0))])
@@ -207,7 +210,7 @@ def test_a_label_that_a_fold_does_not_have_is_not_believed_there() -> None:
     found = teachers_module._out_of_fold(teacher(LogisticRegression()), lesson(learnt, 3))
     assert found is not None
     assert (found[:, 50, 2] == 0).all()
-    np.testing.assert_allclose(found.sum(axis=2), 1)
+    np.testing.assert_allclose(found.sum(axis=2), 1, rtol=1e-5)
     assert (found[0, :, 2] > 0).any()
 
 
@@ -230,7 +233,7 @@ def test_weights_count(model: Any) -> None:
 
 def test_few_trees_may_all_have_drawn_a_row() -> None:
     found = teachers_module._out_of_bag(teacher(RandomForestClassifier(2, random_state=0)), lesson(rows()))
-    np.testing.assert_allclose(found.sum(axis=2), 1)
+    np.testing.assert_allclose(found.sum(axis=2), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -240,7 +243,7 @@ def test_trees_that_draw_all_rows_are_asked_by_folds(grouped: bool) -> None:
         chance = replace(chance, group=torch.arange(200) // 2)
     beliefs = teachers_module._ask(teacher(RandomForestClassifier(10, bootstrap=False)), lesson(chance), None)
     assert beliefs is not None
-    np.testing.assert_allclose(beliefs.own.sum(axis=1), 1)
+    np.testing.assert_allclose(beliefs.own.sum(axis=1), 1, rtol=1e-5)
     assert (beliefs.own.argmax(axis=1) == chance.y.numpy()).mean() < 0.65
 
 
@@ -348,7 +351,7 @@ def test_calibrated_posteriors_are_as_sure_as_labels_bear_out(power: float) -> N
     assert loss(found.own) == pytest.approx(loss(right), abs=0.003)
     np.testing.assert_allclose(found.own, right, atol=0.03)
     np.testing.assert_allclose(found.made[0], found.own)
-    np.testing.assert_allclose(found.own.sum(axis=1), 1)
+    np.testing.assert_allclose(found.own.sum(axis=1), 1, rtol=1e-5)
 
 
 def test_weights_count_in_calibration() -> None:
@@ -392,7 +395,7 @@ def test_posteriors_of_numbers_are_distributions_around_what_is_predicted(model:
     assert found.made.shape == (2, 400, len(bins))
     for part in (found.own, *found.made):
         assert (part >= 0).all()
-        np.testing.assert_allclose(part.sum(axis=1), 1)
+        np.testing.assert_allclose(part.sum(axis=1), 1, rtol=1e-5)
     mean = bins.mean(torch.from_numpy(found.own)).numpy()
     assert np.corrcoef(mean, y)[0, 1] > 0.95
     assert np.abs(mean - y).mean() < 4
@@ -497,10 +500,11 @@ def test_a_run_is_gone_on_with_by_the_same_teachers_only(tmp_path: Path) -> None
 def test_a_network_believes_as_its_teachers_do() -> None:
     """One that knows nothing but how frequent labels are leaves it unsure where labels alone make it sure."""
     X, y = patients(120)
-    plan: dict[str, Any] = {"network": MLP((32,)), "stages": [Stage(80, batch_size=32)], "random_state": 0}
+    stage = Stage(15, optimizer=AdamW(1e-2), batch_size=32)
+    plan: dict[str, Any] = {"network": MLP((32,)), "stages": [stage], "random_state": 0}
     sure = []
     for who in ([DummyClassifier()], [DecisionTreeClassifier(random_state=0)], None):
         model = VIPClassifier(teachers=who, stop="budget=4", **plan).fit(X, y)
         sure.append(float(model.predict_proba(X).max(axis=1).mean()))
-    assert sure[0] < 0.8
-    assert min(sure[1:]) > 0.88
+    assert sure[0] < 0.7
+    assert min(sure[1:]) > 0.8

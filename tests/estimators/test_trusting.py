@@ -42,9 +42,14 @@ def rewritten(folder: Path, change: Change) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def fitted() -> VIPClassifier:
+    return VIPClassifier(**QUICK).fit(X, Y)
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    VIPClassifier(**QUICK).fit(X, Y).save(tmp_path / "model")
+def folder(fitted: VIPClassifier, tmp_path: Path) -> Path:
+    fitted.save(tmp_path / "model")
     return tmp_path / "model"
 
 

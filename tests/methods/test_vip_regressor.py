@@ -32,9 +32,11 @@ from pursuit import (
 from pursuit.estimators.regressor import suitable_bins
 from pursuit.inference.stopping import Stability
 from pursuit.tasks.symcat import Patients
+from pursuit.training.schedule import AdamW
 
 pytestmark = pytest.mark.xdist_group("regressor")
-QUICK: dict[str, Any] = {"network": MLP((32,)), "stages": [Stage(120, batch_size=64)], "random_state": 0}
+STAGE = Stage(40, optimizer=AdamW(1e-2), batch_size=64)
+QUICK: dict[str, Any] = {"network": MLP((32,)), "stages": [STAGE], "random_state": 0}
 QUICKEST: dict[str, Any] = {"network": MLP((4,)), "stages": [Stage(0.1, batch_size=32)], "random_state": 0}
 
 
@@ -192,6 +194,7 @@ def test_initially_known_answers_are_used() -> None:
     assert fitted().evaluate(X, y, initially_known=everything).at_stop.mean_asked == 0  # type: ignore[union-attr]
 
 
+@pytest.mark.full_training
 def test_a_real_table_is_learnt() -> None:
     """Linear regression explains some 0.48 of the variance of diabetes on average, and three answers most of that."""
     X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)

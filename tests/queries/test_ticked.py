@@ -12,7 +12,6 @@ from pursuit import ColumnQueries, Questions, VIPClassifier, load
 from pursuit.queries.column import Choice
 from pursuit.tables.streaming import ParquetRows
 from pursuit.tasks import load_task
-from short_plans import short_plans
 
 N = 40
 
@@ -171,7 +170,7 @@ def patients() -> pd.DataFrame:
 def test_a_session_asks_and_a_saved_model_reads_empty_cells(tmp_path: Path) -> None:
     frame = patients()
     y = frame.pop("ill")
-    with short_plans(), pytest.warns(UserWarning, match="Empty cells mean no"):
+    with pytest.warns(UserWarning, match="Empty cells mean no"):
         model = VIPClassifier(random_state=0).fit(frame, y)
     model.save(tmp_path / "model")
     again = load(tmp_path / "model")

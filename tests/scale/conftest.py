@@ -1,6 +1,7 @@
 """A small model, files full of rows for it, and a Ray cluster of two nodes on this machine."""
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from pursuit.estimators import PursuitClassifier
 from pursuit.tables.source import TableSource, open_table
 
 COLUMNS = [f"q{i}" for i in range(6)]
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
+"""Without importing it, which takes a second even where its tests are not selected."""
 
 
 def make_rows(n: int, seed: int) -> pd.DataFrame:
@@ -48,7 +51,6 @@ def of(source: Path, **options: Any) -> TableSource:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Any]:
     """Two nodes with a core each, as processes of this machine; a test may take the second away and add another."""
-    pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
     nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})

@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("ray")
-
 from pursuit.estimators import PursuitClassifier
 from pursuit.scale.engine import Local, Ray, find_engine
 from pursuit.scale.work import Explain, Predict, measure_all, write_file, write_folder
-from scale.conftest import make_rows, of
+from scale.conftest import make_rows, needs_ray, of
 
-pytestmark = pytest.mark.scale
+pytestmark = [pytest.mark.scale, needs_ray]
 
 
 class Killer:

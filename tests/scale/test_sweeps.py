@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("ray")
-
 from pursuit import MLP, ColumnQueries, Stage, yes_no
 from pursuit.estimators.tuned import OneOf, Span
 from pursuit.experiments import reproduce as reproducing
@@ -20,10 +18,10 @@ from pursuit.experiments.tune import Search, TrialRun, tune
 from pursuit.scale.engine import Ray
 from pursuit.scale.sweeps import find_sweep, sweep_on
 from pursuit.tasks import Task, find_recipe
-from scale.conftest import COLUMNS, make_rows
+from scale.conftest import COLUMNS, make_rows, needs_ray
 from scale.test_ray_engine import Killer
 
-pytestmark = pytest.mark.scale
+pytestmark = [pytest.mark.scale, needs_ray]
 
 
 def trial(**changes: Any) -> Trial:

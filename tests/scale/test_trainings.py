@@ -13,8 +13,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-pytest.importorskip("ray")
-
 from program import run, wait_for
 from pursuit import MLP, Stage, VIPClassifier
 from pursuit.estimators import PursuitClassifier
@@ -24,10 +22,10 @@ from pursuit.tables.streaming import ParquetRows
 from pursuit.tasks import Task, load_task
 from pursuit.training import AdamW, TrainingRun
 from pursuit.training.loop import Diverged
-from scale.conftest import make_rows
+from scale.conftest import make_rows, needs_ray
 from scale.test_ray_engine import Killer
 
-pytestmark = pytest.mark.scale
+pytestmark = [pytest.mark.scale, needs_ray]
 
 TRAIN = (
     "train",

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from lightning_fabric import Fabric
 from small_training import fresh, fresh_by_information, rows, same
 from torch import Tensor, nn
 from train_together import SEED, STAGES, look_at_ends, train_columns
@@ -202,6 +201,8 @@ def test_one_process_on_a_cpu_computes_with_full_precision() -> None:
 def test_one_process_on_a_cpu_learns_what_fabric_would(monkeypatch: pytest.MonkeyPatch) -> None:
     models = [fresh(), fresh()]
     train(models[0], rows(), STAGES, seed=SEED)
+    from lightning_fabric import Fabric  # takes seconds to import
+
     fabric = Fabric(accelerator="cpu", devices=1, precision="32-true")
     monkeypatch.setattr("pursuit.training.run.launched", lambda *_, **__: fabric)
     train(models[1], rows(), STAGES, seed=SEED)

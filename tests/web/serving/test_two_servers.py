@@ -83,7 +83,6 @@ def race(servers: tuple[Client, Client], session: dict[str, Any]) -> dict[str, A
     return found
 
 
-@pytest.mark.slow
 def test_processes_whose_parent_is_killed_end_too(model_folders: dict[str, Path], tmp_path: Path) -> None:
     database = f"sqlite:///{tmp_path / 'a.sqlite'}"
     with program(model_folders["illness"], "--port", "0", "--database", database, "--workers", "2") as process:
