@@ -88,44 +88,43 @@ docs: setup
 	@echo "Built: open site/index.html"
 
 structure: setup
-	$(BIN)/python benchmarks/structure.py
+	$(BIN)/python -m benchmarks.structure
 
 bench: setup bench-speed
-	$(BIN)/python benchmarks/core.py
-	$(BIN)/python benchmarks/known_world.py
+	$(BIN)/python -m benchmarks core
+	$(BIN)/python -m benchmarks known-world
 
 bench-speed: setup
-	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/growth.py
-	$(BIN)/python benchmarks/starting.py --demo
-	$(BIN)/python benchmarks/summary.py
+	$(BIN)/python -m benchmarks speed
+	$(BIN)/python -m benchmarks growth
+	$(BIN)/python -m benchmarks starting
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks learning
 
 bench-gpu: setup
-	$(BIN)/python benchmarks/gpu.py
-	$(BIN)/python benchmarks/summary.py
+	$(BIN)/python -m benchmarks gpu
 
 # One thread: the networks are small, and the times of all methods are then comparable.
 bench-methods: setup
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/methods.py
-	$(BIN)/python benchmarks/g_ip.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/costs.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks comparison
+	$(BIN)/python -m benchmarks g-ip
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks costs
 
 # One process of one thread for each core, so that times are those of one core.
 bench-tables: setup
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/tables.py --jobs 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks tables --jobs 2
 
 bench-tables-large: setup
-	$(BIN)/python benchmarks/tables.py --sizes
+	$(BIN)/python -m benchmarks sizes
 
 bench-subsets: setup
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/subsets.py --jobs 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks subsets --jobs 2
 
 bench-field: setup
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/field.py --jobs 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks field --jobs 2
 
 bench-serving: setup
-	$(BIN)/python benchmarks/serving.py
-	$(BIN)/python benchmarks/survival.py
+	$(BIN)/python -m benchmarks serving
+	$(BIN)/python -m benchmarks survival
 
 fuzz: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m fuzz --minutes 4

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pursuit.cli.served_models import default_models
 from pursuit.web.serving.store import Store
 
 SECONDS_TO_START = 300
@@ -235,5 +236,6 @@ def cpu_seconds(process: subprocess.Popen[bytes]) -> float | None:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def load_average() -> float | None:
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+def served_model(folder: str | None) -> Path:
+    """A model folder, by default the animals of the demonstration."""
+    return (Path(folder) if folder else default_models()[0]).resolve()

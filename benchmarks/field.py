@@ -1,172 +1,4 @@
-"""The field's own benchmarks: docs/results/field.md, with a JSON file of every run beside it.
-
-    python benchmarks/field.py                                    # everything that is not measured yet, and the page
-    python benchmarks/field.py --sets syn1,california --methods vip --seeds 0,1 --jobs 2
-    python benchmarks/field.py --rows 500 --train-rows 2000       # a quick look, into results/field-quick
-    python benchmarks/field.py --validation                       # on its validation rows: results/field-validation
-    python benchmarks/field.py --page                             # only the page, from what is measured
-
-Data are read from --data, $PURSUIT_DATA or ../shared/data: the folders `field`, `mnist` and `fashion-mnist`. A run is
-one method on one set with one seed: `SET-METHOD-SEED.json`.
-"""
-
-import json
-import statistics
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-import torch
-from sklearn.metrics import roc_auc_score
-
-from beliefs import Chains, ask_everything
-from field_data import SETS, relevant
-from pursuit.methods import METHODS
-from report import RESULTS, table
-from runs import Run, check_names, measure_runs, names, parser_of_runs
-from table_data import data_folder
-from table_methods import Stopwatch
-from table_page import NOTHING, origins, spread
-
-FOLDER, PAGE = RESULTS / "field", RESULTS / "field.md"
-VALIDATION_FOLDER, QUICK_FOLDER = Path("results") / "field-validation", Path("results") / "field-quick"
-TITLES = {"vip": "V-IP by default", "vip-straight-through": "straight-through", "vip-information": "information"}
-SEEDS = (0, 1, 2)
-MADE = {"syn1": 1, "syn2": 2, "syn3": 3}
-AUROC, ACCURACY, STEPS = "AUROC", "accuracy", "steps"
-METRICS = {
-    **dict.fromkeys((*MADE, "bank-full"), AUROC),
-    **dict.fromkeys(("mnist-20", "fashion-20", "california"), ACCURACY),
-}
-PUBLISHED = {
-    "SEFA": ("4.017", "4.099", "5.084", ".761", ".721", ".919", ".676"),
-    "Opportunistic RL": ("4.201", "4.846", "5.850", ".740", ".708", ".910", ".657"),
-    "DIME": ("4.079", "4.581", "5.667", ".731", ".703", ".907", ".661"),
-    "GDFS": ("4.568", "4.484", "5.587", ".732", ".692", ".907", ".653"),
-    "ACFlow": ("7.730", "7.527", "9.194"),
-    "random order": ("9.484", "9.499", "9.987"),
-}
-"""In the order of `SETS`: steps of the made sets, and means over the curve of the others."""
-GOALS = dict(zip(SETS, (4.1, 4.2, 5.4, 0.74, 0.71, 0.915, 0.676), strict=True))
-"""For V-IP by default: the most steps on made sets, the least mean of the curve on others."""
-SHOWN = (1, 2, 3, 4, 5, 8, 10, 15, 20)
-Found = dict[str, Any]
-Runs = dict[str, dict[str, list[Found]]]
-"""By set and method, the runs of all seeds."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FieldRun(Run):
-    """One method on one set with one seed."""
-
-    name: str
-    method: str
-    is_validation: bool = False
-    n_train: int | None = None
-    n_test: int | None = None
-
-    limit_seconds, limit_gb = 6 * 3600.0, 16.0
-
-    @property
-    def names(self) -> dict[str, str]:
-        return {"set": self.name, "method": self.method}
-
-    @property
-    def path(self) -> Path:
-        return self.folder / f"{self.name}-{self.method}-{self.seed}.json"
-
-    def measure(self) -> Found:
-        torch.manual_seed(self.seed)
-        data = SETS[self.name](self.data).cut(self.n_train, self.n_test)
-        test = data.validation if self.is_validation else data.test
-        n_features = data.train.X.shape[1]
-        fitting = Stopwatch()
-        classifier = METHODS[self.method].build(random_state=self.seed).fit(data.train.X, data.train.y)
-        fit_time = fitting.read("fit")
-        asking = Stopwatch()
-        chains = ask_everything(classifier.model_, classifier.rows(test.X, test.y))
-        ask_time = asking.read("ask")
-        n_steps = {"steps": steps_to_relevant(self.name, test.X, classifier, chains)} if self.name in MADE else {}
-        curves = {metric: padded(curve_of(metric, chains, test.y), n_features) for metric in metrics_of(self.name)}
-        return {
-            "shape": {"train": len(data.train.y), "test": len(test.y), "features": n_features},
-            "model": type(classifier.model_).__name__,
-            "chosen": [str(reason) for reason in classifier.chosen_],
-            **n_steps,
-            "mean": {metric: statistics.fmean(curve[1:]) for metric, curve in curves.items()},
-            "curve": curves,
-            **fit_time,
-            **ask_time,
-        }
-
-
-def metrics_of(name: str) -> tuple[str, ...]:
-    """The metric of a set, and the accuracy in any case."""
-    return (METRICS[name], ACCURACY) if METRICS[name] != ACCURACY else (ACCURACY,)
-
-
-def curve_of(metric: str, chains: Chains, y: np.ndarray) -> list[float]:
-    """The metric over all rows after 0, 1, ... answers; labels are their own indices."""
-    if metric == AUROC:
-        return [float(roc_auc_score(y, posterior[:, 1])) for posterior in chains.posterior]
-    return [float((posterior.argmax(axis=1) == y).mean()) for posterior in chains.posterior]
-
-
-def padded(curve: list[float], n_features: int) -> list[float]:
-    """Columns that are not asked for, because they are the same in all rows, count as steps that tell nothing."""
-    return curve + [curve[-1]] * (n_features + 1 - len(curve))
-
-
-def steps_to_relevant(name: str, X: Any, classifier: Any, chains: Chains) -> float:
-    """The step after which all that the label of a row depends on has been asked, on average."""
-    step = np.full(X.shape, X.shape[1])
-    place = [X.columns.get_loc(query.name) for query in classifier.model_.query_set.queries]
-    step[:, place] = chains.query.argsort(axis=1) + 1
-    return float(np.where(relevant(MADE[name], X), step, 0).max(axis=1).mean())
-
-
-def main(arguments: Sequence[str]) -> None:
-    parser = parser_of_runs("Measure the benchmarks of the field.", SEEDS)
-    parser.add_argument("--sets", type=names, default=list(SETS), help=f"of {', '.join(SETS)}; by default all")
-    parser.add_argument(
-        "--methods", type=names, default=list(TITLES), help=f"as in vip; by default {', '.join(TITLES)}"
-    )
-    parser.add_argument("--rows", type=int, help="test rows, for a quick look; by default all")
-    parser.add_argument("--train-rows", type=int, help="rows to learn from, for a quick look; by default all")
-    given = parser.parse_args(arguments)
-    check_names(parser, "set", given.sets, SETS)
-    check_names(parser, "method", given.methods, METHODS)
-    usual = VALIDATION_FOLDER if given.validation else FOLDER
-    folder = given.folder or (QUICK_FOLDER if given.rows or given.train_rows else usual)
-    if not given.page:
-        shared = {"folder": folder, "data": given.data or data_folder(), "is_validation": given.validation}
-        runs = [
-            FieldRun(name=name, method=method, seed=seed, n_train=given.train_rows, n_test=given.rows, **shared)
-            for seed in given.seeds
-            for name in given.sets
-            for method in given.methods
-        ]
-        measure_runs(runs, given.jobs, given.seconds, given.keep)
-    path = PAGE if folder == FOLDER else folder / PAGE.name
-    text = page(read_runs(folder))
-    path.write_text(text, encoding="utf-8")
-    print(text[text.index("## What was aimed at") :])
-    print(f"Written: {path}")
-
-
-def read_runs(folder: Path) -> Runs:
-    found: Runs = {name: {} for name in SETS}
-    for path in sorted(folder.glob("*.json")):
-        one = json.loads(path.read_text(encoding="utf-8"))
-        found[one["set"]].setdefault(one["method"], []).append(one)
-    return {name: methods for name, methods in found.items() if methods}
-
-
-ABOUT = """\
-# The field's own benchmarks
+"""# The field's own benchmarks
 
 Written by `make bench-field`; every run is a JSON file in `field/`. The sets, splits and metrics are those of
 [SEFA](https://github.com/a-norcliffe/SEFA); nothing is set but the seed and, where it says so, the querier. Its
@@ -186,84 +18,207 @@ Published figures come from a third party's digest of SEFA's paper (its tables 1
 paper itself; they are means over five trainings of a configuration that was chosen on validation rows, out of nine.
 """
 
+import statistics
+from collections.abc import Callable
+from itertools import product
+from typing import Any
 
-def page(runs: Runs) -> str:
-    runs = {
-        name: {method: kept for method, each in methods.items() if (kept := [o for o in each if "not_run" not in o])}
-        for name, methods in runs.items()
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.common import Stopwatch, ask_everything, data_folder
+from benchmarks.report import NOTHING, Record, cell, dig, grid, grouped, met, origins, spread, table
+from benchmarks.study import Study
+from pursuit.methods import METHODS
+from pursuit.tasks.files import read_idx
+
+PIXELS = {
+    "mnist": [153, 154, 210, 211, 243, 269, 271, 295, 327, 348, 350, 375, 405, 409, 427, 430, 461, 514, 543, 655],
+    "fashion-mnist": [10, 38, 121, 146, 202, 246, 248, 341, 343, 362, 406, 434, 454, 490, 546, 574, 580, 602, 742, 770],
+}
+MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+DAYS_BEFORE = dict(zip(MONTHS, (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335), strict=True))
+"""Days of a leap year before each month."""
+BRANCHES = {"a": (1, 2, 11), "b": (3, 4, 5, 6, 11), "c": (7, 8, 9, 10, 11)}
+"""The features, numbered from 1, that each formula of the made sets reads, with the one that chooses the formula."""
+RULES = {"syn1": "ab", "syn2": "ac", "syn3": "bc"}
+"""The formulas of each made set: where x11 is below 0, and elsewhere."""
+Parts = list[tuple[pd.DataFrame, np.ndarray]]
+"""Rows to learn from, to choose settings on, and to test on."""
+
+
+def parts_of(X: pd.DataFrame, y: np.ndarray, order: np.ndarray, n_train: int, n_validation: int) -> Parts:
+    cuts = np.split(order, [n_train, n_train + n_validation])
+    return [(X.iloc[part].reset_index(drop=True), y[part]) for part in cuts]
+
+
+def made(name: str) -> Parts:
+    """One generator draws the made sets one after the other."""
+    rng = np.random.RandomState(8139)
+    for rule, formulas in RULES.items():
+        x = rng.normal(size=(80_000, 11))
+        values = {
+            "a": 4 * x[:, 0] * x[:, 1],
+            "b": 1.2 * (x[:, 2:6] ** 2).sum(axis=1) - 4.2,
+            "c": -10 * np.sin(0.2 * x[:, 6]) + np.abs(x[:, 7]) + x[:, 8] + np.exp(-x[:, 9]) - 2.4,
+        }
+        below, elsewhere = (values[formula] for formula in formulas)
+        y = rng.binomial(1, 1 / (1 + np.exp(np.where(x[:, 10] < 0, below, elsewhere))), size=len(x))
+        if rule == name:
+            break
+    return parts_of(pd.DataFrame(x, columns=[f"x{i}" for i in range(1, 12)]), y, np.arange(len(x)), 60_000, 10_000)
+
+
+def relevant(name: str, X: pd.DataFrame) -> np.ndarray:
+    """Which of the features (N, 11) the label of each row of a made set depends on."""
+    below, elsewhere = (np.isin(np.arange(1, 12), BRANCHES[formula]) for formula in RULES[name])
+    return np.where(X["x11"].to_numpy()[:, None] < 0, below, elsewhere)
+
+
+def images(name: str, seed: int) -> Parts:
+    """Twenty pixels of MNIST or Fashion-MNIST; test rows are the official ones."""
+    folder, columns, parts = data_folder() / name, PIXELS[name], []
+    for part in ("train", "t10k"):
+        pixels = read_idx(folder / f"{part}-images-idx3-ubyte.gz")
+        labels = read_idx(folder / f"{part}-labels-idx1-ubyte.gz").astype(int)
+        parts.append((pixels.reshape(len(pixels), -1)[:, columns] / 255, labels))
+    x, y = (np.concatenate(both) for both in zip(*parts, strict=True))
+    n = len(parts[0][1])
+    order = np.concatenate([np.random.RandomState(seed).permutation(n), np.arange(n, len(y))])
+    return parts_of(pd.DataFrame(x, columns=[f"pixel {column}" for column in columns]), y, order, 50_000, n - 50_000)
+
+
+def shuffled(X: pd.DataFrame, y: np.ndarray, seed: int) -> Parts:
+    """Eight tenths of the rows to learn from and one to choose settings on, in an order drawn by torch."""
+    torch.manual_seed(seed)
+    return parts_of(X, y, torch.randperm(len(y)).numpy(), int(0.8 * len(y)), int(0.1 * len(y)))
+
+
+def bank() -> Parts:
+    """Bank marketing: day and month are one feature, and some words are missing values."""
+    frame = pd.read_csv(data_folder() / "field" / "bank-full.csv.gz", keep_default_na=False)
+    frame["date"] = frame["day"] + frame["month"].map(DAYS_BEFORE)
+    frame["pdays"] = frame["pdays"].replace(-1, -500)
+    for name, missing in (("job", "unknown"), ("education", "unknown"), ("contact", "unknown"), ("poutcome", "other")):
+        frame[name] = frame[name].where(frame[name] != missing, None)
+    columns = (
+        "age balance duration campaign previous date pdays job marital education default housing loan contact poutcome"
+    )
+    return shuffled(frame[columns.split()], (frame["y"] == "yes").to_numpy().astype(int), 9675)
+
+
+def california() -> Parts:
+    """California housing: the value in four classes of equal size."""
+    frame = pd.read_csv(data_folder() / "field" / "california-housing.csv.gz")
+    value = frame.pop("MedHouseVal").to_numpy()
+    cuts = np.sort(value)[[len(value) // 4, len(value) // 2, 3 * len(value) // 4]]
+    return shuffled(frame, np.searchsorted(cuts, value, side="left"), 2538)
+
+
+SETS: dict[str, Callable[[], Parts]] = {
+    **{name: (lambda name=name: made(name)) for name in RULES},
+    "mnist-20": lambda: images("mnist", 3295),
+    "fashion-20": lambda: images("fashion-mnist", 7508),
+    "bank-full": bank,
+    "california": california,
+}
+METRICS = {name: "AUROC" if name in (*RULES, "bank-full") else "accuracy" for name in SETS}
+FIGURES = {name: "steps" if name in RULES else f"mean.{METRICS[name]}" for name in SETS}
+"""What is compared: steps, or the mean over the curve."""
+GOALS = dict(zip(SETS, (4.1, 4.2, 5.4, 0.74, 0.71, 0.915, 0.676), strict=True))
+"""For V-IP by default: the most steps on made sets, the least mean of the curve on others."""
+TITLES = {"vip": "V-IP by default", "vip-straight-through": "straight-through", "vip-information": "information"}
+PUBLISHED = {
+    "SEFA": ("4.017", "4.099", "5.084", ".761", ".721", ".919", ".676"),
+    "Opportunistic RL": ("4.201", "4.846", "5.850", ".740", ".708", ".910", ".657"),
+    "DIME": ("4.079", "4.581", "5.667", ".731", ".703", ".907", ".661"),
+    "GDFS": ("4.568", "4.484", "5.587", ".732", ".692", ".907", ".653"),
+    "ACFlow": ("7.730", "7.527", "9.194", *[NOTHING] * 4),
+    "random order": ("9.484", "9.499", "9.987", *[NOTHING] * 4),
+}
+SHOWN = (1, 2, 3, 4, 5, 8, 10, 15, 20)
+
+
+def measure(
+    name: str, method: str, seed: int, validation: bool = False, train_rows: int | None = None, rows: int | None = None
+) -> Record:
+    torch.manual_seed(seed)
+    (X, y), held_out, tested = SETS[name]()
+    (X_test, y_test), n_features = held_out if validation else tested, X.shape[1]
+    X, y, X_test, y_test = X[:train_rows], y[:train_rows], X_test[:rows], y_test[:rows]
+    fitting = Stopwatch()
+    classifier: Any = METHODS[method].build(random_state=seed).fit(X, y)
+    fit_time = fitting.read("fit")
+    asking = Stopwatch()
+    posterior, queries = ask_everything(classifier.model_, classifier.rows(X_test, y_test))
+    ask_time, found = asking.read("ask"), {}
+    if name in RULES:  # the step after which all that the label depends on has been asked, on average
+        step = np.full(X_test.shape, n_features)
+        place = [X_test.columns.get_loc(query.name) for query in classifier.model_.query_set.queries]
+        step[:, place] = queries.argsort(axis=1) + 1
+        found["steps"] = float(np.where(relevant(name, X_test), step, 0).max(axis=1).mean())
+    curves = {"accuracy": [float((one.argmax(axis=1) == y_test).mean()) for one in posterior]}
+    if METRICS[name] == "AUROC":
+        curves["AUROC"] = [float(roc_auc_score(y_test, one[:, 1])) for one in posterior]
+    # Columns that are not asked for, because they are the same in all rows, count as steps that tell nothing.
+    curves = {key: curve + curve[-1:] * (n_features + 1 - len(curve)) for key, curve in curves.items()}
+    return {
+        "shape": {"train": len(y), "test": len(y_test), "features": n_features},
+        "model": type(classifier.model_).__name__,
+        "chosen": [str(reason) for reason in classifier.chosen_],
+        **found,
+        "mean": {metric: statistics.fmean(curve[1:]) for metric, curve in curves.items()},
+        "curve": curves,
+        **fit_time,
+        **ask_time,
     }
-    parts = [ABOUT, "## What was aimed at\n", goals(runs), "## Beside published figures\n", figures_table(runs)]
-    parts += ["## The made sets by AUROC\n", auroc_table(runs)]
-    parts += ["## Along the curve\n", curves_table(runs), "## What was learnt\n", models_table(runs)]
-    return "\n".join([*parts, "## Where the figures come from\n", origins(runs)])
 
 
-def methods_in(runs: Runs) -> list[str]:
-    """The methods that were measured, the usual ones first."""
-    found = {method for methods in runs.values() for method in methods}
-    return [*(method for method in TITLES if method in found), *sorted(found - TITLES.keys())]
-
-
-def title(method: str) -> str:
-    return TITLES.get(method) or METHODS[method].title
-
-
-def figure(name: str, run: Found) -> float:
-    """What is compared: steps, or the mean over the curve."""
-    return run[STEPS] if name in MADE else run["mean"][METRICS[name]]
-
-
-def goals(runs: Runs) -> str:
-    rows = []
+def page(records: list[Record]) -> dict[str, str]:
+    done = [one for one in records if "not_run" not in one]
+    runs = grouped(done, "name", "method")
+    by_both = {(name, TITLES.get(method, method)): each for (name, method), each in runs.items()}
+    goals = []
     for name, goal in GOALS.items():
-        each = [figure(name, one) for one in runs.get(name, {}).get("vip", [])]
-        words = f"{name}: at most {goal} steps" if name in MADE else f"{name}: mean {METRICS[name]} at least {goal}"
-        is_met = each and (statistics.fmean(each) - goal) * (-1 if name in MADE else 1) >= 0
-        rows.append([words, spread(each), "met" if is_met else "**missed**" if each else "not measured"])
-    return table(["goal of V-IP by default", "found", ""], rows)
-
-
-def figures_table(runs: Runs) -> str:
-    heads = [f"{name}, {STEPS if name in MADE else METRICS[name]}" for name in SETS]
+        each = [dig(one, FIGURES[name]) for one in runs.get((name, "vip"), [])]
+        limit = {"most" if name in RULES else "least": goal}
+        goals.append(
+            [f"{name}: {FIGURES[name]} {goal}", spread(each), met(statistics.fmean(each) if each else None, **limit)]
+        )
+    methods = dict.fromkeys(method for _, method in runs)
     rows = [
-        [title(method), *(spread(figure(name, one) for one in runs.get(name, {}).get(method, [])) for name in SETS)]
-        for method in methods_in(runs)
+        [TITLES.get(method, method), *(cell(runs.get((name, method), []), f"{FIGURES[name]}|.3f±") for name in SETS)]
+        for method in methods
     ]
-    rows += [[f"{who} (published)", *cells, *[NOTHING] * (len(SETS) - len(cells))] for who, cells in PUBLISHED.items()]
-    return table(["", *heads], rows)
+    rows += [[f"{who} (published)", *cells] for who, cells in PUBLISHED.items()]
+    curves = {f"after {n}": (lambda each, n=n: cell(each, f"curve.{METRICS[each[0]['name']]}.{n}|.3f")) for n in SHOWN}
+    learnt = {
+        "seeds": "seed",
+        "model": "model",
+        "querier chosen": lambda each: "; ".join(
+            sorted({c for one in each for c in one["chosen"] if c[:7] == "querier"})
+        ),
+        "CPU seconds to learn": "fit_cpu_seconds|.0f±",
+        "test rows": "shape.test|,",
+    }
+    return {
+        "goals": table(["goal of V-IP by default", "found", ""], goals),
+        "figures": table(["", *(f"{name}, {path.removeprefix('mean.')}" for name, path in FIGURES.items())], rows),
+        "curves": grid(by_both, curves, "set, by its metric", "V-IP"),
+        "learnt": grid(by_both, learnt, "set", "V-IP"),
+        "origins": origins(done, "name", "method"),
+    }
 
 
-def auroc_table(runs: Runs) -> str:
-    rows = [
-        [title(method), *(spread(one["mean"][AUROC] for one in runs.get(name, {}).get(method, [])) for name in MADE)]
-        for method in methods_in(runs)
-    ]
-    return table(["mean over the curve", *MADE], rows)
-
-
-def curves_table(runs: Runs) -> str:
-    rows = []
-    for name, methods in runs.items():
-        for method in methods_in({name: methods}):
-            curves = [one["curve"][METRICS[name]] for one in methods[method]]
-            means = [statistics.fmean(at) for at in zip(*curves, strict=True)]
-            cells = [f"{means[n]:.3f}" if n < len(means) else NOTHING for n in SHOWN]
-            rows.append([name, METRICS[name], title(method), *cells, f"{means[-1]:.3f}"])
-    return table(["set", "metric", "V-IP", *(f"after {n}" for n in SHOWN), "all"], rows)
-
-
-def models_table(runs: Runs) -> str:
-    rows = []
-    for name, methods in runs.items():
-        for method in methods_in({name: methods}):
-            each = methods[method]
-            chosen = {text for one in each for text in one["chosen"] if text.startswith("querier")}
-            seeds, models = sorted(one["seed"] for one in each), sorted({one["model"] for one in each})
-            seconds = spread((one["fit_cpu_seconds"] for one in each), 0)
-            cells = [", ".join(map(str, seeds)), ", ".join(models), "; ".join(sorted(chosen)) or NOTHING, seconds]
-            rows.append([name, title(method), *cells, f"{each[0]['shape']['test']:,}"])
-    return table(["set", "V-IP", "seeds", "model", "querier chosen", "CPU seconds to learn", "test rows"], rows)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+STUDY = Study(
+    name="field",
+    runs=[{"name": n, "method": method, "seed": seed} for seed, n, method in product((0, 1, 2), SETS, TITLES)],
+    measure=measure,
+    page=page,
+    quick={"train_rows": 300, "rows": 40},
+    file="field/{name}-{method}-{seed}.json",
+    limit_seconds=6 * 3600.0,
+    limit_gb=16.0,
+)

@@ -1,63 +1,29 @@
-"""V-IP judged by exact IP on a world that is known: the table of docs/algorithm.md, section 8.
+"""A world that is known, so that exact IP judges V-IP: ten labels of equal prior and thirty yes/no queries, independent
+given the label, with P(yes | label) drawn uniformly. Its table stands in docs/algorithm.md, section 8, too."""
 
-Ten labels of equal prior and thirty yes/no queries, independent given the label, with P(yes | label) drawn uniformly.
-"""
+from typing import Any
 
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
-from pursuit.data.rows import Rows
+from benchmarks.report import Record, columns, grid, grouped, origins
+from benchmarks.study import Study
+from pursuit import MLP, CarriedHistories, ColumnQueries, Confidence, Rows, SetNetwork, Stage, yes_no
 from pursuit.evaluation.curves import evaluate
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer, choose
-from pursuit.inference.stopping import Confidence
-from pursuit.networks import MLP, NetworkSettings, SetNetwork
-from pursuit.queries import ColumnQueries, yes_no
-from pursuit.training import CarriedHistories, Stage, train
+from pursuit.tasks import Task
+from pursuit.training import train
 from pursuit.training.samplers import random_histories, rolled_out_histories
 from pursuit.vip import VIP
-from report import RESULTS, where
 
-N_LABELS, N_QUERIES, N_STEPS, BATCH = 10, 30, 3_000, 256
-HIDDEN, SEEDS = (256, 256), (0, 1, 2)
-MASKED = MLP(HIDDEN)
+NAME, N_LABELS, N_QUERIES, BATCH, LONGEST = "known-world", 10, 30, 256, 15
 QUERIES = ColumnQueries([yes_no(f"q{i}") for i in range(N_QUERIES)])
 PRIOR = torch.full((N_LABELS,), 1 / N_LABELS)
 YES = torch.rand(N_LABELS, N_QUERIES, generator=torch.Generator().manual_seed(0))
 EXACT = IndependentIP.from_yes(QUERIES, range(N_LABELS), PRIOR, YES)
-
-
-def main() -> None:
-    test = draw(20_000, seed=1)
-    lines = [
-        "# V-IP judged by exact IP",
-        "",
-        "Written by `make bench`. KL is the mean divergence of a posterior from the exact one after 5 queries; the",
-        "share is the information of the sixth query over that of the best one. One seed, where none is named. Set",
-        "networks have the maximum or the sum of embedded answers, BatchNorm and one trunk for querier and classifier.",
-        "",
-        *(f"- {key}: {value}" for key, value in where().items()),
-        "",
-        "| pursuer | accuracy after 5, 10, 20, 30 queries | `Confidence(0.95)`: queries, accuracy, mean confidence "
-        "| KL own, random | share |",
-        "|---|---|---|---|---|",
-        judged("exact IP", EXACT, test),
-    ]
-    for n_rows in (300, 3_000, 50_000):
-        rows = draw(n_rows, seed=2)
-        lines.append(judged(f"counted, {n_rows:,} rows", counted(rows), test))
-        lines.append(judged(f"V-IP, {n_rows:,} rows", trained(rows, random_share=0.25), test))
-    lines.append(judged("the same, `random_share=0`", trained(rows, random_share=0.0), test))
-    for aggregate in ("max", "sum"):
-        for seed in SEEDS:
-            network = SetNetwork(aggregate=aggregate, hidden=HIDDEN)  # type: ignore[arg-type]
-            model = trained(rows, random_share=0.25, network=network, shared=True, seed=seed)
-            lines.append(judged(f"set network, {aggregate}, 50,000 rows, seed {seed}", model, test))
-    text = "\n".join(lines) + "\n"
-    (RESULTS / "known-world.md").write_text(text)
-    print(text)
+SIZES, SEEDS = (300, 3_000, 50_000), (0, 1, 2)
 
 
 def draw(n: int, seed: int) -> Rows:
@@ -67,46 +33,79 @@ def draw(n: int, seed: int) -> Rows:
     return Rows(x, torch.ones(n, N_QUERIES, dtype=torch.bool), y)
 
 
-def counted(rows: Rows) -> IndependentIP:
-    """Exact IP with the table counted from rows, one yes and one no added."""
-    members = F.one_hot(rows.y, N_LABELS).float()
-    yes = (members.T @ (rows.x > 0).float() + 1) / (members.sum(dim=0)[:, None] + 2)
-    return IndependentIP.from_yes(QUERIES, range(N_LABELS), PRIOR, yes)
+def task(n_rows: int = 3_000, epochs: float = 64, name: str = NAME) -> Task:
+    """The world as a task; its rows are drawn once, and seeds differ in training."""
+    parts = (draw(n_rows, seed=12), draw(1_000, seed=11))
+    (X, y), (X_test, y_test) = (((rows.x > 0).int().numpy(), rows.y.numpy()) for rows in parts)
+    stages = [Stage(epochs, CarriedHistories(LONGEST))]
+    settings = {"network": MLP((128, 128)), "stages": stages, "stop": "confidence=0.95", "max_queries": LONGEST}
+    return Task(name, QUERIES, X, y, X_test, y_test, exact=lambda: EXACT, settings=settings)
 
 
-def trained(
-    rows: Rows, random_share: float, network: NetworkSettings = MASKED, shared: bool = False, seed: int = 0
-) -> VIP:
+def pursuer_of(pursuer: str, rows: int, seed: int, steps: int) -> Pursuer:
+    if pursuer == "exact IP":
+        return EXACT
+    learnt = draw(rows, seed=2)
+    if pursuer == "counted":  # exact IP with the table counted from rows, one yes and one no added
+        members = F.one_hot(learnt.y, N_LABELS).float()
+        yes = (members.T @ (learnt.x > 0).float() + 1) / (members.sum(dim=0)[:, None] + 2)
+        return IndependentIP.from_yes(QUERIES, range(N_LABELS), PRIOR, yes)
     torch.manual_seed(seed)
-    model = VIP.build(QUERIES, range(N_LABELS), network, prior=PRIOR, shared=shared)
-    stage = Stage(N_STEPS * BATCH / len(rows), CarriedHistories(15, random_share), batch_size=BATCH)
-    train(model, rows, [stage], seed=seed)
+    is_set = pursuer.startswith("set network")
+    network: Any = SetNetwork(aggregate=pursuer[-3:], hidden=(256, 256)) if is_set else MLP((256, 256))
+    model = VIP.build(QUERIES, range(N_LABELS), network, prior=PRIOR, shared=is_set)
+    random_share = 0.0 if pursuer.endswith("random_share=0") else 0.25
+    stage = Stage(steps * BATCH / rows, CarriedHistories(LONGEST, random_share), batch_size=BATCH)
+    train(model, learnt, [stage], seed=seed)
     return model
 
 
-@torch.no_grad()
-def judged(name: str, pursuer: Pursuer, test: Rows) -> str:
-    """A line of the table."""
-    found = evaluate(pursuer, test, Confidence(0.95))
-    assert found.at_stop
-    five = torch.full((len(test),), 5)
-    own = rolled_out_histories(test, five, pursuer)
-    other = random_histories(test, five, torch.Generator().manual_seed(1))
+def share_of_best(pursuer: Pursuer, own: History) -> float:
+    """The exact information of the next queries over that of the best ones."""
     information = EXACT.scores(own).masked_fill(own.asked, 0)
     chosen = information.gather(1, choose(pursuer.scores(own), own.asked)[:, None])
-    share = float(chosen.sum() / information.max(dim=1).values.sum())
-    accuracy = " ".join(f"{found.accuracy_by_asked[n]:.3f}" for n in (5, 10, 20, 30))
-    at = found.at_stop
-    stop = f"{at.mean_asked:.2f} {at.accuracy:.3f} {at.mean_confidence:.3f}"
-    gaps = f"{divergence(pursuer, own):.3f} {divergence(pursuer, other):.3f}"
-    return f"| {name} | {accuracy} | {stop} | {gaps} | {share:.3f} |"
+    return float(chosen.sum() / information.max(dim=1).values.sum())
 
 
-def divergence(pursuer: Pursuer, history: History) -> Tensor:
+def divergence(pursuer: Pursuer, history: History) -> float:
     """Mean KL from the exact posterior to the pursuer's."""
     log_p, log_q = EXACT.log_posterior(history), pursuer.log_posterior(history).double()
-    return (log_p.exp() * (log_p - log_q)).sum(dim=1).mean()
+    return float((log_p.exp() * (log_p - log_q)).sum(dim=1).mean())
 
 
-if __name__ == "__main__":
-    main()
+def measure(pursuer: str, rows: int = 0, seed: int = 0, test_rows: int = 20_000, steps: int = 3_000) -> Record:
+    model, test = pursuer_of(pursuer, rows, seed, steps), draw(test_rows, seed=1)
+    five = torch.full((len(test),), 5)
+    with torch.no_grad():
+        found = evaluate(model, test, Confidence(0.95))
+        own = rolled_out_histories(test, five, model)
+        other = random_histories(test, five, torch.Generator().manual_seed(1))
+        kl, share = [divergence(model, history) for history in (own, other)], share_of_best(model, own)
+    stop = {key: getattr(found.at_stop, key) for key in ("mean_asked", "accuracy", "mean_confidence")}
+    after = [found.accuracy_by_asked[n] for n in (5, 10, 20, 30)]
+    return {"after": after, "at_stop": stop, "kl_own": kl[0], "kl_random": kl[1], "share": share}
+
+
+def page(records: list[Record]) -> dict[str, str]:
+    shown = columns(
+        "after 5 = after.0|.3f; after 10 = after.1|.3f; after 20 = after.2|.3f; after 30 = after.3|.3f;"
+        "`Confidence(0.95)`: queries = at_stop.mean_asked|.2f; accuracy = at_stop.accuracy|.3f;"
+        "mean confidence = at_stop.mean_confidence|.3f; KL own = kl_own|.3f; KL random = kl_random|.3f;"
+        "share = share|.3f"
+    )
+    by = grouped(records, "pursuer", "rows", "seed")
+    return {"figures": grid(by, shown, "pursuer", "rows", "seed"), "origins": origins(records)}
+
+
+STUDY = Study(
+    name=NAME,
+    runs=[
+        {"pursuer": "exact IP", "rows": 0, "seed": 0},
+        *({"pursuer": kind, "rows": rows, "seed": 0} for rows in SIZES for kind in ("counted", "V-IP")),
+        {"pursuer": "V-IP, random_share=0", "rows": SIZES[-1], "seed": 0},
+        *({"pursuer": f"set network, {how}", "rows": SIZES[-1], "seed": i} for how in ("max", "sum") for i in SEEDS),
+    ],
+    measure=measure,
+    page=page,
+    quick={"test_rows": 50, "steps": 3},
+)

@@ -1,50 +1,36 @@
-"""Many rows: `python benchmarks/many_rows.py` writes docs/results/many_rows.md, with parts measured before kept in
-many_rows.json. Parts are named on the command line:
+"""Evaluations of many rows: in this process, by Ray on cores and on nodes, by numbers of rows; and seconds for a step
+of a chain by numbers of queries and labels, which the costs in docs/scale.md are made of. Rows have 20 yes/no columns
+and one of five labels; they and the model are kept in results/many-rows. More: `--run part=rows n_rows=100000000`."""
 
-- `engines`: rows a second of `pursuit evaluate` in this process, by Ray with one and two workers, and in plain batches,
-- `rows=100000000`: one evaluation of that many rows by Ray on all cores, with its peak memory,
-- `nodes`: clusters of one, two and three nodes of one core, as processes of this machine,
-- `sizes`: seconds for a step of a chain by numbers of queries and labels, which the costs in docs/scale.md are made of.
-
-Rows have 20 yes/no columns and one of five labels, and are drawn for it; where they lie can be said by `--folder`.
-"""
-
-import argparse
-import json
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from scipy.optimize import nnls
 
-from many_rows_page import page
-from pursuit import MLP, InformationVIP, VIPClassifier, load
-from pursuit.data.rows import Rows
+from benchmarks.report import Record, figure, grid, grouped, origins, table
+from benchmarks.study import Study
+from benchmarks.worlds import yes_no_queries
+from pursuit import MLP, Budget, InformationVIP, Rows, VIPClassifier, load
 from pursuit.evaluation.curves import evaluate
 from pursuit.inference.rollout import BATCH_ROWS, pursue, rows_at_once
-from pursuit.inference.stopping import Budget
 from pursuit.information import AnswerModel
 from pursuit.scale.engine import Engine, Local, Ray, one_thread
 from pursuit.scale.work import measure_all
 from pursuit.tables.source import TableSource, open_table
-from report import RESULTS, cpu, save, where
-from worlds import yes_no_queries
 
-COLUMNS = [f"symptom {i}" for i in range(20)]
-LABELS = np.array([f"disease {i}" for i in range(5)])
-FILE_ROWS, TRAIN_ROWS = 1_000_000, 20_000
-ENGINE_ROWS, NODE_ROWS, PLAIN_ROWS = 4_000_000, 3_000_000, 100_000
-QUERIES, N_LABELS, STEPS, WIDTH = (20, 100, 300, 1000, 3000, 10_000), (2, 10, 100, 1000), 5, 256
-MOST_ODDS = 10_000_000
-"""Of queries times labels that are tried."""
+FOLDER = Path("results") / "many-rows"
+COLUMNS, LABELS = [f"symptom {i}" for i in range(20)], np.array([f"disease {i}" for i in range(5)])
+FILE_ROWS, TRAIN_ROWS, PLAIN_ROWS = 1_000_000, 20_000, 100_000
+QUERIES, N_LABELS, STEPS, WIDTH, MOST_ODDS = (20, 100, 300, 1000, 3000, 10_000), (2, 10, 100, 1000), 5, 256, 10_000_000
+"""Of queries times labels, no more than the last are tried."""
 
 
 def draw(n: int, seed: int) -> pd.DataFrame:
@@ -56,44 +42,42 @@ def draw(n: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame(answers, columns=COLUMNS).assign(disease=pd.Categorical.from_codes(y, LABELS))
 
 
-def drawn(n: int, folder: Path) -> Path:
+def drawn(n: int, folder: Path = FOLDER) -> TableSource:
     """A folder with n rows, in files of a million, drawn if they are not there."""
     rows = folder / f"{n}-rows"
     rows.mkdir(parents=True, exist_ok=True)
     for number, start in enumerate(range(0, n, FILE_ROWS)):
         path = rows / f"{number:04d}.parquet"
         if not path.exists():
-            frame = draw(min(FILE_ROWS, n - start), number + 1)
-            frame.to_parquet(path.with_suffix(".unfinished"))
+            draw(min(FILE_ROWS, n - start), number + 1).to_parquet(path.with_suffix(".unfinished"))
             path.with_suffix(".unfinished").rename(path)
-    return rows
+    return open_table(rows, COLUMNS, {"target": "disease"})
 
 
-def trained(folder: Path) -> VIPClassifier:
+def trained(folder: Path = FOLDER) -> Any:
     """A model with all defaults."""
-    path = folder / "model"
-    if not path.exists():
+    if not (folder / "model").exists():
         rows = draw(TRAIN_ROWS, 0)
-        VIPClassifier(random_state=0).fit(rows[COLUMNS], rows["disease"].astype(str)).save(path)
-    model = load(path)
-    assert isinstance(model, VIPClassifier)
-    return model
+        VIPClassifier(random_state=0).fit(rows[COLUMNS], rows["disease"].astype(str)).save(folder / "model")
+    return load(folder / "model")
 
 
-def rows_in(folder: Path) -> TableSource:
-    return open_table(folder, COLUMNS, {"target": "disease"})
+@contextmanager
+def watched() -> Iterator[list[int]]:
+    """The memory that this process and all below it have together, looked at twice a second."""
+    seen, done = [0], threading.Event()
 
+    def watch() -> None:
+        while not done.wait(0.5):
+            seen.append(sum(_bytes(pid) for pid in _family()))
 
-@dataclass
-class Memory:
-    """The most memory that this process and all below it had together, looked at twice a second."""
-
-    peak: int = 0
-    done: threading.Event = field(default_factory=threading.Event)
-
-    def watch(self) -> None:
-        while not self.done.wait(0.5):
-            self.peak = max(self.peak, sum(_bytes(pid) for pid in _family()))
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        thread.join()
 
 
 def _family() -> set[int]:
@@ -119,146 +103,193 @@ def _bytes(pid: int) -> int:
         return 0
 
 
-@contextmanager
-def watched() -> Iterator[Memory]:
-    memory = Memory()
-    thread = threading.Thread(target=memory.watch, daemon=True)
-    thread.start()
-    try:
-        yield memory
-    finally:
-        memory.done.set()
-        thread.join()
-
-
-def evaluated(model: VIPClassifier, rows: TableSource, engine: Engine) -> dict[str, Any]:
+def evaluated(model: Any, rows: TableSource, engine: Engine) -> Record:
     """Seconds, memory and figures of one evaluation of all rows."""
     start = time.perf_counter()
     with watched() as memory:
         found = measure_all(model, rows, None, engine, lambda n_rows: None).evaluation
-    seconds = time.perf_counter() - start
-    stop = found.at_stop
-    assert stop is not None
+    seconds, stop = time.perf_counter() - start, found.at_stop
     figures = {"accuracy": stop.accuracy, "asked": stop.mean_asked}
-    return {"rows": found.n_rows, "seconds": seconds, "peak_bytes": memory.peak, **figures}
+    return {"rows": found.n_rows, "seconds": seconds, "peak_bytes": max(memory), **figures}
 
 
-class OnCores(Ray):
-    """Ray on this machine with so many cores."""
+class OnRay(Ray):
+    """Ray on this machine with so many cores, or on a cluster of nodes with a core each, as processes of it."""
 
-    def __init__(self, n_cores: int):
+    def __init__(self, n_cores: int = 1, n_nodes: int | None = None):
         super().__init__()
-        self.n_cores = n_cores
+        self.n_cores, self.n_nodes = n_cores, n_nodes
 
     def run(self, work: Any, shares: Any) -> Any:
         import ray
 
-        ray.init("local", num_cpus=self.n_cores, include_dashboard=False, log_to_driver=False, logging_level="error")
+        quiet, cluster = {"log_to_driver": False, "logging_level": "error"}, None
+        if self.n_nodes is None:
+            ray.init("local", num_cpus=self.n_cores, include_dashboard=False, **quiet)
+        else:
+            from ray.cluster_utils import Cluster
+
+            cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+            for _ in range(self.n_nodes - 1):
+                cluster.add_node(num_cpus=1)
+            cluster.wait_for_nodes()
+            ray.init(cluster.address, **quiet)
         ray.data.DataContext.get_current().enable_progress_bars = False
         try:
             yield from super().run(work, shares)
         finally:
             ray.shutdown()
+            if cluster:
+                cluster.shutdown()
 
 
-class OnNodes(Ray):
-    """Ray on a cluster of so many nodes with a core each, which are processes of this machine."""
-
-    def __init__(self, n_nodes: int):
-        super().__init__()
-        self.n_nodes = n_nodes
-
-    def run(self, work: Any, shares: Any) -> Any:
-        import ray
-        from ray.cluster_utils import Cluster
-
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-        try:
-            for _ in range(self.n_nodes - 1):
-                cluster.add_node(num_cpus=1)
-            cluster.wait_for_nodes()
-            ray.init(cluster.address, log_to_driver=False, logging_level="error")
-            ray.data.DataContext.get_current().enable_progress_bars = False
-            yield from super().run(work, shares)
-        finally:
-            ray.shutdown()
-            cluster.shutdown()
+WAYS: dict[str, Any] = {
+    "this process": Local,
+    "Ray, 1 worker": lambda: OnRay(1),
+    "Ray, 2 workers": lambda: OnRay(2),
+    **{f"nodes: {n}": (lambda n=n: OnRay(n_nodes=n)) for n in (1, 2, 3)},
+}
 
 
-def engines(folder: Path) -> dict[str, Any]:
-    """The same rows in this process and by Ray; and a few row by row, as if nothing were in common."""
-    model, rows = trained(folder), rows_in(drawn(ENGINE_ROWS, folder))
-    ways: dict[str, Engine] = {"this process": Local(), "Ray, 1 worker": OnCores(1), "Ray, 2 workers": OnCores(2)}
-    found = {name: evaluated(model, rows, engine) for name, engine in ways.items()}
-    assert len({(one["accuracy"], one["asked"]) for one in found.values()}) == 1
-    few = draw(PLAIN_ROWS, 1)
-    start = time.perf_counter()
+def measure(part: str, way: str = "all cores", n_rows: int = 0, queries: int = 0, labels: int = 0) -> Record:
+    cores = {"cores": os.cpu_count()}
+    if part == "sizes":
+        return {**cores, **step_seconds(queries, labels)}
+    if way != "plain batches":
+        engine = WAYS[way]() if way in WAYS else OnRay(os.cpu_count() or 1)
+        return {**cores, **evaluated(trained(), drawn(n_rows), engine)}
+    model, few, start = trained(), draw(n_rows, 1), time.perf_counter()
     with one_thread():
-        few_rows = model.rows(few[COLUMNS], few["disease"].astype(str))
-        evaluate(model.model_, few_rows, model.stopping_rule(), in_detail=True, batch_rows=BATCH_ROWS)
-    found["plain batches"] = {"rows": PLAIN_ROWS, "seconds": time.perf_counter() - start}
-    return found
+        rows = model.rows(few[COLUMNS], few["disease"].astype(str))
+        evaluate(model.model_, rows, model.stopping_rule(), in_detail=True, batch_rows=BATCH_ROWS)
+    return {**cores, "rows": n_rows, "seconds": time.perf_counter() - start}
 
 
-def nodes(folder: Path) -> dict[str, Any]:
-    model, rows = trained(folder), rows_in(drawn(NODE_ROWS, folder))
-    return {str(n): evaluated(model, rows, OnNodes(n)) for n in (1, 2, 3)}
+def step_seconds(n_queries: int, n_labels: int) -> Record:
+    """Seconds for a row and step, by an untrained network of the default size: what it knows does not matter here."""
+    chance, query_set = torch.Generator().manual_seed(0), yes_no_queries(n_queries)
+
+    def answers(n: int) -> torch.Tensor:
+        return (torch.rand(n, n_queries, generator=chance) < 0.5).float() * 2 - 1
+
+    x = answers(WIDTH)
+    counted = AnswerModel.count(
+        query_set, n_labels, Rows(x, torch.ones(x.shape, dtype=torch.bool), torch.arange(WIDTH) % n_labels)
+    )
+    model = InformationVIP.build(query_set, range(n_labels), MLP((WIDTH, WIDTH)), answer_model=counted).eval()
+    n_rows = max(4, min(rows_at_once(model, BATCH_ROWS), 3_000_000 // (n_queries * n_labels)))
+    x, seconds = answers(n_rows), []
+    with one_thread():
+        for _ in range(5):
+            start = time.perf_counter()
+            n_steps = sum(1 for _ in pursue(model, x, stop=Budget(STEPS)))
+            seconds.append((time.perf_counter() - start) / n_rows / n_steps)
+    n_bytes = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
+    return {"seconds": min(seconds), "model_bytes": n_bytes}
 
 
-def untrained(n_queries: int, n_labels: int) -> InformationVIP:
-    """Of yes/no queries, with the network that a plan has for many rows on a CPU."""
-    chance, queries = torch.Generator().manual_seed(0), yes_no_queries(n_queries)
-    x = (torch.rand(WIDTH, n_queries, generator=chance) < 0.5).float() * 2 - 1
-    rows = Rows(x, torch.ones(x.shape, dtype=torch.bool), torch.arange(WIDTH) % n_labels)
-    answers = AnswerModel.count(queries, n_labels, rows)
-    return InformationVIP.build(queries, range(n_labels), MLP((WIDTH, WIDTH)), answer_model=answers).eval()
+# ---- what far more rows, queries and labels would cost
+
+HOW_MANY, PRICE = {"rows": 10**9, "queries": 10**4, "labels": 10**3, "asked": 20}, 0.04
+"""What is reckoned, and what is assumed for an hour of a core in a cloud, in US dollars."""
 
 
-def sizes() -> list[dict[str, Any]]:
-    """Seconds for a row and step, by untrained networks of the default size: what they know does not matter here."""
-    found = []
-    for n_queries in QUERIES:
-        for n_labels in N_LABELS:
-            if n_queries * n_labels > MOST_ODDS:
-                continue
-            model = untrained(n_queries, n_labels)
-            n_rows = max(4, min(rows_at_once(model, BATCH_ROWS), 3_000_000 // (n_queries * n_labels)))
-            x = (torch.rand(n_rows, n_queries, generator=torch.Generator().manual_seed(0)) < 0.5).float() * 2 - 1
-            seconds = []
-            with one_thread():
-                for _ in range(5):
-                    start = time.perf_counter()
-                    n_steps = sum(1 for _ in pursue(model, x, stop=Budget(STEPS)))
-                    seconds.append((time.perf_counter() - start) / n_rows / n_steps)
-            n_bytes = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
-            found.append({"queries": n_queries, "labels": n_labels, "seconds": min(seconds), "model_bytes": n_bytes})
-            print(found[-1], flush=True)
-    return found
+def terms(queries: Any, labels: Any) -> np.ndarray:
+    """What a step of a chain is made of: something fixed, something for every query, and for every query and label."""
+    queries, labels = np.atleast_1d(queries), np.atleast_1d(labels)
+    return np.stack([np.ones_like(queries), queries, queries * labels], axis=1).astype(float)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure evaluations of many rows.")
-    parser.add_argument("parts", nargs="*", help="engines, nodes, sizes or rows=N; none: write the page again")
-    parser.add_argument("--folder", type=Path, help="where rows and the model are kept; by default nowhere")
-    given = parser.parse_args()
-    path = RESULTS / "many_rows.json"
-    measured: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"rows": {}}
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = given.folder or Path(temporary)
-        for part in given.parts:
-            name, _, n_rows = part.partition("=")
-            origin = {**where(), "processor": cpu(), "cores": os.cpu_count()}
-            if name == "rows":
-                rows = rows_in(drawn(int(float(n_rows)), folder))
-                found: Any = evaluated(trained(folder), rows, OnCores(os.cpu_count() or 1))
-                measured["rows"][str(int(float(n_rows)))] = {**found, "where": origin}
-            else:
-                found = {"engines": engines, "nodes": nodes}[name](folder) if name != "sizes" else sizes()
-                measured[name] = {"found": found, "where": origin}
-            print(part, found, flush=True)
-            save(measured, page, "many_rows", RESULTS)
-    print(save(measured, page, "many_rows", RESULTS))
+def fitted(sizes: list[Record]) -> np.ndarray:
+    """Seconds for each of the terms (3,), by least squares of the relative error, none below 0."""
+    queries, labels, seconds = (np.array([one[key] for one in sizes]) for key in ("queries", "labels", "seconds"))
+    return nnls(terms(queries, labels) / seconds[:, None], np.ones(len(sizes)))[0]
 
 
-if __name__ == "__main__":
-    main()
+def foretold(sizes: list[Record], queries: float, labels: float) -> float:
+    return float((terms(queries, labels) @ fitted(sizes))[0])
+
+
+def reckoned(sizes: list[Record]) -> str:
+    rows, queries, labels, asked = HOW_MANY.values()
+    step = next((one["seconds"] for one in sizes if (one["queries"], one["labels"]) == (queries, labels)), None)
+    step = step or foretold(sizes, queries, labels)
+    hours, model = step * (asked + 1) * rows / 3600, max(one["model_bytes"] for one in sizes)
+    lines = [
+        ["time of one core", f"{hours:,.0f} hours: {step * 1e3:.0f} ms a step, {asked + 1} steps a row"],
+        ["on 1,000 cores", f"{hours / 1000 / 24:,.1f} days"],
+        ["money", f"{hours * PRICE:,.0f} $, at {PRICE} $ for an hour of a core"],
+        ["rows, a bit for each answer", f"{rows * queries / 8 / 1e12:.2f} TB to read, once"],
+        ["predictions, 8 bytes for each label", f"{rows * labels * 8 / 1e12:.0f} TB to write, before packing"],
+        ["sums of an evaluation", f"{(labels**2 + 6 * queries) * 8 / 1e6:.0f} MB a share to send"],
+        ["memory of a worker", f"{(model + 2**28 + 2**30) / 1e9:.1f} GB: model, batch, and a share's rows"],
+    ]
+    return table(["", ""], lines)
+
+
+def page(records: list[Record]) -> dict[str, str]:
+    parts, sections = grouped(records, "part"), {"origins": origins(records, "part")}
+    columns = {
+        "seconds": lambda each: f"{each[0]['seconds']:,.1f}",
+        "rows a second": lambda each: f"{each[0]['rows'] / each[0]['seconds']:,.0f}",
+        "peak memory of all processes": lambda each: (
+            f"{each[0]['peak_bytes'] / 1e9:.2f} GB" if "peak_bytes" in each[0] else "–"
+        ),
+        "accuracy": "accuracy|.4f",
+        "asked": "asked|.2f",
+        "cores": "cores",
+    }
+    for part in ("engines", "rows", "nodes"):
+        found = sorted(parts.get(part, []), key=lambda one: one["rows"] if part == "rows" else 0)
+        sections[part] = grid(grouped(found, "way", "rows"), columns, "way", "rows")
+    ways = {one["way"]: one for one in parts.get("engines", [])}
+    if {"this process", "Ray, 1 worker", "plain batches"} <= ways.keys():
+        own, plain = ways["this process"], ways["plain batches"]
+        more, merged = (
+            ways["Ray, 1 worker"]["seconds"] - own["seconds"],
+            own["rows"] / own["seconds"] / plain["rows"] * plain["seconds"],
+        )
+        said = f"Ray with one worker takes {more:.1f} s more than this process; "
+        said += f"in plain batches, rows go {merged:.1f} times as slowly."
+        sections["engines"] += "\n" + said
+    if sizes := parts.get("sizes"):
+        smaller, rows = [one for one in sizes if one["queries"] < HOW_MANY["queries"]], []
+        for one in sizes:
+            by_all, by_smaller = (
+                foretold(some, one["queries"], one["labels"]) / one["seconds"] for some in (sizes, smaller or sizes)
+            )
+            cells = [
+                f"{one['queries']:,}",
+                f"{one['labels']:,}",
+                figure(one["seconds"] * 1e6),
+                f"{one['model_bytes'] / 1e6:,.0f} MB",
+            ]
+            rows.append([*cells, f"{by_all:.2f}", "–" if one in smaller else f"{by_smaller:.2f}"])
+        fixed, each, product = fitted(sizes) * 1e9
+        said = f"Seconds are foretold as {fixed:,.0f} ns + {each:,.0f} ns x queries + {product:.2f} ns x queries x "
+        said += "labels.\n\n"
+        columns_ = [
+            "queries",
+            "labels",
+            "microseconds",
+            "model",
+            "foretold / measured",
+            "foretold by smaller / measured",
+        ]
+        sections |= {"sizes": said + table(columns_, rows), "reckoned": reckoned(sizes)}
+    return sections
+
+
+STUDY = Study(
+    name="many_rows",
+    runs=[
+        *({"part": "engines", "way": way, "n_rows": 4_000_000} for way in list(WAYS)[:3]),
+        {"part": "engines", "way": "plain batches", "n_rows": PLAIN_ROWS},
+        *({"part": "rows", "way": "all cores", "n_rows": 10**k} for k in (5, 6, 7)),
+        *({"part": "nodes", "way": f"nodes: {n}", "n_rows": 3_000_000} for n in (1, 2, 3)),
+        *({"part": "sizes", "queries": q, "labels": c} for q in QUERIES for c in N_LABELS if q * c <= MOST_ODDS),
+    ],
+    measure=measure,
+    page=page,
+    quick={"n_rows": 3000},
+)

@@ -1,119 +1,230 @@
-"""Write docs/results/paper.md: every number of the paper's tables beside ours, with a verdict.
-
-    python benchmarks/paper.py
-
-What stands there is what the JSON files in docs/results/paper and docs/results/tasks say; a test holds the two equal.
-`pursuit reproduce paper --next MINUTES` measures what is missing.
-"""
+"""Every number of the paper's tables beside ours, with a verdict; `pursuit reproduce paper --next MINUTES` measures
+what is missing."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from paper_cells import TABLES, Cell, PaperTable, length
+from benchmarks.report import NOTHING, RESULTS, Record, table
+from benchmarks.study import Study
+from pursuit.experiments.beside import RANDOM_ORDER
 from pursuit.experiments.paper import records
-from pursuit.experiments.paper.runs import PLAN, PaperRun
-from pursuit.experiments.results import NOTHING, Result, mean_and_sd, mean_and_spread
-from report import RESULTS, table
+from pursuit.experiments.paper.runs import INFORMATION, PLAN, STRAIGHT_THROUGH, PaperRun
+from pursuit.experiments.results import Result, mean_and_sd, mean_and_spread
+from pursuit.experiments.table import ALL_ANSWERS
+from pursuit.tasks import TASKS
 
-FOLDER, PAGE = RESULTS / "paper", RESULTS / "paper.md"
-AHEAD, LEVEL, BEHIND = "ahead", "level", "behind"
-ABOUT = """\
-# The paper, cell by cell
+FOLDER = RESULTS / "paper"
+AXIS, PATIENTS, OF_X = "the axis of the printed area is not stated", "other patients", "no query answers"
+NO_IMAGES, QUEUED = "the training images are not to be had", "in the queue"
+NAMES = {
+    **{
+        "cub": "CUB",
+        "huffpost": "HuffingtonNews",
+        "mnist": "MNIST",
+        "kmnist": "KMNIST",
+        "muzhi": "MuZhi",
+        "dxy": "Dxy",
+    },
+    **{"fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"},
+    **{f"symcat-{n}": f"SymCAT-{n}" for n in (200, 300, 400)},
+}
+Printed = tuple[tuple[float, float | None], ...]
+AREAS: Mapping[str, Printed] = {
+    "cub": ((0.557, 0.002), (0.662, 0.002), (0.695, 0.004), (0.736, None), (0.716, 0.008)),
+    "huffpost": ((0.423, 0.015), (0.389, 0.010), (0.431, 0.003), (0.691, None), (0.680, 0.002)),
+    "mnist": ((0.868, 0.002), (0.916, 0.005), (0.920, 0.007), (0.964, None), (0.956, 0.002)),
+    "kmnist": ((0.775, 0.003), (0.832, 0.003), (0.841, 0.002), (0.872, None), (0.911, 0.008)),
+    "fashion-mnist": ((0.735, 0.029), (0.770, 0.003), (0.804, 0.010), (0.831, None), (0.849, 0.010)),
+}
+"""Table 2 with the deviations of its extended version: Random, RAM, RAM+, G-IP, V-IP."""
+AFTER_20: Mapping[str, Printed] = {
+    "symcat-200": ((0.556, None), (0.548, None), (0.681, 0.004)),
+    "symcat-300": ((0.475, None), (0.482, None), (0.599, 0.007)),
+    "symcat-400": ((0.446, None), (0.438, None), (0.513, 0.009)),
+    "muzhi": ((0.726, None), (0.718, None), (0.706, 0.011)),
+    "dxy": ((0.811, None), (0.757, None), (0.806, 0.019)),
+}
+"""Table 3: BSODA, REFUEL, V-IP."""
+STOPPED: Mapping[str, tuple[str, float, float, float, float, float]] = {
+    "huffpost": ("MAP (0.99)", 195.89, 0.672, 0.712, 0.715, 0.865),
+    "cub": ("Stability (0.001)", 18.82, 0.752, 0.763, 0.763, 0.827),
+    "mnist": ("MAP (0.99)", 6.34, 0.971, 0.991, 0.992, 0.998),
+    "kmnist": ("MAP (0.99)", 20.34, 0.916, 0.958, 0.951, 0.988),
+    "fashion-mnist": ("MAP (0.99)", 19.42, 0.872, 0.876, 0.884, 0.967),
+    "cifar10": ("Stability (0.127)", 9.79, 0.936, 0.946, 0.955, 0.955),
+    "cifar100": ("Stability (1.438)", 12.82, 0.752, 0.788, 0.798, 0.798),
+}
+"""Table 5: criterion, length, accuracy there, given Q(X), black box given Q(X), black box given X."""
 
-Every number in the tables of the V-IP paper (ICLR 2023), in its layout. A cell reads
 
-> printed | ours ± sample standard deviation over seeds | seeds | verdict
+@dataclass(frozen=True)
+class Cell:
+    """A printed number and ours."""
 
-**Verdicts** are computed. *Level* is within two standard errors of the printed number, *ahead* above, *behind* below.
-The standard error is that of our mean over seeds and over test rows together, sqrt(s²/n + p(1 - p)/N) for n seeds
-with standard deviation s and N test rows; with one seed, that of the rows alone. *Not comparable* and *not run* say
-why.
+    printed: float
+    read: str
+    """Which number of a result is meant."""
+    way: PaperRun | None
+    """The runs that measure it, but for their seeds; None where nothing does."""
+    spread: float | None = None
+    """What is printed after ±."""
+    not_comparable: str = ""
+    not_run: str = QUEUED
+    """Why there is no number of ours, where there is none."""
 
-**V-IP** asks by the paper's querier, straight-through, or by ours, information; both are trained by our recipes
-(`gpu`, for MuZhi and Dxy `fast`), unless the column or row says `paper`. [The tasks](../tasks.md) says how each
-follows the paper.
-"""
-REMARKS = """\
-- **Table 2.** Our area is the mean accuracy over 1 to |Q| queries asked. The paper normalises by |Q| curves that are
-  drawn by varying the stopping rule, and does not say how far their axis runs, so that areas can only be compared
-  within a definition. Random is the classifier of straight-through V-IP on queries in random order, as in the paper.
-  Its table has .680 for V-IP on HuffingtonNews, the extended one in its appendix .664.
-- **Table 3.** SymCAT's patients are drawn from a public table, and the printed .681 is more than exact Information
-  Pursuit has on them: the paper's patients differ. MuZhi and Dxy are another release of the same talks (Diaformer's,
-  with its split). The paper quotes BSODA and REFUEL from other work.
-- **Rivals on MuZhi and Dxy** learn ten times as long as `fast` says. That was decided after their test
-  accuracies by `fast` itself were seen, which were lower: Partial VAE .639 and .670 (3 seeds), REFUEL .690 and .745
-  (2 seeds). V-IP's plan is as it was.
-- **Table 5.** Ours stops where chains are as long as the printed ones: at a confidence chosen on held-out training
-  rows, for the images of MNIST's kind by the protocol of the released code (at most 21 queries, the last one not
-  answered); on CUB after 19 queries. CUB's answers come from other concept networks than the paper's. A black box
-  given X learns from the photos or texts themselves, not from answers; the paper trains one for CIFAR-10 and quotes
-  the others.
-"""
+
+def way(task: str, method: str = "vip", **wanted: Any) -> PaperRun | None:
+    """The first way in which the plan measures a method on a task."""
+    wanted = {"task": task, "method": method, "published": False, "is_ablation": False, **wanted}
+    return next((run.way for run in PLAN if all(getattr(run, key) == wanted[key] for key in wanted)), None)
+
+
+def stop(result: Result) -> tuple[float, float]:
+    """Queries and accuracy where chains are about as long as the printed ones: by the protocol of the task, the
+    released code's if it has several, or after as many queries."""
+    if result.protocols:
+        chosen = next((one for one in result.protocols if one.name.startswith("released code")), result.protocols[0])
+        return chosen.mean_counted, chosen.accuracy
+    n = round(TASKS[result.run["task"]].published.mean_answered)
+    return float(n), result.evaluation.accuracy_by_asked[n]
+
+
+def area(result: Result) -> float | None:
+    """Where everything was asked."""
+    is_whole = len(result.evaluation.accuracy_by_asked) > result.evaluation.n_queries
+    return result.evaluation.area if is_whole else None
+
+
+LENGTH = "length"
+READ: Mapping[str, Callable[[Result], float | None]] = {
+    "area": area,
+    "random area": lambda result: result.beside[RANDOM_ORDER].area if RANDOM_ORDER in result.beside else None,
+    "after 20": lambda result: result.evaluation.accuracy_by_asked[20],
+    "all answers": lambda result: result.evaluation.accuracy_all_answers,
+    LENGTH: lambda result: stop(result)[0],
+    "accuracy there": lambda result: stop(result)[1],
+}
+"""A number of a result; None if it was not measured."""
 
 
 def verdict(printed: float, values: Sequence[float], n_test: int) -> str:
-    """Whether the mean over seeds is ahead of a printed accuracy, level with it or behind."""
+    """Whether the mean over seeds is ahead of a printed accuracy, level with it or behind: two standard errors, of our
+    mean over seeds and over test rows together."""
     found = mean_and_sd(values)
-    by_seeds, by_rows = found.sd**2 / len(values), found.mean * (1 - found.mean) / n_test
+    error = math.sqrt(found.sd**2 / len(values) + found.mean * (1 - found.mean) / n_test)
     gap = found.mean - printed
-    if abs(gap) <= 2 * math.sqrt(by_seeds + by_rows):
-        return LEVEL
-    return AHEAD if gap > 0 else BEHIND
+    return "level" if abs(gap) <= 2 * error else "ahead" if gap > 0 else "behind"
 
 
-def cell_text(cell: Cell, done: Mapping[PaperRun, Result]) -> str:
+def cell_text(cell: Cell | str, done: Mapping[PaperRun, Result]) -> str:
     """Printed, ours, seeds and verdict."""
+    if isinstance(cell, str):
+        return cell
     printed = f"{cell.printed:.3f}" if cell.printed < 1 else f"{cell.printed:.2f}"
     printed += "" if cell.spread is None else f" ± {cell.spread:.3f}"
     results = [result for run, result in done.items() if run.way == cell.way]
-    values = [value for result in results if (value := cell.read(result)) is not None]
+    values = [value for result in results if (value := READ[cell.read](result)) is not None]
     if not values:
-        return _joined(printed, NOTHING, "0", f"not run ({cell.not_run})")
-    if cell.read is length:
-        return _joined(printed, f"{mean_and_sd(values).mean:.2f}", str(len(values)))
-    judged = verdict(cell.printed, values, results[0].n_test)
-    if cell.not_comparable:
-        judged = f"not comparable ({cell.not_comparable})"
-    return _joined(printed, mean_and_spread(mean_and_sd(values)), str(len(values)), judged)
-
-
-def _joined(*parts: str) -> str:
+        parts = [printed, NOTHING, "0", f"not run ({cell.not_run})"]
+    elif cell.read == LENGTH:
+        parts = [printed, f"{mean_and_sd(values).mean:.2f}", str(len(values))]
+    else:
+        judged = f"not comparable ({cell.not_comparable})" if cell.not_comparable else ""
+        judged = judged or verdict(cell.printed, values, results[0].n_test)
+        parts = [printed, mean_and_spread(mean_and_sd(values)), str(len(values)), judged]
     return r" \| ".join(parts)
 
 
-def table_text(one: PaperTable, done: Mapping[PaperRun, Result]) -> str:
-    rows = [[cell if isinstance(cell, str) else cell_text(cell, done) for cell in row] for row in one.rows]
-    return f"## {one.title}\n\n{table(one.columns, rows)}"
+def area_row(task: str) -> list[str | Cell]:
+    straight, information = (way(task, querier=querier) for querier in (STRAIGHT_THROUGH, INFORMATION))
+    rivals = [(way(task, method), "area") for method in ("ram", "ram+", "g-ip")]
+    ours = [(straight, "random area"), *rivals, (straight, "area"), (information, "area")]
+    pairs = zip([*AREAS[task], AREAS[task][-1]], ours, strict=True)
+    why = NO_IMAGES if task == "kmnist" else QUEUED
+    cells = [Cell(printed, read, one, spread, AXIS, why) for (printed, spread), (one, read) in pairs]
+    return [NAMES[task], *(cells if information else [*cells[:-1], NOTHING])]
 
 
-def origin(done: Mapping[PaperRun, Result]) -> str:
+def medical_row(task: str) -> list[str | Cell]:
+    by_querier = [way(task, querier=querier) for querier in (STRAIGHT_THROUGH, INFORMATION)]
+    by_paper = way(task, querier=STRAIGHT_THROUGH, recipe="paper")
+    ways = [way(task, "partial-vae"), way(task, "refuel"), *by_querier, by_paper]
+    *rivals, vip = AFTER_20[task]
+    pairs = zip([*rivals, vip, vip, vip], ways, strict=True)
+    why = PATIENTS if task.startswith("symcat") else ""
+    return [NAMES[task], *(Cell(printed, "after 20", one, spread, why) for (printed, spread), one in pairs)]
+
+
+def stopped_rows(task: str) -> list[list[str | Cell]]:
+    criterion, printed_length, accuracy, given_all, black_box, of_x = STOPPED[task]
+    why = NO_IMAGES if task == "kmnist" else QUEUED
+    variants = {
+        "straight-through": way(task, querier=STRAIGHT_THROUGH),
+        "information": way(task, querier=INFORMATION),
+        "straight-through, recipe `paper`": way(task, querier=STRAIGHT_THROUGH, recipe="paper"),
+    }
+    box = Cell(black_box, "all answers", way(task, ALL_ANSWERS), not_run=why)
+    beside: list[str | Cell] = [box, Cell(of_x, "all answers", None, not_run=OF_X)]
+    rows: list[list[str | Cell]] = []
+    for title, one in variants.items():
+        if one is not None:
+            reads = ((printed_length, LENGTH), (accuracy, "accuracy there"), (given_all, "all answers"))
+            cells = [Cell(printed, read, one, not_run=why) for printed, read in reads]
+            n_queries = str(TASKS[task].n_queries)
+            rows.append([NAMES[task], title, n_queries, criterion, *cells, *([NOTHING] * 2 if rows else beside)])
+    return rows
+
+
+STRAIGHT, BY_INFORMATION = "V-IP (straight-through)", "V-IP (information)"
+BY_RECIPE, OF_ALL = "V-IP (straight-through, recipe `paper`)", "V-IP given Q(X)"
+STOPPED_COLUMNS = ["dataset", "querier", "&#124;Q&#124;", "criterion of the paper", "explanation length"]
+STOPPED_COLUMNS += ["V-IP given the criterion", OF_ALL, "black box given Q(X)", "black box given X"]
+TABLES = {
+    "table 2": (
+        ["dataset", "Random", "RAM", "RAM+", "G-IP", STRAIGHT, BY_INFORMATION],
+        [area_row(task) for task in AREAS],
+    ),
+    "table 3": (
+        ["dataset", "BSODA (Partial VAE)", "REFUEL", STRAIGHT, BY_INFORMATION, BY_RECIPE],
+        [medical_row(task) for task in AFTER_20],
+    ),
+    "table 5": (STOPPED_COLUMNS, [row for task in STOPPED for row in stopped_rows(task)]),
+}
+
+
+def runs_table(done: Mapping[PaperRun, Result]) -> str:
     """Commit, device and time of the runs that the tables show."""
-    shown = dict.fromkeys(cell.way for one in TABLES for row in one.rows for cell in row if isinstance(cell, Cell))
+    cells = (cell for _, rows in TABLES.values() for row in rows for cell in row if isinstance(cell, Cell))
     rows = []
-    for way in shown:
-        results = [result for run, result in done.items() if run.way == way]
-        if way and results:
+    for one in dict.fromkeys(cell.way for cell in cells if cell.way):
+        results = [result for run, result in done.items() if run.way == one]
+        if results:
             minutes = mean_and_sd([result.training_seconds for result in results]).mean / 60
-            commits, devices = (_distinct(result.provenance[key] for result in results) for key in ("commit", "device"))
-            rows.append([way.name.removesuffix("-seed-0"), len(results), devices, f"{minutes:.1f}", commits])
-    return "## Runs\n\n" + table(["run", "seeds", "device", "minutes of training", "commit"], rows)
+            places = [
+                ", ".join(dict.fromkeys(str(result.provenance[key]) for result in results))
+                for key in ("commit", "device")
+            ]
+            rows.append([one.name.removesuffix("-seed-0"), len(results), places[1], f"{minutes:.1f}", places[0]])
+    return table(["run", "seeds", "device", "minutes of training", "commit"], rows)
 
 
-def _distinct(values: Iterable[object]) -> str:
-    return ", ".join(dict.fromkeys(str(value) for value in values))
-
-
-def page() -> str:
+def page(_: list[Record]) -> dict[str, str]:
     done = records.read(FOLDER)
     n_done = sum(run in done for run in PLAN)
-    left = (
-        f"{n_done} of the {len(PLAN)} runs behind the paper's tables and figures are done. `pursuit reproduce paper` "
-        "lists them,\nand with `--next MINUTES` does the next.\n"
-    )
-    return "\n".join([ABOUT, left, *(table_text(one, done) for one in TABLES), REMARKS, origin(done)])
+    return {
+        "done": f"{n_done} of the {len(PLAN)} runs behind the paper's tables and figures are done.",
+        **{
+            name: table(columns, [[cell_text(cell, done) for cell in row] for row in rows])
+            for name, (columns, rows) in TABLES.items()
+        },
+        "runs": runs_table(done),
+    }
 
 
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"Written: {PAGE}")
+def measure(name: str) -> Record:
+    raise ValueError("`pursuit reproduce paper --next MINUTES` measures these.")
+
+
+STUDY = Study(name="paper", runs=[], measure=measure, page=page, file="paper/{name}.json")

@@ -1,16 +1,15 @@
-"""V-IP as one would write it straight from the paper's text: what the benchmarks compare the library with.
+"""V-IP as one would write it straight from the paper's text and the authors' code: what speed is compared with.
 
-The way of working is that of the text and of the authors' released code: a loop over the rows of a batch draws each
-row's history; for biased histories all rows are asked as often as the longest one wants, and each row's history is
-taken from where it is as long as that row wants; the set network embeds every answer; evaluation asks all rows
-everything and looks back for the stopping rule. Nothing is slow on purpose: rows are in memory, gradients are off if
-not needed, what is as easily written for the whole batch is, a shared trunk is computed once for both heads, and the
-networks are the very modules of the library with the same weights, except for its convolutions, which are torch's own.
+A loop over the rows of a batch draws each row's history; for biased histories all rows are asked as often as the
+longest one wants, and each row looks back; the set network embeds every answer; evaluation asks all rows everything and
+looks back for the stopping rule. Nothing is slow on purpose, and the networks are the very modules of the library with
+the same weights. A form says how answers `x` of which `mask` (B, Q)
+was asked reach a network (`start`), and how one more of them is added (`add`).
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -22,14 +21,6 @@ from pursuit.vip import VIP
 
 ASKED = -1e9
 """Added to the score of a query that was asked, as in the released code."""
-
-
-class Form(Protocol):
-    """How answers `x` of which `mask` (B, Q) was asked reach a network, and how one more of them is added."""
-
-    def start(self, x: Tensor, mask: Tensor) -> Any: ...
-
-    def add(self, history: Any, x: Tensor, query: Tensor) -> Any: ...
 
 
 class MaskedVector:
@@ -244,7 +235,7 @@ def straight_through(scores: Tensor, mask: Tensor, tau: float) -> Tensor:
     return (one_hot(scores, mask) - soft).detach() + soft
 
 
-def _form_of(model: VIP) -> tuple[Form, Callable[[Any], Any]]:
+def _form_of(model: VIP) -> tuple[Any, Callable[[Any], Any]]:
     """How histories of this model are written plainly, and what makes its networks read them."""
     query_set, networks = model.query_set, [cast(Any, model.querier), cast(Any, model.classifier)]
     patches, has_mask = query_set.patches, getattr(query_set, "mask", True)

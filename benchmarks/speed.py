@@ -1,104 +1,143 @@
-"""The library's speed beside that of the plain per-row implementation, in one run: docs/results/speed.md.
+"""The library's speed beside that of the plain per-row implementation, measured by turns in short rounds: cores may be
+taken away for moments, so what counts is the median of the rounds' ratios."""
 
-python benchmarks/speed.py            # some minutes on two cores
-python benchmarks/speed.py --quick    # toy sizes: only to see that it works
-"""
-
-import argparse
 import copy
-import json
-from collections.abc import Callable, Iterator
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-import learning
-import starting
-import worlds
-from per_row import PerRow, confident
-from pursuit.data.rows import Rows
+from benchmarks import worlds
+from benchmarks.per_row import PerRow, confident
+from benchmarks.report import NOTHING, Record, columns, commit_of, figure, grid, grouped, met, origins, table
+from benchmarks.study import Study
+from pursuit import MLP, CarriedHistories, Confidence, PaperConv, Rows, Session, Stage, StoppingRule, TrainingRun
+from pursuit.data.rows import RowSource
 from pursuit.evaluation.curves import evaluate
 from pursuit.inference.rollout import pursue_in_batches
-from pursuit.inference.session import Session
-from pursuit.inference.stopping import Confidence, Standing, StoppingRule
-from pursuit.networks import MLP, PaperConv
+from pursuit.inference.stopping import Standing
 from pursuit.tasks import find_recipe
-from pursuit.training import CarriedHistories, Stage, train
+from pursuit.training import AdamW, Report, train
 from pursuit.vip import VIP
-from quality import GOALS, LOOK_EVERY, PLANS, time_to_quality
-from report import RESULTS, cpu, figure, origin, save, table, where
-from timing import by_turns, quantile, seconds, session_steps, steps_per_second, training_pace
 
-SECTIONS = {"learning": learning, "starting": starting}
-"""Which measure themselves."""
 WORLDS: dict[str, Callable[[int], worlds.World]] = {
     "mnist": worlds.mnist,
     "huffpost": worlds.huffpost,
     "symcat-200": lambda n_rows: worlds.symcat(200, n_rows),
     "symcat-400": lambda n_rows: worlds.symcat(400, n_rows),
 }
-EVALUATION_GOAL, SESSION_GOAL_MS = 3.0, 1.0
-MNIST_LENGTH = 6.34
-"""How many queries the paper's V-IP asks of an image of MNIST, on average."""
+TRAINING = {
+    "mnist, random": ("mnist", None, 1.3, 2, 2, 1),
+    "symcat-200, random": ("symcat-200", None, 3.0, 30, 5, 3),
+    "mnist, biased": ("mnist", 21, 6.0, 2, 1, 1),
+    "huffpost, biased": ("huffpost", 999, 50.0, 30, 1, 3),
+}
+"""Stages of `paper` recipes: task, longest biased history (None: random ones), the ratio wanted, steps a round of the
+library and of the plain implementation, and of warm-up."""
+EVALUATION_GOAL, SESSION_GOAL_MS, ROUNDS, MNIST_LENGTH = 3.0, 1.0, 3, 6.34
+"""The last: how many queries the paper's V-IP asks of an image of MNIST, on average."""
+
+
+# ---- how time is measured
 
 
 @dataclass(frozen=True)
-class TrainingCase:
-    """A stage of a `paper` recipe: its networks, optimizer and batch size."""
-
-    task: str
-    max_queries: int | None
-    """Of biased histories; None for random ones."""
-    goal: float
-    steps: int
-    """A round of the library."""
-    per_row_steps: int
-    warmup: int = 3
+class TrainingPace:
+    histories_per_second: float
+    typical_per_second: float
+    """The same by the median time between reports: moments in which the cores were taken away do not show in it."""
+    start_seconds: float
+    """From the call to the first step: what is made ready, shuffled and copied."""
 
 
-TRAINING = (
-    TrainingCase("mnist", None, 1.3, steps=2, per_row_steps=2, warmup=1),
-    TrainingCase("symcat-200", None, 3.0, steps=30, per_row_steps=5),
-    TrainingCase("mnist", 21, 6.0, steps=2, per_row_steps=1, warmup=1),
-    TrainingCase("huffpost", 999, 50.0, steps=30, per_row_steps=1),
-)
+def training_pace(model: VIP, rows: RowSource, stage: Stage, n_steps: int, warmup: int, **options: Any) -> TrainingPace:
+    """How fast `train` is over `n_steps` steps after `warmup` ones, by the times of its reports; trains the model."""
+    marks: list[tuple[int, float]] = []
+
+    def mark(report: Report) -> None:
+        marks.append((report.step, time.perf_counter()))
+
+    epochs = (warmup + n_steps) * stage.batch_size / len(rows)
+    began = time.perf_counter()
+    train(model, rows, [replace(stage, epochs=epochs)], run=TrainingRun(on_report=mark), **options)
+    warm = [at for at in marks if at[0] >= warmup]
+    if len(warm) < 2:
+        raise ValueError(f"Training reported {len(warm)} times after its {warmup} steps of warm-up: use more steps.")
+    paces = [(after[1] - before[1]) / (after[0] - before[0]) for before, after in itertools.pairwise(warm)]
+    pace = (warm[-1][1] - warm[0][1]) / (warm[-1][0] - warm[0][0])
+    # What precedes the first step is found by taking the steps up to the first report away.
+    step, reported = marks[0]
+    size = stage.batch_size
+    return TrainingPace(size / pace, size / statistics.median(paces), max(0.0, reported - began - step * pace))
 
 
-@dataclass(frozen=True)
-class Size:
-    """How much is measured."""
-
-    rounds: int = 3
-    rows: int = 2000
-    batch_size: int | None = None
-    most_queries: int = 1000
-    most_steps: int = 1000
-    image_rows: int = 128
-    digits_rows: int = 360
-    digits_epochs: float = 180
-    sessions: int = 30
-    session_steps: int = 20
-    quality_steps: int = 800
-    goals: tuple[float, ...] = GOALS
+def seconds_of(action: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
 
 
-QUICK = Size(
-    rounds=1,
-    rows=40,
-    batch_size=4,
-    most_queries=3,
-    most_steps=1,
-    image_rows=2,
-    digits_rows=20,
-    digits_epochs=0.5,
-    sessions=2,
-    session_steps=3,
-    quality_steps=20,
-    goals=(0.01, 1.01),
-)
+def session_steps(session: Session, answers: Sequence[Any], n_steps: int) -> list[float]:
+    """Seconds of each step of a session: asking, and hearing the answer."""
+    return [seconds_of(lambda: session.tell(answers[session.ask().query])) for _ in range(n_steps)]
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value that the share `share` of the values does not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def latencies(sessions: Sequence[Sequence[float]]) -> dict[str, float]:
+    """Of all steps but those of the first session, which warms up."""
+    times = [step for steps in sessions[1:] for step in steps]
+    return {"p50_ms": 1e3 * quantile(times, 0.5), "p99_ms": 1e3 * quantile(times, 0.99), "steps": len(times)}
+
+
+def by_turns(library: Callable[[], float], per_row: Callable[[], float], rounds: int) -> Record:
+    """Measure paces one after the other, round after round. The ratio says how many times better the library is."""
+    pairs = [(library(), per_row()) for _ in range(rounds)]
+    ratios = sorted(ours / plain for ours, plain in pairs)
+    ours, plain = (statistics.median(side) for side in zip(*pairs, strict=True))
+    return {"library": ours, "per_row": plain, "ratio": statistics.median(ratios), "ratios": ratios}
+
+
+# ---- what is measured
+
+
+def training(case: str, rounds: int, rows: int, quick: bool) -> Record:
+    """Histories a second of `train`, and of the plain loop over the same rows."""
+    task, longest, goal, n_steps, n_plain, warmup = TRAINING[case]
+    recipe, world = find_recipe(task, "paper"), WORLDS[task](rows)
+    model = world.build(recipe.network, recipe.shared)
+    limit = longest and (min(longest, 3) if quick else longest)
+    stage = replace(recipe.stages[1 if limit else 0], batch_size=4 if quick else recipe.stages[0].batch_size)
+    if limit:
+        stage = replace(stage, histories=CarriedHistories(limit, random_share=0.0))
+    reference = PerRow(copy.deepcopy(model))
+
+    def draw(x: Tensor, known: Tensor) -> Tensor:
+        return reference.biased_masks(x, known, limit) if limit else reference.random_masks(known)
+
+    def steps(draw: Callable[[Tensor, Tensor], Tensor]) -> Iterator[float]:
+        return reference.training(world.rows, stage.batch_size, stage.optimizer, draw)
+
+    next(steps(lambda _, known: reference.random_masks(known)))  # the plain loop's warm-up is one quick step
+    plain = steps(draw)
+    compared = by_turns(
+        lambda: training_pace(copy.deepcopy(model), world.rows, stage, n_steps, warmup).histories_per_second,
+        lambda: stage.batch_size * n_plain / seconds_of(lambda: [next(plain) for _ in range(n_plain)]),
+        rounds,
+    )
+    kind = f"biased, up to {limit} queries" if limit else "random"
+    about = {"task": task, "histories": kind, "batch_size": stage.batch_size, "network": str(recipe.network)}
+    return {**about, "goal": goal, **compared}
 
 
 class GivenLengths(StoppingRule):
@@ -120,261 +159,262 @@ class GivenLengths(StoppingRule):
         return torch.arange(beliefs.shape[1]) >= self.lengths[: len(beliefs), None]
 
 
-def measure(size: Size) -> dict[str, Any]:
-    measured: dict[str, Any] = {"where": {**where(), "processor": cpu()}, "rounds": size.rounds}
-    measured["training"] = [_said(training(case, size)) for case in TRAINING]
-    measured["evaluation"] = [_said(case) for case in (digits_evaluation(size), mnist_evaluation(size))]
-    measured["session"] = [_said(session(name, size)) for name in ("paper", "fast")]
-    measured["quality"] = _said(time_to_quality(size.quality_steps, size.goals))
-    return measured
-
-
-def _said(result: dict[str, Any]) -> dict[str, Any]:
-    print(result, flush=True)
-    return result
-
-
-def training(case: TrainingCase, size: Size) -> dict[str, Any]:
-    """Histories a second of `train`, and of the plain loop over the same rows."""
-    recipe = find_recipe(case.task, "paper")
-    world = WORLDS[case.task](size.rows)
-    model = world.build(recipe.network, recipe.shared)
-    limit = None if case.max_queries is None else min(case.max_queries, size.most_queries)
-    stage = replace(recipe.stages[0 if limit is None else 1], batch_size=size.batch_size or recipe.stages[0].batch_size)
-    if limit is not None:
-        stage = replace(stage, histories=CarriedHistories(limit, random_share=0.0))
-    reference = PerRow(copy.deepcopy(model))
-
-    def draw(x: Tensor, known: Tensor) -> Tensor:
-        return reference.random_masks(known) if limit is None else reference.biased_masks(x, known, limit)
-
-    def steps(draw: Callable[[Tensor, Tensor], Tensor]) -> Iterator[float]:
-        return reference.training(world.rows, stage.batch_size, stage.optimizer, draw)
-
-    next(steps(lambda _, known: reference.random_masks(known)))  # the plain loop's warm-up is one quick step
-    plain = steps(draw)
-    n_steps, n_plain = (min(n, size.most_steps) for n in (case.steps, case.per_row_steps))
-    compared = by_turns(
-        lambda: training_pace(copy.deepcopy(model), world.rows, stage, n_steps, case.warmup).histories_per_second,
-        lambda: stage.batch_size * steps_per_second(plain, n_plain),
-        size.rounds,
-    )
-    kind = "random" if limit is None else f"biased, up to {limit} queries"
-    about = {"task": case.task, "histories": kind, "batch_size": stage.batch_size, "network": str(recipe.network)}
-    return {**about, "unit": "histories/s", "goal": case.goal, **compared}
-
-
-def digits_evaluation(size: Size) -> dict[str, Any]:
-    """A model that can read digits, stopping when it is sure: the library with early exit, the other looking back."""
-    world, held_out = worlds.digits_in_black_and_white()
-    model = world.build(MLP((256, 256)))
-    train(model, world.rows, [Stage(size.digits_epochs, CarriedHistories(20))])
-    held_out, rule = held_out.take(torch.arange(size.digits_rows)), Confidence(0.99)
-    about = {"task": "digits", "network": str(MLP((256, 256))), "rule": str(rule)}
-    return {**about, **_evaluations(model, held_out, rule, confident(rule.level), len(model.query_set), size.rounds)}
-
-
-def mnist_evaluation(size: Size) -> dict[str, Any]:
-    """The paper's networks on images; rows stop after as many queries as the paper's do, drawn from an exponential."""
-    world = worlds.mnist(size.image_rows)
-    limit = min(21, size.most_queries)
-    generator = torch.Generator().manual_seed(0)
-    drawn = torch.empty(size.image_rows).exponential_(1 / (MNIST_LENGTH - 0.5), generator=generator)
-    rule = GivenLengths((1 + drawn).long().clamp(max=limit))
-    model = world.build(PaperConv()).eval()
-    about = {"task": "mnist", "network": str(PaperConv()), "rule": "lengths drawn"}
-    return {**about, **_evaluations(model, world.rows, rule, rule.looking_back, limit, size.rounds)}
-
-
-def _evaluations(
-    model: VIP,
-    rows: Rows,
-    rule: StoppingRule,
-    enough: Callable[[Tensor], Tensor],
-    limit: int,
-    rounds: int,
-) -> dict[str, Any]:
-    """Rows a second: what a rule gives, and the whole curve up to `limit` queries. The plain way to both is one."""
+def evaluation(case: str, rounds: int, rows: int, quick: bool) -> Record:
+    """Rows a second: what a rule gives, and the whole curve. The plain way to both is one. Digits are read by a trained
+    model that stops when it is sure; images by the paper's networks, untrained, and rows stop after as many queries as
+    the paper's do, drawn from an exponential."""
+    if case == "digits":
+        world, held_out = worlds.digits_in_black_and_white()
+        model, network = world.build(MLP((256, 256))), MLP((256, 256))
+        train(model, world.rows, [Stage(0.5 if quick else 180, CarriedHistories(20))])
+        some, limit = held_out.take(torch.arange(20 if quick else 360)), len(model.query_set)
+        rule: Any = Confidence(0.99)
+        title, enough = str(rule), confident(rule.level)
+    else:
+        n, limit, generator = 2 if quick else 128, 3 if quick else 21, torch.Generator().manual_seed(0)
+        world, network = worlds.mnist(n), PaperConv()
+        drawn = torch.empty(n).exponential_(1 / (MNIST_LENGTH - 0.5), generator=generator)
+        rule = GivenLengths((1 + drawn).long().clamp(max=limit))
+        model, some, title, enough = world.build(network).eval(), world.rows, "lengths drawn", rule.looking_back
     reference, found = PerRow(model), {}
 
     def at_rule() -> None:
-        steps = pursue_in_batches(model, rows.x, rows.available, rule, rows.initially_known)
-        found["mean_answered"] = sum(int(step.goes_on.sum()) for step in steps) / len(rows)
+        steps = pursue_in_batches(model, some.x, some.available, rule, some.initially_known)
+        found["mean_answered"] = sum(int(step.goes_on.sum()) for step in steps) / len(some)
 
     def plain() -> float:
-        return len(rows) / seconds(lambda: reference.evaluate(rows, limit, enough, batch_size=1024))
+        return len(some) / seconds_of(lambda: reference.evaluate(some, limit, enough, batch_size=1024))
 
     at_rule()
-    stopping = by_turns(lambda: len(rows) / seconds(at_rule), plain, rounds)
-    curve = by_turns(lambda: len(rows) / seconds(lambda: evaluate(model, rows, max_queries=limit)), plain, rounds)
-    return {"rows": len(rows), "steps": limit, **found, "unit": "rows/s", "stopping": stopping, "curve": curve}
+    stopping = by_turns(lambda: len(some) / seconds_of(at_rule), plain, rounds)
+    curve = by_turns(lambda: len(some) / seconds_of(lambda: evaluate(model, some, max_queries=limit)), plain, rounds)
+    about = {"task": case, "network": str(network), "rule": title, "n_rows": len(some), "steps": limit, **found}
+    return {**about, "stopping": stopping, "curve": curve}
 
 
-def session(recipe_name: str, size: Size) -> dict[str, Any]:
+def session(case: str, rounds: int, rows: int, quick: bool) -> Record:
     """Milliseconds of a step, asking and hearing the answer, on symcat-400."""
-    recipe = find_recipe("symcat-400", recipe_name)
-    world = WORLDS["symcat-400"](size.sessions + 1)
-    model = world.build(recipe.network, recipe.shared).eval()
+    recipe, n_steps = find_recipe("symcat-400", case), 3 if quick else 20
+    people = WORLDS["symcat-400"](3 if quick else 31)
+    model, known = people.build(recipe.network, recipe.shared).eval(), people.rows.initially_known
     # The other network sees which answers are known, which the plain implementation's do not.
-    reference = PerRow(model) if recipe_name == "paper" else None
-    ours, plain = [], []
-    for row in range(len(world.rows)):
-        ours.append(_library_steps(model, world.rows, row, size.session_steps))
+    reference = PerRow(model) if case == "paper" else None
+    names, ours, plain = [query.name for query in model.query_set.queries], [], []
+    for row in range(len(people.rows)):
+        live, answers = Session(model), (people.rows.x[row] > 0).long().tolist()
+        for query in known[row].nonzero()[:, 0].tolist():
+            live.tell(answers[query], names[query])
+        ours.append(session_steps(live, answers, n_steps))
         if reference:
-            plain.append(_per_row_steps(reference, world.rows, row, size.session_steps))
-    found: dict[str, Any] = {"recipe": recipe_name, "network": str(recipe.network), "goal_ms": SESSION_GOAL_MS}
-    found["library"] = _latencies(ours)
+            steps = reference.session(people.rows.x[row : row + 1], known[row : row + 1].float(), n_steps)
+            plain.append([seconds_of(lambda: next(steps)) for _ in range(n_steps)])  # noqa: B023
+    found: Record = {"recipe": case, "network": str(recipe.network), "library": latencies(ours)}
     if plain:
-        found["per_row"] = _latencies(plain)
+        found |= {"per_row": latencies(plain)}
         found["ratio"] = found["per_row"]["p50_ms"] / found["library"]["p50_ms"]
     return found
 
 
-def _library_steps(model: VIP, rows: Rows, row: int, n_steps: int) -> list[float]:
-    names = [query.name for query in model.query_set.queries]
-    answers = (rows.x[row] > 0).long().tolist()
-    live = Session(model)
-    assert rows.initially_known is not None
-    for query in rows.initially_known[row].nonzero()[:, 0].tolist():
-        live.tell(answers[query], names[query])
-    return session_steps(live, answers, n_steps)
+# ---- time to a stated quality: both have the same networks from the same weights, optimizer, rate and batch size
+
+N_QUERIES, GOALS, CHAIN, BATCH, LOOK_EVERY, RANDOM_STEPS, LIBRARY_STEPS = 7, (0.90, 0.93, 0.95), 20, 128, 20, 300, 4
+"""Accuracies on held-out digits after 7 answers; the plain implementation trains for 300 steps on random histories
+before it goes on with biased ones, as in the paper, and the library may take 4 steps for one of it."""
+PLANS, OPTIMIZER = ("random, then biased", "random only"), AdamW(1e-3)
 
 
-def _per_row_steps(reference: PerRow, rows: Rows, row: int, n_steps: int) -> list[float]:
-    assert rows.initially_known is not None
-    steps = reference.session(rows.x[row : row + 1], rows.initially_known[row : row + 1].float(), n_steps)
-    return [1 / steps_per_second(steps, 1) for _ in range(n_steps)]
+class Reached(Exception):
+    """Ends training early."""
 
 
-def _latencies(sessions: list[list[float]]) -> dict[str, float]:
-    """Of all steps but those of the first session, which warms up."""
-    times = [step for steps in sessions[1:] for step in steps]
-    return {"p50_ms": 1e3 * quantile(times, 0.5), "p99_ms": 1e3 * quantile(times, 0.99), "steps": len(times)}
+class Judge:
+    """A clock that runs while a model trains, and stands still while its accuracy is measured."""
+
+    def __init__(self, model: VIP, held_out: Rows, goals: Sequence[float]):
+        self.model, self.held_out, self.goals, self.looked = model, held_out, goals, 0
+        self.seconds, self.since, self.reached = 0.0, time.perf_counter(), {}
+
+    def look(self, n_steps: int) -> None:
+        """Every few steps; raises Reached once the highest of the goals is."""
+        if n_steps - self.looked < LOOK_EVERY:
+            return
+        self.looked, self.seconds = n_steps, self.seconds + time.perf_counter() - self.since
+        self.model.eval()
+        right = evaluate(self.model, self.held_out, max_queries=N_QUERIES).accuracy_by_asked[N_QUERIES]
+        self.model.train()
+        for goal in self.goals:
+            if right >= goal:
+                self.reached.setdefault(goal, {"seconds": self.seconds, "steps": n_steps})
+        if max(self.goals) in self.reached:
+            raise Reached
+        self.since = time.perf_counter()
 
 
-ABOUT = """\
-# Speed beside a plain per-row implementation
+def plain_steps(reference: PerRow, rows: Rows, plan: str) -> Iterator[float]:
+    """The training steps of a plan of the paper."""
+    n_steps = 0
 
-Written by `make bench-speed`; the rounds are in `speed.json` beside this page. The plain implementation
-([per_row.py](../../benchmarks/per_row.py)) is what one would write straight from the paper's text and in the manner of
-the authors' released code, with the same networks, weights, optimizer, batch size and number of threads. The two are
-measured by turns in one run; the ratio is the median over rounds, with the lowest and the highest in brackets. Data are
-generated in the shapes of the tasks, except for digits.
-"""
-TRAINED = """\
-## Training
+    def draw(x: Tensor, known: Tensor) -> Tensor:
+        if plan == "random only" or n_steps < RANDOM_STEPS:
+            return reference.random_masks(known)
+        return reference.biased_masks(x, known, CHAIN)
 
-The library is timed inside `train`, by its reports; settings are those of the `paper` recipes. Random histories are
-`RandomHistories`. For biased ones the library has `CarriedHistories` without a random share; the plain implementation
-rolls all rows out as far as the longest history wants and looks back.
-"""
-EVALUATED = """\
-## Evaluation
-
-"At the rule" is what a stopping rule gives: `pursue` leaves rows out once they have stopped, and the plain
-implementation computes all steps of all rows and looks back. "Whole curve" is accuracy after every number of queries
-(`evaluate`), which the plain implementation has computed on the way. On mnist's shapes the networks are untrained, and
-rows stop after lengths drawn with about the mean the paper reports.
-"""
-LASTED = """\
-## A step of a session
-
-Asking and hearing the answer, on symcat-400 (355 queries, 400 labels), one row at a time, in milliseconds. The plain
-implementation's step has no wording, no checks and no undo.
-"""
-REACHED = """\
-## Time to a stated quality
-
-Digits in black and white (49 patches, MLP of 256 and 256): seconds of training, without those of measuring, until so
-many of the held-out images are right after {n_queries} answers; steps in brackets. Looked at every {every} steps or a
-few more, up to {most_steps} steps of the plain implementation and {library_steps} of the library, which take less time;
-one seed. The plain implementation has the paper's two plans, and the ratio is that of the quicker one.
-"""
+    for loss in reference.training(rows, BATCH, OPTIMIZER, draw):
+        yield loss
+        n_steps += 1
 
 
-def page(measured: dict[str, Any]) -> str:
-    parts = [ABOUT, origin(measured), TRAINED, _training_table(measured), EVALUATED, _evaluation_table(measured)]
-    parts += [LASTED, _session_table(measured), *_quality_section(measured["quality"])]
-    for name, of in SECTIONS.items():
-        parts += of.section(measured[name]) if name in measured else []
-    return "\n".join(parts)
+def reached_by(name: str, most_steps: int, goals: Sequence[float]) -> dict[float, Record]:
+    """When the library, or a plan of the plain implementation, reaches each goal."""
+    world, held_out = worlds.digits_in_black_and_white()
+    torch.manual_seed(0)
+    model = world.build(MLP((256, 256)))
+    judge = Judge(model, held_out, goals)
+    with suppress(Reached):
+        if name == "library":
+            epochs, histories = LIBRARY_STEPS * most_steps * BATCH / len(world.rows), CarriedHistories(CHAIN)
+            stage = Stage(epochs, histories, OPTIMIZER, schedule="constant", batch_size=BATCH, average=0.0)
+            train(model, world.rows, [stage], run=TrainingRun(on_report=lambda report: judge.look(report.step)))
+        else:
+            steps = itertools.islice(plain_steps(PerRow(model), world.rows, name), most_steps)
+            for n_steps, _ in enumerate(steps, start=1):
+                judge.look(n_steps)
+    return judge.reached
 
 
-def _ratio(compared: dict[str, Any]) -> str:
+def quality(case: str, rounds: int, rows: int, quick: bool) -> Record:
+    """Seconds and steps to each goal, of the library and of each plan of the plain implementation; None if a goal was
+    not reached. The ratio is to the quickest plan."""
+    import lightning_fabric  # noqa: F401  (takes seconds to import, once a process)
+
+    most_steps, goals = (20, (0.01, 1.01)) if quick else (800, GOALS)
+    by, found = {name: reached_by(name, most_steps, goals) for name in ("library", *PLANS)}, []
+    for goal in goals:
+        reached = {name: times.get(goal) for name, times in by.items()}
+        plain, ours = [run["seconds"] for plan in PLANS if (run := reached[plan])], reached["library"]
+        ratio = min(plain) / ours["seconds"] if plain and ours else None
+        found.append({"accuracy": goal, "by": reached, "ratio": ratio})
+    steps = {"most_steps": most_steps, "library_steps": LIBRARY_STEPS * most_steps}
+    return {"n_queries": N_QUERIES, **steps, "goals": found}
+
+
+PARTS = {"training": training, "evaluation": evaluation, "session": session, "quality": quality}
+
+
+def measure(part: str, case: str, rounds: int = ROUNDS, rows: int = 2000, quick: bool = False) -> Record:
+    return PARTS[part](case, rounds, rows, quick)
+
+
+# ---- what the pages say
+
+
+def ratio(compared: Record) -> str:
     return f"{figure(compared['ratio'])} ({figure(compared['ratios'][0])} to {figure(compared['ratios'][-1])})"
 
 
-def _against(goal: float, value: float) -> str:
-    return f"{goal:g}, {'met' if value >= goal else 'missed'}"
+def page(records: list[Record]) -> dict[str, str]:
+    parts = grouped(records, "part")
+    trained = {
+        **columns(
+            "histories = histories; network = network; batch = batch_size; histories/s = library|figure;"
+            "per-row = per_row|figure"
+        ),
+        "ratio": lambda each: ratio(each[0]),
+        "wanted": lambda each: f"{each[0]['goal']:g}, {met(each[0]['ratio'], least=each[0]['goal'])}",
+    }
+    rows = []
+    for one in parts.get("evaluation", []):
+        asked = f"{one['rule']}: {one['mean_answered']:.2f} of {one['steps']}"
+        for key, name in (("stopping", f"at the rule ({asked})"), ("curve", f"whole curve ({one['steps']} steps)")):
+            part, goal = one[key], EVALUATION_GOAL
+            wanted = f"{goal:g}, {met(part['ratio'], least=goal)}" if key == "stopping" else NOTHING
+            rows.append(
+                [
+                    one["task"],
+                    name,
+                    one["n_rows"],
+                    figure(part["library"]),
+                    figure(part["per_row"]),
+                    ratio(part),
+                    wanted,
+                ]
+            )
+    asked = {
+        **columns(
+            "network = network; p50 = library.p50_ms|figure; p99 = library.p99_ms|figure;"
+            "per-row p50 = per_row.p50_ms|figure; per-row p99 = per_row.p99_ms|figure; ratio = ratio|figure"
+        ),
+        f"p50 below {SESSION_GOAL_MS:g}": lambda each: met(each[0]["library"]["p50_ms"], most=SESSION_GOAL_MS),
+    }
+    goals = [
+        [
+            goal["accuracy"],
+            *(
+                f"{figure(run['seconds'])} ({run['steps']})" if (run := goal["by"][name]) else "not reached"
+                for name in ("library", *PLANS)
+            ),
+            figure(goal["ratio"]),
+        ]
+        for one in parts.get("quality", [])
+        for goal in one["goals"]
+    ]
+    titles = ["library, carried histories", *(f"per-row, {plan}" for plan in PLANS)]
+    return {
+        "training": grid(grouped(parts.get("training", []), "case"), trained, "case"),
+        "evaluation": table(["task", "what", "rows", "rows/s", "per-row", "ratio", "wanted"], rows),
+        "session": grid(grouped(parts.get("session", []), "recipe"), asked, "recipe"),
+        "quality": table(["accuracy", *titles, "ratio"], goals),
+        "origins": origins(records, "part"),
+        "index.md#speed": overview(),
+    }
 
 
-def _training_table(measured: dict[str, Any]) -> str:
+NAMES = {"mnist": "MNIST", "symcat": "SymCAT", "symcat-200": "SymCAT", "huffpost": "HuffPost", "digits": "digits"}
+
+
+def overview() -> str:
+    """The speed section of the overview of all results, on a CPU and on a GPU."""
+    from benchmarks import gpu
+
+    parts, cards = grouped(STUDY.read(), "part"), {one["part"]: one for one in gpu.STUDY.read()}
     rows = [
         [
-            case["task"],
-            case["histories"],
-            case["network"],
-            case["batch_size"],
-            figure(case["library"]),
-            figure(case["per_row"]),
-            _ratio(case),
-            _against(case["goal"], case["ratio"]),
+            f"training {NAMES[one['task']]}, {one['histories']} histories".replace(" queries histories", " queries"),
+            f"{figure(one['library'])} histories/s",
+            figure(one["ratio"]),
         ]
-        for case in measured["training"]
+        for one in parts["training"]
     ]
-    columns = ["task", "histories", "network", "batch", "histories/s", "per-row", "ratio", "wanted"]
-    return table(columns, rows)
+    for one in parts["evaluation"]:
+        found = f"{figure(one['stopping']['library'])} rows/s at {one['mean_answered']:.1f} of {one['steps']} queries"
+        rows.append([f"evaluating {NAMES[one['task']]} at a stopping rule", found, figure(one["stopping"]["ratio"])])
+    for one in parts["session"]:
+        title = f"a step of a session, SymCAT with 400 diseases, recipe `{one['recipe']}`"
+        found = f"{figure(one['library']['p50_ms'])} ms (99 %: {figure(one['library']['p99_ms'])} ms)"
+        rows.append([title, found, figure(one.get("ratio"))])
+    limit, on_gpu = cards["matmul"]["operations_per_second"], []
+    for key, network in (("mnist", "the paper's networks"), ("symcat", "MLPs of 2048 and 1024")):
+        found = cards[key]["recorded and compiled"]
+        share = f"{found['operations_per_second'] / limit:.0%}"
+        on_gpu.append(
+            [f"training {NAMES[key]}, {network}", f"{figure(found['histories_per_second'])} histories/s", share]
+        )
+    by_cpu = f"By `make bench-speed` ({commit_of(parts['training'][0], 'processor', 'machine')})."
+    by_gpu = f"By `make bench-gpu` ({commit_of(cards['matmul'], 'device')}). {gpu.cold_sentence(cards['cold'])}"
+    first = table(["on two CPU cores, the same networks", "measured", "times a plain implementation"], rows)
+    second = table(["on one GPU", "measured", "of what its matrix products reach"], on_gpu)
+    return "\n".join([first, by_cpu, "", second, by_gpu])
 
 
-def _evaluation_table(measured: dict[str, Any]) -> str:
-    rows = []
-    for case in measured["evaluation"]:
-        asked = f"{case['rule']}: {case['mean_answered']:.2f} of {case['steps']}"
-        for key, name in (("stopping", f"at the rule ({asked})"), ("curve", f"whole curve ({case['steps']} steps)")):
-            compared = case[key]
-            wanted = _against(EVALUATION_GOAL, compared["ratio"]) if key == "stopping" else "–"
-            shown = [figure(compared["library"]), figure(compared["per_row"]), _ratio(compared)]
-            rows.append([case["task"], name, case["rows"], *shown, wanted])
-    return table(["task", "what", "rows", "rows/s", "per-row", "ratio", "wanted"], rows)
-
-
-def _session_table(measured: dict[str, Any]) -> str:
-    rows = []
-    for case in measured["session"]:
-        plain = case.get("per_row", {})
-        met = "met" if case["library"]["p50_ms"] < case["goal_ms"] else "missed"
-        figures = [figure(side.get(key)) for side in (case["library"], plain) for key in ("p50_ms", "p99_ms")]
-        wanted = f"median below {case['goal_ms']:g}, {met}"
-        rows.append([case["recipe"], case["network"], *figures, figure(case.get("ratio")), wanted])
-    return table(["recipe", "network", "p50", "p99", "per-row p50", "p99", "ratio", "wanted"], rows)
-
-
-def _quality_section(found: dict[str, Any]) -> list[str]:
-    def shown(run: dict[str, float] | None) -> str:
-        return f"{figure(run['seconds'])} ({run['steps']})" if run else "not reached"
-
-    names = ("library", *PLANS)
-    rows = [
-        [goal["accuracy"], *(shown(goal["by"][name]) for name in names), figure(goal["ratio"])]
-        for goal in found["goals"]
-    ]
-    about = REACHED.format(
-        every=LOOK_EVERY, **{key: found[key] for key in ("n_queries", "most_steps", "library_steps")}
-    )
-    columns = ["accuracy", "library, carried histories", *(f"per-row, {plan}" for plan in PLANS), "ratio"]
-    return [about, table(columns, rows)]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the library's speed beside a plain implementation.")
-    parser.add_argument("--quick", action="store_true", help="toy sizes, only to see that it works")
-    parser.add_argument("--into", type=Path, default=RESULTS, help="the folder to write speed.json and speed.md into")
-    arguments = parser.parse_args()
-    measured = measure(QUICK if arguments.quick else Size())
-    if (before := arguments.into / "speed.json").exists():
-        measured |= {key: value for key, value in json.loads(before.read_text()).items() if key in SECTIONS}
-    print(save(measured, page, "speed", arguments.into))
-
-
-if __name__ == "__main__":
-    main()
+STUDY = Study(
+    name="speed",
+    runs=[
+        *({"part": "training", "case": case} for case in TRAINING),
+        *({"part": "evaluation", "case": case} for case in ("digits", "mnist")),
+        *({"part": "session", "case": case} for case in ("paper", "fast")),
+        {"part": "quality", "case": "digits"},
+    ],
+    measure=measure,
+    page=page,
+    quick={"rounds": 1, "rows": 40, "quick": True},
+)

@@ -1,12 +1,6 @@
-"""How long the program takes to start: a section of docs/results/speed.md.
+"""How long the program takes to start: seconds of CPU of a fresh process; of `serve` and `make demo`, on the clock."""
 
-python benchmarks/starting.py          # a minute
-python benchmarks/starting.py --demo   # also `make demo` in an empty clone, environment included: some minutes
-"""
-
-import argparse
 import csv
-import json
 import os
 import random
 import resource
@@ -18,21 +12,16 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any
 
+from benchmarks.report import NOTHING, RESULTS, Record, figure, met, origins, table
+from benchmarks.study import Study
 from pursuit.cli.commands import COMMANDS
-from report import RESULTS, cpu, figure, save, table, where
 
-ROOT = RESULTS.parent.parent
 PROGRAM = [sys.executable, "-m", "pursuit"]
-IMPORT = """
-import time, torch
-began = time.process_time()
-import pursuit
-pursuit.VIPClassifier
-print(time.process_time() - began)
-"""
-ROUNDS = 3
+IMPORT = (
+    "import time, torch; t = time.process_time(); import pursuit; pursuit.VIPClassifier; print(time.process_time() - t)"
+)
+ROUNDS, PATIENCE = 1, 120.0
 AT_ONCE = {
     "the help of a command, the slowest of all": [[name, "--help"] for name in COMMANDS],
     "`pursuit methods`": [["methods"]],
@@ -46,48 +35,40 @@ COMPUTING = {
     "`pursuit export`": ["export", "model", "page.html"],
     "`pursuit report`": ["report", "model", "--data", "rows.csv"],
 }
-GOAL, ANSWERS_GOAL, DEMO_GOAL = 1.0, 5.0, 120.0
-PATIENCE = 120.0
-ABOUT = """\
-## Starting
-
-By `python benchmarks/starting.py`: seconds of CPU that a fresh process takes, the median of {rounds} rounds, and for
-`serve` and `make demo` seconds on the clock. Of the commands that compute, {torch:.1f} s are `import torch`. Other
-programs share the cores, so times vary. ({origin})
-"""
+IMPORTED, TORCH = (
+    "`import pursuit; pursuit.VIPClassifier`, after torch",
+    "`import torch`, of what commands that compute take",
+)
+FIRST_LINE, ANSWERS = "`pursuit serve`: says what it loads, on the clock", "`pursuit serve`: answers, on the clock"
+DEMO = "`make demo` in an empty clone, on the clock"
+GOALS = {**dict.fromkeys((*AT_ONCE, IMPORTED, FIRST_LINE), 1.0), ANSWERS: 5.0, DEMO: 120.0}
 
 
-def measure(rounds: int, with_demo: bool) -> dict[str, Any]:
-    """All times, in seconds; `wanted` is the goal, where there is one."""
+def measure(what: str, rounds: int = ROUNDS) -> Record:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # modules are compiled once, as everywhere
     with tempfile.TemporaryDirectory() as folder:
-        _rows(Path(folder) / "rows.csv")
-        run = ["train", "rows.csv", "--target", "label", "--out", "model", "--epochs", "3"]
-        subprocess.run([*PROGRAM, *run], cwd=folder, check=True, capture_output=True)
-        times = [
-            _said(name, max(_cpu_seconds([*PROGRAM, *one], folder, rounds) for one in commands), GOAL)
-            for name, commands in AT_ONCE.items()
-        ]
-        subprocess.run([sys.executable, "-c", IMPORT], check=True, capture_output=True)
-        printed = [float(subprocess.check_output([sys.executable, "-c", IMPORT])) for _ in range(rounds)]
-        name = "`import pursuit; pursuit.VIPClassifier`, after torch"
-        times.append(_said(name, statistics.median(printed), GOAL))
-        times += [_said(name, _cpu_seconds([*PROGRAM, *one], folder, rounds)) for name, one in COMPUTING.items()]
-        first_line, answers = _serve(folder)
-        times.append(_said("`pursuit serve`: says what it loads, on the clock", first_line, GOAL))
-        times.append(_said("`pursuit serve`: answers, on the clock", answers, ANSWERS_GOAL))
-    if with_demo:
-        times.append(_said("`make demo` in an empty clone, on the clock", _demo(), DEMO_GOAL))
-    torch = _cpu_seconds([sys.executable, "-c", "import torch"], ".", rounds)
-    return {"where": {**where(), "processor": cpu()}, "rounds": rounds, "torch": torch, "times": times}
+        if what in AT_ONCE:
+            return {"seconds": max(cpu_seconds([*PROGRAM, *one], folder, rounds) for one in AT_ONCE[what])}
+        if what == TORCH:
+            return {"seconds": cpu_seconds([sys.executable, "-c", "import torch"], folder, rounds)}
+        if what == IMPORTED:
+            printed = [float(subprocess.check_output([sys.executable, "-c", IMPORT])) for _ in range(rounds + 1)]
+            return {"seconds": statistics.median(printed[1:])}
+        if what == DEMO:
+            clone = ["git", "clone", "--quiet", str(RESULTS.parents[1]), "clone"]
+            subprocess.run(clone, cwd=folder, check=True)
+            began = time.monotonic()
+            subprocess.run(["make", "demo"], cwd=Path(folder) / "clone", check=True)
+            return {"seconds": time.monotonic() - began}
+        write_rows(Path(folder) / "rows.csv")
+        train = ["train", "rows.csv", "--target", "label", "--out", "model", "--epochs", "3"]
+        subprocess.run([*PROGRAM, *train], cwd=folder, check=True, capture_output=True)
+        if what in COMPUTING:
+            return {"seconds": cpu_seconds([*PROGRAM, *COMPUTING[what]], folder, rounds)}
+        return {"seconds": dict(zip((FIRST_LINE, ANSWERS), serve(folder), strict=True))[what]}
 
 
-def _said(name: str, seconds: float, wanted: float | None = None) -> dict[str, Any]:
-    print(f"{name}: {seconds:.2f} s", flush=True)
-    return {"what": name, "seconds": seconds, "wanted": wanted}
-
-
-def _cpu_seconds(command: list[str], folder: str, rounds: int) -> float:
+def cpu_seconds(command: list[str], folder: str, rounds: int) -> float:
     """The CPU time of a process, whatever it ends with."""
     taken = []
     for _ in range(rounds):
@@ -98,13 +79,14 @@ def _cpu_seconds(command: list[str], folder: str, rounds: int) -> float:
     return statistics.median(taken)
 
 
-def _serve(folder: str) -> tuple[float, float]:
+def serve(folder: str) -> tuple[float, float]:
     """Seconds until `pursuit serve` prints something, and until it answers a request."""
     began, port = time.monotonic(), random.randrange(20_000, 60_000)
-    options = ["--port", str(port), "--no-open", "--database", "sqlite:///sessions.db"]
-    command = [*PROGRAM, "serve", "model", *options]
-    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with subprocess.Popen(command, cwd=folder, env={**os.environ, "PYTHONUNBUFFERED": "1"}, **pipe) as server:  # type: ignore[call-overload]
+    command = [*PROGRAM, "serve", "model", "--port", str(port), "--no-open", "--database", "sqlite:///sessions.db"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as server:
         server.stdout.readline()
         first_line = time.monotonic() - began
         try:
@@ -119,16 +101,7 @@ def _serve(folder: str) -> tuple[float, float]:
     raise TimeoutError("pursuit serve does not answer")
 
 
-def _demo() -> float:
-    """Seconds of `make demo` in a fresh clone of the last commit."""
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["git", "clone", "--quiet", str(ROOT), "clone"], cwd=folder, check=True)
-        began = time.monotonic()
-        subprocess.run(["make", "demo"], cwd=Path(folder) / "clone", check=True)
-        return time.monotonic() - began
-
-
-def _rows(path: Path) -> None:
+def write_rows(path: Path) -> None:
     randomness = random.Random(0)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -138,33 +111,22 @@ def _rows(path: Path) -> None:
             writer.writerow([*answers, "ill" if answers[:2] == ["yes", "yes"] else "well"])
 
 
-def section(found: dict[str, Any]) -> list[str]:
-    """The lines of the page."""
-    origin = ", ".join(f"{key} {found['where'][key]}" for key in ("commit", "processor", "machine"))
-    about = ABOUT.format(rounds=found["rounds"], torch=found["torch"], origin=origin)
-    rows = [[one["what"], figure(one["seconds"]), _wanted(one)] for one in found["times"]]
-    return [about, table(["what", "seconds", "wanted"], rows)]
+def page(records: list[Record]) -> dict[str, str]:
+    rows = [
+        [
+            one["what"],
+            figure(one["seconds"]),
+            f"{goal:g}, {met(one['seconds'], most=goal)}" if (goal := GOALS.get(one["what"])) else NOTHING,
+        ]
+        for one in records
+    ]
+    return {"speed.md#starting": table(["what", "seconds", "wanted"], rows) + "\n" + origins(records)}
 
 
-def _wanted(one: dict[str, Any]) -> str:
-    if one["wanted"] is None:
-        return "–"
-    return f"{one['wanted']:g}, {'met' if one['seconds'] <= one['wanted'] else 'missed'}"
-
-
-def main() -> None:
-    import speed  # which has the other sections of the page
-
-    parser = argparse.ArgumentParser(description="Measure how long the program takes to start.")
-    parser.add_argument("--demo", action="store_true", help="also `make demo` in an empty clone")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--into", type=Path, default=RESULTS, help="the folder with speed.json")
-    arguments = parser.parse_args()
-    measured = json.loads((arguments.into / "speed.json").read_text(encoding="utf-8"))
-    measured["starting"] = measure(arguments.rounds, arguments.demo)
-    print("\n".join(section(measured["starting"])))
-    save(measured, speed.page, "speed", arguments.into)
-
-
-if __name__ == "__main__":
-    main()
+STUDY = Study(
+    name="starting",
+    runs=[{"what": what} for what in (*AT_ONCE, IMPORTED, *COMPUTING, FIRST_LINE, ANSWERS, DEMO, TORCH)],
+    measure=measure,
+    page=page,
+    quick={"rounds": 1},
+)

@@ -3,7 +3,7 @@
 A room is a module or package at the first level of `src/pursuit`. A room's floor is one above the highest room it
 imports. Imports are read file by file, those inside functions and under TYPE_CHECKING included.
 
-    python benchmarks/structure.py [SOURCE]
+    python -m benchmarks.structure [SOURCE]
 """
 
 import ast
@@ -11,6 +11,9 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 SOURCE = Path(__file__).parent.parent / "src" / "pursuit"
 LONG_FILE = 400
@@ -27,9 +30,7 @@ def module_of(path: Path, source: Path) -> str:
 def imports(source: Path) -> dict[str, set[str]]:
     """For every module, the modules of the package that it imports."""
     paths = {module_of(path, source): path for path in source.rglob("*.py")}
-    return {
-        name: {found for found in _imported(path, source.name, paths) if found != name} for name, path in paths.items()
-    }
+    return {name: set(_imported(path, source.name, paths)) - {name} for name, path in paths.items()}
 
 
 def _imported(path: Path, package: str, known: Mapping[str, Path]) -> Iterator[str]:
@@ -49,91 +50,55 @@ def rooms(modules: Mapping[str, set[str]]) -> dict[str, set[str]]:
     """For every room, the other rooms that it imports."""
     found: dict[str, set[str]] = {}
     for name, others in modules.items():
-        room = name.split(".")[0]
-        found.setdefault(room, set()).update(other.split(".")[0] for other in others)
+        found.setdefault(name.split(".")[0], set()).update(other.split(".")[0] for other in others)
     return {room: others - {room} for room, others in found.items()}
 
 
-def floors(graph: Mapping[str, set[str]]) -> dict[str, int]:
-    """The floor of every room, from 1; rooms in a cycle share the floor they get when the cycle is first entered."""
-    found: dict[str, int] = {}
-
-    def floor(room: str, path: tuple[str, ...]) -> int:
-        if room not in found:
-            below = [floor(other, (*path, room)) for other in graph[room] if other not in path and other in graph]
-            found[room] = 1 + max(below, default=0)
-        return found[room]
-
-    for room in graph:
-        floor(room, ())
-    return found
+def floor(room: str, graph: Mapping[str, set[str]], path: tuple[str, ...] = ()) -> int:
+    """The floor of a room, from 1; a cycle is entered once."""
+    below = (floor(other, graph, (*path, room)) for other in graph[room] if other in graph and other not in path)
+    return 1 + max(below, default=0)
 
 
 def cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """Groups of modules that import each other, directly or by way of others (Tarjan's algorithm)."""
-    number: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    stack: list[str] = []
-    groups: list[list[str]] = []
-
-    def visit(node: str) -> None:
-        number[node] = lowest[node] = len(number)
-        stack.append(node)
-        for other in graph[node]:
-            if other not in graph:
-                continue
-            if other not in number:
-                visit(other)
-                lowest[node] = min(lowest[node], lowest[other])
-            elif other in stack:
-                lowest[node] = min(lowest[node], number[other])
-        if lowest[node] == number[node]:
-            group = stack[stack.index(node) :]
-            del stack[-len(group) :]
-            if len(group) > 1:
-                groups.append(sorted(group))
-
-    for node in graph:
-        if node not in number:
-            visit(node)
-    return groups
+    """Groups of modules that import each other, directly or by way of others."""
+    names = sorted(graph)
+    matrix = np.array([[other in graph[name] for other in names] for name in names])
+    _, group = connected_components(matrix, connection="strong")
+    found = [[name for name, own in zip(names, group, strict=True) if own == i] for i in range(group.max() + 1)]
+    return sorted(members for members in found if len(members) > 1)
 
 
-def long_files(source: Path) -> dict[str, int]:
-    lines = {
-        module_of(path, source): len(path.read_text(encoding="utf-8").splitlines()) for path in source.rglob("*.py")
-    }
-    return {name: n for name, n in lines.items() if n > LONG_FILE}
+def long_files(source: Path) -> list[str]:
+    paths = sorted(source.rglob("*.py"))
+    return [module_of(path, source) for path in paths if len(path.read_text("utf-8").splitlines()) > LONG_FILE]
 
 
 def type_tests(source: Path) -> list[str]:
     """Places outside `queries/` that ask for the type of a query set."""
-    found = []
-    for path in sorted(source.rglob("*.py")):
-        if path.relative_to(source).parts[0] != "queries":
-            lines = path.read_text(encoding="utf-8").splitlines()
-            found += [f"{path.relative_to(source)}:{n}" for n, line in enumerate(lines, 1) if TYPE_TEST.search(line)]
-    return found
+    return [
+        f"{path.relative_to(source)}:{n}"
+        for path in sorted(source.rglob("*.py"))
+        if path.relative_to(source).parts[0] != "queries"
+        for n, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if TYPE_TEST.search(line)
+    ]
 
 
 def main() -> None:
     source = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else SOURCE
     modules = imports(source)
-    graph = rooms(modules)
-    level = floors(graph)
-    for floor in sorted(set(level.values()), reverse=True):
-        print(f"floor {floor:>2}  {', '.join(sorted(room for room in level if level[room] == floor))}")
-    ties = cycles(modules)
+    graph, ties = rooms(modules), cycles(modules)
+    level = {room: floor(room, graph) for room in graph}
+    for height in sorted(set(level.values()), reverse=True):
+        print(f"floor {height:>2}  {', '.join(sorted(room for room in level if level[room] == height))}")
     print(
         f"\n{len(graph)} rooms, {max(level.values())} floors, {sum(map(len, graph.values()))} imports between rooms, "
         f"{len(modules)} files, {sum(map(len, modules.values()))} imports between files, {len(ties)} cycles, "
         f"{len(long_files(source))} files over {LONG_FILE} lines, {len(type_tests(source))} type tests on query sets "
         "outside queries/"
     )
-    for group in ties:
-        print("cycle:", " <-> ".join(group))
-    for place in (*long_files(source), *type_tests(source)):
-        print(place)
+    print("\n".join([*(f"cycle: {' <-> '.join(group)}" for group in ties), *long_files(source), *type_tests(source)]))
 
 
 if __name__ == "__main__":

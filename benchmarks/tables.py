@@ -1,103 +1,519 @@
-"""Ordinary tables, without a setting: docs/results/tables.md, with a JSON file of every run beside it.
+"""Ordinary tables, without a setting: V-IP, methods of ours that ask as well, and others on all columns at once."""
 
-    python benchmarks/tables.py                                   # everything that is not measured yet, and the page
-    python benchmarks/tables.py --tables heart,credit --seeds 0,1 --methods vip,hgb
-    python benchmarks/tables.py --validation --methods vip        # on rows held out from those to learn from
-    python benchmarks/tables.py --page                            # only the page, from what is measured
-    python benchmarks/tables.py --sizes                           # only time and memory on very long and wide tables
-
-Tables are read from --data, $PURSUIT_DATA/tables or ../shared/data/tables. A run is one method on one table with one
-seed: `TABLE/METHOD-SEED.json`. It is not measured again, but for methods of ours whose code has changed. What stands on
-the page is what the JSON files say. With --validation, runs are written into results/tables-validation and there is no
-page: settings are chosen there, and test rows have no say in it.
-"""
-
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+import statistics
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
 from typing import Any
 
-import table_overview
-import table_page
-import table_sizes
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from benchmarks.common import TARGETS, Split, Stopwatch, at_stop, calibration, expected_error, read_table, split, typed
+from benchmarks.readme import readme_section
+from benchmarks.report import NOTHING, Record, columns, grid, grouped, met, origins, spread, table
+from benchmarks.study import Run, Study
+from pursuit.evaluation.curves import evaluate
+from pursuit.inference.stopping import Confidence
 from pursuit.methods import METHODS
-from readme import write_readme
-from report import OVERVIEW, RESULTS, into_page
-from runs import Run, check_names, measure_runs, names, parser_of_runs
-from table_data import TARGETS, default_folder, read, split
-from table_methods import TITLES, available, is_own, measure
 
-FOLDER, PAGE, VALIDATION_FOLDER = RESULTS / "tables", RESULTS / "tables.md", Path("results") / "tables-validation"
-SEEDS = (0, 1, 2, 3, 4)
-OTHERS_LIMIT_SECONDS = 900.0
-"""The most computing for a run of a method that is not ours."""
+MOST_PAIRS, FEWER_ROWS = 100_000, 1_000
+"""With more queries times labels than this, asking is measured on this many test rows: it takes too long on all."""
+LONGEST = 100
+"""How many questions a curve goes on for at most."""
+RULES = tuple(Confidence(c) for c in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999))
+"""Accuracy against the mean number of questions is measured by these."""
+DEPTHS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 1_000)
+ALPHAS = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+"""Where decision trees are cut off, and how they are pruned."""
+N_FOLDS, SEEDS = 3, (0, 1, 2, 3, 4)
+TITLES = {
+    "vip": "V-IP",
+    "naive-bayes": "naive-Bayes IP",
+    "gdfs": "GDFS",
+    "tree": "decision tree",
+    "logistic": "logistic regression",
+    "hgb": "gradient boosting",
+    "forest": "random forest",
+    "ebm": "EBM",
+}
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableRun(Run):
-    """One method on one table with one seed."""
+# ---- what is measured
 
-    table: str
-    method: str
-    is_validation: bool = False
+
+def measure(table: str, method: str, seed: int, validation: bool = False) -> Record:
+    """One of `TITLES`, or any method of ours, on one table; for validation, on rows held out from those to learn from,
+    where settings are chosen."""
+    torch.manual_seed(seed)
+    rows = split(*read_table(table), seed, validation)
+    if method == "tree":
+        found = measure_tree(rows, seed)
+    elif method in ON_ALL:
+        found = measure_all_columns(ON_ALL[method](seed), rows)
+    else:
+        found = measure_pursuer(METHODS[method].build(random_state=seed), rows)
+    return {"shape": rows.shape, **found}
+
+
+def measure_pursuer(classifier: Any, split: Split) -> Record:
+    """An estimator that asks, with nothing set but its seed: at its own stop, along its chains, on all answers."""
+    fitting = Stopwatch()
+    classifier.fit(split.X_train, split.y_train)
+    fit_time = fitting.read("fit")
+    if split.X_test.shape[1] * len(classifier.classes_) > MOST_PAIRS:
+        some = np.random.default_rng(0).permutation(len(split.y_test))[:FEWER_ROWS]
+        split = replace(split, X_test=split.X_test.iloc[some], y_test=split.y_test[some])
+    predicting = Stopwatch()
+    rows = classifier.rows(split.X_test, split.y_test)
+    asked, posterior = at_stop(classifier, rows)
+    predict_time = predicting.read("predict")
+    right = classifier.classes_[posterior.argmax(axis=1)] == split.y_test
+    along = evaluate(classifier.model_, rows, None, LONGEST, trade_off=RULES)
+    return {
+        "n_test": len(split.y_test),
+        "rule": str(classifier.stopping_rule()),
+        "model": type(classifier.model_).__name__,
+        "asked": float(asked.mean()),
+        "at_stop": float(right.mean()),
+        "calibration": calibration(posterior.max(axis=1), right),
+        "all_answers": along.accuracy_all_answers,
+        "curve": along.accuracy_by_asked,
+        "trade_off": [[0.0, along.accuracy_by_asked[0]], *([one.mean_asked, one.accuracy] for one in along.trade_off)],
+        **fit_time,
+        **predict_time,
+    }
+
+
+def measure_all_columns(model: Any, split: Split) -> Record:
+    """An estimator that sees all columns at once."""
+    X, X_test = typed(split)
+    fitting = Stopwatch()
+    model.fit(X, split.y_train)
+    fit_time = fitting.read("fit")
+    predicting = Stopwatch()
+    posterior = model.predict_proba(X_test)
+    predict_time = predicting.read("predict")
+    right = model.classes_[posterior.argmax(axis=1)] == split.y_test
+    found = {"all_answers": float(right.mean()), "calibration": calibration(posterior.max(axis=1), right)}
+    return {**found, **fit_time, **predict_time}
+
+
+def indicators(X: pd.DataFrame) -> Any:
+    """One-hot words, a missing one included, and numbers as they are."""
+    words = X.columns[X.dtypes == "category"]
+    one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False, dtype=np.float32)
+    return one_hot, words, X.columns.difference(words, sort=False)
+
+
+class AllColumns(BaseEstimator):
+    """A classifier behind one-hot words and numbers whose gaps are filled by medians, perhaps standardised."""
+
+    def __init__(self, model: Any, standardise: bool):
+        self.model, self.standardise = model, standardise
+
+    def fit(self, X: pd.DataFrame, y: np.ndarray) -> "AllColumns":
+        one_hot, words, numbers = indicators(X)
+        steps = [SimpleImputer(strategy="median"), *([StandardScaler()] if self.standardise else [])]
+        inputs = make_column_transformer((make_pipeline(*steps), numbers), (one_hot, words))
+        self.pipeline_ = make_pipeline(inputs, self.model).fit(X, y)
+        self.classes_ = self.pipeline_.classes_
+        return self
+
+    def predict_proba(self, X: pd.DataFrame) -> np.ndarray:
+        return self.pipeline_.predict_proba(X)
+
+
+def forest(seed: int) -> AllColumns:
+    return AllColumns(RandomForestClassifier(300, n_jobs=1, random_state=seed), standardise=False)
+
+
+def ebm(seed: int) -> Any:
+    from interpret.glassbox import ExplainableBoostingClassifier  # pip install interpret-core
+
+    return ExplainableBoostingClassifier(n_jobs=1, random_state=seed)
+
+
+ON_ALL: dict[str, Callable[[int], Any]] = {
+    "logistic": lambda seed: AllColumns(LogisticRegression(max_iter=1000), standardise=True),
+    "hgb": lambda seed: HistGradientBoostingClassifier(categorical_features="from_dtype", random_state=seed),
+    "forest": forest,
+    "ebm": ebm,
+}
+"""What sees all columns at once."""
+
+
+# ---- decision trees, judged by what they ask: the distinct columns on a row's way to its leaf
+
+
+def measure_tree(split: Split, seed: int) -> Record:
+    """Trees of many sizes; which of them is shown depends on how much V-IP asks. Numbers keep their gaps."""
+    fitting = Stopwatch()
+    X, X_test = typed(split)
+    one_hot, words, numbers = indicators(X)
+    inputs = make_column_transformer((one_hot, words), ("passthrough", numbers), verbose_feature_names_out=False)
+    parts = [np.asarray(part, dtype=np.float32) for part in (inputs.fit_transform(X), inputs.transform(X_test))]
+    categories = inputs.named_transformers_["onehotencoder"].categories_ if len(words) else []
+    column_of = np.repeat(np.arange(X.shape[1]), [*map(len, categories), *[1] * len(numbers)])
+    labels, y = np.unique(split.y_train, return_inverse=True)
+    return {
+        "trees": measure_trees(parts[0], y, parts[1], np.searchsorted(labels, split.y_test), column_of, seed),
+        **fitting.read("fit"),
+    }
+
+
+def measure_trees(
+    X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray, column_of: np.ndarray, seed: int
+) -> list[dict[str, float]]:
+    """Trees of all depths and prunings: `asked` and `accuracy` on the test rows, and on rows held out in turn from
+    those to learn from (`cv_asked`, `cv_accuracy`), to choose by."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The least populated class")
+        folds = list(StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(X, y))
+    found = []
+    for alpha in ALPHAS:
+        tree = DecisionTreeClassifier(ccp_alpha=alpha, random_state=seed)
+        held_out = [Ways(tree.fit(X[i], y[i]), column_of).by_depth(X[j], y[j]) for i, j in folds]
+        whole = Ways(tree.fit(X, y), column_of).by_depth(X_test, y_test)
+        for depth, (asked, accuracy), of_folds in zip(DEPTHS, whole, zip(*held_out, strict=True), strict=True):
+            cv_asked, cv_accuracy = np.mean(of_folds, axis=0).tolist()
+            chosen_by = {"depth": depth, "alpha": alpha, "cv_asked": cv_asked, "cv_accuracy": cv_accuracy}
+            found.append({**chosen_by, "asked": asked, "accuracy": accuracy})
+    return found
+
+
+@dataclass
+class Ways:
+    """The ways to the nodes of a tree, given the column that each of its features belongs to. A column that is split on
+    twice is asked once, and all indicators of a word are one question."""
+
+    tree: DecisionTreeClassifier
+    column_of: np.ndarray
+
+    @cached_property
+    def nodes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of each node: its parent (-1 at the root), its depth, and the distinct columns on the way."""
+        inner, n = self.tree.tree_, self.tree.tree_.node_count
+        parent, depth, columns = np.full(n, -1), np.zeros(n, dtype=int), [frozenset[int]()] * n
+        for node in np.flatnonzero(inner.children_left >= 0):  # parents come before children
+            for child in (inner.children_left[node], inner.children_right[node]):
+                parent[child], depth[child] = node, depth[node] + 1
+                columns[child] = columns[node] | {int(self.column_of[inner.feature[node]])}
+        return parent, depth, np.array([len(each) for each in columns])
+
+    def by_depth(self, X: np.ndarray, y: np.ndarray) -> list[tuple[float, float]]:
+        """Distinct columns asked on average, and accuracy, if the tree is cut off at each of the depths."""
+        classes, leaves = self.tree.classes_, self.tree.apply(X)
+        codes = np.where(np.isin(y, classes), np.searchsorted(classes, y), -1)  # -1 is never right
+        return [self.cut(leaves, codes, depth) for depth in DEPTHS]
+
+    def cut(self, leaves: np.ndarray, y: np.ndarray, most: int) -> tuple[float, float]:
+        """The same at one depth, for rows that reach these leaves. Where both sides end and agree, nothing is asked."""
+        inner, (parent, depth, asked) = self.tree.tree_, self.nodes
+        left, right = inner.children_left, inner.children_right
+        is_end, label = (left < 0) | (depth >= most), inner.value[:, 0, :].argmax(axis=1)
+        for level in reversed(range(min(most, int(depth.max())))):
+            nodes = np.flatnonzero((depth == level) & ~is_end)
+            one, other = left[nodes], right[nodes]
+            agrees = is_end[one] & is_end[other] & (label[one] == label[other])
+            is_end[nodes[agrees]], label[nodes[agrees]] = True, label[one[agrees]]
+        end_of = np.arange(len(is_end))  # where a row ends that passes a node
+        for level in range(1, int(depth.max()) + 1):
+            nodes = np.flatnonzero(depth == level)
+            above = end_of[parent[nodes]]
+            end_of[nodes] = np.where(is_end[above], above, nodes)
+        reached = end_of[leaves]
+        return float(asked[reached].mean()), float((label[reached] == y).mean())
+
+
+def best_tree(trees: Sequence[dict[str, float]], most_asked: float = np.inf) -> dict[str, float] | None:
+    """The tree with the highest accuracy on rows held out from those to learn from, among those that ask at most so
+    many columns there; of equals the one that asks least. None if all ask more."""
+    allowed = [tree for tree in trees if tree["cv_asked"] <= most_asked]
+    return max(allowed, key=lambda tree: (tree["cv_accuracy"], -tree["cv_asked"]), default=None)
+
+
+def accuracy_at(points: Sequence[Sequence[float]], asked: float) -> float:
+    """The accuracy at a mean number of questions, on a line through points (mean asked, accuracy); beyond them it is
+    that of the nearest."""
+    return float(np.interp(asked, *np.array(sorted((float(n), float(right)) for n, right in points)).T))
+
+
+# ---- what the pages say
+
+SHOWN, WIDE, WIDE_SHOWN = (3, 5, 10), "symptoms-773", 30
+MOST_ROWS, MOST_COLUMNS, MOST_SECONDS, ROUNDING = 30_000, 50, 60.0, 1e-9
+
+
+class Runs:
+    """The runs that came to an end, by table and method."""
+
+    def __init__(self, records: list[Record]):
+        self.all = records
+        self.found = grouped((one for one in records if "not_run" not in one), "table", "method")
+        self.tables = list(grouped(records, "table"))
+
+    def of(self, table: str, method: str = "vip") -> list[Record]:
+        return self.found.get((table, method), [])
 
     @property
-    def names(self) -> dict[str, str]:
-        return {"table": self.table, "method": self.method}
+    def vip(self) -> dict[str, list[Record]]:
+        return {table: own for table in self.tables if (own := self.of(table))}
 
-    @property
-    def path(self) -> Path:
-        return self.folder / self.table / f"{self.method}-{self.seed}.json"
+    def pairs(self, table: str, method: str) -> list[tuple[Record, Record]]:
+        """The runs of V-IP and of another method with the same seed."""
+        others = {one["seed"]: one for one in self.of(table, method)}
+        return [(one, others[one["seed"]]) for one in self.of(table) if one["seed"] in others]
 
-    @property
-    def is_own(self) -> bool:  # type: ignore[override]
-        return is_own(self.method)
+    def best_other(self, table: str) -> tuple[str, float] | None:
+        """What is best on all columns, and its mean accuracy, on the seeds that V-IP was measured on; a method that was
+        not measured on all of them is not compared."""
+        seeds, means = {one["seed"] for one in self.of(table)}, {}
+        for method in ON_ALL:
+            each = {one["seed"]: one["all_answers"] for one in self.of(table, method)}
+            if each and seeds <= each.keys():
+                means[method] = statistics.fmean(each[seed] for seed in seeds or each)
+        return max(means.items(), key=lambda item: item[1]) if means else None
 
-    @property
-    def limit_seconds(self) -> float:  # type: ignore[override]
-        return Run.limit_seconds if self.is_own else OTHERS_LIMIT_SECONDS
-
-    @property
-    def not_available(self) -> str:  # type: ignore[override]
-        return "" if available(self.method) else "interpret is not installed (pip install interpret-core)"
-
-    def measure(self) -> dict[str, Any]:
-        X, y = read(self.table, self.data)
-        rows = split(X, y, self.seed, self.is_validation)
-        return {"shape": rows.shape, **measure(self.method, rows, self.seed)}
+    def trees(self, table: str, is_within: bool) -> list[tuple[float, float, float]]:
+        """V-IP, the best tree, and how much the tree asks, seed by seed: within what V-IP asks at its own stop, or the
+        best of all trees, with V-IP on the line through its stopping rules."""
+        found = []
+        for vip, other in self.pairs(table, "tree"):
+            if tree := best_tree(other["trees"], vip["asked"] if is_within else np.inf):
+                own = vip["at_stop"] if is_within else accuracy_at(vip["trade_off"], tree["asked"])
+                found.append((own, tree["accuracy"], tree["asked"]))
+        return found
 
 
-def main(arguments: Sequence[str]) -> None:
-    parser = parser_of_runs("Measure V-IP and others on ordinary tables, without a setting.", SEEDS)
-    parser.add_argument("--tables", type=names, default=list(TARGETS), help="as in heart,credit; by default all")
-    parser.add_argument("--methods", type=names, default=list(TITLES), help=f"as in vip,hgb; of {', '.join(TITLES)}")
-    parser.add_argument("--sizes", action="store_true", help="only measure very long and very wide tables")
-    given = parser.parse_args(arguments)
-    check_names(parser, "table", given.tables, TARGETS)
-    check_names(parser, "method", given.methods, {**TITLES, **METHODS})
-    folder = given.folder or (VALIDATION_FOLDER if given.validation else FOLDER)
-    if given.sizes:
-        table_sizes.measure_all(folder)
-    elif not given.page:
-        shared = {"folder": folder, "data": given.data or default_folder(), "is_validation": given.validation}
-        runs = [
-            TableRun(table=table, method=method, seed=seed, **shared)
-            for table in given.tables
-            for method in given.methods
-            for seed in given.seeds
+def mean(records: Sequence[Record], key: str) -> float:
+    return statistics.fmean(one[key] for one in records)
+
+
+def after(run: Record, n: int) -> float:
+    """The accuracy after n questions; a curve that is shorter has everything asked."""
+    curve: list[float] = run["curve"]
+    return curve[n] if n < len(curve) else run["all_answers"] if len(curve) > run["shape"]["columns"] else curve[-1]
+
+
+def pooled_error(each: Sequence[Record]) -> float:
+    """The calibration error of the test rows of all seeds together: those of a single seed may be very few."""
+    bins = zip(*(one["calibration"]["bins"] for one in each), strict=True)
+    return expected_error([[sum(part) for part in zip(*one, strict=True)] for one in bins])
+
+
+def size(each: Sequence[Record]) -> str:
+    return "{rows:,} x {columns}, {labels}".format(**each[0]["shape"])
+
+
+Goal = tuple[str, str, str]
+"""What was aimed at, what was found, and whether that is enough."""
+
+
+def gap_goal(text: str, gaps: Mapping[str, float], mean_least: float = -1.0, least: float = -1.0) -> Goal:
+    """A goal about a gap on every table: its mean, the smallest, or both have a limit."""
+    if not gaps:
+        return text, NOTHING, met(None)
+    average, worst = statistics.fmean(gaps.values()), min(gaps, key=lambda name: gaps[name])
+    missed = [name for name, gap in gaps.items() if gap < least - ROUNDING]
+    words = f"{100 * average:+.1f} points on average, {100 * gaps[worst]:+.1f} at worst ({worst})"
+    words += f"; missed on {', '.join(missed)}" if missed else ""
+    return text, words, "**missed**" if missed else met(average, least=mean_least - ROUNDING)
+
+
+def most_goal(text: str, values: Mapping[str, float], form: str, most: float, more: str = "") -> Goal:
+    """A goal about the largest of values."""
+    if not values:
+        return text, NOTHING, met(None)
+    name = max(values, key=lambda name: values[name])
+    missed = [f"{one} {value:{form}}" for one, value in values.items() if value >= most]
+    words = f"missed on {', '.join(missed)}" if missed else f"{values[name]:{form}}{more} at most ({name})"
+    return text, words, met(None if not values else float(bool(missed)), most=0)
+
+
+def goals(runs: Runs) -> list[Goal]:
+    own, others = runs.vip, {table: best[1] for table in runs.tables if (best := runs.best_other(table))}
+    shares = {
+        name: statistics.fmean(one["asked"] / one["shape"]["columns"] for one in each) for name, each in own.items()
+    }
+    shared = statistics.fmean(shares.values()) if shares else None
+    widest = max(shares, key=lambda name: shares[name], default=None)
+    beside = [
+        {
+            name: float(np.mean([vip - tree for vip, tree, _ in found]))
+            for name in own
+            if (found := runs.trees(name, within))
+        }
+        for within in (True, False)
+    ]
+    seconds = {
+        name: max(one["fit_cpu_seconds"] for one in each)
+        for name, each in own.items()
+        if each[0]["shape"]["rows"] <= MOST_ROWS and each[0]["shape"]["columns"] <= MOST_COLUMNS
+    }
+    wide = {
+        f"On {WIDE} the accuracy is 0.85 with all answers": ([one["all_answers"] for one in runs.of(WIDE)], 0.85),
+        f"On {WIDE} the accuracy is 0.55 after {WIDE_SHOWN} questions": (
+            [after(one, WIDE_SHOWN) for one in runs.of(WIDE)],
+            0.55,
+        ),
+    }
+    return [
+        gap_goal(
+            "With all answers V-IP is within 1 point of the best other on average, and within 3 on every table",
+            {name: mean(each, "all_answers") - others[name] for name, each in own.items() if name in others},
+            -0.01,
+            -0.03,
+        ),
+        gap_goal(
+            "Where V-IP stops, it is within 1 point of what it knows with all answers, on average",
+            {name: mean(each, "at_stop") - mean(each, "all_answers") for name, each in own.items()},
+            -0.01,
+        ),
+        (
+            "By then it has asked at most half of the columns, on average over tables",
+            f"{shared:.0%} on average, {shares[widest]:.0%} at most ({widest})" if shared and widest else NOTHING,
+            met(shared, most=0.5),
+        ),
+        gap_goal(
+            "At its own stop V-IP is not more than 1 point behind the best tree that asks no more",
+            beside[0],
+            least=-0.01,
+        ),
+        gap_goal(
+            "With as many questions as the best tree of all, it is not more than 1 point behind", beside[1], least=-0.01
+        ),
+        most_goal(
+            "Where V-IP stops, its calibration error is below 0.05 on every table (test rows of all seeds together)",
+            {name: pooled_error(each) for name, each in own.items()},
+            ".3f",
+            0.05,
+        ),
+        *(
+            (text, spread(found), met(statistics.fmean(found) if found else None, least=least))
+            for text, (found, least) in wide.items()
+        ),
+        most_goal(
+            f"V-IP learns in less than {MOST_SECONDS:.0f} s, up to {MOST_ROWS:,} rows and {MOST_COLUMNS} columns",
+            seconds,
+            ".0f",
+            MOST_SECONDS,
+            " s",
+        ),
+    ]
+
+
+def vip_table(runs: Runs) -> str:
+    shown = {
+        "rows x columns, labels": size,
+        **columns("asked = asked|.1f±; at stop = at_stop|.3f±"),
+        **{f"after {n}": (lambda each, n=n: spread(after(one, n) for one in each)) for n in SHOWN},
+        f"after {WIDE_SHOWN}": lambda each: spread(
+            after(one, WIDE_SHOWN) for one in each if one["shape"]["columns"] >= WIDE_SHOWN
+        ),
+        **columns("all answers = all_answers|.3f±; calibration = calibration.ece|.3f±"),
+        "all seeds": lambda each: f"{pooled_error(each):.3f}",
+        **columns("by chance = calibration.by_chance|.3f; fit s = fit_cpu_seconds|.1f±"),
+    }
+    return grid(runs.vip, shown, "table")
+
+
+def all_answers_table(runs: Runs) -> str:
+    """The accuracy of everybody on all columns; the best of the others, on V-IP's seeds, is bold."""
+    methods = ["vip", *ON_ALL, "naive-bayes", "gdfs"]
+    rows = []
+    for name in runs.tables:
+        best = runs.best_other(name)
+        cells = {method: spread(one["all_answers"] for one in runs.of(name, method)) for method in methods}
+        rows.append([name, *(f"**{text}**" if best and method == best[0] else text for method, text in cells.items())])
+    return table(["table", *(TITLES[method] for method in methods)], rows)
+
+
+def questions_table(runs: Runs) -> str:
+    rows = []
+    for name in runs.tables:
+        within, best = (list(zip(*runs.trees(name, which), strict=True)) for which in (True, False))
+        rivals = [
+            spread(accuracy_at(rival["trade_off"], vip["asked"]) for vip, rival in runs.pairs(name, method))
+            for method in ("naive-bayes", "gdfs")
         ]
-        measure_runs(runs, given.jobs, given.seconds, given.keep)
-    found = table_page.read_runs(folder)
-    print(table_page.summary(found, given.tables))
-    if not given.validation:
-        page = PAGE if folder == FOLDER else folder / "tables.md"
-        page.write_text(table_page.page(found, table_sizes.read(folder)), encoding="utf-8")
-        if folder == FOLDER:
-            into_page(OVERVIEW, "tables", table_overview.overview_section(found))
-            write_readme()
-        print(f"Written: {page}")
+        own = [spread((one["asked"] for one in runs.of(name)), ".1f±"), spread(one["at_stop"] for one in runs.of(name))]
+        tree = f"{spread(within[1])} ({statistics.fmean(within[2]):.1f})" if within else NOTHING
+        of_best = [spread(best[2], ".1f"), spread(best[0]), spread(best[1])] if best else [NOTHING] * 3
+        rows.append([name, *own, tree, *rivals, *of_best])
+    at_stop = ["asked", "V-IP", "decision tree (asked)", "naive-Bayes IP", "GDFS"]
+    return table(["table", *at_stop, "best tree asks", "V-IP there", "best tree"], rows)
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def not_run(runs: Runs) -> str:
+    """What did not come to an end, and why."""
+    reasons = grouped((one for one in runs.all if "not_run" in one), "table", "method", "not_run")
+    lines = [
+        f"- {name}, {TITLES.get(method, method)} (seeds {', '.join(str(one['seed']) for one in each)}): {reason}\n"
+        for (name, method, reason), each in reasons.items()
+    ]
+    return "".join(lines) or "Everything came to an end."
+
+
+def overview(runs: Runs) -> str:
+    """A row a table, and how many goals were met."""
+    shown = {
+        "rows x columns, labels": size,
+        "asked": "asked|.1f",
+        "accuracy": "at_stop|.3f",
+        "best on all columns": lambda each: best_text(runs.best_other(each[0]["table"])),
+        "best tree that asks no more": lambda each: tree_text(runs.trees(each[0]["table"], True)),
+    }
+    n_met = sum(verdict == "met" for *_, verdict in goals(runs))
+    return grid(runs.vip, shown, "table") + f"\nOf the {len(goals(runs))} goals that were set, {n_met} were met.\n"
+
+
+def best_text(best: tuple[str, float] | None) -> str:
+    return f"{best[1]:.3f} ({TITLES[best[0]]})" if best else NOTHING
+
+
+def tree_text(found: list[tuple[float, float, float]]) -> str:
+    return "{1:.3f} ({2:.1f})".format(*np.mean(found, axis=0)) if found else NOTHING
+
+
+def page(records: list[Record]) -> dict[str, str]:
+    runs = Runs(records)
+    titled = [{**one, "title": TITLES.get(one["method"], one["method"])} for one in records]
+    return {
+        "goals": table(["goal", "found", ""], goals(runs)),
+        "vip": vip_table(runs),
+        "all answers": all_answers_table(runs),
+        "questions": questions_table(runs),
+        "not run": not_run(runs),
+        "origins": origins(titled, "title"),
+        "index.md#tables": overview(runs),
+        "../../README.md#results": readme_section(),
+    }
+
+
+def does_depend(run: Run) -> bool:
+    return run["method"] not in (*ON_ALL, "tree")
+
+
+STUDY = Study(
+    name="tables",
+    runs=[{"table": one, "method": method, "seed": seed} for one, method, seed in product(TARGETS, TITLES, SEEDS)],
+    measure=measure,
+    page=page,
+    file="tables/{table}/{method}-{seed}.json",
+    limit_seconds=3600.0,
+    limit_gb=8.0,
+    does_depend=does_depend,
+)

@@ -1,197 +1,276 @@
-"""Collect results folders of `pursuit reproduce` into docs/results/tasks.md and the JSON beside it.
+"""The paper's tasks, as `pursuit reproduce` measured them; `--collect results/mnist-fast` takes a results folder over,
+and draws a chain and what is asked when, if its models are there."""
 
-    python benchmarks/tasks.py results/mnist-fast results/cifar10-fast ...   # add or replace these runs
-    python benchmarks/tasks.py --figures results/mnist-fast ...              # also draw what their models ask
-    python benchmarks/tasks.py                                               # only write the page again
-
-What stands on the page is what the JSON files say; a test holds the two equal. What was not measured is called so.
-"""
-
-import argparse
 import json
 import shutil
-import sys
 from pathlib import Path
+from typing import Any
 
-import task_figures
-import task_tables
-from pursuit.experiments.reproduce import HEADER, markdown_row, published_for, querier_of, run_name, vip_of
-from pursuit.experiments.results import NOTHING, Results
+from benchmarks.readme import readme_section
+from benchmarks.report import NOTHING, RESULTS, Record, significant, spread, table
+from benchmarks.study import Run, Study
+from pursuit import load
+from pursuit.evaluation.details import shares_asked
+from pursuit.evaluation.figures import DPI, asked_map, draw_chain
+from pursuit.experiments.beside import EXACT_IP, LOGISTIC_REGRESSION
+from pursuit.experiments.reproduce import (  # fmt: skip
+    HEADER,
+    NOT_COMPARABLE,
+    NOT_MEASURED,
+    black_box_of,
+    interval_text,
+    markdown_row,
+    measured_or_not,
+    published_for,
+    querier_of,
+    run_name,
+    vip_of,
+)
+from pursuit.experiments.results import CHECKSUM, Results, mean_and_sd, mean_and_spread
 from pursuit.tasks import EMBEDDED, TASKS
-from readme import write_readme
-from report import OVERVIEW, RESULTS, into_page, rounded, table
 
-FOLDER = RESULTS / "tasks"
-IMAGES = ("mnist", "fashion-mnist", "kmnist", "kmnist-test-split", "cifar10", "cifar100", "cub")
-ORDER = ("animals", "digits", *IMAGES, "huffpost", "symcat-200", "symcat-300", "symcat-400", "muzhi", "dxy")
-"""Of the tasks on the page; others come after these."""
-ABOUT = """\
-# The paper's tasks
-
-Every row was measured on the test rows by `pursuit reproduce TASK --recipe RECIPE` (options in brackets), at the commit
-and on the device it names; the JSON of each run is in [tasks/](tasks). The protocol is the stopping rule of the recipe;
-accuracy "there" is where it stops. The querier is the paper's (straight-through) or ours (information). ± is the sample
-standard deviation over seeds; with one seed there is none. The interval is that of the accuracy there over seeds and
-test rows (Wilson's for the rows, Student's for the seeds, added by MOVER; over rows alone where there is one seed).
-
-The area is the mean accuracy over 1 to |Q| queries asked; a row that is asked nothing more keeps its last belief. Where
-a curve ends before everything was asked, the row says how far its area goes, and areas that go to different lengths are
-not comparable. Random order is the same classifier on queries in random order, as far. The paper's area is defined
-differently and not repeated here. *All answers* is V-IP's own classifier with every answer, the *black box* another of
-the same network and training plan that learnt from all answers alone. Published figures are those of the paper's V-IP,
-and of its black box.
-"""
-FIGURES = """\
-## Curves, chains and what is asked
-
-Chains are those of the first test row, right or wrong, up to 24 queries. Maps show what is asked of up to 2,000 test
-rows until the recipe's rule stops; the brighter or bluer, the more of them. Those of recipes `gpu` are drawn by another
-training with the same settings and, but for cifar10, symcat-300 and symcat-400, the first seed. Photos of birds are not
-shown.
-"""
-NOTES = """\
-## What to know about these runs
-
-- **GPU runs** used one NVIDIA H200. Those of commits 90a14c6 and db6db31 shared it, up to ten and fifteen at a time, so
-  that their times are upper bounds (mnist by `fast` had it for itself: 48 s to train, 80 s from the start of the
-  program to the last figure). Of the others, fashion-mnist and, for more than half of its time, cifar10, both by
-  `fast`, shared it, and the three seeds of kmnist-test-split ran side by side. CPU runs used one thread of a shared
-  machine of 2 cores; symcat-200 by `fast` both of them, beside other work.
-- **No stopping rule** asks beyond the end of a curve: rows of mnist by `fast` that were measured to 40 queries, of
-  fashion-mnist by `fast` to 100 and of huffpost by `fast` to 200 were cut there.
-- **Without a cap** a few images are asked hundreds of queries before a confidence is reached. For the mean length of
-  the paper that confidence must be low, and those that stop early pay for it: fashion-mnist has 0.816 then, and 0.889
-  where at most 40 are asked. What is asked is the same.
-- **mnist, fashion-mnist** by `gpu` are `fast` with 2.4 and 2.5 times the passes. Padding, length of chains, learning
-  rate and passes of mnist were chosen on 6,000 held-out training images. Chains of 24 queries in training for
-  fashion-mnist were chosen among 16, 24 and 40 on held-out images (0.845, 0.858 and 0.855 after 19 queries, 21 passes).
-- **kmnist** proper was not run: its training images were not available. `kmnist-test-split` trains on 8,000 and
-  measures on 2,000 of the official 10,000 test images, and is not comparable with the published figure.
-- **cifar100** was not run: its files were not available. Its loader is tested on files of the published layout.
-- **cub by `gpu`**: photos of 256x256 pixels. Three concept networks (EfficientNet-lite2 from ImageNet weights, whose
-  targets are the share of a species' photos with an attribute) answered, on one H200, by `pursuit concepts cub --folds
-  3` with the code of commit e7f6804, seed 0. Test photos, by the mean of the three: 98.1 % of the attributes right,
-  balanced accuracy 0.850, calibration error 0.003. Training photos are answered by the network that did not see them,
-  so what V-IP learns from is a little worse than what it is tested on: held-out training photos had 0.651 after 19
-  queries and 0.688 with all (logistic regression 0.695), test photos 0.695 and 0.737 (0.765). The times are of training
-  that was resumed.
-- **cub by `fast`** is of answers from photos of 128x128 pixels, where 97.2 % of the attributes were right: what an
-  older concept network could see, not comparable with the row by `gpu`.
-- **huffpost**: the vocabulary is chosen on the training articles alone. `fast` is eight passes on a CPU, with chains of
-  100. `gpu` has chains of 200; its network, learning rate, weight decay and share of random histories were chosen among
-  eight on the validation articles, where it had 0.665 after 196 queries and 0.715 with all answers. The confidence of
-  its protocol was chosen on validation articles, too.
-- **symcat** by `fast` and `gpu` begins as naive Bayes on counts of patients (`direct=True`), from 1.6 and 48 million
-  patients. 10,000 test patients are drawn from another seed than those of training. Exact IP takes the self-report for
-  an answer like any other; the classifier learns that the named symptom is one of all those present, and so can be
-  ahead, most of all before much is asked.
-- **muzhi, dxy**: 142 and 104 test patients, so that one patient is about a point; intervals, over seeds and
-  patients, are in the table below. Steps, share of random histories and smoothing were chosen on ten splits of the
-  training patients by the area of both tasks together.
-- **Ablations** are the rows with brackets: sampling and temperature on digits (2 seeds), set against masked networks on
-  muzhi and dxy (5 seeds; both without the direct path of `fast`; the set network of these rows adds embeddings and has
-  LayerNorm, `SetNetwork(aggregate="sum", norm="layer")`, where `--network set` is the paper's now). So few seeds and
-  rows show one thing clearly: with random histories alone (irs) the same rule asks more.
-- **`paper` recipes** were run to the end with one seed: of muzhi and dxy as they are, of mnist and fashion-mnist with a
-  fifth of the passes, and of symcat-200 with one pass of each stage instead of 200, which is far too little for it: its
-  classifier knows 0.675 with all answers, but its querier does not ask for them yet. For the others, tests build the
-  networks and training plans.
-- **Black boxes** of `fast` recipes for images and words were not trained: those of `gpu` have the same networks, wider
-  for huffpost and cifar10.
-- **Settings** of cub, muzhi, dxy and huffpost were chosen on held-out training rows, those of symcat on other patients,
-  those of cifar10 by `gpu` on 2,000 held-out photos. Those of cifar10 by `fast`, and what is not said above of mnist's,
-  follow sketches whose figures were read off the test images. The stopping rule of cifar10 has been made confidence=0.9
-  since `fast` was measured: the paper's rule stops our classifier too early (that row took its 0.127 for nats, and
-  those are 0.1832 bits).
-- **Short of the paper**: cub by 5.7 points after 19 queries and 2.6 with all answers: the classifier falls 2.8 points
-  behind logistic regression on the same answers, and the concept networks are not the paper's. **Short of what was
-  aimed at**: fashion-mnist has 0.872 after 15 queries, where 0.880 was wanted; muzhi 0.709 after 20, where 0.73 was
-  wanted, three patients more of 142; symcat-200 by `fast` took 11.5 minutes, where 10 were wanted.
-"""
+ORDER = [
+    "animals", "digits", "mnist", "fashion-mnist", "kmnist", "kmnist-test-split", "cifar10", "cifar100", "cub",
+    "huffpost", "symcat-200", "symcat-300", "symcat-400", "muzhi", "dxy",
+]  # fmt: skip
+IMAGES, MOST_ROWS, MOST_BYTES, LONGEST_CHAIN = RESULTS.parent / "images" / "tasks", 2000, 150_000, 24
+FEW_ROWS, PICKED = 200, "picked on test rows"
+SHOWN_RULES = [
+    "confidence=0.8", "confidence=0.9", "confidence=0.94", "confidence=0.95", "confidence=0.99", "stability=0.01",
+    "stability=0.01443", "stability=0.001", "stability=0.001443", "stability=0.001x3", "stability=0.001443x3",
+]  # fmt: skip
 
 
-def add(folder: Path) -> str:
-    """Copy a results folder's JSON and curve, as NAME.json and NAME-curve.png; its name."""
-    values = json.loads((folder / "results.json").read_text())
+def collect(folder: Path) -> tuple[Run, Record]:
+    """The results of a folder without their checksum, which does not fit rounded figures; its curve is copied."""
+    values = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     run = Results.from_dict(values).run
     name = run_name(run["task"], run["recipe"], run["options"])
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    (FOLDER / f"{name}.json").write_text(json.dumps(rounded(values), indent=1, ensure_ascii=False) + "\n")
+    (RESULTS / "tasks").mkdir(parents=True, exist_ok=True)
     for figure in folder.glob("curve*.png"):  # against queries, and against cost where costs differ
-        shutil.copy(figure, FOLDER / f"{name}-{figure.name}")
-    return name
+        shutil.copy(figure, RESULTS / "tasks" / f"{name}-{figure.name}")
+    if models := sorted(folder.glob("seed-*"), key=lambda path: int(path.name.removeprefix("seed-"))):
+        draw(models[0], run["task"], name)
+    return {"name": name}, significant({key: value for key, value in values.items() if key != CHECKSUM})
 
 
-def runs() -> dict[str, Results]:
+def draw(model_folder: Path, task_name: str, name: str) -> None:
+    """The first test row's chain and the map of queries. A photo that a task only asks concepts of is never shown."""
+    classifier: Any = load(model_folder)
+    task = TASKS[task_name].load(int(model_folder.name.removeprefix("seed-")))
+    n, known, query_set = min(MOST_ROWS, len(task.y_test)), task.initially_known_test, classifier.model_.query_set
+    rule, given = classifier.stopping_rule(), None if known is None else known[:n]
+    X, y = task.X_test[:n], task.y_test[:n]
+    stop, first = f"{rule},budget={LONGEST_CHAIN}", None if given is None else given[:1]
+    chain = classifier.explain(X[:1], stop, initially_known=first)[0]
+    shares = shares_asked(classifier.model_, classifier.rows(X, y, initially_known=given), rule, "cpu")
+    paths = [IMAGES / f"{name}-{what}.png" for what in ("chain", "asked")]
+    figures = [
+        draw_chain(query_set, X[:1], chain, paths[0], f"{task.name}, the first test row: {y[0]}"),
+        asked_map(query_set, shares, paths[1], f"{task.name}: what is asked of {n:,} test rows until {rule}"),
+    ]
+    for figure, path in zip(figures, paths, strict=True):
+        dpi = DPI
+        while path.stat().st_size > MOST_BYTES and dpi > 40:  # small enough for a repository
+            dpi = round(dpi * 0.8)
+            figure.savefig(path, dpi=dpi)
+
+
+# ---- what the pages say
+
+
+def runs(records: list[Record]) -> dict[str, Results]:
     """All runs by name, in the order of the tasks; ablations last."""
-    found = {path.stem: Results.from_dict(json.loads(path.read_text())) for path in FOLDER.glob("*.json")}
     order = [*ORDER, *(task for task in TASKS if task not in ORDER)]
-
-    def place(item: tuple[str, Results]) -> tuple[bool, int, str]:
-        return bool(item[1].run["options"]), order.index(item[1].run["task"]), item[0]
-
-    return dict(sorted(found.items(), key=place))
+    found = {one["name"]: Results.from_dict({key: one[key] for key in ("run", "methods")}) for one in records}
+    where = {name: (bool(one.run["options"]), order.index(one.run["task"]), name) for name, one in found.items()}
+    return dict(sorted(found.items(), key=lambda item: where[item[0]]))
 
 
-def page() -> str:
-    measured = runs()
-    all_runs = "\n".join([HEADER, *(markdown_row(results) for results in measured.values())])
-    figures = [_figures(name) for name, results in measured.items() if not results.run["options"]]
-    parts = [
-        ABOUT,
-        all_runs,
-        "",
-        NOTES,
-        *task_tables.sections(measured),
-        FIGURES,
-        *figures,
+def by_rule(results: Results) -> dict[str, tuple[float, float]]:
+    """Mean number of queries and accuracy of every stopping rule, averaged over seeds."""
+    values: dict[str, list[tuple[float, float]]] = {}
+    for seed in vip_of(results)[0].seeds:
+        for stop in (seed.evaluation.at_stop, *seed.evaluation.trade_off):
+            if stop:
+                values.setdefault(stop.rule, []).append((stop.mean_asked, stop.accuracy))
+    return {rule: tuple(sum(part) / len(part) for part in zip(*each, strict=True)) for rule, each in values.items()}
+
+
+def at_published_length(results: Results) -> tuple[str, float, float] | None:
+    """The rule that asks most nearly as many queries as the paper's V-IP, how many, and its accuracy."""
+    published = published_for(results.run["task"])
+    if published is None or published.mean_answered is None:
+        return None
+    curves = zip(*(seed.evaluation.accuracy_by_asked for seed in vip_of(results)[0].seeds), strict=True)
+    rules = {**by_rule(results), **{f"budget={n}": (n, sum(right) / len(right)) for n, right in enumerate(curves)}}
+    rule = min(rules, key=lambda rule: abs(rules[rule][0] - published.mean_answered))
+    return rule, *rules[rule]
+
+
+def at_paper_length(results: Results) -> tuple[float, float, str]:
+    """Queries and accuracy counted as the paper's released code does, where that differs, or else by the rule that
+    asks about as many queries as the paper's V-IP; and what is to be said of it."""
+    measured, protocols = vip_of(results)[1].protocols, TASKS[results.run["task"]].protocols
+    same = next((protocol.name for protocol in protocols if protocol.counts_unseen), None)
+    if same in measured:
+        others = [f"{found.accuracy.mean:.1%} with {name}" for name, found in measured.items() if name != same]
+        found = measured[same]
+        return found.mean_counted.mean, found.accuracy.mean, f", counted alike; {', '.join(others)}"
+    chosen = at_published_length(results)
+    assert chosen is not None
+    rule, n_asked, accuracy = chosen
+    return n_asked, accuracy, "" if rule.startswith("budget") else f"; our confidence was {PICKED}"
+
+
+def headlines(results: Results) -> list[tuple[str, str]]:
+    """In short, numbers of queries and the accuracy there: of every protocol, or else of a rule that asks about as many
+    as the paper's, or else of the recipe's rule."""
+    summary = vip_of(results)[1]
+    if summary.protocols:
+        found = summary.protocols.items()
+        return [(f"{one.mean_counted.mean:.2f} ({name})", mean_and_spread(one.accuracy)) for name, one in found]
+    if chosen := at_published_length(results):
+        rule, queries, accuracy = chosen
+        caveat = "" if rule.startswith("budget") else f", {PICKED}"
+        return [(f"{queries:.1f} ({rule}{caveat})", f"{accuracy:.3f}")]
+    stop = summary.at_stop
+    assert stop is not None
+    return [(f"{stop.mean_asked.mean:.1f} ({stop.rule})", mean_and_spread(stop.accuracy))]
+
+
+def gap_to_exact(results: Results, n: int = 20) -> str:
+    """How far V-IP is behind exact IP after n queries, over seeds."""
+    pairs = [
+        (seed.beside[EXACT_IP].accuracy_by_asked, seed.evaluation.accuracy_by_asked)
+        for seed in vip_of(results)[0].seeds
+        if EXACT_IP in seed.beside
     ]
-    return "\n".join([*parts, task_tables.provenance(measured)]) + "\n"
+    return spread(exact[n] - own[n] for exact, own in pairs if exact and n < len(exact) and n < len(own))
 
 
-def _figures(name: str) -> str:
+def printed(task: str) -> str:
+    """The figure of the paper's V-IP, and whether it can be compared."""
+    published = published_for(task)
+    if published is None:
+        return NOTHING
+    caveat = "" if published.comparable else f" ({NOT_COMPARABLE})"
+    if published.after_20 is not None:
+        return f"{published.after_20:.3f} after 20{caveat}"
+    return f"{published.accuracy:.3f} after {published.mean_answered}{caveat}"
+
+
+def protocol_rows(name: str, results: Results) -> list[list[str]]:
+    info, rows = TASKS.get(results.run["task"]), []
+    summary = vip_of(results)[1]
+    for protocol in info.protocols if info else ():
+        cells = [NOT_MEASURED, *[NOTHING] * 6]
+        if found := summary.protocols.get(protocol.name):
+            level = f"{found.level.mean:.4f}" + (f" ± {found.level.sd:.4f}" if found.level.sd else "")
+            counted = (f"{one.mean:.2f}" for one in (found.mean_held_out, found.mean_counted))
+            accuracy = mean_and_spread(found.accuracy), interval_text(found.accuracy)
+            cells = [level, *counted, f"{found.cut_short.mean:.1%}", *accuracy, str(summary.n_seeds)]
+        paper = info and info.published
+        rows.append([name, protocol.name, *cells, f"{paper.mean_answered}, {paper.accuracy}" if paper else NOTHING])
+    return rows
+
+
+def exact_rows(name: str, results: Results) -> list[list[str]]:
+    found = vip_of(results)[0]
+    if EXACT_IP not in found.seeds[0].beside:
+        return []
+    rows = []
+    for title, one in ((found.title, found.seeds[0].evaluation), (EXACT_IP, found.seeds[0].beside[EXACT_IP])):
+        after = (f"{one.accuracy_by_asked[n]:.3f}" for n in (5, 10, 15, 20))
+        rows.append([name, title, *after, f"{one.accuracy_all_answers:.3f}", NOTHING, NOTHING])
+    rows[0][-2:] = [gap_to_exact(results), printed(results.run["task"])]
+    return rows
+
+
+def black_box_row(name: str, results: Results) -> list[str]:
+    """With all answers: V-IP's own classifier and those that learnt from all answers alone."""
+    summary, box, published = vip_of(results)[1], black_box_of(results), published_for(results.run["task"])
+    beside = [seed.beside.get(LOGISTIC_REGRESSION) for seed in vip_of(results)[0].seeds]
+    right = [one.accuracy_all_answers for one in beside if one and one.accuracy_all_answers is not None]
+    regression = mean_and_spread(mean_and_sd(right) if right else None)
+    paper = published.black_box if published else None
+    own = summary.accuracy_all_answers
+    gap = f"{own.mean - box.mean:+.3f}" if box else NOTHING
+    paper = NOTHING if paper is None else f"{paper:.3f}"
+    return [name, mean_and_spread(own), measured_or_not(box), gap, regression, paper]
+
+
+def provenance_row(name: str, results: Results) -> list[str]:
+    seeds = vip_of(results)[0].seeds
+    place = seeds[0].provenance
+    each = ([seed.seed, seed.training_seconds, seed.measuring_seconds] for seed in seeds)
+    numbers, training, measuring = (", ".join(str(round(n or 0)) for n in part) for part in zip(*each, strict=True))
+    machine = [place["device"], place["machine"], training, measuring, f"{seeds[0].n_histories:,}"]
+    return [name, place["commit"], numbers, *machine, place["torch"], place["python"]]
+
+
+def figures_of(name: str) -> str:
     """The curve of a run and, once they were drawn, a chain and what is asked when."""
-    drawn = [
-        f"![{title}, {name}](../images/tasks/{path.name})\n"
-        for title, path in task_figures.paths(name).items()
-        if path.exists()
-    ]
+    kinds = {"a chain": f"{name}-chain.png", "what is asked when": f"{name}-asked.png"}
+    drawn = [f"![{what}, {name}](../images/tasks/{path})\n" for what, path in kinds.items() if (IMAGES / path).exists()]
     return "\n".join([f"### {name}\n\n![accuracy against queries, {name}](tasks/{name}-curve.png)\n", *drawn])
 
 
-def overview_section() -> str:
-    """The runs of every task, in short, for the overview of all results."""
-    rows = []
-    for results in runs().values():
-        task, recipe = results.run["task"], results.run["recipe"]
-        if results.run["options"] or task in EMBEDDED:
-            continue
-        found, summary = vip_of(results)
-        trained_on = f"{found.seeds[0].provenance['device']}, {summary.training_seconds.mean:.0f} s"
-        name = task + ("" if recipe == "fast" else f" ({recipe})")
-        paper = task_tables.published_in_brief(published_for(task))
-        gap = task_tables.gap_to_exact(results)
-        for headline in task_tables.headlines(results):
-            rows.append([name, querier_of(results), *headline, paper, gap or NOTHING, str(summary.n_seeds), trained_on])
-    columns = ["task", "querier", "queries", "accuracy", "paper's V-IP", "behind exact IP after 20", "seeds"]
-    return table([*columns, "trained on"], rows)
+def page(records: list[Record]) -> dict[str, str]:
+    measured = runs(records)
+    plain = {name: one for name, one in measured.items() if not one.run["options"]}
+    lengths, small, trade_offs, overview = [], [], [], []
+    for name, one in plain.items():
+        task, recipe, published = one.run["task"], one.run["recipe"], published_for(one.run["task"])
+        if found := at_published_length(one):
+            paper = f"{published.mean_answered}, {published.accuracy}" if published else NOTHING
+            lengths.append([name, found[0], f"{found[1]:.2f}", f"{found[2]:.3f}", paper])
+        rules = by_rule(one)
+        trade_offs.append([name, *("{:.2f}, {:.3f}".format(*rules[r]) if r in rules else NOTHING for r in SHOWN_RULES)])
+        if task not in EMBEDDED:
+            own, summary = vip_of(one)
+            trained_on = f"{own.seeds[0].provenance['device']}, {summary.training_seconds.mean:.0f} s"
+            title = task + ("" if recipe == "fast" else f" ({recipe})")
+            more = [printed(task), gap_to_exact(one), str(summary.n_seeds), trained_on]
+            overview += [[title, querier_of(one), *headline, *more] for headline in headlines(one)]
+    for name, one in measured.items():
+        own, summary = vip_of(one)
+        if own.seeds[0].n_test <= FEW_ROWS and (after := summary.accuracy_after.get(20)):
+            cells = [f"{after.mean:.3f}", f"{after.sd:.3f}", interval_text(after)]
+            small.append([name, summary.n_seeds, own.seeds[0].n_test, *cells])
+    return {
+        "runs": "\n".join([HEADER, *(markdown_row(one) for one in measured.values())]),
+        "protocols": table(
+            "run; protocol; confidence; queries held out; queries, test; cut short; accuracy; 95 % interval; seeds; "
+            "paper: queries, accuracy",
+            [row for name, one in plain.items() for row in protocol_rows(name, one)],
+        ),
+        "same length": table("run; rule; queries; accuracy; paper: queries, accuracy", lengths),
+        "exact": table(
+            "run, first seed; pursuer; after 5; 10; 15; 20; all answers; behind exact IP after 20, all seeds; "
+            "paper's V-IP",
+            [row for name, one in measured.items() for row in exact_rows(name, one)],
+        ),
+        "small": table("run; seeds; test rows; mean; sd over seeds; 95 % interval over seeds and rows", small),
+        "all answers": table(
+            "run; V-IP; black box, the same network; V-IP minus black box; logistic regression; paper's black box",
+            [black_box_row(name, one) for name, one in plain.items()],
+        ),
+        "trade-off": table(["run", *SHOWN_RULES], trade_offs),
+        "figures": "\n".join(figures_of(name) for name in plain),
+        "origins": table(
+            "run; commit; seeds; device; machine; training s; measuring s; histories; torch; python",
+            [provenance_row(name, one) for name, one in measured.items()],
+        ),
+        "index.md#tasks": table(
+            "task; querier; queries; accuracy; paper's V-IP; behind exact IP after 20; seeds; trained on", overview
+        ),
+        "../../README.md#results": readme_section(),
+    }
 
 
-def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(description="Write the page of the paper's tasks.")
-    parser.add_argument("folders", nargs="*", type=Path, help="results folders of `pursuit reproduce` to take over")
-    parser.add_argument("--figures", action="store_true", help="draw a chain and what is asked by their first models")
-    given = parser.parse_args(arguments)
-    for folder in given.folders:
-        name = add(folder)
-        if given.figures:
-            for path in task_figures.draw(folder, name):
-                print(f"Drawn: {path}, {path.stat().st_size / 1000:.0f} kB")
-    (RESULTS / "tasks.md").write_text(page(), encoding="utf-8")
-    into_page(OVERVIEW, "tasks", overview_section())
-    write_readme()
-    print(f"Written: {RESULTS / 'tasks.md'}, {OVERVIEW} and the README")
+def measure(name: str) -> Record:
+    raise ValueError("`pursuit reproduce TASK` measures these; then give its results folder to --collect.")
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
+STUDY = Study(name="tasks", runs=[], measure=measure, page=page, file="tasks/{name}.json", collect=collect)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import GeneratedRows, Rows
+from pursuit import MLP, ColumnQueries, PatchQueries, Rows, yes_no
+from pursuit.data.rows import GeneratedRows
 from pursuit.inference.pursuer import Labels
-from pursuit.networks import MLP, NetworkSettings
-from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
+from pursuit.networks import NetworkSettings
+from pursuit.queries import QuerySet
 from pursuit.tasks import digits
 from pursuit.tasks.symcat import N_SYMPTOMS, Patients
 from pursuit.vip import VIP

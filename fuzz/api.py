@@ -53,7 +53,7 @@ from pursuit.web.serving.running import OPTIONS, bound
 from pursuit.web.serving.security import HEADERS
 from pursuit.web.serving.store import Store
 
-BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+ROOT = Path(__file__).parent.parent
 EXAMPLES, SEED, SECONDS = 50, 0, 30.0
 CHECKS = [
     not_a_server_error,
@@ -259,8 +259,8 @@ def page(measured: dict[str, Any]) -> str:
 
 
 def _record(found: dict[str, Any]) -> None:
-    sys.path.append(str(BENCHMARKS))
-    from report import RESULTS, cpu, save, where
+    sys.path.append(str(ROOT))
+    from benchmarks.report import RESULTS, cpu, save, where
 
     save({**found, "where": {**where("cpu"), "processor": cpu()}}, page, "api-fuzzing", RESULTS)
 

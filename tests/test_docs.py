@@ -4,7 +4,6 @@ import contextlib
 import functools
 import importlib
 import io
-import json
 import re
 import shlex
 import sys
@@ -224,27 +223,3 @@ def test_every_name_beside_an_equation_exists() -> None:
             named(f"{module}.{code}")
             n_names += 1
     assert n_names > 25
-
-
-# ---- figures
-
-
-def test_the_readme_shows_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    readme = importlib.import_module("readme")
-    assert readme.readme_section() in (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def test_the_overview_shows_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    core = importlib.import_module("core")
-    measured = json.loads((DOCS / "results" / "core.json").read_text())
-    assert core.overview_section(measured) in (DOCS / "results" / "index.md").read_text(encoding="utf-8")
-    assert core.page(measured) == (DOCS / "results" / "core.md").read_text(encoding="utf-8")
-
-
-def test_the_page_of_the_tasks_shows_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    tasks = importlib.import_module("tasks")
-    assert tasks.page() == (DOCS / "results" / "tasks.md").read_text(encoding="utf-8")
-    assert tasks.overview_section() in (DOCS / "results" / "index.md").read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
-"""Benchmarks are programs, not a package: they are found by their folder."""
+"""Benchmarks are a package beside the tests, of which nothing is installed."""
 
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parent.parent.parent / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))

@@ -5,9 +5,9 @@ from itertools import islice
 
 import pytest
 import torch
+from benchmarks.per_row import PerRow, confident
 from torch import Tensor
 
-from per_row import PerRow, confident
 from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import evaluate
 from pursuit.inference.chain import explain
@@ -186,10 +186,3 @@ def test_plain_training_learns(optimizer: Adam | AdamW | SGD, is_biased: bool) -
 def test_what_the_paper_does_not_have_is_refused(query_set: QuerySet) -> None:
     with pytest.raises(ValueError, match="stride 1"):
         PerRow(VIP.build(query_set, range(2), MLP((4,))))
-
-
-def test_the_plain_networks_are_the_librarys_own() -> None:
-    for case in CASES:
-        model = build(case)
-        own = {id(parameter) for parameter in model.parameters()}
-        assert {id(parameter) for parameter in PerRow(model).modules.parameters()} == own

@@ -1,6 +1,5 @@
-"""The benchmarks of the server run at a toy size, and see what is lost."""
+"""Measuring a server: what people were promised, and whether it is kept."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import crowd
-import serving
-import survival
+from benchmarks import crowd, serving, survival
 from pursuit.methods import METHODS
 from pursuit.web.serving.store import Standing, Store
-from report import save
 
 pytestmark = pytest.mark.programs
 
@@ -32,36 +28,32 @@ def letters(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def in_thread(function: Any, *arguments: Any, **more: Any) -> Any:
+def in_thread(function: Any, **settings: Any) -> Any:
     """A browser that other tests hold open has an event loop in this thread."""
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(function, *arguments, **more).result()
+        return pool.submit(function, **settings).result()
 
 
-def test_a_small_crowd_is_measured_and_written_down(letters: Path, tmp_path: Path) -> None:
-    measured = in_thread(serving.measure_all, letters, (3,), seconds=2.0, workers=(1,))
-    assert [(row["n_errors"], row["n_lost"]) for row in measured["rows"]] == [(0, 0), (0, 0)]
-    for row in measured["rows"]:
-        assert row["n_steps"] > 0
-        assert 0 < row["median_ms"] <= row["p95_ms"] <= row["p99_ms"] <= row["slowest_ms"]
-    page = save(measured, serving.page, "serving", tmp_path)
-    assert "| 3 | 1 | a second between answers |" in page
-    assert json.loads((tmp_path / "serving.json").read_text())["rows"][0]["people"] == 3
+def test_a_small_crowd_is_measured(letters: Path) -> None:
+    found = in_thread(serving.measure, people=3, workers=1, pause="no pause at all", seconds=2.0, model=str(letters))
+    assert (found["n_errors"], found["n_lost"]) == (0, 0)
+    assert found["n_steps"] > 0
+    assert 0 < found["median_ms"] <= found["p95_ms"] <= found["p99_ms"] <= found["slowest_ms"]
 
 
 def test_a_server_that_is_killed_while_people_answer_has_all_it_confirmed(
-    letters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    letters: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(survival, "PAUSE", (0.0, 0.1))
     monkeypatch.setattr(survival, "MOMENT", (0.5, 1.5))
-    measured = in_thread(survival.measure_all, letters, [None], n_people=12, n_kills=1, seed=0)
-    (row,) = measured["rows"]
-    assert (row["n_lost"], row["n_errors"], row["errors"]) == (0, 0, [])
-    assert row["n_sessions"] >= 12
-    assert row["n_confirmed"] > 12
-    assert row["n_cut_off"] > 0
-    page = save(measured, survival.page, "survival", tmp_path)
-    assert "Nothing that was confirmed is lost." in page
+    found = in_thread(survival.measure, people=12, kills=1, seed=0, model=str(letters))
+    assert (found["n_lost"], found["n_errors"], found["errors"]) == (0, 0, [])
+    assert found["n_sessions"] >= 12
+    assert found["n_confirmed"] > 12
+    assert found["n_cut_off"] > 0
+    assert survival.page([{"people": 12, "kills": 1, "database": "sqlite", **found, "where": {}}])[
+        "figures"
+    ].startswith("Nothing that was confirmed is lost.")
 
 
 def test_what_was_lost_is_seen(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Studies of the library: `python -m benchmarks NAME` measures one and writes its pages."""
