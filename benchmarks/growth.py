@@ -20,8 +20,8 @@ from typing import Any
 import torch
 
 from pursuit.evaluation.curves import evaluate
-from pursuit.inference.session import Session
 from pursuit.inference.stopping import Budget
+from pursuit.sessions.session import Session
 from pursuit.training import CarriedHistories, Stage
 from pursuit.vip import VIP
 from report import RESULTS, cpu, figure, origin, save, table, where

@@ -22,9 +22,9 @@ from per_row import PerRow, confident
 from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import evaluate
 from pursuit.inference.rollout import pursue_in_batches
-from pursuit.inference.session import Session
 from pursuit.inference.stopping import Confidence, Standing, StoppingRule
 from pursuit.networks import MLP, PaperConv
+from pursuit.sessions.session import Session
 from pursuit.tasks import find_recipe
 from pursuit.training import CarriedHistories, Stage, train
 from pursuit.vip import VIP

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pursuit.data.rows import RowSource
-from pursuit.inference.session import Session
+from pursuit.sessions.session import Session
 from pursuit.training import Report, Stage, TrainingRun, train
 from pursuit.vip import VIP
 

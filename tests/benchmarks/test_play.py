@@ -7,8 +7,8 @@ import pytest
 
 import play
 from pursuit.exact import IndependentIP
-from pursuit.inference.session import Session
 from pursuit.inference.stopping import stopping_rule
+from pursuit.sessions.session import Session
 from pursuit.tasks import animals
 
 

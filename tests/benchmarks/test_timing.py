@@ -6,7 +6,7 @@ import time
 import pytest
 
 import timing
-from pursuit.inference.session import Session
+from pursuit.sessions.session import Session
 from pursuit.training import RandomHistories, Stage
 from worlds import YesNoRows
 

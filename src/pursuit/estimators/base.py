@@ -30,11 +30,11 @@ from pursuit.inference.predictions import Predictions, predict_rows
 from pursuit.inference.promises import promises_of
 from pursuit.inference.pursuer import Labels
 from pursuit.inference.rollout import pursue_in_batches
-from pursuit.inference.session import Session
 from pursuit.inference.stopping import Standing, StoppingRule, stopping_rule
 from pursuit.inference.target import TargetBins
 from pursuit.processes import is_first
 from pursuit.queries import Answers, ColumnQueries, Kind, QuerySet
+from pursuit.sessions.session import Session
 from pursuit.training import TrainingRun
 from pursuit.training.devices import find_device
 from pursuit.training.progress import with_bar

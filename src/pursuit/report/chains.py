@@ -1,7 +1,7 @@
 """A report on predictions: what was asked and answered, what was believed after each answer, and what speaks for it."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,16 @@ from pursuit.estimators import PursuitEstimator
 from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.files import write_whole
 from pursuit.inference.chain import CHAINS_SCHEMA, Chain, Chains, ChainStep, bits_text, percent
-from pursuit.inference.reasons import Reason, reasons_of
-from pursuit.inference.session import Session
+from pursuit.inference.pursuer import label_text
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.unusual import Unusual, unusual_of
-from pursuit.inference.what_if import WhatIf, what_if
 from pursuit.queries.query_set import PatchGrid
-from pursuit.report.facts import ModelFacts, count, label_text, quality, trust
+from pursuit.report.facts import ModelFacts, count, quality, trust
 from pursuit.report.html import Markup, bars, card, element, paragraph, range_bar
 from pursuit.report.page import page
 from pursuit.report.svg import figure, patch_place, revealed_image
+from pursuit.sessions.reasons import WhatIf, query_and_rest, reasons_of, what_if
+from pursuit.sessions.session import Session
 
 N_BELIEVED, N_IN_CHAIN, N_WHAT_IF = 6, 3, 3
 LEAST_SHOWN = 0.0005
@@ -55,7 +55,7 @@ class ExplainedRow:
         """What the chain does not say by itself: which single answer, were it wrong, would change the prediction, and
         what is unusual in the answers."""
         changes = [
-            f"  Were “{one.instead}” the answer to “{one.text}”, the prediction would be {label_text(one.prediction)}."
+            f"  Were “{one.instead}” the answer to “{one.text}”, the prediction would be {one.label}."
             for one in self.what_if[:N_WHAT_IF]
         ]
         return changes if self.unusual is None else [*changes, f"  {self.unusual.sentence}"]
@@ -67,9 +67,14 @@ class ExplainedRow:
             "label": self.label,
             **self.chain.to_dict(),
             "reasons": reasons_of(self.chain).to_dict(),
-            "what_if": [asdict(one) for one in self.what_if],
+            "what_if": [self._changed(one) for one in self.what_if],
             "unusual": self.unusual and self.unusual.to_dict(),
         }
+
+    def _changed(self, one: WhatIf) -> dict[str, Any]:
+        described = query_and_rest(one)
+        labels = {label_text(label): label for label in self.chain.classes}
+        return {**described, "prediction": labels[described.pop("label")]}
 
 
 @dataclass(frozen=True)
@@ -268,21 +273,16 @@ def _reasons(chain: Chain) -> list[Markup]:
     columns = []
     for title, class_, own in zip(titles, ("for", "against"), (found.reasons_for, found.reasons_against), strict=True):
         rows = [
-            (element("span", one.text, " ", element("b", one.answer)), _change(chain, one), abs(one.weight) / most)
+            (
+                element("span", one.text, " ", element("b", one.answer)),
+                " → ".join(found.figures(one)),
+                abs(one.weight) / most,
+            )
             for one in own
         ]
         content = bars(rows) if rows else paragraph("None of the answers.", class_="small lead")
         columns.append(element("div", element("h3", title), content, class_=f"{class_} plain"))
     return [element("div", *columns, class_="half")]
-
-
-def _change(chain: Chain, reason: Reason) -> str:
-    before, after = (
-        (percent(reason.before), percent(reason.after))
-        if chain.target is None
-        else (chain.target.text(reason.before), chain.target.text(reason.after))
-    )
-    return f"{before} → {after}"
 
 
 def _changes(found: Sequence[WhatIf]) -> list[Markup]:
@@ -292,7 +292,7 @@ def _changes(found: Sequence[WhatIf]) -> list[Markup]:
         element(
             "li",
             f"Had the answer to “{one.text}” been “{one.instead}” instead of “{one.answer}”, it would have been ",
-            element("b", label_text(one.prediction)),
+            element("b", one.label),
             f" ({percent(one.probability)}).",
         )
         for one in found[:N_WHAT_IF]

@@ -8,9 +8,10 @@ from pursuit.estimators import PursuitClassifier, PursuitEstimator, PursuitRegre
 from pursuit.evaluation import ClassResult, ClassResults, Evaluation, QuestionUse, RegressionEvaluation
 from pursuit.evaluation.tree import TreeNode, question_tree
 from pursuit.files import write_whole
+from pursuit.inference.pursuer import label_text
 from pursuit.inference.stopping import StoppingRule
 from pursuit.queries import QuerySet
-from pursuit.report.facts import ModelFacts, label_text, quality, share
+from pursuit.report.facts import ModelFacts, quality, share
 from pursuit.report.html import Markup, bar, card, details, element, paragraph, table
 from pursuit.report.kept import Measured
 from pursuit.report.page import page

@@ -2,8 +2,9 @@
 
 from pursuit.evaluation.tree import TreeBranch, TreeNode, TreeQuestion
 from pursuit.inference.chain import bits_text, percent
+from pursuit.inference.pursuer import label_text
 from pursuit.queries import QuerySet
-from pursuit.report.facts import count, label_text
+from pursuit.report.facts import count
 from pursuit.report.facts import share as share_text
 from pursuit.report.html import Markup, bar, details, element, joined
 from pursuit.report.svg import patch_place

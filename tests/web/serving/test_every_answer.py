@@ -94,10 +94,10 @@ def test_requests_that_never_reach_a_route(client: Client) -> None:
 @pytest.mark.parametrize(
     ("place", "status"),
     [
-        ("pursuit.web.serving.interviews.state_of", 500),
+        ("pursuit.web.serving.sessions.state_of", 500),
         ("pursuit.web.serving.store.Store.write", 500),
-        ("pursuit.web.serving.interviews._standing_and_state", 500),
-        ("pursuit.web.serving.interviews.why_of", 500),
+        ("pursuit.web.serving.sessions._standing_and_state", 500),
+        ("pursuit.web.serving.sessions.why_of", 500),
     ],
 )
 def test_an_error_of_ours_is_answered_and_logged_without_what_people_said(

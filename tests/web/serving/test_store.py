@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert, text
 
-from pursuit.web.serving.interviews import Interviews
 from pursuit.web.serving.models import ServedModels, load_models
 from pursuit.web.serving.problems import Outdated
 from pursuit.web.serving.schemas import Move
+from pursuit.web.serving.sessions import Interviews
 from pursuit.web.serving.store import (
     DATABASE_VARIABLE,
     SCHEMA_VERSION,
     SchemaVersion,
-    Standing,
+    SessionRecord,
     Store,
     default_database,
 )
 
-NOTHING_YET = Standing(
+NOTHING_YET = SessionRecord(
     moves={"format": 2, "moves": []},
     done=False,
     outcome=None,

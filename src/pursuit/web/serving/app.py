@@ -21,7 +21,6 @@ from starlette.routing import Match, Route
 from pursuit.version import __version__
 from pursuit.web.serving import model_routes, page_routes, session_routes
 from pursuit.web.serving.doorman import Doorman
-from pursuit.web.serving.interviews import Interviews
 from pursuit.web.serving.keeping import Keeper, Keeping
 from pursuit.web.serving.models import ServedModels
 from pursuit.web.serving.page_routes import Pages
@@ -29,6 +28,7 @@ from pursuit.web.serving.pictures import MOST_BYTES
 from pursuit.web.serving.problems import Problem
 from pursuit.web.serving.rates import Limits, Rates
 from pursuit.web.serving.security import BROKEN, Guard
+from pursuit.web.serving.sessions import Interviews
 from pursuit.web.serving.store import Store, first_line
 from pursuit.web.serving.tokens import Token
 

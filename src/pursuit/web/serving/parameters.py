@@ -6,8 +6,8 @@ from fastapi import Depends, Path, Query, Request
 from fastapi.responses import Response
 
 from pursuit.web.serving import schemas
-from pursuit.web.serving.interviews import Interviews
 from pursuit.web.serving.models import ServedModel
+from pursuit.web.serving.sessions import Interviews
 
 
 def interviews(request: Request) -> Interviews:

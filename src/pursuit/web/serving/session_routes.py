@@ -5,7 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, File, Form, Query, UploadFile
 from fastapi.responses import HTMLResponse, StreamingResponse
 
-from pursuit.web.serving import schemas, shown
+from pursuit.sessions.why import Why
+from pursuit.web.serving import schemas
 from pursuit.web.serving.model_routes import sample_picture
 from pursuit.web.serving.parameters import (
     ALWAYS,
@@ -98,7 +99,7 @@ def show_session(parts: Parts, session_id: SessionId) -> schemas.Session:
 
 
 @router.get("/sessions/{session_id}/why", summary="Why the question is asked", responses=MOVED)
-def show_why(parts: Parts, session_id: SessionId) -> shown.Why:
+def show_why(parts: Parts, session_id: SessionId) -> Why:
     """What the question is expected to tell, the next best ones, and what each answer would change."""
     return parts.why(session_id)
 

@@ -100,7 +100,7 @@ class PictureRow(Base):
 
 
 @dataclass(frozen=True)
-class Standing:
+class SessionRecord:
     """Where a session stands: what is written after each move."""
 
     moves: dict[str, Any]
@@ -119,7 +119,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class StoredSession(Standing):
+class StoredSession(SessionRecord):
     """A session as it was read."""
 
     id: str
@@ -139,7 +139,10 @@ _COLUMNS = [_TABLE.c[field.name] for field in fields(StoredSession)]
 _READ = select(*_COLUMNS).where(_TABLE.c.id == bindparam("wanted"))
 _WRITE = update(_TABLE).where(_TABLE.c.id == bindparam("wanted"), _TABLE.c.revision == bindparam("seen"))
 _WRITE = _WRITE.values(
-    {name: bindparam(name) for name in ("revision", "updated", "fingerprint", *(one.name for one in fields(Standing)))}
+    {
+        name: bindparam(name)
+        for name in ("revision", "updated", "fingerprint", *(one.name for one in fields(SessionRecord)))
+    }
 ).returning(_TABLE.c.truth)
 
 
@@ -202,12 +205,12 @@ class Store:
     # ---- one session
 
     def create(
-        self, model: str, fingerprint: str, title: str, standing: Standing, pixels: bytes | None
+        self, model: str, fingerprint: str, title: str, record: SessionRecord, pixels: bytes | None
     ) -> StoredSession:
         """Keep a new session; its id cannot be guessed."""
         begun = now()
         session = StoredSession(
-            **asdict(standing),
+            **asdict(record),
             id=secrets.token_urlsafe(16),
             model=model,
             fingerprint=fingerprint,
@@ -229,13 +232,13 @@ class Store:
             row = connection.execute(_READ, {"wanted": session_id}).first()
         return None if row is None else StoredSession(**row._mapping)
 
-    def write(self, before: StoredSession, standing: Standing, fingerprint: str) -> StoredSession | None:
+    def write(self, before: StoredSession, record: SessionRecord, fingerprint: str) -> StoredSession | None:
         """Keep what a move led to, and give the session as it is then; None where it was not any more as `before`."""
         values = {
             "revision": before.revision + 1,
             "updated": now(),
             "fingerprint": fingerprint,
-            **{field.name: getattr(standing, field.name) for field in fields(Standing)},
+            **{field.name: getattr(record, field.name) for field in fields(SessionRecord)},
         }
         seen = {"wanted": before.id, "seen": before.revision}
         with self._writing, self.engine.begin() as connection:
