@@ -25,8 +25,7 @@ from pursuit.estimators.tuned import Ranges
 from pursuit.estimators.weights import checked_weights
 from pursuit.files import claimed
 from pursuit.inference.chain import Chains, explain
-from pursuit.inference.chain_table import chain_table
-from pursuit.inference.predictions import Predictions, predict_rows
+from pursuit.inference.predictions import Predictions, chain_table, predict_rows
 from pursuit.inference.promises import promises_of
 from pursuit.inference.pursuer import Labels
 from pursuit.inference.rollout import pursue_in_batches

@@ -16,8 +16,7 @@ from pursuit.data.storage import Place, here, put, putting
 from pursuit.estimators import PursuitClassifier, PursuitEstimator
 from pursuit.evaluation.curves import Setting, evaluation_sums
 from pursuit.evaluation.sums import EvaluationSums
-from pursuit.inference.chain_table import STEP
-from pursuit.inference.predictions import PROBABILITY
+from pursuit.inference.predictions import PROBABILITY, STEP
 from pursuit.inference.stopping import StoppingRule
 from pursuit.tasks.every_row import EveryRow, RowsPart
 

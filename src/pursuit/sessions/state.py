@@ -156,6 +156,10 @@ class NumberBelief:
     high: float
     """Between `low` and `high` it lies with 90 % probability."""
     text: str
+    decimals: int
+    """As many as people want to see."""
+    bins: tuple[tuple[str, str], ...]
+    """The ends of each of the labels, which are ranges of the number."""
 
 
 @dataclass(frozen=True)
@@ -294,8 +298,7 @@ def _progress(chain: Chain) -> float:
 
 def _questions_left(log: SessionLog, chain: Chain) -> QuestionsLeft | None:
     """About how many questions are still to come; None where that would be a guess."""
-    n_open = sum(not log.is_beforehand(query) for query in log.open_queries())
-    bits = log.candidates[0].bits
+    n_open, bits = len(log.open_queries()), log.candidates[0].bits
     rules = () if log.now.is_free or log.stop is None else log.stop.parts
     budgets = [rule.n - log.now.asked_by_rule for rule in rules if isinstance(rule, Budget)]
     most = min([n_open, *budgets])
@@ -319,7 +322,8 @@ def belief_of(chain: Chain, most: int = N_LABELS) -> Belief:
     others = max(0.0, 1 - sum(share.probability for share in labels)) if n_others else 0.0
     if chain.target is not None:
         low, high = chain.target.interval(chain.posterior[None])[0].tolist()
-        number = NumberBelief(chain.prediction, low, high, chain.target.belief(chain.posterior))
+        text, bins = chain.target.belief(chain.posterior), tuple(chain.target.ends[i] for i in best.tolist())
+        number = NumberBelief(chain.prediction, low, high, text, chain.target.decimals, bins)
     return Belief(labels, n_others, others, number)
 
 

@@ -78,7 +78,7 @@ def test_who_does_not_read_his_answer_is_cut_off(client: Client, monkeypatch: py
 
     monkeypatch.setattr(connections, "SECONDS_TO_SEND", 0.3)
     monkeypatch.setattr(connections.Connection, "_cut_off", noted)
-    monkeypatch.setattr("pursuit.web.serving.session_routes.csv_lines", endless)
+    monkeypatch.setattr("pursuit.web.serving.routes.csv_lines", endless)
     with raw(client) as connection:
         connection.sendall(b"GET /api/sessions.csv HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert is_cut.wait(30)

@@ -16,7 +16,7 @@ from pursuit.web.serving.sessions import Interviews
 from pursuit.web.serving.store import (
     DATABASE_VARIABLE,
     SCHEMA_VERSION,
-    SchemaVersion,
+    VERSIONS,
     SessionRecord,
     Store,
     default_database,
@@ -70,7 +70,7 @@ def test_ids_cannot_be_guessed(database: str, monkeypatch: pytest.MonkeyPatch) -
 def test_a_database_that_is_newer_is_refused(database: str) -> None:
     store = Store(database)
     with store.engine.begin() as connection:
-        connection.execute(insert(SchemaVersion).values(version=SCHEMA_VERSION + 1))
+        connection.execute(insert(VERSIONS).values(version=SCHEMA_VERSION + 1))
     store.close()
     with pytest.raises(
         ValueError, match=rf"newer version of pursuit \(schema {SCHEMA_VERSION + 1}; this one reads {SCHEMA_VERSION}\)"

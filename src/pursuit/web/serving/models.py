@@ -27,9 +27,9 @@ from pursuit.report.facts import ModelFacts, quality
 from pursuit.report.kept import kept
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import question_of
+from pursuit.web.bundle import title_of
 from pursuit.web.serving import schemas
 from pursuit.web.serving.problems import NotFound
-from pursuit.web.titles import title_of
 
 
 @dataclass(frozen=True)

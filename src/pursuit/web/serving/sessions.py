@@ -15,10 +15,10 @@ from pursuit.sessions.session import Session
 from pursuit.sessions.state import GivenAnswer, State
 from pursuit.sessions.why import Why
 from pursuit.web.serving import schemas
-from pursuit.web.serving.keeping import Keeper, Keeping
 from pursuit.web.serving.models import ServedModel, ServedModels
 from pursuit.web.serving.pictures import Picture
 from pursuit.web.serving.problems import Doubtful, Moved, NotFound, Outdated, Refused
+from pursuit.web.serving.retention import Retention, RetentionLoop
 from pursuit.web.serving.store import SessionRecord, Store, StoredSession
 from pursuit.web.serving.truth import checked_truth, is_right
 
@@ -71,10 +71,12 @@ class Interviews:
     take turns, and all would take twice as long. Meanwhile others read and write the database.
     """
 
-    def __init__(self, models: ServedModels, store: Store, keeper: Keeper | None = None, lists_sessions: bool = True):
+    def __init__(
+        self, models: ServedModels, store: Store, retaining: RetentionLoop | None = None, lists_sessions: bool = True
+    ):
         self.models, self.store, self._live = models, store, LiveSessions()
         self.lists_sessions = lists_sessions
-        self._keeper = keeper or Keeper(store, Keeping())
+        self._retaining = retaining or RetentionLoop(store, Retention())
         self._computing = threading.Lock()
 
     # ---- one session
@@ -92,7 +94,7 @@ class Interviews:
                         session.tell(answer, name)
             record, state = _record_and_state(session, model, title, has_picture=picture is not None)
         pixels = None if picture is None else picture.to_bytes()
-        self._keeper.note_new()
+        self._retaining.note_new()
         stored = self.store.create(model.id, model.fingerprint, title, record, pixels)
         return self._keep(stored, model, session, state)
 
@@ -149,7 +151,7 @@ class Interviews:
         self._live.drop(session_id)
         if not self.store.delete(session_id):
             raise _no_session()
-        self._keeper.note_deleted()
+        self._retaining.note_deleted()
 
     def report(self, session_id: str) -> str:
         """A page that explains the session, whole by itself."""
