@@ -46,8 +46,8 @@ MOVES: dict[str, list[list[Any]]] = {
 }
 IN_WORDS = {"text_of_number"}
 """What only the package says: the page has words of its own."""
-CLOSE = 5e-3
-"""How far numbers may be apart, since the page's weights are rounded."""
+CLOSE = 1e-2
+"""How far numbers may be apart, since the page's weights are rounded, those of questions more than those of beliefs."""
 
 
 @cache
