@@ -47,8 +47,8 @@ from pursuit import MLP, Stage, VIPClassifier
 from pursuit.methods import METHODS
 from pursuit.tasks import load_task
 from pursuit.web.serving.app import make_app
+from pursuit.web.serving.auth import Rates
 from pursuit.web.serving.models import SamplePictures, ServedModels, load_models
-from pursuit.web.serving.rates import Rates
 from pursuit.web.serving.running import OPTIONS, bound
 from pursuit.web.serving.security import HEADERS
 from pursuit.web.serving.store import Store

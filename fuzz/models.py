@@ -15,11 +15,11 @@ from fuzz.mutations import json_text, mutated_bytes, mutated_value
 from fuzz.tables import LABEL, check_predictions, good_table
 from fuzz.workers import Files, Target
 from pursuit.estimators.saving import DESCRIPTION, WEIGHTS
-from pursuit.inference.session import Session
 from pursuit.methods import METHODS, NaiveBayesIPClassifier
 from pursuit.networks import MLP
 from pursuit.public import load
 from pursuit.queries import PatchQueries
+from pursuit.sessions.session import Session
 from pursuit.training import Stage
 
 MODELS = ("vip", "vip-straight-through", "naive-bayes", "tree", "fixed", "vip-regressor")

@@ -18,9 +18,9 @@ from pursuit.inference.history import History
 from pursuit.inference.pursuer import score_unit
 from pursuit.inference.rollout import pursue
 from pursuit.inference.stopping import NothingWorthAsking
-from pursuit.inference.why import ImaginedAnswer, Why, bits_told
 from pursuit.information import AnswerModel
 from pursuit.networks import NetworkSettings, SetNetwork
+from pursuit.sessions.why import ImaginedAnswer, Why, bits_told
 from pursuit.training import Batch
 from pursuit.vip import choose_straight_through
 
@@ -167,7 +167,7 @@ def test_a_session_says_the_bits_of_the_chain_and_why(fitted: VIPClassifier) -> 
             assert question.share is None
             assert question.bits == why.question.bits == pytest.approx(step.bits, abs=1e-4)
             left = [candidate.bits for candidate in why.next_best]
-            assert why.promises_most == all(question.bits >= bits for bits in left)  # all that are left are named
+            assert promises_most(why) == all(question.bits >= bits for bits in left)  # all that are left are named
             assert said_of(why) in str(why)
             assert sum(answer.probability for answer in why.answers) == pytest.approx(1)
             assert ("no answer" in [answer.text for answer in why.answers]) == (question.name == "age")
@@ -191,17 +191,21 @@ def test_a_querier_may_prefer_what_promises_less(fitted: VIPClassifier) -> None:
             why = Session(model).why()
         assert why.question.name == name
         assert said_of(why) in str(why)
-        assert ("no other question promises more" in str(why)) == why.promises_most
-        promises.append((why.question.bits, why.promises_most))
+        assert ("no other question promises more" in str(why)) == promises_most(why)
+        promises.append((why.question.bits, promises_most(why)))
     assert sum(most for _, most in promises) == 1
     assert max(promises)[1]
 
 
+def promises_most(why: Why) -> bool:
+    return why.reason.kind not in ("prefers", "decides")
+
+
 def said_of(why: Why) -> str:
-    if why.tells_little:
+    if why.reason.kind == "decides":
         bits = bits_text(why.question.bits or 0.0)
         return f"{bits} about the result. It tells little by itself; it decides what to ask next."
-    return "no other question promises more" if why.promises_most else "the model learnt to prefer this one"
+    return "no other question promises more" if promises_most(why) else "the model learnt to prefer this one"
 
 
 def test_a_question_that_only_decides_what_to_ask_next_says_so() -> None:
@@ -209,18 +213,18 @@ def test_a_question_that_only_decides_what_to_ask_next_says_so() -> None:
     fitted = deciding_model()
     session = fitted.session()
     first, hint = session.why(), next(one for one in session.why().next_best if one.name == "hint")
-    assert (first.question.name, first.tells_little, first.promises_most) == ("one", True, False)
+    assert (first.question.name, first.reason.kind) == ("one", "decides")
     assert first.question.bits < hint.bits / 3
     assert said_of(first) in str(first)
-    assert json.loads(first.to_json())["tells_little"]
+    assert json.loads(first.to_json())["reason"]["kind"] == "decides"
     session.tell("yes")
     second = session.why()
-    assert (second.question.name, second.tells_little) == ("other", False)
+    assert (second.question.name, second.reason.kind) == ("other", "prefers")
     for effect in second.answers:
         session.tell(effect.text)
         believed = session.posterior
         session.undo()
-        assert {shift.label: shift.after for shift in effect.shifts} == pytest.approx(believed, abs=1e-5)
+        assert {shift.label: shift.probability for shift in effect.labels} == pytest.approx(believed, abs=1e-5)
         assert max(believed.values()) > 0.9
 
 

@@ -266,7 +266,7 @@ def test_a_session_goes_to_its_end(method: str, world: str) -> None:
     x = query_set.answers(data.X[:1]).x[0]
     while not session.done:
         query, why = session.ask().query, session.why()
-        assert query == why.question.query
+        assert query_set.queries[query].name == why.question.name
         assert why.question.text in str(why)
         json.dumps(why.to_dict(), allow_nan=False)
         session.tell(query_set.describe(query, x) if query_set.patches is None else pixels(query_set, query, x))

@@ -14,7 +14,6 @@ from pursuit.data.rows import Rows
 from pursuit.estimators import Method
 from pursuit.inference.history import History
 from pursuit.inference.incremental import FirstLayerState, HistoryState
-from pursuit.inference.session import Session
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.methods.g_ip import GIPClassifier
 from pursuit.methods.naive_bayes import NaiveBayesIP, NaiveBayesIPClassifier
@@ -22,6 +21,7 @@ from pursuit.networks import MLP, NetworkSettings, SetNetwork
 from pursuit.networks.first_layer import split_first_layer
 from pursuit.queries import Choice, ColumnQueries, Number, yes_no
 from pursuit.registry import find
+from pursuit.sessions.session import Session
 from pursuit.tasks import load_task
 from pursuit.training import CarriedHistories, Stage
 from pursuit.vip import VIP, InformationVIP

@@ -9,7 +9,6 @@ from pursuit.inference.chain import Chain, Chains
 from pursuit.inference.history import History
 from pursuit.inference.promises import ConformalSet, RiskControlled
 from pursuit.inference.pursuer import Pursuer
-from pursuit.inference.session import Session
 from pursuit.inference.stopping import (
     AnyOf,
     Budget,
@@ -42,6 +41,7 @@ from pursuit.queries import (
     yes_no,
 )
 from pursuit.registry import register
+from pursuit.sessions.session import Session
 from pursuit.training import CarriedHistories, RandomHistories, RolledOutHistories, Stage, TrainingRun
 from pursuit.vip import VIP, InformationVIP
 from pursuit.web.exporting import Exported, export

@@ -22,8 +22,8 @@ from known_bits import InBits, with_costs
 from program import json_of, run, wait_for
 from pursuit import MLP, ColumnQueries, Stage, VIPClassifier, yes_no
 from pursuit.cli import main
-from pursuit.inference.session import Session
 from pursuit.inference.stopping import stopping_rule
+from pursuit.sessions.session import Session
 
 
 def fit(folder: Path, reports_first: bool) -> Path:

@@ -13,10 +13,10 @@ from rich.console import Console
 from known_bits import in_bits
 from pursuit.cli.conversation import BAR_WIDTH, Conversation, belief_bars
 from pursuit.exact import IndependentIP
-from pursuit.inference.session import Session
 from pursuit.inference.stopping import Budget
 from pursuit.inference.target import TargetBins
 from pursuit.queries import Choice, ColumnQueries, Number, yes_no
+from pursuit.sessions.session import Session
 
 
 @pytest.fixture
@@ -216,17 +216,17 @@ def test_a_number_is_not_wrong(talk: Any) -> None:
 
 def test_bars_are_as_long_as_labels_are_probable(world: Any) -> None:
     session = Session(world.pursuer)
-    cold, flu, allergy = belief_bars(session).splitlines()
+    cold, flu, allergy = belief_bars(session.state()).splitlines()
     assert cold == f"cold     {'█' * 12}{' ' * 12}   50.0%"
     assert flu.count("█") == round(0.3 * BAR_WIDTH)
     assert allergy.endswith("20.0%")
-    assert "#" * 12 in belief_bars(session, "ascii")
+    assert "#" * 12 in belief_bars(session.state(), "ascii")
     session.reject("cold")
-    assert belief_bars(session).splitlines()[-1] == "excluded: cold"
+    assert belief_bars(session.state()).splitlines()[-1] == "excluded: cold"
 
 
 def test_of_many_labels_some_have_bars() -> None:
     labels = ["x" * 50, *(f"label {i}" for i in range(9))]
-    lines = belief_bars(Session(_Indifferent(ColumnQueries([yes_no("red")]), labels))).splitlines()
+    lines = belief_bars(Session(_Indifferent(ColumnQueries([yes_no("red")]), labels)).state()).splitlines()
     assert lines[0].startswith("x" * 29 + "…  ")
     assert lines[5:] == ["and 5 more with 50.0% together"]

@@ -53,7 +53,7 @@ def test_a_session_says_so_and_names_the_least_expected_answer(model: VIPClassif
         found = session.unusual
         assert (found is not None) == expected
         if found is not None:
-            assert session.answers[found.query] == found.answer
+            assert session.answers[found.name] == found.answer
             assert found.sentence.startswith("These answers are unusual:")
             assert f"“{found.answer}” to “{found.text}”" in found.sentence
     # What nobody knows is not unusual.

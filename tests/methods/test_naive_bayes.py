@@ -16,10 +16,10 @@ from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.inference.incremental import history_state
 from pursuit.inference.pursuer import PossibleAnswer, choose
-from pursuit.inference.session import Session
 from pursuit.methods import METHODS, naive_bayes
 from pursuit.methods.naive_bayes import NaiveBayesIP, NaiveBayesIPClassifier, NaiveBayesSettings
 from pursuit.queries import ColumnQueries, Number, PatchQueries, QuerySet, yes_no
+from pursuit.sessions.session import Session
 from pursuit.training.samplers import random_histories
 
 LETTERS = ["a", "b", "c"]

@@ -16,11 +16,11 @@ from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.chain import explain
 from pursuit.inference.history import History
-from pursuit.inference.session import Session
 from pursuit.inference.stopping import Budget
 from pursuit.networks import MLP, SetNetwork
 from pursuit.queries import ColumnQueries, ConceptQueries, Query, yes_no
 from pursuit.queries.concepts import Scale
+from pursuit.sessions.session import Session
 from pursuit.training import Stage, train
 from pursuit.vip import VIP
 

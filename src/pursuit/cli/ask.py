@@ -15,7 +15,7 @@ from pursuit.cli.console import err, escaped, out, print_json, show
 from pursuit.files import read_bytes, write_whole
 
 if TYPE_CHECKING:
-    from pursuit.inference.session import Session
+    from pursuit.sessions.session import Session
 
 
 def ask(
@@ -102,7 +102,7 @@ def _report(session: "Session", answers: list[str]) -> None:
 
 
 def _saved_session(path: Path, fresh: "Session") -> "Session":
-    from pursuit.inference.session import Session
+    from pursuit.sessions.session import Session
 
     try:
         return Session.from_json(read_bytes(path).decode("utf-8"), fresh.pursuer, fresh.stop)

@@ -9,9 +9,9 @@ from rich.console import Console
 from pursuit.cli.console import escaped
 from pursuit.cli.keys import HELP, Typed, choice_keys, read_line
 from pursuit.inference.chain import percent
-from pursuit.inference.session import Session
-from pursuit.inference.target import target_of
 from pursuit.queries import DoubtfulAnswer
+from pursuit.sessions.session import Session
+from pursuit.sessions.state import GivenAnswer, Question, Rejection, State, question_of
 
 MOST_BARS, BAR_WIDTH, LONGEST_LABEL = 5, 24, 30
 PROMPT = "> "
@@ -24,13 +24,14 @@ class Conversation:
         self.session, self.console, self.keep = session, console, keep
         self._prompts = prompts  # whether input() may print on standard output
         self._has_costs = len({query.cost for query in session.pursuer.query_set.queries}) > 1
-        self._is_shown = False  # whether the result on the screen is that of the session now
+        self._has_result = False  # whether the result on the screen is that of the session now
 
     def run(self) -> bool:
         """Talk; False if the person leaves before there is a result."""
         while True:
             try:
-                is_going_on = self._after_result() if self.session.done else self._put_question()
+                state = self.session.state()
+                is_going_on = self._put(state.question) if state.question else self._after_result(state)
             except EOFError:
                 if self._is_at_terminal:
                     self.console.print()
@@ -40,16 +41,26 @@ class Conversation:
 
     # ---- a question
 
-    def _put_question(self) -> bool:
-        question, query_set = self.session.ask(), self.session.pursuer.query_set
+    def _put(self, question: Question) -> bool:
         number = f"{question.number}." if question.number else "+"
         cost = f"cost {question.cost:g}" if self._has_costs and question.number else ""
-        expected = "" if question.choices else question.expected
-        remark = ", ".join(part for part in (expected, cost) if part)
-        self._show_question(f"{number} {question.text}", remark, question.help)
-        keys = choice_keys(query_set, question.query, question.choices)
-        self._show_choices(question.choices, keys)
-        return self._carry_out(self._read(), question.choices, keys)
+        return self._carry_out(*self._read_answer(question, f"{number} {question.text}", cost))
+
+    def _read_answer(
+        self, question: Question, text: str, cost: str = ""
+    ) -> tuple[str, tuple[str, ...], dict[str, str]]:
+        """Show a question; gives the line that a person types, the choices there are, and their keys."""
+        query_set = self.session.pursuer.query_set
+        index = query_set.index_of[question.name]
+        query = query_set.queries[index]
+        remark = ", ".join(part for part in ("" if query.offered else query.expected, cost) if part)
+        remark = f"  [dim]({escaped(remark)})[/]" if remark else ""
+        self.console.print(f"\n[bold]{escaped(text)}[/]{remark}", highlight=False, soft_wrap=True)
+        if question.help:
+            self.console.print(f"   {escaped(question.help)}", style="dim", highlight=False, soft_wrap=True)
+        keys = choice_keys(query_set, index, query.offered)
+        self._show_choices(query.offered, keys)
+        return self._read(), query.offered, keys
 
     def _carry_out(self, line: str, choices: tuple[str, ...], keys: dict[str, str]) -> bool:
         """Do what a person typed in answer to a question; False if that is to stop."""
@@ -127,8 +138,8 @@ class Conversation:
         if not names:
             raise ValueError("There is no answer to change yet.")
         if not which:
-            steps = self.session.chain.steps
-            lines = [f"{i}  {step.text} {step.answer or 'not known'}" for i, step in enumerate(steps, start=1)]
+            given = [one for one in self.session.state().answers if isinstance(one, GivenAnswer)]
+            lines = [f"{i}  {one.question.text} {one.shown or 'not known'}" for i, one in enumerate(given, start=1)]
             self._say("\n".join(["Which answer do you want to change?", *lines]))
             which = self._read()
             if not which:
@@ -143,36 +154,32 @@ class Conversation:
 
     def _ask_again(self, name: str) -> None:
         """Put a question that was answered before."""
-        index, query_set = self.session.place_of(name), self.session.pursuer.query_set
-        query = query_set.queries[index]
-        self._show_question(query.text, "" if query.offered else query.expected, query.help)
-        keys = choice_keys(query_set, index, query.offered)
-        self._show_choices(query.offered, keys)
-        line = self._read()
+        question = question_of(self.session.pursuer.query_set, self.session.place_of(name))
+        line, choices, keys = self._read_answer(question, question.text)
         if not line:
             raise ValueError("Nothing was changed.")
-        typed = read_line(line, query.offered)
+        typed = read_line(line, choices)
         if typed.action == "unknown":
-            self.session.change(query.name, None)
+            self.session.change(question.name, None)
         elif typed.action == "answer":
             answer = keys.get(typed.rest.casefold(), typed.rest)
-            self._give(answer, lambda text, sure: self.session.change(query.name, text, confirmed=sure))
+            self._give(answer, lambda text, sure: self.session.change(question.name, text, confirmed=sure))
         else:
             raise ValueError("Nothing was changed: type the new answer, or d if you don't know it.")
 
     # ---- the result
 
-    def _after_result(self) -> bool:
+    def _after_result(self, state: State) -> bool:
         """Show the result, and ask whether it is right; False if the person accepts it."""
         session = self.session
-        if not self._is_shown:
-            start = "Not sure, a person must decide. Most probable" if session.decided is False else "Result"
+        if not self._has_result and state.result is not None:
+            start = "Not sure, a person must decide. Most probable" if state.result.decided is False else "Result"
             self._say(f"\n{start}: {session.reasons()}", margin="")
-            if (remain := session.label_set) is not None:
-                self._say(f"What remains possible: {', '.join(map(str, remain))}", margin="")
-            self._is_shown = True
-        more = ", m for more questions" if session.can_go_on else ""
-        wrong = "" if target_of(session.pursuer) is not None else ", n if that is wrong"
+            if (remain := state.result.label_set) is not None:
+                self._say(f"What remains possible: {', '.join(remain)}", margin="")
+            self._has_result = True
+        more = ", m for more questions" if state.can_go_on else ""
+        wrong = "" if state.is_number else ", n if that is wrong"
         self._say(f"Enter to finish{wrong}{more}, u to undo, c to change an answer, h for help.", margin="")
         line = self._read()
         if not line:
@@ -204,10 +211,10 @@ class Conversation:
     # ---- reading and printing
 
     def _moved(self, with_belief: bool = True) -> None:
-        self._is_shown = False
+        self._has_result = False
         self.keep()
         if with_belief:
-            self._say(belief_bars(self.session, self.console.encoding))
+            self._say(belief_bars(self.session.state(), self.console.encoding))
 
     @property
     def _is_at_terminal(self) -> bool:
@@ -224,21 +231,15 @@ class Conversation:
             self.console.print(escaped(line), highlight=False, soft_wrap=True)  # as a terminal would show it
         return line.strip()
 
-    def _show_question(self, text: str, remark: str, help_text: str) -> None:
-        remark = f"  [dim]({escaped(remark)})[/]" if remark else ""
-        self.console.print(f"\n[bold]{escaped(text)}[/]{remark}", highlight=False, soft_wrap=True)
-        if help_text:
-            self.console.print(f"   {escaped(help_text)}", style="dim", highlight=False, soft_wrap=True)
-
     def _show_choices(self, choices: tuple[str, ...], keys: dict[str, str]) -> None:
         """All choices with their keys, in as many columns as there is room for."""
-        shown = [f"{key}  {choice}" for key, choice in keys.items()] or list(choices)
-        if not shown:
+        items = [f"{key}  {choice}" for key, choice in keys.items()] or list(choices)
+        if not items:
             return
-        width = max(map(len, shown)) + 3
+        width = max(map(len, items)) + 3
         n_columns = max(1, (self.console.width - 3) // width)
-        for start in range(0, len(shown), n_columns):
-            line = "".join(f"{item:<{width}}" for item in shown[start : start + n_columns])
+        for start in range(0, len(items), n_columns):
+            line = "".join(f"{item:<{width}}" for item in items[start : start + n_columns])
             self.console.print(f"   {escaped(line.rstrip())}", highlight=False, soft_wrap=True)
 
     def _say(self, text: str, margin: str = "   ") -> None:
@@ -248,23 +249,24 @@ class Conversation:
         self.console.print(f"   {escaped(str(error))}", style="red", highlight=False, soft_wrap=True)
 
 
-def belief_bars(session: Session, encoding: str = "utf-8") -> str:
+def belief_bars(state: State, encoding: str = "utf-8") -> str:
     """The belief now, as a bar for each of the leading labels; a number in words."""
-    if target_of(session.pursuer) is not None:
-        return session.belief
+    belief = state.belief
+    if belief.number is not None:
+        return belief.number.text
     block = "█" if encoding.lower().startswith("utf") else "#"
-    left = list(session.posterior.items())[: len(session.posterior) - len(session.excluded)]
-    shown, rest = left[:MOST_BARS], left[MOST_BARS:]
-    names = [_cut(str(label)) for label, _ in shown]
+    named, rest = belief.labels[:MOST_BARS], belief.labels[MOST_BARS:]
+    names = [_cut(one.label) for one in named]
     width = max(map(len, names))
     lines = []
-    for name, (_, share) in zip(names, shown, strict=True):
-        bar = block * round(BAR_WIDTH * share)
-        lines.append(f"{name:<{width}}  {bar:<{BAR_WIDTH}}  {percent(share):>6}")
-    if rest:
-        lines.append(f"and {len(rest)} more with {percent(sum(share for _, share in rest))} together")
-    if session.excluded:
-        lines.append(f"excluded: {', '.join(map(str, session.excluded))}")
+    for name, one in zip(names, named, strict=True):
+        bar = block * round(BAR_WIDTH * one.probability)
+        lines.append(f"{name:<{width}}  {bar:<{BAR_WIDTH}}  {percent(one.probability):>6}")
+    if n_rest := len(rest) + belief.n_others:
+        share = belief.others + sum(one.probability for one in rest)
+        lines.append(f"and {n_rest} more with {percent(share)} together")
+    if excluded := dict.fromkeys(one.label for one in state.answers if isinstance(one, Rejection)):
+        lines.append(f"excluded: {', '.join(excluded)}")
     return "\n".join(lines)
 
 

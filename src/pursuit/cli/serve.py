@@ -92,8 +92,8 @@ def serve(
         check_model(folder)
     say(f"Loading {', '.join(map(str, models)) if models else 'the models of the demonstration'} …")
     from pursuit.cli.served_models import default_models, find_samples, measure
+    from pursuit.web.serving.auth import VARIABLE, read_token
     from pursuit.web.serving.running import Settings, address_of, bound, is_loopback, run, run_workers
-    from pursuit.web.serving.tokens import VARIABLE, read_token
 
     secret = read_token(token or (None if token_file else os.environ.get(VARIABLE) or None), token_file)
     listening = bound(host, port)

@@ -24,16 +24,15 @@ from pursuit.estimators.tuned import Ranges
 from pursuit.estimators.validation import checked_weights, group_numbers, known_answers, rows_that_count, validated
 from pursuit.files import claimed
 from pursuit.inference.chain import Chains, explain
-from pursuit.inference.chain_table import chain_table
-from pursuit.inference.predictions import Predictions, predict_rows
+from pursuit.inference.predictions import Predictions, chain_table, predict_rows
 from pursuit.inference.promises import promises_of
 from pursuit.inference.pursuer import Labels
 from pursuit.inference.rollout import pursue_in_batches
-from pursuit.inference.session import Session
 from pursuit.inference.stopping import Standing, StoppingRule, stopping_rule
 from pursuit.inference.target import TargetBins
 from pursuit.processes import is_first
 from pursuit.queries import Answers, ColumnQueries, Kind, QuerySet
+from pursuit.sessions.session import Session
 from pursuit.training import TrainingRun
 from pursuit.training.devices import find_device
 from pursuit.training.progress import with_bar

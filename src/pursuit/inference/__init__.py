@@ -1,1 +1,1 @@
-"""Asking and believing: histories, pursuers, stopping rules, rollouts, chains and sessions."""
+"""Asking and believing: histories, pursuers, stopping rules, rollouts and chains of rows."""

@@ -115,6 +115,11 @@ def label_list(classes: Labels) -> list[Any]:
     return classes.tolist() if isinstance(classes, np.ndarray) else list(classes)
 
 
+def label_text(label: object) -> str:
+    """A label as people can see it, also if it is blank."""
+    return str(label) if str(label).strip() else "(empty)"
+
+
 def leave_out(scores: Tensor, allowed: Tensor | None) -> Tensor:
     """The scores (B, Q) with minus infinity for what is not `allowed` (B, Q); None allows everything."""
     return scores if allowed is None else scores.masked_fill(~allowed, -torch.inf)

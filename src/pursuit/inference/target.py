@@ -76,13 +76,17 @@ class TargetBins(Sequence[str]):
         return self._texts[index]
 
     @cached_property
-    def _texts(self) -> tuple[str, ...]:
+    def ends(self) -> tuple[tuple[str, str], ...]:
+        """The lowest and the highest row of each bin, in words."""
         for decimals in range(self.decimals, MOST_DECIMALS):  # more of them until no two bins read the same
-            pairs = [[_rounded(own[i], decimals) for i in (0, -1)] for own in self.points]
-            texts = tuple(low if low == high else f"{low} to {high}" for low, high in pairs)
-            if len(set(texts)) == len(texts):
-                return texts
-        return tuple(f"{own[0]!r} to {own[-1]!r}" for own in self.points)
+            pairs = tuple((_rounded(own[0], decimals), _rounded(own[-1], decimals)) for own in self.points)
+            if len(set(pairs)) == len(pairs):
+                return pairs
+        return tuple((repr(own[0]), repr(own[-1])) for own in self.points)
+
+    @cached_property
+    def _texts(self) -> tuple[str, ...]:
+        return tuple(low if low == high else f"{low} to {high}" for low, high in self.ends)
 
     @cached_property
     def edges(self) -> np.ndarray:

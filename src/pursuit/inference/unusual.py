@@ -30,8 +30,8 @@ AT_ONCE = 1024
 class Unusual:
     """Answers unlike those that the model learnt from."""
 
-    query: str
-    """Which of them was the most surprising."""
+    name: str
+    """Of the query whose answer was the most surprising."""
     text: str
     answer: str
 
@@ -44,7 +44,7 @@ class Unusual:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {"query": self.query, "text": self.text, "answer": self.answer, "sentence": self.sentence}
+        return {"query": self.name, "text": self.text, "answer": self.answer, "sentence": self.sentence}
 
 
 def knows_unusual(pursuer: Pursuer) -> bool:

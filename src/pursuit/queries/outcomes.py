@@ -95,9 +95,9 @@ class Outcomes(nn.Module):
         feature = int(self.feature_of_value[value])
         match self.query_set.units.feature_types[feature]:
             case "number":
-                return _interval(low, high, lambda edge: self._answer(query, feature, edge))
+                return Interval.between(low, high, lambda edge: self._answer(query, feature, edge))
             case "share":
-                return _interval(low, high, lambda edge: f"{50 * (edge + 1):.3g}%")
+                return str(Interval.between(low, high, lambda edge: f"{50 * (edge + 1):.3g}%"))
         return self._answer(query, feature, 1.0 if high > 0 else -1.0)
 
     def _answer(self, query: int, feature: int, x: float) -> str:
@@ -106,10 +106,22 @@ class Outcomes(nn.Module):
         return self.query_set.describe(query, row.view(self.query_set.answer_shape))
 
 
-def _interval(low: float, high: float, in_words: Callable[[float], str]) -> str:
-    if low <= NOT_GIVEN:
-        return "any" if high == np.inf else f"up to {in_words(high)}"
-    return f"above {in_words(low)}" if high == np.inf else f"{in_words(low)} to {in_words(high)}"
+class Interval(str):
+    """The text of the answers between two numbers, which knows its ends in words; None: there is no end."""
+
+    low: str | None
+    high: str | None
+
+    @classmethod
+    def between(cls, low: float, high: float, in_words: Callable[[float], str]) -> Self:
+        start = None if low <= NOT_GIVEN else in_words(low)
+        end = None if high == np.inf else in_words(high)
+        if start is None:
+            text = cls("any" if end is None else f"up to {end}")
+        else:
+            text = cls(f"above {start}" if end is None else f"{start} to {end}")
+        text.low, text.high = start, end
+        return text
 
 
 class _Intervals(NamedTuple):

@@ -1,7 +1,7 @@
 """A report on predictions: what was asked and answered, what was believed after each answer, and what speaks for it."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,14 @@ from pursuit.estimators import PursuitEstimator
 from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.files import write_whole
 from pursuit.inference.chain import CHAINS_SCHEMA, Chain, Chains, ChainStep, bits_text, percent
-from pursuit.inference.reasons import reasons_of
-from pursuit.inference.session import Session
+from pursuit.inference.pursuer import label_text
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.unusual import Unusual, unusual_of
-from pursuit.inference.what_if import WhatIf, what_if
 from pursuit.queries.query_set import PatchGrid
-from pursuit.report.facts import ModelFacts, count, label_text, quality, trust
+from pursuit.report.facts import ModelFacts, count, quality, trust
 from pursuit.report.page import render
+from pursuit.sessions.reasons import WhatIf, query_and_rest, reasons_of, what_if
+from pursuit.sessions.session import Session
 
 N_WHAT_IF = 3
 """How many single answers are listed that would have changed the prediction."""
@@ -54,7 +54,7 @@ class ExplainedRow:
         """What the chain does not say by itself: which single answer, were it wrong, would change the prediction, and
         what is unusual in the answers."""
         changes = [
-            f"  Were “{one.instead}” the answer to “{one.text}”, the prediction would be {label_text(one.prediction)}."
+            f"  Were “{one.instead}” the answer to “{one.text}”, the prediction would be {one.label}."
             for one in self.what_if[:N_WHAT_IF]
         ]
         return changes if self.unusual is None else [*changes, f"  {self.unusual.sentence}"]
@@ -66,9 +66,16 @@ class ExplainedRow:
             "label": self.label,
             **self.chain.to_dict(),
             "reasons": reasons_of(self.chain).to_dict(),
-            "what_if": [asdict(one) for one in self.what_if],
+            "what_if": [self._changed(one) for one in self.what_if],
             "unusual": self.unusual and self.unusual.to_dict(),
         }
+
+    def _changed(self, one: WhatIf) -> dict[str, Any]:
+        """A changed prediction as JSON values, with the label as the model has it."""
+        labels = {label_text(label): label for label in self.chain.classes}
+        described = query_and_rest(one)
+        described["prediction"] = labels[described.pop("label")]
+        return described
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pursuit.estimators import PursuitEstimator
 from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.evaluation.calibration import N_BINS
 from pursuit.inference.chain import bits_text
-from pursuit.inference.pursuer import label_list
+from pursuit.inference.pursuer import label_list, label_text
 from pursuit.inference.stopping import (
     AnyOf,
     Budget,
@@ -181,11 +181,6 @@ def share(value: float) -> str:
     if percent in (0, 100) or 1 <= percent <= 99:
         return f"{percent:.0f}%"
     return f"{min(99.9, max(0.1, percent)):.1f}%" if 0 < percent < 100 else f"{percent:.0f}%"
-
-
-def label_text(label: object) -> str:
-    """A label as it can be seen, also if it is blank."""
-    return str(label) if str(label).strip() else "(empty)"
 
 
 def count(n: int, noun: str) -> str:

@@ -9,9 +9,10 @@ from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.evaluation.tree import TreeNode, question_tree
 from pursuit.files import write_whole
 from pursuit.inference.chain import percent
+from pursuit.inference.pursuer import label_text
 from pursuit.inference.stopping import StoppingRule
 from pursuit.queries import QuerySet
-from pursuit.report.facts import ModelFacts, label_text, quality, share
+from pursuit.report.facts import ModelFacts, quality, share
 from pursuit.report.kept import Measured
 from pursuit.report.page import render
 

@@ -6,7 +6,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pursuit.inference.chain import bits_text, percent
-from pursuit.report.facts import count, label_text, share
+from pursuit.inference.pursuer import label_text
+from pursuit.report.facts import count, share
 from pursuit.version import __version__
 
 if TYPE_CHECKING:

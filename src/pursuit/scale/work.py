@@ -18,8 +18,7 @@ from pursuit.data.rows import Rows
 from pursuit.estimators import PursuitClassifier, PursuitEstimator
 from pursuit.evaluation.counts import EvaluationCounts
 from pursuit.evaluation.curves import Evaluation, Setting, evaluation_counts
-from pursuit.inference.chain_table import STEP
-from pursuit.inference.predictions import PROBABILITY
+from pursuit.inference.predictions import PROBABILITY, STEP
 from pursuit.scale.engine import Engine
 from pursuit.tables.filesystem import AnyPath, local, make_folder, remove_folder, write
 from pursuit.tables.source import RowsPart, TableSource

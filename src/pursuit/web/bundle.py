@@ -7,6 +7,8 @@ import posixpath
 import re
 from importlib.resources import files
 
+from pursuit.estimators import PursuitEstimator
+
 IMPORT = re.compile(r'^import [^;]*? from "([^"]+)";\n', flags=re.M)
 EXPORT = re.compile(r"^export (?=(?:async |const |let |function |class ))", flags=re.M)
 TOP = re.compile(r"^(?:async )?(?:function|const|let|class) (\w+)", flags=re.M)
@@ -63,3 +65,10 @@ def small_style(text: str) -> str:
     """A style sheet without comments, empty lines and indentation."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     return "".join(f"{line.strip()}\n" for line in text.splitlines() if line.strip())
+
+
+def title_of(estimator: PursuitEstimator, default: str = "pursuit") -> str:
+    """What a model is about: its target or its data set, in words; the default where nobody noted it."""
+    task = getattr(estimator, "notes_", {}).get("task", {})
+    words = str(task.get("target") or task.get("name") or default).replace("_", " ").replace("-", " ").strip()
+    return words[:1].upper() + words[1:]

@@ -3,7 +3,7 @@
 "use strict";
 const fs = require("fs");
 const { program, model: described, weights, histories = [], people = [], moves = [], rejects = 0 } = JSON.parse(fs.readFileSync(0, "utf8"));
-const { BrowserEngine, argmax, bitsAt, beliefAfter, expected, interval, withWeights, Course } = new Function(program)();
+const { BrowserEngine, argmax, bitsAt, beliefAfter, expected, interval, withWeights, SessionLog } = new Function(program)();
 const model = withWeights(described, new Uint8Array(Buffer.from(weights, "base64")));
 
 function believe(told) {
@@ -12,17 +12,17 @@ function believe(told) {
 }
 
 function hold(answers) {
-  const course = new Course(model), asked = [];
+  const log = new SessionLog(model), asked = [];
   for (let n = 0; n <= rejects; n++) {
-    if (n > 0) course.add({ move: "reject", labels: [argmax(course.now.belief.posterior)] });
-    for (let query = course.next; query !== null; query = course.next) {
+    if (n > 0) log.add({ move: "reject", labels: [argmax(log.now.belief.posterior)] });
+    for (let query = log.next; query !== null; query = log.next) {
       asked.push(query);
-      course.add({ move: "tell", query, answer: answers[query], volunteered: course.isBeforehand(query) });
+      log.add({ move: "tell", query, answer: answers[query], volunteered: log.isBeforehand(query) });
     }
   }
-  const { belief: { posterior }, cost } = course.now;
+  const { belief: { posterior }, cost } = log.now;
   const number = model.target && [expected(model.target, posterior), ...interval(model.target, posterior)];
-  return { asked, posterior: [...posterior], cost, number, progress: course.progress };
+  return { asked, posterior: [...posterior], cost, number, progress: log.progress };
 }
 
 /** The states of an engine after each of some calls: [name of its function, ...arguments]. */

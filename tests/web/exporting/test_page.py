@@ -27,8 +27,7 @@ from ordered import clinic
 from pursuit import MLP, SetNetwork, StoppingRule, VIPClassifier, export
 from pursuit.methods.naive_bayes import NaiveBayesIPClassifier
 from pursuit.web.bundle import LANGUAGES
-from pursuit.web.exporting.networks import belief_weights, question_weights
-from pursuit.web.exporting.weights import split, unpack
+from pursuit.web.exporting.weights import belief_weights, question_weights, split, unpack
 
 
 @cache
@@ -186,7 +185,7 @@ def test_the_page_speaks_german() -> None:
 
 @needs_node
 def test_numbers_are_typed_and_odd_ones_are_questioned() -> None:
-    queries = {query["text"]: query for query in described(ordered_page())["queries"]}
+    queries = {query["question"]["text"]: query for query in described(ordered_page())["queries"]}
     steps: list[dict[str, str]] = []
     for _ in range(12):  # until a number is asked for
         shown = clicks(ordered_page(), steps=steps)[-1]
@@ -198,7 +197,7 @@ def test_numbers_are_typed_and_odd_ones_are_questioned() -> None:
         refused = clicks(ordered_page(), steps=[*steps, {"type": typed}])[-1]
         assert heading in refused["text"]
         assert says in refused["text"]
-    low, high = queries[heading]["number"]["seen"]
+    low, high = queries[heading]["question"]["seen"]
     typed = f"{(low + high) / 2:.1f}".replace(".", ",")
     taken = clicks(ordered_page(), steps=[*steps, {"type": typed}])[-1]
     assert taken["heading"] != heading

@@ -78,7 +78,7 @@ def test_who_does_not_read_his_answer_is_cut_off(client: Client, monkeypatch: py
 
     monkeypatch.setattr(connections, "SECONDS_TO_SEND", 0.3)
     monkeypatch.setattr(connections.Connection, "_cut_off", noted)
-    monkeypatch.setattr("pursuit.web.serving.session_routes.csv_lines", endless)
+    monkeypatch.setattr("pursuit.web.serving.routes.csv_lines", endless)
     with raw(client) as connection:
         connection.sendall(b"GET /api/sessions.csv HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert is_cut.wait(30)
@@ -135,7 +135,7 @@ def wait_until_refused(client: Client) -> None:
 def test_a_server_that_stops_finishes_what_is_under_way(
     models: ServedModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pursuit.web.serving.interviews import Interviews
+    from pursuit.web.serving.sessions import Interviews
 
     is_under_way, may_go_on, answers = threading.Event(), threading.Event(), []
     original = Interviews.move

@@ -94,10 +94,10 @@ def test_requests_that_never_reach_a_route(client: Client) -> None:
 @pytest.mark.parametrize(
     ("place", "status"),
     [
-        ("pursuit.web.serving.interviews.state_of", 500),
+        ("pursuit.sessions.session.Session.state", 500),
         ("pursuit.web.serving.store.Store.write", 500),
-        ("pursuit.web.serving.interviews._standing_and_state", 500),
-        ("pursuit.web.serving.interviews.why_of", 500),
+        ("pursuit.web.serving.sessions._record_and_state", 500),
+        ("pursuit.sessions.session.Session.why", 500),
     ],
 )
 def test_an_error_of_ours_is_answered_and_logged_without_what_people_said(
@@ -109,7 +109,7 @@ def test_an_error_of_ours_is_answered_and_logged_without_what_people_said(
     session = begin(client, known={"season": "winter"})
     with monkeypatch.context() as patches, caplog.at_level(logging.DEBUG):
         patches.setattr(place, fail)
-        if place.endswith("why_of"):
+        if place.endswith("Session.why"):
             answer = client.get(f"/api/sessions/{session['id']}/why")
         else:
             client.get(f"/api/sessions/{session['id']}")
@@ -154,7 +154,7 @@ def test_an_answer_that_breaks_off_is_not_taken_for_a_whole_one(
         yield "id,model\n"
         raise RuntimeError("Zebediah")
 
-    monkeypatch.setattr("pursuit.web.serving.session_routes.csv_lines", broken)
+    monkeypatch.setattr("pursuit.web.serving.routes.csv_lines", broken)
     with pytest.raises(Exception, match=r"incomplete|closed"):
         client.get("/api/sessions.csv")
     assert "Zebediah" not in caplog.text

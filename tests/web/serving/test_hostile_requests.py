@@ -186,7 +186,7 @@ def test_an_error_of_ours_says_nothing_of_the_inside(
         raise RuntimeError("secret inside")
 
     session = begin(client)
-    monkeypatch.setattr("pursuit.web.serving.interviews.why_of", fail)
+    monkeypatch.setattr("pursuit.sessions.session.Session.why", fail)
     answer = client.get(f"/api/sessions/{session['id']}/why")
     assert answer.status_code == 500
     assert "secret" not in answer.text

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from httpx import Client
 
-from pursuit.web.serving import rates
+from pursuit.web.serving import auth
+from pursuit.web.serving.auth import Buckets, Limits, Rates, client_of
 from pursuit.web.serving.models import ServedModels
-from pursuit.web.serving.rates import Buckets, Limits, Rates, client_of
 from served import begin, running, try_move
 
 
@@ -39,7 +39,7 @@ def test_a_bucket_empties_and_fills_again_for_each_client() -> None:
 
 
 def test_clients_seen_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rates, "MOST_CLIENTS", 3)
+    monkeypatch.setattr(auth, "MOST_CLIENTS", 3)
     buckets = Buckets(1.0, 1.0, Clock())
     for client in "abcde":
         assert buckets.take(client) == 0

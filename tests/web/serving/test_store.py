@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert, text
 
-from pursuit.web.serving.interviews import Interviews
 from pursuit.web.serving.models import ServedModels, load_models
 from pursuit.web.serving.problems import Outdated
 from pursuit.web.serving.schemas import Move
+from pursuit.web.serving.sessions import Interviews
 from pursuit.web.serving.store import (
     DATABASE_VARIABLE,
     SCHEMA_VERSION,
-    SchemaVersion,
-    Standing,
+    VERSIONS,
+    SessionRecord,
     Store,
     default_database,
 )
 
-NOTHING_YET = Standing(
+NOTHING_YET = SessionRecord(
     moves={"format": 2, "moves": []},
     done=False,
     outcome=None,
@@ -70,7 +70,7 @@ def test_ids_cannot_be_guessed(database: str, monkeypatch: pytest.MonkeyPatch) -
 def test_a_database_that_is_newer_is_refused(database: str) -> None:
     store = Store(database)
     with store.engine.begin() as connection:
-        connection.execute(insert(SchemaVersion).values(version=SCHEMA_VERSION + 1))
+        connection.execute(insert(VERSIONS).values(version=SCHEMA_VERSION + 1))
     store.close()
     with pytest.raises(
         ValueError, match=rf"newer version of pursuit \(schema {SCHEMA_VERSION + 1}; this one reads {SCHEMA_VERSION}\)"

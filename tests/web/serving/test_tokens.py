@@ -10,10 +10,9 @@ from fastapi.routing import APIRoute
 from httpx import Client
 from starlette.datastructures import Headers
 
-from pursuit.web.serving import model_routes, page_routes, session_routes
+from pursuit.web.serving.app import ROUTERS
+from pursuit.web.serving.auth import Rates, Token, read_token
 from pursuit.web.serving.models import ServedModels
-from pursuit.web.serving.rates import Rates
-from pursuit.web.serving.tokens import Token, read_token
 from served import begin, move, running
 
 SECRET = "correct-horse-battery"
@@ -28,7 +27,7 @@ def client(models: ServedModels, tmp_path: Path) -> Iterator[Client]:
 
 def addresses() -> list[Any]:
     """Every route there is, with something for each of its parameters."""
-    routes = [*model_routes.router.routes, *session_routes.router.routes, *page_routes.router.routes]
+    routes = [route for router in ROUTERS for route in router.routes]
     found = {
         (method, re.sub(r"{\w+(:path)?}", "1", route.path))
         for route in routes

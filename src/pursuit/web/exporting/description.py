@@ -1,5 +1,6 @@
 """A model as JSON values: all that the page must know besides its weights."""
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,13 @@ from pursuit.inference.stopping import (
 from pursuit.inference.target import TargetBins, target_of
 from pursuit.inference.unusual import NEVER
 from pursuit.information import AnswerModel
-from pursuit.queries import Date, Number, Order, Query
+from pursuit.queries import Number, Order, Query
+from pursuit.queries.outcomes import Interval
 from pursuit.queries.query import NOT_GIVEN_TEXT
-from pursuit.queries.scaling import NOT_GIVEN, compress
+from pursuit.queries.scaling import compress
+from pursuit.sessions.state import question_of
 from pursuit.vip import VIP, InformationVIP
-from pursuit.web.exporting.networks import Tensors, network_layers
+from pursuit.web.exporting.weights import Tensors, network_layers
 
 RULES: dict[type[StoppingRule], str] = {
     Budget: "budget",
@@ -97,28 +100,19 @@ def _target(target: TargetBins) -> dict[str, Any]:
         "means": target.means,
         "spread": target.spread,
         "decimals": target.decimals,
+        "ends": target.ends,
     }
 
 
 def _query(model: VIP, index: int, query: Query) -> dict[str, Any]:
-    described: dict[str, Any] = {
-        "name": query.name,
-        "text": query.text,
-        "help": query.help,
-        "unit": query.unit,
-        "cost": query.cost,
-        "choices": list(query.choices),
-        "may_be_missing": bool(query.may_be_missing),
-        # what networks see of each choice, and of "not given" after them: pairs of an input and its value
-        "inputs": [_inputs(model, index, choice) for choice in query.choices],
-        "is_yes_no": getattr(query, "is_yes_no", False) or query.choices == ("no", "yes"),
-        "number": None,
+    choices = [*query.choices, *([NOT_GIVEN_TEXT] if query.may_be_missing else [])]
+    return {
+        "question": asdict(question_of(model.query_set, index)),
+        "choices": choices,
+        # what networks see of each choice: pairs of an input and its value
+        "inputs": [_inputs(model, index, choice) for choice in choices],
+        "number": _number(model, index, query) if isinstance(query, Number) and not query.choices else None,
     }
-    if query.may_be_missing:
-        described["inputs"].append(_inputs(model, index, NOT_GIVEN_TEXT))
-    if isinstance(query, Number) and not query.choices:
-        described["number"] = _number(model, index, query)
-    return described
 
 
 def _inputs(model: VIP, query: int, answer: Any) -> list[tuple[int, float]]:
@@ -147,12 +141,6 @@ def _number(model: VIP, index: int, query: Number) -> dict[str, Any]:
         "spread": query.spread,
         "edges": edges,
         "first_code": None if codes is None else int(codes[0][0, 0]),
-        "low": query.low,
-        "high": query.high,
-        "seen": query.seen,
-        "decimals": query.decimals,
-        "is_date": isinstance(query, Date),
-        "has_time": isinstance(query, Date) and query.has_time,
     }
 
 
@@ -191,40 +179,20 @@ def _answer_model(answers: AnswerModel, tensors: Tensors) -> dict[str, Any]:
         "table": tensors.add(answers.table),
         "label_vectors": tensors.add(answers.label_vectors),
         "intervals": [
-            None if types != "number" else _intervals(answers, query)
-            for query, types in enumerate(_first_types(answers))
+            [(one.low, one.high, one) for one in texts if isinstance(one, Interval)] or None
+            for texts in map(answers.outcomes.describe, range(answers.n_queries))
         ],
         # the upper ends of the intervals of numbers, as networks see these
-        "up_to": [
-            None if types != "number" else _upper_ends(answers, query)
-            for query, types in enumerate(_first_types(answers))
-        ],
+        "up_to": [_upper_ends(answers, query) for query in range(answers.n_queries)],
         "n_values": answers.outcomes.n_values,
         "n_queries": len(query_set),
     }
 
 
-def _first_types(answers: AnswerModel) -> list[str]:
-    """What the features of every query are."""
-    units = answers.outcomes.query_set.units
-    return [units.feature_types[units.features[i][0]] for i in range(answers.n_queries)]
-
-
-def _upper_ends(answers: AnswerModel, query: int) -> list[float | None]:
-    ends = answers.outcomes.up_to[answers.outcomes.values_of_query(query)].tolist()
+def _upper_ends(answers: AnswerModel, query: int) -> list[float | None] | None:
+    """Of the answers to a number; None for other queries."""
+    outcomes, units = answers.outcomes, answers.outcomes.query_set.units
+    if units.feature_types[units.features[query][0]] != "number":
+        return None
+    ends = outcomes.up_to[outcomes.values_of_query(query)].tolist()
     return [end if np.isfinite(end) else None for end in ends]
-
-
-def _intervals(answers: AnswerModel, query: int) -> list[tuple[str | None, str | None]]:
-    """Above what and up to what the answers in each interval of a number are, in words."""
-    outcomes = answers.outcomes
-
-    def in_words(edge: float) -> str | None:
-        if not np.isfinite(edge) or edge == NOT_GIVEN:
-            return None
-        row = outcomes.query_set.blank()[0]
-        row[outcomes.query_set.units.features[query]] = edge
-        return outcomes.query_set.describe(query, row)
-
-    own = outcomes.values_of_query(query)
-    return [(in_words(float(outcomes.above[value])), in_words(float(outcomes.up_to[value]))) for value in own]

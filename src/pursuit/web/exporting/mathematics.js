@@ -268,7 +268,7 @@ export function scoresAt(model, belief) {
 function computeScores(model, belief) {
   if (model.querier) return run(model.querier, model.tensors_, belief.input);
   const bits = bitsAt(model, belief);
-  return model.cost_aware ? bits.map((one, i) => one / Math.max(FREE, model.queries[i].cost)) : bits;
+  return model.cost_aware ? bits.map((one, i) => one / Math.max(FREE, model.queries[i].question.cost)) : bits;
 }
 
 export function argmax(values) {

@@ -17,12 +17,9 @@ from pursuit.estimators import PursuitEstimator, load
 from pursuit.files import write_whole
 from pursuit.inference.stopping import StoppingRule
 from pursuit.version import __version__
-from pursuit.web.bundle import LANGUAGES, bundle, part, small_script, small_style
+from pursuit.web.bundle import LANGUAGES, bundle, part, small_script, small_style, title_of
 from pursuit.web.exporting.description import describe_model
-from pursuit.web.exporting.measure import suitable_widths
-from pursuit.web.exporting.networks import Tensors, exportable
-from pursuit.web.exporting.weights import compressed
-from pursuit.web.titles import title_of
+from pursuit.web.exporting.weights import Tensors, compressed, exportable, suitable_widths
 
 FORMAT = 2
 

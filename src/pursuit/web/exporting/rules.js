@@ -46,7 +46,7 @@ export function labelSet(rules, posterior) {
 }
 
 const canAfford = (model, spent, query) => model.stop.every(rule => rule.rule !== "cost"
-  || spent + model.queries[query].cost <= rule.units * (1 + COST_ROUNDING));
+  || spent + model.queries[query].question.cost <= rule.units * (1 + COST_ROUNDING));
 
 /** Whether what a query waits for holds: `answers` are those so far by query. */
 function isAllowed(model, answers, query) {

@@ -18,7 +18,7 @@ function reasonText({ kind, n, bits, cost }, isPatch) {
 
 function answerTitle(question, answer) {
   if (question.kind === "choice" || /^not given$/i.test(answer.text)) return say("if_you_say", { answer: choiceText(question, answer.text) });
-  if (answer.low === undefined) return say("if_in_range", { answer: answer.text });
+  if (question.kind === "patch") return say("if_in_range", { answer: answer.text });
   const { low, high } = answer, key = low === null ? (high === null ? "any" : "up_to") : high === null ? "above" : "between";
   return say("if_in_range", { answer: say(key, { low, high }) });
 }

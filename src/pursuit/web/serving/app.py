@@ -19,20 +19,18 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Match, Route
 
 from pursuit.version import __version__
-from pursuit.web.serving import model_routes, page_routes, session_routes
-from pursuit.web.serving.doorman import Doorman
-from pursuit.web.serving.interviews import Interviews
-from pursuit.web.serving.keeping import Keeper, Keeping
+from pursuit.web.serving.auth import Authentication, Limits, Rates, Token
 from pursuit.web.serving.models import ServedModels
-from pursuit.web.serving.page_routes import Pages
+from pursuit.web.serving.pages import Pages, of_pages
 from pursuit.web.serving.pictures import MOST_BYTES
 from pursuit.web.serving.problems import Problem
-from pursuit.web.serving.rates import Limits, Rates
+from pursuit.web.serving.retention import Retention, RetentionLoop
+from pursuit.web.serving.routes import of_models, of_sessions
 from pursuit.web.serving.security import BROKEN, Guard
+from pursuit.web.serving.sessions import Interviews
 from pursuit.web.serving.store import Store, first_line
-from pursuit.web.serving.tokens import Token
 
-ROOMS = (model_routes, session_routes, page_routes)
+ROUTERS = (of_models, of_sessions, of_pages)
 N_THREADS = 8
 """How many requests are worked on at once, of which one computes."""
 SECONDS_TO_END = 5.0
@@ -63,7 +61,7 @@ def make_app(
     origins: Sequence[str] = (),
     pages: Traversable | None = None,
     rates: Rates | None = None,
-    keeping: Keeping | None = None,
+    retention: Retention | None = None,
     token: str | None = None,
     lists_sessions: bool = True,
     ends_process: bool = False,
@@ -74,7 +72,7 @@ def make_app(
     are named. With a `token`, it answers to those who know it. Without `lists_sessions`, a session is only found by
     its id. With `ends_process`, the process ends for certain once the server was told to stop.
     """
-    keeper = Keeper(store, keeping or Keeping())
+    retaining = RetentionLoop(store, retention or Retention())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -82,7 +80,7 @@ def make_app(
         ends = threading.Event()
         measuring = threading.Thread(target=models.measure_all, args=(ends,), daemon=True)
         measuring.start()
-        tidying = threading.Thread(target=keeper.run, args=(ends,), daemon=True)
+        tidying = threading.Thread(target=retaining.run, args=(ends,), daemon=True)
         tidying.start()
         yield
         ends.set()
@@ -108,12 +106,12 @@ def make_app(
         ],
         lifespan=lifespan,
     )
-    app.state.interviews = Interviews(models, store, keeper, lists_sessions)
+    app.state.interviews = Interviews(models, store, retaining, lists_sessions)
     app.state.pages = Pages(pages, lists_sessions)
     own_token = None if token is None else Token(token)
-    app.add_middleware(Doorman, limits=Limits(rates or Rates()), token=own_token, pages=app.state.pages)
-    for room in ROOMS:
-        app.include_router(room.router)
+    app.add_middleware(Authentication, limits=Limits(rates or Rates()), token=own_token, pages=app.state.pages)
+    for router in ROUTERS:
+        app.include_router(router)
     app.add_exception_handler(Problem, _explain_problem)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, _explain_request)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, _explain_status)  # type: ignore[arg-type]
@@ -163,7 +161,7 @@ def _explain_status(request: Request, error: HTTPException) -> Response:
 
 def _methods(request: Request) -> list[str]:
     """What an address takes."""
-    routes = [route for room in ROOMS for route in room.router.routes if isinstance(route, Route)]
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, Route)]
     matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
     return sorted({method for route in matching for method in route.methods or ()})
 

@@ -18,18 +18,18 @@ import pursuit.methods  # noqa: F401  makes all that a model may be made of know
 from pursuit.estimators import PursuitEstimator, fingerprint, load
 from pursuit.evaluation import RegressionEvaluation
 from pursuit.inference.incremental import HistoryState
-from pursuit.inference.pursuer import label_list
+from pursuit.inference.pursuer import label_list, label_text
 from pursuit.inference.rollout import template_state
-from pursuit.inference.session import Session
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target import target_of
 from pursuit.report import ModelReport
-from pursuit.report.facts import ModelFacts, label_text, quality
+from pursuit.report.facts import ModelFacts, quality
 from pursuit.report.kept import kept
+from pursuit.sessions.session import Session
+from pursuit.sessions.state import question_of
+from pursuit.web.bundle import title_of
 from pursuit.web.serving import schemas
 from pursuit.web.serving.problems import NotFound
-from pursuit.web.serving.state import question_of
-from pursuit.web.titles import title_of
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class ServedModel:
     def questions(self) -> schemas.Questions:
         """All that it may ask."""
         query_set = self.estimator.model_.query_set
-        return schemas.Questions(questions=[question_of(query_set, i, 0) for i in range(len(query_set))])
+        return schemas.Questions(questions=[question_of(query_set, i) for i in range(len(query_set))])
 
     def measure_once(self) -> None:
         """Measure how good it is, which may take a while, unless training did."""

@@ -18,10 +18,10 @@ import torch
 import uvicorn
 
 from pursuit.web.serving.app import make_app
+from pursuit.web.serving.auth import SECONDS_AT_ONCE, Rates
 from pursuit.web.serving.connections import MOST_CONNECTIONS, MOST_HEADER_BYTES, SECONDS_IDLE, Connection
-from pursuit.web.serving.keeping import Keeping
 from pursuit.web.serving.models import FindSamples, Measure, load_models
-from pursuit.web.serving.rates import SECONDS_AT_ONCE, Rates
+from pursuit.web.serving.retention import Retention
 from pursuit.web.serving.security import Guard
 from pursuit.web.serving.store import Store, default_database
 
@@ -64,7 +64,7 @@ class Settings:
     new_sessions: float = Rates.new_sessions
     """Of one address in a minute; 0: without a limit."""
     keep_days: float | None = None
-    most_sessions: int = Keeping.most_sessions
+    most_sessions: int = Retention.most_sessions
     lists_sessions: bool = True
     proxy: str | None = None
     """The address of the proxy that says where requests come from."""
@@ -91,7 +91,7 @@ class Settings:
             hosts=self.hosts,
             origins=self.origins,
             rates=Rates(self.rate, SECONDS_AT_ONCE * self.rate, self.new_sessions),
-            keeping=Keeping(self.keep_days, self.most_sessions),
+            retention=Retention(self.keep_days, self.most_sessions),
             token=self.token,
             lists_sessions=self.lists_sessions,
             ends_process=True,

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
-from pursuit.web.serving.shown import Question, Reply, State, Why
+from pursuit.sessions.state import Question, State
+from pursuit.sessions.why import Why
 
 MOST_CHARACTERS = 500
 """Of an answer or a name."""
@@ -31,6 +32,12 @@ Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
 Pixels = Annotated[list[Finite], Field(max_length=20_000)]
 Answer = Annotated[bool | Whole | Finite | Text | Pixels | None, Field(union_mode="smart")]
 """A choice in words, a number, a date as text, or the pixels of a patch; null: don't know."""
+
+
+class Reply(BaseModel):
+    """What the server sends."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True, frozen=True)
 
 
 class Request(BaseModel):

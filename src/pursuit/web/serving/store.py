@@ -9,14 +9,20 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, cast
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from sqlalchemy import (
     JSON,
+    Boolean,
+    Column,
     ColumnElement,
     DateTime,
+    Double,
     ForeignKey,
+    Integer,
     LargeBinary,
+    MetaData,
     Table,
     Text,
     bindparam,
@@ -31,7 +37,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 SCHEMA_VERSION = 2
 DATABASE_VARIABLE = "PURSUIT_DATABASE"
@@ -45,86 +50,38 @@ N_AT_ONCE = 200
 """How many sessions are read at a time."""
 
 
-class Base(DeclarativeBase):
-    """All tables."""
-
-
-class SchemaVersion(Base):
-    """Which version of these tables a database has."""
-
-    __tablename__ = "pursuit_schema"
-    version: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-
-
-class SessionRow(Base):
-    """A session: everything follows from its moves; the other columns are there to be listed and searched."""
-
-    __tablename__ = "pursuit_sessions"
-    id: Mapped[str] = mapped_column(Text, primary_key=True)
-    model: Mapped[str] = mapped_column(Text, index=True)
-    fingerprint: Mapped[str] = mapped_column(Text)
-    """Of the model that it began with."""
-    title: Mapped[str] = mapped_column(Text)
-    moves: Mapped[dict[str, Any]] = mapped_column(JSON)
-    revision: Mapped[int]
-    created: Mapped[datetime.datetime] = mapped_column(DateTime, index=True)
-    updated: Mapped[datetime.datetime] = mapped_column(DateTime, index=True)
-    done: Mapped[bool]
-    outcome: Mapped[str | None] = mapped_column(Text)
-    probability: Mapped[float | None]
-    decided: Mapped[bool | None]
-    """False: the model is not sure, and a person must decide; null: its stopping rule promises nothing."""
-    label_set: Mapped[str | None] = mapped_column(Text)
-    """The labels that remain, where the stopping rule says which."""
-    low: Mapped[float | None]
-    """Of a number: between which it should lie."""
-    high: Mapped[float | None]
-    n_asked: Mapped[int]
-    n_rejected: Mapped[int]
-    accepted: Mapped[bool]
-    truth: Mapped[str | None] = mapped_column(Text)
-    truth_folded: Mapped[str | None] = mapped_column(Text)
-    answers: Mapped[str] = mapped_column(Text)
-    """What was asked and answered, in words."""
-    searchable: Mapped[str] = mapped_column(Text)
-    """All that is searched, without capitals."""
-    has_picture: Mapped[bool]
-
-
-class PictureRow(Base):
-    """The picture that a session looks at, as the model sees it."""
-
-    __tablename__ = "pursuit_pictures"
-    session: Mapped[str] = mapped_column(ForeignKey("pursuit_sessions.id", ondelete="CASCADE"), primary_key=True)
-    pixels: Mapped[bytes] = mapped_column(LargeBinary)
-
-
 @dataclass(frozen=True)
-class Standing:
-    """Where a session stands: what is written after each move."""
+class SessionRecord:
+    """What is written of a session after each move: all follows from `moves`, and the rest is listed and searched."""
 
     moves: dict[str, Any]
     done: bool
     outcome: str | None
     probability: float | None
     decided: bool | None
+    """False: the model is not sure, and a person must decide; null: its stopping rule promises nothing."""
     label_set: str | None
+    """The labels that remain, where the stopping rule says which."""
     low: float | None
+    """Of a number: between which it should lie."""
     high: float | None
     n_asked: int
     n_rejected: int
     accepted: bool
     answers: str
+    """What was asked and answered, in words."""
     searchable: str
+    """All that is searched, without capitals."""
 
 
 @dataclass(frozen=True)
-class StoredSession(Standing):
+class StoredSession(SessionRecord):
     """A session as it was read."""
 
     id: str
     model: str
     fingerprint: str
+    """Of the model that it began with."""
     title: str
     revision: int
     created: datetime.datetime
@@ -133,14 +90,37 @@ class StoredSession(Standing):
     has_picture: bool
 
 
-_TABLE = cast(Table, SessionRow.__table__)
-_COLUMNS = [_TABLE.c[field.name] for field in fields(StoredSession)]
+_TYPES = {str: Text, int: Integer, float: Double, bool: Boolean, datetime.datetime: DateTime, dict: JSON}
+
+
+def _column(name: str, hint: Any) -> Column[Any]:
+    """The column of a field, by its type."""
+    kinds = [get_origin(kind) or kind for kind in (get_args(hint) if isinstance(hint, UnionType) else [hint])]
+    is_indexed, is_optional = name in ("model", "created", "updated"), NoneType in kinds
+    return Column(name, _TYPES[kinds[0]], primary_key=name == "id", index=is_indexed, nullable=is_optional)
+
+
+TABLES = MetaData()
+VERSIONS = Table("pursuit_schema", TABLES, Column("version", Integer, primary_key=True, autoincrement=False))
+SESSIONS = Table(
+    "pursuit_sessions",
+    TABLES,
+    *(_column(name, hint) for name, hint in get_type_hints(StoredSession).items()),
+    Column("truth_folded", Text),
+)
+PICTURES = Table(
+    "pursuit_pictures",
+    TABLES,
+    Column("session", ForeignKey("pursuit_sessions.id", ondelete="CASCADE"), primary_key=True),
+    Column("pixels", LargeBinary, nullable=False),
+)
+_ROW = SESSIONS.c
+_COLUMNS = [_ROW[field.name] for field in fields(StoredSession)]
 # Statements of every move, which are made once: to make one takes longer than to execute it.
-_READ = select(*_COLUMNS).where(_TABLE.c.id == bindparam("wanted"))
-_WRITE = update(_TABLE).where(_TABLE.c.id == bindparam("wanted"), _TABLE.c.revision == bindparam("seen"))
-_WRITE = _WRITE.values(
-    {name: bindparam(name) for name in ("revision", "updated", "fingerprint", *(one.name for one in fields(Standing)))}
-).returning(_TABLE.c.truth)
+_READ = select(*_COLUMNS).where(_ROW.id == bindparam("wanted"))
+_WRITTEN = ("revision", "updated", "fingerprint", *(field.name for field in fields(SessionRecord)))
+_WRITE = update(SESSIONS).where(_ROW.id == bindparam("wanted"), _ROW.revision == bindparam("seen"))
+_WRITE = _WRITE.values({name: bindparam(name) for name in _WRITTEN}).returning(_ROW.truth)
 
 
 class Store:
@@ -189,11 +169,11 @@ class Store:
             )
 
     def _version(self) -> int:
-        Base.metadata.create_all(self.engine)
+        TABLES.create_all(self.engine)
         with self.engine.begin() as connection:
-            version = connection.scalar(select(func.max(SchemaVersion.version)))
+            version = connection.scalar(select(func.max(VERSIONS.c.version)))
             if version is None:
-                connection.execute(insert(SchemaVersion).values(version=SCHEMA_VERSION))
+                connection.execute(insert(VERSIONS).values(version=SCHEMA_VERSION))
             return version or SCHEMA_VERSION
 
     def close(self) -> None:
@@ -202,12 +182,12 @@ class Store:
     # ---- one session
 
     def create(
-        self, model: str, fingerprint: str, title: str, standing: Standing, pixels: bytes | None
+        self, model: str, fingerprint: str, title: str, record: SessionRecord, pixels: bytes | None
     ) -> StoredSession:
         """Keep a new session; its id cannot be guessed."""
         begun = now()
         session = StoredSession(
-            **asdict(standing),
+            **asdict(record),
             id=secrets.token_urlsafe(16),
             model=model,
             fingerprint=fingerprint,
@@ -219,9 +199,9 @@ class Store:
             has_picture=pixels is not None,
         )
         with self._writing, self.engine.begin() as connection:
-            connection.execute(insert(SessionRow).values(asdict(session)))
+            connection.execute(insert(SESSIONS).values(asdict(session)))
             if pixels is not None:
-                connection.execute(insert(PictureRow).values(session=session.id, pixels=pixels))
+                connection.execute(insert(PICTURES).values(session=session.id, pixels=pixels))
         return session
 
     def read(self, session_id: str) -> StoredSession | None:
@@ -229,13 +209,13 @@ class Store:
             row = connection.execute(_READ, {"wanted": session_id}).first()
         return None if row is None else StoredSession(**row._mapping)
 
-    def write(self, before: StoredSession, standing: Standing, fingerprint: str) -> StoredSession | None:
+    def write(self, before: StoredSession, record: SessionRecord, fingerprint: str) -> StoredSession | None:
         """Keep what a move led to, and give the session as it is then; None where it was not any more as `before`."""
         values = {
             "revision": before.revision + 1,
             "updated": now(),
             "fingerprint": fingerprint,
-            **{field.name: getattr(standing, field.name) for field in fields(Standing)},
+            **{field.name: getattr(record, field.name) for field in fields(SessionRecord)},
         }
         seen = {"wanted": before.id, "seen": before.revision}
         with self._writing, self.engine.begin() as connection:
@@ -247,20 +227,20 @@ class Store:
         folded = None if truth is None else truth.casefold()
         values = {"truth": truth, "truth_folded": folded, "updated": now()}
         with self._writing, self.engine.begin() as connection:
-            changed = update(SessionRow).where(SessionRow.id == session_id).values(values)
+            changed = update(SESSIONS).where(_ROW.id == session_id).values(values)
             return connection.execute(changed).rowcount == 1
 
     def delete(self, session_id: str) -> bool:
         """Delete a session with its picture; whether there was one."""
-        return self._delete(SessionRow.id == session_id) == 1
+        return self._delete(_ROW.id == session_id) == 1
 
     def delete_older(self, than: datetime.datetime) -> int:
         """Delete all sessions that were not changed since; gives how many."""
-        return self._delete(SessionRow.updated < than)
+        return self._delete(_ROW.updated < than)
 
     def _delete(self, which: ColumnElement[bool]) -> int:
         with self._writing, self.engine.begin() as connection:
-            n_deleted = connection.execute(delete(SessionRow).where(which)).rowcount  # pictures go with them
+            n_deleted = connection.execute(delete(SESSIONS).where(which)).rowcount  # pictures go with them
         if n_deleted and self._is_sqlite:
             with self.engine.connect() as connection:  # or the log before the file would still hold them
                 connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -268,20 +248,20 @@ class Store:
 
     def count(self) -> int:
         with self.engine.connect() as connection:
-            return connection.scalar(select(func.count()).select_from(SessionRow)) or 0
+            return connection.scalar(select(func.count()).select_from(SESSIONS)) or 0
 
     def picture(self, session_id: str) -> bytes | None:
         with self.engine.connect() as connection:
-            return connection.scalar(select(PictureRow.pixels).where(PictureRow.session == session_id))
+            return connection.scalar(select(PICTURES.c.pixels).where(PICTURES.c.session == session_id))
 
     # ---- many
 
     def find(self, text: str, model: str | None, limit: int, offset: int) -> tuple[int, list[StoredSession]]:
         """How many sessions hold all words of a text, and some of them, the newest first."""
         wanted = _matching(text, model)
-        found = select(*_COLUMNS).where(*wanted).order_by(SessionRow.created.desc(), SessionRow.id)
+        found = select(*_COLUMNS).where(*wanted).order_by(_ROW.created.desc(), _ROW.id)
         with self.engine.connect() as connection:
-            total = connection.scalar(select(func.count()).select_from(SessionRow).where(*wanted)) or 0
+            total = connection.scalar(select(func.count()).select_from(SESSIONS).where(*wanted)) or 0
             rows = connection.execute(found.limit(limit).offset(offset))
             return total, [StoredSession(**row._mapping) for row in rows]
 
@@ -291,11 +271,11 @@ class Store:
         while True:
             found = select(*_COLUMNS).where(*_matching(text, model))
             if is_judged:
-                found = found.where(or_(SessionRow.truth.is_not(None), SessionRow.accepted))
+                found = found.where(or_(_ROW.truth.is_not(None), _ROW.accepted))
             if last is not None:
-                is_later = (SessionRow.created == last[0]) & (SessionRow.id > last[1])
-                found = found.where(or_(SessionRow.created > last[0], is_later))
-            ordered = found.order_by(SessionRow.created, SessionRow.id).limit(N_AT_ONCE)
+                is_later = (_ROW.created == last[0]) & (_ROW.id > last[1])
+                found = found.where(or_(_ROW.created > last[0], is_later))
+            ordered = found.order_by(_ROW.created, _ROW.id).limit(N_AT_ONCE)
             with self.engine.connect() as connection:
                 rows = [StoredSession(**row._mapping) for row in connection.execute(ordered)]
             yield from rows
@@ -305,12 +285,12 @@ class Store:
 
 
 def _matching(text: str, model: str | None) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = [] if model is None else [SessionRow.model == model]
+    found: list[ColumnElement[bool]] = [] if model is None else [_ROW.model == model]
     for word in text.casefold().split()[:MOST_WORDS]:
         found.append(
             or_(
-                SessionRow.searchable.contains(word, autoescape=True),
-                SessionRow.truth_folded.contains(word, autoescape=True),
+                _ROW.searchable.contains(word, autoescape=True),
+                _ROW.truth_folded.contains(word, autoescape=True),
             )
         )
     return found

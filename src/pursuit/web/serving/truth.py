@@ -1,8 +1,11 @@
-"""What it really was: how sessions are judged by it, and how often they were right over time."""
+"""What it really was: how sessions are judged by it, how often they were right, and all of it as a CSV file."""
 
+import csv
+import io
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
+from typing import Any
 
 from pursuit.evaluation.calibration import accuracy_interval
 from pursuit.inference.pursuer import Pursuer
@@ -65,3 +68,71 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
+
+
+COLUMNS = (
+    "id",
+    "model",
+    "title",
+    "begun",
+    "last change",
+    "finished",
+    "result",
+    "probability",
+    "decided",
+    "labels that remain",
+    "questions asked",
+    "accepted",
+    "true result",
+    "right",
+    "answers",
+)
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""How a text begins that a spreadsheet would compute."""
+
+
+def csv_lines(sessions: Iterable[StoredSession]) -> Iterator[str]:
+    """The file, line by line. It begins with the mark by which spreadsheets know that it is UTF-8."""
+    yield "\ufeff" + _line(COLUMNS)
+    for one in sessions:
+        right = is_right(one)
+        yield _line(
+            (
+                one.id,
+                one.model,
+                one.title,
+                f"{one.created:%Y-%m-%d %H:%M:%S}",
+                f"{one.updated:%Y-%m-%d %H:%M:%S}",
+                _yes_no(one.done),
+                one.outcome or "",
+                "" if one.probability is None else f"{one.probability:.4f}",
+                "" if one.decided is None else "decided" if one.decided else "not sure",
+                one.label_set or "",
+                one.n_asked,
+                _yes_no(one.accepted),
+                one.truth or "",
+                "" if right is None else _yes_no(right),
+                one.answers,
+            )
+        )
+
+
+def _line(cells: Iterable[Any]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerow([harmless(str(cell)) for cell in cells])
+    return text.getvalue()
+
+
+def harmless(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula: numbers stay as they are, other texts get an apostrophe."""
+    if not cell.startswith(FORMULA):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
+def _yes_no(value: bool) -> str:
+    return "yes" if value else "no"

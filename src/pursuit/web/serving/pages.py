@@ -49,7 +49,7 @@ def is_page(path: str) -> bool:
     return path in PAGES or path.startswith(tuple(page.split("{")[0] for page in PAGES if "{" in page))
 
 
-router = APIRouter(include_in_schema=False)
+of_pages = APIRouter(include_in_schema=False)
 
 
 def _show_page(request: Request) -> Response:
@@ -58,10 +58,10 @@ def _show_page(request: Request) -> Response:
 
 
 for _path in PAGES:
-    router.add_api_route(_path, _show_page, methods=["GET", "HEAD"])
+    of_pages.add_api_route(_path, _show_page, methods=["GET", "HEAD"])
 
 
-@router.get("/assets/{name:path}")
+@of_pages.get("/assets/{name:path}")
 def show_asset(request: Request, name: str) -> Response:
     pages: Pages = request.app.state.pages
     if name not in pages.assets:

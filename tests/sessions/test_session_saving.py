@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pursuit.inference.session import Session
 from pursuit.inference.stopping import Budget
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
+from pursuit.sessions.session import Session
 
 TELL = '{{"move": "tell", "query": "{}", "answer": {}, "volunteered": false}}'
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from pursuit import MLP, Stage, VIPClassifier
-from pursuit.inference.exclusion import information_without, without
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer, score_unit
-from pursuit.inference.session import Session
 from pursuit.methods import NaiveBayesIPClassifier
+from pursuit.sessions.exclusion import information_without, without
+from pursuit.sessions.session import Session
 
 
 class OneByOne:

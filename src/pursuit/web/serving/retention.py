@@ -16,7 +16,7 @@ logger = logging.getLogger("pursuit.serving")
 
 
 @dataclass(frozen=True)
-class Keeping:
+class Retention:
     """What is kept.
 
     Sessions are kept without end unless somebody says otherwise: to delete what people told, and what it really was,
@@ -29,11 +29,11 @@ class Keeping:
     """Once there are so many, none is begun until some are deleted."""
 
 
-class Keeper:
+class RetentionLoop:
     """Looks now and then what is too old, and whether there is room."""
 
-    def __init__(self, store: Store, keeping: Keeping):
-        self.store, self.keeping = store, keeping
+    def __init__(self, store: Store, retention: Retention):
+        self.store, self.retention = store, retention
         self._n_at_last_look, self._n_since = 0, 0
         self._lock = threading.Lock()
 
@@ -50,8 +50,8 @@ class Keeper:
     def look(self) -> int:
         """Delete what is too old, and count the rest; gives how many were deleted."""
         n_deleted = 0
-        if self.keeping.days is not None:
-            n_deleted = self.store.delete_older(now() - datetime.timedelta(days=self.keeping.days))
+        if self.retention.days is not None:
+            n_deleted = self.store.delete_older(now() - datetime.timedelta(days=self.retention.days))
         count = self.store.count()
         with self._lock:
             self._n_at_last_look, self._n_since = count, 0
@@ -61,7 +61,7 @@ class Keeper:
         """One more session is to be kept; raises Full where there is no room. Several processes may keep a few more
         than they should until the next look."""
         with self._lock:
-            if self._n_at_last_look + self._n_since >= self.keeping.most_sessions:
+            if self._n_at_last_look + self._n_since >= self.retention.most_sessions:
                 raise Full("There is no room for another session here. Whoever runs the server can delete old ones.")
             self._n_since += 1
 

@@ -4,21 +4,22 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from pursuit.inference.chain import bits_text, percent
-from pursuit.inference.exclusion import answers_without, without
 from pursuit.inference.history import History
-from pursuit.inference.pursuer import PossibleAnswer, Pursuer, choose, label_list, score_unit
+from pursuit.inference.pursuer import PossibleAnswer, Pursuer, choose, label_list, label_text, score_unit
 from pursuit.inference.target import target_of
+from pursuit.queries.outcomes import Interval
+from pursuit.sessions.exclusion import answers_without, without
 
 N_NEXT_BEST, N_LEADING = 3, 3
 """How many queries that come next are named, and how many labels that lead after an answer."""
 MOST_ANSWERS = 8
-"""How many answers the text shows, the most probable first."""
+"""How many answers the text lists, the most probable first."""
 LITTLE = 1 / 3
 """A query tells little by itself if its bits are below this share of the most that another one promises."""
 
@@ -27,14 +28,13 @@ LITTLE = 1 / 3
 class Candidate:
     """A query that might be asked now, and what speaks for it."""
 
-    query: int
     name: str
     text: str
     bits: float | None
-    """How much its answer is expected to tell about the label; None where the pursuer does not know that."""
+    """How much its answer is expected to tell about the label; null where the model does not know that."""
     share: float | None
-    """For a pursuer that does not know the bits: how strongly it prefers this query, as its share of a softmax over all
-    that are left."""
+    """Where the bits are not known: how strongly the model prefers this query, as its share of a softmax over all that
+    are left."""
     cost: float
 
     @property
@@ -42,18 +42,36 @@ class Candidate:
         """None for a query that is free, too."""
         return self.bits / self.cost if self.bits is not None and self.cost else None
 
+
+@dataclass(frozen=True)
+class NextQuestion(Candidate):
+    """What a person is asked, and why this."""
+
+    query: int
+    number: int
+    """From 1; 0 for what is known beforehand, which does not count as asked."""
+    choices: tuple[str, ...]
+    runners_up: tuple[tuple[str, float | None], ...]
+    """The wordings it would have asked otherwise, with their bits."""
+    help: str
+    """What a person may want to know to answer it."""
+    unit: str
+    expected: str
+    """What may be answered, in a few words: the choices, or the range of a number with its unit."""
+
     def to_dict(self) -> dict[str, Any]:
-        worth = {"bits": self.bits, "share": self.share, "cost": self.cost, "bits_per_cost": self.bits_per_cost}
-        return {"query": self.name, "text": self.text, **worth}
+        """The question as JSON values."""
+        runners_up = [{"text": text, "bits": bits} for text, bits in self.runners_up]
+        return {**asdict(self), "choices": list(self.choices), "runners_up": runners_up}
 
 
 @dataclass(frozen=True)
-class Shift:
+class LabelShift:
     """What an answer would do to the probability of one label."""
 
-    label: Any
+    label: str
     before: float
-    after: float
+    probability: float
 
 
 @dataclass(frozen=True)
@@ -62,21 +80,44 @@ class AnswerEffect:
 
     text: str
     probability: float | None
-    """None where the pursuer has no model of the answers."""
-    shifts: tuple[Shift, ...]
-    """The labels that lead after it; none where a number is predicted."""
+    """Null where the model does not know how probable answers are."""
+    labels: tuple[LabelShift, ...]
+    """Those that lead after it; none where a number is predicted."""
     number: tuple[float, float] | None = None
-    """Where a number is predicted: what is expected before and after it."""
+    """Where a number is predicted: what is expected before and after this answer."""
+    low: str | None = None
+    """Of answers in a range: above what they lie, in words."""
+    high: str | None = None
     text_of_number: str = ""
-    """The same in words."""
+    """What is believed of the number before and after it, in words."""
+
+
+WhyKind = Literal["beforehand", "again", "last", "bits", "cost", "decides", "prefers", "share"]
+"""Why a question comes now: it is known beforehand; it was put off, and nothing else is left; it is the last one; it
+promises most bits, or most bits per cost; it tells little by itself, but decides what to ask next; others promise more,
+but the querier learnt to prefer this one; or it is preferred, and nobody knows how much it tells."""
+
+
+@dataclass(frozen=True)
+class WhyReason:
+    kind: WhyKind
+    n: int
+    """How many questions are left."""
+    bits: float | None
+    cost: float
+    is_restricted: bool
+    """Whether others may not be asked yet."""
+    n_skipped: int
+    """How many others were put off, so that they come later."""
 
 
 @dataclass(frozen=True)
 class Why:
     """Why a question is asked. Prints as text for the person who is asked."""
 
-    question: Candidate
-    next_best: tuple[Candidate, ...]
+    reason: WhyReason
+    candidates: tuple[Candidate, ...]
+    """The question asked first."""
     answers: tuple[AnswerEffect, ...]
     """The most probable first; empty where the answers cannot be listed."""
     doubt: float
@@ -85,20 +126,14 @@ class Why:
     """How much the answers so far told."""
     is_cost_aware: bool = False
     """Whether queries are chosen by bits per unit of cost."""
-    promises_most: bool = True
-    """Whether no other query that may be asked promises more bits; a querier that was not trained on these may prefer
-    another one."""
-    tells_little: bool = False
-    """Whether its bits are below `LITTLE` of the most that another query promises: it is asked for what comes after it,
-    because its answer decides which query tells most then."""
-    is_beforehand: bool = False
-    """Whether it is known beforehand, so that nobody chose to ask it."""
-    is_restricted: bool = False
-    """Whether the order of queries closes others at this point."""
-    n_skipped: int = 0
-    """How many queries the person put off, so that others come before them."""
-    is_again: bool = False
-    """Whether the question itself was put off, and nothing else is left to ask."""
+
+    @property
+    def question(self) -> Candidate:
+        return self.candidates[0]
+
+    @property
+    def next_best(self) -> tuple[Candidate, ...]:
+        return self.candidates[1:]
 
     def __str__(self) -> str:
         lines = [f'"{self.question.text}" {self._reason()}', f"{self._so_far()} (The toss of a coin tells 1 bit.)"]
@@ -110,40 +145,29 @@ class Why:
         return "\n".join([*lines, *self._effects()])
 
     def _reason(self) -> str:
-        question = self.question
-        if self.is_beforehand:
+        question, kind = self.question, self.reason.kind
+        told = "" if question.bits is None else f"is expected to tell {bits_text(question.bits)} about the result"
+        if kind == "beforehand":
             return "is known beforehand: the model chooses its questions once it has the answer."
-        if self.is_again:
-            return f"was skipped, and comes back because nothing else is left to ask.{self._worth_again()}"
-        others = "no other question that may be asked now" if self.is_restricted else "no other question"
-        others = f"{others}, besides those you skipped," if self.n_skipped else others
+        if kind == "again":
+            again = "was skipped, and comes back because nothing else is left to ask."
+            return f"{again} It {told}." if told else again
+        others = "no other question that may be asked now" if self.reason.is_restricted else "no other question"
+        others = f"{others}, besides those you skipped," if self.reason.n_skipped else others
         if question.bits is None:
             share = "" if question.share is None else f" ({percent(question.share)} of its preference)"
             return (
                 f"is what the model would rather ask than anything else{share}; it does not know how much that tells."
             )
-        if not self.is_cost_aware:
-            if self.tells_little:
-                return (
-                    f"is expected to tell {bits_text(question.bits)} about the result. It tells little by itself; it "
-                    "decides what to ask next."
-                )
-            most = (
-                f"{others} promises more"
-                if self.promises_most
-                else "others promise more, but the model learnt to prefer this one"
-            )
-            return f"is expected to tell {bits_text(question.bits)} about the result; {most}."
-        if question.bits_per_cost is None:
-            return f"is expected to tell {bits_text(question.bits)} about the result, and costs nothing."
-        return (
-            f"is expected to tell {bits_text(question.bits)} about the result at a cost of {question.cost:g}: "
-            f"{_rate(question.bits_per_cost)}; {others} promises more."
-        )
-
-    def _worth_again(self) -> str:
-        bits = self.question.bits
-        return "" if bits is None else f" It is expected to tell {bits_text(bits)} about the result."
+        if self.is_cost_aware:
+            if question.bits_per_cost is None:
+                return f"{told}, and costs nothing."
+            return f"{told} at a cost of {question.cost:g}: {_rate(question.bits_per_cost)}; {others} promises more."
+        if kind == "decides":
+            return f"{told}. It tells little by itself; it decides what to ask next."
+        if kind == "prefers":
+            return f"{told}; others promise more, but the model learnt to prefer this one."
+        return f"{told}; {others} promises more."
 
     def _so_far(self) -> str:
         if abs(self.bits_gained) < 0.005:  # as before the first answer
@@ -167,63 +191,50 @@ class Why:
     def _effects(self) -> list[str]:
         if not self.answers:
             return []
-        shown, rest = self.answers[:MOST_ANSWERS], self.answers[MOST_ANSWERS:]
+        listed, rest = self.answers[:MOST_ANSWERS], self.answers[MOST_ANSWERS:]
         names = [
             answer.text if answer.probability is None else f"{answer.text} ({percent(answer.probability)})"
-            for answer in shown
+            for answer in listed
         ]
         width = max(map(len, names))
         lines = ["What an answer would change:"]
-        for name, answer in zip(names, shown, strict=True):
-            shifts = [f"{shift.label} {percent(shift.before)} -> {percent(shift.after)}" for shift in answer.shifts]
+        for name, answer in zip(names, listed, strict=True):
+            shifts = [f"{one.label} {percent(one.before)} -> {percent(one.probability)}" for one in answer.labels]
             lines.append(f"  {name:<{width}}  {answer.text_of_number or ', '.join(shifts)}")
         return [*lines, f"  and {len(rest)} more"] if rest else lines
 
     def to_dict(self) -> dict[str, Any]:
         """The reasons as JSON values."""
-        return {
-            "question": self.question.to_dict(),
-            "next_best": [candidate.to_dict() for candidate in self.next_best],
-            "answers": [asdict(answer) for answer in self.answers],
-            "doubt": self.doubt,
-            "bits_gained": self.bits_gained,
-            "is_cost_aware": self.is_cost_aware,
-            "promises_most": self.promises_most,
-            "tells_little": self.tells_little,
-            "is_beforehand": self.is_beforehand,
-            "is_restricted": self.is_restricted,
-            "n_skipped": self.n_skipped,
-            "is_again": self.is_again,
-        }
+        return asdict(self)
 
     def to_json(self, indent: int | None = None) -> str:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
 
 
-def candidates(pursuer: Pursuer, scores: Tensor, asked: Tensor, bits: Tensor | None) -> list[Candidate]:
-    """The query that is asked next and those that come after it, by the `scores` (1, Q) of what may be asked; `bits`
-    (1, Q) are those expected of each, where they are known."""
+def _rate(bits_per_cost: float) -> str:
+    return f"{bits_per_cost:.3g} bits per unit of cost"
+
+
+def candidates(
+    pursuer: Pursuer, scores: Tensor, asked: Tensor, bits: Tensor | None
+) -> tuple[int, tuple[Candidate, ...]]:
+    """The query that is asked next, by the `scores` (1, Q) of what may be asked; and what speaks for it and for those
+    that come after it. `bits` (1, Q) are those expected of each, where they are known."""
     left = scores[0].masked_fill(asked[0], -torch.inf)
     chosen = int(choose(scores, asked))
     shares = left.softmax(dim=0) if bits is None else None
     best = left.topk(min(N_NEXT_BEST + 1, len(left))).indices.tolist()
     others = [i for i in best if i != chosen and left[i] > -torch.inf][:N_NEXT_BEST]
-    queries = pursuer.query_set.queries
-    return [
-        Candidate(
-            i,
-            queries[i].name,
-            queries[i].text,
-            None if bits is None else float(bits[0, i]),
-            None if shares is None else float(shares[i]),
-            queries[i].cost,
-        )
-        for i in (chosen, *others)
-    ]
+
+    def candidate(i: int) -> Candidate:
+        query = pursuer.query_set.queries[i]
+        expected = None if bits is None else float(bits[0, i])
+        return Candidate(query.name, query.text, expected, None if shares is None else float(shares[i]), query.cost)
+
+    return chosen, tuple(map(candidate, (chosen, *others)))
 
 
-@dataclass(frozen=True)
-class ImaginedAnswer:
+class ImaginedAnswer(NamedTuple):
     """An answer that may be given, and the belief (C,) after it."""
 
     text: str
@@ -280,27 +291,16 @@ def answer_effects(
     pursuer: Pursuer, answers: Sequence[ImaginedAnswer], before: Tensor, excluded: Sequence[int] = ()
 ) -> tuple[AnswerEffect, ...]:
     """What each of the answers would change in the belief `before` (C,)."""
-    return tuple(_effect(pursuer, a.text, a.probability, before, a.posterior, excluded) for a in answers)
-
-
-def _effect(
-    pursuer: Pursuer,
-    text: str,
-    probability: float | None,
-    before: Tensor,
-    after: Tensor,
-    excluded: Sequence[int],
-) -> AnswerEffect:
-    target = target_of(pursuer)
-    if target is not None:
-        expected = float(target.mean(before[None])), float(target.mean(after[None]))
-        in_words = f"about {target.text(expected[0])} -> {target.belief(after)}"
-        return AnswerEffect(text, probability, (), expected, in_words)
-    n_leading = min(N_LEADING, len(after) - len(excluded))
-    labels, leading = label_list(pursuer.classes), after.topk(n_leading).indices.tolist()
-    shifts = tuple(Shift(labels[i], float(before[i]), float(after[i])) for i in leading)
-    return AnswerEffect(text, probability, shifts)
-
-
-def _rate(bits_per_cost: float) -> str:
-    return f"{bits_per_cost:.3g} bits per unit of cost"
+    target, labels = target_of(pursuer), label_list(pursuer.classes)
+    effects = []
+    for answer in answers:
+        after, number, in_words, shifts = answer.posterior, None, "", []
+        if target is not None:
+            number = float(target.mean(before[None])), float(target.mean(after[None]))
+            in_words = f"about {target.text(number[0])} -> {target.belief(after)}"
+        else:
+            leading = after.topk(min(N_LEADING, len(after) - len(excluded))).indices.tolist()
+            shifts = [LabelShift(label_text(labels[i]), float(before[i]), float(after[i])) for i in leading]
+        ends = (answer.text.low, answer.text.high) if isinstance(answer.text, Interval) else (None, None)
+        effects.append(AnswerEffect(answer.text, answer.probability, tuple(shifts), number, *ends, in_words))
+    return tuple(effects)

@@ -8,18 +8,18 @@ import pytest
 from sqlalchemy import text, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from pursuit.web.serving.interviews import Interviews
-from pursuit.web.serving.keeping import Keeper, Keeping
 from pursuit.web.serving.models import ServedModels
 from pursuit.web.serving.pictures import Picture
 from pursuit.web.serving.problems import Full, NotFound
-from pursuit.web.serving.store import SessionRow, Store, now
+from pursuit.web.serving.retention import Retention, RetentionLoop
+from pursuit.web.serving.sessions import Interviews
+from pursuit.web.serving.store import SESSIONS, Store, now
 
 
 def age(store: Store, session_id: str, days: float) -> None:
     with store.engine.begin() as connection:
         then = now() - datetime.timedelta(days=days)
-        connection.execute(update(SessionRow).where(SessionRow.id == session_id).values(updated=then))
+        connection.execute(update(SESSIONS).where(SESSIONS.c.id == session_id).values(updated=then))
 
 
 def rows(store: Store, table: str) -> int:
@@ -29,7 +29,7 @@ def rows(store: Store, table: str) -> int:
 
 def test_what_is_too_old_is_deleted_with_its_picture(models: ServedModels, database: str) -> None:
     store = Store(database)
-    keeper = Keeper(store, Keeping(days=30))
+    keeper = RetentionLoop(store, Retention(days=30))
     interviews = Interviews(models, store, keeper)
     samples = models["digits"].samples
     assert samples is not None
@@ -49,14 +49,14 @@ def test_by_default_nothing_is_deleted(models: ServedModels, database: str) -> N
     interviews = Interviews(models, store)
     session = interviews.begin("illness")
     age(store, session.id, 10_000)
-    assert Keeper(store, Keeping()).look() == 0
+    assert RetentionLoop(store, Retention()).look() == 0
     assert interviews.show(session.id).id == session.id
     store.close()
 
 
 def test_there_is_room_for_so_many(models: ServedModels, database: str) -> None:
     store = Store(database)
-    keeper = Keeper(store, Keeping(most_sessions=2))
+    keeper = RetentionLoop(store, Retention(most_sessions=2))
     interviews = Interviews(models, store, keeper)
     first = interviews.begin("illness")
     keeper.look()
@@ -71,8 +71,8 @@ def test_there_is_room_for_so_many(models: ServedModels, database: str) -> None:
 
 def test_a_database_that_fails_does_not_end_the_looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(f"sqlite:///{tmp_path / 'a.sqlite'}")
-    keeper, ends, looks = Keeper(store, Keeping(days=1)), threading.Event(), []
-    monkeypatch.setattr("pursuit.web.serving.keeping.SECONDS_BETWEEN", 0.0)
+    keeper, ends, looks = RetentionLoop(store, Retention(days=1)), threading.Event(), []
+    monkeypatch.setattr("pursuit.web.serving.retention.SECONDS_BETWEEN", 0.0)
 
     def fail(_: object) -> int:
         looks.append(1)

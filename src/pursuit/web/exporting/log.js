@@ -1,4 +1,5 @@
-// The course of an interview: all that follows from the moves of a person, as a session of the Python package has it.
+// The log of an interview: the moves of a person so far and all that follows from them, as a session of the Python
+// package has it.
 //
 // Moves are {move: "tell", query, answer, volunteered}, {move: "skip", query}, {move: "reject", labels} and
 // {move: "go on"}; an answer is null (don't know), {choice} or {number}. The same moves always give the same.
@@ -7,8 +8,9 @@ import { argmax, beliefAfter, bitsAt, doubt, logSoftmax, oddsAt, possibleAnswers
 import { decided, openQueries, stops } from "./rules.js";
 
 const N_CANDIDATES = 4;
+const LEAST_PROBABILITY = 1e-12; // an answer less probable than this counts as impossible
 
-export class Course {
+export class SessionLog {
   constructor(model) {
     this.model = model;
     this.moves = [];
@@ -74,7 +76,7 @@ export class Course {
     this.stand({
       ...last,
       belief: beliefAfter(this.model, [...this.told.values()], last.excluded),
-      cost: last.cost + (isAsked ? this.model.queries[move.query].cost : 0),
+      cost: last.cost + (isAsked ? this.model.queries[move.query].question.cost : 0),
       nAsked: last.nAsked + isAsked,
       putOff: last.putOff.filter(one => one !== move.query),
       askedByRule: last.askedByRule + isAsked,
@@ -168,21 +170,22 @@ export class Course {
   /** The query asked now and the next best: {query, bits, share}; share is one of preference where bits are unknown. */
   candidates() {
     const { model, now } = this, bits = bitsAt(model, now.belief), ranking = this.ranking();
+    if (this.isBeforehand(this.next)) return [{ query: this.next, bits: null, share: null }];
     const shares = bits ? null : logSoftmax(ranking.map(i => scoresAt(model, now.belief)[i])).map(Math.exp);
     return ranking.slice(0, N_CANDIDATES).map((query, i) => ({ query, bits: bits && bits[query], share: shares && shares[i] }));
   }
 
   /** What each possible answer would make of the belief: {value, probability, posterior}, the most probable first. */
   effects(query) {
-    const { model, now } = this, odds = oddsAt(model, now.belief), { inputs, choices } = model.queries[query];
+    const { model, now } = this, odds = oddsAt(model, now.belief), { inputs, number } = model.queries[query];
     const after = choice => beliefAfter(model, [...this.told.values(), { query, answer: { choice } }], now.excluded).posterior;
     if (odds) {
-      const answers = possibleAnswers(model, odds, now.belief.posterior, query).filter(one => one.value !== "none" && one.probability > 1e-9)
+      const answers = possibleAnswers(model, odds, now.belief.posterior, query).filter(one => one.probability > LEAST_PROBABILITY)
         .sort((a, b) => b.probability - a.probability);
-      if (!model.querier || !choices.length) return answers; // by Bayes
-      return answers.map(one => ({ ...one, posterior: after(one.value === "missing" ? choices.length : one.value) }));
+      if (!model.querier || number) return answers; // by Bayes
+      return answers.map(one => (one.value === "none" ? one : { ...one, posterior: after(one.value === "missing" ? inputs.length - 1 : one.value) }));
     }
-    return inputs.map((_, choice) => ({ value: choice < choices.length ? choice : "missing", probability: null, posterior: after(choice) }));
+    return inputs.map((_, choice) => ({ value: choice, probability: null, posterior: after(choice) }));
   }
 
   /** How far the answers to a query are expected to move the belief, in bits. */
@@ -225,10 +228,19 @@ export class Course {
     return isUnusual ? least.query : null;
   }
 
+  /** The entropy of the first belief about the labels that are left, in bits. */
+  get firstDoubt() { return doubt(without(this.positions[0].belief.posterior, this.now.excluded)); }
+
   /** How much of what there is to know has been learnt, from 0 to 1. */
   get progress() {
-    const first = doubt(without(this.positions[0].belief.posterior, this.now.excluded));
+    const first = this.firstDoubt;
     return first > 0 ? Math.min(1, Math.max(0, 1 - this.now.belief.doubt / first)) : 1;
+  }
+
+  /** Whether the order of queries closes any that was not asked. */
+  get isRestricted() {
+    const open = this.open(true);
+    return this.model.queries.some((_, i) => !open[i] && !this.told.has(i));
   }
 
   /** About how many questions are still to come; null where that would be a mere guess. */

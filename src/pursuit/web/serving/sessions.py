@@ -2,31 +2,66 @@
 
 import datetime
 import threading
-from collections.abc import Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-from pursuit.inference.chain import Chain
-from pursuit.inference.moves import FORMAT, Tell
 from pursuit.inference.predictions import BETWEEN
-from pursuit.inference.session import Session
-from pursuit.inference.target import target_of
 from pursuit.queries import DoubtfulAnswer
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
-from pursuit.report.facts import label_text
-from pursuit.web.serving import schemas, shown
-from pursuit.web.serving.keeping import Keeper, Keeping
-from pursuit.web.serving.live import LiveSessions
+from pursuit.sessions.moves import FORMAT, Tell
+from pursuit.sessions.session import Session
+from pursuit.sessions.state import GivenAnswer, State
+from pursuit.sessions.why import Why
+from pursuit.web.serving import schemas
 from pursuit.web.serving.models import ServedModel, ServedModels
 from pursuit.web.serving.pictures import Picture
 from pursuit.web.serving.problems import Doubtful, Moved, NotFound, Outdated, Refused
-from pursuit.web.serving.state import outcome_of, state_of, why_of
-from pursuit.web.serving.store import Standing, Store, StoredSession
+from pursuit.web.serving.retention import Retention, RetentionLoop
+from pursuit.web.serving.store import SessionRecord, Store, StoredSession
 from pursuit.web.serving.truth import checked_truth, is_right
 
+MOST_LIVE = 1000
+"""How many sessions are kept in memory."""
 MOST_MOVES = 5000
 """In one session."""
 OVER = "The interview is over, so nothing is asked: go on, say that the result is wrong, or take an answer back."
+
+
+class LiveSession(NamedTuple):
+    stored: StoredSession
+    """As it was written last by this process; another one may have written since."""
+    session: Session
+
+
+class LiveSessions:
+    """The sessions used last, each at one revision. Whoever takes one has it for himself, until he puts it back."""
+
+    def __init__(self, most: int = MOST_LIVE):
+        self._most = most
+        self._sessions: OrderedDict[str, LiveSession] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, session_id: str, revision: int) -> LiveSession | None:
+        """The session at this revision; None where it has to be made again."""
+        with self._lock:
+            kept = self._sessions.pop(session_id, None)
+        return None if kept is None or kept.stored.revision != revision else kept
+
+    def put(self, stored: StoredSession, session: Session) -> None:
+        with self._lock:
+            self._sessions[stored.id] = LiveSession(stored, session)
+            self._sessions.move_to_end(stored.id)
+            while len(self._sessions) > self._most:
+                self._sessions.popitem(last=False)
+
+    def drop(self, session_id: str) -> None:
+        with self._lock:
+            self._sessions.pop(session_id, None)
+
+    def __len__(self) -> int:
+        return len(self._sessions)
 
 
 class Interviews:
@@ -36,10 +71,12 @@ class Interviews:
     take turns, and all would take twice as long. Meanwhile others read and write the database.
     """
 
-    def __init__(self, models: ServedModels, store: Store, keeper: Keeper | None = None, lists_sessions: bool = True):
+    def __init__(
+        self, models: ServedModels, store: Store, retaining: RetentionLoop | None = None, lists_sessions: bool = True
+    ):
         self.models, self.store, self._live = models, store, LiveSessions()
         self.lists_sessions = lists_sessions
-        self._keeper = keeper or Keeper(store, Keeping())
+        self._retaining = retaining or RetentionLoop(store, Retention())
         self._computing = threading.Lock()
 
     # ---- one session
@@ -55,25 +92,24 @@ class Interviews:
                 for name, answer in (known or {}).items():
                     if answer is not None:
                         session.tell(answer, name)
-            standing, state = _standing_and_state(session, model, title, has_picture=picture is not None)
+            record, state = _record_and_state(session, model, title, has_picture=picture is not None)
         pixels = None if picture is None else picture.to_bytes()
-        self._keeper.note_new()
-        stored = self.store.create(model.id, model.fingerprint, title, standing, pixels)
+        self._retaining.note_new()
+        stored = self.store.create(model.id, model.fingerprint, title, record, pixels)
         return self._keep(stored, model, session, state)
 
     def show(self, session_id: str) -> schemas.Session:
         stored, model = self._stored(session_id)
         with self._session(stored, model) as session:
-            options = {"accepted": stored.accepted, "has_picture": stored.has_picture}
-            _, state = _standing_and_state(session, model, stored.title, **options)
-        return _shown(stored, model, state)
+            state = _state(session, model, stored.accepted, stored.has_picture)
+        return _described(stored, model, state)
 
-    def why(self, session_id: str) -> shown.Why:
+    def why(self, session_id: str) -> Why:
         stored, model = self._stored(session_id)
         with self._session(stored, model) as session:
             if session.done:
                 raise Refused(OVER)
-            return why_of(session)
+            return session.why()
 
     def move(self, session_id: str, move: schemas.Move) -> schemas.Session:
         """Make a move; raises Moved where somebody else did since the revision that the client has seen.
@@ -93,9 +129,8 @@ class Interviews:
                 if len(session.moves) >= MOST_MOVES:
                     raise ValueError("This session is too long to go on: begin a new one.")
                 accepted = _make(session, move, stored, lambda: self._picture(stored, model))
-            options = {"accepted": accepted, "has_picture": stored.has_picture}
-            standing, state = _standing_and_state(session, model, stored.title, **options)
-        written = self.store.write(stored, standing, model.fingerprint)
+            record, state = _record_and_state(session, model, stored.title, accepted, stored.has_picture)
+        written = self.store.write(stored, record, model.fingerprint)
         if written is None:
             raise Moved(self.show(session_id))
         return self._keep(written, model, session, state)
@@ -116,7 +151,7 @@ class Interviews:
         self._live.drop(session_id)
         if not self.store.delete(session_id):
             raise _no_session()
-        self._keeper.note_deleted()
+        self._retaining.note_deleted()
 
     def report(self, session_id: str) -> str:
         """A page that explains the session, whole by itself."""
@@ -166,10 +201,10 @@ class Interviews:
             )
         return stored, self.models[stored.model]
 
-    def _keep(self, stored: StoredSession, model: ServedModel, session: Session, state: shown.State) -> schemas.Session:
+    def _keep(self, stored: StoredSession, model: ServedModel, session: Session, state: State) -> schemas.Session:
         """Show a session, and have it ready for its next move."""
         self._live.put(stored, session)
-        return _shown(stored, model, state)
+        return _described(stored, model, state)
 
     @contextmanager
     def _session(self, stored: StoredSession, model: ServedModel) -> Iterator[Session]:
@@ -223,11 +258,11 @@ def _answer_all(model: ServedModel, evidence: schemas.Evidence) -> schemas.Next:
         session = model.session({"format": FORMAT, "moves": moves})
         if evidence.go_on and session.done and session.can_go_on:
             session.go_on()
-        _, state = _standing_and_state(session, model, "")
-        return schemas.Next(state=state, why=None if state.done else why_of(session))
+        state = _state(session, model)
+        return schemas.Next(state=state, why=None if state.done else session.why())
 
 
-def _make(session: Session, move: schemas.Move, stored: StoredSession, picture: Any) -> bool:
+def _make(session: Session, move: schemas.Move, stored: StoredSession, picture: Callable[[], Picture]) -> bool:
     """Make a move; whether the person accepts the result with it."""
     if move.query is not None and move.move not in ("tell", "change"):
         raise ValueError(f"The move {move.move} has no query: leave it out.")
@@ -283,67 +318,46 @@ def _no_session() -> NotFound:
     return NotFound("There is no such session. It may have been deleted: begin a new one.")
 
 
-def _standing_and_state(
+def _state(session: Session, model: ServedModel, accepted: bool = False, has_picture: bool = False) -> State:
+    options = {"accepted": accepted, "has_picture": has_picture, "expects_reports": model.expects_reports}
+    return session.state(model.title, **options)
+
+
+def _record_and_state(
     session: Session, model: ServedModel, title: str, accepted: bool = False, has_picture: bool = False
-) -> tuple[Standing, shown.State]:
-    """What is written down of a session, and what is shown of it."""
-    chain = session.chain
-    state = state_of(
-        session,
-        chain,
-        model.title,
-        accepted=accepted,
-        has_picture=has_picture,
-        expects_reports=model.expects_reports,
-    )
-    return _standing(session, chain, model, title, accepted), state
-
-
-def _standing(session: Session, chain: Chain, model: ServedModel, title: str, accepted: bool) -> Standing:
-    done = session.done
-    outcome, probability = outcome_of(session) if done else (None, None)
-    target, low, high = target_of(session.pursuer), None, None
-    if target is not None and done:
-        low, high = target.interval(chain.posterior[None])[0].tolist()
-    answers = "; ".join(f"{step.text} {step.answer or '–'}" for step in chain.steps)
+) -> tuple[SessionRecord, State]:
+    """What is written down of a session, and what is sent of it."""
+    state = _state(session, model, accepted, has_picture)
+    result, number = state.result, state.belief.number if state.done else None
+    label_set = None if result is None else result.label_set
+    given = [one for one in state.answers if isinstance(one, GivenAnswer)]
+    answers = "; ".join(f"{one.question.text} {one.shown or '–'}" for one in given)
+    outcome = None if result is None else result.label
     found = [model.id, model.title, title, outcome or "", *map(str, session.excluded), answers]
-    return Standing(
+    record = SessionRecord(
         moves=session.to_dict(),
-        done=done,
+        done=state.done,
         outcome=outcome,
-        probability=probability,
-        decided=chain.decided if done else None,
-        label_set=None if chain.label_set is None or not done else BETWEEN.join(map(label_text, chain.label_set)),
-        low=low,
-        high=high,
-        n_asked=chain.n_asked,
+        probability=None if result is None else result.probability,
+        decided=None if result is None else result.decided,
+        label_set=None if label_set is None else BETWEEN.join(label_set),
+        low=None if number is None else number.low,
+        high=None if number is None else number.high,
+        n_asked=session.position.n_asked,
         n_rejected=len(session.excluded),
         accepted=accepted,
         answers=answers,
         searchable="\n".join(found).casefold(),
     )
+    return record, state
 
 
 def _summary(stored: StoredSession) -> dict[str, Any]:
-    return {
-        "id": stored.id,
-        "model": stored.model,
-        "title": stored.title,
-        "revision": stored.revision,
-        "created": stored.created.replace(tzinfo=datetime.UTC),
-        "updated": stored.updated.replace(tzinfo=datetime.UTC),
-        "done": stored.done,
-        "outcome": stored.outcome,
-        "probability": stored.probability,
-        "decided": stored.decided,
-        "n_asked": stored.n_asked,
-        "accepted": stored.accepted,
-        "truth": stored.truth,
-        "right": is_right(stored),
-        "has_picture": stored.has_picture,
-    }
+    own = {name: getattr(stored, name) for name in schemas.SessionSummary.model_fields if name != "right"}
+    moments = {name: own[name].replace(tzinfo=datetime.UTC) for name in ("created", "updated")}
+    return {**own, **moments, "right": is_right(stored)}
 
 
-def _shown(stored: StoredSession, model: ServedModel, state: shown.State) -> schemas.Session:
+def _described(stored: StoredSession, model: ServedModel, state: State) -> schemas.Session:
     is_other = stored.fingerprint != model.fingerprint
     return schemas.Session(**_summary(stored), model_changed=is_other, state=state)

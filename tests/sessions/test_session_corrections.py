@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from pursuit.inference.rollout import template_state
-from pursuit.inference.session import Session
 from pursuit.inference.stopping import Confidence
 from pursuit.queries import Order
+from pursuit.sessions.session import Session
 
 
 def saved(session: Session) -> Session:
@@ -116,7 +116,7 @@ def test_a_template_changes_nothing(make_columns: Any, make_vip: Any) -> None:
 
 
 def test_only_so_many_corrections_are_remembered(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pursuit.inference.course.MOST_CHANGES", 2)
+    monkeypatch.setattr("pursuit.sessions.log.MOST_CHANGES", 2)
     session = Session(world.pursuer)
     session.tell("yes", "fever")
     for answer in ("no", "yes", "no"):

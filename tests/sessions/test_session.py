@@ -15,11 +15,11 @@ from known_bits import in_bits
 from pursuit.inference.chain import Chain, explain
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import choose
-from pursuit.inference.session import Session
 from pursuit.inference.stopping import Budget, Confidence, Stability, StoppingRule
 from pursuit.methods import RandomOrder
 from pursuit.networks import MLP, NetworkSettings, SetNetwork
 from pursuit.queries import ColumnQueries, Number, PatchQueries, yes_no
+from pursuit.sessions.session import Session
 from pursuit.vip import VIP
 
 RULES: list[StoppingRule | None] = [

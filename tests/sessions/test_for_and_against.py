@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from pursuit.inference.chain import Chain
-from pursuit.inference.reasons import MOST_SHOWN, reasons_of
-from pursuit.inference.session import Session
 from pursuit.inference.target import TargetBins
 from pursuit.methods import NaiveBayesIPClassifier
 from pursuit.queries import ColumnQueries, yes_no
+from pursuit.sessions.reasons import MOST_LISTED, reasons_of
+from pursuit.sessions.session import Session
 
 
 def told(world: Any) -> Session:
@@ -45,7 +45,7 @@ def test_chains_of_rows_have_the_reasons_that_sessions_have() -> None:
         of_row, of_session = reasons_of(chain), session.reasons()
         listed = (*of_row.reasons_for, *of_row.reasons_against, *of_row.other)
         assert len(listed) == chain.n_answered
-        assert [reason.query for reason in of_row.reasons_for] == [reason.query for reason in of_session.reasons_for]
+        assert [reason.name for reason in of_row.reasons_for] == [reason.name for reason in of_session.reasons_for]
         best = int(chain.posterior.argmax())
         total = sum(reason.weight for reason in listed)
         assert total == pytest.approx(math.log2(chain.posterior[best] / chain.prior[best]), abs=1e-4)
@@ -54,15 +54,15 @@ def test_chains_of_rows_have_the_reasons_that_sessions_have() -> None:
 def test_answers_speak_for_and_against(world: Any) -> None:
     reasons = told(world).reasons()
     assert reasons.label == "flu"
-    assert {reason.query for reason in reasons.reasons_for} == {"fever", "season"}
-    assert {reason.query for reason in reasons.reasons_against} == {"itching"}
+    assert {reason.name for reason in reasons.reasons_for} == {"fever", "season"}
+    assert {reason.name for reason in reasons.reasons_against} == {"itching"}
     assert [reason.weight for reason in reasons.reasons_for] == sorted(
         (reason.weight for reason in reasons.reasons_for), reverse=True
     )
     text = str(reasons)
     assert text.splitlines()[:2] == [reasons.text, "For it:"]
     assert "Against it:\n  Do your eyes itch? yes  " in text
-    assert reasons.reasons_against[0].change in text
+    assert reasons.change(reasons.reasons_against[0]) in text
     state = json.loads(reasons.to_json())
     assert [reason["query"] for reason in state["against"]] == ["itching"]
     assert state["label"] == "flu"
@@ -70,7 +70,7 @@ def test_answers_speak_for_and_against(world: Any) -> None:
 
 def test_reasons_of_another_label_and_of_one_that_is_excluded(world: Any) -> None:
     session = told(world)
-    against = {reason.query for reason in session.reasons("ALLERGY").reasons_against}
+    against = {reason.name for reason in session.reasons("ALLERGY").reasons_against}
     assert {"fever", "season"} <= against
     with pytest.raises(ValueError, match="There is no label 'gout'"):
         session.reasons("gout")
@@ -100,8 +100,8 @@ def test_of_many_reasons_some_are_shown(known_worth: Any) -> None:
         session.tell("yes")
     reasons = session.reasons()
     longest = max(reasons.reasons_for, reasons.reasons_against, key=len)
-    assert len(longest) > MOST_SHOWN
-    assert f"and {len(longest) - MOST_SHOWN} more" in str(reasons)
+    assert len(longest) > MOST_LISTED
+    assert f"and {len(longest) - MOST_LISTED} more" in str(reasons)
 
 
 def test_a_number_is_raised_and_lowered() -> None:
@@ -111,9 +111,9 @@ def test_a_number_is_raised_and_lowered() -> None:
     for _ in range(3):
         session.tell("yes")
     reasons = session.reasons()
-    assert [reason.query for reason in reasons.reasons_for] == ["q0"]
-    assert [reason.query for reason in reasons.reasons_against] == ["q1"]
-    assert [reason.query for reason in reasons.other] == ["q2"]
+    assert [reason.name for reason in reasons.reasons_for] == ["q0"]
+    assert [reason.name for reason in reasons.reasons_against] == ["q1"]
+    assert [reason.name for reason in reasons.other] == ["q2"]
     assert "What raised it:" in str(reasons)
     assert "What lowered it:" in str(reasons)
     assert reasons.label == session.prediction

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ordered import ORDER, check_chain, clinic, clinic_queries
 from pursuit import MLP, Stage, VIPClassifier
-from pursuit.inference.session import Session
 from pursuit.inference.stopping import Budget, CostBudget, NothingWorthAsking, StoppingRule
+from pursuit.sessions.session import Session
 
 X, Y = clinic()
 
@@ -46,7 +46,7 @@ def test_what_is_known_beforehand_is_asked_first_and_does_not_count(model: VIPCl
     assert (question.name, question.number, question.bits, question.runners_up) == ("sex", 0, None, ())
     why = session.why()
     assert "is known beforehand" in str(why)
-    assert why.to_dict()["is_beforehand"]
+    assert why.reason.kind == "beforehand"
     session.tell("f")
     assert session.cost == 0
     assert session.ask().number == 1
@@ -98,13 +98,13 @@ def test_the_reasons_speak_of_what_may_be_asked(model: VIPClassifier) -> None:
     session.tell("70", "pulse")
     why = session.why()
     assert (why.question.name, why.next_best) == ("pressure", ())
-    assert why.is_restricted
+    assert why.reason.is_restricted
     assert "no other question that may be asked now promises more" in str(why)
     session.tell("120")
     session.tell("none")  # scan, the last that is open
     assert session.done
     free = VIPClassifier(clinic_queries(None), network=MLP((4,)), stages=[Stage(1)], random_state=0).fit(X, Y).session()
-    assert not free.why().is_restricted
+    assert not free.why().reason.is_restricted
 
 
 def test_a_question_says_what_is_expected(model: VIPClassifier) -> None:

@@ -1,4 +1,4 @@
-"""The course of a session: all that follows from the moves of a person, move by move."""
+"""The log of a session: the moves of a person so far, and all that follows from them, move by move."""
 
 import math
 from collections.abc import Iterable
@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from pursuit.inference.exclusion import information_without, without
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState, history_state
-from pursuit.inference.moves import Change, GoOn, Move, Reject, Skip, Tell
 from pursuit.inference.pursuer import (
     Pursuer,
     highest_left,
@@ -23,6 +21,9 @@ from pursuit.inference.pursuer import (
 )
 from pursuit.inference.stopping import Standing, StoppingRule
 from pursuit.inference.target import target_of
+from pursuit.sessions.exclusion import information_without, without
+from pursuit.sessions.moves import Change, GoOn, Move, Reject, Skip, Tell
+from pursuit.sessions.why import Candidate, candidates
 
 MOST_CHANGES = 200
 """How many corrections can be taken back; those before them count as what was said at first."""
@@ -53,7 +54,7 @@ class Position:
     """Whether the rule vouches for a prediction made here; None where it promises nothing."""
 
 
-class Course:
+class SessionLog:
     """The moves so far, where they led, and what comes next. The same moves always give the same."""
 
     def __init__(self, pursuer: Pursuer, stop: StoppingRule | None, template: HistoryState | None = None):
@@ -66,6 +67,7 @@ class Course:
         self._scores: Tensor | None = None  # (1, Q) of what may come next, once they were needed
         self._bits: tuple[Tensor | None] | None = None  # the same for the bits expected
         self._more: tuple[Position | None, dict[bool, bool]] = None, {}  # what `has_more` found at a position
+        self._next: tuple[Position | None, int, tuple[Candidate, ...]] = None, -1, ()  # what comes next at a position
         start = Position(self._belief(()), torch.zeros(1, device=pursuer.query_set.costs.device))
         self.positions: list[Position] = []  # before anything, then after each move
         self._stand(start)
@@ -260,14 +262,49 @@ class Course:
         is_open = ~asked if allowed is None else ~asked & allowed[0]
         return tuple(is_open.nonzero()[:, 0].tolist())
 
-    def n_others(self, is_beforehand: bool) -> int:
-        """How many queries may be asked now beside the one that is, which may be known beforehand."""
-        return len(self.unknown()) + self.n_left() - 1 if is_beforehand else self.n_left() - 1
+    @torch.no_grad()
+    def _find_next(self) -> tuple[Position | None, int, tuple[Candidate, ...]]:
+        if self._next[0] is not self.now:
+            if (first := self.first_unknown()) is not None:
+                query = self.pursuer.query_set.queries[first]
+                self._next = self.now, first, (Candidate(query.name, query.text, None, None, query.cost),)
+            else:
+                found = candidates(self.pursuer, self.preferred_scores(), self.asked, self.information())
+                self._next = self.now, *found
+        return self._next
 
-    def n_left(self) -> int:
-        """How many queries may be asked now."""
-        scores = self.open_scores()
-        return int(((scores > -torch.inf) & ~self.asked).sum())
+    @property
+    def next_query(self) -> int:
+        """The query to ask now; only where something is left to ask."""
+        return self._find_next()[1]
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """What speaks for this query, and for those that come after it."""
+        return self._find_next()[2]
+
+    @property
+    def next_number(self) -> int:
+        """Which question it is, from 1; 0 for what is known beforehand."""
+        return 0 if self.is_beforehand(self.next_query) else self.now.n_asked + 1
+
+    @property
+    def can_skip(self) -> bool:
+        """Whether something else than the next query can be asked now."""
+        if self.is_over:
+            return False
+        n_left = int(((self.open_scores() > -torch.inf) & ~self.asked).sum())
+        return n_left + (len(self.unknown()) if self.is_beforehand(self.next_query) else 0) > 1
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether something is left to ask, whatever the rule says."""
+        return self.first_unknown() is not None or self.has_more(is_free=True)
+
+    def is_beforehand(self, query: int) -> bool:
+        """Whether a query is known beforehand, so that nobody chooses to ask it."""
+        order = self.pursuer.query_set.order
+        return order is not None and self.pursuer.query_set.queries[query].name in order.beforehand
 
     def allowed(self, is_free: bool | None = None) -> Tensor | None:
         """What may be asked (1, Q) in the order of queries and, unless the person `is_free` of the rule, with what was
