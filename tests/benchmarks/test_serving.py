@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import crowd, serving, survival
 from pursuit.methods import METHODS
-from pursuit.web.serving.store import Standing, Store
+from pursuit.web.serving.store import SessionRecord, Store
 
 pytestmark = pytest.mark.programs
 
@@ -63,7 +63,7 @@ def test_what_was_lost_is_seen(tmp_path: Path) -> None:
     moves = [{"move": "tell", "query": name, "answer": answer, "volunteered": False} for name, answer in told]
     unknown = {"outcome": None, "probability": None, "decided": None, "label_set": None, "low": None, "high": None}
     counts = {"n_asked": 2, "n_rejected": 0, "accepted": False, "answers": "", "searchable": ""}
-    standing = Standing({"format": 2, "moves": moves}, done=False, **unknown, **counts)
+    standing = SessionRecord({"format": 2, "moves": moves}, done=False, **unknown, **counts)
     session_id = store.create("letters", "print", "", standing, None).id
 
     def lost(revision: int, answers: crowd.Answers, under_way: crowd.Answers | None = None) -> tuple[int, int]:
