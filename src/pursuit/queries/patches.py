@@ -22,12 +22,12 @@ WORDED_PIXELS = 9
 class PixelUnits(Units):
     """The pixels of an image as units, by products of small matrices instead of a table of all patches' pixels."""
 
+    are_own = False  # even where a patch is a single pixel: images are read as images
     rows_covered: Tensor
     columns_covered: Tensor
 
     def __init__(self, of_feature: Tensor, of_query: Tensor, types: tuple[FeatureType, ...], patches: PatchGrid):
         super().__init__(of_feature, of_query, types)
-        self.are_own = False  # even where a patch is a single pixel: images are read as images
         self.image_shape, self.grid = patches.image_shape, patches.shape
         # Which rows of pixels each row of patches lies on (grid height, H), and the same for columns (grid width, W)
         for name, n_patches, n_pixels in zip(

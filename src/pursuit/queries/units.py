@@ -26,12 +26,20 @@ class Units(nn.Module):
         self.register_buffer("of_feature", of_feature, persistent=False)  # (F,)
         self.register_buffer("of_query", of_query, persistent=False)  # (Q, S)
         self.feature_types = feature_types
-        self.n_units = int(of_feature.max()) + 1
-        self.are_own = torch.equal(of_query, torch.arange(len(of_query))[:, None]) and self.n_units == len(of_query)
-        """Whether unit q is what query q shows, and no other query shows it: S is 1, and there are Q units."""
+
+    @cached_property
+    def n_units(self) -> int:
+        return int(self.of_feature.max()) + 1
 
     def __len__(self) -> int:
         return self.n_units
+
+    @cached_property
+    def are_own(self) -> bool:
+        """Whether unit q is what query q shows, and no other query shows it: S is 1, and there are Q units."""
+        n_queries = len(self.of_query)
+        own = torch.arange(n_queries, device=self.of_query.device)[:, None]
+        return self.n_units == n_queries and torch.equal(self.of_query, own)
 
     def known(self, known: Tensor) -> Tensor:
         """Which units are known once the queries `known` (B, Q) are: (B, U) bool."""
