@@ -12,6 +12,7 @@ from benchmarks.study import Study
 
 from benchmarks import runner
 
+pytestmark = pytest.mark.programs
 FILES = ("", "toy/{name}-{seed}.json")
 
 

@@ -8,6 +8,8 @@ from benchmarks.report import RESULTS, fill, significant
 from benchmarks.runner import chosen, studies
 from benchmarks.study import Study
 
+from benchmarks import many_rows
+
 STUDIES = studies()
 every_study = pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
 QUICK = {
@@ -68,6 +70,7 @@ def test_the_smallest_run_works(name: str, tmp_path: Path, monkeypatch: pytest.M
     if name in ("calibration", "costs", "guarantees", "subsets", "tables") and not data.exists():
         pytest.skip("there are no tables below $PURSUIT_DATA")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(many_rows, "TRAIN_ROWS", 300)
     run = {**chosen(study.runs, [], None)[0], **study.quick}
     for planned in study.runs:
         if all(word in map(str, {**planned, **study.quick}.values()) for word in QUICK[name]):
