@@ -145,7 +145,7 @@ class Visit:
     @classmethod
     def of(cls, context: Any) -> "Visit":
         visit = cls(context.new_page())
-        visit.page.set_default_timeout(10_000)
+        visit.page.set_default_timeout(60_000)
         visit.page.on("pageerror", lambda error: visit.problems.append(str(error)))
         visit.page.on("console", lambda message: visit._hear(message))
         visit.page.on("request", lambda request: visit.addresses.append(request.url))

@@ -6,8 +6,10 @@ the same name to something at their top."""
 import posixpath
 import re
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
-from pursuit.estimators import PursuitEstimator
+if TYPE_CHECKING:
+    from pursuit.estimators import PursuitEstimator
 
 IMPORT = re.compile(r'^import [^;]*? from "([^"]+)";\n', flags=re.M)
 EXPORT = re.compile(r"^export (?=(?:async |const |let |function |class ))", flags=re.M)
@@ -67,7 +69,7 @@ def small_style(text: str) -> str:
     return "".join(f"{line.strip()}\n" for line in text.splitlines() if line.strip())
 
 
-def title_of(estimator: PursuitEstimator, default: str = "pursuit") -> str:
+def title_of(estimator: "PursuitEstimator", default: str = "pursuit") -> str:
     """What a model is about: its target or its data set, in words; the default where nobody noted it."""
     task = getattr(estimator, "notes_", {}).get("task", {})
     words = str(task.get("target") or task.get("name") or default).replace("_", " ").replace("-", " ").strip()

@@ -118,9 +118,11 @@ def play(address: str) -> tuple[str, str]:
         page.get_by_role("button", name="OK").click()
         page.get_by_role("button", name="winter").click()
         page.get_by_role("button", name="Back").click()
+        page.get_by_role("button", name="winter").wait_for()
+        first = page.get_by_role("heading").inner_text()
         page.get_by_role("button", name="winter").click()
+        page.wait_for_function("old => document.querySelector('h1').textContent !== old", arg=first)
         for _ in range(5):
-            page.wait_for_load_state("networkidle")
             heading = page.get_by_role("heading").inner_text()
             if heading.startswith("It is"):
                 break
