@@ -262,15 +262,16 @@ class SessionLog:
         is_open = ~asked if allowed is None else ~asked & allowed[0]
         return tuple(is_open.nonzero()[:, 0].tolist())
 
-    @torch.no_grad()
     def _find_next(self) -> tuple[Position | None, int, tuple[Candidate, ...]]:
-        if self._next[0] is not self.now:
-            if (first := self.first_unknown()) is not None:
-                query = self.pursuer.query_set.queries[first]
-                self._next = self.now, first, (Candidate(query.name, query.text, None, None, query.cost),)
-            else:
+        if self._next[0] is self.now:
+            return self._next
+        if (first := self.first_unknown()) is not None:
+            query = self.pursuer.query_set.queries[first]
+            self._next = self.now, first, (Candidate(query.name, query.text, None, None, query.cost),)
+        else:
+            with torch.no_grad():
                 found = candidates(self.pursuer, self.preferred_scores(), self.asked, self.information())
-                self._next = self.now, *found
+            self._next = self.now, *found
         return self._next
 
     @property
