@@ -6,17 +6,20 @@ BIN := $(VENV)/bin
 export OMP_WAIT_POLICY := PASSIVE
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup demo serve test test-programs test-scale test-slow lint format structure bench bench-speed bench-gpu bench-methods bench-tables bench-tables-large bench-subsets bench-field bench-serving fuzz soak docs clean
+.PHONY: help setup demo serve test test-programs test-scale test-slow test-wheel test-lowest release lint format structure bench bench-speed bench-gpu bench-methods bench-tables bench-tables-large bench-subsets bench-field bench-serving fuzz soak docs clean
 
 help:
 	@echo "make demo       train on two built-in tasks, print accuracy against queries, draw figures into demo/"
 	@echo "make serve      open the models of the demo on a web page, http://127.0.0.1:8000"
 	@echo "make test       run the tests"
 	@echo "make test-programs  run those that start programs, servers and browsers"
-	@echo "make test-slow  run the tests that take minutes"
+	@echo "make test-slow  run the tests that take minutes, and more examples of properties"
+	@echo "make test-wheel  build a wheel, install it without extras into an empty environment and try it"
+	@echo "make test-lowest  the same with the lowest versions that pyproject.toml allows"
+	@echo "make release    check, build and tag the version of src/pursuit/version.py"
 	@echo "make lint       check style and types"
 	@echo "make docs       build the documentation as a site, into site/"
-	@echo "make structure  print the modules, who imports whom, cycles and long files"
+	@echo "make structure  print the modules, who imports whom, cycles and lines"
 	@echo "make bench      measure the figures of the README, and speed"
 	@echo "make bench-speed  only speed: beside a plain implementation, and how time and memory grow"
 	@echo "make bench-gpu  measure training on an NVIDIA GPU"
@@ -45,7 +48,7 @@ $(VENV)/running: pyproject.toml constraints.txt
 # What testing and measuring need besides.
 $(VENV)/installed: $(VENV)/running
 	$(INSTALL) -e '.[dev]'
-	$(BIN)/python -c 'import pursuit.public, pursuit.tasks.loading, pursuit.web.serving.running'
+	$(BIN)/python -c 'import pursuit.public, pursuit.research.tasks.loading, pursuit.web.serving.running'
 	@touch $@
 
 setup: $(VENV)/installed
@@ -60,7 +63,7 @@ serve: $(VENV)/running
 # Two processes of one thread each; tests of a group run in one of them and share what they train.
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup
 test: setup
-	$(TESTS) -m "not programs and not scale and not slow"
+	$(TESTS) -m "not programs and not scale and not slow" --ignore tests/web/browser
 
 test-programs: setup
 	$(TESTS) -m "programs and not slow"
@@ -69,8 +72,22 @@ test-programs: setup
 test-scale: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "scale and not slow" tests/scale
 
+# One process, for those on a Ray cluster. Properties are tried with more examples than in make test.
 test-slow: setup
-	$(BIN)/python -m pytest -q -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "slow or hypothesis" --hypothesis-profile thorough
+
+# Into an empty environment, as users do who take no extra.
+test-wheel: setup
+	$(BIN)/python tools/try_install.py
+
+test-lowest: setup
+	$(BIN)/python tools/try_install.py --lowest --extras parquet --tests $(LOWEST_TESTS)
+LOWEST_TESTS := tests/queries tests/inference tests/networks tests/test_vip.py tests/methods/test_naive_bayes.py \
+	tests/methods/test_decision_tree.py tests/estimators/test_saving.py tests/evaluation/test_figures.py
+
+# Everything that a release needs, then its tag: the version stands in src/pursuit/version.py and in CHANGELOG.md.
+release: setup
+	$(BIN)/python tools/release.py
 
 lint: setup
 	$(BIN)/ruff check .

@@ -15,7 +15,7 @@ from benchmarks.common import TARGETS, at_stop, bins_of, expected_error, read_ta
 from benchmarks.report import Record, columns, grid, grouped, met, origins
 from benchmarks.study import Study
 from pursuit import Rows, VIPClassifier, load
-from pursuit.tasks import load_task
+from pursuit.research.tasks import load_task
 from pursuit.training.calibration import fit_temperature
 
 HELD_OUT, MOST_TEST, MOST_IMAGES = 0.1, 3000, 1000

@@ -14,12 +14,11 @@ from benchmarks import known_world
 from benchmarks.report import NOTHING, RESULTS, Record, significant, spread, table
 from benchmarks.study import Run, Study
 from pursuit import load
-from pursuit.experiments.compare import EXACT, compare, of_classes, vip_first
-from pursuit.experiments.results import CHECKSUM, Results, mean_and_spread
-from pursuit.experiments.table import ALL_ANSWERS, markdown_table
-from pursuit.experiments.trial import Trial
 from pursuit.inference.pursuer import Pursuer
 from pursuit.methods import METHODS
+from pursuit.research.experiments.compare import EXACT, Trial, compare, of_classes, vip_first
+from pursuit.research.experiments.results import CHECKSUM, Results, mean_and_spread
+from pursuit.research.experiments.table import ALL_ANSWERS, markdown_table
 from pursuit.training.samplers import random_histories, rolled_out_histories
 
 VIP, SHOWN, BUDGETS = "vip", "mnist", (1, 5, 10, 20)

@@ -32,7 +32,7 @@ from benchmarks.common import Stopwatch, ask_everything, data_folder
 from benchmarks.report import NOTHING, Record, cell, dig, grid, grouped, met, origins, spread, table
 from benchmarks.study import Study
 from pursuit.methods import METHODS
-from pursuit.tasks.files import read_idx
+from pursuit.research.tasks.formats import read_idx
 
 PIXELS = {
     "mnist": [153, 154, 210, 211, 243, 269, 271, 295, 327, 348, 350, 375, 405, 409, 427, 430, 461, 514, 543, 655],
@@ -184,9 +184,9 @@ def page(records: list[Record]) -> dict[str, str]:
     for name, goal in GOALS.items():
         each = [dig(one, FIGURES[name]) for one in runs.get((name, "vip"), [])]
         limit = {"most" if name in RULES else "least": goal}
-        goals.append(
-            [f"{name}: {FIGURES[name]} {goal}", spread(each), met(statistics.fmean(each) if each else None, **limit)]
-        )
+        found = statistics.fmean(each) if each else None
+        figure = FIGURES[name].removeprefix("mean.")
+        goals.append([f"{name}: {figure} {goal}", spread(each), met(found, **limit)])
     methods = dict.fromkeys(method for _, method in runs)
     rows = [
         [TITLES.get(method, method), *(cell(runs.get((name, method), []), f"{FIGURES[name]}|.3f±") for name in SETS)]

@@ -14,8 +14,7 @@ from pursuit import PaperConv
 from pursuit.evaluation.rollouts import placed
 from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.rollout import pursue
-from pursuit.methods.g_ip import GIP, GIPSettings
-from pursuit.methods.shared.langevin import Langevin
+from pursuit.methods.g_ip import GIP, GIPSettings, Langevin
 
 
 def measure(rows: int, steps: int, rounds: int = 3, device: str = "cpu", small: bool = False) -> Record:

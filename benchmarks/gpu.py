@@ -16,7 +16,7 @@ from benchmarks.study import Study
 from pursuit import CarriedHistories, PaperConv, Rows, Stage, VIPClassifier
 from pursuit.data.augmentation import Shifts
 from pursuit.evaluation.protocols import measure_protocols
-from pursuit.tasks import TASKS, find_recipe
+from pursuit.research.tasks import TASKS, find_recipe
 from pursuit.training import AdamW, Batch
 from pursuit.vip import VIP
 

@@ -22,7 +22,7 @@ from pursuit.estimators.risk import (
     conformal_threshold,
     least_conformal_rows,
 )
-from pursuit.tasks import find_recipe, load_task
+from pursuit.research.tasks import find_recipe, load_task
 
 MODEL_SEED, SEED, LONGEST, DELTA, SETS_ALPHA, STOP, MOST_ROWS = 1, 1, 100, 0.1, 0.1, "confidence=0.95", 6000
 DATA_SETS: dict[str, tuple[str, tuple[float, ...], int]] = {

@@ -13,7 +13,7 @@ from pursuit.evaluation.curves import evaluate
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer, choose
-from pursuit.tasks import Task
+from pursuit.research.tasks import Task
 from pursuit.training import train
 from pursuit.training.samplers import random_histories, rolled_out_histories
 from pursuit.vip import VIP

@@ -4,16 +4,19 @@ what is missing."""
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from benchmarks.report import NOTHING, RESULTS, Record, table
 from benchmarks.study import Study
-from pursuit.experiments.beside import RANDOM_ORDER
-from pursuit.experiments.paper import records
-from pursuit.experiments.paper.runs import INFORMATION, PLAN, STRAIGHT_THROUGH, PaperRun
-from pursuit.experiments.results import Result, mean_and_sd, mean_and_spread
-from pursuit.experiments.table import ALL_ANSWERS
-from pursuit.tasks import TASKS
+from pursuit.research.experiments.paper import INFORMATION, PLAN, STRAIGHT_THROUGH, PaperRun, read_records
+from pursuit.research.experiments.results import Result, mean_and_sd, mean_and_spread
+from pursuit.research.experiments.run import RANDOM_ORDER
+from pursuit.research.experiments.table import ALL_ANSWERS
+from pursuit.research.tasks import TASKS
 
 FOLDER = RESULTS / "paper"
 AXIS, PATIENTS, OF_X = "the axis of the printed area is not stated", "other patients", "no query answers"
@@ -194,6 +197,107 @@ TABLES = {
 }
 
 
+@dataclass(frozen=True)
+class Panel:
+    """Curves of accuracy of one task, as a figure of the paper has them."""
+
+    task: str
+    rule: str
+    """Which stopping rule is varied: how the rules of a curve begin, or `BUDGET`."""
+    curves: Mapping[str, PaperRun | None]
+    longest: int
+    """Where the axis ends."""
+
+
+BUDGET, BY_CONFIDENCE, BY_STABILITY = "budget", "confidence=", "stability="
+SAMPLINGS = {"IRS": "irs", "SBS": "sbs", "IRS+SBS": "irs+sbs"}
+LONGEST = {"cub": 150, "huffpost": 600, "mnist": 60, "fashion-mnist": 150, "cifar10": 49, "cifar100": 49}
+
+
+def rivals(task: str, rule: str) -> Panel:
+    """V-IP by both queriers beside what it is compared with."""
+    by_querier = {querier: way(task, querier=querier) for querier in (STRAIGHT_THROUGH, INFORMATION)}
+    others = {name: way(task, name.lower()) for name in ("RAM", "RAM+", "G-IP", "Partial-VAE", "REFUEL")}
+    curves = {**{f"V-IP ({querier})": one for querier, one in by_querier.items()}, **others}
+    return Panel(task, rule, curves, LONGEST.get(task, 20))
+
+
+def ablation(task: str, rule: str, titles: Mapping[str, Mapping[str, Any]]) -> Panel:
+    curves = {title: way(task, is_ablation=True, **wanted) for title, wanted in titles.items()}
+    return Panel(task, rule, curves, LONGEST.get(task, 20))
+
+
+BY_SAMPLING = {title: {"sampling": sampling} for title, sampling in SAMPLINGS.items()}
+FIGURES: Mapping[str, Sequence[Panel]] = {
+    "figure-4": [
+        *(rivals(task, BY_CONFIDENCE) for task in ("mnist", "fashion-mnist", "huffpost")),
+        rivals("cub", BY_STABILITY),
+    ],
+    "figure-5": [rivals(task, BUDGET) for task in ("cifar10", "cifar100", "symcat-200")],
+    "figure-11": [ablation("cub", BY_STABILITY, {"set": {"network": "set"}, "masked": {"network": "masked"}})],
+    "figure-12": [
+        *(ablation(task, BY_CONFIDENCE, BY_SAMPLING) for task in ("mnist", "fashion-mnist", "huffpost")),
+        *(ablation(task, BUDGET, BY_SAMPLING) for task in ("symcat-200", "symcat-300", "symcat-400")),
+        ablation("cub", BY_STABILITY, BY_SAMPLING),
+        ablation("cifar10", BUDGET, BY_SAMPLING),
+    ],
+}
+"""The paper's figures with curves, in its axes: accuracy against the mean length, by varying the stopping rule, or
+against a budget."""
+
+
+def curve(result: Result, rule: str) -> tuple[list[float], list[float]]:
+    """Mean lengths, rising, and the accuracy at each."""
+    if rule == BUDGET:
+        accuracy = result.evaluation.accuracy_by_asked
+        return [float(n) for n in range(len(accuracy))], accuracy
+    rules = (at for at in result.evaluation.trade_off if at.rule.startswith(rule) and "x" not in at.rule)
+    points = sorted((at.mean_asked, at.accuracy) for at in rules)
+    return [length for length, _ in points], [accuracy for _, accuracy in points]
+
+
+def draw_panel(axes: Any, panel: Panel, done: Mapping[PaperRun, Result]) -> None:
+    """A mean over seeds for every curve, with a band of a standard deviation where there are several."""
+    for number, (title, one) in enumerate(panel.curves.items()):
+        curves = [curve(result, panel.rule) for run, result in done.items() if one and run.way == one]
+        curves = [each for each in curves if each[0]]
+        if not curves:
+            continue
+        ends = max(each[0][0] for each in curves), min(min(each[0][-1] for each in curves), panel.longest)
+        grid = np.linspace(*ends, 200)
+        values = np.stack([np.interp(grid, *each) for each in curves])
+        colour, mean, sd = f"C{number}", values.mean(axis=0), values.std(axis=0, ddof=len(curves) > 1)
+        axes.plot(grid, mean, color=colour, label=f"{title}, {len(curves)}")
+        axes.fill_between(grid, mean - sd, mean + sd, color=colour, alpha=0.2, linewidth=0)
+    axes.set(title=NAMES[panel.task], xlabel="queries" if panel.rule == BUDGET else "mean length", xlim=(0, None))
+    axes.grid(alpha=0.3)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=7, loc="lower right")
+
+
+def draw(_: list[Record], folder: Path) -> None:
+    """Each figure of `FIGURES` as a picture. Legends say how many seeds a curve is the mean of."""
+    import matplotlib.pyplot as plt
+
+    done = read_records(FOLDER)
+    for name, panels in FIGURES.items():
+        shown = [panel for panel in panels if any(run.way in panel.curves.values() for run in done)]
+        if shown:
+            n_columns = min(len(shown), 4)
+            shape = -(-len(shown) // n_columns), n_columns
+            figure, axes = plt.subplots(*shape, figsize=(4 * shape[1], 3.2 * shape[0]), squeeze=False)
+            for panel, own in zip_longest(shown, axes.flat):
+                if panel is None:
+                    own.set_axis_off()
+                else:
+                    draw_panel(own, panel, done)
+            for first in axes[:, 0]:
+                first.set_ylabel("accuracy")
+            figure.tight_layout()
+            figure.savefig(folder / "paper" / f"{name}.png", dpi=110)
+            plt.close(figure)
+
+
 def runs_table(done: Mapping[PaperRun, Result]) -> str:
     """Commit, device and time of the runs that the tables show."""
     cells = (cell for _, rows in TABLES.values() for row in rows for cell in row if isinstance(cell, Cell))
@@ -211,7 +315,7 @@ def runs_table(done: Mapping[PaperRun, Result]) -> str:
 
 
 def page(_: list[Record]) -> dict[str, str]:
-    done = records.read(FOLDER)
+    done = read_records(FOLDER)
     n_done = sum(run in done for run in PLAN)
     return {
         "done": f"{n_done} of the {len(PLAN)} runs behind the paper's tables and figures are done.",
@@ -227,4 +331,4 @@ def measure(name: str) -> Record:
     raise ValueError("`pursuit reproduce paper --next MINUTES` measures these.")
 
 
-STUDY = Study(name="paper", runs=[], measure=measure, page=page, file="paper/{name}.json")
+STUDY = Study(name="paper", runs=[], measure=measure, page=page, draw=draw, file="paper/{name}.json")

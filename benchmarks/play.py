@@ -13,7 +13,7 @@ import pandas as pd
 from benchmarks.report import Record, grid, grouped, met, origins
 from benchmarks.study import Study
 from pursuit import Session, VIPClassifier
-from pursuit.tasks import animals, find_recipe
+from pursuit.research.tasks import animals, find_recipe
 
 MOST_QUESTIONS = 20
 MANNERS = {

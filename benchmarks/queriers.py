@@ -21,11 +21,10 @@ from benchmarks.study import Study
 from pursuit import MLP, CarriedHistories, InformationVIP, Rows, Stage, load
 from pursuit.data.rows import StreamedRows
 from pursuit.evaluation.rollouts import placed
-from pursuit.experiments.compare import EXACT, compare
-from pursuit.experiments.results import CHECKSUM, Results, Summary, mean_and_spread
-from pursuit.experiments.trial import Trial
 from pursuit.inference.pursuer import choose
-from pursuit.tasks import Task, load_task
+from pursuit.research.experiments.compare import EXACT, Trial, compare
+from pursuit.research.experiments.results import CHECKSUM, Results, Summary, mean_and_spread
+from pursuit.research.tasks import Task, load_task
 from pursuit.training.schedule import AdamW
 
 STRAIGHT, INFORMATION = "vip-straight-through", "vip-information"

@@ -19,8 +19,8 @@ def readme_section() -> str:
     """A handful of rows: guessing animals, ordinary tables, and tasks of the paper."""
     from benchmarks import core, tables, tasks
     from benchmarks.report import table
-    from pursuit.experiments.reproduce import published_for
-    from pursuit.tasks import TASKS
+    from pursuit.research.experiments.reproduce import published_for
+    from pursuit.research.tasks import TASKS
 
     def row(title: str, n_queries: int, asked: float, accuracy: float, beside: str) -> list[Any]:
         return [title, n_queries, f"{asked:.1f}", f"{accuracy:.1%}", beside]

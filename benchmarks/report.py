@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pursuit.experiments.provenance import provenance as where
 from pursuit.files import write_whole
+from pursuit.research.experiments.provenance import provenance as where
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 NOTHING = "–"

@@ -112,7 +112,7 @@ def settings(words: Sequence[str]) -> Run:
 def chosen(runs: Sequence[Run], only: Sequence[str], seeds: str | None) -> list[Run]:
     """The runs that have one of the settings of every word, perhaps with other seeds."""
     kept = [run for run in runs if all({word, *word.split(",")} & set(map(str, run.values())) for word in only)]
-    if not kept:
+    if only and not kept:
         known = sorted({str(value) for run in runs for value in run.values()})
         raise SystemExit(f"No run has {' and '.join(only)}: settings are {', '.join(known)}.")
     if seeds is None:

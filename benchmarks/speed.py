@@ -22,7 +22,7 @@ from pursuit.data.rows import RowSource
 from pursuit.evaluation.curves import evaluate
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import Standing
-from pursuit.tasks import find_recipe
+from pursuit.research.tasks import find_recipe
 from pursuit.training import AdamW, Report, train
 from pursuit.vip import VIP
 

@@ -12,8 +12,7 @@ from benchmarks.study import Run, Study
 from pursuit import load
 from pursuit.evaluation.details import shares_asked
 from pursuit.evaluation.figures import DPI, asked_map, draw_chain
-from pursuit.experiments.beside import EXACT_IP, LOGISTIC_REGRESSION
-from pursuit.experiments.reproduce import (  # fmt: skip
+from pursuit.research.experiments.reproduce import (  # fmt: skip
     HEADER,
     NOT_COMPARABLE,
     NOT_MEASURED,
@@ -26,8 +25,9 @@ from pursuit.experiments.reproduce import (  # fmt: skip
     run_name,
     vip_of,
 )
-from pursuit.experiments.results import CHECKSUM, Results, mean_and_sd, mean_and_spread
-from pursuit.tasks import EMBEDDED, TASKS
+from pursuit.research.experiments.results import CHECKSUM, Results, mean_and_sd, mean_and_spread
+from pursuit.research.experiments.run import EXACT_IP, LOGISTIC_REGRESSION
+from pursuit.research.tasks import EMBEDDED, TASKS
 
 ORDER = [
     "animals", "digits", "mnist", "fashion-mnist", "kmnist", "kmnist-test-split", "cifar10", "cifar100", "cub",

@@ -13,8 +13,8 @@ from pursuit.data.rows import GeneratedRows
 from pursuit.inference.pursuer import Labels
 from pursuit.networks import NetworkSettings
 from pursuit.queries import QuerySet
-from pursuit.tasks import digits
-from pursuit.tasks.symcat import N_SYMPTOMS, Patients
+from pursuit.research.tasks import digits
+from pursuit.research.tasks.symcat import N_SYMPTOMS, Patients
 from pursuit.vip import VIP
 
 MNIST_PIXELS, NOISE = (1, 28, 28), 0.1

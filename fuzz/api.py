@@ -45,7 +45,7 @@ from schemathesis.specs.openapi.checks import (
 
 from pursuit import MLP, Stage, VIPClassifier
 from pursuit.methods import METHODS
-from pursuit.tasks import load_task
+from pursuit.research.tasks import load_task
 from pursuit.web.serving.app import make_app
 from pursuit.web.serving.auth import Rates
 from pursuit.web.serving.models import SamplePictures, ServedModels, load_models

@@ -16,7 +16,14 @@ from fuzz.judging import Wrong
 from fuzz.mutations import json_text, mutated_bytes, mutated_value
 from fuzz.workers import Files, Target
 from pursuit.queries import PatchQueries
-from pursuit.tasks.files import read_cifar_binary, read_cifar_python, read_idx, read_json, read_jsonl, read_npz
+from pursuit.research.tasks.formats import (
+    read_cifar_binary,
+    read_cifar_python,
+    read_idx,
+    read_json,
+    read_jsonl,
+    read_npz,
+)
 from pursuit.web.serving.pictures import Picture
 from pursuit.web.serving.problems import Refused
 
@@ -97,9 +104,9 @@ def _read_data(folder: Path, good: dict[str, list[Any]]) -> None:
         case "idx":
             read_idx(path)
         case "cifar":
-            read_cifar_binary([path], 1)
+            read_cifar_binary(path, 1)
         case "pickle":
-            read_cifar_python([path])
+            read_cifar_python(path)
         case "npz":
             read_npz(path)
         case "jsonl":

@@ -15,7 +15,7 @@ from fuzz.workers import Files, Target
 from pursuit.methods import NaiveBayesIPClassifier
 from pursuit.queries import ColumnQueries, Questions
 from pursuit.queries.questions_file import parse
-from pursuit.tasks import load_task
+from pursuit.research.tasks import load_task
 
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252", "latin-1", "utf-32", "shift_jis", "cp437")
 SEPARATORS = (",", ";", "\t", "|", "  ", ":")

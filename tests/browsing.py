@@ -19,7 +19,7 @@ from exported import number_model, stirred
 from pursuit import MLP, ColumnQueries, PatchQueries, Stage, VIPClassifier
 from pursuit.queries import Order
 from pursuit.report import ModelReport
-from pursuit.tasks import animals
+from pursuit.research.tasks import animals
 from pursuit.training.samplers import CarriedHistories
 
 ARGUMENTS = (

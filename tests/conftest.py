@@ -1,8 +1,10 @@
 """What tests share: where data lie, one hypothesis profile, a tiny world of three diseases, and pursuers that need no
 training; and a registry that forgets what a test adds."""
 
+import gc
 import importlib.util
 import os
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -27,8 +29,8 @@ from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
 from pursuit.networks import MLP
 from pursuit.queries import Choice, ColumnQueries, Number, QuerySet, yes_no
-from pursuit.tasks import TASKS, Task, cifar
-from pursuit.tasks.files.find import cache_folder, locate
+from pursuit.research.tasks import TASKS, Task, cifar
+from pursuit.research.tasks.files import cache_folder, locate
 from pursuit.vip import VIP
 from short_plans import short_plans
 
@@ -39,8 +41,22 @@ if SHARED_DATA.is_dir():
     os.environ.setdefault("PURSUIT_DATA", str(SHARED_DATA))
 os.environ.setdefault("PURSUIT_CACHE", str(OWN_CACHE))
 
-settings.register_profile("pursuit", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("pursuit", deadline=None, derandomize=True, max_examples=15)
+settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=60)  # make test-slow
 settings.load_profile("pursuit")
+
+# A shell that starts tests in the background has them ignore Ctrl-C, which programs that they start would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Modules and tests are never garbage: they are neither looked through while they are collected nor later.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 FULL_TRAINING = ("full_training", "programs", "scale", "slow")

@@ -1,29 +1,40 @@
-"""Trainings without a setting, cut short: for tests of how settings are chosen and used, not of what is learnt.
+"""Trainings without a setting, cut short, and coarse figures: for tests of how settings are chosen and used, not of
+what is learnt or drawn.
 
-`conftest.py` trains this way in every test that is not marked `full_training`, `programs`, `scale` or `slow`.
+`conftest.py` trains and draws this way in every test that is not marked `full_training`, `programs`, `scale` or `slow`.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pursuit.estimators import teachers
 from pursuit.estimators.plan import Size
+from pursuit.evaluation import figures
 from pursuit.queries import QuerySet
 
 SHORTER = {
-    "PASSES": 10,
-    "LEAST_STEPS": 20,
-    "LEAST_TAUGHT_STEPS": 20,
-    "DEFAULT_STEPS": 100,
-    "DEFAULT_PASSES": 2,
-    "TAUGHT": ((2000, Size(64, 256, 1e-2, 40)),),
+    "plan.PASSES": 5,
+    "plan.LEAST_STEPS": 10,
+    "plan.LEAST_TAUGHT_STEPS": 10,
+    "plan.DEFAULT_STEPS": 50,
+    "plan.DEFAULT_PASSES": 1,
+    "plan.TAUGHT": ((2000, Size(64, 256, 2e-2, 20)),),
+    "teachers.MOST_COPIES": 2,
 }
-FEWER = {"forest": {"n_estimators": 10}, "boosting": {"max_iter": 3}}
-"""Trees of the default teachers, which all learn as they do for users. Of ten trees, some row is drawn by all."""
+FEWER = {
+    "forest": {"n_estimators": 10},
+    "boosting": {"max_iter": 3},
+    "logistic regression (C=1)": {"max_iter": 10},
+    "logistic regression (C=0.1)": {"max_iter": 10},
+}
+"""Trees and iterations of the default teachers, which all learn as they do for users. Of ten trees, some row is drawn
+by all."""
 
-_suitable = teachers._suitable
+_suitable, _save_figure = teachers._suitable, figures.save_figure
 
 
 def _small(query_set: QuerySet, lesson: teachers.Lesson) -> Iterator[teachers.Teacher]:
@@ -31,11 +42,19 @@ def _small(query_set: QuerySet, lesson: teachers.Lesson) -> Iterator[teachers.Te
         yield teacher._replace(model=teacher.model.set_params(**FEWER.get(teacher.name, {})))
 
 
+def _save_coarse_figure(figure: Any, path: str | Path | None) -> Any:
+    if path is not None:
+        figure.set_layout_engine("none")  # which draws everything once more
+    return _save_figure(figure, path)
+
+
 @contextmanager
 def short_plans() -> Iterator[None]:
-    """What is chosen by default trains a tenth as long, and its teachers have few trees."""
+    """Train what is chosen by default a tenth as long, with teachers of few trees, and draw with few pixels."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(teachers, "_suitable", _small)
+        patch.setattr(figures, "save_figure", _save_coarse_figure)
+        patch.setattr(figures, "DPI", 20)
         for name, value in SHORTER.items():
-            patch.setattr(f"pursuit.estimators.plan.{name}", value)
+            patch.setattr(f"pursuit.estimators.{name}", value)
         yield

@@ -1,7 +1,6 @@
 """One contract for every pursuer and estimator: whatever the method, these things hold.
 
-A method is trained once for each world of `contract_table.py`. All tests of a method run in one process, which keeps
-what was trained.
+A method is trained once for each world of `contract_table.py`, and kept in the cache of `trained.py`.
 """
 
 import copy
@@ -28,12 +27,13 @@ import pursuit
 from contract_table import (
     CHECKED,
     EQUIVALENT_WEIGHTS,
-    OF_LEARNERS,
+    OF_WHAT_IS_LEARNT,
     OTHER_PARAMETERS,
     OTHER_SETTINGS,
     QUICK,
     RANDOM,
     SAMPLED,
+    TINY,
     UNSUITED,
     WORLDS,
     make_estimator,
@@ -52,17 +52,13 @@ from pursuit.methods import METHODS, VIPClassifier
 from pursuit.queries import QuerySet
 from pursuit.registry import find, to_config
 from pursuit.training import Stage
+from trained import kept
 
-
-def in_one_process(method: str) -> pytest.MarkDecorator:
-    return pytest.mark.xdist_group(f"contract of {method}")
-
-
-EVERY_METHOD = pytest.mark.parametrize("method", [pytest.param(name, marks=in_one_process(name)) for name in QUICK])
+EVERY_METHOD = pytest.mark.parametrize("method", QUICK)
 EVERY_CASE = pytest.mark.parametrize(
     ("method", "world"),
     [
-        pytest.param(name, world, marks=in_one_process(name))
+        pytest.param(name, world, marks=pytest.mark.slow if name in SAMPLED and world != "reports" else ())
         for name in QUICK
         for world in WORLDS
         if (name, world) not in UNSUITED
@@ -72,10 +68,13 @@ EVERY_CASE = pytest.mark.parametrize(
 
 @cache
 def fitted(method: str, world: str) -> PursuitClassifier:
-    data = WORLDS[world]()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        return make_estimator(method, world).fit(data.X, data.y, initially_known=data.initially_known)
+    def train() -> PursuitClassifier:
+        data = WORLDS[world]()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return make_estimator(method, world).fit(data.X, data.y, initially_known=data.initially_known)
+
+    return kept(f"{method} of {world}", train)
 
 
 @cache
@@ -370,10 +369,10 @@ def test_an_estimator_keeps_scikit_learns_manners(method: str) -> None:
         make_estimator(method, "reports", stop="whenever").fit(data.X, data.y)
 
 
-def checked() -> list[PursuitClassifier]:
-    """One of every class of estimators."""
+def checked() -> dict[str, type[PursuitClassifier]]:
+    """One method of every class of estimators."""
     classes = {METHODS[name].estimator: name for name in reversed(QUICK)}
-    return [estimator(**CHECKED[name]) for estimator, name in reversed(classes.items())]
+    return {name: estimator for estimator, name in reversed(classes.items())}
 
 
 def expected_to_fail(estimator: PursuitClassifier) -> dict[str, str]:
@@ -389,16 +388,18 @@ def expected_to_fail(estimator: PursuitClassifier) -> dict[str, str]:
 
 def checks() -> Iterator[Any]:
     """Every check of every estimator. Rivals that are trained by the loop read rows and keep what they learnt by the
-    very code of V-IP: what does not depend on a learner is checked of them with the slow tests."""
-    for estimator in checked():
-        is_rival = isinstance(estimator, LearnerEstimator) and type(estimator) is not VIPClassifier
-        options = {"mark": "xfail", "expected_failed_checks": expected_to_fail(estimator)}
-        for found in estimator_checks_generator(estimator, **options):
-            values, marks = getattr(found, "values", found), list(getattr(found, "marks", ()))
-            name, variant = values[1].func.__name__, values[1].keywords
-            is_shared = name not in OF_LEARNERS or bool(variant)  # variants differ in how rows lie in memory
-            marks += [pytest.mark.slow] if is_rival and is_shared else []
-            yield pytest.param(*values, marks=marks, id=f"{type(estimator).__name__}-{name}")
+    very code of V-IP: they are checked with the slow tests."""
+    for method, estimator in checked().items():
+        is_rival = issubclass(estimator, LearnerEstimator) and estimator is not VIPClassifier
+        learning = estimator(**CHECKED[method])
+        hardly = clone(learning).set_params(**{name: TINY[name] for name in TINY.keys() & learning.get_params().keys()})
+        options = {"mark": "xfail", "expected_failed_checks": expected_to_fail(learning)}
+        for found in estimator_checks_generator(hardly, **options):
+            (_, check), marks = getattr(found, "values", found), list(getattr(found, "marks", ()))
+            name = check.func.__name__
+            checks_this = learning if name in OF_WHAT_IS_LEARNT else hardly
+            marks += [pytest.mark.slow] if is_rival else []
+            yield pytest.param(checks_this, check, marks=marks, id=f"{estimator.__name__}-{name}")
 
 
 # No other check is expected to fail. `check_array_api_input` skips itself where scipy's array API is not switched on.

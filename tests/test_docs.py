@@ -130,7 +130,7 @@ def shell_commands() -> Iterator[Any]:
 @pytest.mark.parametrize("words", list(shell_commands()))
 def test_commands_parse(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for check in ("check_table", "check_model"):  # files of examples are not here
-        monkeypatch.setattr(sys.modules["pursuit.cli.app"], check, lambda name: None)
+        monkeypatch.setattr(sys.modules["pursuit.cli.options"], check, lambda name: None)
     command: Any = program()
     name = "pursuit"
     while hasattr(command, "commands"):

@@ -300,6 +300,7 @@ def correlation(one: Tensor, other: Tensor) -> float:
     return float(torch.corrcoef(torch.stack([one.double(), other.double()]))[0, 1])
 
 
+@pytest.mark.slow
 def test_it_learns_how_answers_depend_on_one_another() -> None:
     world = dependent_world()
     rows, others = draw(world, 20_000, seed=1), draw(world, 1000, seed=2)

@@ -21,8 +21,8 @@ from pursuit.networks import MLP, NetworkSettings, SetNetwork
 from pursuit.networks.first_layer import split_first_layer
 from pursuit.queries import Choice, ColumnQueries, Number, yes_no
 from pursuit.registry import find
+from pursuit.research.tasks import load_task
 from pursuit.sessions.session import Session
-from pursuit.tasks import load_task
 from pursuit.training import CarriedHistories, Stage
 from pursuit.vip import VIP, InformationVIP
 

@@ -22,7 +22,7 @@ from pursuit.inference.stopping import Budget, CostBudget, NothingWorthAsking
 from pursuit.methods import METHODS
 from pursuit.methods.shared.policies import Policy, PolicyHistories
 from pursuit.queries import ColumnQueries, Group, OnlyAfter, Order, yes_no
-from pursuit.training import CarriedHistories, RolledOutHistories
+from pursuit.training import AdamW, CarriedHistories, RolledOutHistories
 from pursuit.training.samplers import Sampler
 from pursuit.training.step import TrainingStep
 
@@ -168,7 +168,7 @@ def test_an_order_that_closes_nothing_changes_no_bit(querier: Any) -> None:
 def test_the_belief_by_what_is_known_beforehand_is_right(querier: Any) -> None:
     """It may end a chain before the first question."""
     X, y = clinic(600)
-    stages = [Stage(40, batch_size=64)]
+    stages = [Stage(12, optimizer=AdamW(1e-2), batch_size=64)]
     model = VIPClassifier(clinic_queries(), querier=querier, network=MLP((32,)), stages=stages, random_state=0).fit(
         X, y
     )

@@ -5,7 +5,7 @@ import pytest
 
 from pursuit import VIPClassifier, evaluate
 from pursuit.methods import RandomOrder
-from pursuit.tasks import load_task
+from pursuit.research.tasks import load_task
 
 pytestmark = pytest.mark.slow
 

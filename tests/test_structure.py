@@ -86,8 +86,9 @@ assert not heavy, heavy
 assert "VIPClassifier" in dir(pursuit)
 from pursuit import *
 assert VIPClassifier is pursuit.VIPClassifier and pursuit.methods.METHODS is METHODS
+assert RAMClassifier is pursuit.methods.RAMClassifier and "GDFSSettings" in dir(pursuit)
 assert not hasattr(pursuit, "nothing")
-from pursuit import tasks
+from pursuit.research import tasks
 assert tasks.TASKS
 """
     subprocess.run([sys.executable, "-c", code], check=True)

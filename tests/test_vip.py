@@ -24,6 +24,7 @@ from pursuit.training import (
     train,
 )
 from pursuit.vip import VIP, InformationVIP, TwoQueriers, choose_straight_through
+from trained import kept
 
 pytestmark = pytest.mark.xdist_group("vip trained")  # they share what is loaded or trained
 
@@ -49,11 +50,14 @@ def draw(world: IndependentIP, n: int, seed: int) -> Rows:
 
 @pytest.fixture(scope="module")
 def trained() -> VIP:
-    world = known_world()
-    torch.manual_seed(0)
-    model = VIP.build(world.query_set, world.classes, MLP((64, 64)))
-    train(model, draw(world, 20_000, seed=1), [Stage(16, CarriedHistories(random_share=0.2), batch_size=256)], seed=1)
-    return model
+    def learn() -> VIP:
+        world, histories = known_world(), CarriedHistories(random_share=0.2)
+        torch.manual_seed(0)
+        model = VIP.build(world.query_set, world.classes, MLP((64, 64)))
+        train(model, draw(world, 20_000, seed=1), [Stage(16, histories, batch_size=256)], seed=1)
+        return model
+
+    return kept("straight-through", learn)
 
 
 def test_first_query_is_the_exact_first_query(trained: VIP) -> None:
@@ -234,7 +238,7 @@ def by_information(
 
 @pytest.fixture(scope="module")
 def informed() -> InformationVIP:
-    return by_information(draw(known_world(), 20_000, seed=1), MLP((64, 64)))
+    return kept("by information", lambda: by_information(draw(known_world(), 20_000, seed=1), MLP((64, 64))))
 
 
 def test_by_information_it_asks_what_exact_pursuit_asks(informed: InformationVIP) -> None:
@@ -284,11 +288,11 @@ def test_possible_answers_are_those_that_the_bits_are_made_of(informed: Informat
     ("network", "shared", "standardised"),
     [
         (MLP((48,)), True, False),
-        (MLP((48,)), False, True),
-        (MLP((48,), direct=True), False, False),
+        pytest.param(MLP((48,)), False, True, marks=pytest.mark.slow),
+        pytest.param(MLP((48,), direct=True), False, False, marks=pytest.mark.slow),
         (MLP((48,), direct=True), True, True),
         (SetNetwork(16, "sum", 24, (32,)), False, False),
-        (SetNetwork(16, "max", 24, (32,), norm="batch"), True, False),
+        pytest.param(SetNetwork(16, "max", 24, (32,), norm="batch"), True, False, marks=pytest.mark.slow),
     ],
 )
 def test_every_network_learns_by_information(network: NetworkSettings, shared: bool, standardised: bool) -> None:

@@ -24,7 +24,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from pursuit.cli.served_models import find_samples, measure
-from pursuit.tasks import animals
+from pursuit.research.tasks import animals
 from pursuit.web.serving.app import make_app
 from pursuit.web.serving.models import load_models
 from pursuit.web.serving.store import Store

@@ -21,13 +21,17 @@ ABOUT = """\
 
 All public names, from their docstrings. They are imported from `pursuit` itself: `from pursuit import VIPClassifier`.
 Estimators follow scikit-learn: settings are arguments of the class, `fit` learns, and what was learnt ends in `_`. What
-is not on this page (`pursuit.report`, `pursuit.tasks`, `pursuit.methods` …) is in the how-to that needs it, and in
+is not on this page (`pursuit.report`, `pursuit.research`, `pursuit.methods` …) is in the how-to that needs it, and in
 [Design](../design.md). Written by `python tools/python_reference.py`.
 """
 SECTION = re.compile(r"^([A-Z][a-z]+)\n-{3,}\n", flags=re.M)
 ENTRY = re.compile(r"^(\S[^:\n]*?)(?: : (.*))?\n((?:(?: +.*)?(?:\n|$))*)", flags=re.M)
 TOPICS = {
     "Estimators": "VIPClassifier VIPRegressor PursuitClassifier PursuitRegressor PursuitEstimator load export Exported",
+    "Other methods": "AllAnswersClassifier FixedOrderClassifier RandomOrderClassifier TreeClassifier TreeSettings "
+    "NaiveBayesIPClassifier NaiveBayesSettings GDFSClassifier GDFSSettings DIMEClassifier DIMESettings RAMClassifier "
+    "RAMSettings REFUELClassifier REFUELSettings PartialVAEClassifier PartialVAESettings GIPClassifier GIPSettings "
+    "Langevin",
     "Asking": "Session Chain Chains DoubtfulAnswer",
     "Stopping rules": "Budget Confidence NothingWorthAsking CostBudget IntervalWidth Stability RiskControlled "
     "ConformalSet AnyOf StoppingRule Standing",
@@ -37,12 +41,17 @@ TOPICS = {
     "Networks": "MLP SetNetwork Conv PaperConv Residual DLA DenseNet NetworkSettings",
     "Training": "Stage TrainingRun CarriedHistories RandomHistories RolledOutHistories AnswerSettings Unreliable Tuned",
     "Inside": "VIP InformationVIP History Pursuer Rows TargetBins",
-    "Extending": "register method Method METHODS",
+    "Models of other methods": "AllAnswers FixedOrder RandomOrder DecisionTree NaiveBayesIP GDFS DIME RAM REFUEL "
+    "PartialVAE GIP",
+    "Extending": "register method Method METHODS method_of",
 }
 BASES = ("PursuitClassifier", "PursuitRegressor", "PursuitEstimator", "StoppingRule", "QuerySet", "NetworkSettings")
 """What these define is described with them, and not again with every class that derives from them. Fields are: they are
 arguments."""
-ONLY_ARGUMENTS = ("VIPClassifier", "VIPRegressor")
+ONLY_ARGUMENTS = (
+    *("VIPClassifier", "VIPRegressor"),
+    *f"{TOPICS['Other methods']} {TOPICS['Models of other methods']}".split(),
+)
 """What these define themselves is for the training loop."""
 
 
@@ -78,7 +87,8 @@ def _class(cls: type) -> Iterator[str]:
         yield ""
     bases = [base.__name__ for base in cls.__mro__[1:] if base.__name__ in BASES]
     if bases:
-        yield f"It has what {' and '.join(f'[{base}](#{base.lower()})' for base in bases)} has, too.\n"
+        links, have = " and ".join(f"[{base}](#{base.lower()})" for base in bases), "have" if len(bases) > 1 else "has"
+        yield f"It also has everything that {links} {have}.\n"
     for name, member in _members(cls).items():
         yield f"**`{_signature(name, member)}`**{_said(inspect.getdoc(member) or '')}\n"
 

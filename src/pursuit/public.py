@@ -1,5 +1,6 @@
-"""All public names. `import pursuit` brings them from here once the first of them is asked for."""
+"""All public names. `import pursuit` loads this module on first attribute access."""
 
+from pursuit import methods
 from pursuit.data.rows import Rows
 from pursuit.data.unreliable import Unreliable
 from pursuit.estimators import Method, PursuitClassifier, PursuitEstimator, PursuitRegressor, load, method
@@ -22,9 +23,7 @@ from pursuit.inference.stopping import (
 )
 from pursuit.inference.target import TargetBins
 from pursuit.information import AnswerSettings
-from pursuit.methods import METHODS
-from pursuit.methods.vip import VIPClassifier
-from pursuit.methods.vip_regressor import VIPRegressor
+from pursuit.methods import *  # noqa: F403
 from pursuit.networks import DLA, MLP, Conv, DenseNet, NetworkSettings, PaperConv, Residual, SetNetwork
 from pursuit.queries import (
     Choice,
@@ -48,7 +47,6 @@ from pursuit.web.exporting import Exported, export
 
 __all__ = [
     "DLA",
-    "METHODS",
     "MLP",
     "VIP",
     "AnswerSettings",
@@ -101,8 +99,6 @@ __all__ = [
     "TrainingRun",
     "Tuned",
     "Unreliable",
-    "VIPClassifier",
-    "VIPRegressor",
     "WordQueries",
     "evaluate",
     "export",
@@ -111,3 +107,4 @@ __all__ = [
     "register",
     "yes_no",
 ]
+__all__ += methods.__all__

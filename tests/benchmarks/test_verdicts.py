@@ -6,7 +6,7 @@ from benchmarks.report import grid, grouped, met, spread
 
 from benchmarks import comparison, growth, many_rows, paper, tables
 from pursuit.evaluation.curves import Evaluation
-from pursuit.experiments.results import MethodResults, Result, Results
+from pursuit.research.experiments.results import MethodResults, Result, Results
 
 TITLES = {
     "vip": "V-IP",

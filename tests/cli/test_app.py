@@ -82,13 +82,10 @@ def test_the_list_has_every_command_and_what_its_own_help_says(tmp_path: Path) -
         "commands",
         "console",
         "conversation",
-        "keys",
         "measurements",
-        "paper",
         "plugins",
-        "progress",
     }
-    assert files - parts - {"all_rows", "listing", "rows", "served_models", "table_options"} == set(COMMANDS)
+    assert files - parts - {"listing", "options", "rows", "served_models"} == set(COMMANDS)
 
 
 def test_a_command_that_is_not_there_has_a_likely_one(tmp_path: Path) -> None:

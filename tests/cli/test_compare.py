@@ -14,9 +14,9 @@ from program import json_of
 from pursuit import load, registry
 from pursuit.cli import compare as command
 from pursuit.estimators import Method
-from pursuit.experiments import compare as experiment
 from pursuit.methods import METHODS
 from pursuit.methods.random_order import RandomOrderClassifier
+from pursuit.research.experiments import compare as experiment
 
 SHORT = ("--methods", "vip,random", "--effort", "0.005", "--device", "cpu")
 

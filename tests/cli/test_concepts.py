@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from pursuit.cli import main
-from pursuit.tasks import cub
+from pursuit.research.tasks import cub
 
-network = importlib.import_module("pursuit.concepts.network")
+network = importlib.import_module("pursuit.research.concepts")
 
 
 def complaint(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -17,8 +17,8 @@ import pytest
 
 from pursuit import registry
 from pursuit.cli import data, main
-from pursuit.tasks import TASKS, Task, TaskInfo
-from pursuit.tasks.files import DataFile
+from pursuit.research.tasks import TASKS, Task, TaskInfo
+from pursuit.research.tasks.files import DataFile
 
 REAL_TASKS = dict(TASKS)
 

@@ -10,8 +10,8 @@ import pytest
 from program import json_of, run
 from pursuit import registry
 from pursuit.cli import demo
-from pursuit.experiments import demo as experiment
-from pursuit.tasks import TASKS
+from pursuit.research.experiments import demo as experiment
+from pursuit.research.tasks import TASKS
 
 
 def test_a_table_and_figures_of_each_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pursuit.cli.keys import COMMANDS, HELP, Typed, choice_keys, read_line
+from pursuit.cli.conversation import COMMANDS, HELP, Typed, choice_keys, read_line
 from pursuit.queries import Choice, ColumnQueries, Number, yes_no
 
 

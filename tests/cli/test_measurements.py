@@ -1,10 +1,11 @@
 """What was measured, as tables."""
 
+import io
+from contextlib import redirect_stdout
 from dataclasses import replace
 
 import torch
 
-from pursuit.cli.console import out
 from pursuit.cli.measurements import print_classes, print_evaluation, promise_sentences, thin
 from pursuit.evaluation.counts import count_classes
 from pursuit.evaluation.curves import AtStop, Evaluation
@@ -20,9 +21,9 @@ def test_long_lists_are_thinned_but_keep_both_ends() -> None:
 
 
 def printed(evaluation: Evaluation) -> str:
-    with out.capture() as captured:
+    with redirect_stdout(io.StringIO()) as captured:
         print_evaluation("made", evaluation)
-    return " ".join(captured.get().replace("│", " ").split())
+    return " ".join(captured.getvalue().replace("│", " ").split())
 
 
 def test_answers_and_costs_are_shown_where_they_differ_from_queries() -> None:
@@ -82,8 +83,8 @@ def test_of_many_classes_the_most_confused_are_shown() -> None:
         [f"label {i}" for i in range(30)], *count_classes(y, predicted, torch.ones_like(y), 30, torch.ones_like(y))
     )
     many = Evaluation(120, 2, [0.1, 0.4], 0.6, [0.1, 0.4], 0.6, 0.8, stop, by_class=classes)
-    with out.capture() as captured:
+    with redirect_stdout(io.StringIO()) as captured:
         print_classes(many)
-    shown = " ".join(captured.get().replace("│", " ").split())
+    shown = " ".join(captured.getvalue().replace("│", " ").split())
     assert "label 17 label 3 3" in shown
     assert "12 of 30 classes, the most frequent" in shown

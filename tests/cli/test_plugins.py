@@ -45,7 +45,7 @@ TASK = """
 import numpy as np
 
 from pursuit import ColumnQueries, register, yes_no
-from pursuit.tasks import Task, TaskInfo
+from pursuit.research.tasks import Task, TaskInfo
 
 
 def load(seed):

@@ -6,7 +6,7 @@ import time
 import pytest
 from rich.console import Console
 
-from pursuit.cli.progress import rows_bar, training_bar
+from pursuit.cli.console import rows_bar, training_bar
 from pursuit.training import Report
 
 

@@ -12,9 +12,10 @@ import program
 from program import json_of
 from pursuit import CarriedHistories, RandomHistories, SetNetwork
 from pursuit.cli.console import remark_on_recipe
-from pursuit.experiments import reproduce as experiment
-from pursuit.experiments.reproduce import HEADER
-from pursuit.tasks import find_recipe
+from pursuit.research.experiments import reproduce as experiment
+from pursuit.research.experiments.options import Changes
+from pursuit.research.experiments.reproduce import HEADER
+from pursuit.research.tasks import find_recipe
 
 SHORT = ("--effort", "0.01", "--device", "cpu")
 
@@ -107,8 +108,8 @@ def test_missing_data_are_reported_before_anything_is_trained(tmp_path: Path, mo
 
 def test_options_are_put_into_words() -> None:
     recipe = find_recipe("muzhi")
-    assert experiment.changed(recipe) == (recipe, [])
-    changed, options = experiment.changed(recipe, effort=0.5, sampling="irs+sbs", network="set", tau="0.9:0.1")
+    assert Changes().applied(recipe) == (recipe, [])
+    changed, options = Changes(effort=0.5, sampling="irs+sbs", network="set", tau="0.9:0.1").applied(recipe)
     assert options == ["irs+sbs", "set network", "tau 0.9 to 0.1", "effort 0.5"]
     assert isinstance(changed.network, SetNetwork)
     assert [type(stage.histories) for stage in changed.stages] == [RandomHistories, CarriedHistories]
@@ -119,7 +120,7 @@ def test_options_are_put_into_words() -> None:
 
 @pytest.mark.parametrize("querier", ["straight-through", "information", "auto"])
 def test_the_querier_is_an_option_and_is_said(querier: str) -> None:
-    changed, options = experiment.changed(find_recipe("muzhi"), querier=querier)
+    changed, options = Changes(querier=querier).applied(find_recipe("muzhi"))
     assert changed.querier == querier
     assert options == [f"{querier} querier"]
 
@@ -129,9 +130,9 @@ def test_ablations_are_of_the_straight_through_querier(ablation: dict[str, Any])
     recipe = find_recipe("muzhi")
     assert recipe.querier == "auto"
     for querier in (None, "straight-through"):
-        assert experiment.changed(recipe, querier=querier, **ablation)[0].querier == "straight-through"
+        assert Changes(querier=querier, **ablation).applied(recipe)[0].querier == "straight-through"
     with pytest.raises(ValueError, match="leave out --querier information"):
-        experiment.changed(recipe, querier="information", **ablation)
+        Changes(querier="information", **ablation).applied(recipe)
 
 
 def test_stopping_tells_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ import signal
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import pytest
 
 from pursuit.cli.serve import _warning, serve
 from pursuit.methods import METHODS
+from pursuit.web.serving.options import ServingOptions
 from served import begin, client_of, move, port_of, program, try_move
 
 pytestmark = pytest.mark.programs
@@ -83,18 +85,22 @@ def test_a_server_that_is_told_to_stop_ends_by_itself(model: Path, tmp_path: Pat
         assert process.returncode in (0, -signal.SIGTERM, 143)
 
 
+def start(models: list[Path], *, database: str | None = None, proxy: str | None = None, **options: Any) -> None:
+    serve(models=models, serving=ServingOptions(database=database, proxy=proxy), **options)
+
+
 def test_a_token_that_is_too_short_is_refused(model: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least 16 characters"):
-        serve([model], port=0, token="short")
+        start([model], port=0, token="short")
     (tmp_path / "token").write_text("a-token-of-the-tests")
     with pytest.raises(ValueError, match="not both"):
-        serve([model], port=0, token="a-token-of-the-tests", token_file=tmp_path / "token")
+        start([model], port=0, token="a-token-of-the-tests", token_file=tmp_path / "token")
 
 
 @pytest.mark.parametrize("proxy", ["*", "proxy.example", "127.0.0.1/8"])
 def test_a_proxy_that_anybody_could_pass_for_is_refused(model: Path, proxy: str) -> None:
     with pytest.raises(ValueError, match="by its address or network"):
-        serve([model], port=0, behind_proxy=proxy)
+        start([model], port=0, proxy=proxy)
 
 
 @pytest.mark.parametrize(
@@ -119,26 +125,26 @@ def wait_for(port: int) -> None:
 
 def test_what_cannot_be_served_is_said_in_a_sentence(model: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="There is no model folder"):
-        serve([tmp_path / "none"], port=0)
+        start([tmp_path / "none"], port=0)
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"is not a model: model\.json is missing"):
-        serve([tmp_path / "empty"], port=0)
+        start([tmp_path / "empty"], port=0)
     with pytest.raises(ValueError, match="need a file"):
-        serve([model], port=0, database="sqlite://")
+        start([model], port=0, database="sqlite://")
     with pytest.raises(ValueError, match=r"cannot listen on 192\.0\.2\.1"):
-        serve([model], port=0, host="192.0.2.1")
+        start([model], port=0, host="192.0.2.1")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(ValueError, match=f"Port {port} is in use.*--port {port + 1}"):
-            serve([model], port=port)
+            start([model], port=port)
 
 
 def test_a_missing_package_is_named_with_what_to_install(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pursuit.cli.serve.find_spec", lambda name: None if name == "fastapi" else object())
     with pytest.raises(ModuleNotFoundError, match=r"not installed \(fastapi\): pip install 'pursuit\[serve\]'"):
-        serve([model])
+        start([model])
 
 
 def test_a_new_user_gets_the_animals(tmp_path: Path) -> None:

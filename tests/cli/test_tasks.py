@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from program import json_of, run
-from pursuit.tasks import TASKS
+from pursuit.research.tasks import TASKS
 
 
 def test_every_task_has_a_line(tmp_path: Path) -> None:

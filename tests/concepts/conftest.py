@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pursuit.concepts import ConceptNetwork
+from pursuit.research.concepts import ConceptNetwork
 
 
 class Coloured(NamedTuple):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pursuit.concepts import Calibration, attribute_accuracy, fit_calibration
+from pursuit.research.concepts import Calibration, attribute_accuracy, fit_calibration
 
 
 def made(n: int, scale: Tensor, offset: Tensor, seed: int = 0) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from pursuit.concepts import (
+from pursuit.files import DamagedFile
+from pursuit.research.concepts import (
     ConceptEnsemble,
     ConceptNetwork,
     ConceptReport,
@@ -20,7 +21,6 @@ from pursuit.concepts import (
     read_fold,
     write_fold,
 )
-from pursuit.files import DamagedFile
 
 Make = Callable[..., Any]
 Build = Callable[[], ConceptNetwork]
@@ -53,7 +53,7 @@ def test_every_image_is_answered_by_a_network_that_never_saw_it(
         network.seen |= {image.numpy().tobytes() for image in images}
         trained.append((len(images), targets.mean(dim=0).numpy()))
 
-    monkeypatch.setattr("pursuit.concepts.folds.train_concepts", remember)
+    monkeypatch.setattr("pursuit.research.concepts.train_concepts", remember)
     crossed = cross_answers(ByHeart, shown.images, shown.targets, shown.labels, folds=5)
     assert not crossed.logits.any()
     assert [n for n, _ in trained] == [64] * 5

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 import torch
 
-from pursuit.concepts import (
+from pursuit.research.concepts import (
     ConceptNetwork,
     ConceptReport,
     attribute_accuracy,
+    augment,
     calibrate,
     fresh,
     raw_logits,
     train_concepts,
 )
-from pursuit.concepts.learning import augment
 
 Make = Callable[..., Any]
 Build = Callable[[], ConceptNetwork]
@@ -67,7 +67,7 @@ def test_a_rest_that_does_not_fill_a_batch_is_left_out_of_a_pass_but_few_images_
         assert torch.backends.cudnn.enabled
         return augment(images, size)
 
-    monkeypatch.setattr("pursuit.concepts.learning.augment", watched)
+    monkeypatch.setattr("pursuit.research.concepts.augment", watched)
     shown = make_coloured(20)
     train_concepts(build(), shown.images, shown.targets, epochs=1, batch_size=8)
     train_concepts(build(), shown.images, shown.targets, epochs=1, batch_size=64)

@@ -9,9 +9,18 @@ import pytest
 import torch
 from torch import nn
 
-from pursuit.concepts import Calibration, ConceptNetwork, efficientnet_lite, fresh, load, raw_logits, save
-from pursuit.concepts.network import DESCRIPTION, WEIGHTS
 from pursuit.files import DamagedFile
+from pursuit.research.concepts import (
+    DESCRIPTION,
+    WEIGHTS,
+    Calibration,
+    ConceptNetwork,
+    efficientnet_lite,
+    fresh,
+    load,
+    raw_logits,
+    save,
+)
 
 
 def test_bytes_and_floats_of_the_same_image_give_the_same_logits(build: Callable[[], ConceptNetwork]) -> None:

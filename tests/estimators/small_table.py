@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 
 from pursuit import MLP, ColumnQueries, Stage, VIPClassifier, yes_no
-from pursuit.tasks.symcat import Patients
+from pursuit.research.tasks.symcat import Patients
 
 QUICK = {"network": MLP((32,)), "stages": [Stage(60, batch_size=32)]}
 QUICKEST = {"network": MLP((4,)), "stages": [Stage(0.1, batch_size=32)]}

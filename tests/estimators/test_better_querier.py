@@ -15,9 +15,10 @@ from pursuit.estimators.selection import LEVEL, better_querier, chain_losses
 from pursuit.inference.history import History
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.queries import ColumnQueries, yes_no
-from pursuit.training import CarriedHistories, Stage, train
+from pursuit.training import AdamW, CarriedHistories, Stage, train
 from pursuit.training.calibration import TEMPERATURES
 from pursuit.vip import VIP, InformationVIP, TwoQueriers
+from trained import kept
 
 pytestmark = pytest.mark.xdist_group("queriers compared")  # they share what is trained
 
@@ -52,18 +53,23 @@ def learnt(rows: Rows) -> TwoQueriers:
     torch.manual_seed(0)
     answer_model = AnswerModel.count(QUERIES, 2, rows, AnswerSettings(rank=0))
     model = TwoQueriers.build(QUERIES, [0, 1], MLP((32,)), answer_model=answer_model)
-    train(model, rows, [Stage(40, CarriedHistories(N_QUERIES, 0.5, complete_share=0.3), batch_size=128)], seed=0)
+    train(
+        model,
+        rows,
+        [Stage(20, CarriedHistories(N_QUERIES, 0.5, complete_share=0.3), AdamW(1e-2), batch_size=128)],
+        seed=0,
+    )
     return model
 
 
 @pytest.fixture(scope="module")
 def of_together() -> TwoQueriers:
-    return learnt(together(2000, 0))
+    return kept("together", lambda: learnt(together(2000, 0)))
 
 
 @pytest.fixture(scope="module")
 def of_alone() -> TwoQueriers:
-    return learnt(alone(2000, 0))
+    return kept("alone", lambda: learnt(alone(2000, 0)))
 
 
 def first_queries(model: VIP, rows: Rows, n: int) -> list[set[int]]:

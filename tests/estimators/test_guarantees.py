@@ -72,6 +72,7 @@ def test_rows_of_the_user_are_taken_instead() -> None:
     assert plain.decided(X).all()  # nothing is promised
     plain.guarantee(X, y, stop=RiskControlled(0.1))
     assert plain.stopping_rule() == model.stopping_rule()
+    assert plain.stop == Confidence(0.9)
     with pytest.raises(ValueError, match="promises nothing"):
         plain.guarantee(X, y, stop="budget=3")
 

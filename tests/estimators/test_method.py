@@ -9,6 +9,8 @@ from sklearn.base import clone
 from pursuit import registry
 from pursuit.data.rows import RowSource
 from pursuit.estimators import Method, MethodClassifier, NetworkClassifier, method
+from pursuit.estimators.base import HOOKS
+from pursuit.methods import VIPClassifier
 from pursuit.queries import QuerySet
 from pursuit.registry import find
 
@@ -72,3 +74,10 @@ def test_what_makes_a_method_what_it_is_cannot_be_changed() -> None:
     short = Method("short", "Short", _SharpClassifier, {"max_queries": 2})
     assert not short.accepts("max_queries")
     assert short.build(max_queries=5, power=4.0).max_queries == 2
+
+
+def test_hooks_for_authors_of_methods_are_not_listed_for_users() -> None:
+    listed = dir(VIPClassifier())
+    assert {"fit", "predict", "explain", "session", "stop", "querier"} <= set(listed)
+    assert not HOOKS & set(listed)
+    assert [name for name in HOOKS - {"Settings"} if not hasattr(VIPClassifier, name)] == []

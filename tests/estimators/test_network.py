@@ -27,7 +27,7 @@ from pursuit.data.rows import Rows
 from pursuit.estimators import CannotResume, default_stages
 from pursuit.estimators.network import LearnerEstimator
 from pursuit.networks import MLP
-from pursuit.tasks.symcat import Patients
+from pursuit.research.tasks.symcat import Patients
 from pursuit.training import SGD
 from pursuit.training.loop import Diverged
 from pursuit.training.schedule import AdamW

@@ -166,8 +166,8 @@ def test_pixels_of_yes_and_no_are_no_reason_to_standardise() -> None:
     assert not suitable_plan(dark, blank(dark, 40, value=-1.0), 2).standardise
 
 
-@pytest.mark.parametrize("n_rows", [50, 1000, 10_000, 10**6, 10**8])
-@pytest.mark.parametrize("n_queries", [1, 30, 1000, 10_000])
+@pytest.mark.parametrize("n_rows", [50, 10_000, 10**8])
+@pytest.mark.parametrize("n_queries", [1, 30, 2000])
 @pytest.mark.parametrize("n_classes", [2, 1000])
 def test_steps_never_exceed_what_time_allows(n_rows: int, n_queries: int, n_classes: int) -> None:
     query_set = yes_or_no(n_queries)

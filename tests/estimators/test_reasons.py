@@ -55,7 +55,7 @@ def test_what_was_given_says_so_and_what_was_not_says_why(by_default: VIPClassif
     assert found["standardise"].why == "answers vary enough as they are"
     why = "teachers judge what was learnt of rows that they did not see"
     assert found["held out"] == Reason("held out", "0%", why)
-    assert found["steps"] == Reason("steps", "20", f"{20 * 256 / 120:.1f} histories of each row, because rows are few")
+    assert found["steps"] == Reason("steps", "10", f"{10 * 256 / 120:.1f} histories of each row, because rows are few")
     assert found["teachers"].why == "best on rows they did not see"
     known = {"forest", "logistic regression (C=1)", "logistic regression (C=0.1)", "boosting"}
     assert set(found["teachers"].value.split(", ")) <= known
@@ -201,7 +201,7 @@ def test_taught_rows_are_all_trained_on_once(teachers: Any, n_counted: int, monk
     assert {report.trial for report in reports} == {""}
     assert all((report.held_out_loss is None) == (teachers == "auto") for report in reports)
     if teachers == "auto":
-        assert (reports[-1].step, reports[-1].n_steps) == (20, 20)  # to the end
+        assert (reports[-1].step, reports[-1].n_steps) == (10, 10)  # to the end
 
 
 def test_a_taught_training_goes_on(by_default: VIPClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,7 +138,9 @@ def test_it_holds_what_either_part_holds(accuracies: list[float], n_rows: int) -
     assert by_rows[1] - 1e-9 <= high <= 1
 
 
-@pytest.mark.parametrize(("n_rows", "between_seeds"), [(104, 0.03), (142, 0.0), (2000, 0.02)])
+@pytest.mark.parametrize(
+    ("n_rows", "between_seeds"), [(104, 0.03), (142, 0.0), pytest.param(2000, 0.02, marks=pytest.mark.slow)]
+)
 def test_it_covers_what_it_says(n_rows: int, between_seeds: float) -> None:
     """Trainings differ by a number of their own, rows by how hard they are; all seeds have the same rows."""
     randomness, truth, n_times, n_seeds = np.random.default_rng(0), 0.75, 1500, 5

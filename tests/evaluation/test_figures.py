@@ -40,6 +40,8 @@ from pursuit.inference.chain import Chain, ChainStep
 from pursuit.inference.target import TargetBins
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
 
+pytestmark = pytest.mark.full_training  # which draws in full, too
+
 BEGINNINGS = {".png": b"\x89PNG\r\n", ".svg": b"<?xml", ".pdf": b"%PDF"}
 LONG_NAMES = tuple(f"the rather long name of class {i} and its subspecies" for i in range(200))
 LONG_QUESTION = "Is this a question that goes on and on, " * 5 + "or is it not?"

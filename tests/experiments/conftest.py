@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from pursuit import MLP, ColumnQueries, PatchQueries, Stage, registry, yes_no
-from pursuit.tasks import Task, TaskInfo
-from pursuit.tasks.recipe import Recipe
-from pursuit.tasks.symcat import Patients
+from pursuit.research.tasks import Task, TaskInfo
+from pursuit.research.tasks.recipe import Recipe
+from pursuit.research.tasks.symcat import Patients
 from pursuit.training import Report
 
 QUERIES = ColumnQueries([yes_no(name) for name in "abcdef"])

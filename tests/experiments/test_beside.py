@@ -9,9 +9,9 @@ import torch
 from experiments.conftest import RECIPE, columns_task, drawn_task, images_task
 from pursuit import VIPClassifier, evaluate
 from pursuit.exact import IndependentIP
-from pursuit.experiments.beside import EXACT_IP, LOGISTIC_REGRESSION, RANDOM_ORDER, measure_beside
 from pursuit.methods.random_order import RandomOrder
-from pursuit.tasks import Task
+from pursuit.research.experiments.run import EXACT_IP, LOGISTIC_REGRESSION, RANDOM_ORDER, measure_beside
+from pursuit.research.tasks import Task
 
 
 def fit(task: Task) -> VIPClassifier:

@@ -16,14 +16,13 @@ import torch
 from experiments.conftest import Watcher, drawn_task
 from pursuit import MLP, Budget, ColumnQueries, Method, Stage, evaluate, load, registry, yes_no
 from pursuit.exact import IndependentIP
-from pursuit.experiments import compare as module
-from pursuit.experiments import run as run_module
-from pursuit.experiments.compare import compare
-from pursuit.experiments.results import Failure, Result, Results
-from pursuit.experiments.trial import Trial
 from pursuit.methods import METHODS
 from pursuit.methods.random_order import RandomOrderClassifier
-from pursuit.tasks import Task
+from pursuit.research.experiments import compare as module
+from pursuit.research.experiments import run as run_module
+from pursuit.research.experiments.compare import Trial, compare
+from pursuit.research.experiments.results import Failure, Result, Results
+from pursuit.research.tasks import Task
 from pursuit.training import Report, TrainingRun
 
 QUERIES = ColumnQueries([yes_no(f"q{i}", f"Query {i}?") for i in range(6)])

@@ -7,9 +7,9 @@ import pytest
 
 from experiments.conftest import Watcher
 from pursuit import load
-from pursuit.experiments import demo as module
-from pursuit.experiments.demo import run_demo
-from pursuit.experiments.results import Result
+from pursuit.research.experiments import demo as module
+from pursuit.research.experiments.demo import run_demo
+from pursuit.research.experiments.results import Result
 
 pytestmark = pytest.mark.usefixtures("small_tasks")
 

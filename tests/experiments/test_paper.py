@@ -6,15 +6,23 @@ from pathlib import Path
 import pytest
 
 from experiments.conftest import RECIPE
-from pursuit.experiments.paper import queue, records
-from pursuit.experiments.paper.queue import Place, next_run, work_through
-from pursuit.experiments.paper.runs import PLAN, PaperRun, planned
-from pursuit.experiments.reproduce import Reproduction, reproduce
-from pursuit.experiments.results import read_result
 from pursuit.methods import METHODS
 from pursuit.methods.ram import RAMSettings
 from pursuit.methods.vip import VIPClassifier
-from pursuit.tasks import TASKS
+from pursuit.research.experiments import paper as queue
+from pursuit.research.experiments.paper import (
+    PLAN,
+    PaperRun,
+    Place,
+    minutes_of,
+    next_run,
+    planned,
+    read_records,
+    work_through,
+)
+from pursuit.research.experiments.reproduce import Reproduction, reproduce
+from pursuit.research.experiments.results import read_result
+from pursuit.research.tasks import TASKS
 
 pytestmark = pytest.mark.usefixtures("small_tasks")
 RUN = PaperRun("columns", recipe="fast", querier="straight-through", minutes=2.0)
@@ -195,7 +203,7 @@ def test_a_run_leaves_a_small_file_and_no_model(place: Place) -> None:
     assert result.evaluation.area == round(result.evaluation.area, 4)
     assert len(result.evaluation.trade_off) > 20
     assert not place.folder(RUN).exists()
-    assert records.read(place.out, (RUN,)) == {RUN: result}
+    assert read_records(place.out, (RUN,)) == {RUN: result}
 
 
 def test_an_error_is_kept_where_the_run_was(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,13 +217,14 @@ def test_an_error_is_kept_where_the_run_was(place: Place, monkeypatch: pytest.Mo
     assert not place.out.exists()
 
 
+@pytest.mark.programs
 def test_a_real_process_is_begun_and_its_result_read(place: Place) -> None:
     said: list[str] = []
     run = PaperRun("digits", recipe="fast", querier="straight-through", effort=0.01, curve=2, minutes=0.1)
     assert work_through([run], 5, 1, place, said.append) == []
     assert said[0] == f"{run.name}: begins"
     assert "right after" in said[1]
-    assert run in records.read(place.out, (run,))
+    assert run in read_records(place.out, (run,))
 
 
 def test_results_of_whole_tasks_count_as_done(place: Place) -> None:
@@ -223,16 +232,16 @@ def test_results_of_whole_tasks_count_as_done(place: Place) -> None:
     for options in ((), ("effort 0.5",), ("irs",)):
         results = reproduce(Reproduction("columns", "fast", recipe, options=options), place.work)
         results.write(place.out.parent / "tasks" / f"{len(options) and options[0]}.json")
-    done = records.read(place.out, ())
+    done = read_records(place.out, ())
     box = PaperRun("columns", "all-answers", "fast")
     assert set(done) == {RUN, replace(RUN, effort=0.5), box, replace(box, effort=0.5)}
 
 
 def test_another_seed_says_how_long_a_run_takes(place: Place) -> None:
     queue.measure(RUN, place)
-    done = records.read(place.out, (RUN,))
+    done = read_records(place.out, (RUN,))
     result = done[RUN]
     assert result.measuring_seconds is not None
     took = (result.training_seconds + result.measuring_seconds) / 60
-    assert records.minutes_of(replace(RUN, seed=7), done) == took
-    assert records.minutes_of(replace(RUN, querier="information"), done) == RUN.minutes
+    assert minutes_of(replace(RUN, seed=7), done) == took
+    assert minutes_of(replace(RUN, querier="information"), done) == RUN.minutes

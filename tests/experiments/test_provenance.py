@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from pursuit.experiments import provenance as module
-from pursuit.experiments.provenance import COMMIT_VARIABLE, provenance
+from pursuit.research.experiments import provenance as module
+from pursuit.research.experiments.provenance import COMMIT_VARIABLE, provenance
 from pursuit.version import __version__
 
-FILE = "experiments/provenance.py"
+FILE = "research/experiments/provenance.py"
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv(COMMIT_VARIABLE, raising=False)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     folder = tmp_path / "source"
-    (folder / "experiments").mkdir(parents=True)
+    (folder / FILE).parent.mkdir(parents=True)
     monkeypatch.setattr(module, "__file__", str(folder / FILE))
     return folder
 

@@ -13,9 +13,10 @@ from pursuit import Budget, evaluate, load, registry
 from pursuit.evaluation.calibration import seeds_and_rows_interval
 from pursuit.evaluation.curves import AtStop, Evaluation
 from pursuit.evaluation.protocols import Protocol, measure_protocols
-from pursuit.experiments import reproduce as module
-from pursuit.experiments.beside import LOGISTIC_REGRESSION, RANDOM_ORDER
-from pursuit.experiments.reproduce import (
+from pursuit.methods.all_answers import AllAnswersClassifier
+from pursuit.methods.random_order import RandomOrder
+from pursuit.research.experiments import reproduce as module
+from pursuit.research.experiments.reproduce import (
     COLUMNS,
     HEADER,
     TRADE_OFF,
@@ -26,9 +27,8 @@ from pursuit.experiments.reproduce import (
     reproduce,
     vip_of,
 )
-from pursuit.experiments.results import Beside, MethodResults, Result, Results
-from pursuit.methods.all_answers import AllAnswersClassifier
-from pursuit.methods.random_order import RandomOrder
+from pursuit.research.experiments.results import Beside, MethodResults, Result, Results
+from pursuit.research.experiments.run import LOGISTIC_REGRESSION, RANDOM_ORDER
 
 pytestmark = pytest.mark.usefixtures("small_tasks")
 REPRODUCTION = Reproduction("columns", "tiny", RECIPE)

@@ -10,7 +10,8 @@ import pytest
 from pursuit.evaluation.calibration import seeds_and_rows_interval
 from pursuit.evaluation.curves import AtStop, Evaluation
 from pursuit.evaluation.protocols import AtProtocol
-from pursuit.experiments.results import (
+from pursuit.files import DamagedFile
+from pursuit.research.experiments.results import (
     Beside,
     Failure,
     Mean,
@@ -25,7 +26,6 @@ from pursuit.experiments.results import (
     summarise,
     three_digits,
 )
-from pursuit.files import DamagedFile
 
 KEPT = Path(__file__).parents[2] / "docs" / "results"
 OF_METHODS = sorted(path for folder in ("comparison", "queriers", "tasks") for path in (KEPT / folder).glob("*.json"))

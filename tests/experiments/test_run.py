@@ -20,9 +20,11 @@ from pursuit.data.augmentation import Shifts
 from pursuit.data.rows import Rows
 from pursuit.estimators import PursuitClassifier
 from pursuit.exact import IndependentIP
-from pursuit.experiments import run as module
-from pursuit.experiments.results import Result
-from pursuit.experiments.run import (
+from pursuit.inference.stopping import Budget, Confidence
+from pursuit.methods import METHODS
+from pursuit.research.experiments import run as module
+from pursuit.research.experiments.results import Result
+from pursuit.research.experiments.run import (
     Measurement,
     MethodRun,
     load_split,
@@ -30,10 +32,8 @@ from pursuit.experiments.run import (
     say_nothing,
     step_milliseconds,
 )
-from pursuit.inference.stopping import Budget, Confidence
-from pursuit.methods import METHODS
-from pursuit.tasks.files import MissingData
-from pursuit.tasks.recipe import Recipe
+from pursuit.research.tasks.files import MissingData
+from pursuit.research.tasks.recipe import Recipe
 from pursuit.training import Report, TrainingRun
 
 pytestmark = pytest.mark.usefixtures("small_tasks")
@@ -180,7 +180,6 @@ SMOOTHED = Stage(8, batch_size=16, label_smoothing=0.1, augment=Shifts(1, mirror
 @pytest.mark.parametrize(
     ("task", "recipe", "n_reports"),
     [
-        ("columns", RECIPE, 1),
         ("columns", RECIPE, 9),
         ("columns", RECIPE, 15),
         ("images", replace(RECIPE, stages=(*RECIPE.stages, SMOOTHED), max_queries=None), 12),

@@ -11,11 +11,11 @@ import pytest
 
 from pursuit import registry
 from pursuit.estimators import default_stages
-from pursuit.experiments.reproduce import Reproduction
-from pursuit.experiments.trial import Trial
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, yes_no
-from pursuit.tasks import TASKS, Task, TaskInfo, find_recipe
+from pursuit.research.experiments.compare import Trial
+from pursuit.research.experiments.reproduce import Reproduction
+from pursuit.research.tasks import TASKS, Task, TaskInfo, find_recipe
 from pursuit.training.schedule import Stage, paper_stage
 
 

@@ -14,12 +14,11 @@ import pytest
 from experiments.conftest import RECIPE, columns_task, drawn_task, images_task
 from pursuit import ColumnQueries, Method, registry
 from pursuit.estimators.tuned import OneOf, Span, Tuned
-from pursuit.experiments.results import Failure
-from pursuit.experiments.run import Progress
-from pursuit.experiments.sweep import R, outcome_of
-from pursuit.experiments.tune import Search, parameters, read_best, tune
 from pursuit.methods.random_order import RandomOrderClassifier
-from pursuit.tasks import Task
+from pursuit.research.experiments.results import Failure
+from pursuit.research.experiments.run import Progress, R, outcome_of
+from pursuit.research.experiments.tune import Search, parameters, read_best, tune
+from pursuit.research.tasks import Task
 
 pytest.importorskip("optuna")
 
@@ -145,7 +144,7 @@ def test_a_number_is_judged_by_its_variance(tmp_path: Path) -> None:
     X = np.random.default_rng(0).random((80, 3))
     numbers = ColumnQueries.from_data(pd.DataFrame(X, columns=list("abc")))
     made = Task("sums", numbers, X, X.sum(axis=1), None, np.array([None]), settings=RECIPE.settings() | {"stop": None})
-    found = tune(Search(made, "vip-regressor", space=SPACE), tmp_path, n_trials=1)
+    found = tune(Search(made, method="vip-regressor", space=SPACE), tmp_path, n_trials=1)
     assert found.default is not None
     assert -10 < found.default.area < 1
 
@@ -156,10 +155,10 @@ def test_only_what_applies_is_tried() -> None:
     assert set(Search(replace(task(), settings={})).ranges()) == {*usual, "dropout"}
     images = replace(images_task(0), settings={})
     assert set(Search(images).ranges()) == {"lr", "weight_decay", "effort", "random_share"}
-    assert set(Search(task(), "naive-bayes").ranges()) == {"smoothing", "n_bins"}
-    assert Search(task(), "naive-bayes").defaults() == {"smoothing": 1.0, "n_bins": 8}
+    assert set(Search(task(), method="naive-bayes").ranges()) == {"smoothing", "n_bins"}
+    assert Search(task(), method="naive-bayes").defaults() == {"smoothing": 1.0, "n_bins": 8}
     with pytest.raises(ValueError, match="has no settings to search for on columns"):
-        Search(task(), "tree").ranges()
+        Search(task(), method="tree").ranges()
 
 
 def test_rows_of_ones_own(tmp_path: Path) -> None:

@@ -224,8 +224,8 @@ def test_cheap_queries_come_first_and_save_costs() -> None:
     yes = torch.cat([YES[:, :6], YES[:, :6]], dim=1)  # each query has an expensive twin that is as informative
     costs = (1.0,) * 6 + (8.0,) * 6
     priced = QUERIES.with_costs({query.name: cost for query, cost in zip(QUERIES.queries, costs, strict=True)})
-    x, available = QUERIES.answers(draw(500, 1, yes)[0])
-    y = torch.from_numpy(draw(500, 1, yes)[1])
+    x, available = QUERIES.answers(draw(200, 1, yes)[0])
+    y = torch.from_numpy(draw(200, 1, yes)[1])
     needed = []
     for query_set in (priced, QUERIES):
         model = DIMEClassifier(query_set, **ARGUMENTS).fit(*draw(1000, 0, yes))

@@ -13,13 +13,13 @@ from pursuit.evaluation.curves import evaluate
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.methods import g_ip
-from pursuit.methods.g_ip import GIP, GIPClassifier, GIPSettings
+from pursuit.methods.g_ip import GIP, GIPClassifier, GIPSettings, Langevin
 from pursuit.methods.random_order import RandomOrder
-from pursuit.methods.shared import label_information, memory
-from pursuit.methods.shared.langevin import Langevin
+from pursuit.methods.shared import answer_likelihood
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
-from pursuit.training import Batch, RandomHistories, Stage, train
+from pursuit.training import AdamW, Batch, RandomHistories, Stage, train
 from pursuit.training.samplers import random_histories
+from trained import kept
 
 pytestmark = pytest.mark.xdist_group("g_ip")  # they share what is loaded or trained
 
@@ -56,11 +56,14 @@ def some_history(query_set: QuerySet, rows: Rows, share: float = 0.4) -> History
 
 @pytest.fixture(scope="module")
 def trained() -> GIP:
-    torch.manual_seed(0)
-    settings = GIPSettings(latent=2, hidden=(32,), langevin=Langevin(n_chains=8))
-    model = GIP(QUERIES, range(N_LABELS), settings, torch.full((N_LABELS,), 1 / N_LABELS))
-    train(model, draw(4000, seed=1), [Stage(25, RandomHistories(0))])
-    return model
+    def learn() -> GIP:
+        torch.manual_seed(0)
+        settings = GIPSettings(latent=2, hidden=(32,), langevin=Langevin(n_chains=8))
+        model = GIP(QUERIES, range(N_LABELS), settings, torch.full((N_LABELS,), 1 / N_LABELS))
+        train(model, draw(4000, seed=1), [Stage(25, RandomHistories(0))])
+        return model
+
+    return kept("G-IP", learn)
 
 
 def test_information_and_posteriors_are_those_of_a_known_world(trained: GIP) -> None:
@@ -97,7 +100,7 @@ def test_chains_and_posteriors_are_those_of_an_integral_over_z(grid: Tensor) -> 
     state: Any = model.history_state(history)
     with torch.no_grad():
         z = grid.expand(4, 3, -1, -1)
-        log_joint = model.log_prob(z, model.shown(history.x, history.known), history.known)
+        log_joint = model.log_prob(z, model.known_answers(history.x, history.known), history.known)
         log_joint += -(z**2).sum(dim=3) / 2  # (B, C, grid)
         density = log_joint.softmax(dim=2)
     mean = density @ grid[:, 0]
@@ -123,7 +126,7 @@ def test_labels_that_decode_alike_leave_nothing_to_ask(make_columns: Any, make_r
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_a_row_is_asked_the_same_whatever_rows_are_beside_it(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(label_information, "LISTED_UNITS", 4)  # those of nine pixels are drawn
+    monkeypatch.setattr(g_ip, "LISTED_UNITS", 4)  # those of nine pixels are drawn
     query_set = PatchQueries((1, 4, 4), size=size)
     x = torch.rand(7, 1, 4, 4, generator=torch.Generator().manual_seed(0)) * 2 - 1
     rows = Rows(x, torch.ones(7, len(query_set), dtype=torch.bool), torch.zeros(7, dtype=torch.long))
@@ -135,7 +138,7 @@ def test_a_row_is_asked_the_same_whatever_rows_are_beside_it(size: int, monkeypa
     for state, n_rows in ((one, 3), (all_, 7)):
         state.ask(torch.zeros(n_rows, dtype=torch.long), torch.ones(n_rows, dtype=torch.bool))
     torch.testing.assert_close(one.scores(), all_.scores()[order])
-    monkeypatch.setattr(memory, "AT_ONCE", 1)  # one row after the other, patch by patch
+    monkeypatch.setattr(answer_likelihood, "AT_ONCE", 1)  # one row after the other, patch by patch
     torch.testing.assert_close(model.scores(history), scores)
     torch.testing.assert_close(model.log_posterior(history), log_posterior)
 
@@ -229,7 +232,8 @@ def test_queries_of_ones_own_are_asked_better_than_by_chance(
     pairs: Any, pair_data: tuple[np.ndarray, np.ndarray], pair_rows: Rows, tmp_path: Path
 ) -> None:
     settings = GIPSettings(latent=2, hidden=(16,), langevin=Langevin(n_chains=8))
-    classifier = GIPClassifier(pairs, settings=settings, stages=[Stage(30, batch_size=32)], random_state=0)
+    stages = [Stage(12, optimizer=AdamW(1e-2), batch_size=32)]
+    classifier = GIPClassifier(pairs, settings=settings, stages=stages, random_state=0)
     model = classifier.fit(*pair_data).model_
     assert classifier.score(*pair_data) > 0.8
     history = pair_rows.start()

@@ -18,11 +18,12 @@ from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.methods.partial_vae import Gaussian, PartialVAE, PartialVAEClassifier, PartialVAESettings, some_labels
 from pursuit.methods.random_order import RandomOrder
-from pursuit.methods.shared import memory
+from pursuit.methods.shared import answer_likelihood
 from pursuit.networks import MLP, Conv, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
-from pursuit.training import Batch, CarriedHistories, RandomHistories, RolledOutHistories, Stage, train
+from pursuit.training import AdamW, Batch, CarriedHistories, RandomHistories, RolledOutHistories, Stage, train
 from pursuit.training.samplers import random_histories
+from trained import kept
 
 pytestmark = pytest.mark.xdist_group("partial_vae")  # they share what is loaded or trained
 
@@ -104,7 +105,7 @@ def test_rows_do_not_depend_on_each_other(
     order = torch.tensor([3, 1, 5, 0, 2, 4])
     torch.testing.assert_close(model.scores(history.rows(order)), scores[order], atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(model.log_posterior(history.rows(order)), log_posterior[order], atol=1e-5, rtol=1e-4)
-    monkeypatch.setattr(memory, "AT_ONCE", 64)  # a few rows and answers at a time
+    monkeypatch.setattr(answer_likelihood, "AT_ONCE", 64)  # a few rows and answers at a time
     torch.testing.assert_close(model.scores(history), scores, atol=1e-4, rtol=1e-4)
 
 
@@ -167,11 +168,14 @@ def draw(n: int, seed: int) -> Rows:
 
 @pytest.fixture(scope="module")
 def trained() -> PartialVAE:
-    torch.manual_seed(0)
-    settings, prior = PartialVAESettings(latent=8, width=48), torch.full((N_LABELS,), 1 / N_LABELS)
-    model = PartialVAE.build(TABLE, range(N_LABELS), MLP((48,)), settings=settings, prior=prior)
-    train(model, draw(2000, 1), [Stage(25, RandomHistories(), batch_size=128)])
-    return model
+    def learn() -> PartialVAE:
+        torch.manual_seed(0)
+        settings, prior = PartialVAESettings(latent=8, width=48), torch.full((N_LABELS,), 1 / N_LABELS)
+        model = PartialVAE.build(TABLE, range(N_LABELS), MLP((48,)), settings=settings, prior=prior)
+        train(model, draw(2000, 1), [Stage(25, RandomHistories(), batch_size=128)])
+        return model
+
+    return kept("partial VAE", learn)
 
 
 @pytest.mark.parametrize("reward", REWARDS)
@@ -240,7 +244,11 @@ def test_a_table_with_missing_and_initially_known_answers(tmp_path: Path, networ
     frame, y, initially_known = people()
     settings = PartialVAESettings(latent=4, width=16, samples=4, labels=2)
     classifier = PartialVAEClassifier(
-        network=network, stages=[Stage(100, RandomHistories())], settings=settings, standardise=True, random_state=3
+        network=network,
+        stages=[Stage(40, RandomHistories(), AdamW(1e-2))],
+        settings=settings,
+        standardise=True,
+        random_state=3,
     )
     classifier.fit(frame, y, initially_known=initially_known)
     proba = classifier.predict_proba(frame, initially_known=initially_known)
@@ -285,7 +293,7 @@ def test_queries_of_ones_own_are_asked_better_than_by_chance(
     reward: Reward, pairs: Any, pair_data: tuple[np.ndarray, np.ndarray], pair_rows: Rows, tmp_path: Path
 ) -> None:
     settings = PartialVAESettings(latent=4, width=24, samples=4, reward=reward, candidates=3)
-    stages = [Stage(60, CarriedHistories(3), batch_size=32)]
+    stages = [Stage(20, CarriedHistories(3), AdamW(1e-2), batch_size=32)]
     classifier = PartialVAEClassifier(pairs, network=MLP((24,)), settings=settings, stages=stages, random_state=0)
     model = classifier.fit(*pair_data).model_
     area, by_chance = (evaluate(one, pair_rows, max_queries=2).area for one in (model, RandomOrder(model)))

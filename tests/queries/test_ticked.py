@@ -10,8 +10,8 @@ import pytest
 
 from pursuit import ColumnQueries, Questions, VIPClassifier, load
 from pursuit.queries.column import Choice
+from pursuit.research.tasks import load_task
 from pursuit.tables.streaming import ParquetRows
-from pursuit.tasks import load_task
 
 N = 40
 

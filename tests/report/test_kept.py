@@ -10,7 +10,7 @@ import pytest
 
 from pursuit import Stage, VIPRegressor, load
 from pursuit.report import ModelReport
-from pursuit.report.kept import MEASURED, Measured, kept
+from pursuit.report.measured import MEASURED, Measured, kept
 
 
 @pytest.fixture

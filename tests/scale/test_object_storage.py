@@ -12,10 +12,10 @@ import torch
 from object_store import ObjectStore, object_store
 from program import run
 from pursuit.estimators import PursuitClassifier
+from pursuit.research.tasks import load_task
 from pursuit.scale.engine import Engine, Local, Ray, Work
 from pursuit.scale.work import Predict, measure_all, write_folder
 from pursuit.tables.filesystem import find_path
-from pursuit.tasks import load_task
 from scale.conftest import make_rows, of
 
 

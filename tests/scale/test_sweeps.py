@@ -8,16 +8,15 @@ import pytest
 
 from pursuit import MLP, ColumnQueries, Stage, yes_no
 from pursuit.estimators.tuned import OneOf, Span
-from pursuit.experiments import reproduce as reproducing
-from pursuit.experiments.compare import compare
-from pursuit.experiments.reproduce import Reproduction, reproduce
-from pursuit.experiments.results import Results
-from pursuit.experiments.sweep import one_by_one
-from pursuit.experiments.trial import Trial
-from pursuit.experiments.tune import Search, TrialRun, tune
+from pursuit.research.experiments import reproduce as reproducing
+from pursuit.research.experiments.compare import Trial, compare
+from pursuit.research.experiments.reproduce import Reproduction, reproduce
+from pursuit.research.experiments.results import Results
+from pursuit.research.experiments.run import one_by_one
+from pursuit.research.experiments.tune import Search, TrialRun, tune
+from pursuit.research.tasks import Task, find_recipe
 from pursuit.scale.engine import Ray
-from pursuit.scale.sweeps import find_sweep, sweep_on
-from pursuit.tasks import Task, find_recipe
+from pursuit.scale.trainings import find_sweep, sweep_on
 from scale.conftest import COLUMNS, make_rows, needs_ray
 from scale.test_ray_engine import Killer
 

@@ -16,6 +16,7 @@ from pursuit import MLP, Stage, TrainingRun, VIPClassifier
 from pursuit.data.rows import Rows
 from pursuit.queries import ColumnQueries, Number, WordQueries
 from pursuit.tables.streaming import ParquetRows
+from pursuit.training import AdamW
 
 NUMBER = ColumnQueries([Number("number", "?", spread=1e6)])
 
@@ -210,7 +211,9 @@ QUICK = {"network": MLP((32,)), "random_state": 0}
 
 def test_a_classifier_learns_from_files(patients: Path, tmp_path: Path) -> None:
     source = ParquetRows(patients, "label", buffer_rows=100)
-    model = VIPClassifier(stages=[Stage(15, batch_size=32)], standardise=True, held_out=0.1, **QUICK).fit(source)
+    model = VIPClassifier(
+        stages=[Stage(6, optimizer=AdamW(1e-2), batch_size=32)], standardise=True, held_out=0.1, **QUICK
+    ).fit(source)
     X, y = source.test_rows()
     assert model.score(X, y) > 0.9
     assert model.feature_names_in_.tolist() == ["fever", "where", "age", "smokes"]

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pursuit.research.tasks import load_task
 from pursuit.tables.source import open_table
-from pursuit.tasks import load_task
 
 TEXT = """key,a,label
 

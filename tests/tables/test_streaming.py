@@ -240,6 +240,7 @@ def test_files_that_change_are_noticed(source: Open, numbered: Callable[..., pd.
         rows.stream(generator()).next(60)
 
 
+@pytest.mark.programs
 def test_a_program_with_a_stream_ends(source: Open, tmp_path: Path) -> None:
     source([5000], 100)
     code = f"""

@@ -12,11 +12,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from pursuit.research.tasks import load_task
+from pursuit.research.tasks.formats import _read, read_idx, read_json, read_jsonl
 from pursuit.tables import text as text_files
 from pursuit.tables.text import find_text, open_bytes
-from pursuit.tasks import load_task
-from pursuit.tasks.files import read_idx, read_json, read_jsonl
-from pursuit.tasks.files.readers import _read
 
 TEXT = "größe,y\r\n1,ja\r\n"
 

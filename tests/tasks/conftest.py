@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from pursuit import registry
-from pursuit.tasks import TaskInfo
+from pursuit.research.tasks import TaskInfo
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from pursuit.inference.history import History
-from pursuit.tasks import animals
+from pursuit.research.tasks import animals
 
 
 def test_table_is_large_and_tells_every_two_animals_apart() -> None:

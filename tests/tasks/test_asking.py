@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from pursuit.queries import Choice, Date, Number
-from pursuit.tasks import load_task
-from pursuit.tasks.tables import in_options
+from pursuit.research.tasks import load_task
+from pursuit.research.tasks.tables import in_options
 
 
 def write(path: Path, **columns: list) -> Path:

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pursuit.research.tasks import load_task
 from pursuit.tables import source
 from pursuit.tables.source import name_of, open_table
 from pursuit.tables.streaming import ParquetRows
-from pursuit.tasks import load_task
 
 pytest.importorskip("pyarrow")
 

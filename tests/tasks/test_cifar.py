@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pursuit.tasks import Task, cifar
-from pursuit.tasks.cifar import CIFAR10, CIFAR100, Photos
-from pursuit.tasks.files import damage, locate
+from pursuit.research.tasks import Task, cifar
+from pursuit.research.tasks.cifar import CIFAR10, CIFAR100, Photos
+from pursuit.research.tasks.files import damage, locate
 
 pytestmark = pytest.mark.xdist_group("real data")  # they share what is loaded or trained
 

@@ -11,12 +11,12 @@ import torch
 from PIL import Image
 from torch import nn
 
-from pursuit import concepts
-from pursuit.concepts import ConceptNetwork, ConceptReport
 from pursuit.data.rows import Rows
 from pursuit.networks import MLP
-from pursuit.tasks import TASKS, cub
-from pursuit.tasks.files import MissingData
+from pursuit.research import concepts
+from pursuit.research.concepts import ConceptNetwork, ConceptReport
+from pursuit.research.tasks import TASKS, cub
+from pursuit.research.tasks.files import MissingData
 from pursuit.training import Stage, train
 from pursuit.vip import VIP
 
@@ -261,7 +261,9 @@ def test_missing_photos_are_reported(data: Path, monkeypatch: pytest.MonkeyPatch
     write_compact(data)
     birds = cub.birds()
     (data / "cub" / "cub_webp256.bin").unlink()
-    monkeypatch.setattr("pursuit.tasks.cub.PHOTOS", cub.DataFile("cub/CUB_200_2011/images"))  # nothing is fetched here
+    monkeypatch.setattr(
+        "pursuit.research.tasks.cub.PHOTOS", cub.DataFile("cub/CUB_200_2011/images")
+    )  # nothing is fetched here
     with pytest.raises(MissingData, match="CUB_200_2011/images"):
         cub.photos(birds)
 

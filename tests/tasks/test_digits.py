@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pursuit.tasks import digits
+from pursuit.research.tasks import digits
 
 
 def test_a_fifth_is_held_out_and_the_parts_do_not_meet() -> None:

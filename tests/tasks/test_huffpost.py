@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from pursuit.queries import WordQueries
-from pursuit.tasks import TASKS, Task, huffpost
-from pursuit.tasks.files import MissingData, damage, locate
+from pursuit.research.tasks import TASKS, Task, huffpost
+from pursuit.research.tasks.files import MissingData, damage, locate
 
 pytestmark = pytest.mark.xdist_group("real data")  # they share what is loaded or trained
 
@@ -179,6 +179,7 @@ def real(real_task: Callable[[str], Task]) -> Task:
     return real_task("huffpost")
 
 
+@pytest.mark.slow
 def test_real_articles_are_those_of_the_paper(real: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     found = locate(huffpost.FILE)
     assert found is not None
@@ -197,6 +198,7 @@ def test_real_articles_are_those_of_the_paper(real: Task, monkeypatch: pytest.Mo
     assert np.array_equal(other.y_test, categories[validation])
 
 
+@pytest.mark.slow
 def test_real_task_is_as_announced(real: Task) -> None:
     info = TASKS["huffpost"]
     assert (len(real.y_train), len(real.y_test)) == (info.n_train, info.n_test)
@@ -206,6 +208,7 @@ def test_real_task_is_as_announced(real: Task) -> None:
     assert len(COUNTS) == info.n_classes
 
 
+@pytest.mark.slow
 def test_real_words_tell_sections(real: Task) -> None:
     names = [query.name for query in real.query_set.queries]
     assert {"trump", "recip", "senat", "u.s.", "news"} <= set(names)

@@ -13,8 +13,8 @@ import pytest
 import pursuit
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, yes_no
-from pursuit.tasks import EMBEDDED, TASKS, Task, TaskInfo, find_recipe, load_task
-from pursuit.tasks.recipe import Recipe
+from pursuit.research.tasks import EMBEDDED, TASKS, Task, TaskInfo, find_recipe, load_task
+from pursuit.research.tasks.recipe import Recipe
 from pursuit.training import Stage
 
 PACKAGE = Path(pursuit.__file__).parent
@@ -22,7 +22,7 @@ COINS = """
 import numpy as np
 from pursuit.queries import ColumnQueries, yes_no
 from pursuit.registry import register
-from pursuit.tasks import Task, TaskInfo
+from pursuit.research.tasks import Task, TaskInfo
 
 
 def load(seed):
@@ -35,7 +35,7 @@ def load(seed):
 register(TaskInfo("coins", "which side most coins show", load, n_queries=3, n_classes=2, n_train=40, n_test=20))
 """
 USE_COINS = """
-from pursuit.tasks import EMBEDDED, TASKS, find_recipe, load_task
+from pursuit.research.tasks import EMBEDDED, TASKS, find_recipe, load_task
 
 assert "coins" in TASKS and "animals" in TASKS, list(TASKS)
 task = load_task("coins", seed=3)
@@ -63,14 +63,14 @@ def run(code: str, folder: Path) -> str:
 @pytest.mark.programs
 def test_a_task_of_ones_own_is_loaded_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "my_coins.py").write_text(COINS)
-    unknown_before = 'from pursuit.tasks import TASKS\nassert "coins" not in TASKS\nimport my_coins\n'
+    unknown_before = 'from pursuit.research.tasks import TASKS\nassert "coins" not in TASKS\nimport my_coins\n'
     assert run(unknown_before + USE_COINS, tmp_path) == "animals digits"
 
 
 @pytest.mark.programs
 def test_a_file_dropped_into_the_package_is_all_it_takes(tmp_path: Path) -> None:
     shutil.copytree(PACKAGE, tmp_path / "pursuit", ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "pursuit" / "tasks" / "coins.py").write_text(COINS)
+    (tmp_path / "pursuit" / "research" / "tasks" / "coins.py").write_text(COINS)
     assert run(USE_COINS, tmp_path) == "animals digits"
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from pursuit.queries import PatchQueries
-from pursuit.tasks import TASKS, Task, find_recipe, load_task, mnist, mnist_pixels
-from pursuit.tasks.files import DataFile, damage, locate
-from pursuit.tasks.mnist import FASHION, KMNIST, MNIST, Family
+from pursuit.research.tasks import TASKS, Task, find_recipe, load_task, mnist, mnist_pixels
+from pursuit.research.tasks.files import DataFile, damage, locate
+from pursuit.research.tasks.mnist import FASHION, KMNIST, MNIST, Family
 
 pytestmark = pytest.mark.xdist_group("real data")  # they share what is loaded or trained
 

@@ -15,8 +15,8 @@ from pursuit.inference.stopping import Budget, parse_stop
 from pursuit.networks import MLP, Conv, SetNetwork
 from pursuit.queries import ConceptQueries, Query, QuerySet, WordQueries
 from pursuit.queries.words import word_query
-from pursuit.tasks import TASKS, animals, cifar, dialogues, digits, find_recipe, mnist, mnist_pixels, symcat
-from pursuit.tasks.recipe import Recipe, Sampling
+from pursuit.research.tasks import TASKS, animals, cifar, dialogues, digits, find_recipe, mnist, mnist_pixels, symcat
+from pursuit.research.tasks.recipe import Recipe, Sampling
 from pursuit.training import SGD, Adam, CarriedHistories, RandomHistories, RolledOutHistories, Stage
 from pursuit.vip import VIP
 

@@ -13,13 +13,14 @@ import torch
 
 from pursuit import VIPClassifier
 from pursuit.data.rows import GeneratedRows
-from pursuit.experiments.reproduce import Reproduction, reproduce, vip_of
-from pursuit.experiments.run import VALIDATION_SEED, load_split
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
-from pursuit.tasks import TASKS, Task, TaskInfo, dialogues, symcat
-from pursuit.tasks.files import locate, read_json
-from pursuit.tasks.recipe import Recipe
+from pursuit.research.experiments.reproduce import Reproduction, reproduce, vip_of
+from pursuit.research.experiments.run import VALIDATION_SEED, load_split
+from pursuit.research.tasks import TASKS, Task, TaskInfo, dialogues, symcat
+from pursuit.research.tasks.files import locate
+from pursuit.research.tasks.formats import read_json
+from pursuit.research.tasks.recipe import Recipe
 from pursuit.training import Stage, TrainingRun
 
 pytestmark = pytest.mark.xdist_group("real data")  # they share what is loaded or trained
@@ -28,7 +29,9 @@ COMMON_ROWS = {"huffpost": 37, "muzhi": 15, "dxy": 13, "mnist-pixels": 9}
 """How many test rows equal a training row in the published files: articles that were printed twice, and children with
 the same few known symptoms. Images have none, but a few are equal in black and white."""
 DRAWN = ["symcat-200", "symcat-300", "symcat-400"]
-STORED = [name for name in TASKS if name not in DRAWN]
+LARGE = {"huffpost": pytest.mark.slow}
+"""Tasks whose data take many seconds to read."""
+STORED = [pytest.param(name, marks=LARGE.get(name, ())) for name in TASKS if name not in DRAWN]
 
 
 def keys(X: Any) -> list[bytes]:
@@ -38,7 +41,7 @@ def keys(X: Any) -> list[bytes]:
     return [hashlib.blake2b(text, digest_size=16).digest() for text in content]
 
 
-@pytest.mark.parametrize("name", [name for name in STORED if name != "animals"])
+@pytest.mark.parametrize("name", [name for name in STORED if name.values != ("animals",)])
 def test_no_row_is_in_both_parts_but_those_published_twice(real_task: Callable[[str], Task], name: str) -> None:
     task = real_task(name)
     learnt = set(keys(task.X_train))
@@ -124,7 +127,7 @@ def drawn_task(X_test: np.ndarray, y_test: np.ndarray) -> Task:
     return Task("made", ColumnQueries([yes_no(name) for name in "abcd"]), patients, None, X_test, y_test)
 
 
-@pytest.mark.parametrize("make", [columns_task, images_task, drawn_task])
+@pytest.mark.parametrize("make", [columns_task, pytest.param(images_task, marks=pytest.mark.slow), drawn_task])
 @pytest.mark.parametrize("validation", [False, True])
 def test_other_test_rows_leave_the_weights_as_they_are(
     make: Callable[[np.ndarray, np.ndarray], Task],

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import evaluate
-from pursuit.tasks import Task, symcat
-from pursuit.tasks.files import MissingData
-from pursuit.tasks.symcat import Patients
+from pursuit.research.tasks import Task, symcat
+from pursuit.research.tasks.files import MissingData
+from pursuit.research.tasks.symcat import Patients
 
 pytestmark = pytest.mark.xdist_group("real data")  # they share what is loaded or trained
 

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from pursuit.queries import Choice, ColumnQueries, Number
+from pursuit.research.tasks import load_task, tables
 from pursuit.tables.source import name_of, open_table
-from pursuit.tasks import load_task, tables
 
 
 def unseen(*arguments: Any, **options: Any) -> tuple[pd.DataFrame, np.ndarray | None, str]:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, yes_no
-from pursuit.tasks import EMBEDDED, TASKS, Task, find_recipe, load_task
-from pursuit.tasks.recipe import Recipe
-from pursuit.tasks.symcat import Patients
+from pursuit.research.tasks import EMBEDDED, TASKS, Task, find_recipe, load_task
+from pursuit.research.tasks.recipe import Recipe
+from pursuit.research.tasks.symcat import Patients
 from pursuit.training import Stage
 
 QUERIES = ColumnQueries([yes_no("a"), yes_no("b")])

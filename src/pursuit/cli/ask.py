@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pursuit.cli.app import AsJson, Model, Stop
 from pursuit.cli.console import err, escaped, out, print_json, show
+from pursuit.cli.options import AsJson, Model
 from pursuit.files import read_bytes, write_whole
+from pursuit.options import Option, Stop
 
 if TYPE_CHECKING:
     from pursuit.sessions.session import Session
@@ -23,13 +24,13 @@ def ask(
     stop: Stop = None,
     session_file: Annotated[
         Path | None,
-        typer.Option("--session", help="The file that keeps the session; if it exists, the session goes on from it."),
+        Option("The file that keeps the session; if it exists, the session goes on from it.", "--session"),
     ] = None,
     tell: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
+            "An answer that you report before anything is asked, as in --tell fever=yes; repeatable.",
             metavar="QUESTION=ANSWER",
-            help="An answer that you report before anything is asked, as in --tell fever=yes; repeatable.",
         ),
     ] = None,
     as_json: AsJson = False,

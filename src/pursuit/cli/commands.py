@@ -10,6 +10,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from pursuit.cli.options import with_options
+
 COMMANDS = (
     "demo",
     "questions",
@@ -51,10 +53,9 @@ def add_commands(app: typer.Typer) -> None:
 def load_command(name: str) -> Any:
     """The command of this name, ready to run."""
     module = importlib.import_module(f"{__package__}.{name}")
-    group = getattr(module, "commands", None)
-    if group is None:
+    if (group := getattr(module, "commands", None)) is None:
         group = typer.Typer(add_completion=False)
-        group.command(name)(getattr(module, name))
+        group.command(name)(with_options(getattr(module, name)))
     return get_command(group)
 
 

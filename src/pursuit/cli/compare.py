@@ -5,63 +5,38 @@ from typing import Annotated
 
 import typer
 
-from pursuit.cli.app import (
-    Address,
-    AsJson,
-    Cost,
-    CostAware,
-    Device,
-    GpuShare,
-    MaxQueries,
-    Network,
-    Seed,
-    Source,
-    Stop,
-    SweepEngine,
-    Target,
+from pursuit.cli.console import (
+    print_json,
+    remark_on_recipe,
+    remark_on_task,
+    say,
+    show,
+    stoppable,
+    training_bar,
 )
-from pursuit.cli.console import escaped, out, print_json, remark_on_recipe, remark_on_task, say, stoppable
-from pursuit.cli.progress import training_bar
-from pursuit.cli.table_options import TableOptions, spread
+from pursuit.cli.options import AsJson, Seeds, Source, SweepOptions, TableOptions
+from pursuit.options import Option, Seed
+from pursuit.research.experiments.options import TrialOptions
+
+DEFAULTS = TrialOptions(device="auto")
 
 
-@spread
 def compare(
     source: Source,
     *,
     methods: Annotated[
         str | None,
-        typer.Option(help="Comma-separated names (see `pursuit methods`), or all; by default the quick ones."),
+        Option("Comma-separated names (see `pursuit methods`), or all; by default the quick ones."),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="How many seeds to train and measure.", min=1)] = 1,
+    seeds: Seeds = 1,
     first_seed: Seed = 0,
-    device: Device = "auto",
-    to: Annotated[
-        Path | None, typer.Option("--out", help="The folder to write; by default results/compare-NAME.")
-    ] = None,
-    recipe: Annotated[
-        str | None, typer.Option(help="A recipe of the task (see `pursuit tasks`); by default fast.")
-    ] = None,
-    effort: Annotated[float, typer.Option(help="How long to train, as a multiple of what is planned.", min=1e-6)] = 1.0,
-    network: Network = None,
-    stop: Stop = None,
-    max_queries: MaxQueries = None,
-    rows: Annotated[
-        int | None, typer.Option(help="Measure on at most this many test rows, the first ones.", min=1)
-    ] = None,
-    validation: Annotated[
-        bool, typer.Option("--validation", help="Measure on held-out training rows, to choose settings by.")
-    ] = False,
+    options: TrialOptions = DEFAULTS,
+    to: Annotated[Path | None, Option("The folder to write; by default results/compare-NAME.", "--out")] = None,
     collect: Annotated[
-        bool, typer.Option("--collect", help="Train nothing: write the table of what has been measured so far.")
+        bool, Option("Train nothing: write the table of what has been measured so far.", "--collect")
     ] = False,
-    target: Target = None,
     table: TableOptions,
-    cost: Cost = None,
-    cost_aware: CostAware = None,
-    engine: SweepEngine = None,
-    address: Address = None,
-    gpu_share: GpuShare = 0.0,
+    where: SweepOptions,
     as_json: AsJson = False,
 ) -> None:
     """Train several methods on a task or a file, measure them on the same rows, and write a results folder.
@@ -70,40 +45,30 @@ def compare(
     others go on. The same command again continues where it stopped.
     """
     from pursuit.cli.measurements import print_comparison
-    from pursuit.experiments import compare as experiment
-    from pursuit.experiments.trial import Trial
-    from pursuit.scale.sweeps import find_sweep
-    from pursuit.tasks.tables import parse_costs
+    from pursuit.research.experiments import compare as experiment
+    from pursuit.research.experiments.compare import Trial
 
     trial = Trial(
         source,
         methods=_method_names(methods),
         seeds=range(first_seed, first_seed + seeds),
-        device=device,
-        recipe=recipe,
-        effort=effort,
-        network=network,
-        stop=stop,
-        max_queries=max_queries,
-        max_rows=rows,
-        validation=validation,
-        costs=parse_costs(cost or ()),
-        cost_aware=bool(cost_aware),
-        table_options={"target": target, **table.reading()},
+        costs=table.costs(),
+        cost_aware=bool(table.cost_aware),
+        table_options=table.reading(),
+        **vars(options),
     )
     folder = to or Path("results") / "-".join(["compare", trial.name, *trial.options]).replace(" ", "-")
     if trial.is_named:
-        remark_on_recipe(trial.find_recipe(), device)
+        remark_on_recipe(trial.find_recipe(), options.device)
     else:
         remark_on_task(trial.load(first_seed))
-    sweep = find_sweep(engine, address, gpu_share)
     with stoppable("Run the same command again to continue."):
-        results = experiment.compare(trial, folder, training_bar, say, only_collect=collect, sweep=sweep)
+        results = experiment.compare(trial, folder, training_bar, say, only_collect=collect, sweep=where.sweep())
     if as_json:
         print_json(results.to_dict())
     else:
         print_comparison(results)
-        out.print(escaped(f"Written into {folder}"), soft_wrap=True, highlight=False)
+        show(f"Written into {folder}")
     if not results.worked:
         say("All methods failed.")
         raise typer.Exit(1)
@@ -111,7 +76,7 @@ def compare(
 
 def _method_names(text: str | None) -> tuple[str, ...]:
     """The methods that a user names, or the usual ones."""
-    from pursuit.experiments.trial import DEFAULT_METHODS
+    from pursuit.research.experiments.compare import DEFAULT_METHODS
 
     if text is None:
         return DEFAULT_METHODS

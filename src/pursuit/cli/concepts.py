@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from pursuit.cli.app import AsJson, Device, Seed
-from pursuit.cli.console import err, out, print_json
+from pursuit.cli.console import err, print_json, show
+from pursuit.cli.options import AsJson
+from pursuit.options import Device, Option, Seed
 
 if TYPE_CHECKING:
-    from pursuit.concepts import ConceptReport
+    from pursuit.research.concepts import ConceptReport
 
 TASK = "cub"
 """The only task whose answers a network gives."""
@@ -18,13 +19,13 @@ TASK = "cub"
 
 def concepts(
     task: Annotated[str, typer.Argument(help="The task; cub is the only one so far.", metavar="TASK")],
-    to: Annotated[Path | None, typer.Option("--out", help="The folder to write; by default the cache folder.")] = None,
-    epochs: Annotated[int, typer.Option(help="Passes over the photos.", min=1)] = 40,
+    to: Annotated[Path | None, Option("The folder to write; by default the cache folder.", "--out")] = None,
+    epochs: Annotated[int, Option("Passes over the photos.", min=1)] = 40,
     folds: Annotated[
-        int, typer.Option(help="How many networks answer the training photos, each those it was not trained on.", min=2)
+        int, Option("How many networks answer the training photos, each those it was not trained on.", min=2)
     ] = 3,
     fold: Annotated[
-        int | None, typer.Option(help="Train this network alone, from 1, and keep it for a later call.", min=1)
+        int | None, Option("Train this network alone, from 1, and keep it for a later call.", min=1)
     ] = None,
     device: Device = "cuda",
     seed: Seed = 0,
@@ -36,7 +37,7 @@ def concepts(
     network is kept when it is done: a call that was stopped goes on after it, and --fold trains one network, so that
     several calls can run side by side.
     """
-    from pursuit.tasks import cub, files
+    from pursuit.research.tasks import cub, files
 
     if task != TASK:
         raise ValueError(f"'{task}' is not answered by a concept network: only {TASK} is.")
@@ -62,10 +63,10 @@ def concepts(
         print_json(made)
         return
     if fold is not None:
-        out.print(f"Fold {fold} of {folds} is kept in {folder}.", highlight=False, soft_wrap=True)
-        out.print(f"Once all are, the same call without --fold writes the answers of {task}.", highlight=False)
+        show(f"Fold {fold} of {folds} is kept in {folder}.")
+        show(f"Once all are, the same call without --fold writes the answers of {task}.")
         return
     for part in ("train", "test"):
         scores = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in made[part].items())
-        out.print(f"Photos of the {part} part: {scores}", highlight=False, soft_wrap=True)
-    out.print(f"Written into {folder}. Next: pursuit reproduce {task}", highlight=False, soft_wrap=True)
+        show(f"Photos of the {part} part: {scores}")
+    show(f"Written into {folder}. Next: pursuit reproduce {task}")

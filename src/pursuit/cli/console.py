@@ -1,4 +1,4 @@
-"""How the program speaks: results on standard output, remarks on standard error. Nothing here is slow to import."""
+"""Output of the program: results on standard output, remarks on standard error. Nothing here is slow to import."""
 
 import contextlib
 import errno
@@ -7,12 +7,14 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import typer
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
 from rich.control import Control
+from rich.progress import Progress, TextColumn
 from rich.segment import Segment
 
 from pursuit.files import cannot_write
@@ -20,18 +22,19 @@ from pursuit.processes import is_first
 
 if TYPE_CHECKING:
     from pursuit.estimators.plan import Reason
-    from pursuit.tasks.recipe import Recipe
-    from pursuit.tasks.task import Task
+    from pursuit.research.tasks.recipe import Recipe
+    from pursuit.research.tasks.task import Task
+    from pursuit.training import Report
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 """Errors that only writing has."""
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What a terminal acts on instead of showing it: escape sequences, which may rewrite the screen or the clipboard, and
-marks that turn the direction of writing. Tabs and the ends of lines are harmless."""
+"""Characters that a terminal acts on instead of printing them: escape sequences, which may rewrite the screen or the
+clipboard, and marks that turn the direction of writing. Tabs and the ends of lines are harmless."""
 
 
 def visible(text: str) -> str:
-    """Text from anywhere, with what a terminal would act on written out, as in \\x1b."""
+    """A text with control characters written out, as in \\x1b."""
     return CONTROL.sub(lambda found: _code(found[0]), text)
 
 
@@ -40,13 +43,13 @@ def _code(character: str) -> str:
 
 
 class _Visible:
-    """Anything that rich prints, with nothing in it that a terminal would act on but rich's own codes."""
+    """Anything that rich prints, with all control characters written out except rich's own."""
 
-    def __init__(self, shown: Any):
-        self.shown = shown
+    def __init__(self, renderable: Any):
+        self.renderable = renderable
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for segment in console.render(self.shown, options):
+        for segment in console.render(self.renderable, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
@@ -65,8 +68,8 @@ out, err = _console(), _console(stderr=True)
 
 
 def show(text: str, end: str = "\n") -> None:
-    """Print a result as it is, but for what a terminal would act on."""
-    print(visible(text), end=end)
+    """Print a result as plain text, with control characters written out."""
+    print(visible(text), end=end, flush=True)
 
 
 class _Terminal:
@@ -77,7 +80,7 @@ class _Terminal:
 
 
 def standard_output() -> TextIO:
-    """Where data are printed: as they are into a file or another program, and made visible in a terminal."""
+    """The stream for data; in a terminal, control characters are written out."""
     return cast(TextIO, _Terminal()) if _is_looked_at() else sys.stdout
 
 
@@ -96,7 +99,7 @@ def escaped(text: str) -> str:
 
 
 def in_words(error: Exception) -> str:
-    """What went wrong; of an error of the system, with the file and what to do."""
+    """The message of an error; that of a system error names the file and the remedy."""
     if not isinstance(error, OSError) or error.errno is None:
         return str(error)
     if error.errno in FULL:
@@ -105,7 +108,7 @@ def in_words(error: Exception) -> str:
 
 
 def say(text: str) -> None:
-    """A line about how far a command is, on standard error."""
+    """Print a remark on standard error."""
     err.print(escaped(text), soft_wrap=True, highlight=False)
 
 
@@ -120,7 +123,7 @@ def stoppable(advice: str) -> Iterator[None]:
 
 
 def remark_on_recipe(recipe: "Recipe | None", device: str) -> None:
-    """What a user without a GPU should know before training by a recipe."""
+    """Print the note of a recipe if training runs on a CPU."""
     from pursuit.training.devices import find_device
 
     if recipe and recipe.note and find_device(device).type == "cpu":
@@ -128,7 +131,7 @@ def remark_on_recipe(recipe: "Recipe | None", device: str) -> None:
 
 
 def remark_on_task(task: "Task") -> None:
-    """What a user should know about a file before training."""
+    """Print the remarks on a file before training."""
     if task.y_train is None and "n_test" in task.notes:  # rows are streamed together with their labels
         say(
             f"{len(task.X_train):,} rows are streamed; {task.notes['n_test']:,} are held out, and "
@@ -142,7 +145,7 @@ def remark_on_task(task: "Task") -> None:
 
 
 def print_chosen(reasons: "Sequence[Reason]") -> None:
-    """What was chosen in training where the user left it open, a line each."""
+    """Print the settings that training chose, one line each."""
     if reasons:
         show("\n".join(["Settings:", *(f"  {reason}" for reason in reasons)]))
 
@@ -150,3 +153,25 @@ def print_chosen(reasons: "Sequence[Reason]") -> None:
 def print_trained(model: str, source: str) -> None:
     folder, data = shlex.quote(model), shlex.quote(source)
     show(f"Saved in {model}. Try next:\n  pursuit explain {folder} --data {data}\n  pursuit ask {folder}")
+
+
+def training_bar(title: str, console: Console = err) -> "AbstractContextManager[Callable[[Report], None]]":
+    """A progress bar of training, with its loss and the time left; gives the function that takes the reports."""
+    from pursuit.training import progress
+
+    return progress.training_bar(title, console)
+
+
+@contextmanager
+def rows_bar(title: str, console: Console = err) -> Iterator[Callable[[int], None]]:
+    """A counter of rows; gives the function that takes the number of rows done."""
+    if not console.is_terminal:
+        from pursuit.training.progress import lines
+
+        with lines(console) as show:
+            yield lambda n_rows: show(f"{title}: {n_rows:,} rows")
+        return
+    title = escaped(title)
+    with Progress(TextColumn("{task.description}"), console=console) as progress:
+        bar = progress.add_task(title)
+        yield lambda n_rows: progress.update(bar, description=f"{title}: {n_rows:,} rows")

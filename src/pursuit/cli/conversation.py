@@ -1,20 +1,108 @@
-"""The conversation of `pursuit ask`: one question after the other, with what is believed between them."""
+"""The conversation of `pursuit ask`: one question after the other, with the posterior between them. A person types an
+answer, a key for one of the choices, or a command."""
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from textwrap import indent
+from typing import Literal
 
 from rich.console import Console
 
 from pursuit.cli.console import escaped
-from pursuit.cli.keys import HELP, Typed, choice_keys, read_line
 from pursuit.inference.chain import percent
-from pursuit.queries import DoubtfulAnswer
+from pursuit.queries import DoubtfulAnswer, QuerySet
+from pursuit.queries.column import NO_WORDS, YES_WORDS, fold
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import GivenAnswer, Question, Rejection, State, question_of
 
 MOST_BARS, BAR_WIDTH, LONGEST_LABEL = 5, 24, 30
 PROMPT = "> "
+
+
+Action = Literal["answer", "why", "undo", "change", "skip", "unknown", "wrong", "tell", "more", "help", "quit"]
+COMMANDS: dict[Action, tuple[str, ...]] = {
+    "why": ("?", "why"),
+    "unknown": ("d", "don't know", "dont know"),
+    "skip": ("s", "skip"),
+    "undo": ("u", "undo"),
+    "change": ("c", "change"),
+    "wrong": ("n", "wrong", "that's wrong", "thats wrong"),
+    "tell": ("t", "tell"),
+    "more": ("m", "more"),
+    "help": ("h", "help"),
+    "quit": ("q", "quit", "exit"),
+}
+"""The ways to type each command, its key first."""
+TAKES_MORE: tuple[Action, ...] = ("change", "wrong", "tell")
+"""Commands that may be followed by an argument."""
+HELP = """\
+Answer with the key in front of a choice, with its words or their beginning, or with a number.
+  d  don't know (Enter alone says the same)   s  skip: ask something else now
+  u  undo the last step                       c  change an earlier answer (c fever=no)
+  ?  why this question is asked               n  that's wrong: exclude the leading guess (n flu: another one)
+  t  tell something unasked (t fever=yes)     m  more questions, after the result
+  h  this help                                q  quit; Ctrl-C and Ctrl-D do so, too
+Put a slash before a key that is an answer, too: /n"""
+
+
+@dataclass(frozen=True)
+class Typed:
+    """The meaning of a line that a person typed."""
+
+    action: Action
+    rest: str = ""
+    """The answer, or the argument of a command."""
+
+
+def read_line(line: str, choices: tuple[str, ...] = ()) -> Typed:
+    """The meaning of a line typed in answer to a question with these `choices`. An answer goes before a command, and
+    a slash makes it a command in any case."""
+    text = line.strip()
+    is_command = text.startswith("/") and fold(text) not in map(fold, choices)
+    text = text[1:].strip() if is_command else text
+    if not is_command and is_exactly_one_of(text, choices):
+        return Typed("answer", text)
+    word, _, rest = text.partition(" ")
+    for action, ways in COMMANDS.items():
+        if text.casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'") in ways:
+            return Typed(action)
+        if action in TAKES_MORE and rest and word.casefold() in ways:
+            return Typed(action, rest.strip())
+    if is_command:
+        raise ValueError(f"There is no command '/{text}': h shows all there are.")
+    return Typed("answer", text)
+
+
+def is_exactly_one_of(text: str, choices: tuple[str, ...]) -> bool:
+    """Whether a text is a choice or, where these are words for no and yes, another such word; a single letter only if
+    it begins one of the choices, as t does not begin yes."""
+    words, word = [fold(choice) for choice in choices], fold(text)
+    if word in words:
+        return True
+    is_yes_no = len(words) >= 2 and words[0] in NO_WORDS and words[1] in YES_WORDS
+    is_clear = len(word) > 1 or any(choice.startswith(word) for choice in words)
+    return is_yes_no and is_clear and (word in NO_WORDS or word in YES_WORDS)
+
+
+def choice_keys(query_set: QuerySet, query: int, choices: tuple[str, ...]) -> dict[str, str]:
+    """A key for each choice: n and y, or numbers; none where typing these would already mean something else."""
+    if not choices:
+        return {}
+    if tuple(map(fold, choices)) == ("no", "yes"):
+        return {"y": choices[1], "n": choices[0]}
+    keys = {str(number): choice for number, choice in enumerate(choices, start=1)}
+    return keys if all(_means(query_set, query, key) in (None, choice) for key, choice in keys.items()) else {}
+
+
+def _means(query_set: QuerySet, query: int, typed: str) -> str | None:
+    """The answer that a text is by itself; None if it is none."""
+    row = query_set.blank()[0]
+    try:
+        query_set.tell(row, query, typed)
+    except ValueError:
+        return None
+    return query_set.describe(query, row)
 
 
 class Conversation:
@@ -63,7 +151,7 @@ class Conversation:
         return self._read(), query.offered, keys
 
     def _carry_out(self, line: str, choices: tuple[str, ...], keys: dict[str, str]) -> bool:
-        """Do what a person typed in answer to a question; False if that is to stop."""
+        """Carry out a line typed in answer to a question; False if the person wants to stop."""
         session = self.session
         try:
             typed = read_line(line, choices) if line else Typed("unknown")
@@ -107,7 +195,7 @@ class Conversation:
                 self._tell(typed.rest)
 
     def _give(self, answer: str, take: Callable[[str, bool], None]) -> None:
-        """Hand an answer over; one that is doubtful is asked for again."""
+        """Pass an answer on; a doubtful one has to be confirmed."""
         while True:
             try:
                 take_answer(answer, take)

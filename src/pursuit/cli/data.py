@@ -8,11 +8,11 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Column, Table
 
-from pursuit.cli.app import AsJson
-from pursuit.cli.console import err, escaped, out, print_json
+from pursuit.cli.console import err, escaped, out, print_json, show
+from pursuit.cli.options import AsJson, with_options
 from pursuit.registry import find
-from pursuit.tasks import files
-from pursuit.tasks.files import DataFile
+from pursuit.research.tasks import files
+from pursuit.research.tasks.files import DataFile
 
 commands = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -25,9 +25,10 @@ def data() -> None:
 
 
 @commands.command("list")
+@with_options
 def list_files(as_json: AsJson = False) -> None:
     """List the tasks with their files: which are there, their size, and where they are."""
-    from pursuit.tasks import TASKS
+    from pursuit.research.tasks import TASKS
 
     tasks: list[dict[str, Any]] = [
         {
@@ -44,16 +45,17 @@ def list_files(as_json: AsJson = False) -> None:
     for task in tasks:
         table.add_row(*_row(task), style=None if task["complete"] else "dim")
     out.print(table)
-    out.print("To fetch missing files: pursuit data get TASK. To list the folders: pursuit data where.", soft_wrap=True)
+    show("To fetch missing files: pursuit data get TASK. To list the folders: pursuit data where.")
 
 
 @commands.command()
+@with_options
 def get(
     tasks: Annotated[list[str], typer.Argument(help="Names of tasks (see `pursuit data list`).", metavar="TASK...")],
     as_json: AsJson = False,
 ) -> None:
     """Fetch the files of tasks that are absent or damaged."""
-    from pursuit.tasks import TASKS
+    from pursuit.research.tasks import TASKS
 
     _check_names(tasks)
     results: list[dict[str, Any]] = []
@@ -66,7 +68,7 @@ def get(
     for task in () if as_json else results:
         n_files, n_failed = len(task["files"]), sum(bool(file["error"]) for file in task["files"])
         state = f"{n_files - n_failed} of {n_files} files are there" if n_files else "embedded, no files are needed"
-        out.print(f"{task['task']}: {state}.", highlight=False)
+        show(f"{task['task']}: {state}.")
     for error in dict.fromkeys(file["error"] for file in failed):
         err.print(f"[bold red]Error:[/] {escaped(error)}", soft_wrap=True)
     if failed:
@@ -74,6 +76,7 @@ def get(
 
 
 @commands.command()
+@with_options
 def verify(
     tasks: Annotated[
         list[str] | None, typer.Argument(help="Names of tasks; by default all.", metavar="[TASK...]")
@@ -81,7 +84,7 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Check the checksums of the files that are there; the exit code is 1 if a file is damaged."""
-    from pursuit.tasks import TASKS
+    from pursuit.research.tasks import TASKS
 
     _check_names(tasks or [])
     known: dict[DataFile, dict[str, Any]] = {}  # tasks may share files
@@ -95,7 +98,7 @@ def verify(
     if as_json:
         print_json({"good": not damaged, "files": rows})
     elif not rows:
-        out.print("These tasks are embedded: they need no files.")
+        show("These tasks are embedded: they need no files.")
     else:
         table = Table(Column("file", overflow="fold"), Column("state", no_wrap=True))
         different = {row["file"]: row for row in rows}.values()
@@ -104,15 +107,16 @@ def verify(
         out.print(table)
         for row in different:
             if row["remark"]:  # not in the table, which would break its path
-                out.print(escaped(row["remark"]), soft_wrap=True, highlight=False)
+                show(row["remark"])
         if any(row["state"] == "unchecked" for row in rows):
-            out.print("Unchecked files have no published checksum.")
+            show("Unchecked files have no published checksum.")
     if damaged:
         err.print("To fetch damaged files again: pursuit data get TASK", soft_wrap=True)
         raise typer.Exit(1)
 
 
 @commands.command()
+@with_options
 def where(as_json: AsJson = False) -> None:
     """Show the folders that are searched for files, in order; files are fetched into the last."""
     rows: list[dict[str, Any]] = [
@@ -124,12 +128,12 @@ def where(as_json: AsJson = False) -> None:
     for number, row in enumerate(rows, start=1):  # no table, which would break long paths
         there = "" if row["exists"] else " (does not exist yet)"
         out.print(f"{number}. {row['name']}: {escaped(row['folder'])}{there}", soft_wrap=True, highlight=False)
-    out.print("Name your own with the environment variables PURSUIT_DATA and PURSUIT_CACHE.", soft_wrap=True)
+    show("Name your own with the environment variables PURSUIT_DATA and PURSUIT_CACHE.")
 
 
 def _check_names(names: Sequence[str]) -> None:
     """Raise ValueError for the first that is not a task."""
-    from pursuit.tasks import TaskInfo
+    from pursuit.research.tasks import TaskInfo
 
     for name in names:
         find(TaskInfo.registry_kind, name)

@@ -5,21 +5,19 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from pursuit.cli.app import AsJson, Seed
-from pursuit.cli.console import escaped, out, print_json, say, stoppable
-from pursuit.cli.progress import training_bar
+from pursuit.cli.console import escaped, out, print_json, say, stoppable, training_bar
+from pursuit.cli.options import AsJson
+from pursuit.options import Option, Seed
 
 
 def demo(
-    to: Annotated[Path, typer.Option("--out", help="The folder for models and figures.")] = Path("demo"),
+    to: Annotated[Path, Option("The folder for models and figures.", "--out")] = Path("demo"),
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Train on two embedded tasks, compare with random order, and draw figures. No data are needed."""
     from pursuit.cli.measurements import print_demo
-    from pursuit.experiments.demo import run_demo
+    from pursuit.research.experiments.demo import run_demo
 
     results = []
     with stoppable("Run the same command again to continue."):
@@ -41,6 +39,6 @@ def demo(
 
 
 def _program() -> str:
-    """How to call the program from here: by its name, or by its path where its environment is not active."""
+    """The command that starts the program: its name, or its path if its environment is not active."""
     called = Path(sys.argv[0])
     return str(called) if called.name == "pursuit" and shutil.which("pursuit") is None else "pursuit"

@@ -4,12 +4,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from pursuit.cli.app import Address, AsJson, Data, Device, EngineName, Keep, MaxQueries, Model, Stop, Target
-from pursuit.cli.console import escaped, out, print_json
-from pursuit.cli.table_options import ReadingOptions, spread
+from pursuit.cli.console import print_json, show
+from pursuit.cli.options import AsJson, MeasuringOptions, Model
 from pursuit.files import write_whole
+from pursuit.options import Option
 
 if TYPE_CHECKING:
     from pursuit.evaluation import Evaluation, RegressionEvaluation
@@ -17,49 +15,40 @@ if TYPE_CHECKING:
 ENDINGS = (".json", ".csv")
 
 
-@spread
 def evaluate(
     model: Model,
     *,
-    data: Data,
-    target: Target = None,
-    file: ReadingOptions,
-    stop: Stop = None,
-    max_queries: MaxQueries = None,
-    device: Device = "cpu",
+    rows: MeasuringOptions,
     to: Annotated[
         Path | None,
-        typer.Option("--out", help="Write all that was measured as .json, or the table of questions as .csv."),
+        Option("Write all that was measured as .json, or the table of questions as .csv.", "--out"),
     ] = None,
     figures: Annotated[
         Path | None,
-        typer.Option(help="Draw accuracy, confusion matrix and reliability into this folder.", metavar="FOLDER"),
+        Option("Draw accuracy, confusion matrix and reliability into this folder.", metavar="FOLDER"),
     ] = None,
-    engine: EngineName = None,
-    address: Address = None,
-    keep: Keep = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure accuracy by the number of queries asked and at a stopping rule, by class, and which questions matter."""
     if to is not None and (to.suffix.lower() not in ENDINGS or not to.parent.is_dir()):
         raise ValueError(f"{to} cannot be written: give a file that ends in .json or .csv, in a folder that exists.")
     from pursuit.cli.measurements import print_classes, print_evaluation, print_questions
-    from pursuit.cli.rows import is_by_shares, kept_measurement, measured_on_all_rows, model_and_labelled_rows
-    from pursuit.evaluation import Evaluation
+    from pursuit.cli.rows import is_by_shares, measured_before, measured_on_all_rows, model_and_labelled_rows
+    from pursuit.evaluation import Evaluation, RegressionEvaluation
 
-    if not is_by_shares(engine, address, keep):
-        classifier, rows = model_and_labelled_rows(model, data, target, device, max_queries, **file.reading())
-        name = rows.name
-        before, known = kept_measurement(model, classifier, rows, stop), rows.initially_known
-        if before is not None:
-            evaluation = before.evaluation
-        else:
-            evaluation = classifier.evaluate(rows.X, rows.y, stop, initially_known=known, with_bits=True)
+    evaluation: Evaluation | RegressionEvaluation
+    if is_by_shares(rows):
+        _, source, evaluation = measured_on_all_rows(model, rows)
+        name = source.name
     else:
-        _, every, evaluation = measured_on_all_rows(
-            model, data, target, stop, max_queries, device, engine, address, keep, file.reading()
+        classifier, unseen = model_and_labelled_rows(model, rows)
+        name, known = unseen.name, unseen.initially_known
+        before = measured_before(model, classifier, unseen, rows.stop)
+        evaluation = (
+            classifier.evaluate(unseen.X, unseen.y, rows.stop, initially_known=known, with_bits=True)
+            if before is None
+            else before.evaluation
         )
-        name = every.name
     written = []
     if to is not None:
         _write(to, name, evaluation)
@@ -74,7 +63,7 @@ def evaluate(
         print_classes(evaluation)
     print_questions(evaluation)
     if written:
-        out.print(escaped(f"Written: {', '.join(map(str, written))}"), highlight=False, soft_wrap=True)
+        show(f"Written: {', '.join(map(str, written))}")
 
 
 def _write(path: Path, name: str, evaluation: "Evaluation | RegressionEvaluation") -> None:

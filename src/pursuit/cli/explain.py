@@ -4,12 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
-
-from pursuit.cli.app import Address, AsJson, Data, EngineName, Model, Stop, Target
 from pursuit.cli.console import escaped, out, print_json, say, show
+from pursuit.cli.options import AsJson, Model, RowsOptions, Target
 from pursuit.cli.report import check_page
-from pursuit.cli.table_options import ReadingOptions, spread
+from pursuit.options import Option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,17 +18,17 @@ if TYPE_CHECKING:
     from pursuit.tables.source import TableSource
 
 MOST_MEASURED = 2000
-"""How many rows say how good a model is, on the page of a single prediction."""
+"""Most rows that a model is measured on for the page of a single prediction."""
 AT_ONCE = 2000
-"""How many rows are explained together, all of whose beliefs are in memory, where all rows are."""
+"""Number of rows explained at once when all rows are, since all of their posteriors are in memory."""
 
 
-class _Shown(NamedTuple):
+class _Selection(NamedTuple):
     """The rows to explain."""
 
     X: Any
     names: list[dict[str, Any]]
-    """How each is named in JSON: by its row, its line or its id."""
+    """The key of each row in JSON: its row, its line or its id."""
     titles: list[str]
     labels: list[str | None]
     initially_known: "np.ndarray | None" = None
@@ -38,40 +36,31 @@ class _Shown(NamedTuple):
     """The titles of those that the model was trained on, as far as that is known."""
 
 
-@spread
 def explain(
     model: Model,
     *,
-    data: Data,
+    rows: RowsOptions,
     row: Annotated[
         list[int] | None,
-        typer.Option(
-            help="A row by its number, from 0, among those not trained on; repeatable; by default the first 3."
-        ),
+        Option("A row by its number, from 0, among those not trained on; repeatable; by default the first 3."),
     ] = None,
     line: Annotated[
         list[int] | None,
-        typer.Option(help="A row by its line in a CSV file, where the header is line 1; repeatable."),
+        Option("A row by its line in a CSV file, where the header is line 1; repeatable."),
     ] = None,
-    id_value: Annotated[
-        list[str] | None, typer.Option("--id", help="A row by its value in the --id-column; repeatable.")
-    ] = None,
+    id_value: Annotated[list[str] | None, Option("A row by its value in the --id-column; repeatable.", "--id")] = None,
     id_column: Annotated[
-        str | None, typer.Option(help="The column to look up --id in; with --engine, one to tell rows apart by.")
+        str | None, Option("The column to look up --id in; with --engine, one to tell rows apart by.")
     ] = None,
     target: Target = None,
-    file: ReadingOptions,
-    stop: Stop = None,
-    figure: Annotated[Path | None, typer.Option(help="Draw the first chain into this file (png, svg or pdf).")] = None,
+    figure: Annotated[Path | None, Option("Draw the first chain into this file (png, svg or pdf).")] = None,
     html: Annotated[
         Path | None,
-        typer.Option(help="Write a page with the chains, the reasons and what the model is into this file."),
+        Option("Write a page with the chains, the reasons and what the model is into this file."),
     ] = None,
-    engine: EngineName = None,
-    address: Address = None,
     to: Annotated[
         str | None,
-        typer.Option("--out", help="Write the chains of all rows, with a row for each step, as `predict` does."),
+        Option("Write the chains of all rows, with a row for each step, as `predict` does.", "--out"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -83,19 +72,20 @@ def explain(
     from pursuit.cli.rows import open_rows, write_by_shares
     from pursuit.public import load
     from pursuit.report import ChainsReport
+    from pursuit.research.tasks import TASKS
     from pursuit.scale.work import Explain
     from pursuit.tables.source import name_of
-    from pursuit.tasks import TASKS
 
-    if engine is not None or address is not None or to is not None:
+    data, reading = rows.data, rows.file.reading()
+    if rows.names_engine or to is not None:
         if row or line or id_value or figure or html or as_json or to is None:
             raise ValueError(
                 "--out and --engine write the chains of all rows into a file or a folder: name it with --out, and "
                 "leave out --row, --line, --id, --figure, --html and --json."
             )
         classifier = load(model)
-        rows = open_rows(classifier, data, id_column=id_column, part_rows=AT_ONCE, **file.reading())
-        write_by_shares(Explain, classifier, rows, stop, to, engine, address, "Explaining", "the chains of ")
+        source = open_rows(classifier, data, id_column=id_column, part_rows=AT_ONCE, **reading)
+        write_by_shares(Explain, classifier, source, rows, to, "Explaining", "the chains of ")
         return
     if bool(id_value) != (id_column is not None):
         raise ValueError("--id and --id-column belong together, as in --id 4711 --id-column patient.")
@@ -109,32 +99,32 @@ def explain(
         check_page(html)
     classifier = load(model)
     if line or id_value:
-        source = open_rows(classifier, data, target=target, id_column=id_column, **file.reading())
-        shown = _rows_of_file(source, line or [], id_value or [])
-        _remark_on_training(shown)
+        source = open_rows(classifier, data, target=target, id_column=id_column, **reading)
+        selected = _rows_of_file(source, line or [], id_value or [])
+        _remark_on_training(selected)
     else:
-        shown = _unseen_rows(classifier, data, row, target, **file.reading())
-    titled = zip(shown.titles, shown.labels, strict=True)
+        selected = _unseen_rows(classifier, data, row, target, **reading)
+    titled = zip(selected.titles, selected.labels, strict=True)
     headings = [title + (f", true label: {label}" if label else "") for title, label in titled]
     report = ChainsReport.of(
         classifier,
-        shown.X,
-        shown.titles,
-        shown.labels,
-        stop=stop,
-        initially_known=shown.initially_known,
+        selected.X,
+        selected.titles,
+        selected.labels,
+        stop=rows.stop,
+        initially_known=selected.initially_known,
         name=data if data in TASKS else name_of(data),
     )
     if figure:
         from pursuit.evaluation.figures import draw_chain
 
-        draw_chain(classifier.model_.query_set, shown.X, report.chains[0], figure, headings[0])
+        draw_chain(classifier.model_.query_set, selected.X, report.chains[0], figure, headings[0])
     if html is not None:
-        measured = _measured(model, classifier, data, target, stop, **file.reading())
-        replace(report, evaluation=measured, rows=_with_remarks(report, shown)).save(html)
+        measured = _measured(model, classifier, data, target, rows.stop, **reading)
+        replace(report, evaluation=measured, rows=_with_remarks(report, selected)).save(html)
     if as_json:
         described = report.to_dict()
-        chains = [{**name, **chain} for name, chain in zip(shown.names, described["chains"], strict=True)]
+        chains = [{**name, **chain} for name, chain in zip(selected.names, described["chains"], strict=True)]
         print_json({**described, "chains": chains})
         return
     for heading, explained in zip(headings, report.rows, strict=True):
@@ -142,16 +132,16 @@ def explain(
         show("\n".join([str(explained.chain), *explained.remarks(), ""]))
     for path in (figure, html):
         if path is not None:
-            out.print(escaped(f"Written: {path}"), highlight=False, soft_wrap=True)
+            show(f"Written: {path}")
 
 
 def _measured(
     model: Path, classifier: "PursuitEstimator", data: str, target: str | None, stop: str | None, **reading: Any
 ) -> "Evaluation | RegressionEvaluation | None":
-    """How good the model is on rows of the same data that it was not trained on; None where none have a label."""
-    from pursuit.cli.rows import kept_measurement, unseen_rows
+    """An evaluation on rows of the same data that the model was not trained on; None if no row has a label."""
+    from pursuit.cli.rows import measured_before, unseen_rows
     from pursuit.estimators import PursuitClassifier, PursuitRegressor
-    from pursuit.tasks.task import take_rows
+    from pursuit.research.tasks.task import take_rows
 
     assert isinstance(classifier, PursuitClassifier | PursuitRegressor)
     try:
@@ -160,28 +150,28 @@ def _measured(
         return None
     if rows.y is None:
         return None
-    if (before := kept_measurement(model, classifier, rows, stop)) is not None:
+    if (before := measured_before(model, classifier, rows, stop)) is not None:
         return before.evaluation
     chosen = list(range(min(len(rows.X), MOST_MEASURED)))
     known = None if rows.initially_known is None else rows.initially_known[chosen]
     return classifier.evaluate(take_rows(rows.X, chosen), rows.y[chosen], stop, initially_known=known)
 
 
-def _with_remarks(report: "ChainsReport", shown: _Shown) -> "tuple[ExplainedRow, ...]":
+def _with_remarks(report: "ChainsReport", selected: _Selection) -> "tuple[ExplainedRow, ...]":
     """The rows of the report, those that the model was trained on with a remark."""
     seen = "The model was trained on this row, so it may be more certain here than on a new row."
     return tuple(
-        replace(row, remark=seen if title in shown.trained_on else "")
-        for row, title in zip(report.rows, shown.titles, strict=True)
+        replace(row, remark=seen if title in selected.trained_on else "")
+        for row, title in zip(report.rows, selected.titles, strict=True)
     )
 
 
 def _unseen_rows(
     classifier: "PursuitEstimator", data: str, numbers: list[int] | None, target: str | None, **reading: Any
-) -> _Shown:
+) -> _Selection:
     """Rows by their numbers among those that the model was not trained on."""
     from pursuit.cli.rows import unseen_rows
-    from pursuit.tasks.task import take_rows
+    from pursuit.research.tasks.task import take_rows
 
     rows = unseen_rows(classifier, data, target, **reading)
     wanted = numbers or list(range(min(3, len(rows.X))))
@@ -189,7 +179,7 @@ def _unseen_rows(
     if beyond:
         raise ValueError(f"Row {beyond[0]} does not exist: rows are numbered from 0 to {len(rows.X) - 1}.")
     in_file = [rows.X.index[number] if hasattr(rows.X, "index") else number for number in wanted]
-    return _Shown(
+    return _Selection(
         take_rows(rows.X, wanted),
         [{"row": number} for number in wanted],
         # The number in the file too, if that is another one.
@@ -199,8 +189,8 @@ def _unseen_rows(
     )
 
 
-def _rows_of_file(source: "TableSource", lines: list[int], ids: list[str]) -> _Shown:
-    """Any rows of a file, by their lines and by what stands in a column."""
+def _rows_of_file(source: "TableSource", lines: list[int], ids: list[str]) -> _Selection:
+    """Rows of a file by their lines, and by their values in the id column."""
     import numpy as np
     import pandas as pd
 
@@ -230,7 +220,7 @@ def _rows_of_file(source: "TableSource", lines: list[int], ids: list[str]) -> _S
             if is_line
             else f"No row of the file has {absent[0]}."
         )
-    return _Shown(
+    return _Selection(
         pd.concat([found[title][0] for title in titles]),
         [*({"line": line} for line in lines), *({"id": value} for value in ids)],
         titles,
@@ -244,8 +234,10 @@ def _as_written(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _remark_on_training(shown: _Shown) -> None:
+def _remark_on_training(selected: _Selection) -> None:
     """Say which rows the model was trained on."""
-    seen = [f"line{title.removeprefix('Line')}" if title.startswith("Line ") else title for title in shown.trained_on]
+    seen = [
+        f"line{title.removeprefix('Line')}" if title.startswith("Line ") else title for title in selected.trained_on
+    ]
     if seen:
         say(f"The model was trained on {', '.join(seen)}, so it may be more certain here than on a new row.")

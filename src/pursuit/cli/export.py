@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from pursuit.cli.app import AsJson, Model, Stop
-from pursuit.cli.console import escaped, out, print_json
+from pursuit.cli.console import print_json, show
+from pursuit.cli.options import AsJson, Model
+from pursuit.options import Option, Stop
 from pursuit.web.bundle import LANGUAGES
 
 
@@ -14,12 +15,10 @@ def export(
     model: Model,
     page: Annotated[Path, typer.Argument(help="The HTML file to write.", metavar="PAGE.html")],
     stop: Stop = None,
-    title: Annotated[
-        str | None, typer.Option(help="What stands at the top of the page; by default the target.")
-    ] = None,
+    title: Annotated[str | None, Option("What stands at the top of the page; by default the target.")] = None,
     language: Annotated[
         str | None,
-        typer.Option(metavar="|".join(LANGUAGES), help="The page's own words; by default as the browser prefers."),
+        Option("The page's own words; by default as the browser prefers.", metavar="|".join(LANGUAGES)),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -30,4 +29,4 @@ def export(
     if as_json:
         print_json(exported.to_dict())
         return
-    out.print(escaped(f"{exported}. Open it in any browser; it works without a network."), soft_wrap=True)
+    show(f"{exported}. Open it in any browser; it works without a network.")

@@ -1,5 +1,5 @@
-"""What `pursuit methods` and `pursuit tasks` list, from a file: to ask the registry, all of them are imported, which
-takes seconds. `python -m pursuit.cli.listing` writes the file, and a test holds it equal to the registry."""
+"""The lists of `pursuit methods` and `pursuit tasks`, from a file, because importing all methods and tasks takes
+seconds. `python -m pursuit.cli.listing` writes the file, and a test holds it equal to the registry."""
 
 import json
 from importlib.metadata import entry_points
@@ -24,9 +24,9 @@ def listing() -> dict[str, Any]:
 
 def registered() -> dict[str, Any]:
     """The same from the registry, as JSON values."""
-    from pursuit.experiments.compare import vip_first
     from pursuit.public import METHODS
-    from pursuit.tasks import TASKS
+    from pursuit.research.experiments.compare import vip_first
+    from pursuit.research.tasks import TASKS
 
     methods = [{"method": name, "title": METHODS[name].title} for name in vip_first(METHODS)]
     tasks = [
@@ -47,7 +47,7 @@ def registered() -> dict[str, Any]:
 
 def _modules() -> list[str]:
     """The files that methods and tasks are found in."""
-    packages = (FILE.parents[1] / name for name in ("methods", "tasks"))
+    packages = (FILE.parents[1] / name for name in ("methods", "research/tasks"))
     return sorted(f"{package.name}/{path.name}" for package in packages for path in package.glob("*.py"))
 
 

@@ -1,20 +1,20 @@
-"""What was measured, as tables on standard output."""
+"""Evaluations as tables on standard output."""
 
 from collections.abc import Sequence
 from typing import TypeVar
 
 from rich.table import Column, Table
 
-from pursuit.cli.console import escaped, out
+from pursuit.cli.console import escaped, out, show
 from pursuit.evaluation import AtStop, Evaluation, NumberScores, RegressionEvaluation
-from pursuit.experiments.beside import RANDOM_ORDER
-from pursuit.experiments.demo import DemoResult
-from pursuit.experiments.results import Results, asked_and_answered
-from pursuit.experiments.table import cells, header, remark, stop_length
+from pursuit.research.experiments.demo import DemoResult
+from pursuit.research.experiments.results import Results, asked_and_answered
+from pursuit.research.experiments.run import RANDOM_ORDER
+from pursuit.research.experiments.table import cells, header, remark, stop_length
 
 T = TypeVar("T")
 
-SHOWN_COSTS = 7
+COST_STEP = 7
 """Every seventh cost of a curve is printed, the first and the last among them."""
 MOST_CLASSES, MOST_QUESTIONS = 12, 15
 """The most rows of the tables of classes and of questions."""
@@ -36,11 +36,9 @@ def print_regression(name: str, evaluation: RegressionEvaluation) -> None:
     out.print(table)
     if stop := evaluation.at_stop:
         asked = asked_and_answered(stop.mean_asked, stop.mean_answered, noun=" queries on average")
-        out.print(
+        show(
             f"Stopping at {stop.rule}: R² {stop.r2:.3f} and a mean error of {stop.mae:.4g} after {asked}; "
-            f"{stop.coverage:.1%} lie in their 90 % intervals.",
-            highlight=False,
-            soft_wrap=True,
+            f"{stop.coverage:.1%} lie in their 90 % intervals."
         )
 
 
@@ -52,36 +50,34 @@ def print_evaluation(name: str, evaluation: Evaluation | RegressionEvaluation) -
     lacks_answers = by_asked != by_answered
     titles = ["queries", "after as many asked", "after as many answered"] if lacks_answers else ["queries", "accuracy"]
     by_step = evaluation.confidence_by_asked, evaluation.calibration_error_by_asked, evaluation.brier_by_asked
-    shown = [values for values in by_step if values]
-    titles += ["confidence", "calibration error", "Brier score"] if shown else []
+    measured = [values for values in by_step if values]
+    titles += ["confidence", "calibration error", "Brier score"] if measured else []
     table = Table(*titles, title=f"{name}: {evaluation.n_rows:,} rows, {evaluation.n_queries} queries")
     for n, accuracy in thin(by_asked):
         answered = [f"{by_answered[n]:.3f}"] if lacks_answers else []
-        table.add_row(str(n), f"{accuracy:.3f}", *answered, *(f"{values[n]:.3f}" for values in shown))
+        table.add_row(str(n), f"{accuracy:.3f}", *answered, *(f"{values[n]:.3f}" for values in measured))
     table.add_row("all", *[f"{evaluation.accuracy_all_answers:.3f}"] * (1 + lacks_answers), style="dim")
     out.print(table)
     if evaluation.accuracy_by_cost:
         table = Table("cost", "accuracy")
-        for spent, accuracy in evaluation.accuracy_by_cost[::SHOWN_COSTS]:
+        for spent, accuracy in evaluation.accuracy_by_cost[::COST_STEP]:
             table.add_row(f"{spent:.4g}", f"{accuracy:.3f}")
         out.print(table)
     if stop := evaluation.at_stop:
         low, high = stop.accuracy_interval
         cost = f", which cost {stop.mean_cost:.4g}" if evaluation.accuracy_by_cost else ""
-        out.print(
+        show(
             f"Stopping at {stop.rule}: accuracy {stop.accuracy:.3f} (95 % interval {low:.3f} to {high:.3f}) "
             f"after {stop_length(stop, noun=' queries on average')}{cost}; "
             f"mean confidence {stop.mean_confidence:.3f}, calibration error {stop.calibration_error:.3f}"
-            f"{'' if stop.brier is None else f', Brier score {stop.brier:.3f}'}.",
-            highlight=False,
-            soft_wrap=True,
+            f"{'' if stop.brier is None else f', Brier score {stop.brier:.3f}'}."
         )
         for sentence in promise_sentences(stop):
-            out.print(sentence, highlight=False, soft_wrap=True)
+            show(sentence)
 
 
 def promise_sentences(stop: AtStop) -> list[str]:
-    """What became of the promises of a stopping rule on these rows."""
+    """Sentences that report how well a stopping rule's guarantees held on these rows."""
     found = []
     if stop.decided is not None:
         wrong = "" if stop.wrong_of_decided is None else f", and {stop.wrong_of_decided:.1%} of these are wrong"
@@ -95,20 +91,20 @@ def promise_sentences(stop: AtStop) -> list[str]:
 
 
 def print_classes(evaluation: Evaluation) -> None:
-    """Results by class, and the confusion matrix or, of many classes, what is confused most often."""
+    """Print results by class and the confusion matrix or, with many classes, the most frequent confusions."""
     results = evaluation.by_class
     if results is None:
         return
-    shown = sorted(results.classes, key=lambda result: result.n_rows, reverse=True)[:MOST_CLASSES]
+    frequent = sorted(results.classes, key=lambda result: result.n_rows, reverse=True)[:MOST_CLASSES]
     few = len(results.classes) <= MOST_CLASSES
     table = Table("class", *[Column(t, justify="right") for t in ("rows", "precision", "recall", "F1", "asked")])
-    for one in results.classes if few else shown:
+    for one in results.classes if few else frequent:
         asked = "" if one.mean_asked is None else f"{one.mean_asked:.2f}"
         scores = (f"{score:.3f}" if one.n_rows else "" for score in (one.precision, one.recall, one.f1))
         table.add_row(escaped(str(one.label)), f"{one.n_rows:,}", *scores, asked)
     out.print(table)
     if not few:
-        out.print(f"{MOST_CLASSES} of {len(results.classes)} classes, the most frequent; --out FILE.json has all.")
+        show(f"{MOST_CLASSES} of {len(results.classes)} classes, the most frequent; --out FILE.json has all.")
     names = [escaped(str(label)) for label in results.labels]
     matrix = Table("true label", *[Column(name, justify="right") for name in names], title="taken for")
     for name, row in zip(names, results.confusion, strict=True):
@@ -137,15 +133,15 @@ def print_questions(evaluation: Evaluation | RegressionEvaluation) -> None:
         table.add_row(escaped(use.name), f"{use.share_asked:.0%}", f"{use.mean_position or 0:.1f}", *numbers)
     out.print(table)
     if len(asked) > MOST_QUESTIONS:
-        out.print(f"{MOST_QUESTIONS} questions, those asked most often; --out FILE.csv has all.", highlight=False)
+        show(f"{MOST_QUESTIONS} questions, those asked most often; --out FILE.csv has all.")
 
 
-def print_demo(shown: DemoResult) -> None:
-    """How often it is right after a few questions, beside questions in random order, and where it stops."""
-    result = shown.result
+def print_demo(found: DemoResult) -> None:
+    """Print the accuracy after a few questions, beside that of a random order, and at the stopping rule."""
+    result = found.result
     evaluation, random = result.evaluation, result.beside[RANDOM_ORDER].accuracy_by_asked or []
     out.print(
-        f"[bold]{shown.task}[/bold]: {evaluation.n_queries} questions could be asked. How often it is right on "
+        f"[bold]{found.task}[/bold]: {evaluation.n_queries} questions could be asked. How often it is right on "
         f"{result.n_test:,} rows that it has not seen (trained in {result.training_seconds:.0f} s):",
         highlight=False,
         soft_wrap=True,
@@ -156,13 +152,11 @@ def print_demo(shown: DemoResult) -> None:
             table.add_row(str(n), f"{accuracy:.1%}", f"{random[n]:.1%}")
     out.print(table)
     if stop := evaluation.at_stop:
-        out.print(
+        show(
             f"It may stop once it is sure: {stop.accuracy:.1%} right after "
-            f"{stop_length(stop, 1, ' questions on average')}.",
-            highlight=False,
-            soft_wrap=True,
+            f"{stop_length(stop, 1, ' questions on average')}."
         )
-    out.print(f"Drawn: {escaped(', '.join(map(str, shown.figures)))}\n", highlight=False, soft_wrap=True)
+    out.print(f"Drawn: {escaped(', '.join(map(str, found.figures)))}\n", highlight=False, soft_wrap=True)
 
 
 def print_comparison(results: Results) -> None:
@@ -178,7 +172,7 @@ def print_comparison(results: Results) -> None:
     if table.row_count:
         out.print(table)
     for line in (*failed, remark(results)):
-        out.print(escaped(line), highlight=False, soft_wrap=True)
+        show(line)
 
 
 def thin(accuracy: Sequence[T]) -> list[tuple[int, T]]:

@@ -1,10 +1,10 @@
-"""`pursuit methods`: what `pursuit train --method` and `pursuit compare --methods` can name."""
+"""`pursuit methods`: the names for `pursuit train --method` and `pursuit compare --methods`."""
 
 from rich.table import Column, Table
 
-from pursuit.cli.app import AsJson
-from pursuit.cli.console import escaped, out, print_json
+from pursuit.cli.console import escaped, out, print_json, show
 from pursuit.cli.listing import listing
+from pursuit.cli.options import AsJson
 
 
 def methods(as_json: AsJson = False) -> None:
@@ -17,5 +17,5 @@ def methods(as_json: AsJson = False) -> None:
     for method in known:
         table.add_row(escaped(method["method"]), escaped(method["title"]))
     out.print(table)
-    out.print("Train one with: pursuit train TASK_OR_FILE --method NAME", highlight=False, soft_wrap=True)
-    out.print("Compare some with: pursuit compare TASK_OR_FILE --methods NAME,NAME", highlight=False, soft_wrap=True)
+    show("Train one with: pursuit train TASK_OR_FILE --method NAME")
+    show("Compare some with: pursuit compare TASK_OR_FILE --methods NAME,NAME")

@@ -1,37 +1,29 @@
-"""`pursuit predict`: a prediction for every row of a file, with what was asked for it."""
+"""`pursuit predict`: a prediction for every row of a file, with the questions and answers behind it."""
 
 from typing import Annotated
 
-import typer
-
-from pursuit.cli.app import Address, Data, EngineName, MaxQueries, Model, Stop
-from pursuit.cli.console import say, standard_output
-from pursuit.cli.progress import rows_bar
-from pursuit.cli.table_options import ReadingOptions, spread
+from pursuit.cli.console import rows_bar, say, standard_output
+from pursuit.cli.options import Model, RowsOptions
+from pursuit.options import MaxQueries, Option
 
 
-@spread
 def predict(
     model: Model,
     *,
-    data: Data,
+    rows: RowsOptions,
     to: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            help="The file to write: .csv, .tsv or .parquet; or, by a name without an ending, a folder of Parquet "
+        Option(
+            "The file to write: .csv, .tsv or .parquet; or, by a name without an ending, a folder of Parquet "
             "files. By default CSV on standard output.",
+            "--out",
         ),
     ] = None,
     id_column: Annotated[
         str | None,
-        typer.Option("--id", help="A column to copy, to tell rows apart; by default the line in the file."),
+        Option("A column to copy, to tell rows apart; by default the line in the file.", "--id"),
     ] = None,
-    file: ReadingOptions,
-    stop: Stop = None,
     max_queries: MaxQueries = None,
-    engine: EngineName = None,
-    address: Address = None,
 ) -> None:
     """Predict every row of a file, in its order: the label, the probability of every label, and what was asked.
 
@@ -44,20 +36,18 @@ def predict(
     from pursuit.tables.filesystem import display_name, find_path
     from pursuit.tables.writing import means_folder, write_csv, write_table
 
-    by_shares = engine is not None or address is not None
-    if by_shares and to is None:
+    if rows.names_engine and to is None:
         raise ValueError("--engine writes a file, or a folder of Parquet files: name it with --out.")
-    by_shares = by_shares or (to is not None and means_folder(to))
     classifier = load(model)
     if max_queries is not None:
         classifier.max_queries = max_queries
-    if by_shares and to is not None:
-        rows = open_rows(classifier, data, id_column=id_column, **file.reading())
-        write_by_shares(Predict, classifier, rows, stop, to, engine, address, "Predicting")
+    if to is not None and (rows.names_engine or means_folder(to)):
+        source = open_rows(classifier, rows.data, id_column=id_column, **rows.file.reading())
+        write_by_shares(Predict, classifier, source, rows, to, "Predicting")
         return
-    parts = all_rows(classifier, data, id_column, **file.reading())
+    parts = all_rows(classifier, rows.data, id_column, **rows.file.reading())
     with rows_bar("Predicting") as on_rows:
-        tables = predictions_of(classifier, parts, stop, on_rows)
+        tables = predictions_of(classifier, parts, rows.stop, on_rows)
         if to is None:
             write_csv(standard_output(), tables)
         else:

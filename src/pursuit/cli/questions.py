@@ -4,26 +4,22 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from pursuit.cli.app import Source, Target
 from pursuit.cli.console import err, escaped, remark_on_task
-from pursuit.cli.table_options import ColumnOptions, spread
+from pursuit.cli.options import ColumnOptions, Source
 from pursuit.files import write_whole
+from pursuit.options import Option
 
 
-@spread
 def questions(
     source: Source,
     *,
-    target: Target = None,
-    to: Annotated[Path, typer.Option("--out", help="The file to write.")] = Path("questions.toml"),
+    to: Annotated[Path, Option("The file to write.", "--out")] = Path("questions.toml"),
     table: ColumnOptions,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    force: Annotated[bool, Option("Replace the file if it is there.", "--force")] = False,
 ) -> None:
     """Write down how the columns of a file would be asked: a TOML file to edit, for `pursuit train --questions`."""
     from pursuit.queries import Questions
-    from pursuit.tasks import TASKS, load_task
+    from pursuit.research.tasks import TASKS, load_task
 
     if source in TASKS:
         raise ValueError(f"'{source}' is a task with its own questions: give a CSV file or Parquet files.")
@@ -31,13 +27,13 @@ def questions(
         raise ValueError(f"{to} is there already: choose another --out, or add --force to replace it.")
     if not to.parent.is_dir():
         raise ValueError(f"There is no folder {to.parent} to write {to.name} into: make it first.")
-    task = load_task(source, 0, target, test_share=0.0, **table.reading())
+    task = load_task(source, test_share=0.0, **table.reading())
     remark_on_task(task)
     once = {"--encoding": table.encoding, "--decimal": table.decimal}
     repeated = {"--missing": table.missing, "--kind": table.kind}
     options = [word for option, texts in repeated.items() for text in texts or () for word in (option, text)]
     options += [word for option, text in once.items() if text for word in (option, text)]
-    command = ["pursuit", "train", source, "--target", str(target), *options, "--questions", str(to)]
+    command = ["pursuit", "train", source, "--target", str(table.target), *options, "--questions", str(to)]
     text = Questions.draft(task.query_set, shlex.join(command), never_asked=table.drop or ())
     write_whole(to, text.encode())
     err.print(escaped(f"Written to {to}. Edit it, then: {shlex.join(command)}"), soft_wrap=True, highlight=False)

@@ -1,63 +1,48 @@
-"""`pursuit reproduce`: train a task by a recipe and write its results beside the published ones."""
+"""`pursuit reproduce`: train a task by a recipe and write its results beside the published ones; with `paper`, all runs
+behind the paper's tables and figures."""
 
+import os
+from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Column, Table
 
-from pursuit.cli.app import Address, AsJson, Device, GpuShare, Querier, Seed, SweepEngine
-from pursuit.cli.console import escaped, out, print_json, remark_on_recipe, say, show, stoppable
-from pursuit.cli.progress import training_bar
+from pursuit.cli.console import escaped, out, print_json, remark_on_recipe, say, show, stoppable, training_bar
+from pursuit.cli.options import AsJson, Seeds, SweepOptions
+from pursuit.options import Option, Seed
+
+if TYPE_CHECKING:
+    from pursuit.research.experiments.paper import PaperRun, Place
+from pursuit.research.experiments.options import Changes, ReproductionOptions
 
 PAPER = "paper"
 """Stands where a task does."""
+FOLDER, WORK = Path("docs/results/paper"), Path("results/paper")
+DONE, BEGUN, NO_DATA, TO_DO = "done", "begun", "data absent", "to do"
+DEFAULTS = ReproductionOptions(device="auto")
 
 
 def reproduce(
+    *,
     task: Annotated[
         str, typer.Argument(help="A task (see `pursuit tasks`), or `paper`: all runs of the paper.", metavar="TASK")
     ],
-    recipe: Annotated[str, typer.Option(help="A recipe of the task (see `pursuit tasks`).")] = "fast",
-    seeds: Annotated[int, typer.Option(help="How many seeds to train and measure.", min=1)] = 1,
+    recipe: Annotated[str, Option("A recipe of the task (see `pursuit tasks`).")] = "fast",
+    seeds: Seeds = 1,
     first_seed: Seed = 0,
-    device: Device = "auto",
-    to: Annotated[
-        Path | None, typer.Option("--out", help="The folder to write; by default results/TASK-RECIPE.")
-    ] = None,
-    effort: Annotated[
-        float, typer.Option(help="How long to train, as a multiple of what the recipe says.", min=1e-6)
-    ] = 1.0,
-    querier: Querier = None,
-    sampling: Annotated[
-        str | None,
-        typer.Option(
-            help="Ablation: irs (random histories), sbs (the querier's own) or irs+sbs (one after the other)."
-        ),
-    ] = None,
-    network: Annotated[str | None, typer.Option(help="Ablation: the paper's set network, or a masked one.")] = None,
-    tau: Annotated[
-        str | None, typer.Option(help="Ablation: temperature at the beginning and the end, as in 1.0:0.2.")
-    ] = None,
-    curve: Annotated[
-        int | None,
-        typer.Option(help="How many queries to measure; by default all, on a CPU as many as asked.", min=1),
-    ] = None,
-    validation: Annotated[
-        bool, typer.Option("--validation", help="Measure on held-out training rows, to choose settings by.")
-    ] = False,
-    black_box: Annotated[
-        bool,
-        typer.Option("--black-box/--no-black-box", help="Train a black box and logistic regression for every seed."),
-    ] = True,
-    engine: SweepEngine = None,
-    address: Address = None,
-    gpu_share: GpuShare = 0.0,
+    options: ReproductionOptions = DEFAULTS,
+    to: Annotated[Path | None, Option("The folder to write; by default results/TASK-RECIPE.", "--out")] = None,
+    changes: Changes,
+    where: SweepOptions,
     minutes: Annotated[
-        float | None, typer.Option("--next", help="With `paper`: work through its runs for so many minutes.", min=0)
+        float | None, Option("With `paper`: work through its runs for so many minutes.", "--next", min=0)
     ] = None,
-    jobs: Annotated[int, typer.Option(help="With `paper --next`: how many runs at a time.", min=1)] = 1,
+    jobs: Annotated[int, Option("With `paper --next`: how many runs at a time.", min=1)] = 1,
     only: Annotated[
-        list[str] | None, typer.Option(help="With `paper`: runs by name, as in 'symcat-*-seed-0'; repeatable.")
+        list[str] | None, Option("With `paper`: runs by name, as in 'symcat-*-seed-0'; repeatable.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -70,39 +55,81 @@ def reproduce(
     valuable of those that are left, and writes a small file for each into docs/results/paper, or --out.
     """
     if task == PAPER:
-        if (recipe, seeds, first_seed) != ("fast", 1, 0) or querier or sampling or network or tau or validation:
+        same = Changes(effort=changes.effort)
+        if (recipe, seeds, first_seed, changes, options.validation) != ("fast", 1, 0, same, False):
             raise ValueError(f"The runs of `{PAPER}` say themselves what they train: choose among them with --only.")
-        from pursuit.cli.paper import paper
-
-        paper(minutes, jobs, only or [], effort, device, to, as_json)
+        _paper(minutes, jobs, only or [], changes.effort, options.device, to, as_json)
         return
     if minutes is not None or only:
         raise ValueError(f"--next and --only are for `pursuit reproduce {PAPER}`.")
-    from pursuit.experiments import reproduce as experiment
-    from pursuit.scale.sweeps import find_sweep
-    from pursuit.tasks import find_recipe
+    from pursuit.research.experiments import reproduce as experiment
+    from pursuit.research.tasks import find_recipe
 
-    chosen, options = experiment.changed(
-        find_recipe(task, recipe), querier=querier, sampling=sampling, network=network, tau=tau, effort=effort
-    )
+    chosen, in_words = changes.applied(find_recipe(task, recipe))
     reproduction = experiment.Reproduction(
         task,
         recipe,
         chosen,
         seeds=tuple(range(first_seed, first_seed + seeds)),
-        device=device,
-        options=tuple(options),
-        validation=validation,
-        curve_queries=curve,
-        black_box=black_box,
+        options=tuple(in_words),
+        **vars(options),
     )
     folder = to or Path("results") / reproduction.name
-    remark_on_recipe(chosen, device)
-    sweep = find_sweep(engine, address, gpu_share)
+    remark_on_recipe(chosen, options.device)
     with stoppable("Run the same command again to continue."):
-        results = experiment.reproduce(reproduction, folder, training_bar, say, sweep)
+        results = experiment.reproduce(reproduction, folder, training_bar, say, where.sweep())
     if as_json:
         print_json(results.to_dict())
         return
     show(f"{experiment.HEADER}\n{experiment.markdown_row(results)}")
-    out.print(escaped(f"Written into {folder}"), soft_wrap=True, highlight=False)
+    show(f"Written into {folder}")
+
+
+def _paper(
+    minutes: float | None, jobs: int, only: list[str], effort: float, device: str, to: Path | None, as_json: bool
+) -> None:
+    """List the runs, or do those that are left for some minutes."""
+    from pursuit.research.experiments.paper import PLAN, Place, minutes_of, read_records, work_through
+    from pursuit.training.devices import find_device
+
+    find_device(device)
+    plan = tuple(run.scaled(effort) for run in PLAN)
+    place = Place(to or FOLDER, WORK, device, max(1, (os.cpu_count() or 1) // jobs))
+    done = read_records(place.out, plan)
+    chosen = [run for run in plan if not only or any(fnmatch(run.name, pattern) for pattern in only)]
+    if not chosen:
+        raise ValueError(f"No run is called {' or '.join(only)}: `pursuit reproduce paper` lists them.")
+    chosen = [replace(run, minutes=minutes_of(run, done)) for run in chosen]
+    status = {run: _status(run, run in done, place) for run in chosen}
+    if minutes is None:
+        _show(status, as_json)
+        return
+    left = [run for run, now in status.items() if now in (BEGUN, TO_DO)]
+    for task in dict.fromkeys(run.task for run, now in status.items() if now == NO_DATA):
+        say(f"{task} is left out: its data are absent (pursuit data get {task}).")
+    with stoppable("Run the same command again to continue."):
+        failed = work_through(left, minutes, jobs, place, say)
+    if failed:
+        raise ValueError(f"These failed, and the same command tries them again: {', '.join(failed)}.")
+
+
+def _status(run: "PaperRun", is_done: bool, place: "Place") -> str:
+    if is_done:
+        return DONE
+    return NO_DATA if not run.has_data else BEGUN if place.has_begun(run) else TO_DO
+
+
+def _show(status: "dict[PaperRun, str]", as_json: bool) -> None:
+    runs = sorted(status, key=lambda run: -run.value)
+    if as_json:
+        keys = ("name", "task", "method", "fills", "value", "minutes")
+        print_json({"runs": [{**{key: getattr(run, key) for key in keys}, "status": status[run]} for run in runs]})
+        return
+    columns = [Column(title, no_wrap=True) for title in ("run", "value", "minutes", "status")]
+    table = Table(*columns, "for", box=None, padding=(0, 1, 0, 0), header_style="underline")
+    for run in runs:
+        table.add_row(escaped(run.name), str(run.value), f"{run.minutes:.1f}", status[run], run.fills)
+    out.print(table)
+    left = [run for run, now in status.items() if now != DONE]
+    hours = sum(run.minutes for run in left) / 60
+    show(f"{len(left)} of {len(status)} runs are left: about {hours:.0f} hours one after the other.")

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pursuit.cli.console import say, stoppable
-from pursuit.cli.progress import rows_bar
+from pursuit.cli.console import rows_bar, say, stoppable
+from pursuit.cli.options import MeasuringOptions, RowsOptions
 from pursuit.public import Evaluation, PursuitClassifier, PursuitEstimator, PursuitRegressor, load
-from pursuit.report.kept import Measured, kept
+from pursuit.report.measured import Measured, kept
+from pursuit.research.tasks import TASKS, load_task
 from pursuit.scale.engine import find_engine
 from pursuit.scale.work import Predict, measure_all, write_file, write_folder
 from pursuit.tables.filesystem import display_name, find_path
 from pursuit.tables.source import RowsPart, TableSource, UnseenRows, open_table
 from pursuit.tables.writing import means_folder
-from pursuit.tasks import TASKS, load_task
 
 
 def open_rows(estimator: PursuitEstimator, data: str, **wanted: Any) -> TableSource:
@@ -69,89 +69,75 @@ def remarked(rows: TableSource) -> Iterator[RowsPart]:
 
 
 def model_and_labelled_rows(
-    model: Path, data: str, target: str | None, device: str, max_queries: int | None, **reading: Any
+    model: Path, options: MeasuringOptions
 ) -> tuple[PursuitClassifier | PursuitRegressor, UnseenRows]:
-    """A model that computes on `device` and asks at most `max_queries`, and the rows to measure it by: those that it
-    was not trained on, with their labels."""
-    estimator = _loaded(model, device, max_queries)
-    rows = unseen_rows(estimator, data, target, **reading)
+    """A model, and the rows to measure it on: those that it was not trained on, with their labels."""
+    estimator = _loaded(model, options)
+    rows = unseen_rows(estimator, options.data, options.target, **options.file.reading())
     if rows.y is None:
-        raise ValueError(f"{data} has no labels to measure by: name their column with --target.")
+        raise ValueError(f"{options.data} has no labels to measure by: name their column with --target.")
     return estimator, rows
 
 
-def kept_measurement(model: Path, estimator: PursuitEstimator, rows: UnseenRows, stop: str | None) -> Measured | None:
-    """What training measured, where that was on these rows and by this rule."""
+def measured_before(model: Path, estimator: PursuitEstimator, rows: UnseenRows, stop: str | None) -> Measured | None:
+    """The figures that training measured, if that was on these rows and by this rule."""
     if str(estimator.stopping_rule(stop)) != str(estimator.stopping_rule()):
         return None
     assert isinstance(estimator, PursuitClassifier | PursuitRegressor)
     return kept(model, estimator, estimator.rows(rows.X, rows.y, initially_known=rows.initially_known))
 
 
-def is_by_shares(engine: str | None, address: str | None, keep: str | None) -> bool:
+def is_by_shares(options: MeasuringOptions) -> bool:
     """Whether a command goes through all rows share by share."""
-    is_meant = engine is not None or address is not None
-    if keep is not None and not is_meant:
+    if options.keep is not None and not options.names_engine:
         raise ValueError("--keep is for rows that are counted share by share: add --engine local or --engine ray.")
-    return is_meant
+    return options.names_engine
 
 
-def measured_on_all_rows(
-    model: Path,
-    data: str,
-    target: str | None,
-    stop: str | None,
-    max_queries: int | None,
-    device: str,
-    engine: str | None,
-    address: str | None,
-    keep: str | None,
-    reading: dict[str, Any],
-) -> tuple[PursuitClassifier, TableSource, Evaluation]:
-    """A model, the rows of files, and what is measured on all of them that it was not trained on."""
-    classifier = _loaded(model, device, max_queries)
+def measured_on_all_rows(model: Path, options: MeasuringOptions) -> tuple[PursuitClassifier, TableSource, Evaluation]:
+    """A model, the rows of files, and an evaluation on all of them that it was not trained on."""
+    classifier, keep = _loaded(model, options), options.keep
     if not isinstance(classifier, PursuitClassifier):
         raise ValueError(
             "--engine measures how classes are told apart, but this model predicts a number: leave it out."
         )
-    does, rows = find_engine(engine, address), open_rows(classifier, data, target=target, **reading)
+    rows = open_rows(classifier, options.data, target=options.target, **options.file.reading())
+    engine = find_engine(options.engine, options.address)
     hint = "Run the same command again to continue." if keep else "To go on where it stopped, name a folder by --keep."
     with stoppable(hint), rows_bar("Measuring") as on_rows:
         folder = None if keep is None else find_path(keep)
-        measured = measure_all(classifier, rows, stop, does, on_rows, folder, with_bits=True)
+        measured = measure_all(classifier, rows, options.stop, engine, on_rows, folder, with_bits=True)
     if measured.n_left_out:
         say(f"Left out: {measured.n_left_out:,} rows without a label, or with one that the model does not know.")
     return classifier, rows, measured.evaluation
 
 
 def write_by_shares(
-    kind: type[Predict],
+    work_type: type[Predict],
     estimator: PursuitEstimator,
     rows: TableSource,
-    stop: str | None,
+    options: RowsOptions,
     to: str,
-    engine: str | None,
-    address: str | None,
-    doing: str,
+    title: str,
     what: str = "",
 ) -> None:
-    """Write what is predicted or explained of all rows into a file, or into a folder of Parquet files, as `to` says,
-    by whatever engine. If it is stopped, the same command goes on where it was."""
+    """Write the predictions or chains of all rows into a file, or into a folder of Parquet files, as `to` says. If it
+    is stopped, the same command goes on where it was."""
     is_folder, path = means_folder(to), find_path(to)
-    does = find_engine(engine or (None if address else "local"), address)
+    engine = find_engine(options.engine or (None if options.address else "local"), options.address)
     folder = path if is_folder else path.parent / f"{path.name}.parts"
-    work = kind(estimator, rows, stop, folder, in_lists=is_folder)
-    with stoppable("Run the same command again to continue."), rows_bar(doing) as on_rows:
-        n_rows = write_folder(work, does, on_rows) if is_folder else write_file(work, path, does, on_rows)
+    work = work_type(estimator, rows, options.stop, folder, in_lists=is_folder)
+    with stoppable("Run the same command again to continue."), rows_bar(title) as on_rows:
+        n_rows = write_folder(work, engine, on_rows) if is_folder else write_file(work, path, engine, on_rows)
     where = f" in {len(rows.shares):,} files" if is_folder else ""
     say(f"Written into {display_name(to)}: {what}{n_rows:,} rows{where}")
 
 
-def _loaded(model: Path, device: str, max_queries: int | None) -> Any:
+def _loaded(model: Path, options: MeasuringOptions) -> Any:
     estimator = load(model)
-    estimator.device = device
-    if max_queries is not None:
-        estimator.max_queries = max_queries
+    estimator.device = options.device
+    if options.max_queries is not None:
+        estimator.max_queries = options.max_queries
     return estimator
 
 

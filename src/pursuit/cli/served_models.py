@@ -14,22 +14,22 @@ from pursuit.estimators.saving import DESCRIPTION, fingerprint
 from pursuit.files import DamagedFile
 from pursuit.registry import find
 from pursuit.report import ModelReport
+from pursuit.research.tasks import EMBEDDED, TASKS, load_task
+from pursuit.research.tasks.files import cache_folder, locate
+from pursuit.research.tasks.task import take_rows
 from pursuit.tables.source import UnseenRows
-from pursuit.tasks import EMBEDDED, TASKS, load_task
-from pursuit.tasks.files.find import cache_folder, locate
-from pursuit.tasks.task import take_rows
 from pursuit.web.serving.models import SamplePictures
 
 DEMO = Path("demo")
 QUICK_METHOD = "naive-bayes"
 """Learns the animals in seconds, and guesses them about as well as V-IP does: their answers are independent."""
 MOST_ROWS = 500
-"""How many rows a model is measured on, so that the server has time for people."""
+"""Most rows that a model is measured on, so that the server has time for people."""
 SAMPLES_A_LABEL, MOST_SAMPLES = 2, 24
 
 
 def default_models() -> list[Path]:
-    """The models of the demonstration or, where it was not run, one that is trained now and kept."""
+    """The models of the demonstration or, if it was not run, one that is trained now and saved."""
     found = [DEMO / name for name in EMBEDDED if (DEMO / name / DESCRIPTION).is_file()]
     return found or [_quick_model()]
 
@@ -49,7 +49,7 @@ def _quick_model() -> Path:
 
 
 def measure(estimator: PursuitEstimator) -> ModelReport | None:
-    """How good a model is on rows that it was not trained on; None where there are none."""
+    """A report on a model, measured on rows that it was not trained on; None if there are none."""
     rows = _rows(estimator)
     if rows is None or rows.y is None:
         return None
@@ -60,7 +60,7 @@ def measure(estimator: PursuitEstimator) -> ModelReport | None:
 
 
 def _rows(estimator: PursuitEstimator) -> UnseenRows | None:
-    """Rows of the task or the file that a model was trained on, where these are here: nothing is fetched."""
+    """Rows of the task or file that a model was trained on, if they are on this machine; nothing is fetched."""
     trained = estimator.notes_.get("task", {})
     name, file = str(trained.get("name", "")), str(trained.get("file", ""))
     if name in TASKS and all(locate(needed) for needed in TASKS[name].files):

@@ -2,24 +2,24 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.table import Column, Table
 
-from pursuit.cli.app import AsJson, Model
 from pursuit.cli.console import escaped, out, print_json
 from pursuit.cli.console import show as print_text
+from pursuit.cli.options import AsJson, Model
+from pursuit.options import Option
 
 if TYPE_CHECKING:
     from pursuit.queries import Order, Query
 
-SHOWN = 20
+MOST_LISTED = 20
 """The most labels, and the most choices of a question, that are printed."""
 
 
 def show(
     model: Model,
     questions: Annotated[
-        bool, typer.Option("--questions", help="Print the questions as a file for `pursuit train --questions`.")
+        bool, Option("Print the questions as a file for `pursuit train --questions`.", "--questions")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -49,14 +49,16 @@ def show(
         print_json({"model": str(model), **about, "questions": asked, "groups": groups, "task": trained})
         return
     of = "bins of a number" if method.predicts_numbers else "labels"
-    _say(f"{method.title} ({method.name}), which predicts one of {len(labels)} {of}: {listed(labels, SHOWN)}.")
+    print_text(
+        f"{method.title} ({method.name}), which predicts one of {len(labels)} {of}: {listed(labels, MOST_LISTED)}."
+    )
     if trained:
         rows = f", {trained['n_rows']:,} rows with a label" if "n_rows" in trained else ""
         target = f", column '{trained['target']}'" if trained.get("target") else ""
-        _say(f"Trained on {trained.get('file', trained.get('name'))}{target}{rows}.")
-    _say(f"It stops asking at {classifier.stopping_rule()}.")
+        print_text(f"Trained on {trained.get('file', trained.get('name'))}{target}{rows}.")
+    print_text(f"It stops asking at {classifier.stopping_rule()}.")
     out.print(_table(asked))
-    _say(repr(classifier))
+    print_text(repr(classifier))
 
 
 def _question(query: "Query", order: "Order") -> dict[str, Any]:
@@ -87,7 +89,7 @@ def _when(name: str, order: "Order") -> str:
 
 
 def _table(asked: list[dict[str, Any]]) -> Table:
-    """What is asked, with the columns that say anything."""
+    """The questions as a table; columns that are the same for all questions are left out."""
     from pursuit.queries.column import listed
 
     titles = {
@@ -99,15 +101,11 @@ def _table(asked: list[dict[str, Any]]) -> Table:
         "when": "when",
     }
     is_plain = {"help": "", "cost": 1, "when": ""}  # of every question: then the column says nothing
-    shown = [key for key in titles if key not in is_plain or any(one[key] != is_plain[key] for one in asked)]
-    columns = [Column(titles[key], overflow="fold") for key in shown]
+    visible = [key for key in titles if key not in is_plain or any(one[key] != is_plain[key] for one in asked)]
+    columns = [Column(titles[key], overflow="fold") for key in visible]
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), header_style="underline")
     for one in asked:
-        answers = listed(one["choices"], SHOWN) if one["choices"] else one["expected"]
+        answers = listed(one["choices"], MOST_LISTED) if one["choices"] else one["expected"]
         cells = {**one, "expected": answers, "cost": f"{one['cost']:g}"}
-        table.add_row(*(escaped(str(cells[key])) for key in shown))
+        table.add_row(*(escaped(str(cells[key])) for key in visible))
     return table
-
-
-def _say(text: str) -> None:
-    out.print(escaped(text), highlight=False, soft_wrap=True)

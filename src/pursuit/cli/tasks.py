@@ -1,14 +1,14 @@
-"""`pursuit tasks`: what can be trained on by name."""
+"""`pursuit tasks`: the tasks that can be named."""
 
 from rich.table import Column, Table
 
-from pursuit.cli.app import AsJson
-from pursuit.cli.console import escaped, out, print_json
+from pursuit.cli.console import escaped, out, print_json, show
 from pursuit.cli.listing import listing
-from pursuit.tasks.files import folders
+from pursuit.cli.options import AsJson
+from pursuit.research.tasks.files import folders
 
 WIDE = 120
-"""From this many columns on, a terminal has room for what each task is about."""
+"""Least width of a terminal that has room for the titles of tasks."""
 
 
 def tasks(as_json: AsJson = False) -> None:
@@ -33,8 +33,8 @@ def tasks(as_json: AsJson = False) -> None:
         )
     out.print(table)
     if not all(row["present"] for row in rows):
-        out.print("Missing data are fetched when a task is first used, or with: pursuit data get TASK")
-    out.print("Any CSV or Parquet file is a task too: pursuit train FILE.csv --target COLUMN")
+        show("Missing data are fetched when a task is first used, or with: pursuit data get TASK")
+    show("Any CSV or Parquet file is a task too: pursuit train FILE.csv --target COLUMN")
 
 
 def _is_here(choices: list[str]) -> bool:

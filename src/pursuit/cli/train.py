@@ -2,27 +2,10 @@
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from pursuit.cli.app import (
-    Address,
-    AsJson,
-    Cost,
-    CostAware,
-    Device,
-    MaxQueries,
-    Network,
-    Querier,
-    Seed,
-    Source,
-    Stop,
-    Target,
-    TrainingEngine,
-)
 from pursuit.cli.console import (
     print_chosen,
     print_json,
@@ -31,142 +14,142 @@ from pursuit.cli.console import (
     remark_on_task,
     say,
     stoppable,
+    training_bar,
 )
-from pursuit.cli.progress import training_bar
-from pursuit.cli.table_options import TableOptions, spread
+from pursuit.cli.options import Address, AsJson, Regress, Source, TableOptions, chosen_parameters
 from pursuit.files import claimed, holds_anything
+from pursuit.options import Device, MaxQueries, Network, Option, Querier, Seed, Stop
 from pursuit.processes import is_first
 from pursuit.registry import find
 
 if TYPE_CHECKING:
     from pursuit.estimators import Method
-    from pursuit.tasks import Task
+    from pursuit.research.tasks import Task
 
 VIP, VIP_REGRESSOR = "vip", "vip-regressor"
-PARAMETER_OF_OPTION = {
-    "--network": "network",
-    "--epochs": "stages",
-    "--held-out": "held_out",
-    "--calibration": "calibration",
-    "--withheld": "unreliable",
-    "--wrong": "unreliable",
-    "--devices": "devices",
-    "--log": "stages",  # only methods with stages are trained by the loop that logs and resumes
-    "--resume": "stages",
-    "--querier": "querier",
-    "--cost-aware": "cost_aware",
-    "--engine": "devices",
-}
-"""Which parameter an estimator must have for the option to apply."""
+LOOP = "stages"
+"""A parameter of all estimators that the training loop trains, which logs and resumes."""
 
 
-@spread
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """Training options: parameters of the estimator and of the run."""
+
+    querier: Querier = None
+    network: Network = None
+    stop: Stop = None
+    max_queries: MaxQueries = None
+    epochs: Annotated[
+        float | None, Option("Passes over the rows; by default as many as suit their number.", parameter=LOOP)
+    ] = None
+    held_out: Annotated[
+        float | None,
+        Option(
+            "The share of the training rows to use for early stopping; by default what suits them.",
+            parameter="held_out",
+        ),
+    ] = None
+    calibration: Annotated[
+        float | None,
+        Option(
+            "The share of the training rows reserved for calibration, where none are held out for early stopping.",
+            parameter="calibration",
+        ),
+    ] = None
+    withheld: Annotated[
+        float | None,
+        Option("How often answers are withheld in training, as by people who do not know.", parameter="unreliable"),
+    ] = None
+    wrong: Annotated[
+        float | None,
+        Option("How often answers are wrong in training, as those of people who err.", parameter="unreliable"),
+    ] = None
+    tuned: Annotated[
+        Path | None, Option("The folder of a `pursuit tune`, whose best settings are used.", metavar="FOLDER")
+    ] = None
+    seed: Seed = 0
+    device: Device = "cpu"
+    devices: Annotated[int, Option("How many devices train together.", min=1, parameter="devices")] = 1
+    engine: Annotated[
+        str | None,
+        Option(
+            "Train on a cluster: ray, with as many processes as --devices. By default on this machine.",
+            metavar="ENGINE",
+            parameter="devices",
+        ),
+    ] = None
+    address: Address = None
+    log: Annotated[str, Option("The format of the training log: csv or tensorboard.", parameter=LOOP)] = "csv"
+    resume: Annotated[bool, Option("Continue an interrupted run of the same command.", parameter=LOOP)] = False
+
+    def settings(self, task: "Task", method: "Method") -> dict[str, Any]:
+        """The parameters of the estimator: those of the task, with the changes that are given."""
+        from pursuit.networks import NetworkSettings
+        from pursuit.public import Unreliable
+
+        changes: dict[str, Any] = {
+            "stop": self.stop,
+            "max_queries": self.max_queries,
+            "network": self.network and find(NetworkSettings.registry_kind, self.network)(),
+            "querier": self.querier,
+            "calibration": self.calibration,
+        }
+        if self.withheld is not None or self.wrong is not None:
+            changes["unreliable"] = Unreliable(self.withheld or 0.0, self.wrong or 0.0)
+        settings = {**task.settings, **{name: value for name, value in changes.items() if value is not None}}
+        if self.epochs is not None:
+            plan = task.stages(settings)
+            effort = self.epochs / sum(stage.epochs for stage in plan)
+            settings["stages"] = [stage.scaled(effort) for stage in plan]
+        run = {
+            "random_state": self.seed,
+            "device": self.device,
+            "devices": self.devices,
+            "held_out": self.held_out,
+        }
+        return {**settings, **run, **(_tuned(self.tuned, method.name) if self.tuned else {})}
+
+
 def train(
     source: Source,
     *,
-    method: Annotated[str, typer.Option(help="How to learn what to ask (see `pursuit methods`).")] = VIP,
-    to: Annotated[Path | None, typer.Option("--out", help="The folder to write; by default runs/NAME.")] = None,
-    target: Target = None,
-    regress: Annotated[
-        bool, typer.Option("--regress", help="Predict a number, by its distribution, and not one of several classes.")
-    ] = False,
+    method: Annotated[str, Option("How to learn what to ask (see `pursuit methods`).")] = VIP,
+    to: Annotated[Path | None, Option("The folder to write; by default runs/NAME.", "--out")] = None,
+    regress: Regress = False,
     table: TableOptions,
-    cost: Cost = None,
-    cost_aware: CostAware = None,
-    querier: Querier = None,
-    network: Network = None,
-    stop: Stop = None,
-    max_queries: MaxQueries = None,
-    epochs: Annotated[
-        float | None, typer.Option(help="Passes over the rows; by default as many as suit their number.")
-    ] = None,
-    held_out: Annotated[
-        float | None,
-        typer.Option(help="The share of the training rows to use for early stopping; by default what suits them."),
-    ] = None,
-    calibration: Annotated[
-        float | None,
-        typer.Option(
-            help="The share of the training rows to hold out for fitting beliefs alone, where none are held out for "
-            "early stopping."
-        ),
-    ] = None,
-    withheld: Annotated[
-        float | None, typer.Option(help="How often answers are withheld in training, as by people who do not know.")
-    ] = None,
-    wrong: Annotated[
-        float | None, typer.Option(help="How often answers are wrong in training, as those of people who err.")
-    ] = None,
-    tuned: Annotated[
-        Path | None,
-        typer.Option(help="The folder of a `pursuit tune`, whose best settings are used.", metavar="FOLDER"),
-    ] = None,
-    seed: Seed = 0,
-    device: Device = "cpu",
-    devices: Annotated[int, typer.Option(help="How many devices train together.", min=1)] = 1,
-    engine: TrainingEngine = None,
-    address: Address = None,
-    log: Annotated[str, typer.Option(help="The format of the training log: csv or tensorboard.")] = "csv",
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run of the same command.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model that is in the folder.")] = False,
+    options: TrainingOptions,
+    overwrite: Annotated[bool, Option("Replace the model that is in the folder.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train on a task, a CSV file or Parquet files, measure on held-out rows, and save the model."""
     from pursuit.cli.measurements import print_evaluation
     from pursuit.inference.pursuer import score_unit
-    from pursuit.public import TrainingRun, Unreliable
-    from pursuit.report.kept import Measured
+    from pursuit.public import TrainingRun
+    from pursuit.report.measured import Measured
+    from pursuit.research.tasks import TASKS, load_task
     from pursuit.scale.engine import find_cluster
     from pursuit.scale.trainings import train_on
-    from pursuit.tasks import TASKS, load_task
-    from pursuit.tasks.tables import parse_costs
     from pursuit.training.logs import check_log
 
     chosen = find_method(method, regress)
-    method = chosen.name
-    given = {
-        "--network": network is not None,
-        "--epochs": epochs is not None,
-        "--held-out": held_out is not None,
-        "--calibration": calibration is not None,
-        "--withheld": withheld is not None,
-        "--wrong": wrong is not None,
-        "--devices": devices != 1,
-        "--log": log != "csv",
-        "--resume": resume,
-        "--querier": querier is not None,
-        "--cost-aware": cost_aware is not None,
-        "--engine": engine is not None or address is not None,
-    }
-    _check_options(chosen, [option for option, is_given in given.items() if is_given])
-    cluster = find_cluster(engine, address)
-    options = {**table.reading(), "costs": parse_costs(cost or ()), "regress": chosen.predicts_numbers}
-    task = load_task(source, seed, target, **options)
-    task = task.with_costs({}, cost_aware)
-    is_usual = method in (VIP, VIP_REGRESSOR)
-    folder = to or Path("runs") / (task.name if is_usual else f"{task.name}-{method}")
-    settings = _settings(task, stop, max_queries, epochs, network, querier)
-    settings |= {"random_state": seed, "device": device, "devices": devices, "held_out": held_out}
-    settings |= {} if calibration is None else {"calibration": calibration}
-    if withheld is not None or wrong is not None:
-        settings["unreliable"] = Unreliable(withheld or 0.0, wrong or 0.0)
-    if tuned is not None:
-        settings |= _tuned(tuned, method)
-    model = chosen.build(task.query_set, **settings)
-    check_log(log)
+    _check_options(chosen, {**chosen_parameters(options), **chosen_parameters(table)})
+    cluster = find_cluster(options.engine, options.address)
+    task = load_task(
+        source, options.seed, costs=table.costs(), regress=chosen.predicts_numbers, **table.reading()
+    ).with_costs({}, table.cost_aware)
+    folder = to or Path("runs") / folder_name(task.name, chosen)
+    model = chosen.build(task.query_set, **options.settings(task, chosen))
+    check_log(options.log)
     remark_on_task(task)
-    if source in TASKS and epochs is None and cluster is None:
-        remark_on_recipe(TASKS[source].recipes.get("fast"), device)
-    is_resumable = chosen.accepts(PARAMETER_OF_OPTION["--resume"])
-    advice = (
-        "Run the same command with --resume to continue." if is_resumable else "Run the same command to start again."
-    )
+    if source in TASKS and options.epochs is None and cluster is None:
+        remark_on_recipe(TASKS[source].recipes.get("fast"), options.device)
+    go_on = "with --resume to continue" if chosen.accepts(LOOP) else "to start again"
     with contextlib.ExitStack() as alone:
         if is_first():  # nobody else writes to the folder until the model is in it
-            _check_free(folder, resume, overwrite)
+            _check_free(folder, options.resume, overwrite)
             alone.enter_context(claimed(folder))
-        with stoppable(advice), training_bar(task.name) as on_report:
-            run = TrainingRun(folder, resume=resume, log=log, on_report=on_report)  # type: ignore[arg-type]
+        with stoppable(f"Run the same command {go_on}."), training_bar(task.name) as on_report:
+            run = TrainingRun(folder, options.resume, options.log, on_report)  # type: ignore[arg-type]
             if cluster is None:
                 task.fit(model, run)
             else:
@@ -177,7 +160,7 @@ def train(
     if getattr(model, "cost_aware", False) is None and score_unit(model.model_) == "bits per cost":
         say("Costs differ, so it asks for the most bits per unit of cost; --no-cost-aware: for the most bits.")
     evaluation = None
-    if cluster is not None and device == "cuda":
+    if cluster is not None and options.device == "cuda":
         model.device = "auto"  # this machine need not have a GPU
     if len(task.y_test):
         known = task.initially_known_test
@@ -195,6 +178,11 @@ def train(
     print_trained(str(folder), source)
 
 
+def folder_name(task: str, method: "Method") -> str:
+    """The name of a run's folder: the task's, with the method where that is not V-IP."""
+    return task if method.name in (VIP, VIP_REGRESSOR) else f"{task}-{method.name}"
+
+
 def find_method(name: str, regress: bool) -> "Method":
     """The method that a command line means."""
     from pursuit.public import Method  # which makes all methods known
@@ -207,43 +195,16 @@ def find_method(name: str, regress: bool) -> "Method":
     return found
 
 
-def _check_options(method: "Method", options: list[str]) -> None:
-    """Raise ValueError for the first of the options that the method's estimator has no parameter for."""
-    for option in options:
-        if not method.accepts(PARAMETER_OF_OPTION[option]):
+def _check_options(method: "Method", parameters: Mapping[str, str]) -> None:
+    """Raise ValueError for the first option whose parameter the method's estimator does not have."""
+    for option, parameter in parameters.items():
+        if not method.accepts(parameter):
             raise ValueError(f"{option} does not apply to the method {method.name} ({method.title}): leave it out.")
-
-
-def _settings(
-    task: "Task",
-    stop: str | None,
-    max_queries: int | None,
-    epochs: float | None,
-    network: str | None,
-    querier: str | None,
-) -> dict[str, Any]:
-    """The task's settings with the changes asked for."""
-    from pursuit.estimators import default_stages
-    from pursuit.networks import NetworkSettings
-
-    changes: Mapping[str, Any] = {
-        "stop": stop,
-        "max_queries": max_queries,
-        "network": network and find(NetworkSettings.registry_kind, network)(),
-        "querier": querier,
-    }
-    settings = {**task.settings, **{name: value for name, value in changes.items() if value is not None}}
-    if epochs is not None:
-        n_rows, n_queries = len(task.X_train), len(task.query_set)
-        plan = settings.get("stages") or default_stages(n_rows, n_queries, settings.get("max_queries"))
-        effort = epochs / sum(stage.epochs for stage in plan)
-        settings["stages"] = [stage.scaled(effort) for stage in plan]
-    return settings
 
 
 def _tuned(folder: Path, method: str) -> dict[str, Any]:
     """The best settings that were found for the method."""
-    from pursuit.experiments.tune import read_best
+    from pursuit.research.experiments.tune import read_best
 
     of_method, settings = read_best(folder)
     if of_method != method:
@@ -252,7 +213,7 @@ def _tuned(folder: Path, method: str) -> dict[str, Any]:
 
 
 def _check_free(folder: Path, resume: bool, overwrite: bool) -> None:
-    """Raise ValueError if training into `folder` would destroy or mix up what is there."""
+    """Raise ValueError if training into `folder` would overwrite or mix up its files."""
     from pursuit.estimators.network import RUN
     from pursuit.estimators.saving import DESCRIPTION
 

@@ -7,54 +7,31 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Column, Table
 
-from pursuit.cli.app import (
-    Address,
-    AsJson,
-    Cost,
-    CostAware,
-    Device,
-    GpuShare,
-    MaxQueries,
-    Seed,
-    Source,
-    SweepEngine,
-    Target,
-)
-from pursuit.cli.console import out, print_json, remark_on_task, say, show, stoppable
-from pursuit.cli.progress import training_bar
-from pursuit.cli.table_options import TableOptions, spread
-from pursuit.cli.train import VIP, VIP_REGRESSOR, find_method
+from pursuit.cli.console import out, print_json, remark_on_task, say, show, stoppable, training_bar
+from pursuit.cli.options import AsJson, Regress, Source, SweepOptions, TableOptions
+from pursuit.cli.train import find_method, folder_name
+from pursuit.options import Option
+from pursuit.research.experiments.options import SearchOptions
 
 if TYPE_CHECKING:
-    from pursuit.experiments.tune import Trial, Tuning
+    from pursuit.research.experiments.tune import Trial, Tuning
 
-SHOWN = 5
-"""How many of the best trials are listed."""
+MOST_LISTED = 5
+"""Number of the best trials that are listed."""
 OF_TUNING = ("trials", "to", "engine", "address", "gpu_share", "as_json")
 """Options that training does not have."""
 
 
-@spread
 def tune(
     context: typer.Context,
     source: Source,
     *,
-    method: Annotated[str, typer.Option(help="Whose settings to search (see `pursuit methods`).")] = VIP,
-    trials: Annotated[int, typer.Option(help="How many settings to try, the usual ones included.", min=1)] = 30,
-    to: Annotated[Path | None, typer.Option("--out", help="The folder to write; by default runs/tune-NAME.")] = None,
-    target: Target = None,
-    regress: Annotated[
-        bool, typer.Option("--regress", help="Predict a number, by its distribution, and not one of several classes.")
-    ] = False,
+    options: SearchOptions,
+    trials: Annotated[int, Option("How many settings to try, the usual ones included.", min=1)] = 30,
+    to: Annotated[Path | None, Option("The folder to write; by default runs/tune-NAME.", "--out")] = None,
+    regress: Regress = False,
     table: TableOptions,
-    cost: Cost = None,
-    cost_aware: CostAware = None,
-    max_queries: MaxQueries = None,
-    seed: Seed = 0,
-    device: Device = "cpu",
-    engine: SweepEngine = None,
-    address: Address = None,
-    gpu_share: GpuShare = 0.0,
+    where: SweepOptions,
     as_json: AsJson = False,
 ) -> None:
     """Search settings of a method, such as learning rate and width, and say how to train with the best of them.
@@ -63,28 +40,21 @@ def tune(
     questions; test rows have no say. The folder gets trials.csv and best.json. The same command again continues where
     it stopped.
     """
-    from pursuit.experiments.tune import Search
-    from pursuit.experiments.tune import tune as run_search
-    from pursuit.scale.sweeps import find_sweep
-    from pursuit.tasks.tables import parse_costs
+    from pursuit.research.experiments.tune import Search
+    from pursuit.research.experiments.tune import tune as run_search
 
-    chosen = find_method(method, regress)
+    chosen = find_method(options.method, regress)
     search = Search(
         source,
-        method=chosen.name,
-        seed=seed,
-        device=device,
-        max_queries=max_queries,
-        costs=parse_costs(cost or ()),
-        cost_aware=cost_aware,
-        table_options={"target": target, "regress": chosen.predicts_numbers, **table.reading()},
+        costs=table.costs(),
+        cost_aware=table.cost_aware,
+        table_options={"regress": chosen.predicts_numbers, **table.reading()},
+        **{**vars(options), "method": chosen.name},
     )
-    is_usual = chosen.name in (VIP, VIP_REGRESSOR)
-    folder = to or Path("runs") / (f"tune-{search.name}" if is_usual else f"tune-{search.name}-{chosen.name}")
+    folder = to or Path("runs") / f"tune-{folder_name(search.name, chosen)}"
     remark_on_task(search.load()[0])
-    sweep = find_sweep(engine, address, gpu_share)
     with stoppable("Run the same command again to continue."):
-        found = run_search(search, folder, trials, training_bar, say, sweep)
+        found = run_search(search, folder, trials, training_bar, say, where.sweep())
     command = _training(context, folder if found.settings else None)
     if as_json:
         print_json({**found.to_dict(), "folder": str(folder), "train": command})
@@ -95,7 +65,7 @@ def tune(
 
 def _print(found: "Tuning", regress: bool) -> None:
     """The best trials beside the default settings, and how far to trust them."""
-    from pursuit.experiments.tune import FACTORS, TRIALS
+    from pursuit.research.experiments.tune import FACTORS, TRIALS
 
     best, default = found.best, found.default
     assert best.judged
@@ -107,9 +77,9 @@ def _print(found: "Tuning", regress: bool) -> None:
     )
     factors = "Factors on what is usual: 1 changes nothing." if set(names) & set(FACTORS) else None
     table = Table("trial", *(Column(name, justify="right") for name in (what, *names)), title=title, caption=factors)
-    for trial in found.ranked[:SHOWN]:
+    for trial in found.ranked[:MOST_LISTED]:
         table.add_row(*_cells(trial))
-    if default and not any(trial.number == 0 for trial in found.ranked[:SHOWN]):
+    if default and not any(trial.number == 0 for trial in found.ranked[:MOST_LISTED]):
         table.add_row(*_cells(found.trials[0]))
     out.print(table)
     if n_failed := sum(trial.judged is None for trial in found.trials):
@@ -122,7 +92,7 @@ def _print(found: "Tuning", regress: bool) -> None:
             f"The best of {len(found.trials)} trials: {best.judged.area:.4f}; the usual settings: {usual}. The best of "
             "many looks better than it is, because it was chosen by this very figure: on new rows, expect less."
         )
-    out.print(lines, soft_wrap=True, highlight=False)
+    show(lines)
 
 
 def _cells(trial: "Trial") -> list[str]:
@@ -135,7 +105,7 @@ def _cells(trial: "Trial") -> list[str]:
 
 
 def _training(context: typer.Context, folder: Path | None) -> str:
-    """The command that trains with the best settings: this one, without what belongs to the search."""
+    """The command that trains with the best settings: this command without the options of the search."""
     words = ["pursuit", "train"]
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")

@@ -37,6 +37,15 @@ from pursuit.training import TrainingRun
 from pursuit.training.devices import find_device
 from pursuit.training.progress import with_bar
 
+HOOKS = frozenset(
+    {
+        *("Settings", "chosen_teachers", "counts_answers", "finish", "label_kernel", "labels_attribute", "learn"),
+        *("make_learner", "make_model", "plan", "planned_settings", "registry_kind", "suitable_stop", "tunable"),
+        "uses_weights",
+    }
+)
+"""What authors of methods define (docs/extending.md), and users need not see."""
+
 
 @dataclass(eq=False, repr=False)
 class PursuitEstimator(BaseEstimator, ABC):
@@ -242,6 +251,10 @@ class PursuitEstimator(BaseEstimator, ABC):
                 f"{folder} holds a {type(estimator).__name__}, not a {cls.__name__}: load it with pursuit.load."
             )
         return estimator
+
+    def __dir__(self) -> list[str]:
+        """All that users need; what a method defines for `fit` is left out."""
+        return sorted({*super().__dir__()} - HOOKS)
 
     def __str__(self) -> str:
         """The parameters; once it is fitted, also what was chosen, a line each."""

@@ -98,7 +98,7 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
         The model must not have learnt from these rows, nor anything have been chosen by them, and each must be one
         independent case: of `groups` (N,) of rows that belong together, such as those of one patient, one row each is
         taken, and what is promised is about a row of a new group. Rows whose label the model does not know count as
-        wrong. `stop` becomes the estimator's own.
+        wrong. Rows are then asked by `stop`; the parameter of that name stays as it is.
         """
         check_is_fitted(self, "model_")
         rule = self._wanted_rule(stop)
@@ -114,17 +114,17 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
             X, y = take(X, chosen), y[chosen]
             initially_known = None if initially_known is None else np.asarray(initially_known)[chosen]
         self._keep_promises(HeldOut(X, y, initially_known), 0, rule)
-        self.stop = self.stop if stop is None else stop
         return self
 
     def stopping_rule(self, stop: StoppingRule | str | None = None) -> StoppingRule:
-        """The rule that rows are asked by: `stop`, or else the estimator's own, and never more than max_queries; with
-        what makes its promises hold, where that was chosen for this very rule."""
+        """The rule that rows are asked by: `stop`, or else the one whose promises hold, or else the estimator's own;
+        never more than max_queries. It has what makes its promises hold, where that was chosen for this very rule."""
         wanted, promised = self._wanted_rule(stop), getattr(self, "promised_", None)
         return promised if promised is not None and unkept(promised) == wanted else wanted
 
     def _wanted_rule(self, stop: StoppingRule | str | None) -> StoppingRule:
-        own = stop if stop is not None else self.stop
+        promised = getattr(self, "promised_", None)
+        own = stop if stop is not None else self.stop if promised is None else unkept(promised)
         given = None if own is None else stopping_rule(own)
         if given is not None and all(isinstance(part, ConformalSet) for part in given.parts):
             given = stopping_rule(getattr(self, "stop_", None)) | given  # sets of labels stop nothing by themselves

@@ -14,16 +14,14 @@ from pursuit.methods.all_answers import AllAnswers, AllAnswersClassifier
 from pursuit.methods.decision_tree import DecisionTree, TreeClassifier, TreeSettings
 from pursuit.methods.dime import DIME, DIMEClassifier, DIMESettings
 from pursuit.methods.fixed_order import FixedOrder, FixedOrderClassifier
-from pursuit.methods.g_ip import GIP, GIPClassifier, GIPSettings
+from pursuit.methods.g_ip import GIP, GIPClassifier, GIPSettings, Langevin
 from pursuit.methods.gdfs import GDFS, GDFSClassifier, GDFSSettings
 from pursuit.methods.naive_bayes import NaiveBayesIP, NaiveBayesIPClassifier, NaiveBayesSettings
 from pursuit.methods.partial_vae import PartialVAE, PartialVAEClassifier, PartialVAESettings
 from pursuit.methods.ram import RAM, RAMClassifier, RAMSettings
 from pursuit.methods.random_order import RandomOrder, RandomOrderClassifier
 from pursuit.methods.refuel import REFUEL, REFUELClassifier, REFUELSettings
-from pursuit.methods.shared.langevin import Langevin
-from pursuit.methods.vip import VIPClassifier
-from pursuit.methods.vip_regressor import VIPRegressor
+from pursuit.methods.vip import VIPClassifier, VIPRegressor
 from pursuit.registry import known
 
 for _module in pkgutil.iter_modules(__path__):  # whatever else was dropped in

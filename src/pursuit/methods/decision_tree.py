@@ -1,4 +1,4 @@
-"""A decision tree: it asks what the nodes on a row's path from the root test, and that path is the whole chain.
+"""A decision tree: it asks the tests of the nodes on a row's path from the root, and that path is the whole chain.
 
 scikit-learn grows the tree on all answers. Splits that save too few bits are pruned; by default cross-validation
 chooses how few. A query without an answer sends a row where missing answers went in training.
@@ -35,7 +35,7 @@ FOLDED_ROWS, FOLDS = 10_000, 5
 @dataclass(frozen=True)
 class TreeSettings:
     pruning: float | None = None
-    """How many bits of the training labels a split must save to stay. By default chosen by cross-validation."""
+    """Bits of the training labels that a split must save to stay. By default chosen by cross-validation."""
 
     def __post_init__(self) -> None:
         if self.pruning is not None and not self.pruning >= 0:
@@ -125,7 +125,7 @@ def choose_pruning(
 
 @register
 class DecisionTree(nn.Module):
-    """Asks what the node that a row has come to tests, and nothing more at a leaf.
+    """Asks the query of the node that a row has come to, and nothing more at a leaf.
 
     A node tests a feature and can go on once its unit is known: a column, or a pixel, which any patch on it shows.
     """
@@ -217,7 +217,7 @@ def _queries(query_set: QuerySet, nodes: _Nodes, unit: np.ndarray) -> Tensor:
     Of those that show it, the one that also shows most of what the nodes below test, counted by the rows that come to
     them; the most central patch of equals.
     """
-    shown = query_set.units.known(torch.eye(len(query_set), dtype=torch.bool)).numpy()  # (Q, U)
+    covers = query_set.units.known(torch.eye(len(query_set), dtype=torch.bool)).numpy()  # (Q, U)
     inner = np.flatnonzero(~nodes.is_leaf)
     wanted = np.zeros((len(nodes), len(query_set.units)), dtype=np.float32)  # rows that will need to know each unit
     for node in inner[::-1]:
@@ -226,17 +226,17 @@ def _queries(query_set: QuerySet, nodes: _Nodes, unit: np.ndarray) -> Tensor:
     seen = np.zeros(wanted.shape, dtype=bool)
     query = np.zeros(len(nodes), dtype=np.int64)
     for node in inner:
-        here = np.flatnonzero(shown[:, unit[node]])
-        further = shown[here] @ (wanted[node] * ~seen[node])
+        here = np.flatnonzero(covers[:, unit[node]])
+        further = covers[here] @ (wanted[node] * ~seen[node])
         best = np.lexsort((_distances(query_set, here, int(nodes.feature[node])), -further))[0]
         query[node] = here[best]
         asks = not seen[node, unit[node]]
-        seen[[nodes.left[node], nodes.right[node]]] = seen[node] | (shown[here[best]] & asks)
+        seen[[nodes.left[node], nodes.right[node]]] = seen[node] | (covers[here[best]] & asks)
     return torch.from_numpy(query)
 
 
 def _distances(query_set: QuerySet, queries: np.ndarray, feature: int) -> np.ndarray:
-    """How far the centres of these patches are from the pixel of a feature, squared; zero if they are not patches."""
+    """Squared distances of the centres of these patches from the pixel of a feature; zero without patches."""
     patches = query_set.patches
     if patches is None:
         return np.zeros(len(queries))

@@ -23,7 +23,7 @@ from pursuit.data.rows import RowSource
 from pursuit.estimators import MethodClassifier, NetworkClassifier, method
 from pursuit.inference.pursuer import choose, per_cost
 from pursuit.inference.stopping import BIT, entropy
-from pursuit.methods.shared.pretrained import PretrainedModel, check_pretraining, pretrained_plan
+from pursuit.methods.shared.models import PretrainedModel, check_pretraining, pretrained_plan
 from pursuit.queries import QuerySet
 from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
@@ -33,7 +33,7 @@ from pursuit.training.schedule import Stage
 @register
 @dataclass(frozen=True)
 class DIMESettings:
-    """How DIME is trained, and when it has enough."""
+    """Settings of DIME's training, and of the end of its chains."""
 
     penalty: float | None = None
     """The bits per unit of cost that a query must promise to be asked at all; where none does, the chain ends."""
@@ -75,7 +75,7 @@ class DIME(PretrainedModel):
 
     @torch.no_grad()
     def _loss_removed(self, batch: Batch, log_posterior: Tensor, queries: Tensor) -> Tensor:
-        """How much lower than with `log_posterior` (B, C) the loss is with the answer to each of `queries` (B, K)."""
+        """Reduction of the loss, from that of `log_posterior` (B, C), by the answer to each of `queries` (B, K)."""
         n_candidates = queries.shape[1]
         answered = F.one_hot(queries, batch.known.shape[1]).bool() & batch.available[:, None]  # (B, K, Q)
         after = (batch.known[:, None] | answered).flatten(0, 1)

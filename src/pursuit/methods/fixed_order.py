@@ -85,7 +85,7 @@ class FixedOrder(ClassifierModel):
         super().__init__(query_set, classes, classifier, prior, standardised)
         self.register_buffer("order", torch.arange(len(query_set)))  # (Q,) the first to be asked first
         self.ranking_rows: Rows | None = None
-        """What to rank queries by when the phase "prefixes" begins."""
+        """Rows to rank queries on when the phase "prefixes" begins."""
         self._is_ranked = False
 
     def begin(self, stage: Stage) -> None:

@@ -13,7 +13,7 @@ The query with the most information I comes next; scores are that information in
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -27,13 +27,64 @@ from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import Labels
 from pursuit.inference.stopping import BIT
-from pursuit.methods.shared.answer_likelihood import AnswerLikelihood
-from pursuit.methods.shared.label_information import label_information
-from pursuit.methods.shared.langevin import Langevin
-from pursuit.methods.shared.memory import n_at_once
+from pursuit.methods.shared.answer_likelihood import AnswerLikelihood, n_at_once
 from pursuit.queries import QuerySet
 from pursuit.registry import register, settings_from, to_config
 from pursuit.training import Batch, Learner, Outcome, RandomHistories, Stage
+
+
+@register
+@dataclass(frozen=True)
+class Langevin:
+    """Unadjusted: every step is accepted, and samples are exact only as `step` goes to zero.
+
+    Burn-in, step and clipped gradients are as published with G-IP; `scaled` is quicker where answers say much about z.
+    """
+
+    n_chains: int = 12
+    burn_in: int = 20
+    """Steps after each answer before chains count as samples. They go on from where they were."""
+    step: float = 0.1
+    """The variance of the noise in a step; where steps are scaled, in multiples of the variance of the density."""
+    clip: float | None = 10.0
+    """The greatest length of a gradient. None: the steps are scaled instead."""
+
+    def __post_init__(self) -> None:
+        if self.n_chains < 2 or self.burn_in < 1 or not self.step > 0 or (self.clip is not None and not self.clip > 0):
+            raise ValueError(
+                "Langevin's algorithm needs at least 2 chains, a burn-in of at least 1 step, and a step and a clip "
+                f"above 0, not {self}."
+            )
+
+    @classmethod
+    def scaled(cls, n_chains: int = 48, burn_in: int = 5, step: float = 0.5) -> Self:
+        """Many chains, each moved on by a few steps that are as long as the density is wide."""
+        return cls(n_chains, burn_in, step, clip=None)
+
+    def move(self, log_density: Callable[[Tensor], Tensor], z: Tensor, noise: Tensor) -> Tensor:
+        """The chains `z` (..., M, L) after a burn-in, M for each density, whose logarithm (..., M) is given up to a
+        constant; `noise` (burn_in, ..., M, L) is standard normal."""
+        for push in noise:
+            with torch.enable_grad():
+                z = z.detach().requires_grad_()
+                (gradient,) = torch.autograd.grad(log_density(z).sum(), z)
+            z, variance = z.detach(), self._variance(gradient)
+            if self.clip is not None:
+                gradient *= self.clip / gradient.norm(dim=-1, keepdim=True).clamp(min=self.clip)
+            z = z + self.step / 2 * variance * gradient + (self.step * variance).sqrt() * push
+        return z
+
+    def _variance(self, gradient: Tensor) -> Tensor:
+        """The scale of steps: if answers say much about z, its density is narrow, and a step that suits the
+        prior would leave it.
+
+        The mean squared gradient over samples of a density, here the M chains, estimates the inverse of its variance.
+        It is at least 1, because the prior is standard normal.
+        """
+        if self.clip is not None:
+            return torch.ones_like(gradient[..., :1, :1])
+        return 1 / gradient.square().mean(dim=(-2, -1), keepdim=True).clamp(min=1)
+
 
 LARGE_IMAGE = 16
 """From this many pixels a side."""
@@ -92,7 +143,7 @@ class GIP(Learner):
     def forward(self, batch: Batch) -> Outcome:
         """Minus the evidence lower bound of all answers that a row has, known or not."""
         there = self.query_set.units.known(batch.available)  # (B, U)
-        x = self.shown(batch.x, there)
+        x = self.known_answers(batch.x, there)
         label = F.one_hot(batch.y, len(self.classes)).to(x.dtype)
         encoded = self.encoder(torch.cat([x, there.to(x.dtype), label], dim=1)).float()
         mean, log_variance = encoded.chunk(2, dim=1)
@@ -101,7 +152,7 @@ class GIP(Learner):
         divergence = 0.5 * (mean**2 + log_variance.exp() - log_variance - 1).sum(dim=1)
         return Outcome(batch.mean(divergence - log_prob))
 
-    def shown(self, x: Tensor, units: Tensor) -> Tensor:
+    def known_answers(self, x: Tensor, units: Tensor) -> Tensor:
         """The answers x to these units (B, U) alone, and zero elsewhere: (B, F)."""
         return torch.where(units[:, self.likelihood.unit_of_feature], x.flatten(1).float(), 0.0)
 
@@ -133,7 +184,7 @@ class GIP(Learner):
 
     @property
     def rows_at_once(self) -> int:
-        """How many rows have their chains moved at once."""
+        """Number of rows whose chains are moved at once."""
         n_chains, likelihood = len(self.classes) * self.settings.langevin.n_chains, self.likelihood
         n_numbers = 2 * sum(self.settings.hidden) + 3 * likelihood.n_outputs
         if likelihood.units_a_query == 1:
@@ -231,7 +282,7 @@ class _LangevinState(HistoryState):
             for part in self._parts(len(changed)):
                 rows = changed[part]
                 z, seen = self._z[rows], self._seen[rows]
-                x = model.shown(self._x[self._rows[rows]], seen)
+                x = model.known_answers(self._x[self._rows[rows]], seen)
                 self._evidence[rows] += model.log_prob(z, x, new[rows]).logsumexp(dim=2) - math.log(z.shape[2])
                 self._z[rows] = model.moved(z, x, seen, noise)
 
@@ -268,3 +319,106 @@ class GIPClassifier(MethodClassifier, LearnerClassifier):
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         """All answers of a row are learnt from, so that its history does not matter."""
         return [replace(stage, histories=RandomHistories(0)) for stage in stages]
+
+
+LISTED_UNITS = 9
+"""Up to this many units of two values, all that a query may show is listed; above it, answers are drawn."""
+
+
+def label_information(
+    likelihood: AnswerLikelihood, outputs: Tensor, seen: Tensor, log_posterior: Tensor, noise: Tensor
+) -> Tensor:
+    """The mutual information (B, Q) of the label and every answer in nats, from outputs (B, C, M, F), units that are
+    `seen` (B, U) and tell nothing new, and a log posterior (B, C); `noise` (M, F), uniform, draws answers."""
+    query_set = likelihood.query_set
+    if likelihood.units_a_query == 1:
+        gain = _gain(likelihood.outcomes(outputs).mean(dim=2), log_posterior)  # (B, A)
+        by_unit = torch.zeros(seen.shape, device=seen.device).index_add(1, likelihood.unit_of_outcome, gain)
+        return query_set.units.sum(by_unit * ~seen)
+    if not likelihood.is_binary:
+        return _drawn_gain(likelihood, outputs, ~seen, log_posterior, noise)
+    unseen = ~seen[:, likelihood.unit_of_feature]  # (B, F)
+    # What was seen is certain: such pixels are dark in all that is listed, and left out of what is drawn.
+    if likelihood.units_a_query <= LISTED_UNITS:
+        yes = outputs.sigmoid() * unseen[:, None, None]
+        listed = (_listed(yes[..., features]) for features in _some_queries(likelihood, outputs))
+        return torch.cat([_gain(outcomes, log_posterior).sum(dim=2) for outcomes in listed], dim=1)
+    drawn = (noise < outputs.sigmoid()).float() * unseen[:, None, None]
+    parts = [
+        _drawn_binary_gain(outputs[..., features], drawn[..., features], unseen[:, features], log_posterior)
+        for features in _some_queries(likelihood, outputs)
+    ]
+    return torch.cat(parts, dim=1)
+
+
+def _some_queries(likelihood: AnswerLikelihood, outputs: Tensor) -> Iterator[Tensor]:
+    """The features (q, S) that queries show, of as many queries at a time as memory is for."""
+    n_units, n_rows, n_classes = likelihood.units_a_query, len(outputs), outputs.shape[1]
+    n_samples = n_classes * outputs.shape[2]
+    n_numbers = n_samples * (n_samples + 3 * n_units)
+    if n_units <= LISTED_UNITS:
+        n_numbers = n_classes * 3 * 2**n_units + n_samples * (n_units + 2 * 2 ** math.ceil(n_units / 2))
+    yield from likelihood.features_of_query.split(n_at_once(outputs.device, n_rows * n_numbers))
+
+
+def _gain(outcomes: Tensor, log_posterior: Tensor) -> Tensor:
+    """Contribution of every outcome to I(a; y), (B, ...), from p(a | y) (B, C, ...) and log p(y) (B, C)."""
+    posterior = log_posterior.exp()
+    mixed, noise = (
+        torch.einsum("bc,bc...->b...", posterior, part) for part in (outcomes, torch.special.entr(outcomes))
+    )
+    return torch.special.entr(mixed) - noise
+
+
+def _listed(yes: Tensor) -> Tensor:
+    """The probabilities (B, C, q, 2^S) of all that queries may show, from those of yes in every sample
+    (B, C, M, q, S)."""
+    n_samples, n_units = yes.shape[2], yes.shape[4]
+    yes = yes.movedim(2, 3)  # (B, C, q, M, S)
+    # Units are independent in a sample: two halves of a query meet in a product, summed over the samples.
+    first, second = (_products(part) for part in yes.split([n_units // 2, n_units - n_units // 2], dim=4))
+    return (first.mT @ (second / n_samples)).flatten(3)
+
+
+def _products(yes: Tensor) -> Tensor:
+    """The probabilities (..., 2^S) of all combinations of S independent units (..., S)."""
+    joint = yes.new_ones(*yes.shape[:-1], 1)
+    for unit in yes.unbind(dim=-1):
+        joint = torch.cat([joint * (1 - unit[..., None]), joint * unit[..., None]], dim=-1)
+    return joint
+
+
+def _drawn_binary_gain(outputs: Tensor, drawn: Tensor, unseen: Tensor, log_posterior: Tensor) -> Tensor:
+    """I(a; y) of queries (B, q), estimated from the answers that each sample drew.
+
+    From the log odds (B, C, M, q, S) of their units, which of them are `drawn` as yes, which are `unseen` (B, q, S),
+    and log p(y) (B, C). The sample that drew is left out of p(a | y), and so is the one of the same number of every
+    other label: it knows its own answer too well.
+    """
+    n_classes, n_samples = outputs.shape[1:3]
+    odds, answers = (part.flatten(1, 2).movedim(2, 1) for part in (outputs, drawn))  # (B, q, C M, S)
+    no = (F.softplus(odds) * unseen[:, :, None]).sum(dim=3)  # (B, q, C M)
+    log_prob = (answers @ odds.mT - no[:, :, None]).unflatten(3, (n_classes, n_samples)).unflatten(2, (n_classes, -1))
+    itself = torch.eye(n_samples, dtype=torch.bool, device=odds.device)[:, None]  # (M, 1, M)
+    by_label = log_prob.masked_fill(itself, -torch.inf).logsumexp(dim=5) - math.log(n_samples - 1)  # (B, q, C, M, C)
+    mixed = (by_label + log_posterior[:, None, None, None]).logsumexp(dim=4)
+    own = by_label.diagonal(dim1=2, dim2=4).movedim(3, 2)  # (B, q, C, M)
+    return ((own - mixed).mean(dim=3) * log_posterior.exp()[:, None]).sum(dim=2)
+
+
+def _drawn_gain(
+    likelihood: AnswerLikelihood, outputs: Tensor, unseen: Tensor, log_posterior: Tensor, noise: Tensor
+) -> Tensor:
+    """The same for units of all types: I(a; y) of every query (B, Q), from outputs (B, C, M, F), one sample that draws
+    after the other; `unseen` is (B, U)."""
+    n_rows, n_classes, n_samples, _ = outputs.shape
+    drawn, posterior = likelihood.sample(outputs, noise), log_posterior.exp()
+    total = torch.zeros(n_rows, len(likelihood.query_set), device=outputs.device)
+    for label, number in itertools.product(range(n_classes), range(n_samples)):
+        log_prob = likelihood.log_prob(outputs, drawn[:, None, None, label, number]) * unseen[:, None, None]
+        of_query = likelihood.query_set.units.sum(log_prob.flatten(0, 2)).unflatten(0, outputs.shape[:3])
+        of_query[:, :, number] = -torch.inf
+        by_label = of_query.logsumexp(dim=2) - math.log(n_samples - 1)  # (B, C, Q)
+        mixed = (by_label + log_posterior[:, :, None]).logsumexp(dim=1)
+        total += posterior[:, label, None] * (by_label[:, label] - mixed) / n_samples
+    return total

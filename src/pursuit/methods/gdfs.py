@@ -19,7 +19,7 @@ from torch import Tensor
 from pursuit.data.rows import RowSource
 from pursuit.estimators import MethodClassifier, NetworkClassifier, method
 from pursuit.inference.pursuer import ASKED, choose
-from pursuit.methods.shared.pretrained import PretrainedModel, check_pretraining, pretrained_plan
+from pursuit.methods.shared.models import PretrainedModel, check_pretraining, pretrained_plan
 from pursuit.queries import QuerySet
 from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
@@ -32,11 +32,11 @@ LEAST_NOISE = 1e-20
 @register
 @dataclass(frozen=True)
 class GDFSSettings:
-    """How GDFS is trained."""
+    """Settings of GDFS's training."""
 
     temperature: tuple[float, float] = (2.0, 0.1)
-    """Of the Concrete samples, at the beginning and at the end. Published runs train at five temperatures one after the
-    other; with one budget for all, a steady fall under one schedule of the learning rate asks better."""
+    """Temperature of the Concrete samples, at the beginning and at the end. Published runs train at five temperatures
+    one after the other; with one budget for all, a steady fall under one schedule of the learning rate asks better."""
     pretraining: float = 0.15
     """Share of all histories on which the classifier learns alone, before anything else."""
 

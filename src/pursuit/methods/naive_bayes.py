@@ -35,7 +35,7 @@ MOST_OUTCOMES = 512
 CHUNK_BYTES = 2**28
 """About how much memory the probabilities of outcomes may take at a time."""
 TUNABLE: Ranges = {"smoothing": Span(0.01, 10.0), "n_bins": OneOf((4, 8, 16))}
-"""What a search for settings tries."""
+"""The search space of `pursuit tune`."""
 
 
 @register
@@ -44,7 +44,7 @@ class NaiveBayesSettings:
     smoothing: float = 1.0
     """Added to the count of every answer under every label."""
     n_bins: int = 8
-    """How many intervals numbers are put into: columns with equally many rows in each; shades of pixels of equal width,
+    """Number of intervals of a number: columns with equally many rows in each; shades of pixels of equal width,
     and fewer of them where the answers to a patch would be too many to sum over."""
     cost_aware: bool = False
     """Whether to ask by information for each unit of the query's cost, instead of by information alone."""
@@ -64,7 +64,7 @@ class NaiveBayesIP(nn.Module):
     """
 
     may_be_infinite: ClassVar[tuple[str, ...]] = ("log_prior", "log_likelihood")
-    """What never happens has no share."""
+    """Answers that never occur have probability zero."""
 
     registry_kind: ClassVar[str] = "pursuer"
     log_prior: Tensor
@@ -175,7 +175,7 @@ class NaiveBayesIP(nn.Module):
         return torch.special.entr(answer).sum(dim=2)
 
     def possible_answers(self, history: History, query: int) -> tuple[PossibleAnswer, ...]:
-        """What may be answered to `query` in a history of one row; nothing where queries show several units."""
+        """The possible answers to `query` in a history of one row; none if queries show several units."""
         if self._shows_several:
             return ()
         values, posterior = self.outcomes.values_of_query(query), self.log_posterior(history)[0].exp()
@@ -234,7 +234,7 @@ class _EvidenceState(HistoryState):
 
 
 def _n_bins(query_set: QuerySet, n_bins: int) -> int:
-    """How many intervals there may be, up to `n_bins`, so that all answers to a query can be summed over."""
+    """Number of intervals, at most `n_bins`, for which all answers to a query can be summed over."""
     units = query_set.units
     features, types, n_units = units.features, units.feature_types, units.of_query.shape[1]
     if n_units == 1:

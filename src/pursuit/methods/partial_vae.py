@@ -15,7 +15,7 @@ The second is the reward of EDDI (Ma et al., ICML 2019), whose model it is; with
 (He et al., AAAI 2022) and images as by probabilistic hard attention (Rangrej and Clark, BMVC 2021).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
 
@@ -29,45 +29,161 @@ from pursuit.estimators import MethodClassifier, NetworkClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Labels, choose
 from pursuit.inference.stopping import BIT
-from pursuit.methods.shared.answer_likelihood import AnswerLikelihood
-from pursuit.methods.shared.imagined_answers import (
-    ImaginedAnswers,
-    Samples,
-    can_be_listed,
-    drawn_answers,
-    listed_answers,
-    mixture_information,
-)
-from pursuit.methods.shared.memory import n_at_once
+from pursuit.methods.shared.answer_likelihood import AnswerLikelihood, n_at_once
 from pursuit.networks import NetworkSettings, default_network
 from pursuit.networks.dense import dense_layers
+from pursuit.networks.first_layer import split_first_layer
 from pursuit.queries import QuerySet
 from pursuit.registry import from_config, register, settings_from, to_config
 from pursuit.training import Batch, CarriedHistories, ClassifierModel, Outcome, RandomHistories, Stage
 
+MAP_SIZE = 16
+"""The largest feature map of a network is taken to be this many times its input."""
+
+
+class Samples(NamedTuple):
+    """Outputs of the decoder and of the label decoder for K samples."""
+
+    outputs: Tensor  # (B, K, F) for an `AnswerLikelihood`
+    labels: Tensor  # (B, K, L) probabilities of labels
+
+
+class ImaginedAnswers(NamedTuple):
+    """P answers that rows may give to queries, and the network's reading of the history with this answer added."""
+
+    row: Tensor  # (P,)
+    query: Tensor  # (P,)
+    weight: Tensor  # (P,) the probability of the answer
+    label_weight: Tensor  # (P, L) the probability of the answer together with each label
+    reading: Tensor  # (P, W)
+
+
+def mixture_information(likelihood: AnswerLikelihood, known: Tensor, samples: Samples) -> Tensor:
+    """The mutual information of the label and the answer to each query (B, Q) in nats, if the samples were all
+    there is.
+
+    Of a query that shows several units, it is the sum over those that are not known yet.
+    """
+    joint = _joint(likelihood.outcomes(samples.outputs), samples.labels)  # (B, A, L)
+    of_label = entr(samples.labels.mean(dim=1)).sum(dim=1, keepdim=True)
+    by_unit = of_label.repeat(1, likelihood.n_units)
+    by_unit.index_add_(1, likelihood.unit_of_outcome, entr(joint.sum(dim=2)) - entr(joint).sum(dim=2))
+    query_set = likelihood.query_set
+    if query_set.has_own_units:
+        return by_unit
+    return query_set.units.sum(by_unit * ~query_set.units.known(known))
+
+
+def _joint(of_answers: Tensor, labels: Tensor) -> Tensor:
+    """The probability of every outcome (B, K, A) with every label (B, K, L), over the samples: (B, A, L)."""
+    return of_answers.transpose(1, 2) @ labels / of_answers.shape[1]
+
+
+def can_be_listed(likelihood: AnswerLikelihood) -> bool:
+    """Whether `listed_answers` can be used: each answer is a unit, and has inputs of its own in a network."""
+    return likelihood.query_set.own_inputs is not None
+
+
+def listed_answers(
+    likelihood: AnswerLikelihood,
+    network: nn.Module,
+    network_input: Callable[[Tensor, Tensor], Tensor],
+    encoded: Tensor,
+    samples: Samples,
+    wanted: Tensor,
+    widest: int,
+) -> Iterator[ImaginedAnswers]:
+    """All answers to the queries `wanted` (B, Q), none of which is known; a number lies in the middle of an interval.
+
+    `network` reads input such as `encoded` (B, inputs), which `network_input` makes of answers and which of them are
+    known. The caller makes about `widest` numbers of each answer.
+    """
+    of_answers, query_of = likelihood.outcomes(samples.outputs), likelihood.unit_of_outcome  # (B, K, A), (A,)
+    weight, joint = of_answers.mean(dim=1), _joint(of_answers, samples.labels)
+    alone = likelihood.outcome_answers()  # (A, F)
+    only = F.one_hot(query_of, likelihood.n_units).to(alone.dtype)  # (A, Q)
+    state, of_answer, join, read = _split(network, encoded, network_input(alone, only))
+    places = wanted[:, query_of].nonzero()
+    for part in places.split(n_at_once(places.device, max(widest, state.shape[1]))):
+        row, outcome = part.unbind(dim=1)
+        reading = read(join(state[row], of_answer[outcome])).float()
+        yield ImaginedAnswers(row, query_of[outcome], weight[row, outcome], joint[row, outcome], reading)
+
+
+Function = Callable[..., Tensor]
+
+
+def _split(network: nn.Module, encoded: Tensor, alone: Tensor) -> tuple[Tensor, Tensor, Function, Function]:
+    """States of rows (B, H) and of single answers (A, H), how two are joined, and what is read from one: an answer more
+    need not go through the first layer."""
+    split = split_first_layer(network, network, encoded.shape[1])
+    if split is None:
+        return encoded, alone, torch.add, network
+
+    def read(state: Tensor) -> Tensor:
+        return split.logits(split.features(state))
+
+    if split.max_pooled:
+        return split.start(encoded), split.start(alone), torch.maximum, read
+    return split.start(encoded), split.start(alone) - split.bias, torch.add, read
+
+
+def drawn_answers(
+    likelihood: AnswerLikelihood,
+    network: nn.Module,
+    network_input: Callable[[Tensor, Tensor], Tensor],
+    history: History,
+    encoded: Tensor,
+    samples: Samples,
+    wanted: Tensor,
+    widest: int,
+    noise: Tensor,
+) -> Iterator[ImaginedAnswers]:
+    """The answer of each sample to the queries `wanted` (B, Q), which may show units that are known already.
+
+    Answers are drawn by `noise` (K, F), uniform from 0 to 1; shares, such as grey pixels, are as expected instead.
+    """
+    query_set, shares = likelihood.query_set, likelihood.shares
+    drawn = likelihood.sample(samples.outputs, noise)  # (B, K, F)
+    drawn[..., shares] = 2 * samples.outputs[..., shares].sigmoid() - 1
+    is_known = query_set.units.known(history.known)[:, None, likelihood.unit_of_feature]  # (B, 1, F)
+    x = torch.where(is_known, history.x.flatten(1)[:, None], drawn).unflatten(2, query_set.answer_shape)
+    n_samples, places = len(noise), wanted.nonzero()
+    number = torch.arange(n_samples, device=places.device).repeat(len(places))
+    places = torch.cat([places.repeat_interleave(n_samples, dim=0), number[:, None]], dim=1)  # (P, 3)
+    for part in places.split(n_at_once(places.device, max(widest, MAP_SIZE * encoded[0].numel()))):
+        row, query, sample = part.unbind(dim=1)
+        seen = encoded[row]
+        if not query_set.reveal(seen, x[row, sample], query, torch.ones_like(row, dtype=torch.bool)):
+            seen = network_input(x[row, sample], history.known[row].scatter(1, query[:, None], True))
+        label_weight = samples.labels[row, sample] / n_samples
+        weight = torch.full((len(row),), 1 / n_samples, device=row.device)
+        yield ImaginedAnswers(row, query, weight, label_weight, network(seen).float())
+
+
 LARGEST = 8.0
 """Log variances lie between this and its negative."""
 LEAST_LABEL_WEIGHT = 16.0
-"""Where answers are few: with less, the model gains nothing by letting the latent variable tell the label."""
+"""Least weight of the label if answers are few: with less, the latent variable does not learn the label."""
 
 
 @register
 @dataclass(frozen=True)
 class PartialVAESettings:
-    """The sizes of the autoencoder, and by what it asks."""
+    """The sizes of the autoencoder, and its reward."""
 
     latent: int = 16
     width: int = 128
-    """Of what the network reads from the answers, and of the hidden layers around the latent variable."""
+    """Width of the network's reading of the answers, and of the hidden layers around the latent variable."""
     label_weight: float | None = None
-    """How many times as much the label weighs in training as an answer. By default half as much as all answers
+    """Weight of the label in training, in multiples of an answer's. By default half as much as all answers
     together, and at least `LEAST_LABEL_WEIGHT`."""
     reward: Literal["eddi", "label"] = "eddi"
     samples: int = 8
-    """How many samples of the latent variable stand for its distribution: an even number, since they come in opposite
+    """Number of samples that stand for the distribution of the latent variable: even, since they come in opposite
     pairs."""
     candidates: int | None = 16
-    """How many queries are looked at closely: those whose answers, unit by unit, have most to do with the label in the
+    """Number of queries that are scored exactly: those whose answers, unit by unit, tell most about the label in the
     samples. None: all."""
     labels: int = 16
     """With reward "eddi", the most labels that are looked at; where there are more, these stand for all."""
@@ -306,7 +422,7 @@ class PartialVAEClassifier(MethodClassifier, NetworkClassifier):
     network : NetworkSettings, optional
         The network that reads the answers. By default one that suits the query set; EDDI's own is a `SetNetwork`.
     settings : PartialVAESettings, optional
-        The sizes of the autoencoder, and by what it asks.
+        The sizes of the autoencoder, and its reward.
     """
 
     uses_weights = True

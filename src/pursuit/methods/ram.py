@@ -1,4 +1,4 @@
-"""RAM and RAM+: what to ask is learnt by reinforcement.
+"""RAM and RAM+: queries are chosen by reinforcement learning.
 
 The recurrent attention model (Mnih et al. 2014) as it was compared with V-IP: a policy asks T queries, and is rewarded
 by log f(y | S_T), the log probability that the classifier f gives the true label after the last answer; in RAM+ (Li et
@@ -39,17 +39,17 @@ QUICK_LR = 2e-3
 @register
 @dataclass(frozen=True)
 class RAMSettings:
-    """How RAM and RAM+ learn. Learning rate, clip and entropy are as published with V-IP; see `quick` for less time."""
+    """Settings of RAM and RAM+. Learning rate, clip and entropy are as published with V-IP; `quick` takes less time."""
 
     reward: Literal["last", "sum"] = "last"
-    """What counts: the posterior after the last answer (RAM), or after every one of them (RAM+)."""
+    """The reward: by the posterior after the last answer (RAM), or after every answer (RAM+)."""
     lr: float = 3e-5
     clip: float = 0.2
-    """How far the probability of a query may move, as a share, before nothing more is learnt from it."""
+    """Largest relative change of a query's probability that is learnt from."""
     entropy: float = 0.01
     """Weight of the policy's entropy, which keeps it from settling on the same queries too early."""
     passes: int = 1
-    """How often a rollout is learnt from."""
+    """Number of passes over a rollout."""
     trace: float = 0.95
     """The lambda of generalised advantages."""
     random_share: float = 0.25

@@ -45,11 +45,11 @@ WORDS_FOR_YES = frozenset(yes for _, yes in NO_AND_YES)
 @register
 @dataclass(frozen=True)
 class REFUELSettings:
-    """How REFUEL learns."""
+    """Settings of REFUEL."""
 
     lr: float = 2e-3
     positive: float = 0.25
-    """w, what a yes is worth."""
+    """w, the value of a yes."""
     rebuilding: float = 1.0
     """Weight of the loss of rebuilding."""
     entropy: float = 0.01
@@ -107,12 +107,12 @@ class REFUEL(Policy):
         return {name: value for name, value in super().to_config().items() if name != "shared"}
 
     def potential(self, history: History) -> Tensor:
-        """What the answers known to be yes are worth: (B,)."""
+        """Value (B,) of the answers known to be yes."""
         found = (history.x.flatten(1) > 0) & self._of_features(history.known) & self.is_positive
         return self.settings.positive * found.sum(dim=1)
 
     def _of_features(self, of_queries: Tensor) -> Tensor:
-        """For every feature (B, F) what is said of its query (B, Q)."""
+        """Values of queries (B, Q) repeated for their features (B, F)."""
         return of_queries[:, self.query_set.units.of_feature]
 
     def reward(self, before: RolloutPoint, after: RolloutPoint, is_last: Tensor) -> Tensor:
@@ -130,12 +130,12 @@ class REFUEL(Policy):
         return -mean_where(log_prob * decisions.advantage + bonus, decisions.was_asked)
 
     def forward(self, batch: Batch) -> Outcome:
-        """As for every policy, plus the loss of rebuilding."""
+        """The loss of every policy, plus the loss of rebuilding."""
         loss, query = super().forward(batch)
         return Outcome(loss + self.settings.rebuilding * self.rebuilding_loss(batch), query)
 
     def rebuilding_loss(self, batch: Batch) -> Tensor:
-        """How far all available answers are from those rebuilt from what is known, on average over features.
+        """Mean distance over features between all available answers and those rebuilt from the known ones.
 
         Binary cross-entropy for yes/no and for each of several choices; half the squared error for numbers.
         """
@@ -176,7 +176,7 @@ class REFUELClassifier(MethodClassifier, NetworkClassifier):
 
     Settings = REFUELSettings
     settings: REFUELSettings | None = None
-    """What a yes is worth, and how the policy learns."""
+    """The value of a yes, and the settings of the policy."""
 
     def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> REFUEL:
         settings = self.chosen_settings

@@ -1,5 +1,6 @@
-"""V-IP's estimator. The algorithm itself is in `pursuit.vip`."""
+"""V-IP's estimators: a classifier, and a regressor whose labels are bins of a number. The algorithm: `pursuit.vip`."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -7,7 +8,7 @@ from sklearn.base import is_regressor
 from torch import Tensor
 
 from pursuit.data.rows import GeneratedRows, Rows, RowSource, StreamedRows, rows_in_memory
-from pursuit.estimators import NetworkClassifier, NetworkEstimator, method
+from pursuit.estimators import NetworkClassifier, NetworkEstimator, PursuitRegressor, method
 from pursuit.estimators.plan import FEW_ROWS, HELD_OUT, MOST_HELD_OUT, Reason
 from pursuit.estimators.selection import better_querier, suitable_stop, unusual_limits
 from pursuit.estimators.teachers import Teachers
@@ -20,16 +21,16 @@ from pursuit.vip import VIP, InformationVIP, TwoQueriers
 Querier = Literal["auto", "information", "straight-through"]
 QUERIERS: tuple[Querier, ...] = ("auto", "information", "straight-through")
 TUNABLE = {**OF_NETWORK, "random_share": OneOf((0.4, 1.0, 2.0))}
-"""What a search for settings tries."""
+"""The search space of `pursuit tune`."""
 LOOKED_AT = 4096
-"""How many rows show how answers look as input."""
+"""Number of rows from which the encoding of answers is read."""
 COUNTED_ROWS = 100_000
 """The most rows that answers are counted on where rows are not in memory."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class VIPEstimator(NetworkEstimator):
-    """What V-IP's classifier and its regressor share: the parameters of the algorithm, and the model they make."""
+    """Base of V-IP's classifier and regressor: the parameters of the algorithm, and the model."""
 
     uses_weights = True
     counts_answers = True
@@ -155,7 +156,7 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
     kinds : mapping, optional
         What columns are asked as where a guess is wrong, as in {"ward": "choice", "note": "skip"}.
     missing_informs : bool
-        Whether it is an answer, "not given", that a value is missing, in columns where many are.
+        Treat missing values as an answer ("not given") in columns with many of them.
     stop : StoppingRule or str, optional
         When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default once a label has 99 %, or
         no question promises the bits that matter to held-out rows. `RiskControlled(0.05)` and `ConformalSet(0.1)`
@@ -192,9 +193,8 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
         Share of the rows to hold out for what `stop` promises; 0: none, and `guarantee` is given them. By default a
         fifth, or what the promise takes.
     calibration : float, optional
-        Share of the rows to hold out for nothing but fitting beliefs to them, where training holds out none, as where
-        `stages` are given. By default none, but a few of those in files larger than memory, and fresh rows where they
-        are drawn by a rule.
+        Fraction of rows reserved for calibration when none are held out for early stopping, as when `stages` is given.
+        By default none, except a few rows of files larger than memory, and fresh rows if rows are generated.
     unreliable : Unreliable, optional
         How often answers are withheld and wrong in training, as in `Unreliable(withheld=0.05, wrong=0.02)`, so that
         beliefs hold where people do not know or err. By default never.
@@ -209,3 +209,37 @@ class VIPClassifier(NetworkClassifier, VIPEstimator):
     devices : int
         How many devices, or processes on a CPU, train together.
     """
+
+
+@method("vip-regressor", "V-IP for a number")
+@dataclass(kw_only=True, eq=False, repr=False)
+class VIPRegressor(PursuitRegressor, VIPEstimator):
+    """Variational Information Pursuit of a number: it asks for the most information about the number, and predicts its
+    distribution.
+
+    Parameters
+    ----------
+    n_bins : int, optional
+        How many bins the number is divided into, with equally many rows in each. By default 8 to 32, by the rows.
+    neighbours : float
+        How far, in bins, a training row counts for the bins beside its own: the deviation of a normal curve. It keeps
+        small data from being learnt by heart, and costs sharpness where the number is known to a bin.
+    stop : StoppingRule or str, optional
+        When to stop asking, as `IntervalWidth(20)` or "width=20,budget=10". By default once the 90 % interval is a
+        tenth of the number's standard deviation, or no question promises enough bits to matter on held-out rows.
+
+    The others are those of `VIPClassifier`, except that there are no weights of classes.
+    """
+
+    neighbours: float = 0.7
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not 0 <= self.neighbours < math.inf:
+            raise ValueError(f"neighbours is a number of bins, 0 or more, not {self.neighbours}.")
+
+    def suitable_stop(self, model: VIP, rows: Rows) -> StoppingRule | None:
+        return None if model.answer_model is None else self._stop_by_error(model, rows)
+
+    def label_kernel(self) -> Tensor | None:
+        return self.bins_.kernel(self.neighbours)

@@ -1,4 +1,4 @@
-"""A report on predictions: what was asked and answered, what was believed after each answer, and what speaks for it."""
+"""A report on predictions: questions and answers, the posterior after each answer, and the reasons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from pursuit.sessions.reasons import WhatIf, query_and_rest, reasons_of, what_if
 from pursuit.sessions.session import Session
 
 N_WHAT_IF = 3
-"""How many single answers are listed that would have changed the prediction."""
+"""Most single answers that are listed which would have changed the prediction."""
 LEAST_SHOWN = 0.0005
 """Labels less probable than this are only counted."""
 YES, NO = {"yes", "true", "present"}, {"no", "false", "absent"}
@@ -40,19 +40,19 @@ class ExplainedRow:
     what_if: tuple[WhatIf, ...]
     answers: Tensor  # (*answer_shape)
     remark: str = ""
-    """What else a reader should know of it."""
+    """A remark for the reader."""
     unusual: Unusual | None = None
-    """What is unlike the answers that the model learnt from."""
+    """Answers unlike those of the training rows."""
 
     @classmethod
     def of_session(cls, session: Session, title: str = "This session") -> "ExplainedRow":
-        """What a person was asked and answered so far."""
+        """The questions and answers of a session so far."""
         own = session.history.x[0]
         return cls(title, None, session.chain, session.what_if(), own, unusual=session.unusual)
 
     def remarks(self) -> list[str]:
-        """What the chain does not say by itself: which single answer, were it wrong, would change the prediction, and
-        what is unusual in the answers."""
+        """Remarks beside the chain: which single answer, if it were wrong, would change the prediction, and which
+        answers are unusual."""
         changes = [
             f"  Were “{one.instead}” the answer to “{one.text}”, the prediction would be {one.label}."
             for one in self.what_if[:N_WHAT_IF]
@@ -80,12 +80,12 @@ class ExplainedRow:
 
 @dataclass(frozen=True)
 class ChainsReport:
-    """Why a model predicts what it predicts, for some rows; as a page or as JSON."""
+    """Explanations of predictions for some rows, as a page or as JSON."""
 
     facts: ModelFacts
     rows: tuple[ExplainedRow, ...]
     evaluation: Evaluation | RegressionEvaluation | None = None
-    """How good the model is, where that was measured."""
+    """The evaluation of the model, if it was measured."""
     patches: PatchGrid | None = None
 
     @classmethod
@@ -175,20 +175,20 @@ def _how_sure(chain: Chain) -> str:
 def _leading(chain: Chain, posterior: Tensor, most: int) -> list[tuple[str, str, float]]:
     """The most probable labels of a posterior (C,), with the probability in words and as a number; the rest as one."""
     best = posterior.topk(min(most, len(posterior)))
-    shown = [
+    leading = [
         (label_text(chain.classes[i]), percent(p), float(p))
         for n, (p, i) in enumerate(zip(best.values, best.indices.tolist(), strict=True))
         if n == 0 or p >= LEAST_SHOWN
     ]
-    n_others = len(posterior) - len(shown)
+    n_others = len(posterior) - len(leading)
     if n_others:
-        rest = max(0.0, 1 - float(best.values[: len(shown)].sum()))
-        shown.append((count(n_others, "other"), percent(rest), rest))
-    return shown
+        rest = max(0.0, 1 - float(best.values[: len(leading)].sum()))
+        leading.append((count(n_others, "other"), percent(rest), rest))
+    return leading
 
 
 def _interval(chain: Chain, posterior: Tensor) -> tuple[float, float]:
-    """Where the interval of a number begins and ends, as shares of the range of all intervals of the chain."""
+    """Both ends of the interval of a number, as shares of the range of all intervals of the chain."""
     assert chain.target is not None
     all_ends = chain.target.interval(torch.stack([chain.prior, *(step.posterior for step in chain.steps)]))
     lowest, span = float(all_ends.min()), float(all_ends.max() - all_ends.min()) or 1.0
@@ -197,7 +197,7 @@ def _interval(chain: Chain, posterior: Tensor) -> tuple[float, float]:
 
 
 def _gain(step: ChainStep) -> str:
-    """How much an answer told."""
+    """The information gained by an answer, in words."""
     if step.answer is None:
         return "left open, so nothing changes"
     expected = "" if step.bits is None else f"{bits_text(step.bits)} expected, "

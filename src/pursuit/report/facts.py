@@ -1,4 +1,4 @@
-"""What a model is and how good it is, in sentences for people who know nothing of machine learning."""
+"""A model and its quality, in sentences for people who know nothing of machine learning."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,29 +22,29 @@ from pursuit.inference.stopping import (
 from pursuit.inference.target import target_of
 from pursuit.methods import method_of
 
-SHOWN_LABELS = 12
+MOST_LABELS = 12
 FEW_ROWS = 10
-"""With fewer rows of one confidence, nothing is said of how often these are right."""
+"""Least number of rows of one confidence whose accuracy is reported."""
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What a model is."""
+    """The facts about a model."""
 
     name: str
-    """What it is about."""
+    """The subject of the model."""
     method: str
     """The title of its method."""
     labels: tuple[Any, ...] | None
-    """What it predicts one of; None where it predicts a number."""
+    """The labels it predicts; None if it predicts a number."""
     n_queries: int
-    """How many questions it may ask."""
+    """Number of questions it may ask."""
     rule: str
     """The rule by which it stops asking."""
     stop: str
     """The same in words."""
     trained_on: str
-    """From what it learnt; empty if nobody noted it."""
+    """The data it was trained on; empty if unknown."""
 
     @classmethod
     def of(cls, estimator: PursuitEstimator, name: str = "", stop: StoppingRule | str | None = None) -> "ModelFacts":
@@ -62,16 +62,16 @@ class ModelFacts:
         )
 
     def sentences(self) -> list[str]:
-        """What it is, a sentence each."""
+        """The facts, a sentence each."""
         found = [self.predicts(), f"It may ask {count(self.n_queries, 'question')}, {self._order()}", self.stop]
         return [*found, self.trained_on] if self.trained_on else found
 
     def predicts(self) -> str:
         if self.labels is None:
             return "This model predicts a number, and says between which numbers it lies."
-        shown = ", ".join(map(label_text, self.labels[:SHOWN_LABELS]))
-        more = f" and {len(self.labels) - SHOWN_LABELS} more" if len(self.labels) > SHOWN_LABELS else ""
-        return f"This model says which of {len(self.labels):,} labels fits: {shown}{more}."
+        listed = ", ".join(map(label_text, self.labels[:MOST_LABELS]))
+        more = f" and {len(self.labels) - MOST_LABELS} more" if len(self.labels) > MOST_LABELS else ""
+        return f"This model says which of {len(self.labels):,} labels fits: {listed}{more}."
 
     def _order(self) -> str:
         return f"one after the other, and chooses each by the answers before it ({self.method})."
@@ -112,7 +112,7 @@ def _reason_to_stop(rule: StoppingRule) -> str:
 
 
 def quality(evaluation: Evaluation | RegressionEvaluation, name: str) -> list[str]:
-    """How good the model is, in sentences."""
+    """The quality of the model, in sentences."""
     rows = f"{evaluation.n_rows:,} rows of {name} whose true result is known"
     if isinstance(evaluation, RegressionEvaluation):
         return _quality_of_numbers(evaluation, rows)
@@ -156,7 +156,7 @@ def overall_trust(confidence: float, accuracy: float, interval: tuple[float, flo
 
 
 def trust(evaluation: Evaluation | RegressionEvaluation | None, confidence: float) -> str:
-    """How far a prediction of this confidence can be trusted; empty where nobody knows."""
+    """A sentence on the accuracy of predictions of this confidence; empty if it was not measured."""
     if not isinstance(evaluation, Evaluation) or evaluation.reliability is None:
         return ""
     place = min(int(confidence * N_BINS), N_BINS - 1) / N_BINS

@@ -13,7 +13,7 @@ from pursuit.inference.pursuer import label_text
 from pursuit.inference.stopping import StoppingRule
 from pursuit.queries import QuerySet
 from pursuit.report.facts import ModelFacts, quality, share
-from pursuit.report.kept import Measured
+from pursuit.report.measured import Measured
 from pursuit.report.page import render
 
 REPORT_SCHEMA = "pursuit/report/1"
@@ -57,7 +57,7 @@ class ModelReport:
     def from_measured(
         cls, estimator: PursuitEstimator, measured: Measured, stop: StoppingRule | str | None = None
     ) -> "ModelReport":
-        """A report of what was measured before."""
+        """A report of earlier measurements."""
         facts = ModelFacts.of(estimator, measured.name, stop)
         return cls(facts, measured.evaluation, measured.tree, estimator.model_.query_set)
 
@@ -113,7 +113,7 @@ def _numbers(evaluation: Evaluation | RegressionEvaluation) -> list[tuple[str, s
 
 
 def _node_remarks(node: TreeNode) -> list[str]:
-    """What else is said of a node of the tree: other labels, how often it is right, and how many rows stop there."""
+    """Remarks on a node of the tree: other labels, its accuracy, and the number of rows that stop there."""
     found = []
     others = [
         f"{label_text(one.label)} {percent(one.probability)}" for one in node.leading[1:] if one.probability >= 0.005

@@ -1,4 +1,4 @@
-"""Where work is done: in this process, or on a Ray cluster, which may be all cores of this machine."""
+"""Engines that do work: this process, or a Ray cluster, which may be all cores of this machine."""
 
 import logging
 import os
@@ -21,7 +21,7 @@ class Work(Protocol):
     """Something that can be done share by share. It is pickled, and goes to the processes that do it."""
 
     def do(self, share: int) -> Any:
-        """What comes of one share. Doing it again changes nothing."""
+        """The result of one share. Doing it again changes nothing."""
 
 
 class Engine(ABC):
@@ -29,7 +29,7 @@ class Engine(ABC):
 
     @abstractmethod
     def run(self, work: Work, shares: Sequence[int]) -> Iterator[Any]:
-        """What came of each share, as soon as it is done. Whoever takes no more of them ends the work."""
+        """The result of each share, as soon as it is done. The work ends when the iterator is closed."""
 
 
 class Local(Engine):
@@ -129,7 +129,7 @@ def connected(address: str | None) -> Iterator[None]:
 
 
 def require_ray() -> None:
-    """Raise ModuleNotFoundError, with what to install, if Ray is absent."""
+    """Raise ModuleNotFoundError, which names the package to install, if Ray is absent."""
     try:
         import ray.data  # noqa: F401
     except ModuleNotFoundError:
@@ -139,7 +139,7 @@ def require_ray() -> None:
 
 
 def _check_answers(address: str) -> None:
-    """Raise ValueError if nothing listens at an address, which Ray itself would wait for, for long."""
+    """Raise ValueError if nothing listens at an address; Ray itself would wait for a long time."""
     if address in ("auto", "local"):
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")

@@ -1,5 +1,5 @@
-"""What is done with all rows of files, share by share: each by itself, in any process, with the same result. Rows are
-predicted or explained into a file or a folder, or measured on."""
+"""Work on all rows of files, share by share: each by itself, in any process, with the same result. Rows are predicted
+or explained into a file or a folder, or measured on."""
 
 import hashlib
 import io
@@ -26,25 +26,25 @@ from pursuit.tables.writing import write_table
 from pursuit.version import __version__
 
 KEPT_BYTES = 2**27
-"""About how much of different rows is kept until they are measured."""
+"""Bytes of different rows, approximately, that are collected before they are measured."""
 DIGITS = 6
 """Decimal places of probabilities and significant digits of numbers in output files."""
 JOB = "_job.json"
-"""Says in a folder what is done there."""
+"""The file that identifies the work in a folder."""
 
 OnRows = Callable[[int], None]
 """Takes how many rows are done so far."""
 
 
 class Done(NamedTuple):
-    """What came of a share."""
+    """The result of a share."""
 
     share: int
     n_rows: int
     n_left_out: int = 0
     """Rows that could not be used: without a label, or with one that training did not have."""
     result: Any = None
-    """What is not in a file."""
+    """The result that is not in a file."""
 
 
 class RowsWork(ABC):
@@ -55,7 +55,7 @@ class RowsWork(ABC):
     rows: TableSource
     stop: str | None
     folder: AnyPath | None
-    """Where what came of the shares is kept; None: nowhere."""
+    """The folder for the results of shares; None: they are not written."""
 
     @abstractmethod
     def do(self, share: int) -> Done:
@@ -67,10 +67,10 @@ class RowsWork(ABC):
 
     @abstractmethod
     def found(self, share: int) -> Done | None:
-        """What is kept of a share; None if it is still to be done."""
+        """The saved result of a share; None if the share is still to be done."""
 
     def described(self) -> dict[str, Any]:
-        """What tells this work from other work."""
+        """The identity of this work, as JSON values."""
         model = self.model
         levels = vars(model.stopping_rule(None))  # among them those that keep a promise
         digest = hashlib.sha256(f"{model!r} {levels!r}".encode())
@@ -111,7 +111,7 @@ class RowsWork(ABC):
         write(path, json.dumps(described, indent=1).encode())
 
     def all_done(self, engine: Engine, on_rows: OnRows) -> Iterator[Done]:
-        """What came of every share, those done before included; each exactly once."""
+        """The results of all shares, those done before included; each exactly once."""
         self.claim()
         n_rows, left = 0, []
         there = set() if self.folder is None else {path.name for path in self.folder.iterdir()}
@@ -144,7 +144,7 @@ class Predict(RowsWork):
     stop: str | None
     folder: AnyPath
     in_lists: bool = True
-    """Write what was asked as lists, so that all shares have the same columns; otherwise in a column each."""
+    """Write questions and answers as lists, so that all shares have the same columns; otherwise in columns."""
 
     def do(self, share: int) -> Done:
         n_rows = 0
@@ -161,7 +161,7 @@ class Predict(RowsWork):
         return done
 
     def table(self, part: RowsPart) -> pd.DataFrame:
-        """What is written of some rows."""
+        """The table to write for some rows."""
         table = _predictions(self.model, part, self.stop)
         return _in_lists(table) if self.in_lists else table
 
@@ -210,7 +210,7 @@ def write_file(work: Predict, path: AnyPath, engine: Engine, on_rows: OnRows) ->
 
 @dataclass(frozen=True)
 class Measure(RowsWork):
-    """Count what an evaluation is made of, on the rows that the model was not trained on."""
+    """Count the parts of an evaluation, on rows that the model was not trained on."""
 
     kind: ClassVar[str] = "counts"
 
@@ -287,7 +287,7 @@ def measurable(model: PursuitClassifier, rows: TableSource, part: RowsPart) -> t
 def predictions_of(
     model: PursuitEstimator, parts: Iterable[RowsPart], stop: str | None, on_rows: OnRows
 ) -> Iterator[pd.DataFrame]:
-    """The predictions of each part, which begin with what tells the rows apart."""
+    """The predictions of each part, which begin with the id of each row."""
     n_rows = 0
     for part in parts:
         table = _predictions(model, part, stop)
@@ -325,7 +325,7 @@ def _significant(number: float) -> float:
 
 
 def _in_lists(table: pd.DataFrame) -> pd.DataFrame:
-    """What was asked as a list in each row, so that all parts have the same columns however much was asked."""
+    """Questions and answers as lists in each row, so that all parts have the same columns."""
     n_asked = table["n_asked"].to_numpy()
     for kind in ("question", "answer"):
         columns = [name for name in table.columns if name.startswith(f"{kind}_") and name[len(kind) + 1 :].isdecimal()]
@@ -336,7 +336,7 @@ def _in_lists(table: pd.DataFrame) -> pd.DataFrame:
 
 
 class Measured(NamedTuple):
-    """What was measured on all rows."""
+    """An evaluation on all rows."""
 
     evaluation: Evaluation
     n_left_out: int
@@ -352,8 +352,8 @@ def measure_all(
     folder: AnyPath | None = None,
     with_bits: bool = False,
 ) -> Measured:
-    """Measure a model on all rows that it was not trained on. What is counted on each share is kept in `folder`, if
-    there is one, and not counted again."""
+    """Measure a model on all rows that it was not trained on. The counts of each share are saved in `folder`, if there
+    is one, and not made again."""
     setting = Setting.of(model.model_, model.stopping_rule(stop), model.max_queries, in_detail=True)
     work = Measure(model, rows, stop, setting, with_bits, folder)
     total: EvaluationCounts | None = None

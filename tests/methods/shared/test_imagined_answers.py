@@ -12,15 +12,15 @@ from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.inference.stopping import BIT
-from pursuit.methods.shared import memory
-from pursuit.methods.shared.answer_likelihood import AnswerLikelihood
-from pursuit.methods.shared.imagined_answers import (
+from pursuit.methods.partial_vae import (
     Samples,
     can_be_listed,
     drawn_answers,
     listed_answers,
     mixture_information,
 )
+from pursuit.methods.shared import answer_likelihood
+from pursuit.methods.shared.answer_likelihood import AnswerLikelihood
 from pursuit.networks import MLP, NetworkSettings, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training.learner import ClassifierModel
@@ -153,7 +153,7 @@ def test_parts_are_the_same_as_all_at_once(monkeypatch: pytest.MonkeyPatch, make
         )
 
     (whole,) = read()
-    monkeypatch.setattr(memory, "AT_ONCE", 12)
+    monkeypatch.setattr(answer_likelihood, "AT_ONCE", 12)
     parts = read()
     assert max(len(part.row) for part in parts) == 3
     for at_once, by_part in zip(whole, zip(*parts, strict=True), strict=True):

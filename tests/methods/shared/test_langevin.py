@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pursuit.methods.shared.langevin import Langevin
+from pursuit.methods.g_ip import Langevin
 
 MEAN, DEVIATION = torch.tensor([1.0, -2.0]), 0.5
 

@@ -10,7 +10,7 @@ from pursuit.methods.dime import DIME, DIMESettings
 from pursuit.methods.gdfs import GDFS, GDFSSettings
 from pursuit.methods.ram import RAM, RAMSettings
 from pursuit.methods.refuel import REFUEL, REFUELSettings
-from pursuit.methods.shared.method_model import MethodModel
+from pursuit.methods.shared.models import MethodModel
 from pursuit.networks import MLP
 from pursuit.training.batch import Batch, Outcome
 

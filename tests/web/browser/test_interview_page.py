@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from browsing import Visit, assert_for_everybody, needs_browser
-from pursuit.tasks import animals
+from pursuit.research.tasks import animals
 
 needs_browser()
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.programs]

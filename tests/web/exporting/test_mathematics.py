@@ -124,7 +124,7 @@ def test_a_wrong_guess_is_out_and_the_interview_goes_on() -> None:
 
 
 @needs_node
-@pytest.mark.parametrize("stop", ["budget=3", "confidence=0.6", "stability=0.3nats", "never", "bits=0.2", "cost=2"])
+@pytest.mark.parametrize("stop", ["budget=3", "confidence=0.6", "stability=0.3nats", "never", "bits=0.25", "cost=2"])
 def test_every_rule_stops_where_it_does_in_python(stop: str, tmp_path: Path) -> None:
     estimator, _ = exported("ordered")
     page = tmp_path / "page.html"

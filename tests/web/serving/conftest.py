@@ -13,7 +13,7 @@ from postgres import Cluster, cluster
 from pursuit import MLP, ColumnQueries, Stage, VIPClassifier, VIPRegressor
 from pursuit.methods import METHODS
 from pursuit.queries import Order
-from pursuit.tasks import load_task
+from pursuit.research.tasks import load_task
 from pursuit.web.serving.models import SamplePictures, ServedModels, load_models
 from served import running
 

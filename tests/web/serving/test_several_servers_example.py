@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 from sqlalchemy import make_url
 
 import pursuit
-from pursuit.cli.serve import serve
+from pursuit.cli.commands import load_command
 
 FOLDER = Path(pursuit.__file__).parents[2] / "examples" / "several_servers"
 
@@ -21,10 +20,8 @@ def services() -> Any:
 
 def test_the_program_has_every_option_that_servers_are_started_with(services: Any) -> None:
     name, *words = services["interviews"]["command"]
-    app = typer.Typer()
-    app.command(name)(serve)
-    known = {option for parameter in typer.main.get_command(app).params for option in parameter.opts}
-    known |= {option for parameter in typer.main.get_command(app).params for option in parameter.secondary_opts}
+    parameters = load_command("serve").params
+    known = {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
     options = [word.partition("=")[0] for word in words if word.startswith("--")]
     assert name == "serve"
     assert len(options) > 5

@@ -1,1 +1,1 @@
-"""What several rivals share."""
+"""Parts that several methods share."""

@@ -15,7 +15,7 @@ from pursuit.queries import QuerySet
 EDGES = torch.linspace(-3, 3, 13)
 """Between the intervals that the outcomes of a number are; numbers are standardised."""
 LEAST_DEVIATION = 0.05
-"""Of a number around the decoder's output, so that its density stays bounded."""
+"""Least deviation of a number around the decoder's output, so that its density stays bounded."""
 
 
 class AnswerLikelihood(nn.Module):
@@ -144,6 +144,15 @@ class AnswerLikelihood(nn.Module):
 
 
 def _log_bernoulli(logit: Tensor, x: Tensor) -> Tensor:
-    """Of x = 1 or -1; what lies between counts as both, each by its part."""
+    """Log probability of x = 1 or -1; values between count as both, each by its part."""
     share = (x + 1) / 2
     return share * logit - F.softplus(logit)
+
+
+AT_ONCE, AT_ONCE_ON_GPU = 2**23, 2**27
+"""About how many numbers are computed at once: further rows, queries and answers come after each other."""
+
+
+def n_at_once(device: torch.device, n_numbers: int) -> int:
+    """Number of items, of `n_numbers` numbers each, that are computed at once."""
+    return max(1, (AT_ONCE if device.type == "cpu" else AT_ONCE_ON_GPU) // max(1, n_numbers))

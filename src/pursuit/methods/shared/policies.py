@@ -1,4 +1,4 @@
-"""What methods that learn by reinforcement share: a policy, and the rollouts that it learns from.
+"""Reinforcement learning for several methods: a policy, and the rollouts that it learns from.
 
 While it learns, a policy draws its queries by the softmax of its scores over what was not asked yet; in use it asks the
 query with the highest score. A rollout takes fresh rows, asks each of them up to T queries, and records what was asked
@@ -19,7 +19,7 @@ from pursuit.estimators.plan import CHAIN_QUERIES
 from pursuit.inference.history import History
 from pursuit.inference.incremental import history_state
 from pursuit.inference.pursuer import ASKED, Pursuer, choose
-from pursuit.methods.shared.method_model import MethodModel
+from pursuit.methods.shared.models import MethodModel
 from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
 from pursuit.training.samplers import Sampler, random_histories
@@ -27,13 +27,13 @@ from pursuit.training.schedule import Adam, Stage
 
 
 class Decisions(NamedTuple):
-    """What was asked in B histories of a rollout, and how that paid off: (B,) each."""
+    """Queries asked in B histories of a rollout, and their advantages: (B,) each."""
 
     query: Tensor
     log_prob: Tensor
-    """Of the query, when it was asked."""
+    """Log probability of the query when it was asked."""
     advantage: Tensor
-    """By how much its rewards exceed what the policy expected, in standard deviations of the rollout."""
+    """Difference between its rewards and those that the policy expected, in standard deviations of the rollout."""
     was_asked: Tensor
     """Whether a query was asked at all: not in histories drawn at random, nor where nothing was left to ask."""
 
@@ -53,7 +53,7 @@ class Policy(MethodModel):
 
     @abstractmethod
     def reward(self, before: RolloutPoint, after: RolloutPoint, is_last: Tensor) -> Tensor:
-        """How one query paid off, which was or was not the last of a row: (B,)."""
+        """Reward (B,) of one query, which was or was not the last of a row."""
 
     @abstractmethod
     def value(self, point: RolloutPoint) -> Tensor:
@@ -61,7 +61,7 @@ class Policy(MethodModel):
 
     @abstractmethod
     def asking_loss(self, log_policy: Tensor, decisions: Decisions) -> Tensor:
-        """What to minimise to ask better, by the log probabilities (B, Q) of all queries."""
+        """Loss of the policy, from the log probabilities (B, Q) of all queries."""
 
     def forward(self, batch: Batch) -> Outcome:
         """The cross-entropy after the recorded answers plus the loss of asking, and the queries asked.
@@ -91,7 +91,7 @@ def log_policy(scores: Tensor, closed: Tensor) -> Tensor:
 
 
 def entropy(log_policy: Tensor) -> Tensor:
-    """Of what is asked next: (B,)."""
+    """Entropy (B,) of the policy."""
     return -(log_policy.exp() * log_policy).sum(dim=1)
 
 
@@ -103,7 +103,7 @@ def mean_where(values: Tensor, mask: Tensor) -> Tensor:
 @register
 @dataclass(frozen=True)
 class PolicyHistories:
-    """The histories of a policy's rollouts, each with what was asked in it and how that paid off.
+    """The histories of a policy's rollouts, each with the query asked and its advantage.
 
     The share `random_share` of each batch has random histories instead, for the classifier alone.
     """
@@ -112,7 +112,7 @@ class PolicyHistories:
     max_queries: int | None = None
     """T, the length of chains."""
     passes: int = 1
-    """How often everything in a rollout is learnt from."""
+    """Number of passes over a rollout."""
     discount: float = 1.0
     trace: float = 1.0
     """How much an advantage is measured by later rewards and not by the policy's own value after the next step: the
@@ -146,7 +146,7 @@ def policy_plan(stages: Sequence[Stage], max_queries: int | None, lr: float, his
 
 
 def chain_length(max_queries: int | None, stage: Stage) -> int:
-    """How many queries a policy learns to ask: no more than are ever asked or than the stage has, or else a few."""
+    """Length of a policy's chains: at most `max_queries` and the length of the stage, or else a few."""
     given = [length for length in (max_queries, stage.histories.max_queries) if length is not None]
     return max(1, min(given, default=CHAIN_QUERIES))
 

@@ -24,7 +24,7 @@ from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target import target_of
 from pursuit.report import ModelReport
 from pursuit.report.facts import ModelFacts, quality
-from pursuit.report.kept import kept
+from pursuit.report.measured import kept
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import question_of
 from pursuit.web.bundle import title_of

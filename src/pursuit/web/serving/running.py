@@ -21,6 +21,7 @@ from pursuit.web.serving.app import make_app
 from pursuit.web.serving.auth import SECONDS_AT_ONCE, Rates
 from pursuit.web.serving.connections import MOST_CONNECTIONS, MOST_HEADER_BYTES, SECONDS_IDLE, Connection
 from pursuit.web.serving.models import FindSamples, Measure, load_models
+from pursuit.web.serving.options import ServingOptions
 from pursuit.web.serving.retention import Retention
 from pursuit.web.serving.security import Guard
 from pursuit.web.serving.store import Store, default_database
@@ -49,26 +50,12 @@ OTHER_FILES = 200
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(ServingOptions):
     """What is served, and for whom."""
 
     models: tuple[str, ...]
     """Folders."""
-    database: str | None = None
-    stop: str | None = None
-    hosts: tuple[str, ...] = ()
-    origins: tuple[str, ...] = ()
     token: str | None = None
-    rate: float = Rates.per_second
-    """Requests of one address in a second; 0: without a limit."""
-    new_sessions: float = Rates.new_sessions
-    """Of one address in a minute; 0: without a limit."""
-    keep_days: float | None = None
-    most_sessions: int = Retention.most_sessions
-    lists_sessions: bool = True
-    proxy: str | None = None
-    """The address of the proxy that says where requests come from."""
-    logs_requests: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -88,8 +75,8 @@ class Settings:
         app = make_app(
             models,
             store,
-            hosts=self.hosts,
-            origins=self.origins,
+            hosts=tuple(self.hosts or ()),
+            origins=tuple(self.origins or ()),
             rates=Rates(self.rate, SECONDS_AT_ONCE * self.rate, self.new_sessions),
             retention=Retention(self.keep_days, self.most_sessions),
             token=self.token,
@@ -112,8 +99,7 @@ class Settings:
     @classmethod
     def from_environment(cls) -> "Settings":
         values: dict[str, Any] = json.loads(os.environ[SETTINGS_VARIABLE])
-        lists: dict[str, Any] = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-        return cls(**{**values, **lists})
+        return cls(**{**values, "models": tuple(values["models"])})
 
 
 def bound(host: str, port: int) -> socket.socket:

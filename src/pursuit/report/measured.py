@@ -1,0 +1,92 @@
+"""Measurements of a model, saved in its folder, so that nothing is measured twice."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pursuit.data.rows import Rows
+from pursuit.estimators import PursuitEstimator, PursuitRegressor
+from pursuit.estimators.saving import fingerprint
+from pursuit.evaluation import Evaluation, RegressionEvaluation
+from pursuit.evaluation.tree import TreeNode, question_tree
+from pursuit.files import DamagedFile, read_json, write_whole
+from pursuit.inference.stopping import StoppingRule
+from pursuit.registry import read_as
+
+MEASURED = "measured.json"
+"""The file in a model's folder."""
+DEPTH = 3
+"""Number of levels of the tree of questions."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The evaluation of a model and the tree of its first questions, on rows that it was not trained on."""
+
+    name: str
+    """The name of the rows."""
+    evaluation: Evaluation | RegressionEvaluation
+    tree: TreeNode
+    rows: str
+    """The fingerprint of the rows."""
+
+    @classmethod
+    def of(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        stop: StoppingRule | str | None = None,
+        *,
+        initially_known: Any = None,
+        depth: int = DEPTH,
+        name: str = "",
+    ) -> "Measured":
+        """Measure a classifier or a regressor on rows X with labels y."""
+        evaluation = estimator.evaluate(X, y, stop, initially_known=initially_known, with_bits=True)
+        rows: Rows = estimator.rows(X, y, initially_known=initially_known)
+        tree = question_tree(estimator.model_, rows, estimator.stopping_rule(stop), depth, estimator.device)
+        return cls(name, evaluation, tree, rows.fingerprint())
+
+    def keep(self, folder: Path, estimator: PursuitEstimator) -> None:
+        """Write it beside the model saved in `folder`, for those who ask by the rule of the estimator."""
+        content = {
+            "name": self.name,
+            "rows": self.rows,
+            "evaluation": self.evaluation.to_dict(),
+            "tree": self.tree.to_dict(),
+            **_asked_by(folder, estimator),
+        }
+        content = json.loads(json.dumps(content))
+        write_whole(folder / MEASURED, json.dumps({**content, "sha256": _checksum(content)}, indent=1).encode())
+
+
+def kept(folder: Path, estimator: PursuitEstimator, rows: Rows | None = None) -> Measured | None:
+    """The measurements of the model in `folder`, if it asks by the same rule now, and was measured on the same `rows`
+    where any are given."""
+    try:
+        content = dict(read_json(folder / MEASURED))
+        if content.pop("sha256") != _checksum(content):
+            return None
+        asked_by = _asked_by(folder, estimator)
+        if any(content[key] != value for key, value in asked_by.items()):
+            return None
+        if rows is not None and content["rows"] != rows.fingerprint():
+            return None
+        evaluated_as = RegressionEvaluation if isinstance(estimator, PursuitRegressor) else Evaluation
+        evaluation = evaluated_as.from_dict(content["evaluation"])
+        return Measured(str(content["name"]), evaluation, read_as(TreeNode, content["tree"]), str(content["rows"]))
+    except (OSError, DamagedFile, ValueError, TypeError, KeyError):
+        return None  # nothing was kept, or not this
+
+
+def _asked_by(folder: Path, estimator: PursuitEstimator) -> dict[str, Any]:
+    """The settings that the figures depend on besides the rows."""
+    rule = str(estimator.stopping_rule())
+    return {"model": fingerprint(folder), "rule": rule, "max_queries": estimator.max_queries}
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

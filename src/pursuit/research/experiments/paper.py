@@ -1,0 +1,348 @@
+"""The whole paper: the runs behind its tables and figures as data, those that are done, and a queue for the rest.
+
+The queue runs several processes side by side, the most valuable runs first, as time allows."""
+
+import json
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from multiprocessing import connection, get_context
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import torch
+
+from pursuit.estimators import Method
+from pursuit.estimators.network import RUN
+from pursuit.files import make_folder, write_whole
+from pursuit.methods import METHODS
+from pursuit.methods.ram import RAMSettings
+from pursuit.research.experiments.options import Changes
+from pursuit.research.experiments.reproduce import TRADE_OFF, VIP, Reproduction, querier_of, run_name
+from pursuit.research.experiments.results import Result, Results, read_result
+from pursuit.research.experiments.run import (
+    ERROR,
+    EXACT_IP,
+    RANDOM_ORDER,
+    Measurement,
+    MethodRun,
+    Say,
+    no_progress,
+    say_nothing,
+)
+from pursuit.research.experiments.table import ALL_ANSWERS, in_brief
+from pursuit.research.tasks import TASKS, files, find_recipe
+
+STRAIGHT_THROUGH, INFORMATION = "straight-through", "information"
+RAM: Mapping[str, RAMSettings] = {"ram": RAMSettings("last"), "ram+": RAMSettings("sum")}
+"""Published settings; the methods of these names learn faster."""
+FIRST_SEEDS = 3
+"""Further seeds are worth less than anything else that is missing."""
+
+
+@dataclass(frozen=True)
+class PaperRun(Changes):
+    """One method trained on one task with one seed, as options of the program."""
+
+    task: str
+    method: str = VIP
+    recipe: str = "gpu"
+    published: bool = False
+    """Whether RAM has the learning rate it was published with."""
+    seed: int = 0
+    curve: int | None = field(default=None, compare=False)
+    """The number of queries at which its curve ends; None: all queries."""
+    minutes: float = field(default=1.0, compare=False)
+    """Estimated time beside other runs on one H200, measuring included."""
+    value: int = field(default=0, compare=False)
+    """Which runs come first: the higher, the sooner."""
+    fills: str = field(default="", compare=False)
+    """The tables and figures that show it."""
+
+    @property
+    def way(self) -> "PaperRun":
+        """The same run with the first seed, which stands for all seeds."""
+        return replace(self, seed=0)
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        method = [self.method] if self.method != VIP else []
+        published = ["published settings"] if self.published else []
+        return run_name(
+            self.task,
+            self.recipe,
+            [*method, *published, *self.applied(find_recipe(self.task, self.recipe))[1], f"seed {self.seed}"],
+        )
+
+    @property
+    def has_data(self) -> bool:
+        """Whether the files of its task are on this machine."""
+        return all(files.locate(file) for file in TASKS[self.task].files)
+
+    @property
+    def is_ablation(self) -> bool:
+        return bool(self.sampling or self.network)
+
+    def scaled(self, effort: float) -> "PaperRun":
+        """The same run with more or less training: another run, with another name."""
+        return replace(self, effort=self.effort * effort, minutes=self.minutes * effort)
+
+    def method_run(self, folder: Path, device: str) -> MethodRun:
+        """The `MethodRun` that trains and measures it."""
+        recipe, options = self.applied(find_recipe(self.task, self.recipe))
+        reproduction = Reproduction(
+            self.task, self.recipe, recipe, device=device, options=tuple(options), curve_queries=self.curve
+        )
+        run = reproduction.method_run(self.seed, folder, self._measurement(reproduction), self.method)
+        return replace(run, run={**run.run, "method_settings": _as_text(self._method)}, method=self._method)
+
+    @property
+    def _method(self) -> Method:
+        method = METHODS[self.method]
+        return replace(method, parameters={"settings": RAM[self.method]}) if self.published else method
+
+    def _measurement(self, reproduction: Reproduction) -> Measurement:
+        if self.method == ALL_ANSWERS:
+            return Measurement(max_queries=1)
+        of_vip = self.method == VIP and not self.is_ablation
+        return Measurement(
+            max_queries=reproduction.last_query,
+            trade_off=TRADE_OFF,
+            beside=(RANDOM_ORDER, EXACT_IP) if of_vip else (),
+            protocols=reproduction.info.protocols if of_vip else (),
+            protocol_length=reproduction.info.protocol_length,
+        )
+
+
+def _as_text(method: Method) -> dict[str, str]:
+    return {key: str(value) for key, value in method.parameters.items()}
+
+
+def planned(fills: str, value: int, n_seeds: int, minutes: Mapping[str, float], **how: Any) -> Iterator[PaperRun]:
+    """Runs of several tasks, with the minutes of each. First seeds come first, and further seeds last of all."""
+    for seed in range(n_seeds):
+        for task, taken in minutes.items():
+            worth = value - seed if seed < FIRST_SEEDS else -seed
+            yield PaperRun(task, seed=seed, minutes=taken, value=worth, fills=fills, **how)
+
+
+CUB_AND_WORDS = {"cub": 5.0, "huffpost": 7.0}
+SYMCAT = {"symcat-200": 8.0, "symcat-300": 8.5, "symcat-400": 9.0}
+DIALOGUES = {"muzhi": 0.5, "dxy": 0.5}
+DIGITS = {"mnist": 8.0, "fashion-mnist": 9.0}
+PHOTOS = {"cifar10": 14.0, "cifar100": 15.0}
+ABLATED = {**CUB_AND_WORDS, **DIGITS, "cifar10": 14.0}
+TABLES_2_5, TABLE_3 = "Tables 2 and 5, Fig. 4", "Table 3"
+
+PLAN: tuple[PaperRun, ...] = (
+    # V-IP by the paper's querier. For patches it is ours, too.
+    *planned(TABLES_2_5, 100, 5, CUB_AND_WORDS, querier=STRAIGHT_THROUGH),
+    *planned(f"{TABLE_3}, Fig. 5c", 100, 5, SYMCAT, querier=STRAIGHT_THROUGH, curve=40),
+    *planned(TABLE_3, 100, 10, DIALOGUES, querier=STRAIGHT_THROUGH, recipe="fast"),
+    *planned(TABLES_2_5, 100, 5, DIGITS, querier=STRAIGHT_THROUGH),
+    *planned("Table 5, Figs. 5a, b", 100, 3, PHOTOS, querier=STRAIGHT_THROUGH),
+    *planned(TABLES_2_5, 100, 3, {"kmnist": 8.0}, querier=STRAIGHT_THROUGH, recipe="fast"),
+    # Rivals. The steps of a policy cost as many forward passes as it asks queries.
+    *planned(TABLES_2_5, 80, 3, {"mnist": 7.0, "fashion-mnist": 8.0}, method="ram", recipe="fast", effort=0.2),
+    *planned(TABLES_2_5, 80, 3, {"mnist": 7.0, "fashion-mnist": 8.0}, method="ram+", recipe="fast", effort=0.2),
+    *planned(TABLES_2_5, 78, 3, CUB_AND_WORDS, method="ram"),
+    *planned(TABLES_2_5, 78, 3, CUB_AND_WORDS, method="ram+"),
+    # `fast` of the dialogues is short, because V-IP begins there as naive Bayes; these do not.
+    *planned(TABLE_3, 77, 3, dict.fromkeys(DIALOGUES, 3.0), method="partial-vae", recipe="fast", effort=10, curve=20),
+    *planned(TABLE_3, 77, 3, dict.fromkeys(DIALOGUES, 3.0), method="refuel", recipe="fast", effort=10, curve=20),
+    *planned(f"{TABLE_3}, Fig. 5c", 74, 1, dict.fromkeys(SYMCAT, 9.0), method="partial-vae", effort=0.2, curve=20),
+    *planned(f"{TABLE_3}, Fig. 5c", 74, 1, dict.fromkeys(SYMCAT, 9.0), method="refuel", effort=0.2, curve=20),
+    *planned("Table 5", 72, 3, {"cub": 3.0, "huffpost": 2.0, "mnist": 3.0, "fashion-mnist": 2.0}, method=ALL_ANSWERS),
+    *planned("Table 5", 72, 3, dict.fromkeys(PHOTOS, 10.0), method=ALL_ANSWERS),
+    *planned(TABLES_2_5, 70, 1, {**DIGITS, **CUB_AND_WORDS}, method="ram", published=True),
+    *planned(TABLES_2_5, 70, 1, {**DIGITS, **CUB_AND_WORDS}, method="ram+", published=True),
+    *planned("Figs. 5a, b", 68, 1, dict.fromkeys(PHOTOS, 30.0), method="ram"),
+    *planned("Figs. 5a, b", 68, 1, dict.fromkeys(PHOTOS, 60.0), method="partial-vae", curve=20),
+    # Ablations.
+    *planned("Fig. 12", 60, 1, ABLATED, sampling="irs"),
+    *planned("Fig. 12", 60, 1, ABLATED, sampling="sbs"),
+    *planned("Fig. 12", 60, 1, ABLATED, sampling="irs+sbs"),
+    *planned("Fig. 12", 60, 1, SYMCAT, sampling="irs", curve=40),
+    *planned("Fig. 12", 60, 1, SYMCAT, sampling="sbs", curve=40),
+    *planned("Fig. 12", 60, 1, SYMCAT, sampling="irs+sbs", curve=40),
+    *planned("Fig. 11", 60, 3, {"cub": 5.0}, network="set"),
+    *planned("Fig. 11", 60, 3, {"cub": 5.0}, network="masked"),
+    # V-IP by our querier, and by the paper's recipes.
+    *planned(TABLES_2_5, 55, 3, CUB_AND_WORDS, querier=INFORMATION),
+    *planned(TABLE_3, 55, 3, SYMCAT, querier=INFORMATION, curve=40),
+    *planned(TABLE_3, 55, 10, DIALOGUES, querier=INFORMATION, recipe="fast"),
+    *planned(TABLE_3, 50, 10, dict.fromkeys(DIALOGUES, 7.0), querier=STRAIGHT_THROUGH, recipe="paper"),
+    *planned(TABLES_2_5, 50, 1, {"cub": 25.0, "huffpost": 60.0}, querier=STRAIGHT_THROUGH, recipe="paper"),
+    *planned(TABLES_2_5, 50, 1, dict.fromkeys(DIGITS, 15.0), querier=STRAIGHT_THROUGH, recipe="paper"),
+    *planned(TABLE_3, 45, 1, dict.fromkeys(SYMCAT, 60.0), querier=STRAIGHT_THROUGH, recipe="paper", effort=0.1),
+    *planned("Table 5", 45, 1, dict.fromkeys(PHOTOS, 180.0), querier=STRAIGHT_THROUGH, recipe="paper"),
+    # The generative pursuit takes seconds for every query of a few images: on all test rows, days.
+    *planned(TABLES_2_5, 30, 1, dict.fromkeys([*DIGITS, *CUB_AND_WORDS], 3000.0), method="g-ip"),
+)
+
+
+EFFORT = "effort "
+
+
+def write_record(result: Result, path: Path) -> None:
+    """Write the part of a result that pages show, to four decimal places."""
+    evaluation = replace(result.evaluation, confidence_by_asked=[], calibration_error_by_asked=[], brier_by_asked=[])
+    text = json.dumps(replace(result, evaluation=evaluation).to_dict())
+    make_folder(path.parent)
+    Result.from_dict(json.loads(text, parse_float=lambda number: round(float(number), 4))).write(path)
+
+
+def read_records(folder: Path, plan: tuple[PaperRun, ...] = PLAN) -> dict[PaperRun, Result]:
+    """The runs that are done: those in files of this folder, and those that `tasks` beside it has from before."""
+    found: dict[PaperRun, Result] = {}
+    for path in sorted((folder.parent / "tasks").glob("*.json")):
+        found |= _of_task(Results.from_dict(json.loads(path.read_text())))
+    for run in plan:
+        if result := read_result(folder / f"{run.name}.json"):
+            found[run] = result
+    return found
+
+
+def _of_task(results: Results) -> dict[PaperRun, Result]:
+    """The runs that one results folder of `pursuit reproduce` has; none if a recipe was changed in other ways."""
+    task, recipe, options = (results.run[key] for key in ("task", "recipe", "options"))
+    if not all(option.startswith(EFFORT) for option in options):
+        return {}
+    effort = float(options[0].removeprefix(EFFORT)) if options else 1.0
+    return {
+        PaperRun(
+            task, name, recipe, querier=querier_of(results) if name == VIP else None, effort=effort, seed=result.seed
+        ): result
+        for name, (method, _) in results.worked.items()
+        for result in method.seeds
+    }
+
+
+def minutes_of(run: PaperRun, done: Mapping[PaperRun, Result]) -> float:
+    """The time of a run: that of its slowest seed so far, or the estimate."""
+    took = [
+        (result.training_seconds + (result.measuring_seconds or 0)) / 60
+        for other, result in done.items()
+        if other.way == run.way
+    ]
+    return max(took, default=run.minutes)
+
+
+GRACE_SECONDS = 5.0
+"""Seconds that a process has to end by itself."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The device and the folders of runs."""
+
+    out: Path
+    """A small file for each run that is done."""
+    work: Path
+    """A folder with models and checkpoints for each run that is not."""
+    device: str = "auto"
+    threads: int = 1
+
+    def result(self, run: PaperRun) -> Path:
+        return self.out / f"{run.name}.json"
+
+    def folder(self, run: PaperRun) -> Path:
+        return self.work / run.name
+
+    def has_begun(self, run: PaperRun) -> bool:
+        """Whether a run was stopped that can go on."""
+        return (self.folder(run) / RUN).exists()
+
+
+Begin = Callable[[PaperRun, Place], BaseProcess]
+
+
+def begin_process(run: PaperRun, place: Place) -> BaseProcess:
+    process = get_context("spawn").Process(target=measure, args=(run, place), name=run.name)
+    process.start()
+    return process
+
+
+def measure(run: PaperRun, place: Place) -> None:
+    """Train and measure a run, write its result, and leave no model behind; a run that was stopped goes on."""
+    torch.set_num_threads(place.threads)
+    folder = place.folder(run)
+    error_file = folder / ERROR
+    error_file.unlink(missing_ok=True)
+    try:
+        result = run.method_run(folder, place.device).read_or_measure(no_progress, say_nothing)
+        write_record(result, place.result(run))
+    except Exception:
+        make_folder(folder)
+        write_whole(error_file, traceback.format_exc().encode())
+        raise SystemExit(1) from None
+    rmtree(folder, ignore_errors=True)
+
+
+def next_run(left: Iterable[PaperRun], minutes: float, place: Place) -> PaperRun | None:
+    """The most valuable run that ends within the minutes left, or that was begun before; of several the longest."""
+    fitting = [run for run in left if run.minutes <= minutes or place.has_begun(run)]
+    return max(fitting, key=lambda run: (run.value, run.minutes), default=None)
+
+
+def work_through(
+    runs: Iterable[PaperRun],
+    minutes: float,
+    jobs: int,
+    place: Place,
+    say: Say = say_nothing,
+    begin: Begin = begin_process,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[str]:
+    """Run `jobs` at a time until the minutes are over; gives the names of those that failed. What still runs then is
+    stopped, and goes on from its last checkpoint the next time."""
+    left, failed = list(runs), []
+    running: dict[PaperRun, tuple[BaseProcess, float]] = {}
+    started = clock()
+    try:
+        while True:
+            for run in [run for run, (worker, _) in running.items() if not worker.is_alive()]:
+                worker, began = running.pop(run)
+                outcome = _outcome(run, place)
+                failed += [run.name] if outcome is None else []
+                say(f"{run.name}: {outcome or _why(run, worker, place)} ({(clock() - began) / 60:.1f} minutes)")
+            minutes_left = minutes - (clock() - started) / 60
+            while len(running) < jobs and (run_now := next_run(left, minutes_left, place)) and minutes_left > 0:
+                left.remove(run_now)
+                say(f"{run_now.name}: {'goes on' if place.has_begun(run_now) else 'begins'}")
+                running[run_now] = begin(run_now, place), clock()
+            if not running or minutes_left <= 0:
+                return failed
+            connection.wait([worker.sentinel for worker, _ in running.values()], min(1.0, 60 * minutes_left))
+    finally:
+        stop([worker for worker, _ in running.values()])
+        for run in running:
+            say(f"{run.name}: {_outcome(run, place) or 'stopped'}{', can go on' if place.has_begun(run) else ''}")
+
+
+def stop(workers: Sequence[BaseProcess]) -> None:
+    """End processes; their checkpoints are whole whenever that happens."""
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        worker.join(GRACE_SECONDS)
+        if worker.is_alive():
+            worker.kill()
+            worker.join()
+
+
+def _outcome(run: PaperRun, place: Place) -> str | None:
+    """The result in brief; None if there is none."""
+    result = read_result(place.result(run))
+    return in_brief(result) if result else None
+
+
+def _why(run: PaperRun, worker: BaseProcess, place: Place) -> str:
+    error_file = place.folder(run) / ERROR
+    if error_file.exists():
+        return f"failed: {error_file.read_text().strip().splitlines()[-1]} (see {error_file})"
+    return f"failed: its process ended with {worker.exitcode}"

@@ -1,0 +1,312 @@
+"""Reproduce a task of the paper: train V-IP by a recipe, measure it on test rows, and write the results.
+
+Beside it, a black box with the same network and plan learns from all answers at once. Where the task has protocols, a
+part of the training rows is held out from both, to choose at which confidence V-IP stops.
+
+A results folder holds `results.json`, `row.md` (one row of a table beside the published figures), `curve.png`, in
+seed-K the model, its result and a few chains as figures, and in all-answers/seed-K the black box. A run that was
+interrupted goes on where it stopped.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pursuit.evaluation.curves import Evaluation
+from pursuit.files import write_whole
+from pursuit.inference.stopping import Confidence, Stability
+from pursuit.methods import METHODS
+from pursuit.registry import find
+from pursuit.research.experiments.options import ReproductionOptions
+from pursuit.research.experiments.results import (
+    BUDGETS,
+    NOTHING,
+    Beside,
+    Failure,
+    Mean,
+    MethodResults,
+    Result,
+    Results,
+    Summary,
+    mean_and_spread,
+)
+from pursuit.research.experiments.run import (
+    ERROR,
+    EXACT_IP,
+    LOGISTIC_REGRESSION,
+    RANDOM_ORDER,
+    TEST_ROWS,
+    VALIDATION_ROWS,
+    Measurement,
+    MethodRun,
+    Progress,
+    Say,
+    Sweep,
+    curve_end,
+    load_split,
+    no_progress,
+    one_by_one,
+    say_nothing,
+)
+from pursuit.research.experiments.table import ALL_ANSWERS, draw_accuracy, in_brief, stop_length
+from pursuit.research.tasks.recipe import Published, Recipe
+from pursuit.research.tasks.task import Task, TaskInfo
+from pursuit.training.devices import find_device
+
+N_CHAINS = 3
+VIP = "vip"
+NOT_MEASURED, NOT_COMPARABLE = "not measured", "not comparable"
+TRADE_OFF = (
+    *(Confidence(level) for level in (0.5, 0.7, 0.8, 0.85, 0.9, 0.92, 0.94, 0.95, 0.96, 0.98, 0.99, 0.995, 0.999)),
+    *(Stability(epsilon, n) for epsilon in (0.1, 0.03, 0.01, 0.003, 0.002, 0.001, 0.0003) for n in (1, 3)),
+)
+"""Accuracy against length, as the paper draws it: by varying the stopping rule."""
+
+
+@dataclass(frozen=True)
+class Reproduction(ReproductionOptions):
+    """A reproduction of a task by a recipe."""
+
+    task: str
+    recipe_name: str
+    recipe: Recipe
+    seeds: tuple[int, ...] = (0,)
+    options: tuple[str, ...] = ()
+    """Changes to the recipe, in words."""
+
+    def __post_init__(self) -> None:
+        find_device(self.device)
+
+    @property
+    def name(self) -> str:
+        """The name for folders and files."""
+        return run_name(self.task, self.recipe_name, [*self.options, *(["validation"] if self.validation else [])])
+
+    @property
+    def info(self) -> TaskInfo:
+        info: TaskInfo = find(TaskInfo.registry_kind, self.task)
+        return info
+
+    @property
+    def last_query(self) -> int | None:
+        """The number of queries at which the curve ends; None: all queries."""
+        return self.curve_queries or curve_end(self.info.n_queries, self.recipe.max_queries, self.device)
+
+    def load(self, seed: int) -> Task:
+        task = load_split(self.task, self.recipe, seed, self.validation)
+        if not self.info.protocols or task.held_out is not None:
+            return task
+        return task.hold_out(self.info.protocol_share, seed)
+
+    def described(self) -> dict[str, Any]:
+        """The identity of this run, as JSON values."""
+        return {
+            "task": self.task,
+            "recipe": self.recipe_name,
+            "options": list(self.options),
+            "measured_on": VALIDATION_ROWS if self.validation else TEST_ROWS,
+            "settings": {key: str(value) for key, value in self.recipe.settings().items()},
+            "query_options": dict(self.recipe.query_options),
+            "curve_queries": self.last_query,
+            "protocols": [str(protocol) for protocol in self.info.protocols],
+        }
+
+    def method_run(self, seed: int, folder: Path, measurement: Measurement, name: str = VIP) -> MethodRun:
+        """A method with one seed; by default V-IP."""
+        method = METHODS[name]
+        return MethodRun(
+            self.described(), name, method.title, method, self.load, seed, folder, self.device, measurement
+        )
+
+
+def run_name(task: str, recipe: str, options: Sequence[str]) -> str:
+    """Words that may stand in the name of a folder or file."""
+    return "-".join([task, recipe, *(option.replace(" ", "-") for option in options)])
+
+
+def reproduce(
+    reproduction: Reproduction,
+    folder: Path,
+    progress: Progress = no_progress,
+    say: Say = say_nothing,
+    sweep: Sweep = one_by_one,
+) -> Results:
+    """Train and measure every seed that is not done yet, and write the results folder; `sweep` says where and in which
+    order. Where a training fails, the others are measured all the same, and ValueError says which failed."""
+    found: dict[str, list[Result]] = {VIP: [], ALL_ANSWERS: []}
+    left = []
+    for run in _runs(reproduction, folder):
+        if result := run.read():
+            found[run.name].append(result)
+            say(f"{run.label}: already measured in {run.folder}.")
+        elif run.name == VIP or reproduction.black_box:
+            left.append(run)
+    failed = []
+    for run, outcome in sweep(left, progress):
+        say(f"{run.label}: {in_brief(outcome)}")
+        if isinstance(outcome, Failure):
+            failed.append(f"{run.label}: {outcome.error} (see {run.folder / ERROR})")
+        else:
+            found[run.name].append(outcome)
+    if failed:
+        raise ValueError(
+            "The results are not complete, because these failed: "
+            f"{'; '.join(failed)}. The same command again tries only these."
+        )
+    methods = {name: MethodResults.of(METHODS[name].title, seeds) for name, seeds in found.items() if seeds}
+    results = Results(reproduction.described(), methods)
+    results.write(folder / "results.json")
+    write_whole(folder / "row.md", f"{HEADER}\n{markdown_row(results)}\n".encode())
+    _draw_curves(results, folder / "curve.png")
+    return results
+
+
+def _runs(reproduction: Reproduction, folder: Path) -> Iterator[MethodRun]:
+    """V-IP and the black box with every seed."""
+    info = reproduction.info
+    measurement = Measurement(
+        max_queries=reproduction.last_query,
+        trade_off=TRADE_OFF,
+        beside=(RANDOM_ORDER, EXACT_IP, *([LOGISTIC_REGRESSION] if reproduction.black_box else [])),
+        protocols=info.protocols,
+        protocol_length=info.protocol_length,
+        n_chains=N_CHAINS,
+    )
+    # What it knows with all answers is all there is to know of a black box: its curve need not be long.
+    short = Measurement(max_queries=1)
+    for seed in reproduction.seeds:
+        yield reproduction.method_run(seed, folder / f"seed-{seed}", measurement)
+        yield reproduction.method_run(seed, folder / ALL_ANSWERS / f"seed-{seed}", short, ALL_ANSWERS)
+
+
+def vip_of(results: Results) -> tuple[MethodResults, Summary]:
+    """V-IP, all of whose seeds worked."""
+    return results.worked[VIP]
+
+
+def black_box_of(results: Results) -> Mean | None:
+    """The accuracy of the black box with all answers; None if there was none."""
+    found = results.worked.get(ALL_ANSWERS)
+    return found and found[1].accuracy_all_answers
+
+
+def published_for(task: str) -> Published | None:
+    info: TaskInfo = find(TaskInfo.registry_kind, task)
+    return info.published
+
+
+def querier_of(results: Results) -> str:
+    """The querier of V-IP. Older files do not name it: before there was a choice it was straight-through, and
+    "auto" then asked by information wherever queries are no patches, which convolutions see."""
+    recorded = {seed.querier for seed in vip_of(results)[0].seeds}
+    if recorded != {None}:
+        return ", ".join(sorted(querier for querier in recorded if querier))
+    settings = results.run["settings"]
+    chosen: str = settings.get("querier", "straight-through")
+    if chosen != "auto":
+        return chosen
+    return "information" if settings["network"].startswith(("MLP", "SetNetwork")) else "straight-through"
+
+
+COLUMNS = (
+    "task",
+    "recipe",
+    "querier",
+    "seeds",
+    "protocol",
+    "stops after",
+    "accuracy there",
+    "95 % interval",
+    "after 5 / 10 / 20",
+    "area",
+    "random order: area",
+    "all answers",
+    "black box",
+    "paper: stops after, accuracy there, all answers, black box, after 20",
+    "rows",
+    "device",
+    "training",
+    "commit",
+)
+HEADER = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}"
+
+
+def markdown_row(results: Results) -> str:
+    """One row of a table, ours beside the published figures."""
+    (found, summary), run = vip_of(results), results.run
+    one, stop = found.seeds[0], summary.at_stop
+    after = [mean_and_spread(summary.accuracy_after.get(n)) for n in BUDGETS]
+    # Whatever makes the row less than it seems is said in it.
+    measured_on = run["measured_on"]
+    options = [*run["options"], *([f"measured on {measured_on}"] if measured_on != TEST_ROWS else [])]
+    resumed = ", resumed" if any(seed.resumed for seed in found.seeds) else ""
+    cells = [
+        run["task"],
+        run["recipe"] + (f" ({', '.join(options)})" if options else ""),
+        querier_of(results),
+        str(summary.n_seeds),
+        _protocol_cell(summary),
+        stop_length(stop) if stop else NOTHING,
+        mean_and_spread(stop.accuracy if stop else None),
+        interval_text(stop.accuracy if stop else None),
+        " / ".join(after),
+        mean_and_spread(summary.area) + ("" if summary.is_whole else f" ({summary.reach})"),
+        measured_or_not(summary.area_beside.get(RANDOM_ORDER)),
+        mean_and_spread(summary.accuracy_all_answers),
+        measured_or_not(black_box_of(results)),
+        _published_cell(run["task"]),
+        f"{one.n_train:,} / {one.n_test:,}",
+        str(one.provenance["device"]),
+        f"{summary.training_seconds.mean:.0f} s{resumed}",
+        ", ".join(dict.fromkeys(str(seed.provenance["commit"]) for seed in found.seeds)),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def interval_text(value: Mean | None) -> str:
+    """The interval of an accuracy over seeds and rows, as text."""
+    return f"{value.interval[0]:.3f} to {value.interval[1]:.3f}" if value and value.interval else NOTHING
+
+
+def measured_or_not(value: Mean | None) -> str:
+    return NOT_MEASURED if value is None else mean_and_spread(value)
+
+
+def _protocol_cell(summary: Summary) -> str:
+    """By which rule chains stop, and how many the end of the curve stopped instead."""
+    stop = summary.at_stop
+    if stop is None:
+        return NOTHING
+    cut = stop.cut_short.mean if stop.cut_short else 0.0
+    return stop.rule + (f", cut at {summary.longest} in {cut:.1%}" if cut else "")
+
+
+def _published_cell(task: str) -> str:
+    published = published_for(task)
+    if published is None:
+        return NOTHING
+    figures: Sequence[float | None] = (
+        published.mean_answered,
+        published.accuracy,
+        published.all_answers,
+        published.black_box,
+        published.after_20,
+    )
+    caveat = "" if published.comparable else f" ({NOT_COMPARABLE})"
+    return ", ".join(NOTHING if figure is None else f"{figure:g}" for figure in figures) + caveat
+
+
+def _draw_curves(results: Results, path: Path) -> None:
+    found, summary = vip_of(results)
+    measured: dict[str, list[Evaluation | Beside]] = {found.title: [seed.evaluation for seed in found.seeds]}
+    for title in (EXACT_IP, RANDOM_ORDER):
+        if others := [seed.beside[title] for seed in found.seeds if title in seed.beside]:
+            measured[title] = [*others]
+    draw_accuracy(
+        measured,
+        {found.title: summary.at_stop} if summary.at_stop else {},
+        path,
+        title=f"{results.run['task']}: accuracy on {found.seeds[0].n_test:,} {results.run['measured_on']}",
+        all_answers=summary.accuracy_all_answers.mean,
+    )

@@ -1,0 +1,343 @@
+"""Results of experiments, and their summaries over seeds.
+
+`result.json` is a `Result`: one method on one task with one seed. `results.json` is a `Results`: every method with its
+results and their summary over seeds. The keys of the files are the fields of these classes, and a checksum of them, so
+that what somebody changed by hand is not shown as measured.
+"""
+
+import hashlib
+import json
+import statistics
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pursuit.evaluation.calibration import seeds_and_rows_interval
+from pursuit.evaluation.curves import Evaluation
+from pursuit.evaluation.protocols import AtProtocol
+from pursuit.files import DamagedFile, make_folder, read_json, write_whole
+from pursuit.registry import read_as
+
+S = TypeVar("S")
+
+BUDGETS = (5, 10, 20)
+"""The numbers of queries asked whose accuracy a summary has."""
+NOTHING = "–"
+CHECKSUM = "checksum"
+"""The key of a file's checksum, which is that of everything else in it."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Another pursuer measured on the same rows; None for figures that were not measured."""
+
+    accuracy_by_asked: list[float] | None = None
+    area: float | None = None
+    accuracy_all_answers: float | None = None
+    accuracy_by_cost: list[tuple[float, float]] = field(default_factory=list)
+    """Empty where every query costs 1, too."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One method on one task with one seed."""
+
+    run: dict[str, Any]
+    """The identity of the run: task, recipe, settings, the rows it is measured on …"""
+    method: str
+    """By its name in the program."""
+    seed: int
+    n_train: int
+    n_test: int
+    training_seconds: float
+    evaluation: Evaluation
+    provenance: dict[str, Any]
+    """Commit, versions, machine and device."""
+    notes: dict[str, Any]
+    """The origin of the task's rows."""
+    resumed: bool = False
+    """Whether training went on from an earlier run; `training_seconds` are then those of the last part."""
+    n_histories: int | None = None
+    """Histories in the training plan; None without a plan of its own."""
+    measuring_seconds: float | None = None
+    step_milliseconds: float | None = None
+    """A step of one row at a time on the CPU; None if it was not timed."""
+    beside: dict[str, Beside] = field(default_factory=dict)
+    """Further pursuers on the same rows, by title: random order, exact IP, logistic regression."""
+    protocols: list[AtProtocol] = field(default_factory=list)
+    """Results by the task's protocols; empty if it has none."""
+    querier: str | None = None
+    """The querier of V-IP: `straight-through` or `information`; None for other methods and in older files."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Result":
+        """What `to_dict` gave, or the content of its file; raises DamagedFile where that was changed, and KeyError or
+        TypeError for anything else."""
+        values = {key: value for key, value in _refuse_changed(values).items() if key != CHECKSUM}
+        beside = {title: read_as(Beside, other) for title, other in values.get("beside", {}).items()}
+        protocols = [AtProtocol(**one) for one in values.get("protocols", [])]
+        evaluation = Evaluation.from_dict(values["evaluation"])
+        return cls(**{**values, "evaluation": evaluation, "beside": beside, "protocols": protocols})
+
+    def write(self, path: Path) -> None:
+        _write_json(path, self.to_dict())
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A method that failed with one seed."""
+
+    seed: int
+    error: str
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A number over seeds."""
+
+    mean: float
+    sd: float
+    """The sample standard deviation over seeds; 0 for one seed."""
+    interval: tuple[float, float] | None = None
+    """The 95 % interval of an accuracy over seeds and test rows; over rows alone if there is one seed."""
+
+
+@dataclass(frozen=True)
+class StopSummary:
+    """Results at the stopping rule, over seeds."""
+
+    rule: str
+    mean_asked: Mean
+    mean_answered: Mean
+    mean_cost: Mean
+    accuracy: Mean
+    cut_short: Mean | None = None
+    """Share of the rows that were stopped by the end of the curve instead of the rule."""
+
+
+@dataclass(frozen=True)
+class ProtocolSummary:
+    """Results by a protocol, over seeds; each seed has a confidence of its own."""
+
+    wanted: float
+    """The mean number of queries that confidences were chosen for."""
+    level: Mean
+    mean_held_out: Mean
+    mean_counted: Mean
+    accuracy: Mean
+    cut_short: Mean
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The results of one method over seeds."""
+
+    n_seeds: int
+    n_queries: int
+    longest: int
+    """The number of queries at which curves end."""
+    area: Mean
+    """The mean accuracy over 1 to `longest` queries asked."""
+    area_by_answered: Mean
+    accuracy_after: dict[int, Mean]
+    """By the number of queries asked."""
+    accuracy_all_answers: Mean
+    training_seconds: Mean
+    at_stop: StopSummary | None = None
+    step_milliseconds: Mean | None = None
+    area_by_cost: Mean | None = None
+    """None where every query costs 1."""
+    area_beside: dict[str, Mean] = field(default_factory=dict)
+    """The areas of the pursuers measured beside it, by title."""
+    protocols: dict[str, ProtocolSummary] = field(default_factory=dict)
+    """By name."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether curves end where everything was asked."""
+        return self.longest == self.n_queries
+
+    @property
+    def reach(self) -> str:
+        """The range of the area, in words."""
+        return f"to {self.longest}" + ("" if self.is_whole else f" of {self.n_queries}")
+
+
+@dataclass(frozen=True)
+class MethodResults:
+    """All seeds of one method."""
+
+    title: str
+    summary: Summary | None
+    """None if no seed worked."""
+    seeds: list[Result]
+    failed: list[Failure] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, title: str, found: Iterable[Result | Failure]) -> "MethodResults":
+        found = sorted(found, key=lambda one: one.seed)
+        seeds = [one for one in found if isinstance(one, Result)]
+        failed = [one for one in found if isinstance(one, Failure)]
+        return cls(title, summarise(seeds) if seeds else None, seeds, failed)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "MethodResults":
+        """The results of all seeds. Their summary is made again, so that all are summarised in the same way."""
+        seeds = [Result.from_dict(seed) for seed in values["seeds"]]
+        return cls.of(values["title"], [*seeds, *(Failure(**failure) for failure in values["failed"])])
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of an experiment: methods by name, all in the same run."""
+
+    run: dict[str, Any]
+    """The settings that the results of all methods share; `task` and `measured_on` among them."""
+    methods: dict[str, MethodResults]
+
+    @property
+    def worked(self) -> dict[str, tuple[MethodResults, Summary]]:
+        """The methods that worked with some seed, by name, with their summaries."""
+        return {name: (found, found.summary) for name, found in self.methods.items() if found.summary}
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Results":
+        """What `to_dict` gave, or the content of its file; raises DamagedFile where that was changed, and KeyError or
+        TypeError for anything else."""
+        _refuse_changed(values, ("run", "methods"))
+        methods = {name: MethodResults.from_dict(method) for name, method in values["methods"].items()}
+        return cls(values["run"], methods)
+
+    def write(self, path: Path) -> None:
+        _write_json(path, self.to_dict())
+
+
+def read_result(path: Path) -> Result | None:
+    """The result in a file; None if there is none, or, with a warning, if it is damaged or was changed."""
+    try:
+        values = read_json(path)
+        values[CHECKSUM]  # without it, nothing shows who wrote the rest
+        return Result.from_dict(values)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        warnings.warn(
+            f"{path} is damaged, or was changed after it was measured: its checksum does not fit. It does not count as "
+            "measured.",
+            stacklevel=2,
+        )
+        return None
+
+
+def summarise(results: Sequence[Result]) -> Summary:
+    """Means over seeds, with the standard deviation over seeds, and of accuracies the interval over seeds and rows."""
+    first, n_test = results[0], results[0].n_test
+    longest = len(first.evaluation.accuracy_by_asked) - 1
+
+    def accuracy(get: Callable[[Evaluation], float]) -> Mean:
+        return mean_accuracy([get(result.evaluation) for result in results], n_test)
+
+    def after(n: int) -> Mean:
+        return accuracy(lambda evaluation: evaluation.accuracy_by_asked[n])
+
+    stops = [result.evaluation.at_stop for result in results if result.evaluation.at_stop]
+    protocols: dict[str, list[AtProtocol]] = {}
+    for one in (one for result in results for one in result.protocols):
+        protocols.setdefault(one.name, []).append(one)
+    by_cost = [result.evaluation.area_by_cost for result in results if result.evaluation.area_by_cost is not None]
+    timed = [result.step_milliseconds for result in results if result.step_milliseconds is not None]
+    return Summary(
+        n_seeds=len(results),
+        n_queries=first.evaluation.n_queries,
+        longest=longest,
+        area=mean_and_sd([result.evaluation.area for result in results]),
+        area_by_answered=mean_and_sd([result.evaluation.area_by_answered for result in results]),
+        accuracy_after={n: after(n) for n in BUDGETS if n <= longest},
+        accuracy_all_answers=accuracy(lambda evaluation: evaluation.accuracy_all_answers),
+        training_seconds=mean_and_sd([result.training_seconds for result in results]),
+        at_stop=_over_seeds(StopSummary, stops, n_test) if stops else None,
+        step_milliseconds=mean_and_sd(timed) if timed else None,
+        area_by_cost=mean_and_sd(by_cost) if by_cost else None,
+        area_beside=_summarise_beside(results),
+        protocols={name: _over_seeds(ProtocolSummary, found, n_test) for name, found in protocols.items()},
+    )
+
+
+def _summarise_beside(results: Sequence[Result]) -> dict[str, Mean]:
+    areas: dict[str, list[float]] = {}
+    for result in results:
+        for title, other in result.beside.items():
+            if other.area is not None:
+                areas.setdefault(title, []).append(other.area)
+    return {title: mean_and_sd(values) for title, values in areas.items()}
+
+
+def _over_seeds(cls: type[S], found: Sequence[Any], n_test: int) -> S:
+    """A summary over seeds. A `Mean` averages the field of the same name; all results agree in the others."""
+    values = {field.name: [getattr(one, field.name) for one in found] for field in fields(cls)}  # type: ignore[arg-type]
+    means = {field.name for field in fields(cls) if field.type in (Mean, Mean | None)}  # type: ignore[arg-type]
+    summarised = {
+        name: own[0] if name not in means else mean_accuracy(own, n_test) if name == "accuracy" else mean_and_sd(own)
+        for name, own in values.items()
+    }
+    return cls(**summarised)
+
+
+def mean_accuracy(accuracies: Sequence[float], n_test: int) -> Mean:
+    """The same for accuracies of seeds on `n_test` rows, with the interval over both."""
+    share = mean_and_sd(accuracies)
+    return Mean(share.mean, share.sd, seeds_and_rows_interval(accuracies, n_test))
+
+
+def mean_and_sd(values: Sequence[float]) -> Mean:
+    """Mean and standard deviation over seeds."""
+    return Mean(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0)
+
+
+def mean_and_spread(value: Mean | None) -> str:
+    """A mean over seeds, with the standard deviation over them if it is not 0."""
+    if value is None:
+        return NOTHING
+    return f"{value.mean:.3f}" + (f" ± {value.sd:.3f}" if value.sd else "")
+
+
+def mean_only(value: Mean | None) -> str:
+    return NOTHING if value is None else f"{value.mean:.3f}"
+
+
+def asked_and_answered(asked: float, answered: float, digits: int = 2, noun: str = "") -> str:
+    """The mean number of queries asked and, in brackets, that of queries answered, if they differ."""
+    n_asked, n_answered = f"{asked:.{digits}f}", f"{answered:.{digits}f}"
+    return n_asked + noun + (f" ({n_answered} answered)" if n_answered != n_asked else "")
+
+
+def three_digits(value: Mean | None) -> str:
+    """A mean that need not be exact, such as a time."""
+    return NOTHING if value is None else f"{value.mean:.3g}" if value.mean < 1000 else f"{value.mean:.0f}"
+
+
+def _write_json(path: Path, values: dict[str, Any]) -> None:
+    make_folder(path.parent)
+    write_whole(path, json.dumps({**values, CHECKSUM: _checksum(values)}, indent=1).encode())
+
+
+def _refuse_changed(values: Mapping[str, Any], keys: Sequence[str] | None = None) -> Mapping[str, Any]:
+    """The values, if their checksum fits or they never had one. It is that of these keys; others may stand beside."""
+    written = {key: values[key] for key in keys or values if key in values}
+    if CHECKSUM in values and values[CHECKSUM] != _checksum(written):
+        raise DamagedFile("These results were changed after they were measured: their checksum does not fit.")
+    return values
+
+
+def _checksum(values: Mapping[str, Any]) -> str:
+    """The checksum of all other values, as they are after writing and reading."""
+    rest = json.loads(json.dumps({key: value for key, value in values.items() if key != CHECKSUM}))
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,113 @@
+"""`muzhi` and `dxy`: children's diseases from doctors' conversations with parents, with symptoms named in English.
+
+What the parent reports unasked is initially known. A symptom that the conversation does not mention is answered "can't
+say".
+"""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pursuit.information import AnswerSettings
+from pursuit.networks import MLP
+from pursuit.queries import Choice, ColumnQueries
+from pursuit.registry import register
+from pursuit.research.tasks.files import DataFile, find
+from pursuit.research.tasks.formats import content_of, read_json
+from pursuit.research.tasks.recipe import PAPER_MEDICAL, Published, Recipe
+from pursuit.research.tasks.task import Task, TaskInfo
+from pursuit.training.samplers import CarriedHistories
+from pursuit.training.schedule import AdamW, Stage
+
+CANNOT_SAY = "can't say"
+ORIGIN = (
+    "The conversations are published with jymChen/Diaformer on GitHub; {name}.json.gz holds symptoms, diseases, and "
+    "the train and test patients with their disease, explicit and implicit symptoms."
+)
+SHA256 = {
+    "muzhi": "c9ec84536202d0a57f3a750c5b8570000840a1472cb1143d0a3ec4291cb1b480",
+    "dxy": "229cb6b13680703167166cdf6b5d89dbf962ca0f67f8b4fa983d6d6bc6edf407",
+}
+FILES = {
+    name: DataFile(f"{name}/{name}.json.gz", sha256=sha256, origin=ORIGIN.format(name=name))
+    for name, sha256 in SHA256.items()
+}
+
+
+def load(name: str, seed: int = 0) -> Task:
+    """The official training and test patients, whatever the seed."""
+    path = find(FILES[name], name)
+    data = read_json(path)
+    with content_of(path):
+        return _task(name, data, seed)
+
+
+def _task(name: str, data: dict[str, Any], seed: int) -> Task:
+    diseases = np.array([data["diseases_en_unofficial"][disease] for disease in data["diseases"]])
+    position = {disease: i for i, disease in enumerate(data["diseases"])}
+
+    def rows(patients: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return (
+            _answers(patients, data["symptoms"]),
+            diseases[[position[patient["disease"]] for patient in patients]],
+            np.array([[symptom in patient["explicit"] for symptom in data["symptoms"]] for patient in patients]),
+        )
+
+    X_train, y_train, initially_known_train = rows(data["train"])
+    X_test, y_test, initially_known_test = rows(data["test"])
+    return Task(
+        name,
+        query_set(data["symptoms_en_unofficial"]),
+        X_train,
+        y_train,
+        X_test,
+        y_test,
+        {"seed": seed},
+        initially_known_train,
+        initially_known_test,
+    )
+
+
+def query_set(symptoms: list[str]) -> ColumnQueries:
+    choices = ("no", "yes", CANNOT_SAY)
+    return ColumnQueries([Choice(name, f"Does the child have this: {name}?", choices) for name in symptoms])
+
+
+def _answers(patients: list[dict[str, Any]], symptoms: list[str]) -> np.ndarray:
+    """Every patient's answer to every query, in words: (N, Q)."""
+    given = [{**patient["implicit"], **patient["explicit"]} for patient in patients]
+    words = {True: "yes", False: "no", None: CANNOT_SAY}
+    return np.array([[words[answers.get(symptom)] for symptom in symptoms] for answers in given], dtype=object)
+
+
+# A few hundred patients: naive Bayes is hard to beat, so training begins there, with counts smoothed more, and goes in
+# small steps.
+FAST = Recipe(
+    MLP((64,), dropout=0.5, direct=True),
+    (Stage(60, CarriedHistories(20, random_share=0.5), AdamW(3e-4, weight_decay=0.05), batch_size=128, average=0.99),),
+    "budget=20",
+    max_queries=20,
+    answers=AnswerSettings(smoothing=15),
+)
+
+
+def _register(name: str, n_queries: int, n_classes: int, n_train: int, n_test: int, after_20: float) -> None:
+    register(
+        TaskInfo(
+            name,
+            "children's diseases, from talks with doctors",
+            partial(load, name),
+            n_queries,
+            n_classes,
+            n_train,
+            n_test,
+            files=(FILES[name],),
+            recipes={"paper": PAPER_MEDICAL, "fast": FAST},
+            published=Published(after_20=after_20),
+        )
+    )
+
+
+_register("muzhi", n_queries=66, n_classes=4, n_train=568, n_test=142, after_20=0.706)
+_register("dxy", n_queries=41, n_classes=5, n_train=423, n_test=104, after_20=0.806)

@@ -1,0 +1,365 @@
+"""Data files of the tasks: found on the machine or fetched, and checked.
+
+A file is looked for below `$PURSUIT_DATA`, then below the cache folder (`$PURSUIT_CACHE`, or the user's own). If it is
+in neither, it is fetched into the cache from the site that publishes it. Where its checksum is known, a file that does
+not have it is not read, unless `$PURSUIT_UNCHECKED` is 1.
+"""
+
+import gzip
+import hashlib
+import logging
+import os
+import tarfile
+import tempfile
+import time
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from lzma import LZMAError
+from pathlib import Path
+from shutil import rmtree
+from typing import NamedTuple
+
+from pursuit.version import __version__
+
+OnProgress = Callable[[int, int | None], None]
+"""Takes the number of bytes so far and in all; None in all if the server does not say."""
+TRIES, TIMEOUT = 4, 30.0
+"""Attempts at a transfer, and the seconds of silence after which it counts as failed."""
+TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
+"""Statuses of a server that may answer properly a little later."""
+UNCHECKED = "PURSUIT_UNCHECKED"
+"""The variable that lets files be read whatever their checksums are."""
+_good: set[tuple[str, int, int]] = set()
+"""Path, size and time of the files that this process has found to be the published ones."""
+
+
+class MissingData(FileNotFoundError):
+    """A data file is not on the machine and cannot be fetched."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file a task reads, as it is published; or a folder, if an archive holds one."""
+
+    path: str
+    """Below the data folder, as in "mnist/train-images-idx3-ubyte.gz"."""
+    md5: str = ""
+    sha256: str = ""
+    url: str = ""
+    size: int = 0
+    """In bytes, if known."""
+    archive: "DataFile | None" = None
+    """The tar file it is published in, which is unpacked into the folder that holds the tar file."""
+    alternatives: tuple["DataFile", ...] = ()
+    """Files of other layouts that serve as well: one that is on the machine is used before anything is fetched."""
+    origin: str = ""
+    """A sentence that says where to get a file that has no public address."""
+
+
+class Found(NamedTuple):
+    """A file that is on the machine: the one wanted, or one of its alternatives."""
+
+    file: DataFile
+    path: Path
+
+
+def cache_folder() -> Path:
+    """The folder that files are fetched into."""
+    if named := os.environ.get("PURSUIT_CACHE"):
+        return Path(named).expanduser().absolute()
+    from platformdirs import user_cache_dir
+
+    return Path(user_cache_dir("pursuit", appauthor=False))
+
+
+def folders() -> dict[str, Path]:
+    """The folders that files are looked for in, in order, by the variable that names them."""
+    own = os.environ.get("PURSUIT_DATA")
+    cache = "$PURSUIT_CACHE" if os.environ.get("PURSUIT_CACHE") else "cache"
+    return ({"$PURSUIT_DATA": Path(own).expanduser().absolute()} if own else {}) | {cache: cache_folder()}
+
+
+def locate(file: DataFile) -> Found | None:
+    """The file, or else an alternative, if it is on the machine; nothing is fetched or checked."""
+    for choice in (file, *file.alternatives):
+        for folder in folders().values():
+            if (folder / choice.path).exists():
+                return Found(choice, folder / choice.path)
+    return None
+
+
+def find(file: DataFile, task: str = "TASK", on_progress: OnProgress | None = None) -> Path:
+    """The path of a file, or of an alternative that is on the machine; the file is fetched if neither is.
+
+    Either is checked, as `damage` does: a changed file would give figures that look like any others. Raises ValueError
+    if it is not the published one, and MissingData, with advice that names `task`, if there is none.
+    """
+    if found := locate(file):
+        _refuse_changed(found, task)
+        return found.path
+    failures = []
+    for choice in (file, *file.alternatives):
+        if _is_available(choice):
+            try:
+                return _fetch(choice, on_progress)
+            except DownloadFailed as error:
+                failures.append(str(error))
+    raise MissingData(_missing(file, task, failures))
+
+
+def get(file: DataFile, task: str = "TASK", on_progress: OnProgress | None = None) -> Path:
+    """As `find`, but a file that is there is checked too, and fetched again if the copy in the cache is damaged."""
+    found = locate(file)
+    if found and (wrong := damage(*found)):
+        if not _is_available(found.file):
+            origin = found.file.origin or file.origin
+            raise ValueError(f"{found.path} is damaged: {wrong}. Replace it. {origin}".rstrip())
+        if not found.path.is_relative_to(cache_folder()):
+            raise ValueError(f"{found.path} is damaged: {wrong}. Replace it, or remove it so that it is fetched.")
+        found.path.rmdir() if found.path.is_dir() else found.path.unlink()
+    return find(file, task, on_progress)
+
+
+def _refuse_changed(found: Found, task: str) -> None:
+    """Raise ValueError for a file that is not the published one. Hashing takes about a second for a gigabyte: within a
+    process, a file of the same size and time is not read again."""
+    status = found.path.stat()
+    seen = str(found.path), status.st_size, status.st_mtime_ns
+    if seen in _good:
+        return
+    wrong = damage(*found)
+    if not wrong:
+        _good.add(seen)
+    elif os.environ.get(UNCHECKED) == "1":
+        warnings.warn(f"{found.path} is not the published file ({wrong}), and is used all the same.", stacklevel=3)
+    else:
+        raise ValueError(
+            f"{found.path} is not the published file: {wrong}. It was changed or is damaged, and figures from it would "
+            f"mean nothing. Replace it (`pursuit data get {task}`), or set {UNCHECKED}=1 to use it as it is."
+        )
+
+
+def damage(file: DataFile, path: Path) -> str:
+    """The damage of a file in words, or "" if it is good. A folder is only checked not to be empty."""
+    if path.is_dir():
+        return "" if any(path.iterdir()) else "it is empty"
+    if not path.is_file():
+        return "it is not a file"
+    size = path.stat().st_size
+    if size == 0:
+        return "it is empty"
+    if file.size and size != file.size:
+        return f"it has {size} bytes, not {file.size}"
+    return wrong_checksum(path, file.md5, file.sha256)
+
+
+class DownloadFailed(OSError):
+    """A file could not be fetched."""
+
+
+def download(
+    url: str,
+    to: Path,
+    md5: str = "",
+    sha256: str = "",
+    on_progress: OnProgress | None = None,
+    *,
+    pause: Callable[[float], None] = time.sleep,
+    timeout: float = TIMEOUT,
+) -> None:
+    """Fetch `url` into the file `to`, unless it is there with the right checksum; it is put in place when it is whole
+    and its checksum is right. If several processes want the same file, one fetches it and the others wait."""
+    if not url.startswith(("http://", "https://")):
+        raise DownloadFailed(f"'{url}' cannot be fetched: an address must begin with http:// or https://.")
+    known_hash = f"sha256:{sha256}" if sha256 else f"md5:{md5}" if md5 else None
+    with locked(to):
+        for failures in range(TRIES):
+            try:
+                _retrieve(url, to, known_hash, on_progress, timeout)
+                return
+            except _Temporary as error:
+                if failures == TRIES - 1:
+                    raise DownloadFailed(f"{url} cannot be fetched: {error}.") from error
+                pause(2.0**failures)
+
+
+class _Temporary(Exception):
+    """A transfer that may work when tried again."""
+
+
+def _retrieve(url: str, to: Path, known_hash: str | None, on_progress: OnProgress | None, timeout: float) -> None:
+    """Fetch a file once, by pooch."""
+    import pooch
+    import requests
+
+    pooch.get_logger().setLevel(logging.ERROR)
+    # An encoding for the transfer would be undone on the way, and progress counted in other bytes.
+    headers = {"User-Agent": f"pursuit/{__version__}", "Accept-Encoding": "identity"}
+    bar = _Progress(on_progress) if on_progress else False
+    downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16, timeout=timeout, headers=headers)
+    try:
+        pooch.retrieve(url, known_hash, to.name, to.parent, downloader=downloader)
+    except requests.HTTPError as error:
+        status = getattr(error.response, "status_code", 0)
+        answer = f"the server answers {status} {getattr(error.response, 'reason', '')}"
+        if status in TEMPORARY:
+            raise _Temporary(answer) from error
+        raise DownloadFailed(f"{url} cannot be fetched: {answer}. The file may have moved.") from error
+    except requests.Timeout as error:
+        raise _Temporary("the server does not answer in time") from error
+    except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
+        raise _Temporary(str(error.args[0]) if error.args else type(error).__name__) from error
+    except requests.RequestException as error:  # an address with spaces, or a port that is not a number
+        raise DownloadFailed(f"'{url}' cannot be fetched: {error}") from error
+    except ValueError as error:
+        raise DownloadFailed(f"{url} sends another file than expected: {error}") from error
+    except OSError as error:
+        raise DownloadFailed(f"{to} cannot be written: {error.strerror or error}.") from error
+
+
+class _Progress:
+    """A progress bar as pooch takes it, which passes the numbers on."""
+
+    def __init__(self, on_progress: OnProgress):
+        self.on_progress, self.total, self.done = on_progress, 0, 0
+
+    def update(self, n_bytes: int) -> None:
+        self.done += n_bytes
+        self.on_progress(min(self.done, self.total or self.done), self.total or None)
+
+    def reset(self) -> None:
+        self.done = 0
+
+    def close(self) -> None:
+        return
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of `path` among processes, and make its folder; a process that dies releases its locks."""
+    from filelock import FileLock
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path.with_name(f".{path.name}.lock"))
+        lock.acquire()
+    except OSError as error:
+        raise DownloadFailed(
+            f"{path.parent} cannot be written: {error.strerror or error}. Name another folder in $PURSUIT_CACHE."
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def wrong_checksum(path: Path, md5: str = "", sha256: str = "") -> str:
+    """The checksum of a file that is wrong, in words, or ""; a checksum that is not given is not checked."""
+    for algorithm, wanted in (("sha256", sha256), ("md5", md5)):
+        if wanted:
+            with path.open("rb") as file:
+                found = hashlib.file_digest(file, partial(hashlib.new, algorithm, usedforsecurity=False)).hexdigest()
+            if found != wanted.lower():
+                return f"its {algorithm} is {found}, not {wanted.lower()}"
+    return ""
+
+
+def unpack(archive: Path, into: Path) -> None:
+    """Unpack the files and folders of a tar file into a folder; each file is then there whole or not at all.
+
+    Only one process at a time may unpack into a folder.
+    """
+    with _temporary_folder(into) as temporary:
+        try:
+            with tarfile.open(archive) as tar:
+                tar.extractall(temporary, filter=_files_and_folders)
+        except tarfile.FilterError as error:
+            raise ValueError(f"{archive} cannot be trusted: {error}.") from error
+        except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, LZMAError) as error:
+            raise ValueError(f"{archive} is damaged: {error}.") from error
+        _move_content(temporary, into)
+
+
+def _files_and_folders(member: tarfile.TarInfo, into: str) -> tarfile.TarInfo | None:
+    # Links are left out, unlike by Python's filter: data sets need none, and links have been a way round that filter.
+    return tarfile.data_filter(member, into) if member.isreg() or member.isdir() else None
+
+
+def _is_available(file: DataFile) -> bool:
+    """Whether there is something to fetch or to unpack."""
+    return bool(file.url or (file.archive and (file.archive.url or locate(file.archive))))
+
+
+def _fetch(file: DataFile, on_progress: OnProgress | None) -> Path:
+    to = cache_folder() / file.path
+    if file.archive is None:
+        download(file.url, to, file.md5, file.sha256, on_progress)
+        return to
+    with locked(_folder_of(file.archive) / "unpacking"):
+        if not to.exists():  # another process may have been quicker
+            _unpack_published(file.archive, on_progress)
+        if not to.exists():
+            raise DownloadFailed(f"{file.archive.path} does not contain {file.path}.")
+    return to
+
+
+def _folder_of(archive: DataFile) -> Path:
+    return (cache_folder() / archive.path).parent
+
+
+def _unpack_published(archive: DataFile, on_progress: OnProgress | None) -> None:
+    """Unpack an archive into the cache; it is fetched if there is no good copy of it on the machine."""
+    found = locate(archive)
+    wrong = damage(*found) if found else "it is not there"
+    if wrong and not archive.url:
+        raise DownloadFailed(f"{archive.path} cannot be unpacked: {wrong}.")
+    path = found.path if found and not wrong else _fetch(archive, on_progress)
+    in_cache = path.is_relative_to(cache_folder())
+    try:
+        unpack(path, _folder_of(archive))
+    except ValueError as error:
+        if in_cache:
+            path.unlink()
+        raise DownloadFailed(str(error)) from error
+    except OSError as error:
+        raise DownloadFailed(f"{path} cannot be unpacked: {error.strerror or error}.") from error
+    if in_cache:
+        path.unlink()  # all of its content is beside it now
+
+
+@contextmanager
+def _temporary_folder(parent: Path) -> Iterator[Path]:
+    """A folder inside `parent`, and so on the same disk: files can be renamed from one into the other."""
+    parent.mkdir(parents=True, exist_ok=True)
+    for abandoned in parent.glob(".unpacking-*"):  # by a process that was killed
+        rmtree(abandoned, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=parent))
+    try:
+        yield folder
+    finally:
+        rmtree(folder, ignore_errors=True)
+
+
+def _move_content(source: Path, target: Path) -> None:
+    """Move the content of `source` to `target`; existing folders are merged."""
+    for entry in sorted(source.iterdir()):
+        place = target / entry.name
+        if entry.is_dir() and place.is_dir():
+            _move_content(entry, place)
+        else:
+            entry.replace(place)
+
+
+def _missing(file: DataFile, task: str, failures: list[str]) -> str:
+    looked_in = " or ".join(str(folder) for folder in folders().values())
+    names = " or ".join(choice.path for choice in (file, *file.alternatives))
+    command = f"`pursuit data get {task}`"
+    if failures:
+        advice = f"{' '.join(failures)} To try again: {command}."
+    else:
+        advice = f"It cannot be fetched from anywhere: put it there yourself, and check it with {command}."
+    return f"There is no {names} below {looked_in}. {advice} {file.origin}".rstrip()

@@ -1,0 +1,362 @@
+"""Tables of users as tasks: every column but the target is a query. CSV files are read whole; Parquet and Arrow files
+are streamed in training, with rows held out for testing."""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pursuit.queries import Choice, ColumnQueries, NotAQuestion, Number, QuerySet
+from pursuit.queries.column import listed
+from pursuit.queries.guessing import LEAST_MISSING, LEAST_SHARE_MISSING, NUMBERING, UNIQUE, guess_askable, on_ticked
+from pursuit.queries.kinds import check_kinds
+from pursuit.research.tasks.task import Task
+from pursuit.tables.arrow import ArrowTable, existing_column
+from pursuit.tables.csv import CsvOptions, CsvTable, read_csv
+from pursuit.tables.source import MAX_MEASURED, divided, hash_of_file, name_of, refuse_csv_options
+from pursuit.tables.splitting import USUAL_SHARE, Division
+from pursuit.tables.streaming import ParquetRows
+from pursuit.tables.survey import refuse_amounts, remarks_on_counts, remarks_on_labels
+
+MAX_STRAYS = 3
+"""More different words than this among numbers are not marks for missing values."""
+NOTHING_MISSING = (
+    f"No column lacks a value in {LEAST_MISSING} rows and {LEAST_SHARE_MISSING:.0%} of them, so --missing-informs "
+    "changes nothing."
+)
+IN_PYTHON = re.compile(r"kinds=\{(?P<quote>['\"])(?P<name>.*?)(?P=quote): '(?P<kind>[\w/]+)'\}")
+
+
+def load_csv(
+    path: Path,
+    target: str | None,
+    *,
+    drop: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    encoding: str | None = None,
+    decimal: str | None = None,
+    kinds: Mapping[str, str] | None = None,
+    missing_informs: bool = False,
+    group: str | None = None,
+    time: str | None = None,
+    test_share: float | None = None,
+    seed: int = 0,
+    regress: bool = False,
+    from_data: Callable[[pd.DataFrame], QuerySet] | None = None,
+) -> Task:
+    """Read a CSV file, compressed or not, whose column `target` is the label, or to `regress` a number; a share
+    `test_share` of the rows is held out for testing. Rows without a label are left out. By default the share is 0.2, or
+    0 where no row can be held out; one that is given, but leaves nothing to train or to test on, is refused.
+
+    Columns in `drop` are left out, and texts in `missing` (such as "?") count as missing in addition to the usual ones.
+    The `encoding` and what stands before decimals (`decimal`: "." or ",") are guessed where they are not given; `kinds`
+    and `missing_informs` say how columns are asked (`ColumnQueries.from_data`). Rows with the same value in the column
+    `group` are held out together, and of a column `time` the latest rows are. Neither column is asked for, unless
+    `kinds` says what a time is. `from_data` makes the query set from training rows, if columns are not the queries.
+    """
+    share = USUAL_SHARE if test_share is None else test_share
+    if not 0 <= share < 1:
+        raise ValueError(f"The share of test rows must be at least 0 and below 1, not {share}.")
+    kinds = dict(kinds or {})
+    table = read_csv(path, CsvOptions(tuple(missing), encoding, decimal))
+    X, y, division = divided(table, target, regress, group, time)
+    if not regress:
+        refuse_amounts(table.frame[target].dropna(), path.name)
+    unasked = [*drop, *([group] if group else []), *([time] if time and time not in kinds else [])]
+    X = X.drop(columns=[existing_column(column, X.columns, path.name) for column in unasked])
+    train, test = division.split(share, seed)
+    if test_share and not len(test):
+        raise ValueError(
+            f"No rows would be held out to measure on, because {_why_none(division, share, group, time)}. Choose "
+            "another --test-share; 0 trains on all rows, and measures on none."
+        )
+    remarks = list(table.remarks)
+    if from_data is not None:
+        if missing_informs:
+            raise ValueError("--missing-informs is for columns as queries: leave it out, or leave --queries out.")
+        query_set = from_data(X.iloc[train])
+    else:
+        queries, on_columns = column_queries(X, kinds, table, missing_informs)
+        X, remarks = X[[query.name for query in queries.queries]], [*remarks, *on_columns]
+        query_set = queries.rescaled(X.iloc[train])  # test rows have no influence on the scale of numbers
+    remarks += [] if regress else remarks_on_labels(y)
+    remarks += _remarks_on_split(table.frame, division, train, test, share, group, time)
+    notes = {
+        "file": path.name,
+        "sha256": hash_of_file(path),
+        "target": target,
+        "regress": regress,
+        "missing": list(missing),
+        "encoding": encoding,
+        "decimal": decimal,
+        "group": group,
+        "time": time,
+        "n_rows": len(X),
+        "n_rows_without_label": len(table.frame) - len(X),
+        "unasked_columns": [name for name in table.frame.columns if name not in X.columns and name != target],
+        "remarks": remarks,
+        "test_share": share,
+        "seed": seed,
+    }
+    return Task(
+        name_of(path),
+        query_set,
+        X.iloc[train],
+        y[train],
+        X.iloc[test],
+        y[test],
+        notes=notes,
+        division_train=division.take(train),
+    )
+
+
+def _remarks_on_split(
+    frame: pd.DataFrame,
+    division: Division,
+    train: np.ndarray,
+    test: np.ndarray,
+    share: float,
+    group: str | None,
+    time: str | None,
+) -> list[str]:
+    """Which rows are held out, where that is not just a random share of them."""
+    n_rows, remarks = len(division.y), []
+    if share > 0 and not len(test):
+        why = _why_none(division, share, group, time)
+        remarks.append(f"Warning: no rows are held out to measure on, because {why}.")
+    elif division.groups is not None and len(test):
+        n_test, n_groups = (len(np.unique(groups[groups >= 0])) for groups in (division.groups[test], division.groups))
+        remarks.append(f"The {len(test):,} rows of {n_test:,} of the {n_groups:,} groups of '{group}' are held out.")
+        if n_loose := int((division.groups < 0).sum()):
+            remarks.append(f"Warning: {n_loose:,} rows without a value of '{group}' are training rows.")
+    elif division.times is not None and len(test):
+        first = test[division.times[test].argmin()]
+        remarks.append(f"The {len(test):,} latest rows are held out, from '{time}' = {frame[time].iloc[first]} on.")
+        if n_loose := int(np.isnan(division.times).sum()):
+            remarks.append(f"Warning: {n_loose:,} rows without a value of '{time}' are training rows.")
+    if n_neither := n_rows - len(train) - len(test):
+        remarks.append(f"Warning: {n_neither:,} of the latest rows are left out: no earlier row has their label.")
+    return remarks
+
+
+def _why_none(division: Division, share: float, group: str | None, time: str | None) -> str:
+    """Why no row can be held out."""
+    n_rows, n_test = len(division.y), round(share * len(division.y))
+    if n_test == 0:
+        return f"{share:g} of {n_rows:,} rows is less than one"
+    if group:
+        return f"no group of '{group}' can be, without all rows of some label"
+    if time:
+        return f"all rows have the same '{time}'"
+    _, counts = np.unique(division.y, return_counts=True)
+    n_single = int((counts == 1).sum())
+    return f"{share:g} of {n_rows:,} rows is {n_test:,}, and {n_single:,} rows are the only ones of their label"
+
+
+def load_arrow(
+    source: str | Path,
+    target: str | None,
+    *,
+    drop: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    test_share: float | None = None,
+    seed: int = 0,
+    regress: bool = False,
+    **for_csv: Any,
+) -> Task:
+    """Read files whose column `target` is the label, as `load_csv` reads a CSV file; rows are streamed in training,
+    and at most 20,000 of the held-out rows are test rows. Options `for_csv` are refused."""
+    refuse_csv_options(**for_csv)
+    if regress:
+        raise ValueError(
+            f"{name_of(source)} is streamed, but a number is predicted from rows in memory, because its bins need all "
+            "of them: write some of the rows into a CSV file, or group the number into classes."
+        )
+    if target is None:
+        table = ArrowTable(source, drop)
+        columns = ", ".join(list(table.column_types)[:20])
+        raise ValueError(f"Which column of {table.name} is the label? Name it with --target: {columns}.")
+    share = USUAL_SHARE if test_share is None else test_share
+    rows, left_out, remarks = _rows(source, target, drop, missing=missing, test_share=share, seed=seed)
+    if test_share and not rows.n_test:
+        raise ValueError(
+            f"No rows would be held out to measure on: {share:g} of {rows.labels.n_labelled:,} rows is too few. Choose "
+            "another --test-share; 0 trains on all rows, and measures on none."
+        )
+    assert rows.query_set is not None
+    X_test, y_test = rows.test_rows(MAX_MEASURED)
+    notes = {
+        "file": rows.table.name,
+        "fingerprint": rows.table.fingerprint(),
+        "target": target,
+        "missing": list(missing),
+        "n_rows": rows.labels.n_labelled,
+        "n_rows_without_label": rows.n_rows_without_label,
+        "unasked_columns": [*drop, *left_out, *rows.silent_columns],
+        "remarks": [*remarks, *_remarks(rows)],
+        "test_share": share,
+        "n_test": rows.n_test,
+        "seed": seed,
+    }
+    return Task(name_of(source), rows.query_set, rows, None, X_test, y_test, notes=notes)
+
+
+def _rows(
+    source: str | Path, target: str, drop: Sequence[str], **options: Any
+) -> tuple[ParquetRows, list[str], list[str]]:
+    """The rows without columns that cannot be asked for, the names of these, and remarks on them."""
+    left_out = _numbering_columns(ArrowTable(source, drop), target)
+    remarks = [f"Not asked for: {listed(left_out)} (numbers the rows)."] if left_out else []
+    while True:  # at most twice, because dates are found before texts
+        try:
+            rows = ParquetRows(source, target, drop=[*drop, *left_out], **options)
+        except NotAQuestion as error:
+            left_out += error.columns
+            remarks.append(f"Warning: not asked for. {in_options(str(error))}")
+            continue
+        if rows.silent_columns:
+            remarks.append(f"Not asked for: {listed(rows.silent_columns)} (empty, or the same in every row).")
+        assert rows.query_set is not None
+        queries = rows.query_set.queries
+        if ticked := [one.name for one in queries if isinstance(one, Choice) and one.empty_means is not None]:
+            remarks.append(on_ticked(ticked))
+        return rows, left_out, remarks
+
+
+def _numbering_columns(table: ArrowTable, target: str) -> list[str]:
+    """Columns that only count the rows, judged by the first rows; none if there are no others."""
+    names = [name for name in table.column_types if name != target]
+    whole = [name for name in names if table.column_types[name] == "whole numbers"]
+    if not whole:
+        return []
+    _, beginning = next(table.read(table.pieces[0], whole, whole, chunk_rows=1000))
+    steps = beginning.to_pandas().diff().iloc[1:]
+    counting = [name for name in whole if len(steps) > 1 and (steps[name] == 1).all()]
+    return counting if len(counting) < len(names) else []
+
+
+def _remarks(rows: ParquetRows) -> list[str]:
+    """Remarks on the labels and the rows held out."""
+    remarks = remarks_on_counts(rows.labels.classes, rows.labels.counts)
+    if rows.test_share > 0 and not rows.n_test:
+        remarks.append(
+            f"Warning: no rows are held out to measure on: {rows.test_share:g} of {rows.labels.n_labelled:,} rows are "
+            "too few."
+        )
+    return remarks
+
+
+def column_queries(
+    X: pd.DataFrame, kinds: Mapping[str, str], table: CsvTable, missing_informs: bool = False
+) -> tuple[ColumnQueries, list[str]]:
+    """The queries of a table, whose numbers are not scaled yet, and remarks on columns that are not asked for or read
+    in a way that may surprise."""
+    for name in kinds:
+        existing_column(name, X.columns, table.text.path.name)
+    try:
+        guess, refused = guess_askable(X, check_kinds(kinds, list(X.columns)), missing_informs=missing_informs)
+    except ValueError as error:
+        raise ValueError(in_options(str(error))) from None
+    remarks = [f"Warning: not asked for. {in_options(refused)}"] if refused else []
+    if guess.unasked:
+        remarks.append(_on_unasked(guess.unasked))
+    if guess.ticked:
+        remarks.append(on_ticked(guess.ticked))
+    for query in guess.queries:
+        if isinstance(query, Number) and query.missing:
+            words, where = _quoted(X[query.name], query.missing, table)
+            remarks.append(f"Among the numbers of '{query.name}', {words} count as missing{where}.")
+        elif isinstance(query, Choice) and (marks := _marks(query)):
+            words, where = _quoted(X[query.name], marks, table)
+            options = " ".join(f"--missing {shlex.quote(mark)}" for mark in marks)
+            remarks.append(f"Warning: '{query.name}' holds {words}{where}. If that means missing, add {options}")
+    if missing_informs:
+        lacking = [f"'{query.name}'" for query in guess.queries if query.may_be_missing]
+        remarks.append(f'These may be answered "not given": {listed(lacking)}.' if lacking else NOTHING_MISSING)
+    return ColumnQueries(guess.queries), remarks
+
+
+def in_options(text: str) -> str:
+    """A message of the library, with its advice written as options of the program."""
+    return IN_PYTHON.sub(lambda found: _option(found["name"], found["kind"]), text)
+
+
+def _on_unasked(unasked: Mapping[str, str]) -> str:
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in unasked.items():
+        by_reason.setdefault(reason, []).append(f"'{name}'")
+    named = "; ".join(f"{listed(names)} ({reason})" for reason, names in by_reason.items())
+    kinds = {NUMBERING: "number", UNIQUE: "choice"}  # what tells nothing is not worth asking anyway
+    options = [_option(name, kinds[reason]) for name, reason in unasked.items() if reason in kinds]
+    return f"Not asked for: {named}." + (f" To ask anyway, say what it is, as in {options[0]}" if options else "")
+
+
+def _option(name: str, kind: str) -> str:
+    return f"--drop {shlex.quote(name)}" if kind == "skip" else f"--kind {shlex.quote(f'{name}={kind}')}"
+
+
+def _marks(query: Choice) -> list[str]:
+    """The few choices without a letter or a digit, such as "?" and "-", which may mean that there is no answer."""
+    marks = [choice for choice in query.choices if not any(character.isalnum() for character in choice)]
+    return marks if len(marks) <= MAX_STRAYS and len(marks) < len(query.choices) else []
+
+
+def _quoted(column: pd.Series, words: Sequence[str], table: CsvTable) -> tuple[str, str]:
+    """Words in quotation marks, and where the first is."""
+    rows = column.index[column.astype(str).str.strip().isin(words)]
+    line = table.line(rows[0]) if len(rows) else None
+    return listed([f"'{word}'" for word in words], MAX_STRAYS), f" (first in line {line})" if line else ""
+
+
+def parse_costs(texts: Sequence[str]) -> dict[str, float]:
+    """Costs of queries, from texts NAME=NUMBER and paths of CSV files with the columns query and cost, of which the
+    last counts; raises ValueError saying what is wrong."""
+    costs: dict[str, float] = {}
+    for text in texts:
+        name, equals, number = text.rpartition("=")
+        if Path(text).is_file():
+            costs |= _read_costs(Path(text))
+        elif equals:
+            costs[name.strip()] = _parse_cost(name.strip(), number, text)
+        else:
+            raise ValueError(
+                f"'{text}' is not a cost: write NAME=NUMBER, as in mri=500, or the path of a CSV file with the columns "
+                "query and cost."
+            )
+    return costs
+
+
+def parse_kinds(texts: Sequence[str]) -> dict[str, str]:
+    """Types of columns, from texts COLUMN=KIND."""
+    pairs = [text.rpartition("=") for text in texts]
+    for text, (name, equals, kind) in zip(texts, pairs, strict=True):
+        if not (name.strip() and equals and kind.strip()):
+            raise ValueError(f"'{text}' does not say what a column is: write COLUMN=KIND, as in born=date.")
+    return {name.strip(): kind.strip() for name, _, kind in pairs}
+
+
+def _read_costs(path: Path) -> dict[str, float]:
+    frame = read_csv(path, as_text=True).frame  # a query may be called "01" or "NA"
+    if absent := [column for column in ("query", "cost") if column not in frame.columns]:
+        raise ValueError(
+            f"{path} has no column '{absent[0]}', only {', '.join(frame.columns)}: a file of costs has the columns "
+            "query and cost."
+        )
+    twice = frame["query"][frame["query"].duplicated()]
+    if len(twice):
+        raise ValueError(f"{path} gives more than one cost for '{twice.iloc[0]}': keep one.")
+    return {name: _parse_cost(name, cost, str(path)) for name, cost in zip(frame["query"], frame["cost"], strict=True)}
+
+
+def _parse_cost(name: str, text: str | None, where: str) -> float:
+    try:
+        cost = float(text or "")
+    except ValueError:
+        cost = np.nan
+    if not 0 <= cost < np.inf:
+        raise ValueError(f"The cost of '{name}' in {where} must be a number of at least 0, as in mri=500.")
+    return cost
