@@ -27,7 +27,7 @@ from pursuit.research.experiments.results import CHECKSUM, Results, Summary, mea
 from pursuit.research.tasks import Task, load_task
 from pursuit.training.schedule import AdamW
 
-STRAIGHT, INFORMATION = "vip-straight-through", "vip-information"
+DEFAULT, STRAIGHT, INFORMATION = "vip", "vip-straight-through", "vip-information"
 RIVALS = {"naive-bayes": "naive-Bayes IP", "gdfs": "GDFS", "dime": "DIME", "fixed": "fixed order"}
 TITLES = {STRAIGHT: "straight-through", INFORMATION: "information", "auto": "auto", **RIVALS, EXACT: "exact IP"}
 FROM_SKLEARN = {"breast-cancer": load_breast_cancer, "wine": load_wine}
@@ -96,14 +96,14 @@ def measure(
         trial = Trial(source, seeds=tuple(seeds), device=device, effort=effort, **plan)
         loaded = trial.load(seeds[0])
         has_answers = loaded.query_set.has_own_units  # patches have no answer model
-        own = [STRAIGHT, INFORMATION] if has_answers else [STRAIGHT]
+        own = [DEFAULT, STRAIGHT, INFORMATION] if has_answers else [STRAIGHT]
         trial = replace(trial, methods=tuple(contenders) or (*own, *RIVALS, *([EXACT] if loaded.exact else [])))
         results = compare(trial, folder, say=lambda line: print(line, flush=True))
     is_drawn = isinstance(loaded.X_train, StreamedRows)
     labels = loaded.X_train.classes if is_drawn else set(loaded.y_train.tolist())
     values = {
         **results.to_dict(),
-        "auto": INFORMATION if has_answers else STRAIGHT,
+        "auto": DEFAULT if has_answers else STRAIGHT,
         "shape": {"queries": len(loaded.query_set), "labels": len(labels), "rows": len(loaded.X_train)},
         "judged": judged(loaded, results, folder, device) if judge and loaded.exact else {},
     }
