@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from benchmarks.report import Record, columns, grid, grouped, origins
 from benchmarks.study import Study
-from pursuit import MLP, CarriedHistories, ColumnQueries, Confidence, Rows, SetNetwork, Stage, yes_no
+from pursuit import MLP, CarriedHistories, ColumnQueries, Confidence, ModelSpec, Rows, SetNetwork, Stage, yes_no
 from pursuit.evaluation.curves import evaluate
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
@@ -53,7 +53,7 @@ def pursuer_of(pursuer: str, rows: int, seed: int, steps: int) -> Pursuer:
     torch.manual_seed(seed)
     is_set = pursuer.startswith("set network")
     network: Any = SetNetwork(aggregate=pursuer[-3:], hidden=(256, 256)) if is_set else MLP((256, 256))
-    model = VIP.build(QUERIES, range(N_LABELS), network, prior=PRIOR, shared=is_set)
+    model = VIP.build(ModelSpec(QUERIES, range(N_LABELS), network, prior=PRIOR, shared=is_set))
     random_share = 0.0 if pursuer.endswith("random_share=0") else 0.25
     stage = Stage(steps * BATCH / rows, CarriedHistories(LONGEST, random_share), batch_size=BATCH)
     train(model, learnt, [stage], seed=seed)

@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 from benchmarks.report import Record, figure, grid, grouped, origins, table
 from benchmarks.study import Study
 from benchmarks.worlds import yes_no_queries
-from pursuit import MLP, Budget, InformationVIP, Rows, VIPClassifier, load
+from pursuit import MLP, Budget, InformationVIP, ModelSpec, Rows, VIPClassifier, load
 from pursuit.evaluation.curves import evaluate
 from pursuit.inference.rollout import BATCH_ROWS, pursue, rows_at_once
 from pursuit.information import AnswerModel
@@ -176,7 +176,9 @@ def step_seconds(n_queries: int, n_labels: int) -> Record:
     counted = AnswerModel.count(
         query_set, n_labels, Rows(x, torch.ones(x.shape, dtype=torch.bool), torch.arange(WIDTH) % n_labels)
     )
-    model = InformationVIP.build(query_set, range(n_labels), MLP((WIDTH, WIDTH)), answer_model=counted).eval()
+    model = InformationVIP.build(
+        ModelSpec(query_set, range(n_labels), MLP((WIDTH, WIDTH))), answer_model=counted
+    ).eval()
     n_rows = max(4, min(rows_at_once(model, BATCH_ROWS), 3_000_000 // (n_queries * n_labels)))
     x, seconds = answers(n_rows), []
     with one_thread():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pursuit import MLP, ColumnQueries, PatchQueries, Rows, yes_no
+from pursuit import MLP, ColumnQueries, ModelSpec, PatchQueries, Rows, yes_no
 from pursuit.data.rows import GeneratedRows
 from pursuit.inference.pursuer import Labels
 from pursuit.networks import NetworkSettings
@@ -33,7 +33,7 @@ class World:
         """A fresh model, the same for the same settings."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            return VIP.build(self.query_set, range(self.n_classes), network, shared=shared)
+            return VIP.build(ModelSpec(self.query_set, range(self.n_classes), network, shared=shared))
 
 
 def mnist(n_rows: int, mask: bool = False) -> World:
@@ -119,7 +119,7 @@ class YesNoRows(GeneratedRows):
         """A fresh model for these rows."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            return VIP.build(yes_no_queries(self.n_queries), self.classes, MLP(hidden))
+            return VIP.build(ModelSpec(yes_no_queries(self.n_queries), self.classes, MLP(hidden)))
 
 
 def yes_no_queries(n: int, mask: bool = True) -> ColumnQueries:

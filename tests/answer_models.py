@@ -5,6 +5,7 @@ from math import log
 import torch
 from torch import Tensor
 
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.networks import MLP
@@ -41,6 +42,6 @@ def trained(
 ) -> InformationVIP:
     torch.manual_seed(0)
     answer_model = AnswerModel.count(query_set, n_classes, rows, settings)
-    model = InformationVIP.build(query_set, range(n_classes), MLP((64,)), answer_model=answer_model)
+    model = InformationVIP.build(ModelSpec(query_set, range(n_classes), MLP((64,))), answer_model=answer_model)
     train(model, rows, [Stage(epochs, CarriedHistories(random_share=random_share), batch_size=128)], seed=0)
     return model

@@ -22,7 +22,7 @@ from filelock import FileLock
 from hypothesis import settings
 from torch import Tensor
 
-from pursuit import registry
+from pursuit import ModelSpec, registry
 from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
@@ -213,7 +213,7 @@ def make_vip() -> Callable[..., VIP]:
             torch.manual_seed(seed)
             prior = torch.rand(n_classes) + 0.2
             classes = [f"class {i}" for i in range(n_classes)]
-            model = VIP.build(query_set, classes, MLP(hidden=(12,)), prior=prior / prior.sum())
+            model = VIP.build(ModelSpec(query_set, classes, MLP(hidden=(12,)), prior=prior / prior.sum()))
         with torch.no_grad():
             model.classifier[-1].weight.mul_(4)
         return model.to(dtype).eval()

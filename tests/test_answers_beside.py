@@ -11,7 +11,18 @@ import torch
 import torch.nn.functional as F
 
 from exported import deciding_model
-from pursuit import MLP, VIP, AnswerSettings, ColumnQueries, InformationVIP, Session, Stage, VIPClassifier, load
+from pursuit import (
+    MLP,
+    VIP,
+    AnswerSettings,
+    ColumnQueries,
+    InformationVIP,
+    ModelSpec,
+    Session,
+    Stage,
+    VIPClassifier,
+    load,
+)
 from pursuit.data.rows import Rows
 from pursuit.inference.chain import bits_text
 from pursuit.inference.history import History
@@ -73,7 +84,7 @@ def test_it_takes_nothing_from_querier_and_classifier(
     rows = make_rows(query_set, 40, missing=0.2)
     rows = Rows(rows.x.float(), rows.available, rows.y)
     answer_model = AnswerModel.count(query_set, 3, rows)
-    model = VIP.build(query_set, range(3), network, shared=shared, answer_model=answer_model)
+    model = VIP.build(ModelSpec(query_set, range(3), network, shared=shared), answer_model=answer_model)
     assert model.reader is not None
     torch.nn.init.normal_(model.reader[-1].weight, std=0.2)  # type: ignore[index, arg-type]
     asked = torch.rand(40, 3, generator=torch.Generator().manual_seed(0)) < 0.3

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from answer_models import N_CLASSES, entropy, random_model, trained
-from pursuit import information
+from pursuit import ModelSpec, information
 from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP, TableIP
 from pursuit.inference.history import History
@@ -101,7 +101,8 @@ def test_a_fresh_model_expects_what_naive_bayes_expects(
     naive = NaiveBayesIP.count(query_set, range(3), rows, NaiveBayesSettings(n_bins=8, smoothing=0.01))
     answer_model = AnswerModel.count(query_set, 3, rows, AnswerSettings(n_bins=8, smoothing=0.01))
     model = InformationVIP.build(
-        query_set, range(3), network, shared=shared, prior=naive.log_prior.exp().float(), answer_model=answer_model
+        ModelSpec(query_set, range(3), network, shared=shared, prior=naive.log_prior.exp().float()),
+        answer_model=answer_model,
     ).eval()
     known = torch.rand(50, 4, generator=torch.Generator().manual_seed(0)) < 0.4
     known[0] = False

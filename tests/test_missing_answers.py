@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.optim import SGD
 
 from answer_models import N_CLASSES, random_model, trained
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import NO_ANSWER
@@ -126,7 +127,8 @@ def test_it_learns_from_the_history_whether_an_answer_will_come() -> None:
 def test_every_part_learns() -> None:
     query_set, rows = PAIR, partly_answered(0.5, 50)
     model = InformationVIP.build(
-        query_set, [0, 1], MLP((4,)), answer_model=AnswerModel.count(query_set, 2, rows, AnswerSettings(rank=2))
+        ModelSpec(query_set, [0, 1], MLP((4,))),
+        answer_model=AnswerModel.count(query_set, 2, rows, AnswerSettings(rank=2)),
     )
     asked = torch.rand(rows.available.shape, generator=torch.Generator().manual_seed(1)) < 0.4
     batch, optimizer = Batch.of(rows, History(rows.x, asked & rows.available, asked)), SGD(model.parameters(), 0.1)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from pursuit import VIPClassifier, load
+from pursuit import ModelSpec, VIPClassifier, load
 from pursuit.data.rows import Rows
 from pursuit.estimators import Method
 from pursuit.inference.history import History
@@ -129,7 +129,7 @@ def test_a_classifier_begins_with_what_not_given_says() -> None:
         query_set = ColumnQueries.from_data(X, missing_informs=True)
         rows = Rows(*query_set.answers(X), torch.from_numpy(y))
         answers = AnswerModel.count(query_set, 2, rows)
-        model = InformationVIP.build(query_set, [0, 1], MLP((8,), direct=True), answer_model=answers)
+        model = InformationVIP.build(ModelSpec(query_set, [0, 1], MLP((8,), direct=True)), answer_model=answers)
         model.start_from_counts(rows)
         told = torch.tensor([[True, False, False]]).expand(len(rows), -1)
         found = model.eval().log_posterior(History(rows.x, told, told)).exp()
@@ -172,7 +172,7 @@ def test_states_are_equal_to_the_full_encoding(settings: NetworkSettings, standa
     rows = mixed_rows(query_set)
     assert not query_set.given(rows.x, rows.available)[:, :3].all(dim=0).any()
     torch.manual_seed(0)
-    model = VIP.build(query_set, list("abc"), settings, standardised=standardised)
+    model = VIP.build(ModelSpec(query_set, list("abc"), settings, standardised=standardised))
     if standardised:
         model.standardise(rows.x, rows.available)
     model = model.eval()

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pursuit import ModelSpec
 from pursuit.methods.gdfs import GDFS
 from pursuit.networks import SetNetwork
 from pursuit.queries import Choice, ColumnQueries, Number, yes_no
@@ -36,7 +37,7 @@ def released_logits(classifier: nn.Module, query_set: ColumnQueries, x: Tensor, 
 def test_a_set_network_with_a_maximum_has_the_released_slope_for_every_query(shared: bool) -> None:
     torch.manual_seed(0)
     settings = SetNetwork(5, "max", 40, (16, 8), norm="batch")
-    model = VIP.build(MIXED, range(3), settings, shared=shared).double().train()
+    model = VIP.build(ModelSpec(MIXED, range(3), settings, shared=shared)).double().train()
     nn.init.normal_(model.classifier[0][0].bias)  # type: ignore[index, arg-type]
     n_rows, n_queries = 12, len(MIXED)
     x, y = torch.randn(n_rows, *MIXED.answer_shape).double(), torch.randint(3, (n_rows,))
@@ -69,7 +70,7 @@ def test_a_set_network_with_a_maximum_has_the_released_slope_for_every_query(sha
 
 def test_a_mixture_holds_only_answers_that_there_are() -> None:
     torch.manual_seed(0)
-    model = VIP.build(MIXED, range(3), SetNetwork(5, "max", 40, (8,))).eval()
+    model = VIP.build(ModelSpec(MIXED, range(3), SetNetwork(5, "max", 40, (8,)))).eval()
     x, y = torch.randn(6, *MIXED.answer_shape), torch.randint(3, (6,))
     known, available = torch.zeros(6, 5, dtype=torch.bool), torch.ones(6, 5, dtype=torch.bool)
     available[:, 2] = False
@@ -86,7 +87,7 @@ def test_a_mixture_holds_only_answers_that_there_are() -> None:
 
 def test_concrete_samples_are_mixed_too() -> None:
     torch.manual_seed(0)
-    model = GDFS.build(MIXED, range(3), SetNetwork(5, "max", 40, (8,), norm="layer")).eval()
+    model = GDFS.build(ModelSpec(MIXED, range(3), SetNetwork(5, "max", 40, (8,), norm="layer"))).eval()
     (encoder, *_), _ = model.classifier  # type: ignore[misc]
     nn.init.normal_(encoder.bias)
     x, known = torch.randn(6, *MIXED.answer_shape), torch.zeros(6, 5)

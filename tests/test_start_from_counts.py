@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.inference.history import History
 from pursuit.information import AnswerModel, AnswerSettings
@@ -65,8 +66,8 @@ def begin(learnt_from: Rows, cls: type[VIP] = InformationVIP, standardised: bool
     query_set = options.pop("query_set", QUERIES)
     answers = AnswerModel.count(query_set, 3, learnt_from, options.pop("settings", None))
     network = MLP((16, 16), dropout=0.3, direct=True)
-    options |= {"prior": learnt_from.prior(3), "standardised": standardised, "answer_model": answers}
-    model = cls.build(query_set, LABELS, network, **options)
+    spec = ModelSpec(query_set, LABELS, network, prior=learnt_from.prior(3), standardised=standardised, **options)
+    model = cls.build(spec, answer_model=answers)
     if standardised:
         model.standardise(learnt_from.x, learnt_from.available)
     model.start_from_counts(learnt_from)

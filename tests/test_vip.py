@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
@@ -53,7 +54,7 @@ def trained() -> VIP:
     def learn() -> VIP:
         world, histories = known_world(), CarriedHistories(random_share=0.2)
         torch.manual_seed(0)
-        model = VIP.build(world.query_set, world.classes, MLP((64, 64)))
+        model = VIP.build(ModelSpec(world.query_set, world.classes, MLP((64, 64))))
         train(model, draw(world, 20_000, seed=1), [Stage(16, histories, batch_size=256)], seed=1)
         return model
 
@@ -96,7 +97,7 @@ def test_classifier_is_close_to_the_exact_posterior(trained: VIP) -> None:
 def test_all_histories_train(histories: RandomHistories | RolledOutHistories | CarriedHistories) -> None:
     world = known_world()
     torch.manual_seed(0)
-    model = VIP.build(world.query_set, world.classes, MLP((32,)), shared=True)
+    model = VIP.build(ModelSpec(world.query_set, world.classes, MLP((32,)), shared=True))
     rows = draw(world, 2_000, seed=4)
     train(model, rows, [Stage(12, histories)], seed=0)
     with torch.no_grad():
@@ -129,7 +130,7 @@ def test_nothing_is_chosen_once_everything_was_asked() -> None:
 def test_objective_is_the_loss_after_the_chosen_answer() -> None:
     world = known_world()
     torch.manual_seed(0)
-    model = VIP.build(world.query_set, world.classes, MLP((16,))).eval()
+    model = VIP.build(ModelSpec(world.query_set, world.classes, MLP((16,)))).eval()
     rows = draw(world, 50, seed=5)
     known = torch.rand(50, N_QUERIES) < 0.3
     available = torch.rand(50, N_QUERIES) < 0.8
@@ -144,7 +145,7 @@ def test_objective_is_the_loss_after_the_chosen_answer() -> None:
 
 def test_labels_are_smoothed_as_the_batch_says() -> None:
     world = known_world()
-    model = VIP.build(world.query_set, world.classes, MLP((16,))).eval()
+    model = VIP.build(ModelSpec(world.query_set, world.classes, MLP((16,)))).eval()
     rows = draw(world, 50, seed=6)
     batch = Batch.of(rows, rows.start())
     query = model(batch).query
@@ -157,7 +158,7 @@ def test_labels_are_smoothed_as_the_batch_says() -> None:
 def test_empty_history_is_believed_by_the_prior() -> None:
     world = known_world()
     prior = torch.tensor([0.5, 0.1, 0.1, 0.1, 0.1, 0.1])
-    model = VIP.build(world.query_set, world.classes, MLP((16,)), prior=prior).eval()
+    model = VIP.build(ModelSpec(world.query_set, world.classes, MLP((16,)), prior=prior)).eval()
     start = History.start(world.query_set.blank(3), N_QUERIES)
     torch.testing.assert_close(model.log_posterior(start).exp(), prior.expand(3, -1))
 
@@ -170,7 +171,7 @@ def standardised_model(rare: float = 0.05) -> tuple[VIP, Rows]:
     available = torch.rand(4000, 3, generator=generator) < torch.tensor([0.8, 0.8, 0.0])
     x = (yes * 2.0 - 1) * available  # an answer that is not there is zero
     rows = Rows(x, available, torch.zeros(4000, dtype=torch.long))
-    model = VIP.build(query_set, [0, 1], MLP((4,)), standardised=True)
+    model = VIP.build(ModelSpec(query_set, [0, 1], MLP((4,)), standardised=True))
     model.standardise(rows.x, rows.available)
     return model.eval(), rows
 
@@ -201,7 +202,7 @@ def test_standardising_shows_nothing_of_unknown_answers() -> None:
 
 
 def test_only_a_standardised_model_can_be_standardised() -> None:
-    model = VIP.build(ColumnQueries([yes_no("a")]), [0, 1])
+    model = VIP.build(ModelSpec(ColumnQueries([yes_no("a")]), [0, 1]))
     with pytest.raises(ValueError, match="standardised=True"):
         model.standardise(torch.ones(2, 1), torch.ones(2, 1, dtype=torch.bool))
 
@@ -223,11 +224,7 @@ def by_information(
     torch.manual_seed(0)
     answer_model = AnswerModel.count(world.query_set, N_CLASSES, rows)
     model = InformationVIP.build(
-        world.query_set,
-        world.classes,
-        network,
-        shared=shared,
-        standardised=standardised,
+        ModelSpec(world.query_set, world.classes, network, shared=shared, standardised=standardised),
         answer_model=answer_model,
     )
     if standardised:
@@ -323,7 +320,9 @@ def test_the_loss_by_information_is_v_ips_before_and_after_its_query_and_the_sur
     world, rows = known_world(), draw(known_world(), 50, seed=5)
     torch.manual_seed(0)
     answer_model = AnswerModel.count(world.query_set, N_CLASSES, rows, AnswerSettings(rank=2))
-    model = InformationVIP.build(world.query_set, world.classes, MLP((16,)), answer_model=answer_model).eval()
+    model = InformationVIP.build(
+        ModelSpec(world.query_set, world.classes, MLP((16,))), answer_model=answer_model
+    ).eval()
     available = torch.rand(50, N_QUERIES) < 0.8
     asked = torch.rand(50, N_QUERIES) < 0.3
     asked[0] = True  # there is nothing left to ask
@@ -365,7 +364,9 @@ def test_answer_by_answer_it_expects_the_same_bits(n_queries: int, state: type[H
     x = torch.randint(2, (20, n_queries), generator=generator) * 2.0 - 1
     rows = Rows(x, torch.rand(20, n_queries, generator=generator) < 0.8, torch.arange(20) % 3)
     answer_model = AnswerModel.count(query_set, 3, rows)
-    model = InformationVIP.build(query_set, range(3), MLP((12,)), shared=shared, answer_model=answer_model).eval()
+    model = InformationVIP.build(
+        ModelSpec(query_set, range(3), MLP((12,)), shared=shared), answer_model=answer_model
+    ).eval()
     history = rows.start()
     with torch.no_grad():
         now = history_state(model, history)
@@ -382,7 +383,7 @@ def test_held_out_rows_end_a_training_by_information() -> None:
     world, rows = known_world(), draw(known_world(), 60, seed=11)
     torch.manual_seed(0)
     answer_model = AnswerModel.count(world.query_set, N_CLASSES, rows)
-    model = InformationVIP.build(world.query_set, world.classes, MLP((64,)), answer_model=answer_model)
+    model = InformationVIP.build(ModelSpec(world.query_set, world.classes, MLP((64,))), answer_model=answer_model)
     reports: list[Report] = []
     held_out, run = EarlyStopping(draw(world, 300, seed=12), patience=3, every=1), TrainingRun(on_report=reports.append)
     train(model, rows, [Stage(400, batch_size=32)], seed=0, early_stopping=held_out, run=run)
@@ -398,11 +399,8 @@ def two_queriers(standardised: bool = False) -> TwoQueriers:
     world, rows = known_world(), draw(known_world(), 500, seed=9)
     torch.manual_seed(0)
     model = TwoQueriers.build(
-        world.query_set,
-        world.classes,
-        MLP((16,)),
+        ModelSpec(world.query_set, world.classes, MLP((16,)), standardised=standardised),
         answer_model=AnswerModel.count(world.query_set, N_CLASSES, rows, AnswerSettings(rank=2)),
-        standardised=standardised,
     )
     if standardised:
         model.standardise(rows.x, rows.available)
@@ -476,7 +474,7 @@ def test_all_histories_train_two_queriers(histories: RandomHistories | RolledOut
     world, rows = known_world(), draw(known_world(), 2_000, seed=4)
     torch.manual_seed(0)
     answer_model = AnswerModel.count(world.query_set, N_CLASSES, rows)
-    model = TwoQueriers.build(world.query_set, world.classes, MLP((32,)), answer_model=answer_model)
+    model = TwoQueriers.build(ModelSpec(world.query_set, world.classes, MLP((32,))), answer_model=answer_model)
     train(model, rows, [Stage(12, histories)], seed=0)
     with torch.no_grad():
         loss = F.nll_loss(model.log_posterior(History(rows.x, rows.available, rows.available)), rows.y)

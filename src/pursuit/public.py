@@ -41,7 +41,7 @@ from pursuit.queries import (
 )
 from pursuit.registry import register
 from pursuit.sessions.session import Session
-from pursuit.training import CarriedHistories, RandomHistories, RolledOutHistories, Stage, TrainingRun
+from pursuit.training import CarriedHistories, ModelSpec, RandomHistories, RolledOutHistories, Stage, TrainingRun
 from pursuit.vip import VIP, InformationVIP
 from pursuit.web.exporting import Exported, export
 
@@ -71,6 +71,7 @@ __all__ = [
     "InformationVIP",
     "IntervalWidth",
     "Method",
+    "ModelSpec",
     "NetworkSettings",
     "NothingWorthAsking",
     "Number",

@@ -28,11 +28,11 @@ from pursuit.inference.history import History
 from pursuit.inference.pursuer import ASKED, Labels, PossibleAnswer, ScoreUnit, choose, per_cost
 from pursuit.inference.unusual import NEVER
 from pursuit.information import AnswerModel
-from pursuit.networks import MLP, NetworkSettings, TrunkAndHeads, default_network
+from pursuit.networks import MLP, TrunkAndHeads
 from pursuit.queries import QuerySet
-from pursuit.registry import from_config, register
+from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
-from pursuit.training.learner import QuerierClassifier
+from pursuit.training.learner import ModelSpec, QuerierClassifier
 
 MOST_LABELS = 64
 """Most labels of a row that training estimates information on; prediction uses all of them."""
@@ -48,39 +48,25 @@ class VIP(QuerierClassifier):
 
     def __init__(
         self,
-        query_set: QuerySet,
-        classes: Labels,
+        spec: ModelSpec,
         querier: nn.Module,
         classifier: nn.Module,
-        prior: Tensor | None = None,
-        standardised: bool = False,
         *,
         answer_model: AnswerModel | None = None,
         reader: nn.Module | None = None,
     ):
-        super().__init__(query_set, classes, querier, classifier, prior, standardised)
+        super().__init__(spec, querier, classifier)
         self.answer_model, self.reader = answer_model, reader
         """The answer model, and the network that reads the history for it."""
         # (Q + 1,) oddness beyond which answers are unusual, by the number of known ones: see `inference/unusual.py`
-        self.register_buffer("unusual_from", torch.full((len(query_set) + 1,), NEVER))
+        self.register_buffer("unusual_from", torch.full((len(spec.query_set) + 1,), NEVER))
         # (C, C) weight with which a training row of each label counts for the others, where labels are ordered
         self.register_buffer("label_kernel", None, persistent=False)
 
     @classmethod
-    def build(
-        cls,
-        query_set: QuerySet,
-        classes: Labels,
-        network: NetworkSettings | None = None,
-        *,
-        answer_model: AnswerModel | None = None,
-        **options: Any,
-    ) -> Self:
-        """A model with fresh networks, and one more of them for an answer model."""
-        network = network or default_network(query_set)
-        if answer_model is not None:
-            options |= {"answer_model": answer_model, "reader": fresh_reader(network, query_set, answer_model)}
-        return super().build(query_set, classes, network, **options)
+    def _with_fresh_networks(cls, spec: ModelSpec, *, answer_model: AnswerModel | None = None, **parts: Any) -> Self:
+        reader = None if answer_model is None else fresh_reader(spec, answer_model)
+        return cls(spec, *spec.networks(), answer_model=answer_model, reader=reader, **parts)
 
     @torch.no_grad()
     def start_from_counts(self, rows: Rows) -> None:
@@ -175,14 +161,8 @@ class VIP(QuerierClassifier):
     @classmethod
     def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
         answers = config["answers"]
-        return cls.build(
-            query_set,
-            classes,
-            from_config(config["network"]),
-            shared=config["shared"],
-            standardised=config["standardised"],
-            answer_model=answers and AnswerModel.from_config(query_set, len(classes), answers),
-        )
+        answer_model = answers and AnswerModel.from_config(query_set, len(classes), answers)
+        return cls.build(ModelSpec.from_config(query_set, classes, config), answer_model=answer_model)
 
 
 def choose_straight_through(scores: Tensor, closed: Tensor, tau: Tensor | float) -> Tensor:
@@ -212,30 +192,16 @@ class InformationVIP(VIP):
     their next step."""
 
     @classmethod
-    def build(
-        cls,
-        query_set: QuerySet,
-        classes: Labels,
-        network: NetworkSettings | None = None,
-        *,
-        answer_model: AnswerModel | None = None,
-        shared: bool = False,
-        **options: Any,
-    ) -> Self:
-        """A model with fresh networks, on one trunk if `shared`."""
+    def _with_fresh_networks(cls, spec: ModelSpec, *, answer_model: AnswerModel | None = None, **parts: Any) -> Self:
         if answer_model is None:
             raise ValueError("InformationVIP asks by an answer model, so it cannot be built without one.")
-        network = network or default_network(query_set)
-        _, classifier = network.build(query_set, len(classes), shared=False)
+        _, classifier = replace(spec, shared=False).networks()
         trunk = None
-        if shared:
-            if not isinstance(network, TrunkAndHeads) or not isinstance(classifier, nn.Sequential):
-                raise ValueError(f"{network} has no trunk that an answer model could share: use shared=False.")
+        if spec.shared:
+            if not isinstance(spec.network, TrunkAndHeads) or not isinstance(classifier, nn.Sequential):
+                raise ValueError(f"{spec.network} has no trunk that an answer model could share: use shared=False.")
             trunk = classifier[0]
-        reader = fresh_reader(network, query_set, answer_model, trunk)
-        model = cls(query_set, classes, reader, classifier, answer_model=answer_model, **options)
-        model.network_settings, model.shared = network, shared
-        return model
+        return cls(spec, fresh_reader(spec, answer_model, trunk), classifier, answer_model=answer_model, **parts)
 
     def forward(self, batch: Batch) -> Outcome:
         """The classifier's loss before and after the most informative query, plus the loss of the answer model."""
@@ -327,28 +293,27 @@ class TwoQueriers(VIP):
 
     def asking(self, querier: Literal["information", "straight-through"]) -> VIP:
         """The model with one of the two queriers, on the same networks."""
-        options: Any = {"standardised": self.standardised, "answer_model": self.answer_model}
         model: VIP
         if querier == "information":
-            model = InformationVIP(self.query_set, self.classes, self.reader, self.classifier, **options)
+            model = InformationVIP(self.spec, self.reader, self.classifier, answer_model=self.answer_model)
         else:
-            model = VIP(self.query_set, self.classes, self.querier, self.classifier, reader=self.reader, **options)
+            parts: Any = {"answer_model": self.answer_model, "reader": self.reader}
+            model = VIP(self.spec, self.querier, self.classifier, **parts)
         for name, buffer in self.named_buffers(recurse=False):
             setattr(model, name, buffer)
-        model.network_settings = self.network_settings
         return model.eval()
 
 
-def fresh_reader(
-    network: NetworkSettings, query_set: QuerySet, answer_model: AnswerModel, trunk: nn.Module | None = None
-) -> nn.Module:
+def fresh_reader(spec: ModelSpec, answer_model: AnswerModel, trunk: nn.Module | None = None) -> nn.Module:
     """A network that reads histories for an answer model, on a trunk of its own unless one is given."""
+    network = spec.network
+    assert network is not None
     if trunk is None:
         alone = replace(network, direct=False) if isinstance(network, MLP) else network  # counts are the direct path
-        _, reader = alone.build(query_set, answer_model.n_outputs, shared=False)
+        _, reader = alone.build(spec.query_set, answer_model.n_outputs, shared=False)
     else:
         assert isinstance(network, TrunkAndHeads)
-        reader = nn.Sequential(trunk, network.heads(query_set, answer_model.n_outputs)[1])
+        reader = nn.Sequential(trunk, network.heads(spec.query_set, answer_model.n_outputs)[1])
     last = reader[-1] if isinstance(reader, nn.Sequential) else None
     if isinstance(last, nn.Linear):  # so that the model starts with its counts, as naive Bayes
         nn.init.zeros_(last.weight)

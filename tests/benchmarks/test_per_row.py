@@ -8,6 +8,7 @@ import torch
 from benchmarks.per_row import PerRow, confident
 from torch import Tensor
 
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import evaluate
 from pursuit.inference.chain import explain
@@ -39,7 +40,9 @@ every_case = pytest.mark.parametrize("case", list(CASES))
 def build(case: str) -> VIP:
     query_set, network, shared = CASES[case]
     torch.manual_seed(0)
-    model = VIP.build(query_set, range(N_CLASSES), network, shared=shared, prior=torch.tensor([0.4, 0.3, 0.2, 0.1]))
+    model = VIP.build(
+        ModelSpec(query_set, range(N_CLASSES), network, shared=shared, prior=torch.tensor([0.4, 0.3, 0.2, 0.1]))
+    )
     with torch.no_grad():
         model.classifier[1].weight.mul_(8)  # opinions strong enough for rows to stop at different steps
     return model.double()
@@ -90,7 +93,7 @@ def test_where_patches_overlap_loss_and_gradients_of_the_classifier_are_the_same
     """The paper clips pixels that are seen twice, and with them the querier's gradient; the library is finer there."""
     torch.manual_seed(0)
     query_set = PatchQueries((1, 28, 28), size=3, mask=False)
-    model = VIP.build(query_set, range(N_CLASSES), PaperConv()).double().train()
+    model = VIP.build(ModelSpec(query_set, range(N_CLASSES), PaperConv())).double().train()
     ours, plain = losses(model, draw(query_set, 4))
     assert_same(plain, ours)
     expected, found = gradients(model, ours, "classifier"), gradients(model, plain, "classifier")
@@ -185,4 +188,4 @@ def test_plain_training_learns(optimizer: Adam | AdamW | SGD, is_biased: bool) -
 )
 def test_what_the_paper_does_not_have_is_refused(query_set: QuerySet) -> None:
     with pytest.raises(ValueError, match="stride 1"):
-        PerRow(VIP.build(query_set, range(2), MLP((4,))))
+        PerRow(VIP.build(ModelSpec(query_set, range(2), MLP((4,)))))

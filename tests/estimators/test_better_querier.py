@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from pursuit import MLP, VIPClassifier
+from pursuit import MLP, ModelSpec, VIPClassifier
 from pursuit.data.rows import Rows
 from pursuit.estimators import selection as asking_module
 from pursuit.estimators.plan import FEW_ROWS, Size
@@ -52,7 +52,7 @@ def learnt(rows: Rows) -> TwoQueriers:
     """By an answer model that knows of answers what the label tells, as those of small tables do."""
     torch.manual_seed(0)
     answer_model = AnswerModel.count(QUERIES, 2, rows, AnswerSettings(rank=0))
-    model = TwoQueriers.build(QUERIES, [0, 1], MLP((32,)), answer_model=answer_model)
+    model = TwoQueriers.build(ModelSpec(QUERIES, [0, 1], MLP((32,))), answer_model=answer_model)
     train(
         model,
         rows,

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 from sklearn.base import clone
 
-from pursuit import registry
+from pursuit import ModelSpec, registry
 from pursuit.data.rows import RowSource
 from pursuit.estimators import Method, MethodClassifier, NetworkClassifier, method
 from pursuit.estimators.base import HOOKS
 from pursuit.methods import VIPClassifier
-from pursuit.queries import QuerySet
 from pursuit.registry import find
 
 
@@ -25,7 +24,7 @@ class _SharpClassifier(MethodClassifier, NetworkClassifier):
     Settings = Sharpness
     settings: Sharpness | None = None
 
-    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> Any:
+    def make_model(self, spec: ModelSpec, rows: RowSource) -> Any:
         raise NotImplementedError
 
 

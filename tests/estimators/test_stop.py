@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.estimators import selection as stop_module
 from pursuit.estimators.selection import BITS, SURE, Expected, expected, suitable_bits, suitable_stop
@@ -33,7 +34,7 @@ def learnt(rows: Rows) -> InformationVIP:
     """What is counted and nearly nothing else, because answers are independent given the label."""
     torch.manual_seed(0)
     model = InformationVIP.build(
-        QUERIES, [0, 1], MLP((4,), direct=True), answer_model=AnswerModel.count(QUERIES, 2, rows)
+        ModelSpec(QUERIES, [0, 1], MLP((4,), direct=True)), answer_model=AnswerModel.count(QUERIES, 2, rows)
     )
     model.start_from_counts(rows)
     return model.eval()
@@ -142,7 +143,9 @@ def test_rows_with_missing_answers_and_known_ones_are_judged_too() -> None:
     known[:, 0] = True
     rows = Rows(rows.x, rows.available, rows.y, known)
     torch.manual_seed(0)
-    model = InformationVIP.build(QUERIES, [0, 1], MLP((16,)), answer_model=AnswerModel.count(QUERIES, 2, rows))
+    model = InformationVIP.build(
+        ModelSpec(QUERIES, [0, 1], MLP((16,))), answer_model=AnswerModel.count(QUERIES, 2, rows)
+    )
     train(model, rows, [Stage(5, RandomHistories(), batch_size=50)])
     rule = suitable_stop(model, rows)
     assert 0 < mean_asked(model, rows, rule) < N_QUERIES

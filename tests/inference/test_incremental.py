@@ -10,6 +10,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from torch import Tensor
 
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP, TableIP
 from pursuit.inference.chain import explain
@@ -49,10 +50,10 @@ def build(
     """With an answer model that is counted on rows, if these are given; its reader has opinions."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        options: dict[str, Any] = {"prior": torch.tensor([0.5, 0.3, 0.2]), "standardised": standardised}
-        if counted is not None:
-            options["answer_model"] = AnswerModel.count(query_set, 3, counted)
-        model = model_class.build(query_set, list("abc"), settings, shared=shared, **options)
+        prior = torch.tensor([0.5, 0.3, 0.2])
+        spec = ModelSpec(query_set, list("abc"), settings, shared=shared, standardised=standardised, prior=prior)
+        answer_model = None if counted is None else AnswerModel.count(query_set, 3, counted)
+        model = model_class.build(spec, answer_model=answer_model)
         reader: Any = model.querier if isinstance(model, InformationVIP) else model.reader
         if reader is not None:
             torch.nn.init.normal_(reader[-1].weight, std=0.3)
@@ -209,7 +210,7 @@ class Doubtful(VIP):
 @pytest.mark.parametrize("shared", [False, True])
 def test_scores_of_a_subclass_are_those_of_every_state(make_rows: Any, make: Any, shared: bool) -> None:
     rows, model = make_rows(MANY, 3, missing=0.2, reported=0.1), build(MANY, MLP((8,)), shared)
-    own = Doubtful(MANY, model.classes, model.querier, model.classifier, model.log_prior.exp())
+    own = Doubtful(ModelSpec(MANY, model.classes, prior=model.log_prior.exp()), model.querier, model.classifier)
     with torch.no_grad():
         doubt = 1 - model.log_posterior(rows.start()).exp().max(dim=1, keepdim=True).values
         torch.testing.assert_close(own.scores(rows.start()), doubt * model.scores(rows.start()))

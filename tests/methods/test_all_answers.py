@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from pursuit import ModelSpec
 from pursuit.inference.chain import explain
 from pursuit.inference.history import History
 from pursuit.methods.all_answers import AllAnswers, AllAnswersClassifier, FullHistories
@@ -20,7 +21,7 @@ def make(make_columns: Any) -> AllAnswers:
     torch.manual_seed(0)
     prior = torch.tensor([0.5, 0.3, 0.2])
     query_set = make_columns(["yes_no", "number", "choice"])
-    return AllAnswers.build(query_set, ["a", "b", "c"], MLP((8,)), prior=prior).eval()
+    return AllAnswers.build(ModelSpec(query_set, ["a", "b", "c"], MLP((8,)), prior=prior)).eval()
 
 
 def test_the_posterior_is_the_prior_until_everything_was_asked(make_columns: Any, make_rows: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.chain import explain
@@ -47,12 +48,12 @@ def draw(n_rows: int, seed: int, yes: Tensor = YES) -> tuple[np.ndarray, np.ndar
 
 def build(query_set: Any, settings: DIMESettings | None = None, n_classes: int = 3) -> DIME:
     torch.manual_seed(0)
-    return DIME.build(query_set, range(n_classes), MLP((16,)), settings=settings).eval().double()
+    return DIME.build(ModelSpec(query_set, range(n_classes), MLP((16,)), settings=settings)).eval().double()
 
 
 def with_settings(model: DIME, settings: DIMESettings) -> DIME:
     """The same networks with other settings."""
-    other = DIME.build(model.query_set, model.classes, model.network_settings, settings=settings)
+    other = DIME.build(ModelSpec(model.query_set, model.classes, model.spec.network, settings=settings))
     other.load_state_dict(model.state_dict())
     return other.eval()
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
@@ -44,7 +45,7 @@ def with_exact_posterior() -> FixedOrder:
     with torch.no_grad():
         classifier.weight.copy_(torch.cat([(yes - no) / 2, (yes + no) / 2], dim=1))
         classifier.bias.copy_(PRIOR.log())
-    return FixedOrder(QUERIES, range(N_CLASSES), classifier, PRIOR)
+    return FixedOrder(ModelSpec(QUERIES, range(N_CLASSES), prior=PRIOR), classifier)
 
 
 def loss(rows: Rows, queries: list[int]) -> float:

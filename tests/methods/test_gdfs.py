@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.inference.history import History
 from pursuit.methods.gdfs import GDFS, GDFSClassifier, GDFSSettings
@@ -33,7 +34,7 @@ def draw(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def build(query_set: Any, n_classes: int = 3) -> GDFS:
     torch.manual_seed(0)
-    return GDFS.build(query_set, range(n_classes), MLP((16,))).eval()
+    return GDFS.build(ModelSpec(query_set, range(n_classes), MLP((16,)))).eval()
 
 
 def histories(rows: Rows, share: float, seed: int = 1) -> tuple[Tensor, Tensor]:

@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import evaluate
 from pursuit.exact import IndependentIP
@@ -36,7 +37,7 @@ def untrained(query_set: QuerySet, settings: PartialVAESettings = SMALL, n_class
     torch.manual_seed(0)
     prior = torch.arange(1.0, n_classes + 1)
     prior /= prior.sum()
-    model = PartialVAE.build(query_set, range(n_classes), MLP((10,)), settings=settings, prior=prior).eval()
+    model = PartialVAE.build(ModelSpec(query_set, range(n_classes), MLP((10,)), settings=settings, prior=prior)).eval()
     with torch.no_grad():
         for layer in (model.encoder[-1], model.decoder[-1], model.label_decoder[-1]):
             layer.weight.mul_(4)
@@ -171,7 +172,7 @@ def trained() -> PartialVAE:
     def learn() -> PartialVAE:
         torch.manual_seed(0)
         settings, prior = PartialVAESettings(latent=8, width=48), torch.full((N_LABELS,), 1 / N_LABELS)
-        model = PartialVAE.build(TABLE, range(N_LABELS), MLP((48,)), settings=settings, prior=prior)
+        model = PartialVAE.build(ModelSpec(TABLE, range(N_LABELS), MLP((48,)), settings=settings, prior=prior))
         train(model, draw(2000, 1), [Stage(25, RandomHistories(), batch_size=128)])
         return model
 

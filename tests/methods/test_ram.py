@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from pursuit import ModelSpec
 from pursuit.inference.history import History
 from pursuit.inference.incremental import history_state
 from pursuit.methods.ram import RAM, RAMClassifier, RAMSettings
@@ -49,7 +50,7 @@ def point(log_posterior: torch.Tensor, y: torch.Tensor, n_left: int, n_steps: in
 @pytest.mark.parametrize("reward", ["last", "sum"])
 def test_rewards_are_log_probabilities_of_the_label(make_columns: Any, reward: Any) -> None:
     query_set = make_columns(["yes_no", "yes_no"])
-    model = RAM.build(query_set, ["a", "b", "c"], MLP((4,)), settings=RAMSettings(reward))
+    model = RAM.build(ModelSpec(query_set, ["a", "b", "c"], MLP((4,)), settings=RAMSettings(reward)))
     posteriors = torch.randn(4, 5, 3, generator=torch.Generator().manual_seed(0)).log_softmax(dim=2)
     y = torch.tensor([0, 1, 2, 0, 1])
     places = [point(posterior, y, 3 - step, 3) for step, posterior in enumerate(posteriors)]
@@ -66,7 +67,7 @@ def test_rewards_are_log_probabilities_of_the_label(make_columns: Any, reward: A
 
 def test_nothing_more_is_learnt_from_a_query_once_its_probability_has_moved_enough(make_columns: Any) -> None:
     settings = RAMSettings(clip=0.2, entropy=0.0)
-    model = RAM.build(make_columns(["yes_no", "yes_no"]), ["a", "b"], MLP((4,)), settings=settings)
+    model = RAM.build(ModelSpec(make_columns(["yes_no", "yes_no"]), ["a", "b"], MLP((4,)), settings=settings))
     scores = torch.zeros(5, 2, requires_grad=True)
     ratios = torch.tensor([1.1, 1.3, 1.3, 0.7, 1.0])
     advantage, was_asked = torch.tensor([1.0, 1.0, -1.0, -1.0, 1.0]), torch.tensor([True] * 4 + [False])
@@ -81,7 +82,7 @@ def test_nothing_more_is_learnt_from_a_query_once_its_probability_has_moved_enou
 
 
 def test_entropy_is_rewarded(make_columns: Any) -> None:
-    model = RAM.build(make_columns(["yes_no", "yes_no"]), ["a", "b"], MLP((4,)))
+    model = RAM.build(ModelSpec(make_columns(["yes_no", "yes_no"]), ["a", "b"], MLP((4,))))
     one = torch.ones(1, dtype=torch.bool)
     losses = []
     for scores in (torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 0.0]])):

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.inference.chain import explain
 from pursuit.inference.history import History
@@ -89,7 +90,7 @@ def test_training_is_on_random_histories_of_the_plans_length() -> None:
 
 
 def test_it_is_saved_with_its_classifier_and_seed(world: Any) -> None:
-    own = ClassifierModel.build(world.query_set, world.pursuer.classes)
+    own = ClassifierModel.build(ModelSpec(world.query_set, world.pursuer.classes))
     config = RandomOrder(own, seed=7).to_config()
     again = RandomOrder.from_config(world.query_set, world.pursuer.classes, config)
     history = world.rows.start()

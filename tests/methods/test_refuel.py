@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from pursuit import ModelSpec
 from pursuit.inference.history import History
 from pursuit.methods.refuel import REFUEL, REFUELClassifier, REFUELSettings
 from pursuit.methods.shared.policies import RolloutPoint
@@ -34,7 +35,7 @@ SETTINGS = REFUELSettings(lr=5e-3, positive=1.0)
 def built(query_set: Any = MIXED, **settings: Any) -> REFUEL:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = REFUEL.build(query_set, ["a", "b", "c"], MLP((8,)), settings=REFUELSettings(**settings))
+        model = REFUEL.build(ModelSpec(query_set, ["a", "b", "c"], MLP((8,)), settings=REFUELSettings(**settings)))
     return model.eval()
 
 
@@ -169,7 +170,7 @@ def test_missing_answers_and_mixed_columns() -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(ValueError, match="use RAM"):
-        REFUEL.build(PatchQueries((1, 4, 4), size=2), ["a", "b"], MLP((4,)))
+        REFUEL.build(ModelSpec(PatchQueries((1, 4, 4), size=2), ["a", "b"], MLP((4,))))
     with pytest.raises(ValueError, match="negative"):
         REFUELSettings(positive=-1)
     with pytest.raises(TypeError, match="REFUELSettings"):

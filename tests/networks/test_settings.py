@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import pursuit.networks
+from pursuit import ModelSpec
 from pursuit.inference.history import History
 from pursuit.networks import DLA, MLP, Conv, DenseNet, NetworkSettings, PaperConv, Residual, SetNetwork
 from pursuit.networks.settings import need_patches, pooled_linear
@@ -124,7 +125,7 @@ def test_the_memory_format_does_not_matter(settings: NetworkSettings, query_set:
     [pytest.param(*case, marks=pytest.mark.slow if isinstance(case[0], PaperConv) else ()) for case in CASES],
 )
 def test_training_in_bfloat16_is_finite(settings: NetworkSettings, query_set: QuerySet) -> None:
-    model = VIP.build(query_set, list("abcd"), settings).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    model = VIP.build(ModelSpec(query_set, list("abcd"), settings)).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     x = channels_last(torch.randn(3, *query_set.answer_shape))
     known = torch.rand(3, len(query_set)) < 0.3
     with torch.autocast("cpu", torch.bfloat16):
@@ -152,11 +153,11 @@ def test_answers_in_bfloat16_give_about_the_same(settings: NetworkSettings) -> N
 def test_a_model_is_built_again_from_its_config(settings: NetworkSettings, query_set: QuerySet, shared: bool) -> None:
     if shared and not can_share(settings):
         pytest.skip("widths differ")
-    model = VIP.build(query_set, list("abcd"), settings, shared=shared)
+    model = VIP.build(ModelSpec(query_set, list("abcd"), settings, shared=shared))
     model.querier(history_input(query_set))  # so that BatchNorm differs from a fresh one
     again = VIP.from_config(query_set, list("abcd"), json.loads(json.dumps(model.to_config())))
-    assert again.network_settings == settings
-    assert again.shared == shared
+    assert again.spec.network == settings
+    assert again.spec.shared == shared
     again.load_state_dict(model.state_dict())
     known = torch.rand(5, len(query_set)) < 0.5
     history = History(torch.randn(5, *query_set.answer_shape), known, known)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.chain import explain
@@ -233,7 +234,7 @@ def test_training_leaves_the_concept_network_alone(network: MLP | SetNetwork) ->
     query_set = ConceptQueries(QUERIES, concepts)
     assert not list(query_set.parameters())
     assert not query_set.state_dict()
-    model = VIP.build(query_set, ["a", "b"], network)
+    model = VIP.build(ModelSpec(query_set, ["a", "b"], network))
     assert not any(name.startswith("query_set.") for name in model.state_dict())
     rows = Rows(*query_set.answers(images), torch.arange(64) % 2)
     train(model, rows, [Stage(4, batch_size=16)], seed=0)

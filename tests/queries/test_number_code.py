@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pursuit
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.inference.history import History
 from pursuit.inference.incremental import FirstLayerState, SharedInputState, history_state
@@ -138,8 +139,8 @@ def build(query_set: ColumnQueries, network: NetworkSettings, shared: bool, stan
     torch.manual_seed(0)
     rows = table(query_set)
     answers = AnswerModel.count(query_set, 3, rows)
-    options: dict[str, Any] = {"answer_model": answers, "shared": shared, "standardised": standardised}
-    model = InformationVIP.build(query_set, list("abc"), network, **options)
+    spec = ModelSpec(query_set, list("abc"), network, shared=shared, standardised=standardised)
+    model = InformationVIP.build(spec, answer_model=answers)
     torch.nn.init.normal_(model.querier[-1].weight, std=0.3)  # type: ignore[index, arg-type]
     if standardised:
         model.standardise(rows.x, rows.available)

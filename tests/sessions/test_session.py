@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from known_bits import in_bits
+from pursuit import ModelSpec
 from pursuit.inference.chain import Chain, explain
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import choose
@@ -356,7 +357,7 @@ def test_whatever_happens_the_belief_is_that_of_the_answers_given(settings: Netw
     query_set = ColumnQueries([yes_no(f"q{i}") for i in range(30)])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = VIP.build(query_set, list("abc"), settings, shared=True).eval()
+        model = VIP.build(ModelSpec(query_set, list("abc"), settings, shared=True)).eval()
     session = Session(model)
     for move in moves:
         entries = session.to_dict()["moves"]
@@ -392,7 +393,7 @@ class AsksOne(VIP):
 def test_a_session_ends_where_the_pursuer_would_ask_nothing_more() -> None:
     torch.manual_seed(0)
     query_set = ColumnQueries([yes_no(name) for name in "abc"])
-    session = Session(AsksOne.build(query_set, ["x", "y"], MLP((4,))).eval())
+    session = Session(AsksOne.build(ModelSpec(query_set, ["x", "y"], MLP((4,)))).eval())
     assert session.ask().name == "a"
     session.tell("yes")
     assert session.done

@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 from torch import nn
 
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.networks import MLP
 from pursuit.research import concepts
@@ -181,7 +182,7 @@ def test_answers_are_made_and_the_task_is_loaded_from_them(made: Path) -> None:
     seen = task.query_set.with_network(network).answers(photos).x
     assert torch.allclose(seen, task.query_set.answers(task.X_test).x, atol=5e-3)
 
-    model = VIP.build(task.query_set, ["Bluebird", "Red-winged Bird"], MLP(hidden=(8,)))
+    model = VIP.build(ModelSpec(task.query_set, ["Bluebird", "Red-winged Bird"], MLP(hidden=(8,))))
     rows = Rows(*task.query_set.answers(task.X_train), torch.from_numpy(1 - LABELS[IS_TRAIN]))
     train(model, rows, [Stage(10, batch_size=8)], seed=0)
 

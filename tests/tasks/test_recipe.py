@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from pursuit import VIPClassifier
+from pursuit import ModelSpec, VIPClassifier
 from pursuit.inference.history import History
 from pursuit.inference.stopping import Budget, parse_stop
 from pursuit.networks import MLP, Conv, SetNetwork
@@ -62,7 +62,7 @@ def test_every_recipe_builds_its_networks_on_the_tasks_queries(task: str, name: 
     info, recipe = TASKS[task], find_recipe(task, name)
     query_set = query_set_for(task, recipe)
     assert len(query_set) == info.n_queries
-    model = VIP.build(query_set, names(info.n_classes), recipe.network, shared=recipe.shared).eval()
+    model = VIP.build(ModelSpec(query_set, names(info.n_classes), recipe.network, shared=recipe.shared)).eval()
     generator = torch.Generator().manual_seed(0)
     known = torch.rand(2, info.n_queries, generator=generator) < 0.2
     history = History(torch.rand(2, *query_set.answer_shape, generator=generator) * 2 - 1, known, known)

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.information import AnswerModel
 from pursuit.networks import MLP, NetworkSettings
@@ -36,13 +37,15 @@ def rows(n: int = 200, query_set: QuerySet = QUERIES) -> Rows:
 def fresh(query_set: QuerySet = QUERIES, network: NetworkSettings = NETWORK) -> VIP:
     """The same untrained model each time."""
     torch.manual_seed(0)
-    return VIP.build(query_set, list("abcd"), network)
+    return VIP.build(ModelSpec(query_set, list("abcd"), network))
 
 
 def fresh_by_information(learnt_from: Rows, network: NetworkSettings = NETWORK) -> InformationVIP:
     """The same untrained model with an answer model each time."""
     torch.manual_seed(0)
-    return InformationVIP.build(QUERIES, list("abcd"), network, answer_model=AnswerModel.count(QUERIES, 4, learnt_from))
+    return InformationVIP.build(
+        ModelSpec(QUERIES, list("abcd"), network), answer_model=AnswerModel.count(QUERIES, 4, learnt_from)
+    )
 
 
 def weights(model: VIP) -> dict[str, Tensor]:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.networks import MLP
 from pursuit.queries import Choice, ColumnQueries
@@ -37,7 +38,7 @@ class Counting(ClassifierModel):
 
 
 def made(loudness: Tensor) -> Counting:
-    model = Counting.build(QUERIES, ["a", "b"], MLP((4,), direct=True))
+    model = Counting.build(ModelSpec(QUERIES, ["a", "b"], MLP((4,), direct=True)))
     head = model.classifier[-1]  # type: ignore[index]
     odds = torch.tensor((1 - WRONG) / WRONG).log() / 2
     with torch.no_grad():

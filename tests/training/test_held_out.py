@@ -6,6 +6,7 @@ from small_training import QUERIES, fresh, rows, same, weights
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.inference import rollout
 from pursuit.networks import MLP
@@ -171,7 +172,7 @@ def test_overconfident_beliefs_are_cooled_down(loudness: float, is_above: bool) 
     wrong = torch.rand(600, generator=generator) < 0.1
     data = Rows(data.x, data.available, torch.where(wrong, torch.randint(4, (600,), generator=generator), data.y))
     torch.manual_seed(0)
-    model = Blaring.build(QUERIES, list("abcd"), MLP((16,)))
+    model = Blaring.build(ModelSpec(QUERIES, list("abcd"), MLP((16,))))
     train(model, data.take(slice(300)), [Stage(20, batch_size=32)])
     model.loudness = loudness
     held_out, stage, average = make_held_out(data.take(slice(300, 600))), Stage(1), WeightAverage(model, 0.0)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from pursuit import ModelSpec
 from pursuit.inference.history import History
 from pursuit.inference.incremental import history_state
 from pursuit.inference.pursuer import choose
@@ -37,7 +38,7 @@ def test_a_learner_must_say_what_it_learns(make_columns: Any) -> None:
 def test_a_classifier_learns_from_histories_as_they_are_and_chooses_no_query(make_columns: Any) -> None:
     torch.manual_seed(0)
     query_set = make_columns(COLUMNS)
-    model = ClassifierModel.build(query_set, ["a", "b", "c"], MLP((8,))).eval()
+    model = ClassifierModel.build(ModelSpec(query_set, ["a", "b", "c"], MLP((8,)))).eval()
     history, y = histories(query_set), torch.tensor([0, 1, 2] * 3)
     available = torch.ones(9, len(query_set), dtype=torch.bool)
     batch = Batch(history.x, history.known, history.asked, available, y)
@@ -51,7 +52,7 @@ def test_a_classifier_learns_from_histories_as_they_are_and_chooses_no_query(mak
 
 def test_where_nothing_is_known_the_prior_is_believed(make_columns: Any) -> None:
     query_set, prior = make_columns(COLUMNS), torch.tensor([0.2, 0.3, 0.5])
-    model = ClassifierModel.build(query_set, ["a", "b", "c"], MLP((8,)), prior=prior)
+    model = ClassifierModel.build(ModelSpec(query_set, ["a", "b", "c"], MLP((8,)), prior=prior))
     torch.testing.assert_close(model.log_posterior(histories(query_set))[0].exp(), prior)
 
 
@@ -60,7 +61,7 @@ def test_where_nothing_is_known_the_prior_is_believed(make_columns: Any) -> None
 def test_a_config_builds_the_same_again(make_columns: Any, learner: type[ClassifierModel], network: Any) -> None:
     torch.manual_seed(0)
     query_set = make_columns(COLUMNS)
-    model = learner.build(query_set, ["a", "b"], network, standardised=True).eval()
+    model = learner.build(ModelSpec(query_set, ["a", "b"], network, standardised=True)).eval()
     model.standardise(torch.randn(20, *query_set.answer_shape), torch.ones(20, len(query_set), dtype=torch.bool))
     again = learner.from_config(query_set, ["a", "b"], json.loads(json.dumps(model.to_config())))
     again.load_state_dict(model.state_dict())
@@ -68,13 +69,13 @@ def test_a_config_builds_the_same_again(make_columns: Any, learner: type[Classif
     history = histories(query_set)
     assert torch.equal(again.log_posterior(history), model.log_posterior(history))
     assert torch.equal(again.scores(history), model.scores(history))
-    assert again.network_settings == model.network_settings == network
+    assert again.spec.network == model.spec.network == network
 
 
 def test_answers_are_standardised_by_the_mean_and_spread_of_those_that_exist(make_columns: Any, make_rows: Any) -> None:
     query_set = make_columns(COLUMNS)
     rows = make_rows(query_set, 60, missing=0.3)
-    model = ClassifierModel.build(query_set, ["a", "b", "c"], MLP((8,)), standardised=True).double()
+    model = ClassifierModel.build(ModelSpec(query_set, ["a", "b", "c"], MLP((8,)), standardised=True)).double()
     model.standardise(rows.x, rows.available)
     query_of_feature = query_set.units.of_feature.tolist()
     for feature, query in enumerate(query_of_feature):
@@ -96,7 +97,7 @@ def test_a_temperature_changes_how_sure_it_is_but_not_what_is_most_probable(
 ) -> None:
     torch.manual_seed(0)
     query_set = make_columns(COLUMNS)
-    model = VIP.build(query_set, ["a", "b", "c"], MLP((8,)), prior=torch.tensor([0.2, 0.3, 0.5])).eval()
+    model = VIP.build(ModelSpec(query_set, ["a", "b", "c"], MLP((8,)), prior=torch.tensor([0.2, 0.3, 0.5]))).eval()
     history = histories(query_set)
     before = model.log_posterior(history)
     model.set_temperature(temperature)
@@ -114,7 +115,7 @@ def test_a_temperature_changes_how_sure_it_is_but_not_what_is_most_probable(
 
 def test_a_temperature_is_saved_with_the_weights(make_columns: Any) -> None:
     query_set = make_columns(COLUMNS)
-    model = VIP.build(query_set, ["a", "b"], MLP((8,)))
+    model = VIP.build(ModelSpec(query_set, ["a", "b"], MLP((8,))))
     model.set_temperature(1.4)
     again = VIP.from_config(query_set, ["a", "b"], model.to_config())
     again.load_state_dict(model.state_dict())
@@ -125,22 +126,22 @@ def test_only_models_made_for_it_are_standardised(make_columns: Any, make_rows: 
     query_set = make_columns(COLUMNS)
     rows = make_rows(query_set, 5)
     with pytest.raises(ValueError, match="made with standardised=True"):
-        ClassifierModel.build(query_set, ["a", "b"], MLP((8,))).standardise(rows.x, rows.available)
+        ClassifierModel.build(ModelSpec(query_set, ["a", "b"], MLP((8,)))).standardise(rows.x, rows.available)
 
 
 def test_networks_of_ones_own_have_no_config(make_columns: Any) -> None:
     query_set = make_columns(COLUMNS)
     _, classifier = MLP((4,)).build(query_set, 2, False)
-    with pytest.raises(ValueError, match=r"made by ClassifierModel\.build"):
-        ClassifierModel(query_set, ["a", "b"], classifier).to_config()
+    with pytest.raises(ValueError, match="made by `build`"):
+        ClassifierModel(ModelSpec(query_set, ["a", "b"]), classifier).to_config()
 
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_whether_a_trunk_is_shared_is_part_of_the_config(make_columns: Any, shared: bool) -> None:
     query_set = make_columns(COLUMNS)
-    model = VIP.build(query_set, ["a", "b"], MLP((8,)), shared=shared)
+    model = VIP.build(ModelSpec(query_set, ["a", "b"], MLP((8,)), shared=shared))
     again = VIP.from_config(query_set, ["a", "b"], model.to_config())
-    assert again.shared == shared
+    assert again.spec.shared == shared
     assert (again.querier[0] is again.classifier[0]) == shared
 
 
@@ -157,7 +158,7 @@ class Contrary(QuerierClassifier):
 def test_a_querier_with_scores_of_its_own_is_rolled_out_by_them(make_columns: Any) -> None:
     torch.manual_seed(0)
     query_set = make_columns(COLUMNS)
-    model = Contrary.build(query_set, ["a", "b"], MLP((8,))).eval()
+    model = Contrary.build(ModelSpec(query_set, ["a", "b"], MLP((8,)))).eval()
     history = histories(query_set)
     state = history_state(model, history)
     assert torch.equal(state.scores(), model.scores(history))

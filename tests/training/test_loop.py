@@ -7,6 +7,7 @@ import torch
 from small_training import PATCHES, QUERIES, STAGES, fresh, rows, same, weights
 from torch import Tensor, nn
 
+from pursuit import ModelSpec
 from pursuit.data.augmentation import Shifts
 from pursuit.networks import MLP, Conv
 from pursuit.training import AdamW, EarlyStopping, RandomHistories, Report, Stage, TrainingRun, train
@@ -75,7 +76,7 @@ def test_a_learner_is_prepared_for_every_stage() -> None:
         def begin(self, stage: Stage) -> None:
             begun.append(stage.phase)
 
-    model = Prepared.build(QUERIES, list("abcd"), MLP((4,)))
+    model = Prepared.build(ModelSpec(QUERIES, list("abcd"), MLP((4,))))
     train(model, rows(), [Stage(0.1, phase="one"), Stage(0.1, phase="two")])
     assert begun == ["one", "two"]
 

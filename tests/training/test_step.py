@@ -8,6 +8,7 @@ import pytest
 import torch
 from small_training import QUERIES, fresh, rows, same, weights
 
+from pursuit import ModelSpec
 from pursuit.networks import MLP
 from pursuit.training import Batch, CarriedHistories, Outcome, RandomHistories, RolledOutHistories, Stage, train
 from pursuit.training import step as step_module
@@ -29,7 +30,7 @@ class Watching(VIP):
 
 def batches_of(stages: list[Stage]) -> list[Batch]:
     torch.manual_seed(0)
-    model = Watching.build(QUERIES, list("abcd"), MLP((4,)))
+    model = Watching.build(ModelSpec(QUERIES, list("abcd"), MLP((4,))))
     train(model, rows(), stages)
     return model.batches
 
@@ -53,7 +54,7 @@ def test_smoothing_is_for_learning_alone() -> None:
     stage = Stage(0.4, batch_size=16, average=0.9, label_smoothing=0.2, tau=(0.5, 0.5))
     assert {(batch.label_smoothing, batch.tau) for batch in batches_of([stage])} == {(0.2, 0.5)}
     torch.manual_seed(0)
-    model = Watching.build(QUERIES, list("abcd"), MLP((4,)))
+    model = Watching.build(ModelSpec(QUERIES, list("abcd"), MLP((4,))))
     model.classifier = torch.nn.Sequential(torch.nn.BatchNorm1d(12), model.classifier)
     train(model, rows(), [stage])
     found = [(batch.label_smoothing, batch.tau) for batch in model.batches]
@@ -93,7 +94,7 @@ class Silent(VIP):
 
 
 def test_a_learner_without_queries_trains_on_random_histories() -> None:
-    silent, vip = (cls.build(QUERIES, list("abcd"), MLP((8,))) for cls in (Silent, VIP))
+    silent, vip = (cls.build(ModelSpec(QUERIES, list("abcd"), MLP((8,)))) for cls in (Silent, VIP))
     silent.load_state_dict(vip.state_dict())
     for model in (silent, vip):
         train(model, rows(), [Stage(3, RandomHistories(), batch_size=16)], seed=1)
@@ -102,7 +103,7 @@ def test_a_learner_without_queries_trains_on_random_histories() -> None:
 
 
 def test_carried_histories_say_what_to_use_with_a_learner_without_queries() -> None:
-    silent = Silent.build(QUERIES, list("abcd"), MLP((8,)))
+    silent = Silent.build(ModelSpec(QUERIES, list("abcd"), MLP((8,))))
     with pytest.raises(ValueError, match=r"go on by the learner's queries, but it chooses none: use RandomHistories"):
         train(silent, rows(), [Stage(1, CarriedHistories(3), batch_size=16)])
 

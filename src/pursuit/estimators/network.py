@@ -35,6 +35,7 @@ from pursuit.tables.splitting import split_by_group
 from pursuit.training import ClassifierModel, EarlyStopping, Kept, Learner, Stage, TrainingRun, train
 from pursuit.training.calibration import fit_temperature
 from pursuit.training.checkpoints import CannotResume
+from pursuit.training.learner import ModelSpec
 from pursuit.training.run import check_plan
 
 STANDARD_ROWS = 20_000
@@ -343,14 +344,15 @@ class NetworkEstimator(LearnerEstimator):
         return super()._given() | {name: given(name, value) for name, value in own.items() if value is not None}
 
     @abstractmethod
-    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> ClassifierModel:
-        """A fresh model for these rows; `options` (network, prior, standardised) go to its `build`."""
+    def make_model(self, spec: ModelSpec, rows: RowSource) -> ClassifierModel:
+        """A fresh model of this specification for these rows."""
 
     def make_learner(self, query_set: QuerySet, rows: RowSource, prior: Tensor) -> ClassifierModel:
         standardise = self.plan_.standardise if self.standardise is None else self.standardise
         network = self.plan_.network if self.network is None else self.network
         network = network if self.tuned is None else self.tuned.network(network)
-        model = self.make_model(query_set, rows, network=network, prior=prior, standardised=standardise)
+        spec = ModelSpec(query_set, self.labels, network, prior=prior, standardised=standardise)
+        model = self.make_model(spec, rows)
         if standardise:
             sample = rows_in_memory(rows, STANDARD_ROWS)
             model.standardise(sample.x, sample.available)

@@ -3,7 +3,7 @@ in accuracy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,10 +12,9 @@ from pursuit.data.rows import RowSource, RowStream
 from pursuit.estimators import NetworkClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
-from pursuit.queries import QuerySet
 from pursuit.registry import register
 from pursuit.training.batch import Batch
-from pursuit.training.learner import ClassifierModel
+from pursuit.training.learner import ClassifierModel, ModelSpec
 from pursuit.training.samplers import Sampler
 from pursuit.training.schedule import Stage
 
@@ -59,8 +58,8 @@ class AllAnswersClassifier(NetworkClassifier):
 
     uses_weights = True
 
-    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> AllAnswers:
-        return AllAnswers.build(query_set, self.classes_, **options)
+    def make_model(self, spec: ModelSpec, rows: RowSource) -> AllAnswers:
+        return AllAnswers.build(spec)
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         return [replace(stage, histories=FullHistories()) for stage in stages]

@@ -12,8 +12,7 @@ estimates of the information in bits per unit of cost.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -24,9 +23,9 @@ from pursuit.estimators import MethodClassifier, NetworkClassifier, method
 from pursuit.inference.pursuer import choose, per_cost
 from pursuit.inference.stopping import BIT, entropy
 from pursuit.methods.shared.models import PretrainedModel, check_pretraining, pretrained_plan
-from pursuit.queries import QuerySet
 from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
+from pursuit.training.learner import ModelSpec
 from pursuit.training.schedule import Stage
 
 
@@ -121,9 +120,8 @@ class DIMEClassifier(MethodClassifier, NetworkClassifier):
     shared: bool = False
     """Whether querier and classifier share a trunk."""
 
-    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> DIME:
-        settings = self.chosen_settings
-        return DIME.build(query_set, self.classes_, settings=settings, shared=self.shared, **options)
+    def make_model(self, spec: ModelSpec, rows: RowSource) -> DIME:
+        return DIME.build(replace(spec, settings=self.chosen_settings, shared=self.shared))
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         settings: DIMESettings = self.chosen_settings

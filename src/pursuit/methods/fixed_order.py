@@ -9,7 +9,7 @@ a mean over rows. The second half of training is on prefixes of that ranking, wh
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -17,11 +17,10 @@ from torch import Tensor, nn
 from pursuit.data.rows import Rows, RowSource, RowStream, rows_in_memory
 from pursuit.estimators import NetworkClassifier, method
 from pursuit.inference.history import History
-from pursuit.inference.pursuer import Labels, Pursuer
-from pursuit.queries import QuerySet
+from pursuit.inference.pursuer import Pursuer
 from pursuit.registry import register
 from pursuit.training.batch import Batch
-from pursuit.training.learner import ClassifierModel
+from pursuit.training.learner import ClassifierModel, ModelSpec
 from pursuit.training.samplers import RandomHistories, Sampler
 from pursuit.training.schedule import Stage
 
@@ -74,16 +73,9 @@ class FixedOrder(ClassifierModel):
 
     order: Tensor
 
-    def __init__(
-        self,
-        query_set: QuerySet,
-        classes: Labels,
-        classifier: nn.Module,
-        prior: Tensor | None = None,
-        standardised: bool = False,
-    ):
-        super().__init__(query_set, classes, classifier, prior, standardised)
-        self.register_buffer("order", torch.arange(len(query_set)))  # (Q,) the first to be asked first
+    def __init__(self, spec: ModelSpec, classifier: nn.Module):
+        super().__init__(spec, classifier)
+        self.register_buffer("order", torch.arange(len(spec.query_set)))  # (Q,) the first to be asked first
         self.ranking_rows: Rows | None = None
         """Rows to rank queries on when the phase "prefixes" begins."""
         self._is_ranked = False
@@ -151,8 +143,8 @@ class FixedOrderClassifier(NetworkClassifier):
 
     uses_weights = True
 
-    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> FixedOrder:
-        model = FixedOrder.build(query_set, self.classes_, **options)
+    def make_model(self, spec: ModelSpec, rows: RowSource) -> FixedOrder:
+        model = FixedOrder.build(spec)
         # Training rows will do: of the 2^Q histories of a row, a random one hardly ever comes twice, so that the
         # classifier cannot have learnt them by heart until nearly all is known, where the order hardly matters.
         sample = rows_in_memory(rows, RANKING_ROWS)

@@ -10,8 +10,7 @@ that soft gives it. The history goes on with the whole answer to the query with 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -20,9 +19,9 @@ from pursuit.data.rows import RowSource
 from pursuit.estimators import MethodClassifier, NetworkClassifier, method
 from pursuit.inference.pursuer import ASKED, choose
 from pursuit.methods.shared.models import PretrainedModel, check_pretraining, pretrained_plan
-from pursuit.queries import QuerySet
 from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
+from pursuit.training.learner import ModelSpec
 from pursuit.training.schedule import Stage
 
 LEAST_NOISE = 1e-20
@@ -83,9 +82,8 @@ class GDFSClassifier(MethodClassifier, NetworkClassifier):
     shared: bool = False
     """Whether querier and classifier share a trunk."""
 
-    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> GDFS:
-        settings = self.chosen_settings
-        return GDFS.build(query_set, self.classes_, settings=settings, shared=self.shared, **options)
+    def make_model(self, spec: ModelSpec, rows: RowSource) -> GDFS:
+        return GDFS.build(replace(spec, settings=self.chosen_settings, shared=self.shared))
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         settings: GDFSSettings = self.chosen_settings

@@ -27,15 +27,14 @@ from torch.special import entr
 from pursuit.data.rows import RowSource
 from pursuit.estimators import MethodClassifier, NetworkClassifier, method
 from pursuit.inference.history import History
-from pursuit.inference.pursuer import Labels, choose
+from pursuit.inference.pursuer import choose
 from pursuit.inference.stopping import BIT
 from pursuit.methods.shared.answer_likelihood import AnswerLikelihood, n_at_once
-from pursuit.networks import NetworkSettings, default_network
 from pursuit.networks.dense import dense_layers
 from pursuit.networks.first_layer import split_first_layer
-from pursuit.queries import QuerySet
-from pursuit.registry import from_config, register, settings_from, to_config
+from pursuit.registry import register
 from pursuit.training import Batch, CarriedHistories, ClassifierModel, Outcome, RandomHistories, Stage
+from pursuit.training.learner import ModelSpec
 
 MAP_SIZE = 16
 """The largest feature map of a network is taken to be this many times its input."""
@@ -226,6 +225,8 @@ class PartialVAE(ClassifierModel):
     Randomness is a fixed `noise`, the same for all rows: scores and posteriors are functions of the history.
     """
 
+    Settings = PartialVAESettings
+    settings: PartialVAESettings
     noise: Tensor
     answer_noise: Tensor
 
@@ -236,17 +237,10 @@ class PartialVAE(ClassifierModel):
         looks_at_all = n_candidates is None or n_candidates >= len(self.query_set)
         return "bits" if self.settings.reward == "label" and looks_at_all else None
 
-    def __init__(
-        self,
-        query_set: QuerySet,
-        classes: Labels,
-        classifier: nn.Module,
-        settings: PartialVAESettings,
-        prior: Tensor | None = None,
-        standardised: bool = False,
-    ):
-        super().__init__(query_set, classes, classifier, prior, standardised)
-        self.settings, self.likelihood = settings, AnswerLikelihood(query_set)
+    def __init__(self, spec: ModelSpec, classifier: nn.Module):
+        super().__init__(spec, classifier)
+        query_set, classes, settings = spec.query_set, spec.classes, self.settings
+        self.likelihood = AnswerLikelihood(query_set)
         weight, width, latent = settings.label_weight, settings.width, settings.latent
         self.label_weight = max(self.likelihood.n_units / 2, LEAST_LABEL_WEIGHT) if weight is None else weight
         self.label = nn.Linear(len(classes), width, bias=False)
@@ -262,22 +256,11 @@ class PartialVAE(ClassifierModel):
             self.register_buffer("answer_noise", noise)  # (K, F)
 
     @classmethod
-    def build(
-        cls,
-        query_set: QuerySet,
-        classes: Labels,
-        network: NetworkSettings | None = None,
-        *,
-        settings: PartialVAESettings | None = None,
-        prior: Tensor | None = None,
-        standardised: bool = False,
-    ) -> Self:
-        """With fresh networks, whose settings are saved with the model; `network` is the one that reads the answers."""
-        network, settings = network or default_network(query_set), settings or PartialVAESettings()
-        _, classifier = network.build(query_set, settings.width, shared=False)
-        model = cls(query_set, classes, classifier, settings, prior, standardised)
-        model.network_settings = network
-        return model
+    def _with_fresh_networks(cls, spec: ModelSpec, **parts: Any) -> Self:
+        """Its `classifier` is the network that reads the answers."""
+        assert spec.network is not None
+        width = (spec.settings or PartialVAESettings()).width
+        return cls(spec, spec.network.build(spec.query_set, width, shared=False)[1])
 
     def forward(self, batch: Batch) -> Outcome:
         """The bound on a batch of histories, and random queries (B,), by which carried histories go on."""
@@ -381,17 +364,6 @@ class PartialVAE(ClassifierModel):
             reward.index_add_(0, row * wanted.shape[1] + query, gained - (label_weight * by_label).sum(dim=1))
         return reward.view(wanted.shape)
 
-    def extra_repr(self) -> str:
-        return repr(self.settings)
-
-    def to_config(self) -> dict[str, Any]:
-        return {**super().to_config(), "settings": to_config(self.settings)}
-
-    @classmethod
-    def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
-        network, settings = from_config(config["network"]), settings_from(config["settings"], PartialVAESettings)
-        return cls.build(query_set, classes, network, settings=settings, standardised=config["standardised"])
-
 
 def _decoder(latent: int, width: int, n_outputs: int) -> nn.Sequential:
     return nn.Sequential(*dense_layers(latent, (width,), 0.0), nn.Linear(width, n_outputs))
@@ -430,9 +402,8 @@ class PartialVAEClassifier(MethodClassifier, NetworkClassifier):
     Settings = PartialVAESettings
     settings: PartialVAESettings | None = None
 
-    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> PartialVAE:
-        settings = self.chosen_settings
-        return PartialVAE.build(query_set, self.classes_, settings=settings, **options)
+    def make_model(self, spec: ModelSpec, rows: RowSource) -> PartialVAE:
+        return PartialVAE.build(replace(spec, settings=self.chosen_settings))
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         """Histories as long as V-IP's, of random queries."""

@@ -11,8 +11,8 @@ the query takes noise from its advantage without changing the best policy.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -28,8 +28,8 @@ from pursuit.methods.shared.policies import (
     mean_where,
     policy_plan,
 )
-from pursuit.queries import QuerySet
 from pursuit.registry import register
+from pursuit.training.learner import ModelSpec
 from pursuit.training.schedule import Stage
 
 QUICK_LR = 2e-3
@@ -113,9 +113,8 @@ class RAMClassifier(MethodClassifier, NetworkClassifier):
     shared: bool = False
     """Whether querier and classifier share a trunk."""
 
-    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> RAM:
-        settings = self.chosen_settings
-        return RAM.build(query_set, self.classes_, settings=settings, shared=self.shared, **options)
+    def make_model(self, spec: ModelSpec, rows: RowSource) -> RAM:
+        return RAM.build(replace(spec, settings=self.chosen_settings, shared=self.shared))
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         settings: RAMSettings = self.chosen_settings

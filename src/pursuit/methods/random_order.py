@@ -15,7 +15,7 @@ from pursuit.inference.incremental import HistoryState, history_state
 from pursuit.inference.pursuer import Labels, Pursuer
 from pursuit.queries import QuerySet
 from pursuit.registry import register
-from pursuit.training.learner import ClassifierModel
+from pursuit.training.learner import ClassifierModel, ModelSpec
 from pursuit.training.samplers import RandomHistories
 from pursuit.training.schedule import Stage
 
@@ -93,8 +93,8 @@ class RandomOrderClassifier(NetworkClassifier):
 
     uses_weights = True
 
-    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> ClassifierModel:
-        return ClassifierModel.build(query_set, self.classes_, **options)
+    def make_model(self, spec: ModelSpec, rows: RowSource) -> ClassifierModel:
+        return ClassifierModel.build(spec)
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         return [replace(stage, histories=RandomHistories(self.max_queries)) for stage in stages]

@@ -13,7 +13,7 @@ is at the end: what was found counts.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import torch
@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from pursuit.data.rows import RowSource
 from pursuit.estimators import MethodClassifier, NetworkClassifier, method
 from pursuit.inference.history import History
-from pursuit.inference.pursuer import Labels
 from pursuit.methods.shared.policies import (
     Decisions,
     Policy,
@@ -33,10 +32,11 @@ from pursuit.methods.shared.policies import (
     mean_where,
     policy_plan,
 )
-from pursuit.networks import NetworkSettings, TrunkAndHeads, default_network
+from pursuit.networks import TrunkAndHeads
 from pursuit.queries import NO_AND_YES, QuerySet
 from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
+from pursuit.training.learner import ModelSpec
 from pursuit.training.schedule import Stage
 
 WORDS_FOR_YES = frozenset(yes for _, yes in NO_AND_YES)
@@ -77,34 +77,21 @@ class REFUEL(Policy):
     is_indicator: Tensor
     is_number: Tensor
 
-    def prepare(self) -> None:
-        self.rebuilder: nn.Module = nn.Identity()
-        for name, mask in zip(("is_positive", "is_indicator", "is_number"), _masks(self.query_set), strict=True):
+    def __init__(self, spec: ModelSpec, querier: nn.Module, classifier: nn.Module, rebuilder: nn.Module):
+        super().__init__(spec, querier, classifier)
+        self.rebuilder = rebuilder
+        for name, mask in zip(("is_positive", "is_indicator", "is_number"), _masks(spec.query_set), strict=True):
             self.register_buffer(name, mask, persistent=False)  # (F,) bool each
 
     @classmethod
-    def build(  # type: ignore[override]  # the networks always share a trunk
-        cls,
-        query_set: QuerySet,
-        classes: Labels,
-        network: NetworkSettings | None = None,
-        *,
-        settings: REFUELSettings | None = None,
-        prior: Tensor | None = None,
-        standardised: bool = False,
-    ) -> Self:
-        """With fresh networks on one trunk; all settings are saved with the model."""
-        network = network or default_network(query_set)
+    def _with_fresh_networks(cls, spec: ModelSpec, **parts: Any) -> Self:
+        network, query_set = spec.network, spec.query_set
         if not isinstance(network, TrunkAndHeads):
             raise ValueError(f"REFUEL needs a network of a trunk and heads, such as MLP or SetNetwork, not {network}.")
-        model = super().build(
-            query_set, classes, network, settings=settings, shared=True, prior=prior, standardised=standardised
-        )
-        _, model.rebuilder = network.heads(query_set, len(model.is_number))
-        return model
-
-    def to_config(self) -> dict[str, Any]:
-        return {name: value for name, value in super().to_config().items() if name != "shared"}
+        spec = replace(spec, shared=True)
+        querier, classifier = spec.networks()
+        _, rebuilder = network.heads(query_set, len(query_set.units.of_feature))
+        return cls(spec, querier, classifier, rebuilder)
 
     def potential(self, history: History) -> Tensor:
         """Value (B,) of the answers known to be yes."""
@@ -178,9 +165,8 @@ class REFUELClassifier(MethodClassifier, NetworkClassifier):
     settings: REFUELSettings | None = None
     """The value of a yes, and the settings of the policy."""
 
-    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> REFUEL:
-        settings = self.chosen_settings
-        return REFUEL.build(query_set, self.classes_, settings=settings, **options)
+    def make_model(self, spec: ModelSpec, rows: RowSource) -> REFUEL:
+        return REFUEL.build(replace(spec, settings=self.chosen_settings))
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         settings: REFUELSettings = self.chosen_settings

@@ -1,8 +1,8 @@
 """V-IP's estimators: a classifier, and a regressor whose labels are bins of a number. The algorithm: `pursuit.vip`."""
 
 import math
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from sklearn.base import is_regressor
 from torch import Tensor
@@ -16,6 +16,7 @@ from pursuit.estimators.tuned import OF_NETWORK, OneOf
 from pursuit.inference.stopping import StoppingRule
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.queries import QuerySet
+from pursuit.training.learner import ModelSpec
 from pursuit.vip import VIP, InformationVIP, TwoQueriers
 
 Querier = Literal["auto", "information", "straight-through"]
@@ -65,19 +66,20 @@ class VIPEstimator(NetworkEstimator):
         if not is_list or any(isinstance(one, type) or not hasattr(one, needs) for one in self.teachers):
             raise TypeError(f'teachers are "auto", None or a list of {kind} with {needs}, not {self.teachers!r}.')
 
-    def make_model(self, query_set: QuerySet, rows: RowSource, **options: Any) -> VIP:
+    def make_model(self, spec: ModelSpec, rows: RowSource) -> VIP:
         self._querier_reason: Reason | None = None
-        options |= {"shared": self.shared, "answer_model": self._answer_model(query_set, rows)}
+        spec, query_set = replace(spec, shared=self.shared), spec.query_set
+        answer_model = self._answer_model(query_set, rows)
         querier = self.querier
         if querier == "auto":  # patches have too many answers to list
-            querier = "straight-through" if options["answer_model"] is None else "information"
+            querier = "straight-through" if answer_model is None else "information"
         model: VIP
         if querier == "straight-through":
-            model = VIP.build(query_set, self.labels, **options)
+            model = VIP.build(spec, answer_model=answer_model)
         elif self._tries_both(query_set, rows):
-            model = TwoQueriers.build(query_set, self.labels, **options)
+            model = TwoQueriers.build(spec, answer_model=answer_model)
         else:
-            model = InformationVIP.build(query_set, self.labels, **options)
+            model = InformationVIP.build(spec, answer_model=answer_model)
             model.cost_aware = self._weighs_costs(query_set)
             model.learns_after = self.stages is not None or not self._is_taught(query_set, rows)
         model.label_kernel = self.label_kernel()
@@ -86,7 +88,7 @@ class VIPEstimator(NetworkEstimator):
     def make_learner(self, query_set: QuerySet, rows: RowSource, prior: Tensor) -> VIP:
         model = super().make_learner(query_set, rows, prior)
         assert isinstance(model, VIP)
-        if model.answer_model is not None and getattr(model.network_settings, "direct", False):
+        if model.answer_model is not None and getattr(model.spec.network, "direct", False):
             model.start_from_counts(rows_in_memory(rows, LOOKED_AT).take(slice(LOOKED_AT)))
         return model
 

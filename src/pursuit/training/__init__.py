@@ -2,7 +2,7 @@
 
 from pursuit.training.batch import Batch, Outcome
 from pursuit.training.held_out import EarlyStopping, Kept
-from pursuit.training.learner import ClassifierModel, Learner, QuerierClassifier
+from pursuit.training.learner import ClassifierModel, Learner, ModelSpec, QuerierClassifier
 from pursuit.training.loop import Report
 from pursuit.training.run import TrainingRun, train
 from pursuit.training.samplers import CarriedHistories, RandomHistories, RolledOutHistories
@@ -18,6 +18,7 @@ __all__ = [
     "EarlyStopping",
     "Kept",
     "Learner",
+    "ModelSpec",
     "Outcome",
     "QuerierClassifier",
     "RandomHistories",

@@ -7,6 +7,7 @@ of its rivals; what differs between them is `forward`.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import torch
@@ -78,48 +79,82 @@ class Learner(nn.Module, ABC):
         """What `to_config` described, with tensors of the right shapes for those saved."""
 
 
+@dataclass(frozen=True, eq=False)
+class ModelSpec:
+    """How a model of networks is built, and what is saved of it beside its weights."""
+
+    query_set: QuerySet
+    classes: Labels
+    network: NetworkSettings | None = None
+    """By default one that suits the query set. A model whose networks are made by hand has none, and cannot be
+    saved."""
+    _: KW_ONLY
+    shared: bool = False
+    """Whether querier and classifier share a trunk."""
+    standardised: bool = False
+    """Whether networks see answers relative to their mean and spread."""
+    settings: Any = None
+    """The settings of the method, where it has any. By default `Settings()` of the model."""
+    prior: Tensor | None = None
+    """The frequencies (C,) of the classes, all the same by default."""
+
+    def networks(self) -> tuple[nn.Module, nn.Module]:
+        """A fresh querier and a fresh classifier."""
+        assert self.network is not None
+        return self.network.build(self.query_set, len(self.classes), self.shared)
+
+    def to_config(self) -> dict[str, Any]:
+        if self.network is None:
+            raise ValueError("Only models made by `build` can be saved: the file must say how to build the networks.")
+        return {name: to_config(getattr(self, name)) for name in SAVED}
+
+    @classmethod
+    def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> "ModelSpec":
+        return cls(query_set, classes, **{name: from_config(config[name]) for name in SAVED if name in config})
+
+
+SAVED = ("network", "shared", "standardised", "settings")
+"""The fields of `ModelSpec` that its file holds; query set and classes are those of the estimator, and the prior is a
+tensor of the model."""
+
+
 class ClassifierModel(Learner):
     """A classifier network over a query set, which learns a posterior. It does not choose queries."""
 
+    Settings: ClassVar[type[Any] | None] = None
+    """The type of the method's settings, for a method that has any."""
+    settings: Any
     temperature: Tensor
     centre: Tensor
     scale: Tensor
 
-    def __init__(
-        self,
-        query_set: QuerySet,
-        classes: Labels,
-        classifier: nn.Module,
-        prior: Tensor | None = None,
-        standardised: bool = False,
-    ):
-        super().__init__(query_set, classes, prior)
-        self.classifier, self.standardised = classifier, standardised
+    def __init__(self, spec: ModelSpec, classifier: nn.Module):
+        super().__init__(spec.query_set, spec.classes, spec.prior)
+        if self.Settings is not None:
+            spec = spec if spec.settings is not None else replace(spec, settings=self.Settings())
+            if not isinstance(spec.settings, self.Settings):
+                raise TypeError(f"{type(self).__name__} has {self.Settings.__name__}(...), not {spec.settings!r}.")
+        self.spec, self.settings, self.classifier = spec, spec.settings, classifier
         self.reads_next_apart = reads_next_apart(classifier)
-        self.network_settings: NetworkSettings | None = None
-        self.shared = False
         # (Q + 1,) what logits are divided by, by how many answers are known
-        self.register_buffer("temperature", torch.ones(len(query_set) + 1))
-        if standardised:
-            self.register_buffer("centre", torch.zeros(query_set.answer_shape))
-            self.register_buffer("scale", torch.ones(query_set.answer_shape))
+        self.register_buffer("temperature", torch.ones(len(spec.query_set) + 1))
+        if spec.standardised:
+            self.register_buffer("centre", torch.zeros(spec.query_set.answer_shape))
+            self.register_buffer("scale", torch.ones(spec.query_set.answer_shape))
 
     @classmethod
-    def build(
-        cls,
-        query_set: QuerySet,
-        classes: Labels,
-        network: NetworkSettings | None = None,
-        *,
-        prior: Tensor | None = None,
-        standardised: bool = False,
-    ) -> Self:
-        """With a fresh network, whose settings are saved with the model."""
-        network = network or default_network(query_set)
-        _, classifier = network.build(query_set, len(classes), shared=False)
-        model = cls(query_set, classes, classifier, prior, standardised)
-        model.network_settings = network
-        return model
+    def build(cls, spec: ModelSpec, **parts: Any) -> Self:
+        """A model with fresh networks; `parts` is what a method needs beside its specification."""
+        if spec.network is None:
+            spec = replace(spec, network=default_network(spec.query_set))
+        return cls._with_fresh_networks(spec, **parts)
+
+    @classmethod
+    def _with_fresh_networks(cls, spec: ModelSpec, **parts: Any) -> Self:
+        return cls(spec, spec.networks()[1], **parts)
+
+    def extra_repr(self) -> str:
+        return "" if self.settings is None else repr(self.settings)
 
     def forward(self, batch: Batch) -> Outcome:
         """Cross-entropy on the histories as they are."""
@@ -128,7 +163,7 @@ class ClassifierModel(Learner):
 
     def network_input(self, x: Tensor, known: Tensor) -> Tensor:
         """The input of the networks for answers `x` of which `known` may be read."""
-        return self.query_set.encode((x - self.centre) * self.scale if self.standardised else x, known)
+        return self.query_set.encode((x - self.centre) * self.scale if self.spec.standardised else x, known)
 
     def input_after(self, x: Tensor, known: Tensor, choice: Tensor) -> Tensor:
         """The classifier's input once the answers to a `choice` (B, Q) among the queries not `known` are known too; it
@@ -139,11 +174,11 @@ class ClassifierModel(Learner):
 
     def standardise_features(self, values: Tensor, features: Tensor | slice) -> Tensor:
         """The same for the known `values` of some `features` alone."""
-        return (values - self.centre[features]) * self.scale[features] if self.standardised else values
+        return (values - self.centre[features]) * self.scale[features] if self.spec.standardised else values
 
     def standardise(self, x: Tensor, available: Tensor) -> None:
         """Measure the mean and spread of answers on these rows: where nearly all say no, a yes then weighs more."""
-        if not self.standardised or not self.query_set.has_own_units:
+        if not self.spec.standardised or not self.query_set.has_own_units:
             raise ValueError(
                 "Only models of columns, words or concepts made with standardised=True can be standardised."
             )
@@ -178,53 +213,23 @@ class ClassifierModel(Learner):
         self.temperature.copy_(torch.as_tensor(temperature))
 
     def to_config(self) -> dict[str, Any]:
-        if self.network_settings is None:
-            raise ValueError(
-                f"Only models made by {type(self).__name__}.build can be saved: the file must say how to build the "
-                "networks."
-            )
-        return {"network": to_config(self.network_settings), "standardised": self.standardised}
+        return self.spec.to_config()
 
     @classmethod
     def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
-        return cls.build(query_set, classes, from_config(config["network"]), standardised=config["standardised"])
+        return cls.build(ModelSpec.from_config(query_set, classes, config))
 
 
 class QuerierClassifier(ClassifierModel):
     """A querier and a classifier network over one query set."""
 
-    def __init__(
-        self,
-        query_set: QuerySet,
-        classes: Labels,
-        querier: nn.Module,
-        classifier: nn.Module,
-        prior: Tensor | None = None,
-        standardised: bool = False,
-    ):
-        super().__init__(query_set, classes, classifier, prior, standardised)
+    def __init__(self, spec: ModelSpec, querier: nn.Module, classifier: nn.Module):
+        super().__init__(spec, classifier)
         self.querier = querier
 
     @classmethod
-    def build(
-        cls,
-        query_set: QuerySet,
-        classes: Labels,
-        network: NetworkSettings | None = None,
-        *,
-        shared: bool = False,
-        prior: Tensor | None = None,
-        standardised: bool = False,
-        **more: Any,
-    ) -> Self:
-        """With fresh networks, whose settings are saved with the model; `shared` puts both on one trunk.
-
-        What a subclass needs more goes to its constructor.
-        """
-        network = network or default_network(query_set)
-        model = cls(query_set, classes, *network.build(query_set, len(classes), shared), prior, standardised, **more)
-        model.network_settings, model.shared = network, shared
-        return model
+    def _with_fresh_networks(cls, spec: ModelSpec, **parts: Any) -> Self:
+        return cls(spec, *spec.networks(), **parts)
 
     def scores(self, history: History) -> Tensor:
         encoded = self.network_input(history.x, history.known)
@@ -248,11 +253,3 @@ class QuerierClassifier(ClassifierModel):
     def history_state(self, history: History) -> HistoryState:
         """Both networks, answer by answer."""
         return network_state(self, history)
-
-    def to_config(self) -> dict[str, Any]:
-        return {**super().to_config(), "shared": self.shared}
-
-    @classmethod
-    def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
-        network, standardised = from_config(config["network"]), config["standardised"]
-        return cls.build(query_set, classes, network, shared=config["shared"], standardised=standardised)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
@@ -67,7 +68,7 @@ def test_a_network_reads_the_history_with_one_answer_more(
 ) -> None:
     query_set, likelihood, history = table(make_columns, make_rows)
     torch.manual_seed(0)
-    model = ClassifierModel.build(query_set, range(N_LABELS), network, standardised=standardised).eval()
+    model = ClassifierModel.build(ModelSpec(query_set, range(N_LABELS), network, standardised=standardised)).eval()
     if standardised:
         model.standardise(history.x, torch.ones_like(history.known))
     encoded, samples = model.network_input(history.x, history.known), random_samples(N_ROWS, likelihood.n_outputs)
@@ -87,7 +88,7 @@ def test_a_network_reads_the_history_with_one_answer_more(
 
 def test_the_answers_to_a_query_have_probability_one_together(make_columns: Any, make_rows: Any) -> None:
     query_set, likelihood, history = table(make_columns, make_rows)
-    model = ClassifierModel.build(query_set, range(N_LABELS), MLP((4,))).eval()
+    model = ClassifierModel.build(ModelSpec(query_set, range(N_LABELS), MLP((4,)))).eval()
     samples, wanted = random_samples(N_ROWS, likelihood.n_outputs), ~history.asked
     encoded = model.network_input(history.x, history.known)
     (found,) = listed_answers(likelihood, model.classifier, model.network_input, encoded, samples, wanted, 1)
@@ -135,7 +136,7 @@ def test_patches_show_what_samples_show_and_what_is_seen_already(
 
 def test_parts_are_the_same_as_all_at_once(monkeypatch: pytest.MonkeyPatch, make_columns: Any, make_rows: Any) -> None:
     query_set, likelihood, history = table(make_columns, make_rows)
-    model = ClassifierModel.build(query_set, range(N_LABELS), MLP((4,))).double().eval()
+    model = ClassifierModel.build(ModelSpec(query_set, range(N_LABELS), MLP((4,)))).double().eval()
     samples = random_samples(N_ROWS, likelihood.n_outputs)
     encoded = model.network_input(history.x.double(), history.known)
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from pursuit import ModelSpec
 from pursuit.data.rows import Rows, ShuffledRows
 from pursuit.inference.history import History
 from pursuit.methods.ram import RAM
@@ -38,7 +39,7 @@ def make_ram(make_columns: Any) -> Callable[..., RAM]:
     def make(query_set: ColumnQueries | None = None, dropout: float = 0.0) -> RAM:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            return RAM.build(query_set or make_columns(KINDS), ["a", "b", "c"], MLP((16,), dropout)).eval()
+            return RAM.build(ModelSpec(query_set or make_columns(KINDS), ["a", "b", "c"], MLP((16,), dropout))).eval()
 
     return make
 

@@ -1,56 +1,14 @@
-"""Models of a querier and a classifier network whose method has settings of its own, and those whose classifier learns
-alone before the querier learns with it."""
+"""Models whose classifier learns alone before the querier learns with it."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any
 
-from torch import Tensor, nn
-
-from pursuit.inference.pursuer import Labels
-from pursuit.queries import QuerySet
-from pursuit.registry import from_config, to_config
 from pursuit.training.batch import Batch, Outcome
 from pursuit.training.learner import ClassifierModel, QuerierClassifier
 from pursuit.training.samplers import CarriedHistories, RandomHistories
 from pursuit.training.schedule import Stage
-
-
-class MethodModel(QuerierClassifier):
-    """A querier and a classifier network, with the settings of their method, which are saved with them."""
-
-    Settings: ClassVar[type[Any]]
-    settings: Any
-
-    def __init__(
-        self,
-        query_set: QuerySet,
-        classes: Labels,
-        querier: nn.Module,
-        classifier: nn.Module,
-        prior: Tensor | None = None,
-        standardised: bool = False,
-        settings: Any = None,
-    ):
-        super().__init__(query_set, classes, querier, classifier, prior, standardised)
-        self.settings = self.Settings() if settings is None else settings
-        self.prepare()
-
-    def prepare(self) -> None:
-        """Register further buffers and modules of the method; networks and settings are in place."""
-        return
-
-    def extra_repr(self) -> str:
-        return repr(self.settings)
-
-    def to_config(self) -> dict[str, Any]:
-        return {**super().to_config(), "settings": to_config(self.settings)}
-
-    @classmethod
-    def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
-        return cls.build(query_set, classes, **from_config(config))  # which has the names of `build`
-
 
 PRETRAINING, JOINT = "pretraining", "joint"
 """The phases: the classifier alone, then both networks."""
@@ -58,7 +16,7 @@ LEAST_EPOCHS = 1e-6
 """Less of a stage than this is left over by rounding."""
 
 
-class PretrainedModel(MethodModel):
+class PretrainedModel(QuerierClassifier):
     """Two networks, of which the classifier learns alone in the phase "pretraining"; the method follows."""
 
     def forward(self, batch: Batch) -> Outcome:

@@ -19,9 +19,9 @@ from pursuit.estimators.plan import CHAIN_QUERIES
 from pursuit.inference.history import History
 from pursuit.inference.incremental import history_state
 from pursuit.inference.pursuer import ASKED, Pursuer, choose
-from pursuit.methods.shared.models import MethodModel
 from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
+from pursuit.training.learner import QuerierClassifier
 from pursuit.training.samplers import Sampler, random_histories
 from pursuit.training.schedule import Adam, Stage
 
@@ -48,7 +48,7 @@ class RolloutPoint(NamedTuple):
     n_steps: int
 
 
-class Policy(MethodModel):
+class Policy(QuerierClassifier):
     """A querier that learns from rewards what to ask, and a classifier that learns from what was asked."""
 
     @abstractmethod

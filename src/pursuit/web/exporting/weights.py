@@ -118,8 +118,8 @@ def exportable(model: Any) -> VIP:
     """The model, if a page can compute it; raises ValueError with what can be exported otherwise."""
     if type(model) not in (VIP, InformationVIP):
         raise ValueError(f"A {type(model).__name__} cannot be exported. {CAN}")
-    if not isinstance(model.network_settings, MLP):
-        raise ValueError(f"A model with the network {model.network_settings} cannot be exported. {CAN}")
+    if not isinstance(model.spec.network, MLP):
+        raise ValueError(f"A model with the network {model.spec.network} cannot be exported. {CAN}")
     query_set = model.query_set
     if query_set.own_inputs is None:
         raise ValueError(f"{query_set} cannot be exported, because a person cannot answer its queries. {CAN}")
