@@ -105,17 +105,15 @@ docs: setup
 	@echo "Built: open site/index.html"
 
 structure: setup
-	$(BIN)/python -m benchmarks.structure
+	$(BIN)/python tools/structure.py
 
 bench: setup bench-speed
-	$(BIN)/python -m benchmarks core
 	$(BIN)/python -m benchmarks known-world
 
 bench-speed: setup
 	$(BIN)/python -m benchmarks speed
 	$(BIN)/python -m benchmarks growth
 	$(BIN)/python -m benchmarks starting
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks learning
 
 bench-gpu: setup
 	$(BIN)/python -m benchmarks gpu
@@ -123,7 +121,6 @@ bench-gpu: setup
 # One thread: the networks are small, and the times of all methods are then comparable.
 bench-methods: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks comparison
-	$(BIN)/python -m benchmarks g-ip
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks costs
 
 # One process of one thread for each core, so that times are those of one core.

@@ -15,9 +15,7 @@ STUDIES = studies()
 every_study = pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
 QUICK = {
     "calibration": ["heart"],
-    "core": ["wine"],
     "costs": ["heart", "naive-Bayes IP, bits per cost"],
-    "g-ip": [],
     "gpu": ["matmul"],
     "growth": ["8"],
     "guarantees": ["credit"],
@@ -62,7 +60,7 @@ def test_the_pages_say_what_was_measured(study: Study, tmp_path: Path) -> None:
         assert written.rstrip() == text.rstrip(), f"python -m benchmarks {study.name} --page"
 
 
-SLOWER = ("calibration", "core", "guarantees", "many_rows", "play", "subsets")
+SLOWER = ("calibration", "guarantees", "many_rows", "play", "subsets")
 """Studies whose smallest run takes a second or more."""
 
 
