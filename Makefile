@@ -135,7 +135,6 @@ bench-field: setup
 
 bench-serving: setup
 	$(BIN)/python -m benchmarks serving
-	$(BIN)/python -m benchmarks survival
 
 fuzz: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m fuzz --minutes 4

@@ -38,7 +38,7 @@ def test_the_runs_are_all_different_and_have_settings_of_the_study(study: Study)
     assert study.quick.keys() <= study.settings({}).keys()
 
 
-ALSO = {"comparison": 2, "queriers": 7, "tasks": 31, "paper": len(PLAN), "survival": 1, "many_rows": 1}
+ALSO = {"comparison": 2, "queriers": 7, "tasks": 31, "paper": len(PLAN), "serving": 1, "many_rows": 1}
 """How many results there are besides those planned: by `pursuit compare` or `reproduce`, or by `--run`."""
 
 
