@@ -85,17 +85,15 @@ def operations_per_history(model: VIP, rows: Rows) -> float:
 def page(records: list[Record]) -> dict[str, str]:
     limits = [one["operations_per_second"] for one in records if one["part"] == "matmul"]
     rows = [
-        {**one, **one[how], "how": how, "mflop": one["operations_per_history"] / 1e6}
-        | {"tflops": one[how]["operations_per_second"] / 1e12}
-        | ({"share": one[how]["operations_per_second"] / limits[0]} if limits else {})
+        {**one, **one[how], "how": how, "share": one[how]["operations_per_second"] / limits[0] if limits else None}
         for one in records
         if one["part"] != "matmul"
         for how in COMPILED
     ]
     shown = columns(
         "network = network; batch = batch_size; histories/s = histories_per_second|figure;"
-        "Mflop a history = mflop|figure; Tflop/s = tflops|figure; of the limit = share|.1%;"
-        "GPU MB = peak_gpu_mb|figure"
+        "Mflop a history = operations_per_history*1e-6|figure; Tflop/s = operations_per_second*1e-12|figure;"
+        "of the limit = share|.1%; GPU MB = peak_gpu_mb|figure"
     )
     said = "".join(f"Matrix products in bf16: {limit / 1e12:.1f} Tflop/s.\n\n" for limit in limits)
     return {

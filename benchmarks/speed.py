@@ -14,7 +14,7 @@ from torch import Tensor
 
 from benchmarks import worlds
 from benchmarks.per_row import PerRow, confident
-from benchmarks.report import NOTHING, Record, columns, figure, grid, grouped, met, origins
+from benchmarks.report import Record, columns, figure, grid, grouped, met, origins, wanted
 from benchmarks.study import Study
 from pursuit import MLP, CarriedHistories, Confidence, PaperConv, Session, Stage, StoppingRule, TrainingRun
 from pursuit.data.rows import RowSource
@@ -230,12 +230,11 @@ def ratio(compared: Record) -> str:
 
 def page(records: list[Record]) -> dict[str, str]:
     parts = grouped(records, "part")
-
-    def wanted(each: list[Record]) -> str:
-        goal = each[0].get("goal")
-        return f"{goal:g}, {met(each[0]['ratio'], least=goal)}" if goal else NOTHING
-
-    compared = {**columns("per-row = per_row|figure"), "ratio": lambda each: ratio(each[0]), "wanted": wanted}
+    compared = {
+        **columns("per-row = per_row|figure"),
+        "ratio": lambda each: ratio(each[0]),
+        "wanted": lambda each: wanted(each[0]["ratio"], least=each[0].get("goal")),
+    }
     trained = columns("histories = histories; network = network; batch = batch_size; histories/s = library|figure")
     evaluated = []
     for one in parts.get("evaluation", []):

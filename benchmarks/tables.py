@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.common import TARGETS, Split, Stopwatch, at_stop, calibration, expected_error, read_table, split, typed
 from benchmarks.readme import readme_section
-from benchmarks.report import NOTHING, Record, columns, grid, grouped, met, origins, spread, table
+from benchmarks.report import NOTHING, Record, columns, grid, grouped, met, origins, spread, table, wanted
 from benchmarks.study import Run, Study
 from pursuit.evaluation.curves import evaluate
 from pursuit.inference.stopping import Confidence
@@ -408,11 +408,6 @@ def goals(runs: Runs) -> list[list[str]]:
     ]
 
 
-def wanted_seconds(each: Sequence[Record]) -> str:
-    goal = WANTED_SECONDS.get(each[0]["table"])
-    return NOTHING if goal is None else f"{goal:g}, {met(mean(each, 'fit_cpu_seconds'), most=goal)}"
-
-
 def vip_table(runs: Runs) -> str:
     shown = {
         "rows x columns, labels": size,
@@ -424,7 +419,7 @@ def vip_table(runs: Runs) -> str:
         **columns("all answers = all_answers|.3f±; calibration = calibration.ece|.3f±"),
         "all seeds": lambda each: f"{pooled_error(each):.3f}",
         **columns("by chance = calibration.by_chance|.3f; fit s = fit_cpu_seconds|.1f±"),
-        "wanted": wanted_seconds,
+        "wanted": lambda each: wanted(mean(each, "fit_cpu_seconds"), most=WANTED_SECONDS.get(each[0]["table"])),
     }
     return grid(runs.vip, shown, "table")
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from benchmarks.report import grid, grouped, met, spread
 
-from benchmarks import comparison, growth, many_rows, paper, tables
+from benchmarks import many_rows, paper, tables
+from pursuit.methods import METHODS
 
 
 def test_goals_are_met_or_missed_by_the_figures() -> None:
@@ -42,25 +43,6 @@ def test_trees_are_chosen_on_held_out_rows_and_ask_columns_once() -> None:
     assert found[-1]["depth"] == 1_000
 
 
-def test_growth_and_the_price_of_a_step_are_found_again() -> None:
-    points = [
-        {"value": n, "histories_per_second": 1 / n, "start_seconds": 1, "rows_per_second": 1, "all_steps_us": None}
-        | {"p50_ms": n**2, "p99_ms": 1, "peak_of_training_mb": 1, "peak_mb": 1}
-        for n in (10, 100)
-    ]
-    (powers,) = growth.exponents(points)
-    assert (powers["training"], powers["session"], powers["start"]) == pytest.approx((1, 2, 0))
-    assert "all_steps" not in powers
-    sizes = [
-        {"queries": q, "labels": c, "seconds": 5e-6 + 8e-8 * q + 5e-9 * q * c, "model_bytes": 1}
-        for q in (20, 1000, 10_000)
-        for c in (2, 100)
-    ]
-    assert np.allclose(many_rows.fitted(sizes), [5e-6, 8e-8, 5e-9])
-    assert many_rows.foretold(sizes, 10_000, 1000) == pytest.approx(5e-6 + 8e-4 + 5e-2)
-    assert "50,851 ms" in many_rows.reckoned(sizes) or "51 ms a step" in many_rows.reckoned(sizes)
-
-
 def test_a_grid_shows_means_and_deviations_of_what_there_is() -> None:
     records = [{"a": "x", "b": {"c": 1.0}}, {"a": "x", "b": {"c": 2.0}}, {"a": "y"}]
     assert grid(grouped(records, "a"), {"mean": "b.c|.1f±", "n": len}, "a").splitlines()[2:] == [
@@ -80,7 +62,7 @@ def test_rows_are_drawn_once_and_measured_all(tmp_path, monkeypatch: pytest.Monk
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "4000-rows").iterdir()} == files
     assert len(files) == 3
     few = many_rows.draw(300, 0)
-    model = comparison.METHODS["naive-bayes"].build(random_state=0, stop="confidence=0.9")
+    model = METHODS["naive-bayes"].build(random_state=0, stop="confidence=0.9")
     model.fit(few[many_rows.COLUMNS], few["disease"].astype(str))
     found = many_rows.evaluated(model, rows, Local())
     assert found["rows"] == 4000
