@@ -3,14 +3,14 @@
 import statistics
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -183,59 +183,33 @@ def measure_trees(
         warnings.filterwarnings("ignore", message="The least populated class")
         folds = list(StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(X, y))
     found = []
-    for alpha in ALPHAS:
-        tree = DecisionTreeClassifier(ccp_alpha=alpha, random_state=seed)
-        held_out = [Ways(tree.fit(X[i], y[i]), column_of).by_depth(X[j], y[j]) for i, j in folds]
-        whole = Ways(tree.fit(X, y), column_of).by_depth(X_test, y_test)
-        for depth, (asked, accuracy), of_folds in zip(DEPTHS, whole, zip(*held_out, strict=True), strict=True):
-            cv_asked, cv_accuracy = np.mean(of_folds, axis=0).tolist()
-            chosen_by = {"depth": depth, "alpha": alpha, "cv_asked": cv_asked, "cv_accuracy": cv_accuracy}
-            found.append({**chosen_by, "asked": asked, "accuracy": accuracy})
+    for alpha, depth in product(ALPHAS, DEPTHS):
+        tree = DecisionTreeClassifier(max_depth=depth, ccp_alpha=alpha, random_state=seed)
+        held_out = [asked_and_right(tree.fit(X[i], y[i]), column_of, X[j], y[j]) for i, j in folds]
+        cv_asked, cv_accuracy = np.mean(held_out, axis=0).tolist()
+        asked, accuracy = asked_and_right(tree.fit(X, y), column_of, X_test, y_test)
+        chosen_by = {"depth": depth, "alpha": alpha, "cv_asked": cv_asked, "cv_accuracy": cv_accuracy}
+        found.append({**chosen_by, "asked": asked, "accuracy": accuracy})
     return found
 
 
-@dataclass
-class Ways:
-    """The ways to the nodes of a tree, given the column that each of its features belongs to. A column that is split on
-    twice is asked once, and all indicators of a word are one question."""
-
-    tree: DecisionTreeClassifier
-    column_of: np.ndarray
-
-    @cached_property
-    def nodes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each node: its parent (-1 at the root), its depth, and the distinct columns on the way."""
-        inner, n = self.tree.tree_, self.tree.tree_.node_count
-        parent, depth, columns = np.full(n, -1), np.zeros(n, dtype=int), [frozenset[int]()] * n
-        for node in np.flatnonzero(inner.children_left >= 0):  # parents come before children
-            for child in (inner.children_left[node], inner.children_right[node]):
-                parent[child], depth[child] = node, depth[node] + 1
-                columns[child] = columns[node] | {int(self.column_of[inner.feature[node]])}
-        return parent, depth, np.array([len(each) for each in columns])
-
-    def by_depth(self, X: np.ndarray, y: np.ndarray) -> list[tuple[float, float]]:
-        """Distinct columns asked on average, and accuracy, if the tree is cut off at each of the depths."""
-        classes, leaves = self.tree.classes_, self.tree.apply(X)
-        codes = np.where(np.isin(y, classes), np.searchsorted(classes, y), -1)  # -1 is never right
-        return [self.cut(leaves, codes, depth) for depth in DEPTHS]
-
-    def cut(self, leaves: np.ndarray, y: np.ndarray, most: int) -> tuple[float, float]:
-        """The same at one depth, for rows that reach these leaves. Where both sides end and agree, nothing is asked."""
-        inner, (parent, depth, asked) = self.tree.tree_, self.nodes
-        left, right = inner.children_left, inner.children_right
-        is_end, label = (left < 0) | (depth >= most), inner.value[:, 0, :].argmax(axis=1)
-        for level in reversed(range(min(most, int(depth.max())))):
-            nodes = np.flatnonzero((depth == level) & ~is_end)
-            one, other = left[nodes], right[nodes]
-            agrees = is_end[one] & is_end[other] & (label[one] == label[other])
-            is_end[nodes[agrees]], label[nodes[agrees]] = True, label[one[agrees]]
-        end_of = np.arange(len(is_end))  # where a row ends that passes a node
-        for level in range(1, int(depth.max()) + 1):
-            nodes = np.flatnonzero(depth == level)
-            above = end_of[parent[nodes]]
-            end_of[nodes] = np.where(is_end[above], above, nodes)
-        reached = end_of[leaves]
-        return float(asked[reached].mean()), float((label[reached] == y).mean())
+def asked_and_right(
+    tree: DecisionTreeClassifier, column_of: np.ndarray, X: np.ndarray, y: np.ndarray
+) -> tuple[float, float]:
+    """Distinct columns asked on average, and accuracy, given the column that each feature belongs to: one that is split
+    on twice is asked once, and all indicators of a word are one question. Nothing is asked where all leaves below say
+    the same."""
+    inner, label = tree.tree_, tree.tree_.value[:, 0, :].argmax(axis=1)
+    is_end = inner.children_left < 0
+    for node in reversed(np.flatnonzero(~is_end)):  # children come after their parents
+        one, other = inner.children_left[node], inner.children_right[node]
+        if is_end[one] and is_end[other] and label[one] == label[other]:
+            is_end[node], label[node] = True, label[one]
+    nodes = np.flatnonzero(~is_end)
+    columns = np.zeros((inner.node_count, column_of.max() + 1), dtype=bool)
+    columns[nodes, column_of[inner.feature[nodes]]] = True
+    asked = (tree.decision_path(X) @ csr_matrix(columns)).getnnz() / len(X)
+    return float(asked), float(tree.score(X, y))
 
 
 def best_tree(trees: Sequence[dict[str, float]], most_asked: float = np.inf) -> dict[str, float] | None:
