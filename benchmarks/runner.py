@@ -19,11 +19,12 @@ import multiprocessing
 import pkgutil
 import resource
 import signal
+import time
 import traceback
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from multiprocessing.connection import Connection
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +60,9 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--again", action="store_true", help="also measure what is done")
     parser.add_argument("--changed", action="store_true", help="also what another version of our code measured")
-    parser.add_argument("--collect", nargs="*", type=Path, default=[], help="results folders of `pursuit` to take over")
+    parser.add_argument("--collect", nargs="*", type=Path, help="results folders of `pursuit` to take over")
     parser.add_argument("--page", action="store_true", help="only write the page")
-    parser.add_argument(
-        "--note",
-        type=lambda text: {"note": text},
-        default={},
-        help="a sentence about the circumstances, kept with the results",
-    )
+    parser.add_argument("--note", help="a sentence about the circumstances, kept with the results")
     parser.add_argument("--out", type=Path, help=f"by default docs/results, or {ELSEWHERE} with --set and --quick")
     given = parser.parse_args(words)
     if given.study is None:
@@ -76,17 +72,15 @@ def main(words: Sequence[str]) -> None:
     study = find_study(given.study)
     folder = given.out or (ELSEWHERE if given.set or given.quick else RESULTS)
     n_failed = 0
-    if given.collect and study.collect is None:
-        parser.error(f"{study.name} takes over no results folders.")
-    for path in given.collect:
-        study.write(*study.collect(path), folder)
-    if not given.page and not given.collect:
+    if given.collect:
+        for path in given.collect:
+            run, record = take_over(study, path)
+            study.write(run, record, folder)
+    elif not given.page:
         extra = {**(study.quick if given.quick else {}), **settings(given.set)}
         runs = [settings(given.run)] if given.run else chosen(study.runs, given.only, given.seeds)
         runs = [{**run, **extra} for run in runs]
-        known = study.settings({})
-        if unknown := sorted({key for run in runs for key in run} - known.keys()):
-            parser.error(f"{study.name} has no setting {', '.join(unknown)}, but {', '.join(known)}.")
+        check(study, runs, parser)
         n_failed = measure_runs(study, runs, folder, given)
     if study.draw and not given.page:
         study.draw(study.read(folder), folder)
@@ -95,6 +89,12 @@ def main(words: Sequence[str]) -> None:
         print(f"Written: {path}")
     if n_failed:
         raise SystemExit(f"{n_failed} runs failed.")
+
+
+def take_over(study: Study, path: Path) -> tuple[Run, Record]:
+    if study.collect is None:
+        raise SystemExit(f"{study.name} takes over no results folders.")
+    return study.collect(path)
 
 
 def settings(words: Sequence[str]) -> Run:
@@ -122,71 +122,91 @@ def chosen(runs: Sequence[Run], only: Sequence[str], seeds: str | None) -> list[
     return [{**run, "seed": int(seed)} for run in different for seed in seeds.split(",")]
 
 
+def check(study: Study, runs: Sequence[Run], parser: argparse.ArgumentParser) -> None:
+    known = study.settings({})
+    if unknown := sorted({key for run in runs for key in run} - known.keys()):
+        parser.error(f"{study.name} has no setting {', '.join(unknown)}, but {', '.join(known)}.")
+
+
 def measure_runs(study: Study, runs: Sequence[Run], folder: Path, given: argparse.Namespace) -> int:
     """Measure what is not done, several at a time, and write down each as it ends; how many failed. What is too large
     with one seed is not tried with others."""
+    waiting, at_work, too_large, n_failed = [], {}, {}, 0
     done = {study.key(record): record for record in study.read(folder)}
-    too_large = {kin(run): old for run in runs if (old := done.get(study.key(run))) and old.get("is_too_large")}
-    waiting, n_failed = [run for run in runs if given.again or is_to_do(study, run, done, given.changed)], 0
+    for run in runs:
+        found = done.get(study.key(run))
+        is_old = found and given.changed and study.does_depend(run) and found.get("source") != source_of_code()
+        if found and found.get("is_too_large"):
+            too_large[kin(run)] = found["not_run"]
+        if not found or given.again or is_old:
+            waiting.append(run)
     print(f"{study.name}: {len(waiting)} of {len(runs)} runs to measure", flush=True)
-
-    def attempt(run: Run) -> tuple[Run, Record]:
-        if old := too_large.get(kin(run)):
-            return run, {key: old[key] for key in ("not_run", "is_too_large")}
-        found = in_process(study, run)
-        if found.get("is_too_large"):
-            too_large[kin(run)] = found
-        return run, found
-
-    pool = ThreadPoolExecutor(given.jobs)
-    try:
-        for n_left, future in enumerate(as_completed([pool.submit(attempt, run) for run in waiting]), 1 - len(waiting)):
-            run, found = future.result()
-            said = found.get("failed") or found.get("not_run") or "done"
-            print(f"{', '.join(map(str, run.values()))}: {said}\n  {-n_left} to go", flush=True)
+    while waiting or at_work:
+        while waiting and len(at_work) < given.jobs:
+            run = waiting.pop(0)
+            if reason := too_large.get(kin(run)):
+                finish(study, run, {"not_run": reason, "is_too_large": True}, folder, given.note)
+            else:
+                job = Job.start(study, run)
+                at_work[job.results] = job
+        for results in wait(list(at_work)) if at_work else ():
+            job = at_work.pop(results)
+            found = job.finish()
+            print(f"{', '.join(map(str, job.run.values()))}: {found.get('failed') or found.get('not_run') or 'done'}")
+            print(f"  {time.perf_counter() - job.started:.0f} s; {len(waiting)} to go", flush=True)
             if "failed" in found:
                 n_failed += 1
                 continue
-            place = {
-                **where(str(run.get("device", "cpu"))),
-                "processor": cpu(),
-                **({"note": given.note} if given.note else {}),
-            }
-            study.write(run, significant({**run, "source": source_of_code(), **found, "where": place}), folder)
-    finally:
-        pool.shutdown(cancel_futures=True)
+            finish(study, job.run, found, folder, given.note)
+            if found.get("is_too_large"):
+                too_large[kin(job.run)] = found["not_run"]
     return n_failed
-
-
-def is_to_do(study: Study, run: Run, done: dict[str, Record], is_changed_too: bool) -> bool:
-    found = done.get(study.key(run))
-    is_old = found and is_changed_too and study.does_depend(run) and found.get("source") != source_of_code()
-    return not found or bool(is_old)
 
 
 def kin(run: Run) -> str:
     return json.dumps({key: value for key, value in run.items() if key != "seed"})
 
 
-def in_process(study: Study, run: Run) -> Record:
-    """What a run finds in a process of its own, or why it finds nothing."""
-    # A server of processes that has imported the study, but computed nothing: no thread and no GPU is in use.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([study.measure.__module__])
-    results, sender = context.Pipe(duplex=False)
-    arguments = (study.measure, run, sender, study.limit_seconds, study.limit_gb)
-    process = context.Process(target=_work, args=arguments)
-    process.start()
-    sender.close()
-    try:
-        return results.recv()
-    except EOFError:  # it has ended without a word
-        pass
-    finally:
-        process.join()
-    if process.exitcode == -signal.SIGXCPU:
-        return {"not_run": f"takes more than {study.limit_seconds} s of computing", "is_too_large": True}
-    return {"failed": "its process was killed"}
+def finish(study: Study, run: Run, found: Record, folder: Path, note: str | None) -> None:
+    place = {**where(str(run.get("device", "cpu"))), "processor": cpu(), **({"note": note} if note else {})}
+    record = {**run, "source": source_of_code(), **found, "where": place}
+    study.write(run, significant(record), folder)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run in a process of its own."""
+
+    run: Run
+    seconds: float | None
+    process: Any
+    results: Connection
+    started: float
+
+    @classmethod
+    def start(cls, study: Study, run: Run) -> "Job":
+        # A server of processes that has imported the study, but computed nothing: no thread and no GPU is in use.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([study.measure.__module__])
+        results, sender = context.Pipe(duplex=False)
+        arguments = (study.measure, run, sender, study.limit_seconds, study.limit_gb)
+        process = context.Process(target=_work, args=arguments)
+        process.start()
+        sender.close()
+        return cls(run, study.limit_seconds, process, results, time.perf_counter())
+
+    def finish(self) -> Record:
+        """What it found, or why it found nothing; waits for its end."""
+        try:
+            found = self.results.recv()
+        except EOFError:
+            found = None
+        self.process.join()
+        if found is not None:
+            return found
+        is_over_time = self.process.exitcode == -signal.SIGXCPU
+        reason = f"takes more than {self.seconds} s of computing" if is_over_time else "its process was killed"
+        return {"not_run": reason, "is_too_large": True} if is_over_time else {"failed": reason}
 
 
 def _work(measure: Any, run: Run, sender: Connection, seconds: float | None, gigabytes: float | None) -> None:
