@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_WAIT_POLICY := PASSIVE
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup demo serve test test-programs test-scale test-slow test-wheel test-lowest release lint format structure bench bench-speed bench-gpu bench-methods bench-tables bench-tables-large bench-subsets bench-field bench-serving fuzz soak docs clean
+.PHONY: help setup demo serve test test-programs test-scale test-slow test-wheel test-lowest release lint format structure bench bench-speed bench-gpu bench-methods bench-tables bench-subsets bench-field bench-serving fuzz soak docs clean
 
 help:
 	@echo "make demo       train on two built-in tasks, print accuracy against queries, draw figures into demo/"
@@ -20,12 +20,12 @@ help:
 	@echo "make lint       check style and types"
 	@echo "make docs       build the documentation as a site, into site/"
 	@echo "make structure  print the modules, who imports whom, cycles and lines"
-	@echo "make bench      measure the figures of the README, and speed"
+	@echo "make bench      measure V-IP in a known world, and speed"
 	@echo "make bench-speed  only speed: beside a plain implementation, and how time and memory grow"
 	@echo "make bench-gpu  measure training on an NVIDIA GPU"
 	@echo "make bench-methods  compare V-IP with its rivals"
 	@echo "make bench-tables  measure ordinary tables without a setting, beside what others know with all columns"
-	@echo "make bench-tables-large  time and memory on a table of a million rows and on one of 20,000 columns"
+	@echo "make  time and memory on a table of a million rows and on one of 20,000 columns"
 	@echo "make bench-subsets  measure beliefs on random subsets of the answers, beside forests for exactly these"
 	@echo "make bench-field  measure the benchmarks of the field, beside published figures"
 	@echo "make bench-serving  measure the server: 300 people at once, and kill -9 while 200 answer"
@@ -105,17 +105,15 @@ docs: setup
 	@echo "Built: open site/index.html"
 
 structure: setup
-	$(BIN)/python -m benchmarks.structure
+	$(BIN)/python tools/structure.py
 
 bench: setup bench-speed
-	$(BIN)/python -m benchmarks core
 	$(BIN)/python -m benchmarks known-world
 
 bench-speed: setup
 	$(BIN)/python -m benchmarks speed
 	$(BIN)/python -m benchmarks growth
 	$(BIN)/python -m benchmarks starting
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks learning
 
 bench-gpu: setup
 	$(BIN)/python -m benchmarks gpu
@@ -123,15 +121,11 @@ bench-gpu: setup
 # One thread: the networks are small, and the times of all methods are then comparable.
 bench-methods: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks comparison
-	$(BIN)/python -m benchmarks g-ip
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks costs
 
 # One process of one thread for each core, so that times are those of one core.
 bench-tables: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks tables --jobs 2
-
-bench-tables-large: setup
-	$(BIN)/python -m benchmarks sizes
 
 bench-subsets: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks subsets --jobs 2
@@ -141,7 +135,6 @@ bench-field: setup
 
 bench-serving: setup
 	$(BIN)/python -m benchmarks serving
-	$(BIN)/python -m benchmarks survival
 
 fuzz: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m fuzz --minutes 4

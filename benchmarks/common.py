@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,28 +16,14 @@ from torch import Tensor
 from pursuit import Rows
 from pursuit.estimators import PursuitClassifier
 from pursuit.inference.history import History
+from pursuit.inference.predictions import predict_rows
 from pursuit.inference.pursuer import Pursuer, choose
-from pursuit.inference.rollout import pursue_in_batches
 
-TARGETS = dict(
-    word.split(":")
-    for word in [
-        "heart:num",
-        "lymph:class",
-        "titanic:survived",
-        "credit:class",
-        "kr-vs-kp:class",
-        "nursery:class",
-        "sick:Class",
-        "diamonds:cut",
-        "letter:class",
-        "bank:y",
-        "vowel:Class",
-        "dermatology:class",
-        "cylinder-bands:band_type",
-        "symptoms-773:diseases",
-    ]
-)
+TABLES_AND_TARGETS = """
+heart num, lymph class, titanic survived, credit class, kr-vs-kp class, nursery class, sick Class, diamonds cut,
+letter class, bank y, vowel Class, dermatology class, cylinder-bands band_type, symptoms-773 diseases
+"""
+TARGETS = dict(pair.split() for pair in TABLES_AND_TARGETS.split(","))
 """The column of labels of every table. A cell that is empty is missing in all of them, and nothing else is: "none" and
 "unknown" are answers."""
 TEST_SHARE = 0.2
@@ -97,17 +83,11 @@ def split_rows(y: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return train, np.sort(test[np.isin(y[test], y[train])])
 
 
-def split(
-    X: pd.DataFrame,
-    y: np.ndarray,
-    seed: int,
-    validation: bool = False,
-    by: Callable[[np.ndarray, int], Sequence[np.ndarray]] = split_rows,
-) -> Split:
+def split(X: pd.DataFrame, y: np.ndarray, seed: int, validation: bool = False) -> Split:
     """Rows by a seed, four fifths to learn from; for validation these are split again, and test rows left out."""
-    train, test = by(y, seed)
+    train, test = split_rows(y, seed)
     if validation:
-        inner, held_out = by(y[train], seed + VALIDATION_SEED)
+        inner, held_out = split_rows(y[train], seed + VALIDATION_SEED)
         train, test = train[inner], train[held_out]
     return Split(X.iloc[train], y[train], X.iloc[test], y[test])
 
@@ -144,15 +124,11 @@ class Stopwatch:
 # ---- beliefs
 
 
-@torch.no_grad()
 def at_stop(classifier: PursuitClassifier, rows: Rows, stop: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """How much is asked of each row (N,), and the belief then (N, C), as `predict_proba` gives it."""
-    asked, posterior = torch.zeros(len(rows)), torch.zeros(len(rows), len(classifier.classes_))
-    rule = classifier.stopping_rule() if stop is None else classifier.stopping_rule(stop)
-    for step in pursue_in_batches(classifier.model_, rows.x, rows.available, rule, rows.initially_known):
-        asked[step.rows] = step.n_asked.float()
-        posterior[step.rows] = step.log_posterior.exp().float()
-    return asked.numpy(), posterior.numpy()
+    rule = classifier.stopping_rule(stop)
+    found = predict_rows(classifier.model_, rows.x, rows.available, rule, rows.initially_known)
+    return (found.query >= 0).sum(dim=1).numpy(), found.posterior.numpy()
 
 
 def bins_of(confidence: np.ndarray, right: np.ndarray) -> list[list[float]]:

@@ -4,16 +4,15 @@ import asyncio
 import json
 import os
 import random
-import signal
 import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pursuit.cli.served_models import default_models
 from pursuit.web.serving.store import Store
 
 SECONDS_TO_START = 300
@@ -185,57 +184,50 @@ class Person:
 # ---- a server
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
+class Server:
+    """`pursuit serve` as a process of its own, with its limits as they are by default; it can be killed, and is then
+    started again at the same place."""
 
+    def __init__(self, model: Path, database: str, workers: int = 1):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        options = ["--no-open", "--port", str(self.port), "--database", database, "--workers", str(workers)]
+        self.command = [sys.executable, "-m", "pursuit", "serve", str(model), *options]
+        self.seconds_away: list[float] = []
 
-def start(model: Path, port: int, database: str, workers: int = 1) -> subprocess.Popen[bytes]:
-    """`pursuit serve` as a process of its own, with its limits as they are by default."""
-    options = ["--no-open", "--port", str(port), "--database", database, "--workers", str(workers)]
-    command = [sys.executable, "-m", "pursuit", "serve", str(model), *options]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    def __enter__(self) -> "Server":
+        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL)
+        self.model = self._wait(is_measured=True)
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        self.process.terminate()
+        self.process.wait()
 
-def stop(process: subprocess.Popen[bytes], how: signal.Signals = signal.SIGTERM) -> None:
-    if process.poll() is None:
-        process.send_signal(how)
-    process.wait()
+    async def kill(self) -> None:
+        began = time.perf_counter()
+        self.process.kill()
+        self.process.wait()
+        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL)
+        await asyncio.to_thread(self._wait, is_measured=False)
+        self.seconds_away.append(time.perf_counter() - began)
 
+    def _wait(self, is_measured: bool) -> str:
+        """Until the server answers, and perhaps has measured its model; gives the model's id."""
+        until = time.monotonic() + SECONDS_TO_START
+        while time.monotonic() < until and self.process.poll() is None:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/models", timeout=30) as answer:
+                    model = json.load(answer)["models"][0]
+                if model["is_measured"] or not is_measured:
+                    return str(model["id"])
+            except OSError:
+                pass
+            time.sleep(0.2)
+        raise TimeoutError("The server did not start.")
 
-def wait(port: int, process: subprocess.Popen[bytes], is_measured: bool = True) -> str:
-    """Until the server answers, and perhaps has measured its model; gives the model's id."""
-    until = time.monotonic() + SECONDS_TO_START
-    while time.monotonic() < until and process.poll() is None:
-        if (found := _models(port)) and (found["models"][0]["is_measured"] or not is_measured):
-            model: str = found["models"][0]["id"]
-            return model
-        time.sleep(0.2)
-    raise SystemExit("The server did not start.")
-
-
-def _models(port: int) -> dict[str, Any] | None:
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as raw:
-            raw.sendall(b"GET /api/models HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-            answer = b"".join(iter(lambda: raw.recv(65536), b""))
-        found: dict[str, Any] = json.loads(answer.split(b"\r\n\r\n", 1)[1])
-    except (OSError, IndexError):
-        return None
-    return found
-
-
-def cpu_seconds(process: subprocess.Popen[bytes]) -> float | None:
-    """What a process has used of the processor, where the system says so."""
-    try:
-        fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return None
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def served_model(folder: str | None) -> Path:
-    """A model folder, by default the animals of the demonstration."""
-    return (Path(folder) if folder else default_models()[0]).resolve()
+    def cpu_seconds(self) -> float:
+        """What its process has used of the processor."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

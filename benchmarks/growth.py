@@ -1,35 +1,31 @@
-"""How time and memory grow with the number of queries, rows and labels, with a plot. Yes/no queries independent given
-the label, generated; every point is measured in a process of its own, so that its peak memory is its own."""
+"""How time and memory grow with the number of queries, rows and labels: yes/no queries independent given the label,
+generated; and what very long and very wide tables take by default settings. Every point is measured in a process of its
+own, so that its peak memory is its own."""
 
-import math
+import resource
 import statistics
-from itertools import pairwise
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import torch
 
-from benchmarks.report import Record, figure, grouped, origins, table
-from benchmarks.sizes import peak_bytes, peak_of_imports
+from benchmarks.report import Record, columns, grid, grouped, origins
 from benchmarks.speed import latencies, seconds_of, session_steps, training_pace
 from benchmarks.study import Study
 from benchmarks.worlds import YesNoRows
-from pursuit import Budget, CarriedHistories, Session, Stage
+from pursuit import Budget, CarriedHistories, Session, Stage, VIPClassifier
 from pursuit.evaluation.curves import evaluate
 
 AXES = {"n_queries": "queries", "n_rows": "rows in memory", "n_classes": "labels"}
-HIDDEN, BATCH, FEW_QUERIES, STEEP = (256,), 256, 5, 1.1
-"""An exponent above the last is worse than linear by more than noise."""
-COLUMNS = {
-    "histories/s": ("histories_per_second", "training"),
-    "start s": ("start_seconds", "start"),
-    "rows/s at 5 queries": ("rows_per_second", "evaluation"),
-    "all steps µs": ("all_steps_us", "all_steps"),
-    "session p50 ms": ("p50_ms", "session"),
-    "p99": ("p99_ms", None),
-    "training MB": ("peak_of_training_mb", "peak_of_training_mb"),
-    "peak MB": ("peak_mb", "peak_mb"),
-}
-"""What is shown, and by which cost its growth is judged."""
+TABLE = "table"
+HIDDEN, BATCH, FEW_QUERIES = (256,), 256, 5
+N_TOLD, PREDICTED_ROWS = 10, 200
+"""Of generated tables: how many columns have to do with the label, and how many rows are predicted."""
 
 
 def measure(
@@ -46,6 +42,8 @@ def measure(
 ) -> Record:
     """Rows to train on are kept in memory, or drawn as they are needed; 0 rows are asked everything where that takes
     too long."""
+    if axis == TABLE:
+        return learnt_table(n_rows, n_queries)
     imports = peak_of_imports()
     source = YesNoRows.random(n_classes, n_queries, n_rows)
     rows = source.in_memory(n_rows) if in_memory else source
@@ -74,7 +72,63 @@ def measure(
     }
 
 
-def median_seconds(action: object) -> float:
+def learnt_table(n_rows: int, n_columns: int) -> Record:
+    imports = peak_of_imports()
+    X, y = generate(n_rows + PREDICTED_ROWS, n_columns)
+    of_rows, start = peak_bytes(), time.perf_counter()
+    classifier = VIPClassifier(random_state=0).fit(X[:n_rows], y[:n_rows])
+    fitted, of_fit = time.perf_counter(), peak_bytes()
+    right = classifier.predict(X[n_rows:]) == y[n_rows:]
+    return {
+        "fit_seconds": fitted - start,
+        "predict_seconds": time.perf_counter() - fitted,
+        "accuracy": float(right.mean()),
+        "peak_of_rows_mb": (of_rows - imports) / 1e6,
+        "peak_of_fit_mb": (of_fit - imports) / 1e6,
+    }
+
+
+def generate(n_rows: int, n_columns: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    """Half numbers and half words of four kinds; ten columns tell something about a label of three, and one cell in
+    twenty is missing."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(3, size=n_rows)
+    columns: dict[str, Any] = {}
+    for i in range(n_columns):
+        told, missing = i < N_TOLD, rng.random(n_rows) < 0.05
+        if i % 2:
+            code = np.where(told & (rng.random(n_rows) < 0.4), (y + i) % 4, rng.integers(4, size=n_rows))
+            words = np.array(["north", "east", "south", "west"], dtype=object)[code]
+            words[missing] = None
+            columns[f"word {i}"] = words
+        else:
+            number = rng.normal(size=n_rows) + (0.7 * (y == i % 3) if told else 0)
+            number[missing] = np.nan
+            columns[f"number {i}"] = number
+    return pd.DataFrame(columns), np.array(["a", "b", "c"])[y]
+
+
+def peak_bytes() -> int:
+    """The most memory this process ever had. Where the system tells it, of the program alone: the figure of `getrusage`
+    may be that of the process that started this one."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        unit = 1 if sys.platform == "darwin" else 1024
+        return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def peak_of_imports() -> int:
+    """With everything that training imports."""
+    import lightning_fabric  # noqa: F401
+
+    import pursuit.methods  # noqa: F401
+
+    return peak_bytes()
+
+
+def median_seconds(action: Callable[[], Any]) -> float:
     """The median time of an action, repeated until half a second is over or it was done 20 times."""
     times = [seconds_of(action)]
     while sum(times) < 0.5 and len(times) < 20:
@@ -82,78 +136,22 @@ def median_seconds(action: object) -> float:
     return statistics.median(times)
 
 
-def costs(found: Record) -> dict[str, float]:
-    """What grows: seconds or bytes of the same work, so that an exponent of 1 means linear."""
-    values = {
-        "training": 1 / found["histories_per_second"],
-        "start": found["start_seconds"],
-        "evaluation": 1 / found["rows_per_second"],
-        "all_steps": found["all_steps_us"],
-        "session": found["p50_ms"],
-        "peak_of_training_mb": found["peak_of_training_mb"],
-        "peak_mb": found["peak_mb"],
-    }
-    return {key: value for key, value in values.items() if value}
-
-
-def exponents(points: list[Record]) -> list[dict[str, float]]:
-    """From each point to the next, by what power of the axis each cost grows."""
-    found = []
-    for here, there in pairwise(points):
-        before, after = costs(here), costs(there)
-        times_more = math.log(there["value"] / here["value"])
-        found.append({key: math.log(after[key] / before[key]) / times_more for key in before if key in after})
-    return found
-
-
 def page(records: list[Record]) -> dict[str, str]:
-    sections, steep = {}, []
-    for axis, points in grouped(records, "axis").items():
-        rows, powers = [], [{}, *exponents(points)]
-        for point, power in zip(points, powers, strict=True):
-            cells = [f"{point['value']:,}"]
-            for key, cost in COLUMNS.values():
-                cells += [figure(point[key]), *([f"{power[cost]:.2f}" if cost in power else ""] if cost else [])]
-            rows.append(cells)
-        for (here, there), power in zip(pairwise(points), powers[1:], strict=True):
-            span = f"from {here['value']:,} to {there['value']:,} {AXES[axis]}"
-            steep += [f"{cost} {span} ({value:.2f})" for cost, value in power.items() if value > STEEP]
-        header = [title for name, (_, cost) in COLUMNS.items() for title in ((name, "^") if cost else (name,))]
-        sections[AXES[axis]] = table([AXES[axis], *header], rows)
-    said = f"Steeper than linear (above {STEEP}): {'; '.join(steep) or 'nothing'}.\n"
-    return {**sections, "steep": said, "origins": origins(records)}
-
-
-def draw(records: list[Record], folder: Path) -> None:
-    """Time and memory against each axis, log-log; the dashed line through the first point is linear growth."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    panels = {
-        "ms a history": {"training": lambda p: 1e3 / p["histories_per_second"]},
-        "ms a row, 5 queries": {"evaluation": lambda p: 1e3 / p["rows_per_second"]},
-        "ms a session step": {"p50": lambda p: p["p50_ms"], "p99": lambda p: p["p99_ms"]},
-        "peak memory, MB": {"in all": lambda p: p["peak_mb"], "training": lambda p: p["peak_of_training_mb"]},
-    }
-    axes = grouped(records, "axis")
-    drawing, grid = pyplot.subplots(len(panels), len(axes), figsize=(3.6 * len(axes), 9), sharex="col", squeeze=False)
-    for column, (axis, points) in enumerate(axes.items()):
-        values = [point["value"] for point in points]
-        for row, (name, lines) in enumerate(panels.items()):
-            panel = grid[row][column]
-            for label, cost in lines.items():
-                panel.loglog(values, [cost(point) for point in points], marker="o", label=label)
-            first = max(1e-6, next(iter(lines.values()))(points[0]))
-            panel.loglog(values, [first * value / values[0] for value in values], "--", color="grey", linewidth=1)
-            panel.set_ylabel(name if column == 0 else "")
-            if len(lines) > 1:
-                panel.legend(fontsize="small")
-        grid[-1][column].set_xlabel(AXES[axis])
-    drawing.tight_layout()
-    drawing.savefig(folder / "growth.png", dpi=110)
-    pyplot.close(drawing)
+    shown = columns(
+        "histories/s = histories_per_second|figure; start s = start_seconds|figure;"
+        "rows/s at 5 queries = rows_per_second|figure; all steps µs = all_steps_us|figure;"
+        "session p50 ms = p50_ms|figure; p99 = p99_ms|figure; training MB = peak_of_training_mb|figure;"
+        "peak MB = peak_mb|figure"
+    )
+    of_tables = columns(
+        "fit s = fit_seconds|figure; predict s = predict_seconds|figure; accuracy = accuracy|.3f;"
+        "MB of the table = peak_of_rows_mb|figure; MB at the peak = peak_of_fit_mb|figure"
+    )
+    by_axis = grouped(records, "axis")
+    tables = by_axis.pop(TABLE, [])
+    sections = {AXES[axis]: grid(grouped(points, "value"), shown, AXES[axis]) for axis, points in by_axis.items()}
+    wide = grid(grouped(tables, "n_rows", "n_queries"), of_tables, "rows", "columns")
+    return {**sections, "tables": wide, "origins": origins(records, "axis")}
 
 
 STUDY = Study(
@@ -165,17 +163,12 @@ STUDY = Study(
         {"axis": "n_queries", "n_queries": 32_000, "n_steps": 6, "warmup": 2, "all_steps_rows": 0},
         *({"axis": "n_rows", "n_queries": 16, "n_rows": 10**k, "in_memory": True} for k in (4, 5, 6, 7)),
         *({"axis": "n_classes", "n_classes": n} for n in (2, 10, 100, 1_000)),
+        {"axis": TABLE, "n_rows": 1_000_000, "n_queries": 20},
+        {"axis": TABLE, "n_rows": 500, "n_queries": 20_000},
     ],
     measure=measure,
     page=page,
-    draw=draw,
-    quick={
-        "n_queries": 8,
-        "n_rows": 64,
-        "n_steps": 3,
-        "warmup": 1,
-        "eval_rows": 8,
-        "all_steps_rows": 2,
-        "n_sessions": 2,
-    },
+    quick={"n_queries": 8, "n_rows": 64, "n_steps": 3, "warmup": 1, "eval_rows": 8, "all_steps_rows": 2}
+    | {"n_sessions": 2},
+    limit_seconds=14_400.0,
 )

@@ -8,7 +8,8 @@ from torch.nn import functional as F
 
 from benchmarks.report import Record, columns, grid, grouped, origins
 from benchmarks.study import Study
-from pursuit import MLP, CarriedHistories, ColumnQueries, Confidence, ModelSpec, Rows, SetNetwork, Stage, yes_no
+from benchmarks.worlds import YesNoRows, yes_no_queries
+from pursuit import MLP, CarriedHistories, Confidence, ModelSpec, Rows, SetNetwork, Stage
 from pursuit.evaluation.curves import evaluate
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
@@ -19,7 +20,7 @@ from pursuit.training.samplers import random_histories, rolled_out_histories
 from pursuit.vip import VIP
 
 NAME, N_LABELS, N_QUERIES, BATCH, LONGEST = "known-world", 10, 30, 256, 15
-QUERIES = ColumnQueries([yes_no(f"q{i}") for i in range(N_QUERIES)])
+QUERIES = yes_no_queries(N_QUERIES)
 PRIOR = torch.full((N_LABELS,), 1 / N_LABELS)
 YES = torch.rand(N_LABELS, N_QUERIES, generator=torch.Generator().manual_seed(0))
 EXACT = IndependentIP.from_yes(QUERIES, range(N_LABELS), PRIOR, YES)
@@ -27,10 +28,7 @@ SIZES, SEEDS = (300, 3_000, 50_000), (0, 1, 2)
 
 
 def draw(n: int, seed: int) -> Rows:
-    generator = torch.Generator().manual_seed(seed)
-    y = torch.randint(N_LABELS, (n,), generator=generator)
-    x = 2 * (torch.rand(n, N_QUERIES, generator=generator) < YES[y]).float() - 1
-    return Rows(x, torch.ones(n, N_QUERIES, dtype=torch.bool), y)
+    return YesNoRows(YES, n).draw(n, torch.Generator().manual_seed(seed))
 
 
 def task(n_rows: int = 3_000, epochs: float = 64, name: str = NAME) -> Task:

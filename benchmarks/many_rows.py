@@ -1,6 +1,7 @@
 """Evaluations of many rows: in this process, by Ray on cores and on nodes, by numbers of rows; and seconds for a step
-of a chain by numbers of queries and labels, which the costs in docs/scale.md are made of. Rows have 20 yes/no columns
-and one of five labels; they and the model are kept in results/many-rows. More: `--run part=rows n_rows=100000000`."""
+of a chain by numbers of queries and labels, by which docs/scale.md reckons what far more would cost. Rows have 20
+yes/no columns and one of five labels; they and the model are kept in results/many-rows. More: `--run part=rows
+n_rows=100000000`."""
 
 import os
 import threading
@@ -13,9 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from scipy.optimize import nnls
 
-from benchmarks.report import Record, figure, grid, grouped, origins, table
+from benchmarks.report import Record, columns, grid, grouped, origins
 from benchmarks.study import Study
 from benchmarks.worlds import yes_no_queries
 from pursuit import MLP, Budget, InformationVIP, ModelSpec, Rows, VIPClassifier, load
@@ -190,96 +190,19 @@ def step_seconds(n_queries: int, n_labels: int) -> Record:
     return {"seconds": min(seconds), "model_bytes": n_bytes}
 
 
-# ---- what far more rows, queries and labels would cost
-
-HOW_MANY, PRICE = {"rows": 10**9, "queries": 10**4, "labels": 10**3, "asked": 20}, 0.04
-"""What is reckoned, and what is assumed for an hour of a core in a cloud, in US dollars."""
-
-
-def terms(queries: Any, labels: Any) -> np.ndarray:
-    """What a step of a chain is made of: something fixed, something for every query, and for every query and label."""
-    queries, labels = np.atleast_1d(queries), np.atleast_1d(labels)
-    return np.stack([np.ones_like(queries), queries, queries * labels], axis=1).astype(float)
-
-
-def fitted(sizes: list[Record]) -> np.ndarray:
-    """Seconds for each of the terms (3,), by least squares of the relative error, none below 0."""
-    queries, labels, seconds = (np.array([one[key] for one in sizes]) for key in ("queries", "labels", "seconds"))
-    return nnls(terms(queries, labels) / seconds[:, None], np.ones(len(sizes)))[0]
-
-
-def foretold(sizes: list[Record], queries: float, labels: float) -> float:
-    return float((terms(queries, labels) @ fitted(sizes))[0])
-
-
-def reckoned(sizes: list[Record]) -> str:
-    rows, queries, labels, asked = HOW_MANY.values()
-    step = next((one["seconds"] for one in sizes if (one["queries"], one["labels"]) == (queries, labels)), None)
-    step = step or foretold(sizes, queries, labels)
-    hours, model = step * (asked + 1) * rows / 3600, max(one["model_bytes"] for one in sizes)
-    lines = [
-        ["time of one core", f"{hours:,.0f} hours: {step * 1e3:.0f} ms a step, {asked + 1} steps a row"],
-        ["on 1,000 cores", f"{hours / 1000 / 24:,.1f} days"],
-        ["money", f"{hours * PRICE:,.0f} $, at {PRICE} $ for an hour of a core"],
-        ["rows, a bit for each answer", f"{rows * queries / 8 / 1e12:.2f} TB to read, once"],
-        ["predictions, 8 bytes for each label", f"{rows * labels * 8 / 1e12:.0f} TB to write, before packing"],
-        ["sums of an evaluation", f"{(labels**2 + 6 * queries) * 8 / 1e6:.0f} MB a share to send"],
-        ["memory of a worker", f"{(model + 2**28 + 2**30) / 1e9:.1f} GB: model, batch, and a share's rows"],
-    ]
-    return table(["", ""], lines)
-
-
 def page(records: list[Record]) -> dict[str, str]:
-    parts, sections = grouped(records, "part"), {"origins": origins(records, "part")}
-    columns = {
-        "seconds": lambda each: f"{each[0]['seconds']:,.1f}",
-        "rows a second": lambda each: f"{each[0]['rows'] / each[0]['seconds']:,.0f}",
-        "peak memory of all processes": lambda each: (
-            f"{each[0]['peak_bytes'] / 1e9:.2f} GB" if "peak_bytes" in each[0] else "–"
-        ),
-        "accuracy": "accuracy|.4f",
-        "asked": "asked|.2f",
-        "cores": "cores",
-    }
+    shown = columns(
+        "seconds = seconds|,.1f; rows a second = pace|,.0f; peak memory of all processes, GB = peak_bytes*1e-9|.2f;"
+        "accuracy = accuracy|.4f; asked = asked|.2f; cores = cores"
+    )
+    parts, sections = grouped(records, "part"), {}
     for part in ("engines", "rows", "nodes"):
-        found = sorted(parts.get(part, []), key=lambda one: one["rows"] if part == "rows" else 0)
-        sections[part] = grid(grouped(found, "way", "rows"), columns, "way", "rows")
-    ways = {one["way"]: one for one in parts.get("engines", [])}
-    if {"this process", "Ray, 1 worker", "plain batches"} <= ways.keys():
-        own, plain = ways["this process"], ways["plain batches"]
-        more, merged = (
-            ways["Ray, 1 worker"]["seconds"] - own["seconds"],
-            own["rows"] / own["seconds"] / plain["rows"] * plain["seconds"],
-        )
-        said = f"Ray with one worker takes {more:.1f} s more than this process; "
-        said += f"in plain batches, rows go {merged:.1f} times as slowly."
-        sections["engines"] += "\n" + said
-    if sizes := parts.get("sizes"):
-        smaller, rows = [one for one in sizes if one["queries"] < HOW_MANY["queries"]], []
-        for one in sizes:
-            by_all, by_smaller = (
-                foretold(some, one["queries"], one["labels"]) / one["seconds"] for some in (sizes, smaller or sizes)
-            )
-            cells = [
-                f"{one['queries']:,}",
-                f"{one['labels']:,}",
-                figure(one["seconds"] * 1e6),
-                f"{one['model_bytes'] / 1e6:,.0f} MB",
-            ]
-            rows.append([*cells, f"{by_all:.2f}", "–" if one in smaller else f"{by_smaller:.2f}"])
-        fixed, each, product = fitted(sizes) * 1e9
-        said = f"Seconds are foretold as {fixed:,.0f} ns + {each:,.0f} ns x queries + {product:.2f} ns x queries x "
-        said += "labels.\n\n"
-        columns_ = [
-            "queries",
-            "labels",
-            "microseconds",
-            "model",
-            "foretold / measured",
-            "foretold by smaller / measured",
-        ]
-        sections |= {"sizes": said + table(columns_, rows), "reckoned": reckoned(sizes)}
-    return sections
+        found = [{**one, "pace": one["rows"] / one["seconds"]} for one in parts.get(part, [])]
+        found.sort(key=lambda one: one["rows"] if part == "rows" else 0)
+        sections[part] = grid(grouped(found, "way", "rows"), shown, "way", "rows")
+    steps = columns("microseconds = seconds*1e6|figure; model, MB = model_bytes*1e-6|,.0f")
+    sizes = grid(grouped(parts.get("sizes", []), "queries", "labels"), steps, "queries", "labels")
+    return {**sections, "sizes": sizes, "origins": origins(records, "part")}
 
 
 STUDY = Study(

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from benchmarks import known_world
 from benchmarks.common import TARGETS, data_folder
-from benchmarks.report import NOTHING, Record, significant, table
+from benchmarks.readme import readme_section
+from benchmarks.report import Record, cell, significant, spread, table
 from benchmarks.study import Study
 from pursuit import MLP, CarriedHistories, InformationVIP, Rows, Stage, load
 from pursuit.data.rows import StreamedRows
@@ -177,75 +178,42 @@ def belief_after(model: InformationVIP, history: Any, query: Tensor, log_posteri
 # ---- what the page says
 
 
-def conclusions(areas: dict[str, dict[str, Any]]) -> str:
-    """What follows from the areas, by task and method."""
-    behind, ahead, level = {}, {}, []
-    for name, area in areas.items():
-        if own := area.get("auto"):
-            behind[name] = max(area[method].mean for method in (STRAIGHT, INFORMATION) if method in area) - own.mean
-            if rivals := [area[method] for method in RIVALS if method in area]:
-                best = max(rivals, key=lambda rival: rival.mean)
-                ahead[name] = own.mean - best.mean
-                level += [name] if abs(ahead[name]) <= (own.sd**2 + best.sd**2) ** 0.5 else []
-    if not behind:
-        return ""
-    worst = max(behind, key=lambda name: behind[name])
-    gaps = ", ".join(f"{name} {100 * gap:+.1f}" for name, gap in sorted(ahead.items(), key=lambda item: -item[1]))
-    return (
-        f"- auto is behind the better of its two queriers by {100 * behind[worst]:.1f} points at most ({worst}).\n"
-        f"- Beside the best rival measured, auto has, in points of area: {gaps}. It is ahead of every rival on "
-        f"{sum(gap > 0 for gap in ahead.values())} of {len(ahead)} tasks; on {len(level)} the gap either way is within "
-        f"the deviation between seeds ({', '.join(level)}).\n"
-    )
-
-
-def mean(values: list[float], digits: int) -> str:
-    return f"{sum(values) / len(values):.{digits}f}" if values else NOTHING
-
-
 def page(records: list[Record]) -> dict[str, str]:
     order = {name: (name not in PLANS, name != known_world.NAME, name) for name in (one["task"] for one in records)}
-    areas, gaps, shares, accuracy, quality, places, summaries = [], [], [], [], [], [], {}
+    areas, gaps, shares, accuracy, quality, places = [], [], [], [], [], []
     for record in sorted(records, key=lambda one: order[one["task"]]):
-        name, shape = record["task"], record["shape"]
-        results = Results.from_dict({key: record[key] for key in ("run", "methods")})
+        name, shape, results = record["task"], record["shape"], Results.from_dict(record)
         worked: dict[str, Summary] = {method: summary for method, (_, summary) in results.worked.items()}
         worked |= {"auto": worked[record["auto"]]} if record["auto"] in worked else {}
-        summaries[name] = {method: summary.area for method, summary in worked.items()}
-        cells = (mean_and_spread(summaries[name].get(method)) for method in TITLES)
+        cells = (mean_and_spread(worked[method].area if method in worked else None) for method in TITLES)
         size = f"{shape['queries']} / {shape['labels']} / {shape['rows']:,}"
         areas.append([name, size, next(iter(worked.values())).longest, *cells])
         for method in (STRAIGHT, INFORMATION, EXACT) if EXACT in worked else ():
             if method in worked:
                 seeds = results.worked[method][0].seeds
                 curves = [seed.evaluation.accuracy_by_asked for seed in seeds]
-                after = (f"{np.mean([one[n] for one in curves]):.4f}" if n < len(curves[0]) else NOTHING for n in SHOWN)
+                after = (spread((curve[n] for curve in curves if n < len(curve)), ".4f") for n in SHOWN)
                 gaps.append([name, TITLES[method], *after, len(seeds), f"{seeds[0].n_test:,}"])
         for method, each in record["judged"].items():
             if method != EXACT:
-                by_step = (
-                    mean([one["share"][n - 1] for one in each if n <= len(one["share"])], 3) for n in SHOWN_STEPS
-                )
+                by_step = (cell(each, f"share.{n - 1}|.3f") for n in SHOWN_STEPS)
                 shares.append([name, TITLES[method], *by_step, len(each)])
-            right = (mean([one["accuracy"][n] for one in each if n < len(one["accuracy"])], 4) for n in SHOWN)
-            accuracy.append([name, TITLES[method], *right])
+            accuracy.append([name, TITLES[method], *(cell(each, f"accuracy.{n}|.4f") for n in SHOWN)])
         if each := record["judged"].get(INFORMATION):
-            keys = ("correlation", "bias", "mean", "bayes")
-            quality.append([name, *(mean([one[key] for one in each], 4) for key in keys)])
+            quality.append([name, *(cell(each, f"{key}|.4f") for key in ("correlation", "bias", "mean", "bayes"))])
         seen = (seed.provenance for method in results.methods.values() for seed in method.seeds)
         where = dict.fromkeys(f"{one['device']} ({one['machine']}), commit {one['commit']}" for one in seen)
         effort = f", effort {results.run['effort']:g}" if results.run["effort"] != 1 else ""
         places.append(f"- {name}{effort}: {'; '.join(where)}")
     after = [f"after {n}" for n in SHOWN]
     return {
-        "areas": table(["task", "queries / labels / rows", "K", *TITLES.values()], areas)
-        + "\n"
-        + conclusions(summaries),
+        "areas": table(["task", "queries / labels / rows", "K", *TITLES.values()], areas),
         "exact": table(["task", "by", *after, "seeds", "test rows"], gaps),
         "shares": table(["task", "V-IP by", *(f"question {n}" for n in SHOWN_STEPS), "seeds"], shares),
         "accuracy": table(["task", "V-IP by", *after], accuracy),
         "quality": table(["task", "correlation", "bias", "mean exact bits", "Bayes"], quality),
         "origins": "\n".join(places),
+        "../../README.md#results": readme_section(),
     }
 
 

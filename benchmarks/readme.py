@@ -1,6 +1,5 @@
 """The short table of the README, from what was measured of animals, ordinary tables and tasks of the paper."""
 
-import statistics
 from typing import Any
 
 HEADER = ("what is found out", "questions there are", "asked, on average", "right", "for comparison")
@@ -17,21 +16,21 @@ PAPER = {
 
 def readme_section() -> str:
     """A handful of rows: guessing animals, ordinary tables, and tasks of the paper."""
-    from benchmarks import core, tables, tasks
+    from benchmarks import queriers, tables, tasks
     from benchmarks.report import table
     from pursuit.research.experiments.reproduce import published_for
+    from pursuit.research.experiments.results import Results
     from pursuit.research.tasks import TASKS
 
     def row(title: str, n_queries: int, asked: float, accuracy: float, beside: str) -> list[Any]:
         return [title, n_queries, f"{asked:.1f}", f"{accuracy:.1%}", beside]
 
-    animals = [one for one in core.STUDY.read() if one["task"] == "animals"]
-    own, exact = (
-        [statistics.fmean(one[at][key] for one in animals) for key in ("mean_asked", "accuracy")]
-        for at in ("at_stop", "exact_at_stop")
-    )
-    beside = f"{exact[1]:.1%} after {exact[0]:.1f}, by exact Information Pursuit"
-    rows = [row("which of 187 animals somebody thinks of", TASKS["animals"].n_queries, *own, beside)]
+    animals = next(one for one in queriers.STUDY.read() if one["task"] == "animals")
+    worked = Results.from_dict(animals).worked
+    own, exact = (worked[name][1].at_stop for name in (animals["auto"], queriers.EXACT))
+    beside = f"{exact.accuracy.mean:.1%} after {exact.mean_asked.mean:.1f}, by exact Information Pursuit"
+    title = "which of 187 animals somebody thinks of"
+    rows = [row(title, TASKS["animals"].n_queries, own.mean_asked.mean, own.accuracy.mean, beside)]
     runs = tables.Runs(tables.STUDY.read())
     for name, title in TABLES.items():
         each, best = runs.of(name), runs.best_other(name)

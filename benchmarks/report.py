@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pursuit.files import write_whole
-from pursuit.research.experiments.provenance import provenance as where
+from pursuit.research.experiments.provenance import provenance as where  # noqa: F401
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 NOTHING = "–"
@@ -17,23 +17,7 @@ Record = dict[str, Any]
 """The settings of a run, what it found, and where."""
 Column = str | Callable[[list[Record]], object]
 """How a cell follows from the records of a row: `path.of.keys|format`, with ± after the format for the deviation over
-records, or a function."""
-
-__all__ = [
-    "NOTHING",
-    "RESULTS",
-    "cpu",
-    "figure",
-    "fill",
-    "grid",
-    "grouped",
-    "met",
-    "origins",
-    "save",
-    "spread",
-    "table",
-]
-__all__ += ["Column", "Record", "cell", "columns", "commit_of", "dig", "significant", "where"]
+records and perhaps a factor (`seconds*1e6|figure`), or a function."""
 
 
 def table(columns: str | Sequence[object], rows: Iterable[Sequence[object]]) -> str:
@@ -60,8 +44,10 @@ def columns(text: str) -> dict[str, Column]:
 def cell(records: list[Record], column: Column) -> str:
     if not isinstance(column, str):
         return str(column(records))
-    path, _, form = column.partition("|")
+    source, _, form = column.partition("|")
+    path, _, factor = source.partition("*")
     values = [value for record in records if (value := dig(record, path)) is not None]
+    values = [float(factor) * value for value in values] if factor else values
     return spread(values, form) if form else ", ".join(dict.fromkeys(map(str, values))) or NOTHING
 
 
@@ -114,10 +100,10 @@ def met(value: float | None, *, least: float | None = None, most: float | None =
     return "met" if is_met else "**missed**"
 
 
-def commit_of(record: Record, *keys: str) -> str:
-    """Where a record comes from, in short."""
-    place = record["where"]
-    return ", ".join([*(str(place[key]) for key in keys if key in place), f"commit {place['commit']}"])
+def wanted(value: float, *, least: float | None = None, most: float | None = None) -> str:
+    """A limit, if there is one, and whether a figure keeps it."""
+    goal = most if least is None else least
+    return NOTHING if goal is None else f"{goal:g}, {met(value, least=least, most=most)}"
 
 
 def origins(records: Iterable[Record], *keys: str) -> str:

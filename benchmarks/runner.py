@@ -82,8 +82,8 @@ def main(words: Sequence[str]) -> None:
         runs = [{**run, **extra} for run in runs]
         check(study, runs, parser)
         n_failed = measure_runs(study, runs, folder, given)
-        if study.draw:
-            study.draw(study.read(folder), folder)
+    if study.draw and not given.page:
+        study.draw(study.read(folder), folder)
     for path, sections in study.write_pages(folder.resolve()).items():
         print("\n".join(sections.values()) if path.name == f"{study.name}.md" else "")
         print(f"Written: {path}")

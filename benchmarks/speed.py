@@ -6,7 +6,6 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,15 +14,15 @@ from torch import Tensor
 
 from benchmarks import worlds
 from benchmarks.per_row import PerRow, confident
-from benchmarks.report import NOTHING, Record, columns, commit_of, figure, grid, grouped, met, origins, table
+from benchmarks.report import Record, columns, figure, grid, grouped, met, origins, wanted
 from benchmarks.study import Study
-from pursuit import MLP, CarriedHistories, Confidence, PaperConv, Rows, Session, Stage, StoppingRule, TrainingRun
+from pursuit import MLP, CarriedHistories, Confidence, PaperConv, Session, Stage, StoppingRule, TrainingRun
 from pursuit.data.rows import RowSource
 from pursuit.evaluation.curves import evaluate
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import Standing
 from pursuit.research.tasks import find_recipe
-from pursuit.training import AdamW, Report, train
+from pursuit.training import Report, train
 from pursuit.vip import VIP
 
 WORLDS: dict[str, Callable[[int], worlds.World]] = {
@@ -215,90 +214,7 @@ def session(case: str, rounds: int, rows: int, quick: bool) -> Record:
     return found
 
 
-# ---- time to a stated quality: both have the same networks from the same weights, optimizer, rate and batch size
-
-N_QUERIES, GOALS, CHAIN, BATCH, LOOK_EVERY, RANDOM_STEPS, LIBRARY_STEPS = 7, (0.90, 0.93, 0.95), 20, 128, 20, 300, 4
-"""Accuracies on held-out digits after 7 answers; the plain implementation trains for 300 steps on random histories
-before it goes on with biased ones, as in the paper, and the library may take 4 steps for one of it."""
-PLANS, OPTIMIZER = ("random, then biased", "random only"), AdamW(1e-3)
-
-
-class Reached(Exception):
-    """Ends training early."""
-
-
-class Judge:
-    """A clock that runs while a model trains, and stands still while its accuracy is measured."""
-
-    def __init__(self, model: VIP, held_out: Rows, goals: Sequence[float]):
-        self.model, self.held_out, self.goals, self.looked = model, held_out, goals, 0
-        self.seconds, self.since, self.reached = 0.0, time.perf_counter(), {}
-
-    def look(self, n_steps: int) -> None:
-        """Every few steps; raises Reached once the highest of the goals is."""
-        if n_steps - self.looked < LOOK_EVERY:
-            return
-        self.looked, self.seconds = n_steps, self.seconds + time.perf_counter() - self.since
-        self.model.eval()
-        right = evaluate(self.model, self.held_out, max_queries=N_QUERIES).accuracy_by_asked[N_QUERIES]
-        self.model.train()
-        for goal in self.goals:
-            if right >= goal:
-                self.reached.setdefault(goal, {"seconds": self.seconds, "steps": n_steps})
-        if max(self.goals) in self.reached:
-            raise Reached
-        self.since = time.perf_counter()
-
-
-def plain_steps(reference: PerRow, rows: Rows, plan: str) -> Iterator[float]:
-    """The training steps of a plan of the paper."""
-    n_steps = 0
-
-    def draw(x: Tensor, known: Tensor) -> Tensor:
-        if plan == "random only" or n_steps < RANDOM_STEPS:
-            return reference.random_masks(known)
-        return reference.biased_masks(x, known, CHAIN)
-
-    for loss in reference.training(rows, BATCH, OPTIMIZER, draw):
-        yield loss
-        n_steps += 1
-
-
-def reached_by(name: str, most_steps: int, goals: Sequence[float]) -> dict[float, Record]:
-    """When the library, or a plan of the plain implementation, reaches each goal."""
-    world, held_out = worlds.digits_in_black_and_white()
-    torch.manual_seed(0)
-    model = world.build(MLP((256, 256)))
-    judge = Judge(model, held_out, goals)
-    with suppress(Reached):
-        if name == "library":
-            epochs, histories = LIBRARY_STEPS * most_steps * BATCH / len(world.rows), CarriedHistories(CHAIN)
-            stage = Stage(epochs, histories, OPTIMIZER, schedule="constant", batch_size=BATCH, average=0.0)
-            train(model, world.rows, [stage], run=TrainingRun(on_report=lambda report: judge.look(report.step)))
-        else:
-            steps = itertools.islice(plain_steps(PerRow(model), world.rows, name), most_steps)
-            for n_steps, _ in enumerate(steps, start=1):
-                judge.look(n_steps)
-    return judge.reached
-
-
-def quality(case: str, rounds: int, rows: int, quick: bool) -> Record:
-    """Seconds and steps to each goal, of the library and of each plan of the plain implementation; None if a goal was
-    not reached. The ratio is to the quickest plan."""
-    import lightning_fabric  # noqa: F401  (takes seconds to import, once a process)
-
-    most_steps, goals = (20, (0.01, 1.01)) if quick else (800, GOALS)
-    by, found = {name: reached_by(name, most_steps, goals) for name in ("library", *PLANS)}, []
-    for goal in goals:
-        reached = {name: times.get(goal) for name, times in by.items()}
-        plain, ours = [run["seconds"] for plan in PLANS if (run := reached[plan])], reached["library"]
-        ratio = min(plain) / ours["seconds"] if plain and ours else None
-        found.append({"accuracy": goal, "by": reached, "ratio": ratio})
-    steps = {"most_steps": most_steps, "library_steps": LIBRARY_STEPS * most_steps}
-    return {"n_queries": N_QUERIES, **steps, "goals": found}
-
-
-PARTS = {"training": training, "evaluation": evaluation, "session": session, "quality": quality}
+PARTS = {"training": training, "evaluation": evaluation, "session": session}
 
 
 def measure(part: str, case: str, rounds: int = ROUNDS, rows: int = 2000, quick: bool = False) -> Record:
@@ -314,31 +230,18 @@ def ratio(compared: Record) -> str:
 
 def page(records: list[Record]) -> dict[str, str]:
     parts = grouped(records, "part")
-    trained = {
-        **columns(
-            "histories = histories; network = network; batch = batch_size; histories/s = library|figure;"
-            "per-row = per_row|figure"
-        ),
+    compared = {
+        **columns("per-row = per_row|figure"),
         "ratio": lambda each: ratio(each[0]),
-        "wanted": lambda each: f"{each[0]['goal']:g}, {met(each[0]['ratio'], least=each[0]['goal'])}",
+        "wanted": lambda each: wanted(each[0]["ratio"], least=each[0].get("goal")),
     }
-    rows = []
+    trained = columns("histories = histories; network = network; batch = batch_size; histories/s = library|figure")
+    evaluated = []
     for one in parts.get("evaluation", []):
-        asked = f"{one['rule']}: {one['mean_answered']:.2f} of {one['steps']}"
-        for key, name in (("stopping", f"at the rule ({asked})"), ("curve", f"whole curve ({one['steps']} steps)")):
-            part, goal = one[key], EVALUATION_GOAL
-            wanted = f"{goal:g}, {met(part['ratio'], least=goal)}" if key == "stopping" else NOTHING
-            rows.append(
-                [
-                    one["task"],
-                    name,
-                    one["n_rows"],
-                    figure(part["library"]),
-                    figure(part["per_row"]),
-                    ratio(part),
-                    wanted,
-                ]
-            )
+        asked = f"at the rule ({one['rule']}: {one['mean_answered']:.2f} of {one['steps']})"
+        curve = f"whole curve ({one['steps']} steps)"
+        evaluated += [{**one, "what": asked, "goal": EVALUATION_GOAL, **one["stopping"]}]
+        evaluated += [{**one, "what": curve, **one["curve"]}]
     asked = {
         **columns(
             "network = network; p50 = library.p50_ms|figure; p99 = library.p99_ms|figure;"
@@ -346,64 +249,13 @@ def page(records: list[Record]) -> dict[str, str]:
         ),
         f"p50 below {SESSION_GOAL_MS:g}": lambda each: met(each[0]["library"]["p50_ms"], most=SESSION_GOAL_MS),
     }
-    goals = [
-        [
-            goal["accuracy"],
-            *(
-                f"{figure(run['seconds'])} ({run['steps']})" if (run := goal["by"][name]) else "not reached"
-                for name in ("library", *PLANS)
-            ),
-            figure(goal["ratio"]),
-        ]
-        for one in parts.get("quality", [])
-        for goal in one["goals"]
-    ]
-    titles = ["library, carried histories", *(f"per-row, {plan}" for plan in PLANS)]
+    by_rows = columns("rows = n_rows; rows/s = library|figure")
     return {
-        "training": grid(grouped(parts.get("training", []), "case"), trained, "case"),
-        "evaluation": table(["task", "what", "rows", "rows/s", "per-row", "ratio", "wanted"], rows),
+        "training": grid(grouped(parts.get("training", []), "case"), {**trained, **compared}, "case"),
+        "evaluation": grid(grouped(evaluated, "task", "what"), {**by_rows, **compared}, "task", "what"),
         "session": grid(grouped(parts.get("session", []), "recipe"), asked, "recipe"),
-        "quality": table(["accuracy", *titles, "ratio"], goals),
         "origins": origins(records, "part"),
-        "index.md#speed": overview(),
     }
-
-
-NAMES = {"mnist": "MNIST", "symcat": "SymCAT", "symcat-200": "SymCAT", "huffpost": "HuffPost", "digits": "digits"}
-
-
-def overview() -> str:
-    """The speed section of the overview of all results, on a CPU and on a GPU."""
-    from benchmarks import gpu
-
-    parts, cards = grouped(STUDY.read(), "part"), {one["part"]: one for one in gpu.STUDY.read()}
-    rows = [
-        [
-            f"training {NAMES[one['task']]}, {one['histories']} histories".replace(" queries histories", " queries"),
-            f"{figure(one['library'])} histories/s",
-            figure(one["ratio"]),
-        ]
-        for one in parts["training"]
-    ]
-    for one in parts["evaluation"]:
-        found = f"{figure(one['stopping']['library'])} rows/s at {one['mean_answered']:.1f} of {one['steps']} queries"
-        rows.append([f"evaluating {NAMES[one['task']]} at a stopping rule", found, figure(one["stopping"]["ratio"])])
-    for one in parts["session"]:
-        title = f"a step of a session, SymCAT with 400 diseases, recipe `{one['recipe']}`"
-        found = f"{figure(one['library']['p50_ms'])} ms (99 %: {figure(one['library']['p99_ms'])} ms)"
-        rows.append([title, found, figure(one.get("ratio"))])
-    limit, on_gpu = cards["matmul"]["operations_per_second"], []
-    for key, network in (("mnist", "the paper's networks"), ("symcat", "MLPs of 2048 and 1024")):
-        found = cards[key]["recorded and compiled"]
-        share = f"{found['operations_per_second'] / limit:.0%}"
-        on_gpu.append(
-            [f"training {NAMES[key]}, {network}", f"{figure(found['histories_per_second'])} histories/s", share]
-        )
-    by_cpu = f"By `make bench-speed` ({commit_of(parts['training'][0], 'processor', 'machine')})."
-    by_gpu = f"By `make bench-gpu` ({commit_of(cards['matmul'], 'device')}). {gpu.cold_sentence(cards['cold'])}"
-    first = table(["on two CPU cores, the same networks", "measured", "times a plain implementation"], rows)
-    second = table(["on one GPU", "measured", "of what its matrix products reach"], on_gpu)
-    return "\n".join([first, by_cpu, "", second, by_gpu])
 
 
 STUDY = Study(
@@ -412,7 +264,6 @@ STUDY = Study(
         *({"part": "training", "case": case} for case in TRAINING),
         *({"part": "evaluation", "case": case} for case in ("digits", "mnist")),
         *({"part": "session", "case": case} for case in ("paper", "fast")),
-        {"part": "quality", "case": "digits"},
     ],
     measure=measure,
     page=page,

@@ -1,9 +1,9 @@
 """How long the program takes to start: seconds of CPU of a fresh process; of `serve` and `make demo`, on the clock."""
 
-import csv
 import os
 import random
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from benchmarks.report import NOTHING, RESULTS, Record, figure, met, origins, table
+from benchmarks.report import RESULTS, Record, columns, grid, grouped, origins, wanted
 from benchmarks.study import Study
 from pursuit.cli.commands import COMMANDS
 
@@ -60,8 +60,8 @@ def measure(what: str, rounds: int = ROUNDS) -> Record:
             began = time.monotonic()
             subprocess.run(["make", "demo"], cwd=Path(folder) / "clone", check=True)
             return {"seconds": time.monotonic() - began}
-        write_rows(Path(folder) / "rows.csv")
-        train = ["train", "rows.csv", "--target", "label", "--out", "model", "--epochs", "3"]
+        shutil.copy(RESULTS.parent / "examples" / "repairs.csv", Path(folder) / "rows.csv")
+        train = ["train", "rows.csv", "--target", "fault", "--out", "model", "--epochs", "3"]
         subprocess.run([*PROGRAM, *train], cwd=folder, check=True, capture_output=True)
         if what in COMPUTING:
             return {"seconds": cpu_seconds([*PROGRAM, *COMPUTING[what]], folder, rounds)}
@@ -101,26 +101,12 @@ def serve(folder: str) -> tuple[float, float]:
     raise TimeoutError("pursuit serve does not answer")
 
 
-def write_rows(path: Path) -> None:
-    randomness = random.Random(0)
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([*(f"question_{i}" for i in range(5)), "label"])
-        for _ in range(200):
-            answers = [randomness.choice(("yes", "no")) for _ in range(5)]
-            writer.writerow([*answers, "ill" if answers[:2] == ["yes", "yes"] else "well"])
-
-
 def page(records: list[Record]) -> dict[str, str]:
-    rows = [
-        [
-            one["what"],
-            figure(one["seconds"]),
-            f"{goal:g}, {met(one['seconds'], most=goal)}" if (goal := GOALS.get(one["what"])) else NOTHING,
-        ]
-        for one in records
-    ]
-    return {"speed.md#starting": table(["what", "seconds", "wanted"], rows) + "\n" + origins(records)}
+    shown = {
+        **columns("seconds = seconds|figure"),
+        "wanted": lambda each: wanted(each[0]["seconds"], most=GOALS.get(each[0]["what"])),
+    }
+    return {"speed.md#starting": grid(grouped(records, "what"), shown, "what") + "\n" + origins(records)}
 
 
 STUDY = Study(

@@ -8,20 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.model_selection import train_test_split
 
-from benchmarks.common import (
-    TEST_SHARE,
-    Split,
-    Stopwatch,
-    ask_everything,
-    at_stop,
-    beliefs,
-    read_table,
-    score,
-    split,
-    typed,
-)
+from benchmarks.common import Split, Stopwatch, ask_everything, at_stop, beliefs, read_table, score, split, typed
 from benchmarks.report import NOTHING, Record, cell, grid, grouped, met, origins, table
 from benchmarks.study import Study
 from benchmarks.tables import forest
@@ -34,14 +22,9 @@ GOALS = {"25%": (0.715, 0.66), "50%": (0.805, 0.48), "75%": (0.85, 0.375)}
 """Accuracy to reach and log loss not to exceed, on average over all tables, by the share of the answers."""
 
 
-def split_in_two(y: np.ndarray, seed: int) -> Sequence[np.ndarray]:
-    """Row numbers to learn from and to test on, stratified."""
-    return train_test_split(np.arange(len(y)), test_size=TEST_SHARE, random_state=seed, stratify=y)
-
-
 def measure(table: str, seed: int, n_subsets: int = 10, validation: bool = False) -> Record:
     torch.manual_seed(seed)
-    parts = split(*read_table(table), seed, validation, by=split_in_two)
+    parts = split(*read_table(table), seed, validation)
     fitting = Stopwatch()
     classifier = VIPClassifier(random_state=seed).fit(parts.X_train, parts.y_train)
     fit_time = fitting.read("fit")

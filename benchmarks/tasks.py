@@ -34,7 +34,7 @@ ORDER = [
     "huffpost", "symcat-200", "symcat-300", "symcat-400", "muzhi", "dxy",
 ]  # fmt: skip
 IMAGES, MOST_ROWS, MOST_BYTES, LONGEST_CHAIN = RESULTS.parent / "images" / "tasks", 2000, 150_000, 24
-FEW_ROWS, PICKED = 200, "picked on test rows"
+PICKED = "picked on test rows"
 SHOWN_RULES = [
     "confidence=0.8", "confidence=0.9", "confidence=0.94", "confidence=0.95", "confidence=0.99", "stability=0.01",
     "stability=0.01443", "stability=0.001", "stability=0.001443", "stability=0.001x3", "stability=0.001443x3",
@@ -82,7 +82,7 @@ def draw(model_folder: Path, task_name: str, name: str) -> None:
 def runs(records: list[Record]) -> dict[str, Results]:
     """All runs by name, in the order of the tasks; ablations last."""
     order = [*ORDER, *(task for task in TASKS if task not in ORDER)]
-    found = {one["name"]: Results.from_dict({key: one[key] for key in ("run", "methods")}) for one in records}
+    found = {one["name"]: Results.from_dict(one) for one in records}
     where = {name: (bool(one.run["options"]), order.index(one.run["task"]), name) for name, one in found.items()}
     return dict(sorted(found.items(), key=lambda item: where[item[0]]))
 
@@ -194,19 +194,8 @@ def black_box_row(name: str, results: Results) -> list[str]:
     right = [one.accuracy_all_answers for one in beside if one and one.accuracy_all_answers is not None]
     regression = mean_and_spread(mean_and_sd(right) if right else None)
     paper = published.black_box if published else None
-    own = summary.accuracy_all_answers
-    gap = f"{own.mean - box.mean:+.3f}" if box else NOTHING
     paper = NOTHING if paper is None else f"{paper:.3f}"
-    return [name, mean_and_spread(own), measured_or_not(box), gap, regression, paper]
-
-
-def provenance_row(name: str, results: Results) -> list[str]:
-    seeds = vip_of(results)[0].seeds
-    place = seeds[0].provenance
-    each = ([seed.seed, seed.training_seconds, seed.measuring_seconds] for seed in seeds)
-    numbers, training, measuring = (", ".join(str(round(n or 0)) for n in part) for part in zip(*each, strict=True))
-    machine = [place["device"], place["machine"], training, measuring, f"{seeds[0].n_histories:,}"]
-    return [name, place["commit"], numbers, *machine, place["torch"], place["python"]]
+    return [name, mean_and_spread(summary.accuracy_all_answers), measured_or_not(box), regression, paper]
 
 
 def figures_of(name: str) -> str:
@@ -219,13 +208,9 @@ def figures_of(name: str) -> str:
 def page(records: list[Record]) -> dict[str, str]:
     measured = runs(records)
     plain = {name: one for name, one in measured.items() if not one.run["options"]}
-    lengths, small, trade_offs, overview = [], [], [], []
+    trade_offs, overview = [], []
     for name, one in plain.items():
-        task, recipe, published = one.run["task"], one.run["recipe"], published_for(one.run["task"])
-        if found := at_published_length(one):
-            paper = f"{published.mean_answered}, {published.accuracy}" if published else NOTHING
-            lengths.append([name, found[0], f"{found[1]:.2f}", f"{found[2]:.3f}", paper])
-        rules = by_rule(one)
+        task, recipe, rules = one.run["task"], one.run["recipe"], by_rule(one)
         trade_offs.append([name, *("{:.2f}, {:.3f}".format(*rules[r]) if r in rules else NOTHING for r in SHOWN_RULES)])
         if task not in EMBEDDED:
             own, summary = vip_of(one)
@@ -233,11 +218,6 @@ def page(records: list[Record]) -> dict[str, str]:
             title = task + ("" if recipe == "fast" else f" ({recipe})")
             more = [printed(task), gap_to_exact(one), str(summary.n_seeds), trained_on]
             overview += [[title, querier_of(one), *headline, *more] for headline in headlines(one)]
-    for name, one in measured.items():
-        own, summary = vip_of(one)
-        if own.seeds[0].n_test <= FEW_ROWS and (after := summary.accuracy_after.get(20)):
-            cells = [f"{after.mean:.3f}", f"{after.sd:.3f}", interval_text(after)]
-            small.append([name, summary.n_seeds, own.seeds[0].n_test, *cells])
     return {
         "runs": "\n".join([HEADER, *(markdown_row(one) for one in measured.values())]),
         "protocols": table(
@@ -245,23 +225,17 @@ def page(records: list[Record]) -> dict[str, str]:
             "paper: queries, accuracy",
             [row for name, one in plain.items() for row in protocol_rows(name, one)],
         ),
-        "same length": table("run; rule; queries; accuracy; paper: queries, accuracy", lengths),
         "exact": table(
             "run, first seed; pursuer; after 5; 10; 15; 20; all answers; behind exact IP after 20, all seeds; "
             "paper's V-IP",
             [row for name, one in measured.items() for row in exact_rows(name, one)],
         ),
-        "small": table("run; seeds; test rows; mean; sd over seeds; 95 % interval over seeds and rows", small),
         "all answers": table(
-            "run; V-IP; black box, the same network; V-IP minus black box; logistic regression; paper's black box",
+            "run; V-IP; black box, the same network; logistic regression; paper's black box",
             [black_box_row(name, one) for name, one in plain.items()],
         ),
         "trade-off": table(["run", *SHOWN_RULES], trade_offs),
         "figures": "\n".join(figures_of(name) for name in plain),
-        "origins": table(
-            "run; commit; seeds; device; machine; training s; measuring s; histories; torch; python",
-            [provenance_row(name, one) for name, one in measured.items()],
-        ),
         "index.md#tasks": table(
             "task; querier; queries; accuracy; paper's V-IP; behind exact IP after 20; seeds; trained on", overview
         ),

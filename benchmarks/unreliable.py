@@ -12,11 +12,10 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from benchmarks.calibration import calibration_error, stopped, trained
-from benchmarks.report import Record, cell, grid, grouped, origins, table
+from benchmarks.report import Record, cell, columns, grid, grouped, origins, table
 from benchmarks.study import Study
 from pursuit import Rows, Unreliable, VIPClassifier
 from pursuit.data.unreliable import answer_features
-from pursuit.evaluation.calibration import accuracy_interval
 from pursuit.inference.predictions import predict_rows
 from pursuit.inference.stopping import Never
 
@@ -119,6 +118,7 @@ def measure(kind: str, part: str, seeds: Sequence[int] = (0, 1)) -> Record:
 
 # ---- what the page says
 
+ODD = ("honest", "columns shuffled", "answers at random", "inverted")
 SHOWN = {"accuracy": ".3f", "asked": ".2f", "calibration_error": ".3f"}
 
 
@@ -136,53 +136,26 @@ def rates_table(by_kind: dict[str, list[Record]]) -> str:
     return table(["withheld", "wrong", *titles], rows)
 
 
-def conclusion(by_kind: dict[str, list[Record]]) -> str:
-    def both(rate: int, key: str) -> str:
-        return "{} instead of {}".format(
-            *(cell(by_kind[kind], f"rates.{rate}.{key}|{SHOWN[key]}") for kind in ("wary", "plain"))
-        )
-
-    return (
-        f"On average over these, where every answer is right, a wary model asks {both(0, 'asked')} questions, with an "
-        f"ECE of {both(0, 'calibration_error')}; where a tenth of the answers is wrong, its ECE is "
-        f"{both(3, 'calibration_error')}, and its accuracy {both(3, 'accuracy')}.\n"
-    )
-
-
 def page(records: list[Record]) -> dict[str, str]:
-    by_part = grouped((one for one in records if one["kind"] != "alarms"), "part")
+    learnt, odd = ([one for one in records if (one["kind"] == "alarms") == is_odd] for is_odd in (False, True))
     single = []
-    for name, each in by_part.items():
+    for name, each in grouped(learnt, "part").items():
         said = f"{each[0]['rows']:,} test rows, seeds {', '.join(map(str, each[0]['seeds']))}; where 10% are wrong, "
         said += f"{cell(each[:1], 'rates.3.answers_that_differ|.1%')} differ."
         single.append(f"### {name}\n\n{said}\n\n{rates_table(grouped(each, 'kind'))}")
-    sections = {"rates": "", "parts": "\n".join(single), "alarms": "", "origins": origins(records, "kind", "part")}
-    if by_part:
-        by_kind = grouped((one for each in by_part.values() for one in each), "kind")
-        said = conclusion(by_kind) if len(by_kind) == 2 else ""
-        sections["rates"] = f"Means over {', '.join(by_part)}:\n\n{rates_table(by_kind)}\n{said}"
-    if odd := [one for one in records if one["kind"] == "alarms"]:
-        kinds = ("honest", "columns shuffled", "answers at random", "inverted")
-        shares = {
-            f"{kind}: {when}": (
-                lambda each, kind=kind, when=when: (
-                    f"{each[0][kind][when][0] / each[0][kind]['rows']:.2%}" if kind in each[0] else "–"
-                )
-            )
-            for kind in kinds
-            for when in WHEN
-        }
-        asked = {"asked": lambda each: f"{each[0]['honest'][WHEN[0]][1] / each[0]['honest']['rows']:.1f}"}
-        columns = {"test rows": "honest.rows|,", **asked, **shares, "commit": "where.commit"}
-        n_rows, said = sum(one["honest"]["rows"] for one in odd), []
-        for when in WHEN:
-            n = sum(one["honest"][when][0] for one in odd)
-            low, high = accuracy_interval(n, n_rows)
-            said.append(f"{n / n_rows:.2%} {when} ({n} rows, 95 % interval {low:.2%} to {high:.2%})")
-        sections["alarms"] = (
-            grid(grouped(odd, "part"), columns, "") + f"\nOf all {n_rows:,} honest rows: {' and '.join(said)}."
-        )
-    return sections
+    alarmed = [
+        {**one, "asked": one["honest"][WHEN[0]][1] / one["honest"]["rows"]}
+        | {f"{kind}, {when}": one[kind][when][0] / one[kind]["rows"] for kind in ODD if kind in one for when in WHEN}
+        for one in odd
+    ]
+    shares = {title: f"{title}|.2%" for title in (f"{kind}, {when}" for kind in ODD for when in WHEN)}
+    shown = {**columns("test rows = honest.rows|,; asked = asked|.1f"), **shares, "commit": "where.commit"}
+    return {
+        "rates": rates_table(grouped(learnt, "kind")),
+        "parts": "\n".join(single),
+        "alarms": grid(grouped(alarmed, "part"), shown, ""),
+        "origins": origins(records, "kind", "part"),
+    }
 
 
 PARTS = {"nursery": [0], "credit": [0, 1], "kr-vs-kp": [0], "heart": [0, 1]}

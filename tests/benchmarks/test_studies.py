@@ -15,9 +15,7 @@ STUDIES = studies()
 every_study = pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
 QUICK = {
     "calibration": ["heart"],
-    "core": ["wine"],
     "costs": ["heart", "naive-Bayes IP, bits per cost"],
-    "g-ip": [],
     "gpu": ["matmul"],
     "growth": ["8"],
     "guarantees": ["credit"],
@@ -40,7 +38,7 @@ def test_the_runs_are_all_different_and_have_settings_of_the_study(study: Study)
     assert study.quick.keys() <= study.settings({}).keys()
 
 
-ALSO = {"comparison": 2, "queriers": 7, "tasks": 31, "paper": len(PLAN), "survival": 1, "many_rows": 1}
+ALSO = {"comparison": 2, "queriers": 7, "tasks": 31, "paper": len(PLAN), "serving": 1, "many_rows": 1}
 """How many results there are besides those planned: by `pursuit compare` or `reproduce`, or by `--run`."""
 
 
@@ -62,7 +60,7 @@ def test_the_pages_say_what_was_measured(study: Study, tmp_path: Path) -> None:
         assert written.rstrip() == text.rstrip(), f"python -m benchmarks {study.name} --page"
 
 
-SLOWER = ("calibration", "core", "guarantees", "many_rows", "play", "subsets")
+SLOWER = ("calibration", "guarantees", "many_rows", "play", "subsets")
 """Studies whose smallest run takes a second or more."""
 
 

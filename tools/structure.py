@@ -3,7 +3,7 @@
 A room is a module or package at the first level of `src/pursuit`. A room's floor is one above the highest room it
 imports. Imports are read file by file, those inside functions and under TYPE_CHECKING included.
 
-    python -m benchmarks.structure [SOURCE]
+    python tools/structure.py [SOURCE]
 """
 
 import ast
