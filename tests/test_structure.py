@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import structure
 from pursuit.version import __version__
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "pursuit"
-sys.path.insert(0, str(ROOT))
-from benchmarks import structure  # noqa: E402
 
 ENTRANCES = {"__init__", "__main__"}
 """They gather what others define, and are imported by nothing."""

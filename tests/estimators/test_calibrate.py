@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_table import PATIENTS, QUICK, drawn_patients, patients, symptom_classifier
 
 from pursuit import MLP, Stage, TrainingRun, Unreliable, VIPClassifier
 from pursuit.methods import METHODS
 from pursuit.training.schedule import AdamW
+from small_table import PATIENTS, QUICK, drawn_patients, patients, symptom_classifier
 
 
 def noisy(n: int, seed: int) -> tuple[Any, np.ndarray]:

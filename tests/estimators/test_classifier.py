@@ -12,16 +12,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from small_table import (
-    PATIENTS,
-    QUICK,
-    QUICKEST,
-    SYMPTOMS,
-    drawn_patients,
-    patients,
-    reporting_patients,
-    symptom_classifier,
-)
 
 from pursuit import (
     METHODS,
@@ -38,6 +28,16 @@ from pursuit import (
 )
 from pursuit.networks import MLP
 from pursuit.queries import Date
+from small_table import (
+    PATIENTS,
+    QUICK,
+    QUICKEST,
+    SYMPTOMS,
+    drawn_patients,
+    patients,
+    reporting_patients,
+    symptom_classifier,
+)
 
 pytestmark = pytest.mark.xdist_group("classifier")  # they share what is loaded or trained
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_table import PATIENTS, QUICK, QUICKEST, patients, symptom_classifier
 
 import pursuit
 from pursuit import MLP, Stage, TrainingRun, VIPClassifier, VIPRegressor
 from pursuit.estimators.plan import Reason, given
 from pursuit.methods import METHODS, TreeClassifier
+from small_table import PATIENTS, QUICK, QUICKEST, patients, symptom_classifier
 
 pytestmark = pytest.mark.xdist_group("chosen by default")  # they share what is trained
 

@@ -14,7 +14,6 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from small_table import QUICKEST, patients
 
 import pursuit
 from pursuit import MLP, Stage, TrainingRun, VIPClassifier, VIPRegressor
@@ -41,6 +40,7 @@ from pursuit.inference.target import TargetBins
 from pursuit.information import AnswerModel
 from pursuit.queries import ColumnQueries, Number, yes_no
 from pursuit.training.schedule import AdamW
+from small_table import QUICKEST, patients
 
 pytestmark = pytest.mark.full_training
 

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from small_table import PATIENTS, QUICK, QUICKEST, SYMPTOMS, patients
 
 import pursuit
 from pursuit import MLP, CarriedHistories, ColumnQueries, Rows, Stage, VIPClassifier, yes_no
@@ -20,6 +19,7 @@ from pursuit.methods import METHODS, FixedOrder, NaiveBayesIP, TreeClassifier, T
 from pursuit.methods.decision_tree import choose_pruning
 from pursuit.research.experiments.compare import of_classes
 from pursuit.training.schedule import AdamW
+from small_table import PATIENTS, QUICK, QUICKEST, SYMPTOMS, patients
 
 
 def noisy_table(n: int = 90, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:

@@ -10,13 +10,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from small_training import STAGES, KillAt, Killed, fresh, fresh_by_information, rows, same, weights
 from torch import Tensor
 
+import small_training
 from pursuit.training import EarlyStopping, Report, Stage, TrainingRun, train
 from pursuit.training import run as run_module
 from pursuit.training.checkpoints import load_checkpoint
 from pursuit.training.run import _check_all_see, check_plan
+from small_training import STAGES, KillAt, Killed, fresh, fresh_by_information, rows, same, weights
 
 
 def test_a_model_ends_ready_for_use() -> None:
@@ -193,7 +194,7 @@ train(fresh(), rows(), STAGES, seed=3, run=TrainingRun(sys.argv[1], on_report=re
 @pytest.mark.programs
 def test_what_a_killed_process_leaves_is_taken_up_by_another(tmp_path: Path) -> None:
     """A real process, killed without warning amid its work."""
-    command = [sys.executable, "-c", SCRIPT.format(tests=str(Path(__file__).parent)), str(tmp_path)]
+    command = [sys.executable, "-c", SCRIPT.format(tests=str(Path(small_training.__file__).parent)), str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for _ in range(50):

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from small_training import QUERIES, fresh, rows, same, weights
 
 from pursuit.networks import MLP
 from pursuit.training import Batch, CarriedHistories, Outcome, RandomHistories, RolledOutHistories, Stage, train
@@ -14,6 +13,7 @@ from pursuit.training import step as step_module
 from pursuit.training.samplers import HistorySettings, Sampler
 from pursuit.training.step import TIMED, WARM_UP, TrainingStep
 from pursuit.vip import VIP
+from small_training import QUERIES, fresh, rows, same, weights
 
 
 class Watching(VIP):

@@ -34,7 +34,7 @@ from pursuit.web.exporting.weights import decompressed
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed, so the page's JavaScript cannot be run.")
-SCRIPTS = Path(__file__).parent / "web" / "exporting"
+SCRIPTS = Path(__file__).parents[1] / "web" / "exporting"
 BRIEFLY = (Stage(2, batch_size=64),)
 HOSTILE = "</script><b>& {{MODEL}} \u2028"
 """A text that would end a script, or be taken for a place to fill."""
