@@ -84,6 +84,13 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'sessions.sqlite'}"
 
 
+@pytest.fixture(scope="session")
+def shared_client(models: ServedModels, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A client of one server for all tests of requests that are refused, and so leave it as it was."""
+    with running(models, f"sqlite:///{tmp_path_factory.mktemp('refused') / 'sessions.sqlite'}") as found:
+        yield found
+
+
 @pytest.fixture
 def client(models: ServedModels, tmp_path: Path) -> Iterator[Client]:
     """A client of a server with SQLite, for tests that do not depend on the database."""
