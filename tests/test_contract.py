@@ -379,7 +379,7 @@ def expected_to_fail(estimator: PursuitClassifier) -> dict[str, str]:
     """Rows of weight 2 and rows that come twice are shuffled, split into folds and put into intervals differently;
     `estimators/test_weights.py` holds what is counted equal, and what is learnt nearly so."""
     reasons = {
-        "TreeClassifier": "cross-validation splits repeated rows, and weighted ones not",
+        "TreeClassifier": "what a leaf counts is rounded otherwise",
         "NaiveBayesIPClassifier": "intervals of numbers hold equally many rows, whatever these weigh",
     }
     reason = reasons.get(type(estimator).__name__, "repeated rows come in another order")
