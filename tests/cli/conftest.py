@@ -28,6 +28,6 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame["note"] = [f"patient {i}" for i in range(300)]
     frame.loc[::20, "where"] = None
     frame.to_csv(folder / "patients.csv", index=False)
-    done = run(folder, *TRAIN, "--out", "model", "--epochs", "30", "--json")
+    done = run(folder, *TRAIN, "--out", "model", "--epochs", "40", "--json")
     assert done.returncode == 0, done.stderr
     return folder

@@ -81,17 +81,6 @@ def test_the_rule_is_that_of_the_call_or_of_the_estimator_and_max_queries_always
     assert VIPClassifier(max_queries=5).stopping_rule("budget=3") == Budget(3) | Budget(5)
 
 
-def test_saved_and_loaded_it_predicts_the_same(fitted: VIPClassifier, tmp_path: Path) -> None:
-    X, y = patients(seed=1)
-    fitted.save(tmp_path)
-    loaded = VIPClassifier.load(tmp_path)
-    np.testing.assert_array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
-    assert loaded.explain(X).to_dict() == fitted.explain(X).to_dict()
-    assert loaded.evaluate(X, y) == fitted.evaluate(X, y)
-    with pytest.raises(ValueError, match="feature names"):
-        loaded.predict(X.drop(columns="age"))
-
-
 def test_a_session_with_a_person_ends_where_the_row_does(fitted: VIPClassifier) -> None:
     X, _ = patients(seed=1)
     row = X.iloc[[1]]
