@@ -163,7 +163,7 @@ def test_by_default_it_asks_until_the_interval_is_narrow_or_nothing_is_worth_ask
     assert VIPRegressor(max_queries=3).stopping_rule() == rule | Budget(3)
     own, narrow = fitted().stopping_rule(), IntervalWidth(float(f"{0.1 * fitted().bins_.spread:.3g}"))
     assert own == narrow | NothingWorthAsking(0.5)  # the side, which tells least, is 1 % of the variance
-    untaught = VIPRegressor(n_bins=16, teachers=None, **QUICKEST).fit(*houses())
+    untaught = VIPRegressor(n_bins=16, **QUICKEST).fit(*houses())
     assert untaught.stopping_rule() == narrow | rule
     assert pursuit.inference.stopping.parse_stop(str(own)) == own
     assert fitted().stopping_rule("confidence=0.5") == Confidence(0.5)
