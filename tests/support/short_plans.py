@@ -22,7 +22,7 @@ SHORTER = {
     "plan.LEAST_TAUGHT_STEPS": 10,
     "plan.DEFAULT_STEPS": 25,
     "plan.DEFAULT_PASSES": 1,
-    "plan.TAUGHT": ((2000, Size(32, 256, 3e-2, 10)),),
+    "plan.TAUGHT": ((2000, Size(64, 256, 2e-2, 10)),),
     "teachers.MOST_COPIES": 2,
 }
 FEWER = {
