@@ -82,7 +82,7 @@ test-wheel: setup
 
 test-lowest: setup
 	$(BIN)/python tools/try_install.py --lowest --extras parquet --tests $(LOWEST_TESTS)
-LOWEST_TESTS := tests/queries tests/inference tests/networks tests/test_vip.py tests/methods/test_naive_bayes.py \
+LOWEST_TESTS := tests/queries tests/inference tests/networks tests/vip tests/methods/test_naive_bayes.py \
 	tests/methods/test_decision_tree.py tests/estimators/test_saving.py tests/evaluation/test_figures.py
 
 # Everything that a release needs, then its tag: the version stands in src/pursuit/version.py and in CHANGELOG.md.

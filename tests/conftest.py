@@ -41,7 +41,7 @@ if SHARED_DATA.is_dir():
     os.environ.setdefault("PURSUIT_DATA", str(SHARED_DATA))
 os.environ.setdefault("PURSUIT_CACHE", str(OWN_CACHE))
 
-settings.register_profile("pursuit", deadline=None, derandomize=True, max_examples=15)
+settings.register_profile("pursuit", deadline=None, derandomize=True, max_examples=8)
 settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=60)  # make test-slow
 settings.load_profile("pursuit")
 

@@ -7,13 +7,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import structure
 
 from pursuit.version import __version__
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "pursuit"
-sys.path.insert(0, str(ROOT / "tools"))
-import structure  # noqa: E402
 
 ENTRANCES = {"__init__", "__main__"}
 """They gather what others define, and are imported by nothing."""

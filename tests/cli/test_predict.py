@@ -43,7 +43,7 @@ def test_every_row_has_what_the_model_says_of_it(workspace: Path) -> None:
 
 def test_parts_are_joined_however_many_questions_each_asks(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = predicted(workspace, "--data", "patients.csv")
-    monkeypatch.setattr(rows, "open_table", partial(open_table, part_rows=7))
+    monkeypatch.setattr(rows, "open_table", partial(open_table, part_rows=40))
     pd.testing.assert_frame_equal(predicted(workspace, "--data", "patients.csv"), whole, atol=2e-6)
     done = run(workspace, "predict", "model", "--data", "patients.csv", "--out", "predicted.parquet")
     assert done.returncode == 0, done.stderr

@@ -258,7 +258,7 @@ def test_parquet_files_are_streamed(workspace: Path) -> None:
     (workspace / "parts").mkdir()
     for i in range(3):
         frame.iloc[i::3].to_parquet(workspace / "parts" / f"{i}.parquet", row_group_size=30)
-    done = run(workspace, "train", "parts", "--target", "label", "--out", "streamed", "--epochs", "25", "--json")
+    done = run(workspace, "train", "parts", "--target", "label", "--out", "streamed", "--epochs", "12", "--json")
     trained = json_of(done)
     n_held_out = trained["n_rows"]
     assert f"{300 - n_held_out} rows are streamed; {n_held_out} are held out" in " ".join(done.stderr.split())

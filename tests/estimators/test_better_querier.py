@@ -1,5 +1,6 @@
 """Which querier is chosen where two were learnt at once: by what their questions make of labels."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -173,7 +174,10 @@ def table(rows: Rows) -> tuple[pd.DataFrame, np.ndarray]:
     return pd.DataFrame((rows.x > 0).numpy(), columns=[f"q{i}" for i in range(N_QUERIES)]), rows.y.numpy()
 
 
-def test_by_default_an_estimator_learns_both_and_says_which_it_took(tmp_path: Any) -> None:
+def test_by_default_an_estimator_learns_both_and_says_which_it_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pursuit.estimators.plan.TAUGHT", ((2000, Size(64, 256, 2e-2, 20)),))
     X, y = table(together(500, 0))
     model = VIPClassifier(network=MLP((32,)), answers=AnswerSettings(rank=0), random_state=0).fit(X, y)
     assert chosen(model)["querier"] == "straight-through"

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_table import PATIENTS, QUICK, drawn_patients, patients, symptom_classifier
 
 from pursuit import MLP, Stage, TrainingRun, Unreliable, VIPClassifier
-from pursuit.methods import METHODS
+from pursuit.methods import METHODS, GIPSettings
+from pursuit.methods.g_ip import Langevin
 from pursuit.training.schedule import AdamW
+from small_table import PATIENTS, QUICK, drawn_patients, patients, symptom_classifier
 
 
 def noisy(n: int, seed: int) -> tuple[Any, np.ndarray]:
@@ -21,7 +22,7 @@ def noisy(n: int, seed: int) -> tuple[Any, np.ndarray]:
 
 def test_calibrating_mends_beliefs_and_is_saved(tmp_path: Path) -> None:
     """Drawn patients, and a model that was hardly trained: it is less sure than it could be."""
-    model = symptom_classifier(calibration=0.0, stages=[Stage(8, batch_size=32)]).fit(PATIENTS)
+    model = symptom_classifier(calibration=0.0, stages=[Stage(8, batch_size=16)]).fit(PATIENTS)
     assert (model.model_.temperature == 1).all()
     assert {"temperature", "expected"}.isdisjoint(reason.setting for reason in model.chosen_)
     X, y, known = drawn_patients()
@@ -49,7 +50,14 @@ def test_what_cannot_be_calibrated_says_so() -> None:
     X, y = patients()
     with pytest.raises(ValueError, match="at least one is needed"):
         model.calibrate(X[:0], y[:0])
-    without = METHODS["g-ip"].build(stages=[Stage(0.1, batch_size=32)], random_state=0).fit(X, y)
+    without = (
+        METHODS["g-ip"]
+        .build(
+            stages=[Stage(0.1, batch_size=32)],
+            settings=GIPSettings(latent=2, hidden=(4,), langevin=Langevin(n_chains=4, burn_in=5)),
+        )
+        .fit(X, y)
+    )
     with pytest.raises(ValueError, match="cannot be changed"):
         without.calibrate(X, y)
 

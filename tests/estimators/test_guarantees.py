@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 import torch
 
-from estimators.small_table import PATIENTS, QUICKEST, SYMPTOMS, patients
 from pursuit import MLP, Confidence, ConformalSet, RiskControlled, Stage, VIPClassifier, VIPRegressor, load
 from pursuit.estimators.guarantees import LONGEST, hold_out, n_to_hold_out, rows_needed
 from pursuit.inference.promises import NotPromised, promises_of
 from pursuit.methods.naive_bayes import NaiveBayesIPClassifier
+from small_table import PATIENTS, QUICKEST, SYMPTOMS, patients
 
 
 def noisy(n: int, seed: int = 0, wrong: float = 0.03, n_columns: int = 6) -> tuple[pd.DataFrame, np.ndarray]:

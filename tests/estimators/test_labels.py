@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from small_table import QUICKEST, patients
 
 from pursuit import VIPClassifier
 from pursuit.estimators.validation import plain_labels
+from small_table import QUICKEST, patients
 
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")

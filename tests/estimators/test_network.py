@@ -10,6 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+
+from pursuit import Budget, CarriedHistories, ColumnQueries, RandomHistories, Stage, TrainingRun, VIPClassifier, yes_no
+from pursuit.data.rows import Rows
+from pursuit.estimators import CannotResume, default_stages
+from pursuit.estimators.network import LearnerEstimator
+from pursuit.networks import MLP
+from pursuit.research.tasks.symcat import Patients
+from pursuit.training import SGD
+from pursuit.training.loop import Diverged
+from pursuit.training.schedule import AdamW
 from small_table import (
     DISEASES,
     PATIENTS,
@@ -21,16 +31,6 @@ from small_table import (
     reporting_patients,
     symptom_classifier,
 )
-
-from pursuit import Budget, CarriedHistories, ColumnQueries, RandomHistories, Stage, TrainingRun, VIPClassifier, yes_no
-from pursuit.data.rows import Rows
-from pursuit.estimators import CannotResume, default_stages
-from pursuit.estimators.network import LearnerEstimator
-from pursuit.networks import MLP
-from pursuit.research.tasks.symcat import Patients
-from pursuit.training import SGD
-from pursuit.training.loop import Diverged
-from pursuit.training.schedule import AdamW
 
 
 @pytest.mark.full_training
@@ -140,7 +140,7 @@ def test_training_starts_from_what_is_initially_known(tmp_path: Path) -> None:
     X, y, _ = reporting_patients()
     initially_known = np.zeros(X.shape, dtype=bool)
     initially_known[:, :2] = True
-    plan = {"network": MLP((16,)), "stages": [Stage(60, batch_size=32)]}
+    plan = {**QUICK, "network": MLP((16,))}
     run = TrainingRun(tmp_path)
     model = VIPClassifier(random_state=0, **plan).fit(X, y, initially_known=initially_known, run=run)
     assert model.score(X, y, initially_known=initially_known) > 0.9
@@ -176,7 +176,9 @@ def test_drawn_patients_are_held_out_too(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("pursuit.estimators.network.MOST_HELD_OUT", 300)
     reports: list[Any] = []
     run = TrainingRun(on_report=reports.append)
-    held = symptom_classifier(held_out=0.1, stages=[Stage(6, batch_size=32)]).fit(PATIENTS, run=run)
+    held = symptom_classifier(held_out=0.1, stages=[Stage(6, optimizer=AdamW(1e-2), batch_size=32)]).fit(
+        PATIENTS, run=run
+    )
     assert all(report.held_out_loss is not None for report in reports)
     X, y, initially_known = drawn_patients()
     assert held.score(X, y, initially_known=initially_known) > 0.7
@@ -184,7 +186,7 @@ def test_drawn_patients_are_held_out_too(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_training_on_drawn_patients_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def kill(report: Any) -> None:
-        if report.step == 60:
+        if report.step == 30:
             raise KeyboardInterrupt
 
     monkeypatch.setattr("pursuit.training.run.CHECKPOINT_PAUSE", 0)  # a checkpoint with every report
@@ -194,10 +196,10 @@ def test_training_on_drawn_patients_goes_on(tmp_path: Path, monkeypatch: pytest.
     reports: list[Any] = []
     resumed = TrainingRun(tmp_path, resume=True, on_report=reports.append)
     again = symptom_classifier().fit(PATIENTS, run=resumed)
-    assert reports[0].step == 60
+    assert reports[0].step == 30
     for name, tensor in whole.model_.state_dict().items():
         assert torch.equal(again.model_.state_dict()[name], tensor)
-    others = Patients(PATIENTS.classes, DISEASES.flip(0), n_rows=400)
+    others = Patients(PATIENTS.classes, DISEASES.flip(0), n_rows=200)
     with pytest.raises(CannotResume, match="cannot be resumed"):
         symptom_classifier().fit(others, run=resumed)
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from small_table import QUICKEST, patients
 
 from pursuit import VIPClassifier
+from small_table import QUICKEST, patients
 
 pl = pytest.importorskip("polars")
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_table import PATIENTS, QUICK, QUICKEST, patients, symptom_classifier
 
 import pursuit
 from pursuit import MLP, Stage, TrainingRun, VIPClassifier, VIPRegressor
 from pursuit.estimators.plan import Reason, given
 from pursuit.methods import METHODS, TreeClassifier
+from small_table import PATIENTS, QUICK, QUICKEST, patients, symptom_classifier
 
 pytestmark = pytest.mark.xdist_group("chosen by default")  # they share what is trained
 
@@ -97,13 +97,13 @@ def test_everything_may_be_given() -> None:
 
 
 def test_stages_that_are_given_are_trained_to_the_end() -> None:
-    model = VIPClassifier(random_state=0, teachers=None, **QUICKEST).fit(*patients())
+    model = VIPClassifier(random_state=0, **QUICKEST).fit(*patients())
     found = settings_of(model)
     assert found["stages"].value == "1 stage, 1 step"
     assert found["stop"] == Reason("stop", "confidence=0.99", "by default")
     assert {"held out", "temperature", "expected", "steps", "batch size", "teachers", "querier"}.isdisjoint(found)
     # Made rows are not further steps, and teachers choose when to stop.
-    found = settings_of(VIPClassifier(random_state=0, **QUICKEST).fit(*patients()))
+    found = settings_of(VIPClassifier(random_state=0, **{**QUICKEST, "teachers": "auto"}).fit(*patients()))
     assert found["stages"].value == "1 stage, 1 step"
     assert found["stop"].why == "rows as teachers label them need no more than that"
     assert {"teachers", "expected"} <= set(found)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
@@ -24,7 +24,7 @@ from pursuit.estimators.risk import (
 )
 from pursuit.inference.promises import NEVER
 
-N_WORLDS = 200
+N_WORLDS = 100
 
 
 def chains(confidence: Any, wrong: Any) -> HeldOutChains:
@@ -110,7 +110,6 @@ def test_what_is_safe_by_far_is_found() -> None:
     assert np.mean([0.6 < level <= 0.9 for level in found]) > 0.9  # as bold as it may be, and no bolder
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10_000), n_more=st.integers(1, 10))
 def test_more_errors_never_make_it_bolder(seed: int, n_more: int) -> None:
     randomness = np.random.default_rng(seed)
@@ -209,7 +208,6 @@ def test_a_length_at_which_no_tested_row_is_decided_is_not_shown_to_be_safe() ->
     assert levels[1] <= 0.99
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     values=st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.5001, 0.9, 1.0]), min_size=3, max_size=40),
     alpha=st.sampled_from([0.05, 0.1, 0.2, 1 / 3, 0.5]),

@@ -14,7 +14,6 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from small_table import QUICKEST, patients
 
 import pursuit
 from pursuit import MLP, Stage, TrainingRun, VIPClassifier, VIPRegressor
@@ -42,10 +41,12 @@ from pursuit.information import AnswerModel
 from pursuit.methods import METHODS
 from pursuit.queries import ColumnQueries, Number, yes_no
 from pursuit.training.schedule import AdamW
+from small_table import patients
 
 pytestmark = pytest.mark.full_training
 
 N_COLUMNS = 5
+QUICKEST: dict[str, Any] = {"network": MLP((4,)), "stages": [Stage(0.1, batch_size=32)]}
 QUERIES = ColumnQueries([*(yes_no(f"q{i}") for i in range(4)), Number("number", "How many?", edges=(-1.0, 0.0, 1.0))])
 FOREST = RandomForestClassifier(40, random_state=0)
 

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from small_table import PATIENTS, QUICK, QUICKEST, SYMPTOMS, patients
 
 import pursuit
 from pursuit import MLP, CarriedHistories, ColumnQueries, Rows, Stage, VIPClassifier, yes_no
@@ -20,6 +19,7 @@ from pursuit.methods import METHODS, FixedOrder, NaiveBayesIP, TreeClassifier, T
 from pursuit.methods.decision_tree import choose_pruning
 from pursuit.research.experiments.compare import of_classes
 from pursuit.training.schedule import AdamW
+from small_table import PATIENTS, QUICK, QUICKEST, SYMPTOMS, patients
 
 
 def noisy_table(n: int = 90, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
@@ -82,12 +82,13 @@ def test_the_pruning_of_a_tree_is_chosen_by_the_weights() -> None:
 @pytest.mark.parametrize("method", [name for name in of_classes(METHODS) if METHODS[name].accepts("stages")])
 def test_training_follows_the_weights_as_it_follows_repeated_rows(method: str) -> None:
     """Half of the rows contradict the other half: what is believed is what counts more."""
-    X = pd.DataFrame({"a": np.tile([True, True, False, False], 30), "b": np.tile([True, False], 60)})
-    y = np.where(np.arange(120) % 8 < 4, X["a"], ~X["a"])
-    weight = np.where(np.arange(120) % 8 < 4, 9.0, 1.0)
+    by_trial = method in ("ram", "ram+", "refuel")  # as policies learn, which takes more rows and passes
+    n, epochs, lr = (120, 60, 1e-2) if by_trial else (48, 25, 3e-2)
+    X = pd.DataFrame({"a": np.arange(n) % 4 < 2, "b": np.arange(n) % 2 == 0})
+    counts = np.arange(n) % 8 < 4
+    y, weight = np.where(counts, X["a"], ~X["a"]), np.where(counts, 9.0, 1.0)
     plan: dict[str, Any] = {"network": MLP((8,)), "random_state": 0, "stop": "budget=2"}
-    epochs = 60 if method in ("ram", "ram+", "refuel") else 25  # policies learn by trial
-    plan["stages"] = [Stage(epochs, optimizer=AdamW(1e-2 if epochs == 60 else 3e-2), batch_size=24)]
+    plan["stages"] = [Stage(epochs, optimizer=AdamW(lr), batch_size=24)]
     queries = ColumnQueries([yes_no("a"), yes_no("b")])
     build = METHODS[method].build
 
@@ -226,7 +227,7 @@ def test_a_fixed_order_is_ranked_by_what_counts() -> None:
     X = pd.DataFrame(randomness.random((400, 2)) < 0.5, columns=["a", "b"])
     matters = randomness.random(400) < 0.4
     y = np.where(matters, X["a"], X["b"])
-    plan = {"stages": [Stage(20, batch_size=50)], "network": MLP((8,)), "random_state": 0}
+    plan = {"stages": [Stage(5, optimizer=AdamW(1e-2), batch_size=50)], "network": MLP((8,)), "random_state": 0}
     queries = ColumnQueries([yes_no("a"), yes_no("b")])
     orders = []
     for weight in (None, np.where(matters, 5.0, 0.2)):

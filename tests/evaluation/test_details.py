@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_wine
 from sklearn.metrics import classification_report, confusion_matrix
@@ -25,7 +25,6 @@ def class_results(names: list[str], y: torch.Tensor, predicted: torch.Tensor, n_
     return ClassResults.of(names, *counts)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(2, 6), st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 9)), min_size=1))
 def test_they_agree_with_scikit_learn(n_classes: int, rows: list[tuple[int, int, int]]) -> None:
     y, predicted = (np.array([row[i] % n_classes for row in rows]) for i in (0, 1))

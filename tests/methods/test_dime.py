@@ -229,7 +229,7 @@ def test_cheap_queries_come_first_and_save_costs() -> None:
     y = torch.from_numpy(draw(200, 1, yes)[1])
     needed = []
     for query_set in (priced, QUERIES):
-        model = DIMEClassifier(query_set, **ARGUMENTS).fit(*draw(1000, 0, yes))
+        model = DIMEClassifier(query_set, **ARGUMENTS).fit(*draw(600, 0, yes))
         chains = explain(model.model_, x, available)
         queries = torch.tensor([[step.query for step in chain.steps] for chain in chains])  # (B, Q) in their order
         posteriors = torch.stack([torch.stack([step.posterior for step in chain.steps]) for chain in chains])

@@ -80,7 +80,7 @@ def test_information_and_posteriors_are_those_of_a_known_world(trained: GIP) -> 
 
 
 def test_it_asks_better_than_chance(trained: GIP) -> None:
-    rows = draw(200, seed=6)
+    rows = draw(100, seed=6)
     own, chance = (evaluate(pursuer, rows, max_queries=6).area for pursuer in (trained, RandomOrder(trained)))
     best = evaluate(EXACT, rows, max_queries=6).area
     assert own > chance + 0.05
@@ -235,10 +235,12 @@ def test_queries_of_ones_own_are_asked_better_than_by_chance(
     stages = [Stage(12, optimizer=AdamW(1e-2), batch_size=32)]
     classifier = GIPClassifier(pairs, settings=settings, stages=stages, random_state=0)
     model = classifier.fit(*pair_data).model_
-    assert classifier.score(*pair_data) > 0.8
+    X, y = pair_data
+    assert classifier.score(X[:80], y[:80]) > 0.8
     history = pair_rows.start()
     assert model.scores(history).isfinite().all()
-    area, by_chance = (evaluate(one, pair_rows, max_queries=2).area for one in (model, RandomOrder(model)))
+    some = pair_rows.take(slice(120))
+    area, by_chance = (evaluate(one, some, max_queries=2).area for one in (model, RandomOrder(model)))
     assert area > by_chance + 0.05
     classifier.save(tmp_path)
     assert torch.equal(GIPClassifier.load(tmp_path).model_.scores(history), model.scores(history))

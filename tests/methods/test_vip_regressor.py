@@ -35,9 +35,14 @@ from pursuit.research.tasks.symcat import Patients
 from pursuit.training.schedule import AdamW
 
 pytestmark = pytest.mark.xdist_group("regressor")
-STAGE = Stage(40, optimizer=AdamW(1e-2), batch_size=64)
+STAGE = Stage(25, optimizer=AdamW(1e-2), batch_size=64)
 QUICK: dict[str, Any] = {"network": MLP((32,)), "stages": [STAGE], "random_state": 0}
-QUICKEST: dict[str, Any] = {"network": MLP((4,)), "stages": [Stage(0.1, batch_size=32)], "random_state": 0}
+QUICKEST: dict[str, Any] = {
+    "network": MLP((4,)),
+    "stages": [Stage(0.1, batch_size=32)],
+    "random_state": 0,
+    "teachers": None,
+}
 
 
 def houses(n: int = 400, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
@@ -158,7 +163,7 @@ def test_by_default_it_asks_until_the_interval_is_narrow_or_nothing_is_worth_ask
     assert VIPRegressor(max_queries=3).stopping_rule() == rule | Budget(3)
     own, narrow = fitted().stopping_rule(), IntervalWidth(float(f"{0.1 * fitted().bins_.spread:.3g}"))
     assert own == narrow | NothingWorthAsking(0.5)  # the side, which tells least, is 1 % of the variance
-    untaught = VIPRegressor(n_bins=16, teachers=None, **QUICKEST).fit(*houses())
+    untaught = VIPRegressor(n_bins=16, **QUICKEST).fit(*houses())
     assert untaught.stopping_rule() == narrow | rule
     assert pursuit.inference.stopping.parse_stop(str(own)) == own
     assert fitted().stopping_rule("confidence=0.5") == Confidence(0.5)
@@ -176,7 +181,7 @@ def test_a_rule_that_never_asks_gets_a_warning() -> None:
 def test_weights_count_and_a_row_of_none_is_left_out() -> None:
     X, y = houses()
     heavy = np.where(X["garage"], 9.0, 1.0)
-    model = VIPRegressor(n_bins=16, **{**QUICK, "stop": Budget(0)})
+    model = VIPRegressor(n_bins=16, **{**QUICKEST, "stop": Budget(0)})
     with pytest.warns(UserWarning, match="before the first question"):
         expected = model.fit(X, y, heavy).predict(X[:1])[0]
     assert expected == pytest.approx(np.average(y, weights=heavy), abs=2)
@@ -268,4 +273,4 @@ def expected_to_fail(estimator: Any) -> dict[str, str]:
 
 @parametrize_with_checks([VIPRegressor(**TINY)], expected_failed_checks=expected_to_fail)
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
-    check(VIPRegressor(**SHORT) if check.func.__name__ in OF_WHAT_IS_LEARNT else estimator)
+    check(VIPRegressor(**SHORT, teachers=None) if check.func.__name__ in OF_WHAT_IS_LEARNT else estimator)

@@ -11,8 +11,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from one_column import column
 
+from one_column import column
 from pursuit.queries import Choice, ColumnQueries, Date, Number, yes_no
 
 TYPES = st.lists(st.sampled_from(["yes_no", "choice", "single", "number"]), min_size=1, max_size=6)

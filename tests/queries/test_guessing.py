@@ -11,8 +11,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from one_column import column, read
 
+from one_column import column, read
 from pursuit.queries import MAX_CHOICES, Choice, ColumnQueries, NotAQuestion, Number, yes_no
 from pursuit.queries.column import fold
 

@@ -156,10 +156,8 @@ NETWORKS = [
 ]
 
 
-@pytest.mark.parametrize("standardised", [False, True])
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(("shared", "standardised", "n_rows"), [(False, False, 1), (True, True, 1), (False, True, 12)])
 @pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("n_rows", [1, 12])
 @torch.no_grad()
 def test_answer_by_answer_codes_are_the_same(
     network: NetworkSettings, shared: bool, standardised: bool, n_rows: int

@@ -8,8 +8,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from one_column import column, read
 
+from one_column import column, read
 from pursuit.queries import ColumnQueries, NotAQuestion, Number
 from pursuit.queries.column import fold
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from small_training import PATCHES, fresh, rows, weights
 from torch import Tensor, nn
 
 from pursuit.networks import Conv
@@ -12,6 +11,7 @@ from pursuit.training import Batch, CarriedHistories, RandomHistories, RolledOut
 from pursuit.training.averaging import WeightAverage, refresh_batch_norm
 from pursuit.training.samplers import HistorySettings
 from pursuit.training.step import TrainingStep
+from small_training import PATCHES, fresh, rows, weights
 
 
 def test_the_average_moves_towards_the_weights_and_warms_up() -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from small_training import PATCHES, KillAt, Killed, fresh, rows
 
 from pursuit.data.augmentation import Shifts
 from pursuit.networks import MLP, Conv
@@ -26,6 +25,7 @@ from pursuit.training.cuda_graph import CudaGraph
 from pursuit.training.samplers import HistorySettings
 from pursuit.training.step import TrainingStep
 from pursuit.vip import VIP
+from small_training import PATCHES, KillAt, Killed, fresh, rows
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 

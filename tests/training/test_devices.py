@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from small_training import fresh, fresh_by_information, rows, same
 from torch import Tensor, nn
-from train_together import SEED, STAGES, look_at_ends, train_columns
 
+import train_together
 from pursuit.data.rows import RowStream
 from pursuit.inference.pursuer import Pursuer
 from pursuit.networks import MLP
@@ -29,10 +28,12 @@ from pursuit.training.devices import (
 )
 from pursuit.training.loop import SEED_STRIDE
 from pursuit.training.samplers import HistorySettings, Sampler
+from small_training import fresh, fresh_by_information, rows, same
+from train_together import SEED, STAGES, look_at_ends, train_columns
 
 pytestmark = pytest.mark.programs
 
-PROGRAM = Path(__file__).parent / "train_together.py"
+PROGRAM = Path(train_together.__file__)
 together = pytest.mark.xdist_group("train together")
 """Tests that share what two processes have trained."""
 

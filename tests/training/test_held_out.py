@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from small_training import QUERIES, fresh, rows, same, weights
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -24,6 +23,7 @@ from pursuit.training.averaging import WeightAverage
 from pursuit.training.devices import launched
 from pursuit.training.held_out import TEMPERATURES, HeldOut
 from pursuit.vip import VIP
+from small_training import QUERIES, fresh, rows, same, weights
 
 
 def noise(n: int, seed: int) -> Rows:

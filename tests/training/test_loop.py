@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from small_training import PATCHES, QUERIES, STAGES, fresh, rows, same, weights
 from torch import Tensor, nn
 
 from pursuit import ModelSpec
@@ -15,6 +14,7 @@ from pursuit.training.averaging import REFRESH_STEPS
 from pursuit.training.devices import launched
 from pursuit.training.loop import REPORTS_PER_STAGE, Trainer
 from pursuit.vip import VIP
+from small_training import PATCHES, QUERIES, STAGES, fresh, rows, same, weights
 
 
 def make_trainer(stages: list[Stage], model: VIP | None = None, **settings: Any) -> Trainer:

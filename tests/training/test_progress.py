@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 
 def fitted(verbose: bool | None, run: TrainingRun | None = None) -> VIPClassifier:
     X = np.random.default_rng(0).integers(0, 2, (40, 3))
-    model = VIPClassifier(network=MLP((4,)), stages=[Stage(2, batch_size=8)], random_state=0, verbose=verbose)
+    model = VIPClassifier(network=MLP((4,)), stages=[Stage(2, batch_size=8)], teachers=None, verbose=verbose)
     return model.fit(X, X[:, 0], run=run)
 
 

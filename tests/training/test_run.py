@@ -10,13 +10,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from small_training import STAGES, KillAt, Killed, fresh, fresh_by_information, rows, same, weights
 from torch import Tensor
 
+import small_training
 from pursuit.training import EarlyStopping, Report, Stage, TrainingRun, train
 from pursuit.training import run as run_module
 from pursuit.training.checkpoints import load_checkpoint
 from pursuit.training.run import _check_all_see, check_plan
+from small_training import STAGES, KillAt, Killed, fresh, fresh_by_information, rows, same, weights
 
 
 def test_a_model_ends_ready_for_use() -> None:
@@ -56,8 +57,10 @@ def timeless_log(folder: Path) -> list[str]:
     return [line.rsplit(",", 2)[0] for line in (folder / "log.csv").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("killed_at", [1, 7, N_REPORTS + 1, N_REPORTS + 11, 2 * N_REPORTS + 11])
-@pytest.mark.parametrize("held_out", [False, True])
+@pytest.mark.parametrize(
+    ("killed_at", "held_out"),
+    [(1, True), (7, False), (N_REPORTS + 1, True), (N_REPORTS + 11, False), (2 * N_REPORTS + 11, True)],
+)
 def test_a_resumed_run_ends_with_the_same_bits(
     tmp_path: Path, killed_at: int, held_out: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,15 +80,12 @@ def test_a_resumed_run_ends_with_the_same_bits(
     assert timeless_log(tmp_path) == log
 
 
-@pytest.mark.parametrize("killed_at", [7, N_REPORTS + 11, 2 * N_REPORTS + 11])
-def test_a_run_by_information_ends_with_the_same_bits_too(
-    tmp_path: Path, killed_at: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Killed amid random, carried and rolled-out histories."""
+def test_a_run_by_information_ends_with_the_same_bits_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed amid carried histories, before rolled-out ones."""
     monkeypatch.setattr(run_module, "CHECKPOINT_PAUSE", 0)
     at_once, begun, resumed = (fresh_by_information(rows(100)) for _ in range(3))
     train(at_once, rows(100), STAGES, seed=3, early_stopping=held_out_rows(True))
-    killed = TrainingRun(tmp_path, on_report=KillAt(killed_at), checkpoint_seconds=0)
+    killed = TrainingRun(tmp_path, on_report=KillAt(N_REPORTS + 11), checkpoint_seconds=0)
     with pytest.raises(Killed):
         train(begun, rows(100), STAGES, seed=3, early_stopping=held_out_rows(True), run=killed)
     torch.manual_seed(99)
@@ -193,7 +193,7 @@ train(fresh(), rows(), STAGES, seed=3, run=TrainingRun(sys.argv[1], on_report=re
 @pytest.mark.programs
 def test_what_a_killed_process_leaves_is_taken_up_by_another(tmp_path: Path) -> None:
     """A real process, killed without warning amid its work."""
-    command = [sys.executable, "-c", SCRIPT.format(tests=str(Path(__file__).parent)), str(tmp_path)]
+    command = [sys.executable, "-c", SCRIPT.format(tests=str(Path(small_training.__file__).parent)), str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for _ in range(50):

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_training import STAGES, fresh, rows, same, weights
 from torch import Tensor, nn
 
 from pursuit.training import EarlyStopping, Stage
@@ -15,6 +14,7 @@ from pursuit.training.held_out import TEMPERATURES
 from pursuit.training.loop import SEED_STRIDE, Trainer
 from pursuit.training.schedule import Adam
 from pursuit.training.state import HELD_OUT, load_optimizer, load_state, state_of
+from small_training import STAGES, fresh, rows, same, weights
 
 EVERY_STAGE = pytest.mark.parametrize("stage", STAGES, ids=["random", "carried", "rolled out"])
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from small_training import QUERIES, fresh, rows, same, weights
 
 from pursuit import ModelSpec
 from pursuit.networks import MLP
@@ -15,6 +14,7 @@ from pursuit.training import step as step_module
 from pursuit.training.samplers import HistorySettings, Sampler
 from pursuit.training.step import TIMED, WARM_UP, TrainingStep
 from pursuit.vip import VIP
+from small_training import QUERIES, fresh, rows, same, weights
 
 
 class Watching(VIP):

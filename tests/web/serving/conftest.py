@@ -48,7 +48,7 @@ def model_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     cautious = METHODS["naive-bayes"].build(None, random_state=0, kinds=kinds, stop="risk=0.15,conformal=0.2")
     cautious.fit(frame, y).save(folder / "cautious")
     network, stages = MLP((16,)), (Stage(3),)
-    degrees = VIPRegressor(random_state=0, kinds=kinds, network=network, stages=stages, stop="budget=2")
+    degrees = VIPRegressor(random_state=0, kinds=kinds, network=network, stages=stages, teachers=None, stop="budget=2")
     degrees.fit(frame.drop(columns="temperature"), frame["temperature"].to_numpy()).save(folder / "degrees")
     queries = ColumnQueries.from_data(frame.drop(columns="since"))
     queries.set_order(Order(beforehand=("season",)))
@@ -82,6 +82,13 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
         return request.getfixturevalue("postgres").new_database()
     return f"sqlite:///{tmp_path / 'sessions.sqlite'}"
+
+
+@pytest.fixture(scope="session")
+def shared_client(models: ServedModels, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A client of one server for all tests of requests that are refused, and so leave it as it was."""
+    with running(models, f"sqlite:///{tmp_path_factory.mktemp('refused') / 'sessions.sqlite'}") as found:
+        yield found
 
 
 @pytest.fixture

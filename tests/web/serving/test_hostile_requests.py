@@ -53,7 +53,10 @@ JSON = {"content-type": "application/json"}
         ('{"move": "tell", "revision": 0, "answer": 1' + "0" * 5000 + "}", "The request"),
     ],
 )
-def test_a_move_that_cannot_be_made_is_explained_and_changes_nothing(client: Client, body: str, message: str) -> None:
+def test_a_move_that_cannot_be_made_is_explained_and_changes_nothing(
+    shared_client: Client, body: str, message: str
+) -> None:
+    client = shared_client
     session = begin(client)
     path = f"/api/sessions/{session['id']}"
     answer = client.post(f"{path}/moves", content=body.encode(), headers=JSON)
@@ -65,8 +68,8 @@ def test_a_move_that_cannot_be_made_is_explained_and_changes_nothing(client: Cli
 
 @pytest.mark.parametrize("path", ["/api/sessions/%00", "/api/sessions/" + "x" * 2000, "/api/sessions/..%2f..%2fetc"])
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_ids_that_cannot_be_are_not_found(client: Client, path: str, method: str) -> None:
-    answer = client.request(method, path)
+def test_ids_that_cannot_be_are_not_found(shared_client: Client, path: str, method: str) -> None:
+    answer = shared_client.request(method, path)
     assert answer.status_code in (404, 422)
     assert answer.json()["message"]
 
@@ -88,8 +91,8 @@ def test_ids_that_cannot_be_are_not_found(client: Client, path: str, method: str
         "/nothing",
     ],
 )
-def test_addresses_that_cannot_be_are_refused(client: Client, path: str) -> None:
-    answer = client.get(path)
+def test_addresses_that_cannot_be_are_refused(shared_client: Client, path: str) -> None:
+    answer = shared_client.get(path)
     assert answer.status_code in (404, 422)
     assert answer.json()["message"].endswith((".", "…"))
 
@@ -126,8 +129,8 @@ FOREIGN = ["evil.example", "evil.example:8000", "localhost.evil.example", "", "[
 
 
 @pytest.mark.parametrize("host", FOREIGN)
-def test_a_name_that_is_not_ours_is_refused(client: Client, host: str) -> None:
-    answer = client.get("/api/sessions", headers={"host": host})
+def test_a_name_that_is_not_ours_is_refused(shared_client: Client, host: str) -> None:
+    answer = shared_client.get("/api/sessions", headers={"host": host})
     assert answer.status_code in (400, 421)
 
 

@@ -27,7 +27,7 @@ from pursuit.research.experiments.results import (
     three_digits,
 )
 
-KEPT = Path(__file__).parents[2] / "docs" / "results"
+KEPT = Path(__file__).parents[3] / "docs" / "results"
 OF_METHODS = sorted(path for folder in ("comparison", "queriers", "tasks") for path in (KEPT / folder).glob("*.json"))
 
 

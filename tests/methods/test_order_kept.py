@@ -27,6 +27,7 @@ from pursuit.training.samplers import Sampler
 from pursuit.training.step import TrainingStep
 
 X, Y = clinic(missing=0.1)
+QUERIES = clinic_queries()
 
 
 def in_one_process(method: str) -> Any:
@@ -57,17 +58,17 @@ def test_no_chain_breaks_the_order(method: str, tmp_path: Path) -> None:
     for stop in ("budget=9", CostBudget(3)):
         chains = loaded.explain(X.iloc[:40], stop)
         for row, chain in enumerate(chains):
-            check_chain(ORDER, clinic_queries(), chain)
+            check_chain(ORDER, QUERIES, chain)
             is_there = not isinstance(X["sex"].iloc[row], float)
             assert [step.name for step in chain.initially_known] == ["sex"] * is_there
-    evaluation = loaded.evaluate(X, Y)
+    evaluation = loaded.evaluate(X.iloc[:80], Y[:80])
     assert evaluation.at_stop is not None
     assert evaluation.at_stop.mean_asked <= 6  # what is known beforehand does not count
     torch.testing.assert_close(loaded.predict_proba(X.iloc[:5]), model.predict_proba(X.iloc[:5]))
     session = loaded.session()
     while not session.done:
         session.tell({"sex": "f", "pregnant": "yes", "scan": "small"}.get(session.ask().name, "1"), confirmed=True)
-    check_chain(ORDER, clinic_queries(), session.chain)
+    check_chain(ORDER, QUERIES, session.chain)
 
 
 @EVERY_METHOD
@@ -82,7 +83,7 @@ def test_no_chain_breaks_the_order_in_training(method: str, monkeypatch: pytest.
         n_chains = getattr(sampler, "n_carried", None) or getattr(sampler, "n_own", None)
         if n_chains:
             history = [part[:n_chains] for part in (batch.x, batch.known, batch.asked)]
-            check_histories(ORDER, clinic_queries(), *history)
+            check_histories(ORDER, QUERIES, *history)
             seen += int((history[2].sum(dim=1) > 2).sum())
         return batch
 
@@ -104,7 +105,7 @@ def test_histories_to_train_on_keep_the_order(settings: Any) -> None:
     for _ in range(20):
         sampler.prepare()
         batch = sampler.draw(model)
-        check_histories(ORDER, clinic_queries(), batch.x, batch.known, batch.asked)
+        check_histories(ORDER, QUERIES, batch.x, batch.known, batch.asked)
         longest = max(longest, int(batch.asked.sum(dim=1).max()))
         # Even a learner that does not know of the order cannot break it: what is closed is not recorded.
         sampler.advance(choose(torch.rand(40, 7, generator=generator), batch.asked))
@@ -119,7 +120,7 @@ def test_a_policy_rolls_out_in_order() -> None:
     for _ in range(7):
         sampler.prepare()
         batch = sampler.draw(policy)
-        check_histories(ORDER, clinic_queries(), batch.x, batch.known, batch.asked)
+        check_histories(ORDER, QUERIES, batch.x, batch.known, batch.asked)
         opened = ~policy.closed(batch).gather(1, batch.extra.query[:, None])[:, 0]
         assert torch.equal(opened, batch.extra.was_asked)
 

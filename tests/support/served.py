@@ -44,7 +44,8 @@ def running(
 
 
 def client_of(port: int) -> httpx.Client:
-    return httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=SECONDS, trust_env=False)
+    """Without certificates, which take longer to read than most tests take."""
+    return httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=SECONDS, trust_env=False, verify=False)
 
 
 @contextmanager

@@ -79,8 +79,10 @@ def mixed_rows(query_set: ColumnQueries, n: int = 60, seed: int = 0) -> Rows:
 def test_only_with_the_option_the_label_is_found(kind: str) -> None:
     X, y = world(kind, share=0.4)
     X_test, y_test = world(kind, 200, seed=1, share=0.4)
-    plain = VIPClassifier(stages=STAGES, max_queries=1, random_state=0).fit(X, y)
-    informed = VIPClassifier(missing_informs=True, stages=STAGES, max_queries=1, random_state=0).fit(X, y)
+    plain = VIPClassifier(stages=STAGES, teachers=None, max_queries=1, random_state=0).fit(X, y)
+    informed = VIPClassifier(missing_informs=True, stages=STAGES, teachers=None, max_queries=1, random_state=0).fit(
+        X, y
+    )
     assert informed.score(X_test, y_test) > 0.97
     assert plain.score(X_test, y_test) == pytest.approx(0.6)  # a missing value leaves the belief at the larger label
     first = informed.explain(X_test)[0].steps[0]

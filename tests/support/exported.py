@@ -34,7 +34,7 @@ from pursuit.web.exporting.weights import decompressed
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed, so the page's JavaScript cannot be run.")
-SCRIPTS = Path(__file__).parent / "web" / "exporting"
+SCRIPTS = Path(__file__).parents[1] / "web" / "exporting"
 BRIEFLY = (Stage(2, batch_size=64),)
 HOSTILE = "</script><b>& {{MODEL}} \u2028"
 """A text that would end a script, or be taken for a place to fill."""
@@ -87,6 +87,7 @@ def ordered_model(**options: Any) -> VIPClassifier:
     options = {
         "network": MLP((24, 16), direct=True),
         "standardise": True,
+        "teachers": None,
         "stop": "confidence=0.97,budget=6",
         **options,
     }
@@ -106,7 +107,13 @@ def straight_through_model(**options: Any) -> VIPClassifier:
     """The paper's querier on a shared trunk, whose table lacks answers; labels would break a careless page."""
     X, y = clinic(missing=0.2)
     y = np.where(y == "flu", HOSTILE, y)
-    options = {"network": MLP((24,), dropout=0.1), "querier": "straight-through", "shared": True, **options}
+    options = {
+        "network": MLP((24,), dropout=0.1),
+        "querier": "straight-through",
+        "shared": True,
+        "teachers": None,
+        **options,
+    }
     return stirred(VIPClassifier(stages=BRIEFLY, stop="stability=0.05x2", random_state=0, **options).fit(X, y))
 
 
@@ -149,7 +156,7 @@ def number_model() -> VIPRegressor:
     """A number to predict."""
     X, _ = clinic()
     return stirred(
-        VIPRegressor(network=MLP((16,)), stages=BRIEFLY, stop="width=9,budget=4", random_state=0).fit(
+        VIPRegressor(network=MLP((16,)), stages=BRIEFLY, teachers=None, stop="width=9,budget=4", random_state=0).fit(
             X.drop(columns="pulse"), X["pulse"]
         )
     )

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import safetensors.torch
 import torch
-from small_training import PATCHES, fresh, fresh_by_information, rows, weights
 
 from pursuit.networks import MLP, Conv
 from pursuit.processes import is_first
@@ -31,6 +30,7 @@ from pursuit.training import (
 from pursuit.training.averaging import WeightAverage
 from pursuit.training.devices import launched
 from pursuit.training.held_out import HeldOut
+from small_training import PATCHES, fresh, fresh_by_information, rows, weights
 
 SEED, BATCH = 7, 16
 STAGES = [

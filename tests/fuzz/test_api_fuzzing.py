@@ -1,7 +1,5 @@
 """A share of the fuzzing of the API: a few requests of every operation, and what counts as a finding."""
 
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -15,7 +13,6 @@ pytestmark = pytest.mark.programs
 def api() -> ModuleType:
     """Imported here, because it takes seconds even where these tests are not selected."""
     pytest.importorskip("schemathesis")
-    sys.path.append(str(Path(__file__).parent.parent))
     from fuzz import api
 
     return api

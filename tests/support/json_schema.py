@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-SCHEMAS = Path(__file__).parents[1] / "docs" / "schemas"
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 TYPES: dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
 REMARKS = {"$schema", "$id", "$defs", "title", "description"}
 

@@ -181,7 +181,6 @@ SMOOTHED = Stage(8, batch_size=16, label_smoothing=0.1, augment=Shifts(1, mirror
     ("task", "recipe", "n_reports"),
     [
         ("columns", RECIPE, 9),
-        ("columns", RECIPE, 15),
         ("images", replace(RECIPE, stages=(*RECIPE.stages, SMOOTHED), max_queries=None), 12),
         ("drawn", RECIPE, 5),
     ],

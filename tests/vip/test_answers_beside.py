@@ -32,7 +32,7 @@ from pursuit.inference.stopping import NothingWorthAsking
 from pursuit.information import AnswerModel
 from pursuit.networks import NetworkSettings, SetNetwork
 from pursuit.sessions.why import ImaginedAnswer, Why, bits_told
-from pursuit.training import Batch
+from pursuit.training import AdamW, Batch
 from pursuit.vip import choose_straight_through
 
 pytestmark = pytest.mark.xdist_group("answers beside")  # they share what is trained
@@ -54,7 +54,10 @@ def patients(n: int = 400, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
 @pytest.fixture(scope="module")
 def fitted() -> VIPClassifier:
     classifier = VIPClassifier(
-        querier="straight-through", network=MLP((32,)), stages=[Stage(40, batch_size=32)], random_state=0
+        querier="straight-through",
+        network=MLP((32,)),
+        stages=[Stage(12, optimizer=AdamW(1e-2), batch_size=32)],
+        random_state=0,
     )
     return classifier.fit(*patients())
 

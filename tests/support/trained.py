@@ -23,7 +23,7 @@ import pursuit
 
 T = TypeVar("T")
 HERE = Path(__file__).parent
-FOLDER = HERE.parent / ".cache" / "trained"
+FOLDER = HERE.parents[1] / ".cache" / "trained"
 TABLES = ("short_plans.py", "contract_table.py", "ordered.py")
 """Modules of tests, besides that of the test itself, on which trainings depend."""
 

@@ -8,9 +8,10 @@ import torch
 
 from pursuit import MLP, ColumnQueries, Stage, VIPClassifier, yes_no
 from pursuit.research.tasks.symcat import Patients
+from pursuit.training import AdamW
 
-QUICK = {"network": MLP((32,)), "stages": [Stage(60, batch_size=32)]}
-QUICKEST = {"network": MLP((4,)), "stages": [Stage(0.1, batch_size=32)]}
+QUICK = {"network": MLP((32,)), "stages": [Stage(20, optimizer=AdamW(1e-2), batch_size=32)], "teachers": None}
+QUICKEST = {"network": MLP((4,)), "stages": [Stage(0.1, batch_size=32)], "teachers": None}
 """Where it does not matter what is learnt."""
 
 
@@ -41,12 +42,12 @@ def reporting_patients(seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndar
 
 DISEASES = torch.tensor([[0.9, 0.1, 0.6, 0.0], [0.1, 0.8, 0.6, 0.1], [0.05, 0.05, 0.5, 0.9]])
 SYMPTOMS = ColumnQueries([yes_no(name) for name in ("fever", "rash", "cough", "itch")])
-PATIENTS = Patients(["flu", "measles", "eczema"], DISEASES, n_rows=400)
+PATIENTS = Patients(["flu", "measles", "eczema"], DISEASES, n_rows=200)
 
 
 def symptom_classifier(**changes: Any) -> VIPClassifier:
     """An estimator for patients that are drawn while it learns."""
-    plan = {"network": MLP((16,)), "stages": [Stage(8, batch_size=32)], "random_state": 0}
+    plan = {"network": MLP((16,)), "stages": [Stage(8, optimizer=AdamW(1e-2), batch_size=32)], "random_state": 0}
     return VIPClassifier(SYMPTOMS, **{**plan, **changes})
 
 

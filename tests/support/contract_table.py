@@ -63,6 +63,8 @@ SHORT: dict[str, Any] = {
 }
 CHECKED: dict[str, dict[str, Any]] = {
     **{name: SHORT if "network" in parameters else parameters for name, parameters in QUICK.items()},
+    "vip": {**SHORT, "teachers": None},
+    "tree": {"settings": TreeSettings(pruning=0.01)},
     "g-ip": {
         "stages": SHORT["stages"],
         "settings": GIPSettings(latent=2, hidden=(16,), langevin=Langevin(n_chains=4, burn_in=5)),

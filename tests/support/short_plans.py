@@ -17,17 +17,17 @@ from pursuit.evaluation import figures
 from pursuit.queries import QuerySet
 
 SHORTER = {
-    "plan.PASSES": 5,
+    "plan.PASSES": 3,
     "plan.LEAST_STEPS": 10,
     "plan.LEAST_TAUGHT_STEPS": 10,
-    "plan.DEFAULT_STEPS": 50,
+    "plan.DEFAULT_STEPS": 25,
     "plan.DEFAULT_PASSES": 1,
-    "plan.TAUGHT": ((2000, Size(64, 256, 2e-2, 20)),),
+    "plan.TAUGHT": ((2000, Size(64, 256, 2e-2, 10)),),
     "teachers.MOST_COPIES": 2,
 }
 FEWER = {
     "forest": {"n_estimators": 10},
-    "boosting": {"max_iter": 3},
+    "boosting": {"max_iter": 2},
     "logistic regression (C=1)": {"max_iter": 10},
     "logistic regression (C=0.1)": {"max_iter": 10},
 }
