@@ -6,7 +6,7 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -161,20 +161,11 @@ def _quality(report: ModelReport) -> schemas.Quality:
     )
 
 
-class ServedModels(Mapping[str, ServedModel]):
+class ServedModels(dict[str, ServedModel]):
     """All models by their ids."""
 
     def __init__(self, models: Iterable[ServedModel]):
-        self._models = {model.id: model for model in models}
-
-    def __getitem__(self, model_id: str) -> ServedModel:
-        return self._models[model_id]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._models)
-
-    def __len__(self) -> int:
-        return len(self._models)
+        super().__init__({model.id: model for model in models})
 
     def measure_all(self, ends: threading.Event) -> None:
         """Measure how good they are, one after the other, until the server `ends`, with as little of the machine as it
@@ -187,9 +178,9 @@ class ServedModels(Mapping[str, ServedModel]):
 
     def find(self, model_id: str) -> ServedModel:
         """The model of this id; raises NotFound, naming those there are."""
-        if model_id not in self._models:
+        if model_id not in self:
             raise NotFound(f"There is no model “{model_id}” here. Those served are: {', '.join(self)}.")
-        return self._models[model_id]
+        return self[model_id]
 
 
 def load_models(

@@ -5,7 +5,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from pursuit.inference.predictions import BETWEEN
 from pursuit.queries import DoubtfulAnswer
@@ -17,8 +17,8 @@ from pursuit.sessions.why import Why
 from pursuit.web.serving import schemas
 from pursuit.web.serving.models import ServedModel, ServedModels
 from pursuit.web.serving.pictures import Picture
-from pursuit.web.serving.problems import Doubtful, Moved, NotFound, Outdated, Refused
-from pursuit.web.serving.retention import Retention, RetentionLoop
+from pursuit.web.serving.problems import NotFound, Outdated, Refused
+from pursuit.web.serving.retention import RetentionLoop
 from pursuit.web.serving.store import SessionRecord, Store, StoredSession
 from pursuit.web.serving.truth import checked_truth, is_right
 
@@ -29,29 +29,24 @@ MOST_MOVES = 5000
 OVER = "The interview is over, so nothing is asked: go on, say that the result is wrong, or take an answer back."
 
 
-class LiveSession(NamedTuple):
-    stored: StoredSession
-    """As it was written last by this process; another one may have written since."""
-    session: Session
-
-
 class LiveSessions:
-    """The sessions used last, each at one revision. Whoever takes one has it for himself, until he puts it back."""
+    """The sessions used last, each at one revision: as this process wrote it last, though another one may have written
+    since. Whoever takes one has it for himself, until he puts it back."""
 
     def __init__(self, most: int = MOST_LIVE):
         self._most = most
-        self._sessions: OrderedDict[str, LiveSession] = OrderedDict()
+        self._sessions: OrderedDict[str, tuple[StoredSession, Session]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def take(self, session_id: str, revision: int) -> LiveSession | None:
+    def take(self, session_id: str, revision: int) -> tuple[StoredSession, Session] | None:
         """The session at this revision; None where it has to be made again."""
         with self._lock:
             kept = self._sessions.pop(session_id, None)
-        return None if kept is None or kept.stored.revision != revision else kept
+        return None if kept is None or kept[0].revision != revision else kept
 
     def put(self, stored: StoredSession, session: Session) -> None:
         with self._lock:
-            self._sessions[stored.id] = LiveSession(stored, session)
+            self._sessions[stored.id] = stored, session
             self._sessions.move_to_end(stored.id)
             while len(self._sessions) > self._most:
                 self._sessions.popitem(last=False)
@@ -76,7 +71,7 @@ class Interviews:
     ):
         self.models, self.store, self._live = models, store, LiveSessions()
         self.lists_sessions = lists_sessions
-        self._retaining = retaining or RetentionLoop(store, Retention())
+        self._retaining = retaining or RetentionLoop(store)
         self._computing = threading.Lock()
 
     # ---- one session
@@ -112,19 +107,19 @@ class Interviews:
             return session.why()
 
     def move(self, session_id: str, move: schemas.Move) -> schemas.Session:
-        """Make a move; raises Moved where somebody else did since the revision that the client has seen.
+        """Make a move; raises Outdated where somebody else did since the revision that the client has seen.
 
         A session in memory need not be read: what is written only counts if the database is at its revision still.
         """
         live = self._live.take(session_id, move.revision)
         if live is not None:
-            stored, model = live.stored, self.models[live.stored.model]
+            stored, model = live[0], self.models[live[0].model]
         else:
             stored, model = self._stored(session_id)
             if stored.revision != move.revision:
-                raise Moved(self.show(session_id))
+                raise self._moved(session_id)
         with self._computing:
-            session = live.session if live is not None else self._restored(stored, model)
+            session = live[1] if live is not None else self._restored(stored, model)
             with _refusing():
                 if len(session.moves) >= MOST_MOVES:
                     raise ValueError("This session is too long to go on: begin a new one.")
@@ -132,8 +127,12 @@ class Interviews:
             record, state = _record_and_state(session, model, stored.title, accepted, stored.has_picture)
         written = self.store.write(stored, record, model.fingerprint)
         if written is None:
-            raise Moved(self.show(session_id))
+            raise self._moved(session_id)
         return self._keep(written, model, session, state)
+
+    def _moved(self, session_id: str) -> Outdated:
+        message = "This session went on in another window. Here is where it stands now."
+        return Outdated(message, session=self.show(session_id))
 
     def next(self, model_id: str, evidence: schemas.Evidence) -> schemas.Next:
         """What comes next where all of this is known, without anything being kept."""
@@ -158,7 +157,7 @@ class Interviews:
         stored, model = self._stored(session_id)
         with self._session(stored, model) as session:
             title = stored.title or "This session"
-            row = ExplainedRow(title, stored.truth, session.chain, session.what_if(), session.history.x[0])
+            row = ExplainedRow.of_session(session, title, stored.truth)
         facts = ModelFacts.of(model.estimator, model.title, model.stop)
         evaluation = None if model.report is None else model.report.evaluation
         return ChainsReport(facts, (row,), evaluation, model.estimator.model_.query_set.patches).html()
@@ -211,7 +210,7 @@ class Interviews:
         """The session, to be looked at."""
         with self._computing:
             live = self._live.take(stored.id, stored.revision)
-            session = live.session if live is not None else self._restored(stored, model)
+            session = live[1] if live is not None else self._restored(stored, model)
             yield session
         self._live.put(stored, session)
 
@@ -309,7 +308,7 @@ def _refusing() -> Iterator[None]:
     try:
         yield
     except DoubtfulAnswer as error:
-        raise Doubtful(error.doubt) from None
+        raise Refused(str(error.doubt), doubt=error.doubt.to_dict()) from None
     except ValueError as error:
         raise Refused(str(error)) from None
 
