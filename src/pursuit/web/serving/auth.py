@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from pursuit.web.serving.options import ServingOptions
 from pursuit.web.serving.pages import ASSETS, is_page
 
 LEAST_CHARACTERS = 16
@@ -98,11 +99,11 @@ class Rates:
     arrive in the same moment: one process answers about a hundred moves a second.
     """
 
-    per_second: float = 200.0
+    per_second: float = ServingOptions.rate
     """Requests, over time."""
-    at_once: float = SECONDS_AT_ONCE * 200.0
+    at_once: float = SECONDS_AT_ONCE * ServingOptions.rate
     """Requests, before that counts."""
-    new_sessions: float = 600.0
+    new_sessions: float = ServingOptions.new_sessions
     """A minute; as many may begin at once."""
     wrong_tokens: float = 20.0
     """A minute; as many may be tried at once."""

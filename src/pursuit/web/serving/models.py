@@ -122,30 +122,27 @@ class ServedModel:
         return [] if target_of(model) is not None else [label_text(label) for label in label_list(model.classes)]
 
     def summary(self) -> schemas.ModelSummary:
-        return schemas.ModelSummary(**self._described())
+        model, report = self.estimator.model_, self.report
+        return schemas.ModelSummary(
+            id=self.id,
+            title=self.title,
+            n_labels=len(label_list(model.classes)),
+            n_questions=len(model.query_set),
+            is_number=target_of(model) is not None,
+            is_image=model.query_set.patches is not None,
+            facts=ModelFacts.of(self.estimator, self.title, self.stop).sentences(),
+            is_measured=self.is_measured,
+            quality=None if report is None else _quality(report),
+        )
 
     def details(self) -> schemas.ModelDetails:
         report = self.report
         return schemas.ModelDetails(
-            **self._described(),
+            **vars(self.summary()),
             labels=self.labels,
             report=None if report is None else report.to_dict(),
             report_url=None if report is None else f"/api/models/{self.id}/report",
         )
-
-    def _described(self) -> dict[str, Any]:
-        model, report = self.estimator.model_, self.report
-        return {
-            "id": self.id,
-            "title": self.title,
-            "n_labels": len(label_list(model.classes)),
-            "n_questions": len(model.query_set),
-            "is_number": target_of(model) is not None,
-            "is_image": model.query_set.patches is not None,
-            "facts": ModelFacts.of(self.estimator, self.title, self.stop).sentences(),
-            "is_measured": self.is_measured,
-            "quality": None if report is None else _quality(report),
-        }
 
 
 def _quality(report: ModelReport) -> schemas.Quality:

@@ -94,14 +94,12 @@ class Interviews:
         return self._keep(stored, model, session, state)
 
     def show(self, session_id: str) -> schemas.Session:
-        stored, model = self._stored(session_id)
-        with self._session(stored, model) as session:
+        with self._session(session_id) as (stored, model, session):
             state = _state(session, model, stored.accepted, stored.has_picture)
         return _described(stored, model, state)
 
     def why(self, session_id: str) -> Why:
-        stored, model = self._stored(session_id)
-        with self._session(stored, model) as session:
+        with self._session(session_id) as (_, _, session):
             if session.done:
                 raise Refused(OVER)
             return session.why()
@@ -154,8 +152,7 @@ class Interviews:
 
     def report(self, session_id: str) -> str:
         """A page that explains the session, whole by itself."""
-        stored, model = self._stored(session_id)
-        with self._session(stored, model) as session:
+        with self._session(session_id) as (stored, model, session):
             title = stored.title or "This session"
             row = ExplainedRow.of_session(session, title, stored.truth)
         facts = ModelFacts.of(model.estimator, model.title, model.stop)
@@ -164,8 +161,7 @@ class Interviews:
 
     def picture(self, session_id: str) -> bytes:
         """What a session has seen of its picture, as a PNG file."""
-        stored, model = self._stored(session_id)
-        with self._session(stored, model) as session:
+        with self._session(session_id) as (stored, model, session):
             asked = [move.query for move in session.moves if isinstance(move, Tell) and move.answer is not None]
         picture = self._picture(stored, model)
         return picture.revealed(model.estimator.model_.query_set, asked)
@@ -206,12 +202,13 @@ class Interviews:
         return _described(stored, model, state)
 
     @contextmanager
-    def _session(self, stored: StoredSession, model: ServedModel) -> Iterator[Session]:
-        """The session, to be looked at."""
+    def _session(self, session_id: str) -> Iterator[tuple[StoredSession, ServedModel, Session]]:
+        """The session of this id, to be looked at."""
+        stored, model = self._stored(session_id)
         with self._computing:
             live = self._live.take(stored.id, stored.revision)
             session = live[1] if live is not None else self._restored(stored, model)
-            yield session
+            yield stored, model, session
         self._live.put(stored, session)
 
     def _restored(self, stored: StoredSession, model: ServedModel) -> Session:
@@ -225,6 +222,7 @@ class Interviews:
 
 
 def _answer_all(model: ServedModel, evidence: schemas.Evidence) -> schemas.Next:
+    """The state where all of this is known, and why the next question is asked."""
     given = [
         *(schemas.Told(query=name, answer=answer, volunteered=True) for name, answer in evidence.known.items()),
         *evidence.answers,
