@@ -166,11 +166,10 @@ QUESTION_ERROR = 3e-3
 
 
 class Widths(NamedTuple):
-    """The bits of weights by the id of the parameter, and what rounding changes at most on random histories."""
+    """The bits of weights by the id of the parameter, and the largest error of a belief on random histories."""
 
     bits: dict[int, int]
     belief_error: float
-    question_error: float
 
 
 @torch.no_grad()
@@ -187,12 +186,11 @@ def suitable_widths(model: VIP) -> Widths:
     for question_bits in WIDTHS:
         _round(question_weights(model), question_weights(in_few_bits), question_bits)
         found = _questions(in_few_bits, histories)
-        question_error = max(_most(part - exact) for part, exact in zip(found, questions, strict=True))
-        if question_error <= QUESTION_ERROR:
+        if max(_most(part - exact) for part, exact in zip(found, questions, strict=True)) <= QUESTION_ERROR:
             break
     bits = {id(weight): belief_bits for weight in belief_weights(model)}
     bits |= {id(weight): question_bits for weight in question_weights(model)}
-    return Widths(bits, belief_error, question_error)
+    return Widths(bits, belief_error)
 
 
 def random_histories(query_set: QuerySet, n_rows: int, seed: int = 0) -> History:

@@ -10,7 +10,7 @@ from typing import Any
 from pursuit.inference.predictions import BETWEEN
 from pursuit.queries import DoubtfulAnswer
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
-from pursuit.sessions.moves import FORMAT, Tell
+from pursuit.sessions.moves import FORMAT, Tell, query_index
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import GivenAnswer, State
 from pursuit.sessions.why import Why
@@ -223,35 +223,24 @@ class Interviews:
 
 def _answer_all(model: ServedModel, evidence: schemas.Evidence) -> schemas.Next:
     """The state where all of this is known, and why the next question is asked."""
-    given = [
-        *(schemas.Told(query=name, answer=answer, volunteered=True) for name, answer in evidence.known.items()),
-        *evidence.answers,
-    ]
-    order = model.estimator.model_.query_set.order
-    beforehand = () if order is None else order.beforehand
-    moves: list[dict[str, Any]] = [
-        {
-            "move": "tell",
-            "query": told.query,
-            "answer": told.answer,
-            "volunteered": told.volunteered or told.query in beforehand,
-        }
-        for told in given
-        if told.answer is not None or not told.volunteered
-    ]
-    if evidence.rejected:
-        moves.append({"move": "reject", "labels": evidence.rejected})
+    query_set = model.estimator.model_.query_set
+    beforehand = () if query_set.order is None else query_set.order.beforehand
+    known = [schemas.Told(query=name, answer=answer, volunteered=True) for name, answer in evidence.known.items()]
+    seen: set[int] = set()
+    moves: list[dict[str, Any]] = []
     with _refusing():
-        fresh = model.session()
-        seen: set[int] = set()
-        for told in given:
-            place = fresh.place_of(told.query)
-            if place in seen:
+        for told in (*known, *evidence.answers):
+            query = query_index(query_set, told.query)
+            if query in seen:
                 raise ValueError(f"“{told.query}” is answered twice: give each answer once.")
-            seen.add(place)
-            doubt = None if told.confirmed else fresh.pursuer.query_set.doubt(place, told.answer)
-            if doubt is not None:
+            if not told.confirmed and (doubt := query_set.doubt(query, told.answer)) is not None:
                 raise DoubtfulAnswer(doubt)
+            seen.add(query)
+            if told.answer is not None or not told.volunteered:
+                volunteered = told.volunteered or told.query in beforehand
+                moves.append({"move": "tell", "query": told.query, "answer": told.answer, "volunteered": volunteered})
+        if evidence.rejected:
+            moves.append({"move": "reject", "labels": evidence.rejected})
         session = model.session({"format": FORMAT, "moves": moves})
         if evidence.go_on and session.done and session.can_go_on:
             session.go_on()
