@@ -6,7 +6,7 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -70,11 +70,12 @@ class ServedModel:
     def title(self) -> str:
         return title_of(self.estimator, self.id)
 
-    def session(self, saved: dict[str, Any] | None = None) -> Session:
-        """A new session, or one that was saved; raises ValueError if the model does not know its questions."""
+    def session(self, saved: dict[str, Any] | None = None, known: Mapping[str, Any] | None = None) -> Session:
+        """A new session in which some answers are known, or one that was saved; raises ValueError if the model does not
+        know their questions."""
         model = self.estimator.model_
         if saved is None:
-            return Session(model, self.stop, template=self._template)
+            return Session(model, self.stop, known, template=self._template)
         return Session.from_dict(saved, model, self.stop, template=self._template)
 
     @cached_property

@@ -82,11 +82,8 @@ class Interviews:
         """A new session, in which some answers may be known already; raises Problem."""
         model = self.models.find(model_id)
         with self._computing:
-            session = model.session()
             with _refusing():
-                for name, answer in (known or {}).items():
-                    if answer is not None:
-                        session.tell(answer, name)
+                session = model.session(known=known)
             record, state = _record_and_state(session, model, title, has_picture=picture is not None)
         pixels = None if picture is None else picture.to_bytes()
         self._retaining.note_new()
