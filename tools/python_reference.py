@@ -40,7 +40,7 @@ TOPICS = {
     "Measuring": "evaluate Evaluation RegressionEvaluation",
     "Networks": "MLP SetNetwork Conv PaperConv Residual DLA DenseNet NetworkSettings",
     "Training": "Stage TrainingRun CarriedHistories RandomHistories RolledOutHistories AnswerSettings Unreliable Tuned",
-    "Inside": "VIP InformationVIP History Pursuer Rows TargetBins",
+    "Inside": "VIP InformationVIP ModelSpec History Pursuer Rows TargetBins",
     "Models of other methods": "AllAnswers FixedOrder RandomOrder DecisionTree NaiveBayesIP GDFS DIME RAM REFUEL "
     "PartialVAE GIP",
     "Extending": "register method Method METHODS method_of",

@@ -39,6 +39,7 @@ from pursuit.estimators.teachers import (
 )
 from pursuit.inference.target import TargetBins
 from pursuit.information import AnswerModel
+from pursuit.methods import METHODS
 from pursuit.queries import ColumnQueries, Number, yes_no
 from pursuit.training.schedule import AdamW
 
@@ -508,3 +509,16 @@ def test_a_network_believes_as_its_teachers_do() -> None:
         sure.append(float(model.predict_proba(X).max(axis=1).mean()))
     assert sure[0] < 0.7
     assert min(sure[1:]) > 0.8
+
+
+@pytest.mark.parametrize("method", ["gdfs", "dime", "fixed", "random", "all-answers"])
+def test_rivals_that_learn_from_targets_are_taught_too(method: str) -> None:
+    X, y = patients(LEAST_ROWS)
+    model = METHODS[method].build(random_state=0, teachers=[FOREST], **QUICKEST).fit(X, y)
+    assert [reason.value for reason in model.chosen_ if reason.setting == "teachers"] == ["1. RandomForestClassifier"]
+    assert not [reason for reason in model.chosen_ if reason.setting == "held out"]
+
+
+@pytest.mark.parametrize("method", ["ram", "refuel", "partial-vae"])
+def test_methods_that_need_labels_have_no_teachers(method: str) -> None:
+    assert not METHODS[method].accepts("teachers")

@@ -1,8 +1,10 @@
 """Recipes: they build on their task's queries, follow the paper where it says how, and change as their methods say."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -324,3 +326,19 @@ def test_exchanged_networks_build(task: str, name: str, kind: Any) -> None:
     querier, classifier = recipe.network.build(query_set_for(task, recipe), 2, recipe.shared)
     assert linear_layers(querier)[-1][1] == TASKS[task].n_queries
     assert linear_layers(classifier)[-1][1] == 2
+
+
+def test_the_table_of_recipes_has_the_epochs_of_the_code() -> None:
+    text = Path("docs/tasks.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| `") and "chains of" in line]
+    checked = set()
+    for names, _, ours, _ in rows:
+        for name in re.findall(r"`([\w*-]+)`", names):
+            recipes = TASKS[name.replace("*", "200")].recipes
+            plain, _, gpu = ours.partition("`gpu`:")
+            said = {"fast": plain, "gpu": gpu}
+            for recipe in recipes.keys() & said.keys():
+                epochs = f"{sum(stage.epochs for stage in recipes[recipe].stages):g}"
+                assert re.search(rf"(?<![\d.(,]){re.escape(epochs)}(?![\d.)])", said[recipe]), (name, recipe, epochs)
+                checked.add((name, recipe))
+    assert len(checked) >= 18

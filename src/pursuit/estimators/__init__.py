@@ -13,6 +13,8 @@ from pursuit.estimators.network import (
     LearnerEstimator,
     NetworkClassifier,
     NetworkEstimator,
+    TaughtClassifier,
+    TaughtEstimator,
 )
 from pursuit.estimators.plan import default_stages
 from pursuit.estimators.regressor import PursuitRegressor
@@ -30,6 +32,8 @@ __all__ = [
     "PursuitClassifier",
     "PursuitEstimator",
     "PursuitRegressor",
+    "TaughtClassifier",
+    "TaughtEstimator",
     "default_stages",
     "fingerprint",
     "load",

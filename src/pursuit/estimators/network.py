@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+from sklearn.base import is_regressor
 from sklearn.utils import check_random_state
 from torch import Tensor
 
@@ -360,6 +361,27 @@ class NetworkEstimator(LearnerEstimator):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
+class TaughtEstimator(NetworkEstimator):
+    """An estimator whose model learns from `Batch.targets` alone, so that teachers can label its rows."""
+
+    teachers: Teachers = "auto"
+    """Who labels the rows of a table in memory beside their own labels: scikit-learn estimators, or those that are best
+    on rows they did not see ("auto"); None: nobody."""
+
+    def chosen_teachers(self) -> Teachers:
+        return self.teachers
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.teachers is None or (isinstance(self.teachers, str) and self.teachers == "auto"):
+            return
+        kind, needs = ("regressors", "predict") if is_regressor(self) else ("classifiers", "predict_proba")
+        is_list = isinstance(self.teachers, list | tuple)
+        if not is_list or any(isinstance(one, type) or not hasattr(one, needs) for one in self.teachers):
+            raise TypeError(f'teachers are "auto", None or a list of {kind} with {needs}, not {self.teachers!r}.')
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class LearnerClassifier(PursuitClassifier, LearnerEstimator):
     """A classifier around a `Learner`."""
 
@@ -374,6 +396,11 @@ class LearnerClassifier(PursuitClassifier, LearnerEstimator):
 @dataclass(kw_only=True, eq=False, repr=False)
 class NetworkClassifier(LearnerClassifier, NetworkEstimator):
     """A classifier around a `ClassifierModel`."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TaughtClassifier(NetworkClassifier, TaughtEstimator):
+    """A classifier around a `ClassifierModel` that can be taught."""
 
 
 def _judged_by(rows: Rows | None) -> str:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pursuit.data.rows import RowSource, RowStream
-from pursuit.estimators import NetworkClassifier, method
+from pursuit.estimators import TaughtClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
 from pursuit.registry import register
@@ -52,7 +52,7 @@ class AllAnswers(ClassifierModel):
 
 @method("all-answers", "all answers")
 @dataclass(kw_only=True, eq=False, repr=False)
-class AllAnswersClassifier(NetworkClassifier):
+class AllAnswersClassifier(TaughtClassifier):
     """A classifier network trained on all answers. With `max_queries` below the number of queries it never gets beyond
     the prior."""
 

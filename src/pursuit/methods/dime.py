@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pursuit.data.rows import RowSource
-from pursuit.estimators import MethodClassifier, NetworkClassifier, method
+from pursuit.estimators import MethodClassifier, TaughtClassifier, method
 from pursuit.inference.pursuer import choose, per_cost
 from pursuit.inference.stopping import BIT, entropy
 from pursuit.methods.shared.models import PretrainedModel, check_pretraining, pretrained_plan
@@ -79,9 +79,11 @@ class DIME(PretrainedModel):
         answered = F.one_hot(queries, batch.known.shape[1]).bool() & batch.available[:, None]  # (B, K, Q)
         after = (batch.known[:, None] | answered).flatten(0, 1)
         logits = self.classifier(self.network_input(batch.x.repeat_interleave(n_candidates, dim=0), after)).float()
-        loss = F.cross_entropy(logits, batch.y.repeat_interleave(n_candidates), reduction="none").view_as(queries)
+        targets = batch.targets()
+        after_each = targets.repeat_interleave(n_candidates, dim=0)
+        loss = F.cross_entropy(logits, after_each, reduction="none").view_as(queries)
         # A query without an answer changes nothing, whatever dropout makes of that.
-        removed = F.nll_loss(log_posterior, batch.y, reduction="none")[:, None] - loss
+        removed = F.cross_entropy(log_posterior, targets, reduction="none")[:, None] - loss
         return removed * batch.available.gather(1, queries)
 
     def _candidates(self, values: Tensor, closed: Tensor, epsilon: Tensor | float) -> tuple[Tensor, Tensor]:
@@ -109,7 +111,7 @@ class DIME(PretrainedModel):
 
 @method("dime", "DIME")
 @dataclass(kw_only=True, eq=False, repr=False)
-class DIMEClassifier(MethodClassifier, NetworkClassifier):
+class DIMEClassifier(MethodClassifier, TaughtClassifier):
     """DIME: a value network that estimates the information of each query, and a classifier."""
 
     uses_weights = True

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from pursuit.data.rows import Rows, RowSource, RowStream, rows_in_memory
-from pursuit.estimators import NetworkClassifier, method
+from pursuit.estimators import TaughtClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
 from pursuit.registry import register
@@ -138,7 +138,7 @@ def _with(known: Tensor, query: int, rows: Rows) -> Tensor:
 
 @method("fixed", "fixed order")
 @dataclass(kw_only=True, eq=False, repr=False)
-class FixedOrderClassifier(NetworkClassifier):
+class FixedOrderClassifier(TaughtClassifier):
     """A classifier network that asks the same queries in the same order of every row, the most informative first."""
 
     uses_weights = True

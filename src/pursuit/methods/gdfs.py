@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from pursuit.data.rows import RowSource
-from pursuit.estimators import MethodClassifier, NetworkClassifier, method
+from pursuit.estimators import MethodClassifier, TaughtClassifier, method
 from pursuit.inference.pursuer import ASKED, choose
 from pursuit.methods.shared.models import PretrainedModel, check_pretraining, pretrained_plan
 from pursuit.registry import register
@@ -71,7 +71,7 @@ class GDFS(PretrainedModel):
 
 @method("gdfs", "GDFS")
 @dataclass(kw_only=True, eq=False, repr=False)
-class GDFSClassifier(MethodClassifier, NetworkClassifier):
+class GDFSClassifier(MethodClassifier, TaughtClassifier):
     """Greedy dynamic feature selection: the networks of V-IP, whose querier learns by Concrete samples."""
 
     uses_weights = True

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pursuit.data.rows import RowSource
-from pursuit.estimators import NetworkClassifier, method
+from pursuit.estimators import TaughtClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState, history_state
 from pursuit.inference.pursuer import Labels, Pursuer
@@ -88,7 +88,7 @@ class _RandomOrderState(HistoryState):
 
 @method("random", "random order")
 @dataclass(kw_only=True, eq=False, repr=False)
-class RandomOrderClassifier(NetworkClassifier):
+class RandomOrderClassifier(TaughtClassifier):
     """A classifier network trained on random histories, which asks in a random order."""
 
     uses_weights = True

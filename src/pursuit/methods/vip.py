@@ -4,14 +4,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sklearn.base import is_regressor
 from torch import Tensor
 
 from pursuit.data.rows import GeneratedRows, Rows, RowSource, StreamedRows, rows_in_memory
-from pursuit.estimators import NetworkClassifier, NetworkEstimator, PursuitRegressor, method
+from pursuit.estimators import PursuitRegressor, TaughtClassifier, TaughtEstimator, method
 from pursuit.estimators.plan import FEW_ROWS, HELD_OUT, MOST_HELD_OUT, Reason
 from pursuit.estimators.selection import better_querier, suitable_stop, unusual_limits
-from pursuit.estimators.teachers import Teachers
 from pursuit.estimators.tuned import OF_NETWORK, OneOf
 from pursuit.inference.stopping import StoppingRule
 from pursuit.information import AnswerModel, AnswerSettings
@@ -30,18 +28,17 @@ COUNTED_ROWS = 100_000
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class VIPEstimator(NetworkEstimator):
+class VIPEstimator(TaughtEstimator):
     """Base of V-IP's classifier and regressor: the parameters of the algorithm, and the model."""
 
     uses_weights = True
     counts_answers = True
-    planned_settings = ("network", "answers", *NetworkEstimator.planned_settings[1:])
+    planned_settings = ("network", "answers", *TaughtEstimator.planned_settings[1:])
     tunable = TUNABLE
 
     querier: Querier = "auto"
     cost_aware: bool | None = None
     answers: AnswerSettings | None = None
-    teachers: Teachers = "auto"
     shared: bool = False
     """Whether querier and classifier share a trunk."""
 
@@ -51,20 +48,11 @@ class VIPEstimator(NetworkEstimator):
             raise ValueError(f"querier is one of {', '.join(QUERIERS)}, not {self.querier!r}.")
         if self.answers is not None and not isinstance(self.answers, AnswerSettings):
             raise TypeError(f"answers are AnswerSettings(...), not {self.answers!r}.")
-        self._check_teachers()
         if self.cost_aware and self.querier == "straight-through":
             raise ValueError(
                 "A straight-through querier does not know how many bits a query is worth, so it cannot weigh them "
                 "against costs: use querier='information' with cost_aware=True."
             )
-
-    def _check_teachers(self) -> None:
-        if self.teachers is None or (isinstance(self.teachers, str) and self.teachers == "auto"):
-            return
-        kind, needs = ("regressors", "predict") if is_regressor(self) else ("classifiers", "predict_proba")
-        is_list = isinstance(self.teachers, list | tuple)
-        if not is_list or any(isinstance(one, type) or not hasattr(one, needs) for one in self.teachers):
-            raise TypeError(f'teachers are "auto", None or a list of {kind} with {needs}, not {self.teachers!r}.')
 
     def make_model(self, spec: ModelSpec, rows: RowSource) -> VIP:
         self._querier_reason: Reason | None = None
@@ -91,9 +79,6 @@ class VIPEstimator(NetworkEstimator):
         if model.answer_model is not None and getattr(model.spec.network, "direct", False):
             model.start_from_counts(rows_in_memory(rows, LOOKED_AT).take(slice(LOOKED_AT)))
         return model
-
-    def chosen_teachers(self) -> Teachers:
-        return self.teachers
 
     def suitable_stop(self, model: VIP, rows: Rows) -> StoppingRule | None:
         return None if model.answer_model is None else suitable_stop(model, rows, self.max_queries)
@@ -148,7 +133,7 @@ class VIPEstimator(NetworkEstimator):
 @method("vip-information", "V-IP by information", querier="information")
 @method("vip", "V-IP")
 @dataclass(kw_only=True, eq=False, repr=False)
-class VIPClassifier(NetworkClassifier, VIPEstimator):
+class VIPClassifier(TaughtClassifier, VIPEstimator):
     """Variational Information Pursuit: a querier and a classifier network, trained end to end.
 
     Parameters
