@@ -328,7 +328,10 @@ class Session:
         before = self._log.told.get(index)
         if before is not None and before.answer is not None:
             raise ValueError(f"'{query}' was answered already: use change() to correct it.")
-        answer = self._usable(index, answer, confirmed)  # not knowing is said by dont_know()
+        answer = json_value(answer)
+        if before is not None or answer is None:
+            self._check(index, answer)  # not knowing is said by dont_know()
+        self._ask_again_if_doubtful(index, answer, confirmed)
         if before is not None:
             self._substitute(index, answer)
         else:
@@ -359,7 +362,11 @@ class Session:
         index = self.place_of(query)
         if index not in self._log.told:
             raise ValueError(f"'{query}' was not answered yet, so there is nothing to change.")
-        self._substitute(index, None if answer is None else self._usable(index, answer, confirmed))
+        answer = json_value(answer)
+        if answer is not None:
+            self._check(index, answer)
+            self._ask_again_if_doubtful(index, answer, confirmed)
+        self._substitute(index, answer)
 
     def go_on(self) -> None:
         """Ask on although the stopping rule is satisfied, until the person has enough or nothing is left to ask."""
@@ -392,14 +399,13 @@ class Session:
         place = next(i for i, move in enumerate(self.moves) if isinstance(move, Tell) and move.query == index)
         self._log.substitute(place, Tell(index, answer, self._log.told[index].volunteered))
 
-    def _usable(self, query: int, answer: Any, confirmed: bool) -> Any:
-        """An answer as JSON holds it. Raises ValueError, with what may be answered, or DoubtfulAnswer, before anything
-        is changed."""
-        answer, query_set = json_value(answer), self.pursuer.query_set
-        query_set.tell(query_set.blank()[0], query, answer)
-        if not confirmed and (reason := query_set.doubt(query, answer)) is not None:
+    def _check(self, query: int, answer: Any) -> None:
+        """Raise ValueError, with what may be answered, before anything is changed."""
+        self.pursuer.query_set.tell(self.pursuer.query_set.blank()[0], query, answer)
+
+    def _ask_again_if_doubtful(self, query: int, answer: Any, confirmed: bool) -> None:
+        if not confirmed and (reason := self.pursuer.query_set.doubt(query, answer)) is not None:
             raise DoubtfulAnswer(reason)
-        return answer
 
     # ---- saving
 
