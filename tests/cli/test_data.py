@@ -166,7 +166,7 @@ def test_get_fetches_and_list_shows(tmp_path: Path) -> None:
         "url": "",
         "origin": "",
     }
-    assert "pictures 2 of 2 0.0 kB $PURSUIT_CACHE" in run("list").words
+    assert "pictures 2 of 2 12 bytes $PURSUIT_CACHE" in run("list").words
     again = run("get", "pictures", "built-in")
     assert again.printed == "pictures: 2 of 2 files are there.\nbuilt-in: embedded, no files are needed.\n"
 

@@ -5,6 +5,8 @@ import json
 import re
 import shutil
 import subprocess
+import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ from pursuit.inference.promises import unkept
 from pursuit.queries import Choice, Date, Number, QuerySet
 from pursuit.queries.query import NOT_GIVEN_TEXT
 from pursuit.web.bundle import bundle
-from pursuit.web.exporting.weights import decompressed
+from pursuit.web.exporting.weights import EXACT, Packed
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed, so the page's JavaScript cannot be run.")
@@ -55,6 +57,33 @@ def part(page: Path, name: str) -> bytes:
     found = re.search(rf'<script [^>]*id="{name}">(.*?)</script>', page.read_text(encoding="utf-8"), flags=re.S)
     assert found is not None
     return decompressed(found[1])
+
+
+def decompressed(text: str) -> bytes:
+    """The bytes that `compressed` made a text of."""
+    return zlib.decompress(base64.b85decode(text.replace(",", "<")))
+
+
+def split(data: bytes, shapes: Sequence[Mapping[str, int]]) -> list[Packed]:
+    """The tensors in these bytes, by what `to_dict` says of each."""
+    tensors = []
+    for shape in shapes:
+        n_rows, n_columns, bits = shape["rows"], shape["columns"], shape["bits"]
+        n_bytes = n_rows * n_columns * -(-bits // 8) + (0 if bits == EXACT else 4 * n_rows)
+        tensors.append(Packed((n_rows, n_columns), bits, data[:n_bytes]))
+        data = data[n_bytes:]
+    return tensors
+
+
+def unpack(packed: Packed) -> np.ndarray:
+    """The matrix that `pack` made bytes of, as near as its bits allow."""
+    n_rows = packed.shape[0]
+    if packed.bits == EXACT:
+        return np.frombuffer(packed.data, "<f4").reshape(packed.shape)
+    scale, data = packed.data[: 4 * n_rows], packed.data[4 * n_rows :]
+    as_bytes = np.frombuffer(data, np.uint8).reshape(-(-packed.bits // 8), -1).astype(np.int64)
+    whole = (as_bytes << (8 * np.arange(len(as_bytes)))[:, None]).sum(axis=0) - (2 ** (packed.bits - 1) - 1)
+    return (whole.reshape(packed.shape) * np.frombuffer(scale, "<f4")[:, None]).astype(np.float32)
 
 
 def described(page: Path) -> dict[str, Any]:

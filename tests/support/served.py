@@ -15,6 +15,7 @@ import uvicorn
 
 from pursuit.web.serving.app import make_app
 from pursuit.web.serving.models import ServedModels
+from pursuit.web.serving.options import ServingOptions
 from pursuit.web.serving.running import OPTIONS, bound
 from pursuit.web.serving.store import Store
 
@@ -26,7 +27,8 @@ def running(
     models: ServedModels, database: str, server: dict[str, Any] | None = None, **options: Any
 ) -> Iterator[httpx.Client]:
     """A client of a server in this process, with `options` of ours and of uvicorn's `server`."""
-    app = make_app(models, Store(database), **options)
+    own = {name: options.pop(name) for name in ("token", "rates") if name in options}
+    app = make_app(models, Store(database), ServingOptions(**options), **own)
     listening = bound("127.0.0.1", 0)
     own = uvicorn.Server(uvicorn.Config(app, **{**OPTIONS, **(server or {})}))
     thread = threading.Thread(target=own.run, kwargs={"sockets": [listening]})

@@ -62,7 +62,7 @@ def compare(
         remark_on_recipe(trial.find_recipe(), options.device)
     else:
         remark_on_task(trial.load(first_seed))
-    with stoppable("Run the same command again to continue."):
+    with stoppable():
         results = experiment.compare(trial, folder, training_bar, say, only_collect=collect, sweep=where.sweep())
     if as_json:
         print_json(results.to_dict())

@@ -16,6 +16,7 @@ from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook,
 from rich.control import Control
 from rich.progress import Progress, TextColumn
 from rich.segment import Segment
+from rich.table import Column, Table
 
 from pursuit.files import cannot_write
 from pursuit.processes import is_first
@@ -67,6 +68,11 @@ def _console(**options: Any) -> Console:
 out, err = _console(), _console(stderr=True)
 
 
+def plain_table(*columns: Column | str, gap: int = 1) -> Table:
+    """A table without lines, with underlined titles and this gap between columns."""
+    return Table(*columns, box=None, padding=(0, gap, 0, 0), header_style="underline")
+
+
 def show(text: str, end: str = "\n") -> None:
     """Print a result as plain text, with control characters written out."""
     print(visible(text), end=end, flush=True)
@@ -113,7 +119,7 @@ def say(text: str) -> None:
 
 
 @contextlib.contextmanager
-def stoppable(advice: str) -> Iterator[None]:
+def stoppable(advice: str = "Run the same command again to continue.") -> Iterator[None]:
     """Tell a person who stops the command how to go on with it."""
     try:
         yield

@@ -116,28 +116,66 @@ class Conversation:
 
     def run(self) -> bool:
         """Talk; False if the person leaves before there is a result."""
-        while True:
-            try:
-                state = self.session.state()
-                is_going_on = self._put(state.question) if state.question else self._after_result(state)
-            except EOFError:
-                if self._is_at_terminal:
-                    self.console.print()
-                return self.session.done
-            if not is_going_on:
-                return self.session.done
+        try:
+            while self._step(self.session.state()):
+                pass
+        except EOFError:
+            if self._is_at_terminal:
+                self.console.print()
+        return self.session.done
 
-    # ---- a question
+    def _step(self, state: State) -> bool:
+        """Put the question or show the result, and do what the person says; False if the person wants to stop."""
+        session, is_asked = self.session, state.question is not None
+        try:
+            typed = self._put(state.question) if state.question is not None else self._show_result(state)
+            match typed.action:
+                case "quit":
+                    return False
+                case "answer" if not typed.rest and not is_asked:  # Enter alone accepts the result
+                    return False
+                case "help":
+                    self._say(HELP)
+                    return True
+                case "why":
+                    self._say(str(session.why() if is_asked else session.chain))
+                    return True
+                case "answer" | "unknown" | "skip" if not is_asked:
+                    raise ValueError("There is no question now: press Enter to finish, or h for help.")
+                case "more" if is_asked:
+                    raise ValueError("There is no result yet: the questions go on by themselves.")
+                case "answer" if typed.rest:
+                    self._give(typed.rest, lambda text, sure: session.tell(text, confirmed=sure))
+                case "answer" | "unknown":
+                    session.dont_know()
+                case "skip":
+                    session.skip()
+                case "more":
+                    session.go_on()
+                case "undo":
+                    session.undo()
+                case "change":
+                    self._change(typed.rest)
+                case "wrong":
+                    session.reject(*([typed.rest] if typed.rest else []))
+                case "tell":
+                    self._tell(typed.rest)
+            self._has_result = False
+            self.keep()
+            if typed.action not in ("skip", "more"):  # which leave the belief as it is
+                self._say(belief_bars(session.state(), self.console.encoding))
+        except ValueError as error:
+            self.console.print(f"   {escaped(str(error))}", style="red", highlight=False, soft_wrap=True)
+        return True
 
-    def _put(self, question: Question) -> bool:
+    def _put(self, question: Question) -> Typed:
+        """Put the question that comes next."""
         number = f"{question.number}." if question.number else "+"
         cost = f"cost {question.cost:g}" if self._has_costs and question.number else ""
-        return self._carry_out(*self._read_answer(question, f"{number} {question.text}", cost))
+        return self._read_answer(question, f"{number} {question.text}", cost)
 
-    def _read_answer(
-        self, question: Question, text: str, cost: str = ""
-    ) -> tuple[str, tuple[str, ...], dict[str, str]]:
-        """Show a question; gives the line that a person types, the choices there are, and their keys."""
+    def _read_answer(self, question: Question, text: str, cost: str = "") -> Typed:
+        """Show a question, and read what a person types: an answer, which is empty for Enter alone, or a command."""
         query_set = self.session.pursuer.query_set
         index = query_set.index_of[question.name]
         query = query_set.queries[index]
@@ -148,51 +186,23 @@ class Conversation:
             self.console.print(f"   {escaped(question.help)}", style="dim", highlight=False, soft_wrap=True)
         keys = choice_keys(query_set, index, query.offered)
         self._show_choices(query.offered, keys)
-        return self._read(), query.offered, keys
+        typed = read_line(self._read(), query.offered)
+        return Typed("answer", keys.get(typed.rest.casefold(), typed.rest)) if typed.action == "answer" else typed
 
-    def _carry_out(self, line: str, choices: tuple[str, ...], keys: dict[str, str]) -> bool:
-        """Carry out a line typed in answer to a question; False if the person wants to stop."""
-        session = self.session
-        try:
-            typed = read_line(line, choices) if line else Typed("unknown")
-            match typed.action:
-                case "quit":
-                    return False
-                case "help":
-                    self._say(HELP)
-                    return True
-                case "why":
-                    self._say(str(session.why()))
-                    return True
-                case "more":
-                    raise ValueError("There is no result yet: the questions go on by themselves.")
-                case "unknown":
-                    session.dont_know()
-                case "skip":
-                    session.skip()
-                    self._moved(with_belief=False)
-                    return True
-                case "answer":
-                    answer = keys.get(typed.rest.casefold(), typed.rest)
-                    self._give(answer, lambda text, sure: session.tell(text, confirmed=sure))
-                case _:
-                    self._do(typed)
-            self._moved()
-        except ValueError as error:
-            self._complain(error)
-        return True
+    def _show_result(self, state: State) -> Typed:
+        """Show the result, and read what the person says of it."""
+        if not self._has_result and state.result is not None:
+            start = "Not sure, a person must decide. Most probable" if state.result.decided is False else "Result"
+            self._say(f"\n{start}: {self.session.reasons()}", margin="")
+            if (remain := state.result.label_set) is not None:
+                self._say(f"What remains possible: {', '.join(remain)}", margin="")
+            self._has_result = True
+        more = ", m for more questions" if state.can_go_on else ""
+        wrong = "" if state.is_number else ", n if that is wrong"
+        self._say(f"Enter to finish{wrong}{more}, u to undo, c to change an answer, h for help.", margin="")
+        return read_line(self._read())
 
-    def _do(self, typed: Typed) -> None:
-        """The commands that a question and a result have in common."""
-        match typed.action:
-            case "undo":
-                self.session.undo()
-            case "change":
-                self._change(typed.rest)
-            case "wrong":
-                self.session.reject(*([typed.rest] if typed.rest else []))
-            case "tell":
-                self._tell(typed.rest)
+    # ---- what takes more than one line
 
     def _give(self, answer: str, take: Callable[[str, bool], None]) -> None:
         """Pass an answer on; a doubtful one has to be confirmed."""
@@ -243,66 +253,16 @@ class Conversation:
     def _ask_again(self, name: str) -> None:
         """Put a question that was answered before."""
         question = question_of(self.session.pursuer.query_set, self.session.place_of(name))
-        line, choices, keys = self._read_answer(question, question.text)
-        if not line:
-            raise ValueError("Nothing was changed.")
-        typed = read_line(line, choices)
+        typed = self._read_answer(question, question.text)
         if typed.action == "unknown":
             self.session.change(question.name, None)
-        elif typed.action == "answer":
-            answer = keys.get(typed.rest.casefold(), typed.rest)
-            self._give(answer, lambda text, sure: self.session.change(question.name, text, confirmed=sure))
+        elif typed.action == "answer" and typed.rest:
+            self._give(typed.rest, lambda text, sure: self.session.change(question.name, text, confirmed=sure))
         else:
-            raise ValueError("Nothing was changed: type the new answer, or d if you don't know it.")
-
-    # ---- the result
-
-    def _after_result(self, state: State) -> bool:
-        """Show the result, and ask whether it is right; False if the person accepts it."""
-        session = self.session
-        if not self._has_result and state.result is not None:
-            start = "Not sure, a person must decide. Most probable" if state.result.decided is False else "Result"
-            self._say(f"\n{start}: {session.reasons()}", margin="")
-            if (remain := state.result.label_set) is not None:
-                self._say(f"What remains possible: {', '.join(remain)}", margin="")
-            self._has_result = True
-        more = ", m for more questions" if state.can_go_on else ""
-        wrong = "" if state.is_number else ", n if that is wrong"
-        self._say(f"Enter to finish{wrong}{more}, u to undo, c to change an answer, h for help.", margin="")
-        line = self._read()
-        if not line:
-            return False
-        try:
-            typed = read_line(line)
-            match typed.action:
-                case "quit":
-                    return False
-                case "help":
-                    self._say(HELP)
-                    return True
-                case "why":
-                    self._say(str(session.chain))
-                    return True
-                case "more":
-                    session.go_on()
-                    self._moved(with_belief=False)
-                    return True
-                case "undo" | "change" | "wrong" | "tell":
-                    self._do(typed)
-                case _:
-                    raise ValueError("There is no question now: press Enter to finish, or h for help.")
-            self._moved()
-        except ValueError as error:
-            self._complain(error)
-        return True
+            remedy = "" if typed.action == "answer" else ": type the new answer, or d if you don't know it"
+            raise ValueError(f"Nothing was changed{remedy}.")
 
     # ---- reading and printing
-
-    def _moved(self, with_belief: bool = True) -> None:
-        self._has_result = False
-        self.keep()
-        if with_belief:
-            self._say(belief_bars(self.session.state(), self.console.encoding))
 
     @property
     def _is_at_terminal(self) -> bool:
@@ -332,9 +292,6 @@ class Conversation:
 
     def _say(self, text: str, margin: str = "   ") -> None:
         self.console.print(escaped(indent(text, margin)), highlight=False, soft_wrap=True)
-
-    def _complain(self, error: ValueError) -> None:
-        self.console.print(f"   {escaped(str(error))}", style="red", highlight=False, soft_wrap=True)
 
 
 def belief_bars(state: State, encoding: str = "utf-8") -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Column, Table
 
@@ -148,7 +149,7 @@ def _row(task: dict[str, Any]) -> list[str]:
     return [
         task["task"],
         f"{len(present)} of {len(task['files'])}",
-        _size(sum(file["size"] for file in present)) if present else "",
+        decimal(sum(file["size"] for file in present)) if present else "",
         "\n".join(dict.fromkeys(_folder_name(Path(file["where"])) for file in present)),
         escaped(", ".join(absent[:1]) + (f" and {len(absent) - 1} more" if len(absent) > 1 else "")),
     ]
@@ -215,7 +216,3 @@ def _bytes(path: Path) -> int:
     if path.is_dir():
         return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     return path.stat().st_size
-
-
-def _size(n_bytes: int) -> str:
-    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:,.1f} kB"

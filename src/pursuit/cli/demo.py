@@ -20,7 +20,7 @@ def demo(
     from pursuit.research.experiments.demo import run_demo
 
     results = []
-    with stoppable("Run the same command again to continue."):
+    with stoppable():
         for result in run_demo(to, seed, training_bar, say):
             results.append(result)
             if not as_json:

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from rich.table import Column, Table
 
-from pursuit.cli.console import escaped, out, show
+from pursuit.cli.console import escaped, out, plain_table, show
 from pursuit.evaluation import AtStop, Evaluation, NumberScores, RegressionEvaluation
 from pursuit.research.experiments.demo import DemoResult
 from pursuit.research.experiments.results import Results, asked_and_answered
@@ -163,7 +163,7 @@ def print_comparison(results: Results) -> None:
     """A row a method: means over seeds alone, to fit a terminal; the file beside them says more."""
     name, *titles = header(results, in_full=False)
     columns = [Column(title, justify="right", overflow="fold") for title in titles]
-    table = Table(Column(name, no_wrap=True), *columns, box=None, padding=(0, 1, 0, 0), header_style="underline")
+    table = plain_table(Column(name, no_wrap=True), *columns)
     failed = []
     for method, found in results.methods.items():
         if found.summary:

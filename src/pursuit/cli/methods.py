@@ -1,8 +1,8 @@
 """`pursuit methods`: the names for `pursuit train --method` and `pursuit compare --methods`."""
 
-from rich.table import Column, Table
+from rich.table import Column
 
-from pursuit.cli.console import escaped, out, print_json, show
+from pursuit.cli.console import escaped, out, plain_table, print_json, show
 from pursuit.cli.listing import listing
 from pursuit.cli.options import AsJson
 
@@ -13,7 +13,7 @@ def methods(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"methods": known})
         return
-    table = Table(Column("method", no_wrap=True), "title", box=None, padding=(0, 2, 0, 0), header_style="underline")
+    table = plain_table(Column("method", no_wrap=True), "title", gap=2)
     for method in known:
         table.add_row(escaped(method["method"]), escaped(method["title"]))
     out.print(table)

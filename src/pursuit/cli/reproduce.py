@@ -8,9 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Column, Table
+from rich.table import Column
 
-from pursuit.cli.console import escaped, out, print_json, remark_on_recipe, say, show, stoppable, training_bar
+from pursuit.cli.console import (
+    escaped,
+    out,
+    plain_table,
+    print_json,
+    remark_on_recipe,
+    say,
+    show,
+    stoppable,
+    training_bar,
+)
 from pursuit.cli.options import AsJson, Seeds, SweepOptions
 from pursuit.options import Option, Seed
 
@@ -76,7 +86,7 @@ def reproduce(
     )
     folder = to or Path("results") / reproduction.name
     remark_on_recipe(chosen, options.device)
-    with stoppable("Run the same command again to continue."):
+    with stoppable():
         results = experiment.reproduce(reproduction, folder, training_bar, say, where.sweep())
     if as_json:
         print_json(results.to_dict())
@@ -107,7 +117,7 @@ def _paper(
     left = [run for run, now in status.items() if now in (BEGUN, TO_DO)]
     for task in dict.fromkeys(run.task for run, now in status.items() if now == NO_DATA):
         say(f"{task} is left out: its data are absent (pursuit data get {task}).")
-    with stoppable("Run the same command again to continue."):
+    with stoppable():
         failed = work_through(left, minutes, jobs, place, say)
     if failed:
         raise ValueError(f"These failed, and the same command tries them again: {', '.join(failed)}.")
@@ -126,7 +136,7 @@ def _show(status: "dict[PaperRun, str]", as_json: bool) -> None:
         print_json({"runs": [{**{key: getattr(run, key) for key in keys}, "status": status[run]} for run in runs]})
         return
     columns = [Column(title, no_wrap=True) for title in ("run", "value", "minutes", "status")]
-    table = Table(*columns, "for", box=None, padding=(0, 1, 0, 0), header_style="underline")
+    table = plain_table(*columns, "for")
     for run in runs:
         table.add_row(escaped(run.name), str(run.value), f"{run.minutes:.1f}", status[run], run.fills)
     out.print(table)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.table import Column, Table
 
-from pursuit.cli.console import escaped, out, print_json
+from pursuit.cli.console import escaped, out, plain_table, print_json
 from pursuit.cli.console import show as print_text
 from pursuit.cli.options import AsJson, Model
 from pursuit.options import Option
@@ -103,7 +103,7 @@ def _table(asked: list[dict[str, Any]]) -> Table:
     is_plain = {"help": "", "cost": 1, "when": ""}  # of every question: then the column says nothing
     visible = [key for key in titles if key not in is_plain or any(one[key] != is_plain[key] for one in asked)]
     columns = [Column(titles[key], overflow="fold") for key in visible]
-    table = Table(*columns, box=None, padding=(0, 2, 0, 0), header_style="underline")
+    table = plain_table(*columns, gap=2)
     for one in asked:
         answers = listed(one["choices"], MOST_LISTED) if one["choices"] else one["expected"]
         cells = {**one, "expected": answers, "cost": f"{one['cost']:g}"}

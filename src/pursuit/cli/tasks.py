@@ -1,8 +1,8 @@
 """`pursuit tasks`: the tasks that can be named."""
 
-from rich.table import Column, Table
+from rich.table import Column
 
-from pursuit.cli.console import escaped, out, print_json, show
+from pursuit.cli.console import escaped, out, plain_table, print_json, show
 from pursuit.cli.listing import listing
 from pursuit.cli.options import AsJson
 from pursuit.research.tasks.files import folders
@@ -20,7 +20,7 @@ def tasks(as_json: AsJson = False) -> None:
     is_wide = out.width >= WIDE
     titles = ("queries", "classes", "rows", "recipes", "data", *(["what"] if is_wide else []))
     columns = [Column(title, overflow="fold") for title in titles]
-    table = Table(Column("task", no_wrap=True), *columns, box=None, padding=(0, 1, 0, 0), header_style="underline")
+    table = plain_table(Column("task", no_wrap=True), *columns)
     for row in rows:
         table.add_row(
             escaped(row["task"]),

@@ -53,7 +53,7 @@ def tune(
     )
     folder = to or Path("runs") / f"tune-{folder_name(search.name, chosen)}"
     remark_on_task(search.load()[0])
-    with stoppable("Run the same command again to continue."):
+    with stoppable():
         found = run_search(search, folder, trials, training_bar, say, where.sweep())
     command = _training(context, folder if found.settings else None)
     if as_json:

@@ -12,7 +12,7 @@ from pursuit.estimators import PursuitEstimator
 from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.files import write_whole
 from pursuit.inference.chain import CHAINS_SCHEMA, Chain, Chains, ChainStep, bits_text, percent
-from pursuit.inference.pursuer import label_text
+from pursuit.inference.pursuer import Pursuer, label_text
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.unusual import Unusual, unusual_of
 from pursuit.queries.query_set import PatchGrid
@@ -20,6 +20,7 @@ from pursuit.report.facts import ModelFacts, count, quality, trust
 from pursuit.report.page import render
 from pursuit.sessions.reasons import WhatIf, query_and_rest, reasons_of, what_if
 from pursuit.sessions.session import Session
+from pursuit.sessions.state import belief_of
 
 N_WHAT_IF = 3
 """Most single answers that are listed which would have changed the prediction."""
@@ -45,10 +46,15 @@ class ExplainedRow:
     """Answers unlike those of the training rows."""
 
     @classmethod
-    def of_session(cls, session: Session, title: str = "This session") -> "ExplainedRow":
+    def of(cls, pursuer: Pursuer, x: Tensor, chain: Chain, title: str, label: str | None = None) -> "ExplainedRow":
+        """The chain of a row `x` (*answer_shape)."""
+        changes, unusual = what_if(pursuer, x, chain), unusual_of(pursuer, x, chain)
+        return cls(title, label, chain, changes, x, unusual=unusual)
+
+    @classmethod
+    def of_session(cls, session: Session, title: str = "This session", label: str | None = None) -> "ExplainedRow":
         """The questions and answers of a session so far."""
-        own = session.history.x[0]
-        return cls(title, None, session.chain, session.what_if(), own, unusual=session.unusual)
+        return cls.of(session.pursuer, session.history.x[0], session.chain, title, label)
 
     def remarks(self) -> list[str]:
         """Remarks beside the chain: which single answer, if it were wrong, would change the prediction, and which
@@ -107,14 +113,7 @@ class ChainsReport:
         titles = [f"Row {row}" for row in range(len(chains))] if titles is None else titles
         labels = [None] * len(chains) if labels is None else labels
         rows = [
-            ExplainedRow(
-                title,
-                label,
-                chain,
-                what_if(estimator.model_, own, chain),
-                own,
-                unusual=unusual_of(estimator.model_, own, chain),
-            )
+            ExplainedRow.of(estimator.model_, own, chain, title, label)
             for title, label, chain, own in zip(titles, labels, chains, x, strict=True)
         ]
         facts = ModelFacts.of(estimator, name, stop)
@@ -165,11 +164,9 @@ def _how_sure(chain: Chain) -> str:
     if chain.target is not None:
         low, high = (chain.target.text(edge) for edge in chain.target.interval(chain.posterior[None])[0].tolist())
         return f"90% sure that it lies between {low} and {high}."
-    best = chain.posterior.topk(min(2, len(chain.posterior)))
-    sure = f"{percent(best.values[0])} sure"
-    if len(best.values) < 2:
-        return f"{sure}."
-    return f"{sure}; {label_text(chain.classes[int(best.indices[1])])} would be next with {percent(best.values[1])}."
+    best, *others = belief_of(chain, 2).labels
+    runner_up = "".join(f"; {one.label} would be next with {percent(one.probability)}" for one in others)
+    return f"{percent(best.probability)} sure{runner_up}."
 
 
 def _leading(chain: Chain, posterior: Tensor, most: int) -> list[tuple[str, str, float]]:

@@ -43,9 +43,11 @@ class Measured:
         initially_known: Any = None,
         depth: int = DEPTH,
         name: str = "",
+        evaluation: Evaluation | RegressionEvaluation | None = None,
     ) -> "Measured":
-        """Measure a classifier or a regressor on rows X with labels y."""
-        evaluation = estimator.evaluate(X, y, stop, initially_known=initially_known, with_bits=True)
+        """Measure a classifier or a regressor on rows X with labels y; the tree has `depth` levels of questions. With
+        an `evaluation` of more rows, only the tree is that of these."""
+        evaluation = evaluation or estimator.evaluate(X, y, stop, initially_known=initially_known, with_bits=True)
         rows: Rows = estimator.rows(X, y, initially_known=initially_known)
         tree = question_tree(estimator.model_, rows, estimator.stopping_rule(stop), depth, estimator.device)
         return cls(name, evaluation, tree, rows.fingerprint())

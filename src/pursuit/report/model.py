@@ -6,7 +6,7 @@ from typing import Any
 
 from pursuit.estimators import PursuitClassifier, PursuitEstimator, PursuitRegressor
 from pursuit.evaluation import Evaluation, RegressionEvaluation
-from pursuit.evaluation.tree import TreeNode, question_tree
+from pursuit.evaluation.tree import TreeNode
 from pursuit.files import write_whole
 from pursuit.inference.chain import percent
 from pursuit.inference.pursuer import label_text
@@ -31,27 +31,13 @@ class ModelReport:
 
     @classmethod
     def of(
-        cls,
-        estimator: PursuitEstimator,
-        X: Any,
-        y: Any,
-        stop: StoppingRule | str | None = None,
-        *,
-        initially_known: Any = None,
-        depth: int = 3,
-        name: str = "",
-        evaluation: Evaluation | RegressionEvaluation | None = None,
+        cls, estimator: PursuitEstimator, X: Any, y: Any, stop: StoppingRule | str | None = None, **options: Any
     ) -> "ModelReport":
-        """Measure a model on rows X with labels y, which it should not have been trained on; the tree has `depth`
-        levels of questions. With an `evaluation` of more rows, only the tree is that of these."""
+        """Measure a model on rows X with labels y, which it should not have been trained on; `options` are those of
+        `Measured.of`: the name of the rows, what is initially known, and the depth of the tree of questions."""
         if not isinstance(estimator, PursuitClassifier | PursuitRegressor):
             raise ValueError(f"A report is on a classifier or a regressor, not on {type(estimator).__name__}.")
-        if evaluation is None:
-            options: dict[str, Any] = {"initially_known": initially_known, "depth": depth, "name": name}
-            return cls.from_measured(estimator, Measured.of(estimator, X, y, stop, **options), stop)
-        rows, rule = estimator.rows(X, y, initially_known=initially_known), estimator.stopping_rule(stop)
-        tree = question_tree(estimator.model_, rows, rule, depth, estimator.device)
-        return cls(ModelFacts.of(estimator, name, stop), evaluation, tree, estimator.model_.query_set)
+        return cls.from_measured(estimator, Measured.of(estimator, X, y, stop, **options), stop)
 
     @classmethod
     def from_measured(

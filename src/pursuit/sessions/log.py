@@ -1,8 +1,10 @@
 """The log of a session: the moves of a person so far, and all that follows from them, move by move."""
 
+import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -24,6 +26,8 @@ from pursuit.inference.target import target_of
 from pursuit.sessions.exclusion import information_without, without
 from pursuit.sessions.moves import Change, GoOn, Move, Reject, Skip, Tell
 from pursuit.sessions.why import Candidate, candidates
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 MOST_CHANGES = 200
 """How many corrections can be taken back; those before them count as what was said at first."""
@@ -54,6 +58,19 @@ class Position:
     """Whether the rule vouches for a prediction made here; None where it promises nothing."""
 
 
+def once(method: F) -> F:
+    """A method of a log whose result follows from the position, and is computed once at each."""
+
+    @functools.wraps(method)
+    def found(log: "SessionLog", *arguments: Any, **options: Any) -> Any:
+        key = method.__name__, arguments, tuple(options.items())
+        if key not in log._found:
+            log._found[key] = method(log, *arguments, **options)
+        return log._found[key]
+
+    return cast(F, found)
+
+
 class SessionLog:
     """The moves so far, where they led, and what comes next. The same moves always give the same."""
 
@@ -64,10 +81,7 @@ class SessionLog:
         self.changes: list[Change] = []
         self.x = pursuer.query_set.blank()
         self._state: HistoryState | None = None  # of all answers; None once one of them was taken back
-        self._scores: Tensor | None = None  # (1, Q) of what may come next, once they were needed
-        self._bits: tuple[Tensor | None] | None = None  # the same for the bits expected
-        self._more: tuple[Position | None, dict[bool, bool]] = None, {}  # what `has_more` found at a position
-        self._next: tuple[Position | None, int, tuple[Candidate, ...]] = None, -1, ()  # what comes next at a position
+        self._found: dict[Any, Any] = {}  # what `once` computed at the position now
         start = Position(self._belief(()), torch.zeros(1, device=pursuer.query_set.costs.device))
         self.positions: list[Position] = []  # before anything, then after each move
         self._stand(start)
@@ -85,11 +99,11 @@ class SessionLog:
                 self._tell(move)
             case Skip(query):
                 put_off = (*(other for other in self.now.put_off if other != query), query)
-                self.positions.append(replace(self.now, put_off=put_off, bits=None))
+                self._arrive(replace(self.now, put_off=put_off, bits=None))
             case Reject(labels):
                 self._reject(labels)
             case GoOn():
-                self.positions.append(replace(self.now, is_free=True, bits=None))
+                self._arrive(replace(self.now, is_free=True, bits=None))
         self.moves.append(move)
 
     def undo(self) -> None:
@@ -103,7 +117,7 @@ class SessionLog:
         if isinstance(move, Tell):
             del self.told[move.query]
             self._state = None
-        self._scores = self._bits = None
+        self._found = {}
 
     def substitute(self, place: int, move: Move | None) -> None:
         """Make another move, or None, in place of the one made there, and all that came after it again."""
@@ -126,7 +140,7 @@ class SessionLog:
         """Make these moves instead of all from this place on."""
         del self.moves[place:], self.positions[place + 1 :]
         self.told = {tell.query: tell for tell in self.moves if isinstance(tell, Tell)}
-        self._state = self._scores = self._bits = None
+        self._state, self._found = None, {}
         for move in moves:
             self.add(move)
 
@@ -136,7 +150,6 @@ class SessionLog:
         bits = None if move.volunteered else self._bits_of(move.query)
         self._show(self._current(), move)
         self.told[move.query] = move
-        self._scores = self._bits = None
         is_asked = not move.volunteered
         self._stand(
             replace(
@@ -166,12 +179,15 @@ class SessionLog:
                 cost_before_rule=float(last.cost),
                 memory=None,
             )
-        self._scores = self._bits = None
         self._stand(position)
+
+    def _arrive(self, position: Position) -> None:
+        self.positions.append(position)
+        self._found = {}
 
     def _stand(self, position: Position) -> None:
         """Arrive at a position, and ask the rule what it says of it."""
-        self.positions.append(position)
+        self._arrive(position)
         if self.stop is None:
             return
         belief = position.log_posterior
@@ -207,19 +223,13 @@ class SessionLog:
             return True
         return not self.has_more()
 
+    @once
     def has_more(self, is_free: bool | None = None) -> bool:
         """Whether there is a query left that the pursuer would ask, and that may be asked; `is_free`: whatever the rule
         says."""
         if len(self.told) == len(self.pursuer.query_set):
             return False
-        position, found = self._more
-        if position is not self.now:
-            found = {}
-            self._more = self.now, found
-        is_free = self.now.is_free if is_free is None else is_free
-        if is_free not in found:
-            found[is_free] = bool(wants_more(leave_out(self._next_scores(), self.allowed(is_free)), self.asked))
-        return found[is_free]
+        return bool(wants_more(leave_out(self._next_scores(), self.allowed(is_free)), self.asked))
 
     def unknown(self) -> list[int]:
         """The queries that are known beforehand and were neither given nor put off yet."""
@@ -262,27 +272,23 @@ class SessionLog:
         is_open = ~asked if allowed is None else ~asked & allowed[0]
         return tuple(is_open.nonzero()[:, 0].tolist())
 
-    def _find_next(self) -> tuple[Position | None, int, tuple[Candidate, ...]]:
-        if self._next[0] is self.now:
-            return self._next
+    @once
+    @torch.no_grad()
+    def _find_next(self) -> tuple[int, tuple[Candidate, ...]]:
         if (first := self.first_unknown()) is not None:
             query = self.pursuer.query_set.queries[first]
-            self._next = self.now, first, (Candidate(query.name, query.text, None, None, query.cost),)
-        else:
-            with torch.no_grad():
-                found = candidates(self.pursuer, self.preferred_scores(), self.asked, self.information())
-            self._next = self.now, *found
-        return self._next
+            return first, (Candidate(query.name, query.text, None, None, query.cost),)
+        return candidates(self.pursuer, self.preferred_scores(), self.asked, self.information())
 
     @property
     def next_query(self) -> int:
         """The query to ask now; only where something is left to ask."""
-        return self._find_next()[1]
+        return self._find_next()[0]
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """What speaks for this query, and for those that come after it."""
-        return self._find_next()[2]
+        return self._find_next()[1]
 
     @property
     def next_number(self) -> int:
@@ -323,17 +329,15 @@ class SessionLog:
         closed = query_set.closed(history.x, history.known, history.asked)
         return bool((closed & ~history.asked).any())
 
+    @once
     @torch.no_grad()
     def information(self) -> Tensor | None:
         """The bits expected of every query (1, Q); None where the pursuer does not know them."""
-        if self._bits is None:
-            has_unit = score_unit(self.pursuer) is not None
-            bits = information(self.pursuer, self._next_scores()) if has_unit else self._current().information()
-            if bits is not None and not has_unit and self.now.excluded:
-                left = self._information_left()
-                bits = bits if left is None else left
-            self._bits = (bits,)
-        return self._bits[0]
+        if score_unit(self.pursuer) is not None:
+            return information(self.pursuer, self._next_scores())
+        bits = self._current().information()
+        left = self._information_left() if bits is not None and self.now.excluded else None
+        return bits if left is None else left
 
     def _bits_of(self, query: int) -> float | None:
         """The information expected of a query that is asked now."""
@@ -341,17 +345,16 @@ class SessionLog:
         # What the pursuer would not ask has no finite score, and may still have been asked before a change.
         return None if bits is None or not math.isfinite(bits[0, query]) else float(bits[0, query])
 
+    @once
     @torch.no_grad()
     def _next_scores(self) -> Tensor:
-        if self._scores is None:
-            scores, unit = refuse_nan(self._current().scores()), score_unit(self.pursuer)
-            if self.now.excluded and unit is not None:
-                bits = self._information_left()
-                if bits is not None:
-                    worth = per_cost(bits, self.pursuer.query_set.costs) if unit == "bits per cost" else bits
-                    scores = worth.to(scores.dtype).masked_fill(scores == -torch.inf, -torch.inf)
-            self._scores = scores
-        return self._scores
+        """The scores (1, Q) of what may come next."""
+        scores, unit = refuse_nan(self._current().scores()), score_unit(self.pursuer)
+        bits = self._information_left() if self.now.excluded and unit is not None else None
+        if bits is None:
+            return scores
+        worth = per_cost(bits, self.pursuer.query_set.costs) if unit == "bits per cost" else bits
+        return worth.to(scores.dtype).masked_fill(scores == -torch.inf, -torch.inf)
 
     def _information_left(self) -> Tensor | None:
         """The bits (1, Q) that queries tell about the labels that are left; None where nobody knows."""

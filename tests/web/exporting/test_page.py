@@ -21,13 +21,15 @@ from exported import (
     node,
     ordered_model,
     part,
+    split,
     straight_through_model,
+    unpack,
 )
 from ordered import clinic
 from pursuit import MLP, SetNetwork, StoppingRule, VIPClassifier, export
 from pursuit.methods.naive_bayes import NaiveBayesIPClassifier
 from pursuit.web.bundle import LANGUAGES
-from pursuit.web.exporting.weights import belief_weights, question_weights, split, unpack
+from pursuit.web.exporting.weights import belief_weights, question_weights
 
 
 @cache

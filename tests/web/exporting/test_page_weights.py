@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from pursuit.web.exporting.weights import EXACT, WIDTHS, compressed, decompressed, pack, rounded, split, unpack
+from exported import decompressed, split, unpack
+from pursuit.web.exporting.weights import EXACT, WIDTHS, compressed, pack, rounded
 
 
 @pytest.mark.parametrize("bits", WIDTHS)

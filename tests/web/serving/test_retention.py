@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from pursuit.web.serving.models import ServedModels
 from pursuit.web.serving.pictures import Picture
 from pursuit.web.serving.problems import Full, NotFound
-from pursuit.web.serving.retention import Retention, RetentionLoop
+from pursuit.web.serving.retention import RetentionLoop
 from pursuit.web.serving.sessions import Interviews
 from pursuit.web.serving.store import SESSIONS, Store, now
 
@@ -29,7 +29,7 @@ def rows(store: Store, table: str) -> int:
 
 def test_what_is_too_old_is_deleted_with_its_picture(models: ServedModels, database: str) -> None:
     store = Store(database)
-    keeper = RetentionLoop(store, Retention(days=30))
+    keeper = RetentionLoop(store, days=30)
     interviews = Interviews(models, store, keeper)
     samples = models["digits"].samples
     assert samples is not None
@@ -49,14 +49,14 @@ def test_by_default_nothing_is_deleted(models: ServedModels, database: str) -> N
     interviews = Interviews(models, store)
     session = interviews.begin("illness")
     age(store, session.id, 10_000)
-    assert RetentionLoop(store, Retention()).look() == 0
+    assert RetentionLoop(store).look() == 0
     assert interviews.show(session.id).id == session.id
     store.close()
 
 
 def test_there_is_room_for_so_many(models: ServedModels, database: str) -> None:
     store = Store(database)
-    keeper = RetentionLoop(store, Retention(most_sessions=2))
+    keeper = RetentionLoop(store, most_sessions=2)
     interviews = Interviews(models, store, keeper)
     first = interviews.begin("illness")
     keeper.look()
@@ -71,7 +71,7 @@ def test_there_is_room_for_so_many(models: ServedModels, database: str) -> None:
 
 def test_a_database_that_fails_does_not_end_the_looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(f"sqlite:///{tmp_path / 'a.sqlite'}")
-    keeper, ends, looks = RetentionLoop(store, Retention(days=1)), threading.Event(), []
+    keeper, ends, looks = RetentionLoop(store, days=1), threading.Event(), []
     monkeypatch.setattr("pursuit.web.serving.retention.SECONDS_BETWEEN", 0.0)
 
     def fail(_: object) -> int:

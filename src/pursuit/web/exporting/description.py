@@ -6,20 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from pursuit.inference.promises import ConformalSet, NotPromised, RiskControlled, promises_of
+from pursuit.inference.promises import NotPromised, promises_of
 from pursuit.inference.pursuer import label_list
-from pursuit.inference.stopping import (
-    AnyOf,
-    Budget,
-    Confidence,
-    CostBudget,
-    IntervalWidth,
-    Never,
-    NothingWorthAsking,
-    Stability,
-    StoppingRule,
-)
-from pursuit.inference.target import TargetBins, target_of
+from pursuit.inference.stopping import StoppingRule
+from pursuit.inference.target import target_of
 from pursuit.inference.unusual import NEVER
 from pursuit.information import AnswerModel
 from pursuit.queries import Number, Order, Query
@@ -30,17 +20,10 @@ from pursuit.sessions.state import question_of
 from pursuit.vip import VIP, InformationVIP
 from pursuit.web.exporting.weights import Tensors, network_layers
 
-RULES: dict[type[StoppingRule], str] = {
-    Budget: "budget",
-    Confidence: "confidence",
-    Stability: "stability",
-    NothingWorthAsking: "bits",
-    IntervalWidth: "width",
-    CostBudget: "cost",
-    Never: "never",
-    RiskControlled: "risk",
-    ConformalSet: "conformal",
-}
+RULES = ("budget", "confidence", "stability", "bits", "width", "cost", "never", "risk", "conformal")
+"""The stopping rules that a page knows, by their keywords."""
+TARGET = ("points", "means", "spread", "decimals", "ends")
+"""What a page knows of a number that is predicted."""
 TEMPERATURE_DIGITS = 4
 """As many as fitted temperatures have."""
 
@@ -64,7 +47,7 @@ def describe_model(model: VIP, stop: StoppingRule, tensors: Tensors) -> dict[str
         )
     return {
         "labels": [str(label) for label in label_list(model.classes)],
-        "target": target and _target(target),
+        "target": target and {name: getattr(target, name) for name in TARGET},
         "queries": [_query(model, i, query) for i, query in enumerate(query_set.queries)],
         "n_inputs": int(query_set.input_shape[0]),
         "order": _order(query_set.order or Order(), query_set.index_of, query_set.queries),
@@ -92,16 +75,6 @@ def _unusual_from(model: VIP) -> list[float | None] | None:
     limits = model.unusual_from.tolist()
     found = [round(limit, TEMPERATURE_DIGITS) if limit < NEVER else None for limit in limits]
     return None if all(limit is None for limit in found) else found
-
-
-def _target(target: TargetBins) -> dict[str, Any]:
-    return {
-        "points": target.points,
-        "means": target.means,
-        "spread": target.spread,
-        "decimals": target.decimals,
-        "ends": target.ends,
-    }
 
 
 def _query(model: VIP, index: int, query: Query) -> dict[str, Any]:
@@ -159,14 +132,9 @@ def _order(order: Order, index_of: dict[str, int], queries: tuple[Query, ...]) -
 
 def _rules(stop: StoppingRule) -> list[dict[str, Any]]:
     """The rules of which any stops a chain."""
-    if isinstance(stop, AnyOf):
-        return [rule for part in stop.rules for rule in _rules(part)]
-    if type(stop) not in RULES:
-        raise ValueError(
-            f"The stopping rule {stop} cannot be exported: stop by {', '.join(RULES.values())} or several of them."
-        )
-    fields = {name: getattr(stop, name) for name in stop.__dataclass_fields__}  # type: ignore[attr-defined]
-    return [{"rule": RULES[type(stop)], **fields}]
+    if any(rule.keyword_of() not in RULES for rule in stop.parts):
+        raise ValueError(f"The stopping rule {stop} cannot be exported: stop by {', '.join(RULES)} or several of them.")
+    return [{"rule": rule.keyword_of(), **vars(rule)} for rule in stop.parts]
 
 
 def _answer_model(answers: AnswerModel, tensors: Tensors) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import base64
 import copy
 import zlib
-from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,41 +44,14 @@ def pack(weight: Tensor, bits: int) -> Packed:
     return Packed(shape, bits, scale.astype("<f4").tobytes() + as_bytes[:, : _n_bytes(bits)].T.tobytes())
 
 
-def unpack(packed: Packed) -> np.ndarray:
-    """The matrix that `pack` made bytes of, as near as its bits allow."""
-    n_rows = packed.shape[0]
-    if packed.bits == EXACT:
-        return np.frombuffer(packed.data, "<f4").reshape(packed.shape)
-    scale, data = packed.data[: 4 * n_rows], packed.data[4 * n_rows :]
-    as_bytes = np.frombuffer(data, np.uint8).reshape(_n_bytes(packed.bits), -1).astype(np.int64)
-    whole = (as_bytes << (8 * np.arange(len(as_bytes)))[:, None]).sum(axis=0) - _largest(packed.bits)
-    return (whole.reshape(packed.shape) * np.frombuffer(scale, "<f4")[:, None]).astype(np.float32)
-
-
 def compressed(data: bytes) -> str:
     """Bytes as text: base 85, which is shorter than base 64, without the one character that means something inside of
     a script element."""
     return base64.b85encode(zlib.compress(data, level=9)).decode().replace("<", ",")
 
 
-def decompressed(text: str) -> bytes:
-    """What was compressed."""
-    return zlib.decompress(base64.b85decode(text.replace(",", "<")))
-
-
-def split(data: bytes, shapes: Sequence[Mapping[str, int]]) -> list[Packed]:
-    """The tensors in these bytes, by what `to_dict` says of each."""
-    tensors = []
-    for shape in shapes:
-        n_rows, n_columns, bits = shape["rows"], shape["columns"], shape["bits"]
-        n_bytes = n_rows * n_columns * _n_bytes(bits) + (0 if bits == EXACT else 4 * n_rows)
-        tensors.append(Packed((n_rows, n_columns), bits, data[:n_bytes]))
-        data = data[n_bytes:]
-    return tensors
-
-
 def rounded(weight: Tensor, bits: int) -> Tensor:
-    """What is left of a weight in so many bits: `unpack(pack(weight))`, in less time."""
+    """What is left of a weight in so many bits: what the page reads from its bytes."""
     if bits == EXACT:
         return weight.float()
     scale, whole = _whole_numbers(_matrix(weight), bits)
@@ -194,11 +166,10 @@ QUESTION_ERROR = 3e-3
 
 
 class Widths(NamedTuple):
-    """The bits of weights by the id of the parameter, and what rounding changes at most on random histories."""
+    """The bits of weights by the id of the parameter, and the largest error of a belief on random histories."""
 
     bits: dict[int, int]
     belief_error: float
-    question_error: float
 
 
 @torch.no_grad()
@@ -215,12 +186,11 @@ def suitable_widths(model: VIP) -> Widths:
     for question_bits in WIDTHS:
         _round(question_weights(model), question_weights(in_few_bits), question_bits)
         found = _questions(in_few_bits, histories)
-        question_error = max(_most(part - exact) for part, exact in zip(found, questions, strict=True))
-        if question_error <= QUESTION_ERROR:
+        if max(_most(part - exact) for part, exact in zip(found, questions, strict=True)) <= QUESTION_ERROR:
             break
     bits = {id(weight): belief_bits for weight in belief_weights(model)}
     bits |= {id(weight): question_bits for weight in question_weights(model)}
-    return Widths(bits, belief_error, question_error)
+    return Widths(bits, belief_error)
 
 
 def random_histories(query_set: QuerySet, n_rows: int, seed: int = 0) -> History:

@@ -3,28 +3,28 @@
 import logging
 import os
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.resources.abc import Traversable
 from typing import Any
 
 import anyio.to_thread
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from pydantic import SerializeAsAny, TypeAdapter
+from pydantic import TypeAdapter
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Match, Route
 
 from pursuit.version import __version__
-from pursuit.web.serving.auth import Authentication, Limits, Rates, Token
+from pursuit.web.serving.auth import SECONDS_AT_ONCE, Authentication, Limits, Rates, Token
 from pursuit.web.serving.models import ServedModels
-from pursuit.web.serving.pages import Pages, of_pages
+from pursuit.web.serving.options import ServingOptions
+from pursuit.web.serving.pages import ASSETS, FOLDER, Assets, of_pages, read_frame
 from pursuit.web.serving.pictures import MOST_BYTES
 from pursuit.web.serving.problems import Problem
-from pursuit.web.serving.retention import Retention, RetentionLoop
+from pursuit.web.serving.retention import RetentionLoop
 from pursuit.web.serving.routes import of_models, of_sessions
 from pursuit.web.serving.security import BROKEN, Guard
 from pursuit.web.serving.sessions import Interviews
@@ -56,23 +56,22 @@ class Api(FastAPI):
 def make_app(
     models: ServedModels,
     store: Store,
+    options: ServingOptions | None = None,
     *,
-    hosts: Sequence[str] = (),
-    origins: Sequence[str] = (),
-    pages: Traversable | None = None,
     rates: Rates | None = None,
-    retention: Retention | None = None,
     token: str | None = None,
-    lists_sessions: bool = True,
     ends_process: bool = False,
 ) -> Guard:
     """The application that asks with these models and keeps sessions in this store.
 
-    It answers to addresses, to localhost and to the names in `hosts`; pages of other `origins` may use it only if they
-    are named. With a `token`, it answers to those who know it. Without `lists_sessions`, a session is only found by
-    its id. With `ends_process`, the process ends for certain once the server was told to stop.
+    It answers to addresses, to localhost and to the hosts in `options`; pages of other origins may use it only if they
+    are named. With a `token`, it answers to those who know it. `rates` are by default those of the options. With
+    `ends_process`, the process ends for certain once the server was told to stop.
     """
-    retaining = RetentionLoop(store, retention or Retention())
+    options = options or ServingOptions()
+    origins, lists_sessions = options.origins or [], options.lists_sessions
+    rates = rates or Rates(options.rate, SECONDS_AT_ONCE * options.rate, options.new_sessions)
+    retaining = RetentionLoop(store, options.keep_days, options.most_sessions)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -97,36 +96,36 @@ def make_app(
         docs_url=None,  # these pages would be fetched from other hosts
         redoc_url=None,
         openapi_tags=[
-            {
-                "name": "models",
-                "description": "What is served, how good it is, and the next question.",
-            },
+            {"name": "models", "description": "What is served, how good it is, and the next question."},
             {"name": "sessions", "description": "Interviews that are kept: moves, reports, truth, accuracy over time."},
             {"name": "pictures", "description": "Models that look at a picture patch by patch."},
         ],
         lifespan=lifespan,
+        exception_handlers={
+            Problem: _explain_problem,
+            RequestValidationError: _explain_request,
+            HTTPException: _explain_status,
+            SQLAlchemyError: _explain_database,
+            Exception: _explain_nothing,
+        },
     )
     app.state.interviews = Interviews(models, store, retaining, lists_sessions)
-    app.state.pages = Pages(pages, lists_sessions)
+    app.state.frame = read_frame(lists_sessions)
+    app.mount(ASSETS, Assets(directory=FOLDER))
     own_token = None if token is None else Token(token)
-    app.add_middleware(Authentication, limits=Limits(rates or Rates()), token=own_token, pages=app.state.pages)
+    app.add_middleware(Authentication, limits=Limits(rates), token=own_token, frame=app.state.frame)
     for router in ROUTERS:
         app.include_router(router)
-    app.add_exception_handler(Problem, _explain_problem)  # type: ignore[arg-type]
-    app.add_exception_handler(RequestValidationError, _explain_request)  # type: ignore[arg-type]
-    app.add_exception_handler(HTTPException, _explain_status)  # type: ignore[arg-type]
-    app.add_exception_handler(SQLAlchemyError, _explain_database)
-    app.add_exception_handler(Exception, _explain_nothing)
     if origins:
         app.add_middleware(
             CORSMiddleware,
-            allow_origins=list(origins),
+            allow_origins=origins,
             allow_methods=["GET", "POST", "PUT", "DELETE"],
             allow_headers=["authorization", "content-type"],
             expose_headers=["retry-after"],
         )
     # Around all of it, since what fails inside is answered from further out than any middleware.
-    return Guard(app, hosts=hosts, origins=origins, picture_bytes=MOST_BYTES + ROOM_FOR_FORM)
+    return Guard(app, hosts=options.hosts or (), origins=origins, picture_bytes=MOST_BYTES + ROOM_FOR_FORM)
 
 
 def _end_after(seconds: float) -> None:
@@ -136,26 +135,23 @@ def _end_after(seconds: float) -> None:
     timer.start()
 
 
-def _explain_problem(_: Request, problem: Problem) -> Response:
-    said = problem.body()
-    parts = {name: part for name in type(said).model_fields if (part := getattr(said, name)) is not None}
-    content = TypeAdapter(dict[str, SerializeAsAny[Any]]).dump_json(parts)
-    return Response(content, problem.status, media_type="application/json")
+async def _explain_problem(_: Request, problem: Problem) -> Response:
+    return Response(TypeAdapter(Any).dump_json(problem.body), problem.status, media_type="application/json")
 
 
-def _explain_request(_: Request, error: RequestValidationError) -> Response:
+async def _explain_request(_: Request, error: RequestValidationError) -> Response:
     return JSONResponse({"message": request_problem(error)}, 422)
 
 
-def _explain_status(request: Request, error: HTTPException) -> Response:
+async def _explain_status(request: Request, error: HTTPException) -> Response:
     message = {
         400: "The request cannot be read: it must be JSON, and not nested too deeply.",
         404: "There is nothing at this address. /api/openapi.json says what there is.",
         405: "This address does not take that kind of request. /api/openapi.json says what there is.",
     }
     headers = error.headers
-    if error.status_code == 405:  # by itself, only the first route of an address would be named
-        headers = {"Allow": ", ".join(_methods(request))}
+    if error.status_code == 405 and (methods := _methods(request)):  # by itself, only one route would be named
+        headers = {"Allow": ", ".join(methods)}
     return JSONResponse({"message": message.get(error.status_code, error.detail)}, error.status_code, headers)
 
 
@@ -166,13 +162,13 @@ def _methods(request: Request) -> list[str]:
     return sorted({method for route in matching for method in route.methods or ()})
 
 
-def _explain_database(_: Request, error: Exception) -> Response:
+async def _explain_database(_: Request, error: Exception) -> Response:
     cause = getattr(error, "orig", None) or error
     logger.error("The database failed: %s", first_line(cause) if isinstance(error, OperationalError) else type(cause))
     return JSONResponse({"message": "The sessions cannot be reached at the moment. Try again in a minute."}, 503)
 
 
-def _explain_nothing(_: Request, error: Exception) -> Response:
+async def _explain_nothing(_: Request, error: Exception) -> Response:
     return JSONResponse({"message": BROKEN}, 500)
 
 

@@ -3,20 +3,19 @@
 import hashlib
 import hmac
 import ipaddress
-import json
 import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 
-from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pursuit.web.serving.pages import Pages, is_page
+from pursuit.web.serving.options import ServingOptions
+from pursuit.web.serving.pages import ASSETS, is_page
 
 LEAST_CHARACTERS = 16
 MOST_CHARACTERS = 500
@@ -49,23 +48,19 @@ class Token:
     def is_right(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(errors="replace"), self._secret)
 
-    def is_in_cookie(self, headers: Headers) -> bool:
-        try:
-            cookies = SimpleCookie(headers.get("cookie", ""))
-        except CookieError:
-            return False
-        found = cookies.get(self._name)
-        return found is not None and hmac.compare_digest(found.value.encode(errors="replace"), self._cookie.encode())
+    def is_in_cookie(self, request: Request) -> bool:
+        given = request.cookies.get(self._name, "")
+        return hmac.compare_digest(given.encode(errors="replace"), self._cookie.encode())
 
-    def cookie(self, is_secure: bool) -> str:
-        """The header that lets a browser in from now on."""
-        parts = [f"{self._name}={self._cookie}", "HttpOnly", "SameSite=Strict", "Path=/"]
-        return "; ".join([*parts, f"Max-Age={COOKIE_DAYS * 86_400}", *(["Secure"] if is_secure else [])])
+    def put_in_cookie(self, response: Response, is_secure: bool) -> None:
+        """Let a browser in from now on."""
+        days = COOKIE_DAYS * 86_400
+        response.set_cookie(self._name, self._cookie, days, httponly=True, samesite="strict", secure=is_secure)
 
 
-def bearer(headers: Headers) -> str | None:
+def bearer(request: Request) -> str | None:
     """The token that a request names in its header."""
-    kind, _, given = headers.get("authorization", "").partition(" ")
+    kind, _, given = request.headers.get("authorization", "").partition(" ")
     return given.strip() if kind.casefold() == "bearer" else None
 
 
@@ -104,11 +99,11 @@ class Rates:
     arrive in the same moment: one process answers about a hundred moves a second.
     """
 
-    per_second: float = 200.0
+    per_second: float = ServingOptions.rate
     """Requests, over time."""
-    at_once: float = SECONDS_AT_ONCE * 200.0
+    at_once: float = SECONDS_AT_ONCE * ServingOptions.rate
     """Requests, before that counts."""
-    new_sessions: float = 600.0
+    new_sessions: float = ServingOptions.new_sessions
     """A minute; as many may begin at once."""
     wrong_tokens: float = 20.0
     """A minute; as many may be tried at once."""
@@ -189,9 +184,6 @@ def client_of(scope: Scope) -> str:
 
 ENTRANCE = "/api/token"
 """Where a browser brings the token, once."""
-OPEN = "/assets/"
-"""What is given to everybody: the files of the page, which are the same everywhere."""
-MOST_BYTES = 4 * MOST_CHARACTERS
 WRONG = "That is not the token of this server."
 
 
@@ -201,8 +193,8 @@ class Authentication:
     Somebody without it gets the page without any content, and the page asks for the token.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits, token: Token | None, pages: Pages):
-        self.app, self.limits, self.token, self.pages = app, limits, token, pages
+    def __init__(self, app: ASGIApp, limits: Limits, token: Token | None, frame: bytes):
+        self.app, self.limits, self.token, self.frame = app, limits, token, frame
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -219,13 +211,13 @@ class Authentication:
         await (refusal or self.app)(scope, receive, send)
 
     def _unless_known(self, token: Token, scope: Scope) -> Response | None:
-        headers, path = Headers(scope=scope), scope["path"]
-        if path.startswith(OPEN) or token.is_in_cookie(headers):
+        request, path = Request(scope), scope["path"]
+        if path.startswith(f"{ASSETS}/") or token.is_in_cookie(request):
             return None
-        if (given := bearer(headers)) is not None:
+        if (given := bearer(request)) is not None:
             return self._judge(token, scope, given)
         if is_page(path) and scope["method"] in ("GET", "HEAD"):
-            return Response(self.pages.frame, 401, media_type="text/html")
+            return Response(self.frame, 401, media_type="text/html")
         return _unknown(NEEDED)
 
     def _judge(self, token: Token, scope: Scope, given: str) -> Response | None:
@@ -237,20 +229,17 @@ class Authentication:
         return _unknown(WRONG)
 
     async def _let_in(self, token: Token, scope: Scope, receive: Receive) -> Response:
-        content = b""
-        while True:
-            message = await receive()
-            content += message.get("body", b"")
-            if len(content) > MOST_BYTES or not message.get("more_body", False):
-                break
         try:
-            given = json.loads(content[:MOST_BYTES])["token"]
-        except (ValueError, TypeError, KeyError, RecursionError):
+            given = (await Request(scope, receive).json())["token"]
+        except (ValueError, TypeError, KeyError, RecursionError, ClientDisconnect):
             given = None
         if not isinstance(given, str):
             return JSONResponse({"message": 'Send the token as JSON: {"token": "…"}.'}, 422)
-        refusal = self._judge(token, scope, given.strip())
-        return refusal or Response(status_code=204, headers={"Set-Cookie": token.cookie(scope["scheme"] == "https")})
+        if (refusal := self._judge(token, scope, given.strip())) is not None:
+            return refusal
+        welcome = Response(status_code=204)
+        token.put_in_cookie(welcome, is_secure=scope["scheme"] == "https")
+        return welcome
 
 
 def _unknown(message: str) -> Response:

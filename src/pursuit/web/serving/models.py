@@ -6,7 +6,7 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -70,11 +70,12 @@ class ServedModel:
     def title(self) -> str:
         return title_of(self.estimator, self.id)
 
-    def session(self, saved: dict[str, Any] | None = None) -> Session:
-        """A new session, or one that was saved; raises ValueError if the model does not know its questions."""
+    def session(self, saved: dict[str, Any] | None = None, known: Mapping[str, Any] | None = None) -> Session:
+        """A new session in which some answers are known, or one that was saved; raises ValueError if the model does not
+        know their questions."""
         model = self.estimator.model_
         if saved is None:
-            return Session(model, self.stop, template=self._template)
+            return Session(model, self.stop, known, template=self._template)
         return Session.from_dict(saved, model, self.stop, template=self._template)
 
     @cached_property
@@ -122,30 +123,27 @@ class ServedModel:
         return [] if target_of(model) is not None else [label_text(label) for label in label_list(model.classes)]
 
     def summary(self) -> schemas.ModelSummary:
-        return schemas.ModelSummary(**self._described())
+        model, report = self.estimator.model_, self.report
+        return schemas.ModelSummary(
+            id=self.id,
+            title=self.title,
+            n_labels=len(label_list(model.classes)),
+            n_questions=len(model.query_set),
+            is_number=target_of(model) is not None,
+            is_image=model.query_set.patches is not None,
+            facts=ModelFacts.of(self.estimator, self.title, self.stop).sentences(),
+            is_measured=self.is_measured,
+            quality=None if report is None else _quality(report),
+        )
 
     def details(self) -> schemas.ModelDetails:
         report = self.report
         return schemas.ModelDetails(
-            **self._described(),
+            **vars(self.summary()),
             labels=self.labels,
             report=None if report is None else report.to_dict(),
             report_url=None if report is None else f"/api/models/{self.id}/report",
         )
-
-    def _described(self) -> dict[str, Any]:
-        model, report = self.estimator.model_, self.report
-        return {
-            "id": self.id,
-            "title": self.title,
-            "n_labels": len(label_list(model.classes)),
-            "n_questions": len(model.query_set),
-            "is_number": target_of(model) is not None,
-            "is_image": model.query_set.patches is not None,
-            "facts": ModelFacts.of(self.estimator, self.title, self.stop).sentences(),
-            "is_measured": self.is_measured,
-            "quality": None if report is None else _quality(report),
-        }
 
 
 def _quality(report: ModelReport) -> schemas.Quality:
@@ -161,20 +159,11 @@ def _quality(report: ModelReport) -> schemas.Quality:
     )
 
 
-class ServedModels(Mapping[str, ServedModel]):
+class ServedModels(dict[str, ServedModel]):
     """All models by their ids."""
 
     def __init__(self, models: Iterable[ServedModel]):
-        self._models = {model.id: model for model in models}
-
-    def __getitem__(self, model_id: str) -> ServedModel:
-        return self._models[model_id]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._models)
-
-    def __len__(self) -> int:
-        return len(self._models)
+        super().__init__({model.id: model for model in models})
 
     def measure_all(self, ends: threading.Event) -> None:
         """Measure how good they are, one after the other, until the server `ends`, with as little of the machine as it
@@ -187,9 +176,9 @@ class ServedModels(Mapping[str, ServedModel]):
 
     def find(self, model_id: str) -> ServedModel:
         """The model of this id; raises NotFound, naming those there are."""
-        if model_id not in self._models:
+        if model_id not in self:
             raise NotFound(f"There is no model “{model_id}” here. Those served are: {', '.join(self)}.")
-        return self._models[model_id]
+        return self[model_id]
 
 
 def load_models(

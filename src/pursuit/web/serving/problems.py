@@ -1,24 +1,20 @@
 """What may go wrong for a client: each has a sentence that says what, and what to do."""
 
-from pursuit.queries.doubts import Doubt
-from pursuit.web.serving import schemas
+from typing import Any
 
 
 class Problem(Exception):
-    """The client asked for what cannot be done."""
+    """The client asked for what cannot be done. `parts` are sent beside the message, as `schemas.Problem` says."""
 
     status = 422
 
-    def __init__(self, message: str):
+    def __init__(self, message: str, **parts: Any):
         super().__init__(message)
-        self.message = message
-
-    def body(self) -> schemas.Problem:
-        return schemas.Problem(message=self.message)
+        self.body = {"message": message, **parts}
 
 
 class Refused(Problem):
-    """An answer or a move that cannot be used."""
+    """An answer or a move that cannot be used; perhaps with a `doubt` about a number that is hardly meant."""
 
 
 class NotFound(Problem):
@@ -40,30 +36,6 @@ class Full(Problem):
 
 
 class Outdated(Problem):
-    """The session needs a model that is not served any more."""
+    """Somebody else moved meanwhile, and this is the `session` now; or it needs a model that is not served any more."""
 
     status = 409
-
-
-class Doubtful(Problem):
-    """A number that is hardly meant."""
-
-    def __init__(self, doubt: Doubt):
-        super().__init__(str(doubt))
-        self.doubt = doubt
-
-    def body(self) -> schemas.Problem:
-        return schemas.Problem(message=self.message, doubt=schemas.Doubt(**self.doubt.to_dict()))
-
-
-class Moved(Problem):
-    """Somebody else moved meanwhile."""
-
-    status = 409
-
-    def __init__(self, session: schemas.Session):
-        super().__init__("This session went on in another window. Here is where it stands now.")
-        self.session = session
-
-    def body(self) -> schemas.Problem:
-        return schemas.Problem(message=self.message, session=self.session)

@@ -3,10 +3,10 @@
 import datetime
 import logging
 import threading
-from dataclasses import dataclass
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from pursuit.web.serving.options import ServingOptions
 from pursuit.web.serving.problems import Full
 from pursuit.web.serving.store import Store, now
 
@@ -15,25 +15,16 @@ SECONDS_BETWEEN = 600.0
 logger = logging.getLogger("pursuit.serving")
 
 
-@dataclass(frozen=True)
-class Retention:
-    """What is kept.
+class RetentionLoop:
+    """Looks now and then what is too old, and whether there is room.
 
-    Sessions are kept without end unless somebody says otherwise: to delete what people told, and what it really was,
-    without being asked to would be a loss. Whoever asks strangers should say how many days.
+    Sessions are kept without end unless somebody says how many `days` after their last change: to delete what people
+    told, and what it really was, without being asked to would be a loss. Whoever asks strangers should say how many.
+    Once there are `most_sessions`, none is begun until some are deleted.
     """
 
-    days: float | None = None
-    """After the last change; None: without end."""
-    most_sessions: int = 1_000_000
-    """Once there are so many, none is begun until some are deleted."""
-
-
-class RetentionLoop:
-    """Looks now and then what is too old, and whether there is room."""
-
-    def __init__(self, store: Store, retention: Retention):
-        self.store, self.retention = store, retention
+    def __init__(self, store: Store, days: float | None = None, most_sessions: int = ServingOptions.most_sessions):
+        self.store, self.days, self.most_sessions = store, days, most_sessions
         self._n_at_last_look, self._n_since = 0, 0
         self._lock = threading.Lock()
 
@@ -50,8 +41,8 @@ class RetentionLoop:
     def look(self) -> int:
         """Delete what is too old, and count the rest; gives how many were deleted."""
         n_deleted = 0
-        if self.retention.days is not None:
-            n_deleted = self.store.delete_older(now() - datetime.timedelta(days=self.retention.days))
+        if self.days is not None:
+            n_deleted = self.store.delete_older(now() - datetime.timedelta(days=self.days))
         count = self.store.count()
         with self._lock:
             self._n_at_last_look, self._n_since = count, 0
@@ -61,7 +52,7 @@ class RetentionLoop:
         """One more session is to be kept; raises Full where there is no room. Several processes may keep a few more
         than they should until the next look."""
         with self._lock:
-            if self._n_at_last_look + self._n_since >= self.retention.most_sessions:
+            if self._n_at_last_look + self._n_since >= self.most_sessions:
                 raise Full("There is no room for another session here. Whoever runs the server can delete old ones.")
             self._n_since += 1
 

@@ -18,11 +18,9 @@ import torch
 import uvicorn
 
 from pursuit.web.serving.app import make_app
-from pursuit.web.serving.auth import SECONDS_AT_ONCE, Rates
 from pursuit.web.serving.connections import MOST_CONNECTIONS, MOST_HEADER_BYTES, SECONDS_IDLE, Connection
 from pursuit.web.serving.models import FindSamples, Measure, load_models
 from pursuit.web.serving.options import ServingOptions
-from pursuit.web.serving.retention import Retention
 from pursuit.web.serving.security import Guard
 from pursuit.web.serving.store import Store, default_database
 
@@ -72,17 +70,7 @@ class Settings(ServingOptions):
         store = Store(self.database or default_database())
         if self.logs_requests:
             _log_requests()
-        app = make_app(
-            models,
-            store,
-            hosts=tuple(self.hosts or ()),
-            origins=tuple(self.origins or ()),
-            rates=Rates(self.rate, SECONDS_AT_ONCE * self.rate, self.new_sessions),
-            retention=Retention(self.keep_days, self.most_sessions),
-            token=self.token,
-            lists_sessions=self.lists_sessions,
-            ends_process=True,
-        )
+        app = make_app(models, store, self, token=self.token, ends_process=True)
         return app, store.place
 
     @property

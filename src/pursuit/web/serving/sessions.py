@@ -5,20 +5,20 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from pursuit.inference.predictions import BETWEEN
 from pursuit.queries import DoubtfulAnswer
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
-from pursuit.sessions.moves import FORMAT, Tell
+from pursuit.sessions.moves import FORMAT, Tell, query_index
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import GivenAnswer, State
 from pursuit.sessions.why import Why
 from pursuit.web.serving import schemas
 from pursuit.web.serving.models import ServedModel, ServedModels
 from pursuit.web.serving.pictures import Picture
-from pursuit.web.serving.problems import Doubtful, Moved, NotFound, Outdated, Refused
-from pursuit.web.serving.retention import Retention, RetentionLoop
+from pursuit.web.serving.problems import NotFound, Outdated, Refused
+from pursuit.web.serving.retention import RetentionLoop
 from pursuit.web.serving.store import SessionRecord, Store, StoredSession
 from pursuit.web.serving.truth import checked_truth, is_right
 
@@ -29,29 +29,24 @@ MOST_MOVES = 5000
 OVER = "The interview is over, so nothing is asked: go on, say that the result is wrong, or take an answer back."
 
 
-class LiveSession(NamedTuple):
-    stored: StoredSession
-    """As it was written last by this process; another one may have written since."""
-    session: Session
-
-
 class LiveSessions:
-    """The sessions used last, each at one revision. Whoever takes one has it for himself, until he puts it back."""
+    """The sessions used last, each at one revision: as this process wrote it last, though another one may have written
+    since. Whoever takes one has it for himself, until he puts it back."""
 
     def __init__(self, most: int = MOST_LIVE):
         self._most = most
-        self._sessions: OrderedDict[str, LiveSession] = OrderedDict()
+        self._sessions: OrderedDict[str, tuple[StoredSession, Session]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def take(self, session_id: str, revision: int) -> LiveSession | None:
+    def take(self, session_id: str, revision: int) -> tuple[StoredSession, Session] | None:
         """The session at this revision; None where it has to be made again."""
         with self._lock:
             kept = self._sessions.pop(session_id, None)
-        return None if kept is None or kept.stored.revision != revision else kept
+        return None if kept is None or kept[0].revision != revision else kept
 
     def put(self, stored: StoredSession, session: Session) -> None:
         with self._lock:
-            self._sessions[stored.id] = LiveSession(stored, session)
+            self._sessions[stored.id] = stored, session
             self._sessions.move_to_end(stored.id)
             while len(self._sessions) > self._most:
                 self._sessions.popitem(last=False)
@@ -76,7 +71,7 @@ class Interviews:
     ):
         self.models, self.store, self._live = models, store, LiveSessions()
         self.lists_sessions = lists_sessions
-        self._retaining = retaining or RetentionLoop(store, Retention())
+        self._retaining = retaining or RetentionLoop(store)
         self._computing = threading.Lock()
 
     # ---- one session
@@ -87,11 +82,8 @@ class Interviews:
         """A new session, in which some answers may be known already; raises Problem."""
         model = self.models.find(model_id)
         with self._computing:
-            session = model.session()
             with _refusing():
-                for name, answer in (known or {}).items():
-                    if answer is not None:
-                        session.tell(answer, name)
+                session = model.session(known=known)
             record, state = _record_and_state(session, model, title, has_picture=picture is not None)
         pixels = None if picture is None else picture.to_bytes()
         self._retaining.note_new()
@@ -99,32 +91,30 @@ class Interviews:
         return self._keep(stored, model, session, state)
 
     def show(self, session_id: str) -> schemas.Session:
-        stored, model = self._stored(session_id)
-        with self._session(stored, model) as session:
+        with self._session(session_id) as (stored, model, session):
             state = _state(session, model, stored.accepted, stored.has_picture)
         return _described(stored, model, state)
 
     def why(self, session_id: str) -> Why:
-        stored, model = self._stored(session_id)
-        with self._session(stored, model) as session:
+        with self._session(session_id) as (_, _, session):
             if session.done:
                 raise Refused(OVER)
             return session.why()
 
     def move(self, session_id: str, move: schemas.Move) -> schemas.Session:
-        """Make a move; raises Moved where somebody else did since the revision that the client has seen.
+        """Make a move; raises Outdated where somebody else did since the revision that the client has seen.
 
         A session in memory need not be read: what is written only counts if the database is at its revision still.
         """
         live = self._live.take(session_id, move.revision)
         if live is not None:
-            stored, model = live.stored, self.models[live.stored.model]
+            stored, model = live[0], self.models[live[0].model]
         else:
             stored, model = self._stored(session_id)
             if stored.revision != move.revision:
-                raise Moved(self.show(session_id))
+                raise self._moved(session_id)
         with self._computing:
-            session = live.session if live is not None else self._restored(stored, model)
+            session = live[1] if live is not None else self._restored(stored, model)
             with _refusing():
                 if len(session.moves) >= MOST_MOVES:
                     raise ValueError("This session is too long to go on: begin a new one.")
@@ -132,8 +122,12 @@ class Interviews:
             record, state = _record_and_state(session, model, stored.title, accepted, stored.has_picture)
         written = self.store.write(stored, record, model.fingerprint)
         if written is None:
-            raise Moved(self.show(session_id))
+            raise self._moved(session_id)
         return self._keep(written, model, session, state)
+
+    def _moved(self, session_id: str) -> Outdated:
+        message = "This session went on in another window. Here is where it stands now."
+        return Outdated(message, session=self.show(session_id))
 
     def next(self, model_id: str, evidence: schemas.Evidence) -> schemas.Next:
         """What comes next where all of this is known, without anything being kept."""
@@ -155,18 +149,16 @@ class Interviews:
 
     def report(self, session_id: str) -> str:
         """A page that explains the session, whole by itself."""
-        stored, model = self._stored(session_id)
-        with self._session(stored, model) as session:
+        with self._session(session_id) as (stored, model, session):
             title = stored.title or "This session"
-            row = ExplainedRow(title, stored.truth, session.chain, session.what_if(), session.history.x[0])
+            row = ExplainedRow.of_session(session, title, stored.truth)
         facts = ModelFacts.of(model.estimator, model.title, model.stop)
         evaluation = None if model.report is None else model.report.evaluation
         return ChainsReport(facts, (row,), evaluation, model.estimator.model_.query_set.patches).html()
 
     def picture(self, session_id: str) -> bytes:
         """What a session has seen of its picture, as a PNG file."""
-        stored, model = self._stored(session_id)
-        with self._session(stored, model) as session:
+        with self._session(session_id) as (stored, model, session):
             asked = [move.query for move in session.moves if isinstance(move, Tell) and move.answer is not None]
         picture = self._picture(stored, model)
         return picture.revealed(model.estimator.model_.query_set, asked)
@@ -207,12 +199,13 @@ class Interviews:
         return _described(stored, model, state)
 
     @contextmanager
-    def _session(self, stored: StoredSession, model: ServedModel) -> Iterator[Session]:
-        """The session, to be looked at."""
+    def _session(self, session_id: str) -> Iterator[tuple[StoredSession, ServedModel, Session]]:
+        """The session of this id, to be looked at."""
+        stored, model = self._stored(session_id)
         with self._computing:
             live = self._live.take(stored.id, stored.revision)
-            session = live.session if live is not None else self._restored(stored, model)
-            yield session
+            session = live[1] if live is not None else self._restored(stored, model)
+            yield stored, model, session
         self._live.put(stored, session)
 
     def _restored(self, stored: StoredSession, model: ServedModel) -> Session:
@@ -226,35 +219,25 @@ class Interviews:
 
 
 def _answer_all(model: ServedModel, evidence: schemas.Evidence) -> schemas.Next:
-    given = [
-        *(schemas.Told(query=name, answer=answer, volunteered=True) for name, answer in evidence.known.items()),
-        *evidence.answers,
-    ]
-    order = model.estimator.model_.query_set.order
-    beforehand = () if order is None else order.beforehand
-    moves: list[dict[str, Any]] = [
-        {
-            "move": "tell",
-            "query": told.query,
-            "answer": told.answer,
-            "volunteered": told.volunteered or told.query in beforehand,
-        }
-        for told in given
-        if told.answer is not None or not told.volunteered
-    ]
-    if evidence.rejected:
-        moves.append({"move": "reject", "labels": evidence.rejected})
+    """The state where all of this is known, and why the next question is asked."""
+    query_set = model.estimator.model_.query_set
+    beforehand = () if query_set.order is None else query_set.order.beforehand
+    known = [schemas.Told(query=name, answer=answer, volunteered=True) for name, answer in evidence.known.items()]
+    seen: set[int] = set()
+    moves: list[dict[str, Any]] = []
     with _refusing():
-        fresh = model.session()
-        seen: set[int] = set()
-        for told in given:
-            place = fresh.place_of(told.query)
-            if place in seen:
+        for told in (*known, *evidence.answers):
+            query = query_index(query_set, told.query)
+            if query in seen:
                 raise ValueError(f"“{told.query}” is answered twice: give each answer once.")
-            seen.add(place)
-            doubt = None if told.confirmed else fresh.pursuer.query_set.doubt(place, told.answer)
-            if doubt is not None:
+            if not told.confirmed and (doubt := query_set.doubt(query, told.answer)) is not None:
                 raise DoubtfulAnswer(doubt)
+            seen.add(query)
+            if told.answer is not None or not told.volunteered:
+                volunteered = told.volunteered or told.query in beforehand
+                moves.append({"move": "tell", "query": told.query, "answer": told.answer, "volunteered": volunteered})
+        if evidence.rejected:
+            moves.append({"move": "reject", "labels": evidence.rejected})
         session = model.session({"format": FORMAT, "moves": moves})
         if evidence.go_on and session.done and session.can_go_on:
             session.go_on()
@@ -309,7 +292,7 @@ def _refusing() -> Iterator[None]:
     try:
         yield
     except DoubtfulAnswer as error:
-        raise Doubtful(error.doubt) from None
+        raise Refused(str(error.doubt), doubt=error.doubt.to_dict()) from None
     except ValueError as error:
         raise Refused(str(error)) from None
 

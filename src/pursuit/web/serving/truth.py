@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -70,23 +70,24 @@ def _number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-COLUMNS = (
-    "id",
-    "model",
-    "title",
-    "begun",
-    "last change",
-    "finished",
-    "result",
-    "probability",
-    "decided",
-    "labels that remain",
-    "questions asked",
-    "accepted",
-    "true result",
-    "right",
-    "answers",
-)
+COLUMNS: dict[str, Callable[[StoredSession], Any]] = {
+    "id": lambda one: one.id,
+    "model": lambda one: one.model,
+    "title": lambda one: one.title,
+    "begun": lambda one: f"{one.created:%Y-%m-%d %H:%M:%S}",
+    "last change": lambda one: f"{one.updated:%Y-%m-%d %H:%M:%S}",
+    "finished": lambda one: _yes_no(one.done),
+    "result": lambda one: one.outcome or "",
+    "probability": lambda one: "" if one.probability is None else f"{one.probability:.4f}",
+    "decided": lambda one: "" if one.decided is None else "decided" if one.decided else "not sure",
+    "labels that remain": lambda one: one.label_set or "",
+    "questions asked": lambda one: one.n_asked,
+    "accepted": lambda one: _yes_no(one.accepted),
+    "true result": lambda one: one.truth or "",
+    "right": lambda one: _yes_no(is_right(one)),
+    "answers": lambda one: one.answers,
+}
+"""The columns of the file by their titles."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """How a text begins that a spreadsheet would compute."""
 
@@ -95,26 +96,7 @@ def csv_lines(sessions: Iterable[StoredSession]) -> Iterator[str]:
     """The file, line by line. It begins with the mark by which spreadsheets know that it is UTF-8."""
     yield "\ufeff" + _line(COLUMNS)
     for one in sessions:
-        right = is_right(one)
-        yield _line(
-            (
-                one.id,
-                one.model,
-                one.title,
-                f"{one.created:%Y-%m-%d %H:%M:%S}",
-                f"{one.updated:%Y-%m-%d %H:%M:%S}",
-                _yes_no(one.done),
-                one.outcome or "",
-                "" if one.probability is None else f"{one.probability:.4f}",
-                "" if one.decided is None else "decided" if one.decided else "not sure",
-                one.label_set or "",
-                one.n_asked,
-                _yes_no(one.accepted),
-                one.truth or "",
-                "" if right is None else _yes_no(right),
-                one.answers,
-            )
-        )
+        yield _line(cell(one) for cell in COLUMNS.values())
 
 
 def _line(cells: Iterable[Any]) -> str:
@@ -134,5 +116,5 @@ def harmless(cell: str) -> str:
     return cell
 
 
-def _yes_no(value: bool) -> str:
-    return "yes" if value else "no"
+def _yes_no(value: bool | None) -> str:
+    return "" if value is None else "yes" if value else "no"
