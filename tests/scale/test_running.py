@@ -8,8 +8,8 @@ import pytest
 
 from pursuit.estimators import PursuitClassifier
 from pursuit.evaluation.counts import EvaluationCounts
-from pursuit.scale.engine import Engine, Local, Work, find_engine
-from pursuit.scale.work import Explain, Predict, first_rows, measure_all, write_file, write_folder
+from pursuit.tables.engine import Engine, Local, Lost, find_engine
+from pursuit.tables.work import Explain, Predict, first_rows, measure_all, write_file, write_folder
 from scale.conftest import COLUMNS, make_rows, of
 
 
@@ -19,8 +19,8 @@ class Interrupted(Engine):
     def __init__(self, n: int):
         self.n = n
 
-    def run(self, work: Work, shares):  # type: ignore[no-untyped-def]
-        yield from (work.do(share) for share in [*reversed(shares)][: self.n])
+    def each(self, do, items):  # type: ignore[no-untyped-def]
+        yield from ((share, do(share)) for share in [*items][::-1][: self.n])
         raise KeyboardInterrupt
 
 
@@ -135,8 +135,8 @@ def test_a_folder_of_csv_files(model: PursuitClassifier, tmp_path: Path) -> None
 
 def test_a_share_that_comes_to_nothing_is_told(model: PursuitClassifier, parquet: Path, tmp_path: Path) -> None:
     class Lazy(Engine):
-        def run(self, work: Work, shares):  # type: ignore[no-untyped-def]
-            yield from (work.do(share) for share in shares[1:])
+        def each(self, do, items):  # type: ignore[no-untyped-def]
+            yield from ((share, do(share) if share else Lost("its machine")) for share in items)
 
     with pytest.raises(RuntimeError, match="1 of 6 shares came to nothing"):
         write_folder(Predict(model, of(parquet), None, tmp_path / "out"), Lazy(), nobody)
@@ -199,6 +199,7 @@ def test_sums_survive_a_file(model: PursuitClassifier) -> None:
 
 def test_engines_by_name() -> None:
     assert isinstance(find_engine("local"), Local)
+    assert isinstance(find_engine(None), Local)
     with pytest.raises(ValueError, match="one of local, ray, not 'spark'"):
         find_engine("spark")
     with pytest.raises(ValueError, match="--address is that of a cluster"):

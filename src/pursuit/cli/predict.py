@@ -32,8 +32,8 @@ def predict(
     """
     from pursuit.cli.rows import all_rows, open_rows, write_by_shares
     from pursuit.public import load
-    from pursuit.scale.work import Predict, predictions_of
     from pursuit.tables.filesystem import display_name, find_path
+    from pursuit.tables.work import Predict, predictions_of
     from pursuit.tables.writing import means_folder, write_csv, write_table
 
     if rows.names_engine and to is None:

@@ -27,7 +27,7 @@ def report(
     from pursuit.cli.rows import is_by_shares, measured_before, measured_on_all_rows, model_and_labelled_rows
     from pursuit.report import ModelReport
     from pursuit.report.measured import DEPTH
-    from pursuit.scale.work import first_rows
+    from pursuit.tables.work import first_rows
 
     if is_by_shares(rows):
         classifier, source, evaluation = measured_on_all_rows(model, rows)

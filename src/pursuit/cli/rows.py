@@ -12,10 +12,10 @@ from pursuit.cli.options import MeasuringOptions, RowsOptions
 from pursuit.public import Evaluation, PursuitClassifier, PursuitEstimator, PursuitRegressor, load
 from pursuit.report.measured import Measured, kept
 from pursuit.research.tasks import TASKS, load_task
-from pursuit.scale.engine import find_engine
-from pursuit.scale.work import Predict, measure_all, write_file, write_folder
+from pursuit.tables.engine import find_engine
 from pursuit.tables.filesystem import display_name, find_path
 from pursuit.tables.source import RowsPart, TableSource, UnseenRows, open_table
+from pursuit.tables.work import Predict, measure_all, write_file, write_folder
 from pursuit.tables.writing import means_folder
 
 
@@ -124,7 +124,7 @@ def write_by_shares(
     """Write the predictions or chains of all rows into a file, or into a folder of Parquet files, as `to` says. If it
     is stopped, the same command goes on where it was."""
     is_folder, path = means_folder(to), find_path(to)
-    engine = find_engine(options.engine or (None if options.address else "local"), options.address)
+    engine = find_engine(options.engine, options.address)
     folder = path if is_folder else path.parent / f"{path.name}.parts"
     work = work_type(estimator, rows, options.stop, folder, in_lists=is_folder)
     with stoppable("Run the same command again to continue."), rows_bar(title) as on_rows:

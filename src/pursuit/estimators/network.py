@@ -31,10 +31,10 @@ from pursuit.inference.stopping import StoppingRule, stopping_rule
 from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first, n_processes
 from pursuit.queries import QuerySet
-from pursuit.tables.splitting import split_by_group
 from pursuit.training import ClassifierModel, EarlyStopping, Kept, Learner, Stage, TrainingRun, train
 from pursuit.training.calibration import fit_temperature
 from pursuit.training.checkpoints import CannotResume
+from pursuit.training.held_out import split_by_group
 from pursuit.training.run import check_plan
 
 STANDARD_ROWS = 20_000

@@ -19,7 +19,7 @@ from pursuit.estimators import PursuitClassifier, PursuitEstimator
 from pursuit.evaluation.counts import EvaluationCounts
 from pursuit.evaluation.curves import Evaluation, Setting, evaluation_counts
 from pursuit.inference.predictions import PROBABILITY, STEP
-from pursuit.scale.engine import Engine
+from pursuit.tables.engine import Engine, Lost, one_thread
 from pursuit.tables.filesystem import AnyPath, local, make_folder, remove_folder, write
 from pursuit.tables.source import RowsPart, TableSource
 from pursuit.tables.writing import write_table
@@ -56,6 +56,11 @@ class RowsWork(ABC):
     stop: str | None
     folder: AnyPath | None
     """The folder for the results of shares; None: they are not written."""
+
+    def __call__(self, share: int) -> Done:
+        """Do it for one share, by one thread, so that all engines give the same bits."""
+        with one_thread():
+            return self.do(share)
 
     @abstractmethod
     def do(self, share: int) -> Done:
@@ -124,8 +129,10 @@ class RowsWork(ABC):
             yield done
         on_rows(n_rows)
         missing = set(left)
-        for done in engine.run(self, left) if left else ():
-            missing.remove(done.share)
+        for share, done in engine.each(self, iter(left)) if left else ():
+            if isinstance(done, Lost):
+                continue
+            missing.remove(share)
             n_rows += done.n_rows
             on_rows(n_rows)
             yield done
