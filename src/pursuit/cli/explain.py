@@ -139,7 +139,7 @@ def _measured(
     model: Path, classifier: "PursuitEstimator", data: str, target: str | None, stop: str | None, **reading: Any
 ) -> "Evaluation | RegressionEvaluation | None":
     """An evaluation on rows of the same data that the model was not trained on; None if no row has a label."""
-    from pursuit.cli.rows import measured_before, unseen_rows
+    from pursuit.cli.rows import measurable, measured_before, unseen_rows
     from pursuit.estimators import PursuitClassifier, PursuitRegressor
     from pursuit.research.tasks.task import take_rows
 
@@ -150,11 +150,13 @@ def _measured(
         return None
     if rows.y is None:
         return None
+    rows = measurable(classifier, rows)
     if (before := measured_before(model, classifier, rows, stop)) is not None:
         return before.evaluation
-    chosen = list(range(min(len(rows.X), MOST_MEASURED)))
-    known = None if rows.initially_known is None else rows.initially_known[chosen]
-    return classifier.evaluate(take_rows(rows.X, chosen), rows.y[chosen], stop, initially_known=known)
+    assert rows.y is not None
+    first = slice(MOST_MEASURED)
+    known = None if rows.initially_known is None else rows.initially_known[first]
+    return classifier.evaluate(take_rows(rows.X, first), rows.y[first], stop, initially_known=known)
 
 
 def _with_remarks(report: "ChainsReport", selected: _Selection) -> "tuple[ExplainedRow, ...]":
@@ -211,7 +213,7 @@ def _rows_of_file(source: "TableSource", lines: list[int], ids: list[str]) -> _S
             if len(rows):
                 label = None if part.labels is None else part.labels.iloc[rows[0]]
                 written = None if pd.isna(label) else _as_written(label)
-                found[title] = (part.X.iloc[rows], written, bool(source.was_seen(part)[rows[0]]))
+                found[title] = (part.X.iloc[rows], written, bool(part.seen[rows[0]]))
         last = int(part.positions[-1])
     if absent := [title for title in titles if title not in found]:
         is_line = absent[0] in titles[: len(lines)]

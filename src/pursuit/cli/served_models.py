@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pursuit.cli.console import say
-from pursuit.cli.rows import unseen_rows
+from pursuit.cli.rows import measurable, unseen_rows
 from pursuit.estimators import Method, PursuitEstimator
 from pursuit.estimators.saving import DESCRIPTION, fingerprint
 from pursuit.files import DamagedFile
@@ -72,7 +72,8 @@ def _rows(estimator: PursuitEstimator) -> UnseenRows | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return unseen_rows(estimator, data)
+            rows = unseen_rows(estimator, data)
+            return rows if rows.y is None else measurable(estimator, rows)
     except (ValueError, OSError):
         return None  # the data are others than those of training
 

@@ -206,8 +206,10 @@ class ParquetRows(StreamedRows):
     def test_rows(self, most: int = 20_000) -> tuple[pd.DataFrame, np.ndarray]:
         """At most `most` of the rows held out to measure on, spread over the files, and their labels; the index is the
         row's number in the files."""
-        X, labels = self.table.held_out(self.feature_names, self.target, self.test_share, self.seed, self.n_test, most)
-        return X, self.labels.classes[self.labels.codes(labels)]
+        how = self.test_share, self.seed, self.n_test, most
+        numbers, rows = self.table.held_out(self.feature_names, self.target, *how)
+        X = rows.select(self.feature_names).to_pandas().set_axis(numbers, axis=0)
+        return X, self.labels.classes[self.labels.codes(rows[self.target])]
 
     def _is_learnt(self, numbers: np.ndarray) -> np.ndarray:
         """Whether rows of these numbers are for learning, if they have a label."""
