@@ -14,10 +14,10 @@ from benchmarks.report import NOTHING, Record, figure, met, origins, table
 from benchmarks.speed import overview, training_pace
 from benchmarks.study import Study
 from pursuit import CarriedHistories, PaperConv, Rows, Stage, VIPClassifier
-from pursuit.data.augmentation import Shifts
 from pursuit.evaluation.protocols import measure_protocols
 from pursuit.research.tasks import TASKS, find_recipe
 from pursuit.training import AdamW, Batch
+from pursuit.training.augmentation import Shifts
 from pursuit.vip import VIP
 
 COUNTED_ROWS, PROFILED, COMPILED = 16, 10, {"recorded": False, "recorded and compiled": True}

@@ -19,12 +19,12 @@ from benchmarks.common import TARGETS, data_folder
 from benchmarks.report import NOTHING, Record, significant, table
 from benchmarks.study import Study
 from pursuit import MLP, CarriedHistories, InformationVIP, Rows, Stage, load
-from pursuit.data.rows import StreamedRows
 from pursuit.evaluation.rollouts import placed
 from pursuit.inference.pursuer import choose
 from pursuit.research.experiments.compare import EXACT, Trial, compare
 from pursuit.research.experiments.results import CHECKSUM, Results, Summary, mean_and_spread
 from pursuit.research.tasks import Task, load_task
+from pursuit.training.rows import StreamedRows
 from pursuit.training.schedule import AdamW
 
 DEFAULT, STRAIGHT, INFORMATION = "vip", "vip-straight-through", "vip-information"

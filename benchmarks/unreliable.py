@@ -15,10 +15,10 @@ from benchmarks.calibration import calibration_error, stopped, trained
 from benchmarks.report import Record, cell, grid, grouped, origins, table
 from benchmarks.study import Study
 from pursuit import Rows, Unreliable, VIPClassifier
-from pursuit.data.unreliable import answer_features
 from pursuit.evaluation.calibration import accuracy_interval
 from pursuit.inference.predictions import predict_rows
 from pursuit.inference.stopping import Never
+from pursuit.training.unreliable import answer_features
 
 MET = Unreliable()
 """What wary training meets: the default, set before anything was measured."""

@@ -5,11 +5,11 @@ from math import log
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.networks import MLP
 from pursuit.queries import QuerySet
 from pursuit.training import CarriedHistories, Stage, train
+from pursuit.training.rows import Rows
 from pursuit.vip import InformationVIP
 
 N_CLASSES = 4

@@ -18,7 +18,6 @@ from small_table import QUICKEST, patients
 
 import pursuit
 from pursuit import MLP, Stage, TrainingRun, VIPClassifier, VIPRegressor
-from pursuit.data.rows import Rows
 from pursuit.estimators import teachers as teachers_module
 from pursuit.estimators.teachers import (
     LABEL_SHARE,
@@ -40,6 +39,7 @@ from pursuit.estimators.teachers import (
 from pursuit.inference.target import TargetBins
 from pursuit.information import AnswerModel
 from pursuit.queries import ColumnQueries, Number, yes_no
+from pursuit.training.rows import Rows
 from pursuit.training.schedule import AdamW
 
 pytestmark = pytest.mark.full_training

@@ -10,7 +10,6 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP, TableIP
 from pursuit.inference.chain import explain
 from pursuit.inference.history import History
@@ -22,6 +21,7 @@ from pursuit.networks import MLP, Conv, NetworkSettings, SetNetwork
 from pursuit.networks.first_layer import split_first_layer
 from pursuit.queries import Choice, ColumnQueries, PatchQueries, QuerySet, WordQueries, yes_no
 from pursuit.queries.words import word_query
+from pursuit.training.rows import Rows
 from pursuit.vip import VIP, InformationVIP
 
 SEEDS = st.integers(0, 10_000)

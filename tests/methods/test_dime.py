@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.chain import explain
 from pursuit.inference.history import History
@@ -22,6 +21,7 @@ from pursuit.methods.random_order import RandomOrderClassifier
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
 from pursuit.training import Batch
+from pursuit.training.rows import Rows
 from pursuit.training.samplers import CarriedHistories, RandomHistories, random_histories
 from pursuit.training.schedule import AdamW, Stage
 

@@ -12,7 +12,6 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
-from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import evaluate
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
@@ -22,6 +21,7 @@ from pursuit.methods.shared import answer_likelihood
 from pursuit.networks import MLP, Conv, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training import AdamW, Batch, CarriedHistories, RandomHistories, RolledOutHistories, Stage, train
+from pursuit.training.rows import Rows
 from pursuit.training.samplers import random_histories
 from trained import kept
 

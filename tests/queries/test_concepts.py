@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.chain import explain
 from pursuit.inference.history import History
@@ -22,6 +21,7 @@ from pursuit.queries import ColumnQueries, ConceptQueries, Query, yes_no
 from pursuit.queries.concepts import Scale
 from pursuit.sessions.session import Session
 from pursuit.training import Stage, train
+from pursuit.training.rows import Rows
 from pursuit.vip import VIP
 
 QUERIES = [Query("red", "Is it red?"), Query("big", "Is it big?", cost=2.0), Query("loud", "")]

@@ -7,7 +7,6 @@ import pytest
 import torch
 from small_training import PATCHES, KillAt, Killed, fresh, rows
 
-from pursuit.data.augmentation import Shifts
 from pursuit.networks import MLP, Conv
 from pursuit.queries import ColumnQueries, Group, OnlyAfter, Order, yes_no
 from pursuit.training import (
@@ -22,6 +21,7 @@ from pursuit.training import (
     TrainingRun,
     train,
 )
+from pursuit.training.augmentation import Shifts
 from pursuit.training.cuda_graph import CudaGraph
 from pursuit.training.samplers import HistorySettings
 from pursuit.training.step import TrainingStep

@@ -15,7 +15,6 @@ from small_training import fresh, fresh_by_information, rows, same
 from torch import Tensor, nn
 from train_together import SEED, STAGES, look_at_ends, train_columns
 
-from pursuit.data.rows import RowStream
 from pursuit.inference.pursuer import Pursuer
 from pursuit.networks import MLP
 from pursuit.training import Batch, TrainingRun, train
@@ -28,6 +27,7 @@ from pursuit.training.devices import (
     own_randomness,
 )
 from pursuit.training.loop import SEED_STRIDE
+from pursuit.training.rows import RowStream
 from pursuit.training.samplers import HistorySettings, Sampler
 
 pytestmark = pytest.mark.programs

@@ -15,8 +15,6 @@ import torch
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
-from pursuit.data.unreliable import Unreliable, answer_features
 from pursuit.estimators import saving
 from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.classifier import PursuitClassifier
@@ -35,7 +33,9 @@ from pursuit.training import ClassifierModel, EarlyStopping, Kept, Learner, Stag
 from pursuit.training.calibration import fit_temperature
 from pursuit.training.checkpoints import CannotResume
 from pursuit.training.held_out import split_by_group
+from pursuit.training.rows import Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.training.run import check_plan
+from pursuit.training.unreliable import Unreliable, answer_features
 
 STANDARD_ROWS = 20_000
 """How many of the rows that are not in memory the mean and spread of answers are measured on."""

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import RowSource, RowStream
 from pursuit.estimators import NetworkClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
@@ -16,6 +15,7 @@ from pursuit.queries import QuerySet
 from pursuit.registry import register
 from pursuit.training.batch import Batch
 from pursuit.training.learner import ClassifierModel
+from pursuit.training.rows import RowSource, RowStream
 from pursuit.training.samplers import Sampler
 from pursuit.training.schedule import Stage
 

@@ -19,7 +19,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pursuit.data.rows import RowSource
 from pursuit.estimators import MethodClassifier, NetworkClassifier, method
 from pursuit.inference.pursuer import choose, per_cost
 from pursuit.inference.stopping import BIT, entropy
@@ -27,6 +26,7 @@ from pursuit.methods.shared.models import PretrainedModel, check_pretraining, pr
 from pursuit.queries import QuerySet
 from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
+from pursuit.training.rows import RowSource
 from pursuit.training.schedule import Stage
 
 

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from pursuit.data.rows import Rows, RowSource, RowStream, rows_in_memory
 from pursuit.estimators import NetworkClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Labels, Pursuer
@@ -22,6 +21,7 @@ from pursuit.queries import QuerySet
 from pursuit.registry import register
 from pursuit.training.batch import Batch
 from pursuit.training.learner import ClassifierModel
+from pursuit.training.rows import Rows, RowSource, RowStream, rows_in_memory
 from pursuit.training.samplers import RandomHistories, Sampler
 from pursuit.training.schedule import Stage
 

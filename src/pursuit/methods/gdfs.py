@@ -16,13 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import RowSource
 from pursuit.estimators import MethodClassifier, NetworkClassifier, method
 from pursuit.inference.pursuer import ASKED, choose
 from pursuit.methods.shared.models import PretrainedModel, check_pretraining, pretrained_plan
 from pursuit.queries import QuerySet
 from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
+from pursuit.training.rows import RowSource
 from pursuit.training.schedule import Stage
 
 LEAST_NOISE = 1e-20

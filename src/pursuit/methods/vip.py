@@ -7,7 +7,6 @@ from typing import Any, Literal
 from sklearn.base import is_regressor
 from torch import Tensor
 
-from pursuit.data.rows import GeneratedRows, Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.estimators import NetworkClassifier, NetworkEstimator, PursuitRegressor, method
 from pursuit.estimators.plan import FEW_ROWS, HELD_OUT, MOST_HELD_OUT, Reason
 from pursuit.estimators.selection import better_querier, suitable_stop, unusual_limits
@@ -16,6 +15,7 @@ from pursuit.estimators.tuned import OF_NETWORK, OneOf
 from pursuit.inference.stopping import StoppingRule
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.queries import QuerySet
+from pursuit.training.rows import GeneratedRows, Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.vip import VIP, InformationVIP, TwoQueriers
 
 Querier = Literal["auto", "information", "straight-through"]

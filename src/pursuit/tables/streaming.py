@@ -21,11 +21,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows, RowStream, StreamedRows
 from pursuit.queries import ColumnQueries, QuerySet
 from pursuit.tables.arrow import ArrowTable, Piece, rows_in_a_chunk, sufficient_limit
 from pursuit.tables.splitting import uniform_hash
 from pursuit.tables.survey import check_values, find_labels, guess_queries
+from pursuit.training.rows import Rows, RowStream, StreamedRows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,7 +14,6 @@ import pandas as pd
 import safetensors.torch
 from safetensors import SafetensorError
 
-from pursuit.data.rows import Rows
 from pursuit.estimators import PursuitClassifier, PursuitEstimator
 from pursuit.evaluation.counts import EvaluationCounts
 from pursuit.evaluation.curves import Evaluation, Setting, evaluation_counts
@@ -24,6 +23,7 @@ from pursuit.tables.filesystem import AnyPath, make_folder, remove_folder, write
 from pursuit.tables.source import RowsPart, TableSource, refuse_absent
 from pursuit.tables.survey import target_values
 from pursuit.tables.writing import write_table
+from pursuit.training.rows import Rows
 from pursuit.version import __version__
 
 KEPT_BYTES = 2**27

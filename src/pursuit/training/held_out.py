@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import Budget
 from pursuit.training.averaging import WeightAverage
 from pursuit.training.devices import own_randomness
 from pursuit.training.learner import Learner
+from pursuit.training.rows import Rows
 from pursuit.training.schedule import Stage
 
 if TYPE_CHECKING:

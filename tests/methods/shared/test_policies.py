@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows, ShuffledRows
 from pursuit.inference.history import History
 from pursuit.methods.ram import RAM
 from pursuit.methods.shared.policies import (
@@ -27,6 +26,7 @@ from pursuit.methods.shared.policies import (
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries
 from pursuit.training import Batch, TrainingRun, train
+from pursuit.training.rows import Rows, ShuffledRows
 from pursuit.training.samplers import CarriedHistories, RandomHistories, Sampler
 from pursuit.training.schedule import Adam, Stage
 

@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from pursuit.data.rows import Rows, StreamedRows
 from pursuit.estimators import CannotResume, Method, PursuitClassifier, PursuitEstimator
 from pursuit.estimators.network import RUN
 from pursuit.evaluation.curves import Evaluation, evaluate
@@ -40,6 +39,7 @@ from pursuit.research.tasks.task import Task, TaskInfo, take_rows
 from pursuit.tables.engine import Engine, Lost
 from pursuit.training import Report, TrainingRun
 from pursuit.training.devices import find_device
+from pursuit.training.rows import Rows, StreamedRows
 from pursuit.vip import InformationVIP
 
 TEST_ROWS, VALIDATION_ROWS = "test rows", "held-out training rows"

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pursuit.data.rows import Rows, StreamedRows
 from pursuit.estimators import Method, PursuitRegressor
 from pursuit.estimators.tuned import OneOf, Ranges, Span, Tuned
 from pursuit.evaluation.curves import evaluate
@@ -43,6 +42,7 @@ from pursuit.research.tasks import Task, load_task
 from pursuit.tables.engine import HERE, Engine
 from pursuit.tables.source import name_of
 from pursuit.training.devices import find_device
+from pursuit.training.rows import Rows, StreamedRows
 from pursuit.training.run import CHECKPOINTS
 
 HELD_OUT, MOST_JUDGED = 0.2, 10_000
