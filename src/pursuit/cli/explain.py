@@ -141,7 +141,6 @@ def _measured(
     """An evaluation on rows of the same data that the model was not trained on; None if no row has a label."""
     from pursuit.cli.rows import measurable, measured_before, unseen_rows
     from pursuit.estimators import PursuitClassifier, PursuitRegressor
-    from pursuit.research.tasks.task import take_rows
 
     assert isinstance(classifier, PursuitClassifier | PursuitRegressor)
     try:
@@ -153,10 +152,8 @@ def _measured(
     rows = measurable(classifier, rows)
     if (before := measured_before(model, classifier, rows, stop)) is not None:
         return before.evaluation
-    assert rows.y is not None
-    first = slice(MOST_MEASURED)
-    known = None if rows.initially_known is None else rows.initially_known[first]
-    return classifier.evaluate(take_rows(rows.X, first), rows.y[first], stop, initially_known=known)
+    first = rows.take(slice(MOST_MEASURED))
+    return classifier.evaluate(first.X, first.y, stop, initially_known=first.initially_known)
 
 
 def _with_remarks(report: "ChainsReport", selected: _Selection) -> "tuple[ExplainedRow, ...]":
@@ -173,7 +170,6 @@ def _unseen_rows(
 ) -> _Selection:
     """Rows by their numbers among those that the model was not trained on."""
     from pursuit.cli.rows import unseen_rows
-    from pursuit.research.tasks.task import take_rows
 
     rows = unseen_rows(classifier, data, target, **reading)
     wanted = numbers or list(range(min(3, len(rows.X))))
@@ -181,13 +177,14 @@ def _unseen_rows(
     if beyond:
         raise ValueError(f"Row {beyond[0]} does not exist: rows are numbered from 0 to {len(rows.X) - 1}.")
     in_file = [rows.X.index[number] if hasattr(rows.X, "index") else number for number in wanted]
+    chosen = rows.take(wanted)
     return _Selection(
-        take_rows(rows.X, wanted),
+        chosen.X,
         [{"row": number} for number in wanted],
         # The number in the file too, if that is another one.
         [f"Row {n}" + (f" (row {m} of the file)" if m != n else "") for n, m in zip(wanted, in_file, strict=True)],
-        [None if rows.y is None else str(rows.y[number]) for number in wanted],
-        None if rows.initially_known is None else rows.initially_known[wanted],
+        [None] * len(wanted) if chosen.y is None else [str(label) for label in chosen.y],
+        chosen.initially_known,
     )
 
 

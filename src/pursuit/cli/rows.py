@@ -1,6 +1,7 @@
 """The rows that commands show a model: those it was not trained on, to measure it, or all rows of a file."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,9 @@ from pursuit.cli.options import MeasuringOptions, RowsOptions
 from pursuit.public import Evaluation, PursuitClassifier, PursuitEstimator, PursuitRegressor, load
 from pursuit.report.measured import Measured, kept
 from pursuit.research.tasks import TASKS, load_task
-from pursuit.research.tasks.task import take_rows
 from pursuit.tables.engine import find_engine
 from pursuit.tables.filesystem import display_name, find_path
-from pursuit.tables.source import MemorySource, RowsPart, TableSource, UnseenRows, open_table
+from pursuit.tables.source import MemorySource, RowsPart, TableSource, open_table
 from pursuit.tables.work import Predict, known_labels, measure_all, write_file, write_folder
 from pursuit.tables.writing import means_folder
 
@@ -32,7 +32,7 @@ def open_rows(estimator: PursuitEstimator, data: str, **wanted: Any) -> TableSou
     return open_table(data, columns, estimator.notes_.get("task", {}), **given)
 
 
-def unseen_rows(estimator: PursuitEstimator, data: str, target: str | None = None, **reading: Any) -> UnseenRows:
+def unseen_rows(estimator: PursuitEstimator, data: str, target: str | None = None, **reading: Any) -> MemorySource:
     """The rows of a task or a file that the model was not trained on; a file may have no labels."""
     rows = open_rows(estimator, data, target=target, **reading).unseen()
     if rows.remark:
@@ -40,15 +40,14 @@ def unseen_rows(estimator: PursuitEstimator, data: str, target: str | None = Non
     return rows
 
 
-def measurable(estimator: PursuitEstimator, rows: UnseenRows) -> UnseenRows:
+def measurable(estimator: PursuitEstimator, rows: MemorySource) -> MemorySource:
     """The rows whose label the model knows."""
     labels = known_labels(estimator, pd.Series(rows.y))
     if not len(labels):
         raise ValueError(f"{rows.name} has no rows to measure on: none has a label that the model knows.")
     if n_left_out := len(rows.X) - len(labels):
         say(f"Left out: {n_left_out:,} rows with a label that the model does not know.")
-    known = None if rows.initially_known is None else rows.initially_known[labels.index]
-    return rows._replace(X=take_rows(rows.X, labels.index), y=labels.to_numpy(), initially_known=known)
+    return replace(rows.take(labels.index), y=labels.to_numpy())
 
 
 def remarked(rows: TableSource) -> Iterator[RowsPart]:
@@ -64,7 +63,7 @@ def remarked(rows: TableSource) -> Iterator[RowsPart]:
 
 def model_and_labelled_rows(
     model: Path, options: MeasuringOptions
-) -> tuple[PursuitClassifier | PursuitRegressor, UnseenRows]:
+) -> tuple[PursuitClassifier | PursuitRegressor, MemorySource]:
     """A model, and the rows to measure it on: those that it was not trained on, with their labels."""
     estimator = _loaded(model, options)
     rows = unseen_rows(estimator, options.data, options.target, **options.file.reading())
@@ -73,7 +72,7 @@ def model_and_labelled_rows(
     return estimator, measurable(estimator, rows)
 
 
-def measured_before(model: Path, estimator: PursuitEstimator, rows: UnseenRows, stop: str | None) -> Measured | None:
+def measured_before(model: Path, estimator: PursuitEstimator, rows: MemorySource, stop: str | None) -> Measured | None:
     """The figures that training measured, if that was on these rows and by this rule."""
     if str(estimator.stopping_rule(stop)) != str(estimator.stopping_rule()):
         return None

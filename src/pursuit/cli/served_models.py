@@ -17,7 +17,7 @@ from pursuit.report import ModelReport
 from pursuit.research.tasks import EMBEDDED, TASKS, load_task
 from pursuit.research.tasks.files import cache_folder, locate
 from pursuit.research.tasks.task import take_rows
-from pursuit.tables.source import UnseenRows
+from pursuit.tables.source import MemorySource
 from pursuit.web.serving.models import SamplePictures
 
 DEMO = Path("demo")
@@ -54,12 +54,11 @@ def measure(estimator: PursuitEstimator) -> ModelReport | None:
     if rows is None or rows.y is None:
         return None
     chosen = np.unique(np.linspace(0, len(rows.y) - 1, MOST_ROWS).astype(int))
-    known = None if rows.initially_known is None else rows.initially_known[chosen]
-    X, y = take_rows(rows.X, chosen), rows.y[chosen]
-    return ModelReport.of(estimator, X, y, initially_known=known, name=rows.name)
+    some = rows.take(chosen)
+    return ModelReport.of(estimator, some.X, some.y, initially_known=some.initially_known, name=rows.name)
 
 
-def _rows(estimator: PursuitEstimator) -> UnseenRows | None:
+def _rows(estimator: PursuitEstimator) -> MemorySource | None:
     """Rows of the task or file that a model was trained on, if they are on this machine; nothing is fetched."""
     trained = estimator.notes_.get("task", {})
     name, file = str(trained.get("name", "")), str(trained.get("file", ""))

@@ -7,10 +7,10 @@ read as those of its training rows were, and rows held out then are found again 
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -72,17 +72,6 @@ class RowsPart:
         return np.ones_like(self.seen) if self.is_all_seen else ~self.seen
 
 
-class UnseenRows(NamedTuple):
-    """Rows that a model was not trained on."""
-
-    name: str
-    X: Any
-    y: np.ndarray | None
-    initially_known: np.ndarray | None = None
-    remark: str = ""
-    """What a person should know of which rows these are."""
-
-
 class TableSource(ABC):
     """Rows for a model. They lie in shares that can be read in any order and by any process."""
 
@@ -101,7 +90,7 @@ class TableSource(ABC):
         """A hash that tells these rows from others."""
 
     @abstractmethod
-    def unseen(self, most: int | None = None) -> UnseenRows:
+    def unseen(self, most: int | None = None) -> "MemorySource":
         """Rows that the model was not trained on, in memory, with their labels if there are any, at most `most`: of the
         files of training those held out then, of others all, or the first of Parquet and Arrow files."""
 
@@ -113,24 +102,32 @@ class TableSource(ABC):
 
 @dataclass
 class MemorySource(TableSource):
-    """Rows in memory that the model was not trained on, such as the test rows of a task."""
+    """Rows in memory that the model was not trained on."""
 
     name: str
     X: Any
-    y: np.ndarray
+    y: np.ndarray | None
     initially_known: np.ndarray | None = None
+    remark: str = ""
+    """What a person should know of which rows these are."""
     part_rows: int = PART_ROWS
 
     def __post_init__(self) -> None:
         self.shares = (self.name,)
 
+    def take(self, rows: Any) -> "MemorySource":
+        """Some of the rows, by a slice or by their numbers."""
+        X = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
+        y, known = (None if values is None else values[rows] for values in (self.y, self.initially_known))
+        return replace(self, X=X, y=y, initially_known=known)
+
     def read(self, share: int) -> Iterator[RowsPart]:
-        for start in range(0, len(self.y), self.part_rows):
-            rows = slice(start, start + self.part_rows)
-            X, labels = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows], pd.Series(self.y[rows])
-            known = None if self.initially_known is None else self.initially_known[rows]
-            positions = np.arange(len(self.y))[rows]
-            yield RowsPart(X, labels, "row", positions, np.zeros(len(labels), dtype=bool), initially_known=known)
+        for start in range(0, len(self.X), self.part_rows):
+            part = self.take(slice(start, start + self.part_rows))
+            labels = None if part.y is None else pd.Series(part.y)
+            positions = np.arange(start, start + len(part.X))
+            seen = np.zeros(len(positions), dtype=bool)
+            yield RowsPart(part.X, labels, "row", positions, seen, initially_known=part.initially_known)
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
@@ -138,9 +135,8 @@ class MemorySource(TableSource):
             digest.update((array.astype(str) if array.dtype == object else array).tobytes())
         return digest.hexdigest()
 
-    def unseen(self, most: int | None = None) -> UnseenRows:
-        known = None if self.initially_known is None else self.initially_known[:most]
-        return UnseenRows(self.name, self.X[:most], self.y[:most], known)
+    def unseen(self, most: int | None = None) -> "MemorySource":
+        return self.take(slice(most))
 
 
 @dataclass
@@ -189,11 +185,11 @@ class FileSource(TableSource):
         ids = None if self.id_column is None else frame[self.id_column]
         return RowsPart(X, labels, ids=ids, absent=absent, **where)
 
-    def _unseen(self, X: pd.DataFrame, labels: pd.Series | None, remarks: Sequence[str]) -> UnseenRows:
+    def _unseen(self, X: pd.DataFrame, labels: pd.Series | None, remarks: Sequence[str]) -> MemorySource:
         if labels is not None and not len(X):
             raise ValueError(f"Column '{labels.name}' of {self.path.name} has no labels: all its values are missing.")
         y = None if labels is None else target_values(labels, self.trained.get("regress", False), self.path.name)
-        return UnseenRows(self.name, X, y, remark="\n".join(remarks))
+        return MemorySource(self.name, X, y, remark="\n".join(remarks))
 
 
 def open_table(source: str | AnyPath, columns: Sequence[str], trained: Mapping[str, Any], **wanted: Any) -> FileSource:
@@ -242,7 +238,7 @@ class CsvSource(FileSource):
         each = [hash_of_file(path) if isinstance(path, Path) else path.version() for path in self.paths]
         return hashlib.sha256("".join(each).encode()).hexdigest()
 
-    def unseen(self, most: int | None = None) -> UnseenRows:
+    def unseen(self, most: int | None = None) -> MemorySource:
         parts: list[tuple[RowsPart, np.ndarray]] = []
         for part in self:
             refuse_absent(part.absent, part.file or self.path.name)
@@ -309,7 +305,7 @@ class ArrowSource(FileSource):
     def fingerprint(self) -> str:
         return self._fingerprint
 
-    def unseen(self, most: int | None = None) -> UnseenRows:
+    def unseen(self, most: int | None = None) -> MemorySource:
         table, label, n_held_out = self.table, self._label, self._n_held_out
         refuse_absent(self._absent, table.name)
         most = MAX_MEASURED if most is None else most
@@ -347,8 +343,8 @@ def find_csv_file(source: str | AnyPath) -> Path | None:
         raise ValueError(f"{path} is a folder. Give the path of one of the CSV files in it: {names}.")
     if files and is_remote(path):
         raise ValueError(
-            f"{display_name(path)} is on another machine, from which only Parquet and Arrow files are read piece by "
-            "piece: copy the CSV file here first, or predict and evaluate with --engine."
+            f"{display_name(path)} is on another machine, from which training reads only Parquet and Arrow files: copy "
+            "the CSV file here first."
         )
     return Path(str(path)) if files else None
 
