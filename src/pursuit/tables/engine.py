@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import chdir, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -86,7 +87,7 @@ class Ray(Engine):
                 while True:
                     n_at_once = len(items) if isinstance(items, Sequence) else self._places()
                     room = max(0, n_at_once - len(waiting))  # fewer places than before where a machine was lost
-                    waiting |= {task.remote(shared, item, Path.cwd()): item for item in islice(coming, room)}
+                    waiting |= {task.remote([shared], item, Path.cwd()): item for item in islice(coming, room)}
                     if not waiting:
                         return
                     (done, *_), _ = ray.wait(list(waiting), num_returns=1)
@@ -106,9 +107,17 @@ class Ray(Engine):
         return max(1, int(places))
 
 
-def _do(do: Callable[[T], Any], item: T, home: Path) -> Any:
+def _do(shared: list[Any], item: T, home: Path) -> Any:
     with one_thread(), at_home(home):
-        return do(item)
+        return _fetched(shared[0])(item)
+
+
+@lru_cache(maxsize=1)
+def _fetched(reference: Any) -> Any:
+    """What all items of some work share, such as a model, which a worker fetches once."""
+    import ray
+
+    return ray.get(reference)
 
 
 def _result(done: Any) -> Any:
