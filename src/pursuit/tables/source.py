@@ -373,11 +373,12 @@ def divided(
     if group is not None and time is not None:
         raise ValueError("Rows are held out by --group or by --time: leave one of them out.")
     if group is not None:
-        return X, y, Division(classes, groups=group_numbers(X[existing_column(group, X.columns, where)]))
+        groups = group_numbers(X[existing_column(group, X.columns, where)])
+        return X, y, Division(classes, groups=groups, column=group)
     if time is not None:
         column = X[existing_column(time, X.columns, where)]
         times = time_numbers(column, time, lambda row: table.line(column.index[row]))
-        return X, y, Division(classes, times=times)
+        return X, y, Division(classes, times=times, column=time)
     return X, y, Division(classes)
 
 

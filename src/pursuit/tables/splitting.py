@@ -26,11 +26,13 @@ class Division:
     y: np.ndarray
     groups: np.ndarray | None = None
     times: np.ndarray | None = None
+    column: str = ""
+    """The column of groups or times."""
 
     def take(self, rows: np.ndarray) -> "Division":
         """The same for some of the rows."""
-        of_rows = [None if values is None else values[rows] for values in (self.groups, self.times)]
-        return Division(self.y[rows], *of_rows)
+        groups, times = (None if values is None else values[rows] for values in (self.groups, self.times))
+        return Division(self.y[rows], groups, times, self.column)
 
     def split(self, share: float, seed: int) -> Rows:
         """Row numbers to train on and to test on. A label of test rows is a label of training rows too; rows whose
