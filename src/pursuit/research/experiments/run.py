@@ -33,9 +33,10 @@ from pursuit.methods.vip import VIPClassifier
 from pursuit.registry import find
 from pursuit.research.experiments.provenance import provenance
 from pursuit.research.experiments.results import Beside, Failure, Result, read_result
+from pursuit.research.tasks import Task, TaskInfo  # which makes all tasks known, on the workers of a cluster too
 from pursuit.research.tasks.files import MissingData
 from pursuit.research.tasks.recipe import Recipe
-from pursuit.research.tasks.task import Task, TaskInfo, take_rows
+from pursuit.research.tasks.task import take_rows
 from pursuit.tables.engine import Engine, Lost
 from pursuit.training import Report, TrainingRun
 from pursuit.training.devices import find_device
