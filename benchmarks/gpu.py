@@ -10,9 +10,9 @@ from benchmarks.report import Record, columns, grid, grouped, origins
 from benchmarks.speed import training_pace
 from benchmarks.study import Study
 from pursuit import CarriedHistories, PaperConv, Rows, Stage
-from pursuit.data.augmentation import Shifts
 from pursuit.research.tasks import find_recipe
 from pursuit.training import AdamW, Batch
+from pursuit.training.augmentation import Shifts
 from pursuit.vip import VIP
 
 COUNTED_ROWS, COMPILED = 16, {"recorded": False, "recorded and compiled": True}

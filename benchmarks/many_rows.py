@@ -22,9 +22,9 @@ from pursuit import MLP, Budget, InformationVIP, ModelSpec, Rows, VIPClassifier,
 from pursuit.evaluation.curves import evaluate
 from pursuit.inference.rollout import BATCH_ROWS, pursue, rows_at_once
 from pursuit.information import AnswerModel
-from pursuit.scale.engine import Engine, Local, Ray, one_thread
-from pursuit.scale.work import measure_all
+from pursuit.tables.engine import Engine, Local, Ray, one_thread
 from pursuit.tables.source import TableSource, open_table
+from pursuit.tables.work import measure_all
 
 FOLDER = Path("results") / "many-rows"
 COLUMNS, LABELS = [f"symptom {i}" for i in range(20)], np.array([f"disease {i}" for i in range(5)])
@@ -120,7 +120,7 @@ class OnRay(Ray):
         super().__init__()
         self.n_cores, self.n_nodes = n_cores, n_nodes
 
-    def run(self, work: Any, shares: Any) -> Any:
+    def each(self, do: Any, items: Any) -> Any:
         import ray
 
         quiet, cluster = {"log_to_driver": False, "logging_level": "error"}, None
@@ -134,9 +134,8 @@ class OnRay(Ray):
                 cluster.add_node(num_cpus=1)
             cluster.wait_for_nodes()
             ray.init(cluster.address, **quiet)
-        ray.data.DataContext.get_current().enable_progress_bars = False
         try:
-            yield from super().run(work, shares)
+            yield from super().each(do, items)
         finally:
             ray.shutdown()
             if cluster:

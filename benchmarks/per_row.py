@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pursuit.data.rows import Rows
+from pursuit.training.rows import Rows
 from pursuit.training.schedule import SGD, Adam, AdamW
 from pursuit.vip import VIP
 

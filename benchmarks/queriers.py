@@ -20,12 +20,12 @@ from benchmarks.readme import readme_section
 from benchmarks.report import Record, cell, significant, spread, table
 from benchmarks.study import Study
 from pursuit import MLP, CarriedHistories, InformationVIP, Rows, Stage, load
-from pursuit.data.rows import StreamedRows
 from pursuit.evaluation.rollouts import placed
 from pursuit.inference.pursuer import choose
 from pursuit.research.experiments.compare import EXACT, Trial, compare
 from pursuit.research.experiments.results import CHECKSUM, Results, Summary, mean_and_spread
 from pursuit.research.tasks import Task, load_task
+from pursuit.training.rows import StreamedRows
 from pursuit.training.schedule import AdamW
 
 DEFAULT, STRAIGHT, INFORMATION = "vip", "vip-straight-through", "vip-information"

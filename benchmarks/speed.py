@@ -17,12 +17,12 @@ from benchmarks.per_row import PerRow, confident
 from benchmarks.report import Record, columns, figure, grid, grouped, met, origins, wanted
 from benchmarks.study import Study
 from pursuit import MLP, CarriedHistories, Confidence, PaperConv, Session, Stage, StoppingRule, TrainingRun
-from pursuit.data.rows import RowSource
 from pursuit.evaluation.curves import evaluate
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import Standing
 from pursuit.research.tasks import find_recipe
 from pursuit.training import Report, train
+from pursuit.training.rows import RowSource
 from pursuit.vip import VIP
 
 WORLDS: dict[str, Callable[[int], worlds.World]] = {

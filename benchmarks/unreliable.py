@@ -15,9 +15,9 @@ from benchmarks.calibration import calibration_error, stopped, trained
 from benchmarks.report import Record, cell, columns, grid, grouped, origins, table
 from benchmarks.study import Study
 from pursuit import Rows, Unreliable, VIPClassifier
-from pursuit.data.unreliable import answer_features
 from pursuit.inference.predictions import predict_rows
 from pursuit.inference.stopping import Never
+from pursuit.training.unreliable import answer_features
 
 MET = Unreliable()
 """What wary training meets: the default, set before anything was measured."""

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from pursuit import MLP, ColumnQueries, ModelSpec, PatchQueries, Rows, yes_no
-from pursuit.data.rows import GeneratedRows
 from pursuit.inference.pursuer import Labels
 from pursuit.networks import NetworkSettings
 from pursuit.queries import QuerySet
 from pursuit.research.tasks import digits
 from pursuit.research.tasks.symcat import N_SYMPTOMS, Patients
+from pursuit.training.rows import GeneratedRows
 from pursuit.vip import VIP
 
 MNIST_PIXELS, NOISE = (1, 28, 28), 0.1

@@ -23,7 +23,6 @@ from hypothesis import settings
 from torch import Tensor
 
 from pursuit import ModelSpec, registry
-from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
@@ -31,6 +30,7 @@ from pursuit.networks import MLP
 from pursuit.queries import Choice, ColumnQueries, Number, QuerySet, yes_no
 from pursuit.research.tasks import TASKS, Task, cifar
 from pursuit.research.tasks.files import cache_folder, locate
+from pursuit.training.rows import Rows
 from pursuit.vip import VIP
 from short_plans import short_plans
 

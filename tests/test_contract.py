@@ -39,7 +39,6 @@ from contract_table import (
     make_estimator,
 )
 from pursuit import methods
-from pursuit.data.rows import Rows
 from pursuit.estimators import PursuitClassifier, PursuitEstimator
 from pursuit.estimators.network import LearnerEstimator
 from pursuit.exact import IndependentIP, TableIP
@@ -52,6 +51,7 @@ from pursuit.methods import METHODS, TreeClassifier, VIPClassifier
 from pursuit.queries import QuerySet
 from pursuit.registry import find, to_config
 from pursuit.training import Stage
+from pursuit.training.rows import Rows
 from trained import kept
 
 EVERY_METHOD = pytest.mark.parametrize("method", QUICK)

@@ -40,12 +40,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pursuit.data.rows import Rows
 from pursuit.inference.pursuer import NO_ANSWER, PossibleAnswer
 from pursuit.queries import QuerySet
 from pursuit.queries.outcomes import Outcomes
 from pursuit.queries.query import NOT_GIVEN_TEXT
 from pursuit.registry import register, settings_from, to_config
+from pursuit.training.rows import Rows
 
 LARGEST = 30.0
 """Log odds are clamped to this size, at which an answer is certain for all purposes."""

@@ -1,8 +1,6 @@
 """All public names. `import pursuit` loads this module on first attribute access."""
 
 from pursuit import methods
-from pursuit.data.rows import Rows
-from pursuit.data.unreliable import Unreliable
 from pursuit.estimators import Method, PursuitClassifier, PursuitEstimator, PursuitRegressor, load, method
 from pursuit.estimators.tuned import Tuned
 from pursuit.evaluation import Evaluation, RegressionEvaluation, evaluate
@@ -42,6 +40,8 @@ from pursuit.queries import (
 from pursuit.registry import register
 from pursuit.sessions.session import Session
 from pursuit.training import CarriedHistories, ModelSpec, RandomHistories, RolledOutHistories, Stage, TrainingRun
+from pursuit.training.rows import Rows
+from pursuit.training.unreliable import Unreliable
 from pursuit.vip import VIP, InformationVIP
 from pursuit.web.exporting import Exported, export
 

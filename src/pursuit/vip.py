@@ -23,7 +23,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pursuit.data.rows import Rows
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import ASKED, Labels, PossibleAnswer, ScoreUnit, choose, per_cost
 from pursuit.inference.unusual import NEVER
@@ -33,6 +32,7 @@ from pursuit.queries import QuerySet
 from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
 from pursuit.training.learner import ModelSpec, QuerierClassifier
+from pursuit.training.rows import Rows
 
 MOST_LABELS = 64
 """Most labels of a row that training estimates information on; prediction uses all of them."""

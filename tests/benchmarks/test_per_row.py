@@ -9,7 +9,6 @@ from benchmarks.per_row import PerRow, confident
 from torch import Tensor
 
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import evaluate
 from pursuit.inference.chain import explain
 from pursuit.inference.stopping import Budget, Confidence
@@ -17,6 +16,7 @@ from pursuit.networks import MLP, NetworkSettings, PaperConv, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.sessions.session import Session
 from pursuit.training import SGD, Adam, AdamW, Batch
+from pursuit.training.rows import Rows
 from pursuit.training.samplers import random_histories, rolled_out_histories
 from pursuit.vip import VIP
 

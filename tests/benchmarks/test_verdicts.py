@@ -53,7 +53,7 @@ def test_a_grid_shows_means_and_deviations_of_what_there_is() -> None:
 
 
 def test_rows_are_drawn_once_and_measured_all(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pursuit.scale.engine import Local
+    from pursuit.tables.engine import Local
 
     monkeypatch.setattr(many_rows, "FILE_ROWS", 1500)
     rows = many_rows.drawn(4000, tmp_path)

@@ -87,6 +87,19 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(wo
         assert f"{name} cannot be written: give a file that ends in .json or .csv" in " ".join(refused.stderr.split())
 
 
+@pytest.mark.parametrize("options", [(), ("--target", "label"), ("--max-queries", "2")])
+def test_what_is_measured_does_not_depend_on_the_engine(workspace: Path, options: tuple[str, ...]) -> None:
+    frame = pd.read_csv(workspace / "patients.csv")
+    frame.loc[[3, 7], "label"] = [None, "boredom"]
+    frame.to_csv(workspace / "others.csv", index=False)
+    for data, n_rows in (("patients.csv", 60), ("others.csv", 298)):
+        arguments = ("evaluate", "model", "--data", data, *options, "--json")
+        here, by_shares = run(workspace, *arguments), run(workspace, *arguments, "--engine", "local")
+        assert json_of(here) == json_of(by_shares)
+        assert json_of(here)["n_rows"] == n_rows
+        assert all(("Left out: " in done.stderr) == (data == "others.csv") for done in (here, by_shares))
+
+
 def test_a_class_without_rows_has_no_scores(workspace: Path) -> None:
     frame = pd.read_csv(workspace / "patients.csv")
     frame[frame["label"] != "flu"].to_csv(workspace / "no-flu.csv", index=False)

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 from pursuit.cli.commands import load_command
 from pursuit.cli.options import (
     ColumnOptions,
+    EngineOptions,
     MeasuringOptions,
     ReadingOptions,
     RowsOptions,
-    SweepOptions,
     TableOptions,
     with_options,
 )
@@ -57,7 +57,7 @@ def test_the_fields_of_a_group_are_options_in_its_place() -> None:
         ("train", TableOptions),
         ("compare", TableOptions),
         ("tune", TableOptions),
-        ("reproduce", SweepOptions),
+        ("reproduce", EngineOptions),
         ("compare", TrialOptions),
         ("tune", SearchOptions),
         ("reproduce", Changes),

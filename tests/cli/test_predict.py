@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from program import run
+from program import json_of, run
 from pursuit import load
 from pursuit.cli import rows
 from pursuit.tables.source import open_table
@@ -85,6 +85,8 @@ def test_files_may_lack_labels_and_columns_and_have_others(workspace: Path) -> N
     done = run(workspace, "predict", "model", "--data", "new.csv", "--id", "key", "--out", "predicted.csv")
     assert done.returncode == 0, done.stderr
     assert "new lacks columns the model may ask for: age. They count as unknown." in " ".join(done.stderr.split())
+    by_shares = ("predict", "model", "--data", "new.csv", "--id", "key", "--out", "by_shares.csv", "--engine", "local")
+    assert "lacks columns the model may ask for: age" in " ".join(run(workspace, *by_shares).stderr.split())
     table = pd.read_csv(workspace / "predicted.csv", dtype=str)
     assert table["key"].tolist() == new["key"].tolist()
     assert table["prediction"].tolist()[:2] == ["flu", "gastritis"]
@@ -102,6 +104,11 @@ def test_rows_of_a_task_have_numbers(workspace: Path, tmp_path: Path) -> None:
     done = run(tmp_path, "predict", "tree", "--data", "digits", "--stop", "budget=2")
     assert done.stdout.startswith("row,prediction,probability_0,")
     assert [line.split(",")[0] for line in done.stdout.splitlines()[1:4]] == ["0", "1", "2"]
+    by_shares = ("predict", "tree", "--data", "digits", "--stop", "budget=2", "--engine", "local", "--out", "by.csv")
+    assert run(tmp_path, *by_shares).returncode == 0
+    assert (tmp_path / "by.csv").read_text() == done.stdout
+    measure = ("evaluate", "tree", "--data", "digits", "--json")
+    assert json_of(run(tmp_path, *measure)) == json_of(run(tmp_path, *measure, "--engine", "local"))
 
 
 @pytest.mark.parametrize(

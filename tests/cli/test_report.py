@@ -81,7 +81,6 @@ def test_what_cannot_be_measured_share_by_share_is_refused(workspace: Path, tmp_
     for data, options, message in (
         ("patients.csv", ("--keep", "counts"), "--keep is for rows that are counted share by share"),
         (str(tmp_path / "unlabelled.csv"), ("--engine", "local"), "no labels to measure by: name their column"),
-        ("digits", ("--engine", "local"), "digits is a task, whose rows are in memory"),
     ):
         for command in ("report", "evaluate"):
             refused = run(workspace, command, "model", "--data", data, *options)

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from pursuit import MLP, ModelSpec, VIPClassifier
-from pursuit.data.rows import Rows
 from pursuit.estimators import selection as asking_module
 from pursuit.estimators.plan import FEW_ROWS, Size
 from pursuit.estimators.selection import LEVEL, better_querier, chain_losses
@@ -18,6 +17,7 @@ from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.queries import ColumnQueries, yes_no
 from pursuit.training import AdamW, CarriedHistories, Stage, train
 from pursuit.training.calibration import TEMPERATURES
+from pursuit.training.rows import Rows
 from pursuit.vip import VIP, InformationVIP, TwoQueriers
 from trained import kept
 

@@ -7,11 +7,11 @@ import pytest
 from sklearn.base import clone
 
 from pursuit import ModelSpec, registry
-from pursuit.data.rows import RowSource
 from pursuit.estimators import Method, MethodClassifier, NetworkClassifier, method
 from pursuit.estimators.base import HOOKS
 from pursuit.methods import VIPClassifier
 from pursuit.registry import find
+from pursuit.training.rows import RowSource
 
 
 @dataclass(frozen=True)

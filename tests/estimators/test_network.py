@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from pursuit import Budget, CarriedHistories, ColumnQueries, RandomHistories, Stage, TrainingRun, VIPClassifier, yes_no
-from pursuit.data.rows import Rows
 from pursuit.estimators import CannotResume, default_stages
 from pursuit.estimators.network import LearnerEstimator
 from pursuit.networks import MLP
 from pursuit.research.tasks.symcat import Patients
 from pursuit.training import SGD
 from pursuit.training.loop import Diverged
+from pursuit.training.rows import Rows
 from pursuit.training.schedule import AdamW
 from small_table import (
     DISEASES,

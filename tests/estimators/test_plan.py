@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 import torch
 
-from pursuit.data.rows import GeneratedRows, Rows
 from pursuit.estimators import plan as plan_module
 from pursuit.estimators.plan import (
     COMPLETE,
@@ -29,6 +28,7 @@ from pursuit.information import AnswerSettings
 from pursuit.networks import MLP
 from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, QuerySet, yes_no
 from pursuit.training import CarriedHistories
+from pursuit.training.rows import GeneratedRows, Rows
 
 pytestmark = pytest.mark.full_training
 

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.estimators.regressor import suitable_bins
 from pursuit.estimators.selection import suitable_bits
 from pursuit.exact import TableIP
 from pursuit.inference.target import TargetBins
 from pursuit.queries import ColumnQueries, yes_no
+from pursuit.training.rows import Rows
 
 
 class Known(TableIP):

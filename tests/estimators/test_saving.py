@@ -14,8 +14,6 @@ from sklearn.base import clone
 
 import pursuit
 from pursuit import ModelSpec, registry
-from pursuit.data.augmentation import Shifts
-from pursuit.data.unreliable import Unreliable
 from pursuit.estimators import saving
 from pursuit.estimators.saving import DESCRIPTION, WEIGHTS
 from pursuit.estimators.tuned import Tuned
@@ -38,6 +36,8 @@ from pursuit.queries import (
 )
 from pursuit.registry import UnknownName, to_config
 from pursuit.training import SGD, Adam, AdamW, CarriedHistories, RandomHistories, RolledOutHistories, Stage
+from pursuit.training.augmentation import Shifts
+from pursuit.training.unreliable import Unreliable
 from pursuit.vip import VIP
 
 COLUMNS = ColumnQueries(

@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.estimators import selection as stop_module
 from pursuit.estimators.selection import BITS, SURE, Expected, expected, suitable_bits, suitable_stop
 from pursuit.inference.stopping import AnyOf, Budget, Confidence, Never, NothingWorthAsking, StoppingRule
@@ -15,6 +14,7 @@ from pursuit.information import AnswerModel
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, yes_no
 from pursuit.training import RandomHistories, Stage, train
+from pursuit.training.rows import Rows
 from pursuit.vip import InformationVIP
 
 N_QUERIES = 6

@@ -17,7 +17,6 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import pursuit
 from pursuit import MLP, Stage, TrainingRun, VIPClassifier, VIPRegressor
-from pursuit.data.rows import Rows
 from pursuit.estimators import teachers as teachers_module
 from pursuit.estimators.teachers import (
     LABEL_SHARE,
@@ -40,6 +39,7 @@ from pursuit.inference.target import TargetBins
 from pursuit.information import AnswerModel
 from pursuit.methods import METHODS
 from pursuit.queries import ColumnQueries, Number, yes_no
+from pursuit.training.rows import Rows
 from pursuit.training.schedule import AdamW
 from small_table import patients
 

@@ -8,13 +8,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pursuit.data.rows import Rows
 from pursuit.evaluation.calibration import N_BINS, accuracy_interval, bin_of, seeds_and_rows_interval
 from pursuit.evaluation.counts import BeliefCounts
 from pursuit.evaluation.curves import Setting, evaluate, evaluation_counts
 from pursuit.evaluation.rollouts import ClassTrace
 from pursuit.inference.chain import explain
 from pursuit.inference.stopping import Budget, Confidence
+from pursuit.training.rows import Rows
 
 
 def test_rows_are_counted_by_their_confidence() -> None:

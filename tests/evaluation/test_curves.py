@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from pursuit.data.rows import Rows
 from pursuit.evaluation.calibration import accuracy_interval
 from pursuit.evaluation.curves import Evaluation, evaluate
 from pursuit.evaluation.rollouts import placed
@@ -17,6 +16,7 @@ from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.stopping import Budget, Confidence, Stability, StoppingRule
 from pursuit.queries import ColumnQueries, yes_no
+from pursuit.training.rows import Rows
 
 TYPES = st.lists(st.sampled_from(["yes_no", "choice", "number"]), min_size=1, max_size=5)
 SEEDS = st.integers(0, 10_000)

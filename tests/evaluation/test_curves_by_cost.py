@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import evaluate
 from pursuit.inference.chain import Chains, explain
 from pursuit.inference.stopping import Budget, Confidence, CostBudget, NothingWorthAsking, StoppingRule
+from pursuit.training.rows import Rows
 
 SEEDS = st.integers(0, 10_000)
 SHARES = st.sampled_from([0.0, 0.4])

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.evaluation import protocols
 from pursuit.evaluation.curves import evaluate
 from pursuit.evaluation.protocols import AtProtocol, Protocol, measure_protocols
@@ -16,6 +15,7 @@ from pursuit.inference.chain import explain
 from pursuit.inference.history import History
 from pursuit.inference.stopping import Budget, Confidence, StoppingRule
 from pursuit.queries import ColumnQueries, yes_no
+from pursuit.training.rows import Rows
 
 SEEDS = st.integers(0, 10_000)
 NO_CAP, AT_MOST_3, UNSEEN = Protocol("no cap"), Protocol("at most 3", 3), Protocol("released", 3, counts_unseen=True)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from pursuit.data.rows import Rows
 from pursuit.evaluation.regression import evaluate_regression
 from pursuit.exact import TableIP
 from pursuit.inference.chain import explain
 from pursuit.inference.stopping import Budget, IntervalWidth
 from pursuit.inference.target import TargetBins
 from pursuit.queries import ColumnQueries, yes_no
+from pursuit.training.rows import Rows
 
 QUERIES = ColumnQueries([yes_no("a"), yes_no("b"), yes_no("c")])
 

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pursuit.data.rows import Rows
 from pursuit.evaluation.tree import question_tree
 from pursuit.methods import NaiveBayesIPClassifier
+from pursuit.training.rows import Rows
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from known_bits import in_bits
-from pursuit.data.rows import Rows
 from pursuit.inference.chain import Chain, Chains, ChainStep, bits_text, doubt, explain
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.rollout import pursue
 from pursuit.inference.stopping import AnyOf, Budget, Confidence, Stability, StoppingRule
 from pursuit.queries import Choice, ColumnQueries, yes_no
+from pursuit.training.rows import Rows
 
 TYPES = st.lists(st.sampled_from(["yes_no", "choice", "number"]), min_size=1, max_size=6)
 SEEDS = st.integers(0, 10_000)

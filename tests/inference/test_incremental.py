@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP, TableIP
 from pursuit.inference.chain import explain
 from pursuit.inference.history import History
@@ -23,6 +22,7 @@ from pursuit.networks import MLP, Conv, NetworkSettings, SetNetwork
 from pursuit.networks.first_layer import split_first_layer
 from pursuit.queries import Choice, ColumnQueries, PatchQueries, QuerySet, WordQueries, yes_no
 from pursuit.queries.words import word_query
+from pursuit.training.rows import Rows
 from pursuit.vip import VIP, InformationVIP
 
 SEEDS = st.integers(0, 10_000)

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from answer_models import N_CLASSES, entropy, random_model, trained
 from pursuit import ModelSpec, information
-from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP, TableIP
 from pursuit.inference.history import History
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.methods.naive_bayes import NaiveBayesIP, NaiveBayesSettings
 from pursuit.networks import MLP, NetworkSettings, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
+from pursuit.training.rows import Rows
 from pursuit.vip import InformationVIP
 
 MIXED = ("yes_no", "choice", "single", "yes_no", "number", "choice")

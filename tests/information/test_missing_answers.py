@@ -9,7 +9,6 @@ from torch.optim import SGD
 
 from answer_models import N_CLASSES, random_model, trained
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import NO_ANSWER
 from pursuit.inference.rollout import pursue
@@ -17,6 +16,7 @@ from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, yes_no
 from pursuit.training import Batch
+from pursuit.training.rows import Rows
 from pursuit.vip import InformationVIP
 
 PAIR = ColumnQueries([yes_no("a"), yes_no("b")])

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.queries import Answers, FeatureType, Query, QuerySet
 from pursuit.registry import register
+from pursuit.training.rows import Rows
 
 TYPES: tuple[FeatureType, ...] = ("number", "choice", "choice", "choice", "share", "yes_no", "yes_no")
 PAIRS = ((0, 1), (1, 2), (3, 2), (4, 0), (0, 3))

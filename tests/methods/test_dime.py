@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.chain import explain
 from pursuit.inference.history import History
@@ -23,6 +22,7 @@ from pursuit.methods.random_order import RandomOrderClassifier
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
 from pursuit.training import Batch
+from pursuit.training.rows import Rows
 from pursuit.training.samplers import CarriedHistories, RandomHistories, random_histories
 from pursuit.training.schedule import AdamW, Stage
 

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.methods import fixed_order
@@ -17,6 +16,7 @@ from pursuit.methods.fixed_order import FixedOrder, FixedOrderClassifier, Prefix
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, yes_no
 from pursuit.training import TrainingRun
+from pursuit.training.rows import Rows
 from pursuit.training.samplers import RandomHistories
 from pursuit.training.schedule import AdamW, Stage
 

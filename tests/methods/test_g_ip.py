@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import evaluate
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
@@ -18,6 +17,7 @@ from pursuit.methods.random_order import RandomOrder
 from pursuit.methods.shared import answer_likelihood
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training import AdamW, Batch, RandomHistories, Stage, train
+from pursuit.training.rows import Rows
 from pursuit.training.samplers import random_histories
 from trained import kept
 

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.inference.history import History
 from pursuit.methods.gdfs import GDFS, GDFSClassifier, GDFSSettings
 from pursuit.methods.random_order import RandomOrderClassifier
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
 from pursuit.training import Batch, TrainingRun
+from pursuit.training.rows import Rows
 from pursuit.training.samplers import CarriedHistories, RandomHistories
 from pursuit.training.schedule import Stage
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.inference.incremental import history_state
@@ -20,6 +19,7 @@ from pursuit.methods import METHODS, naive_bayes
 from pursuit.methods.naive_bayes import NaiveBayesIP, NaiveBayesIPClassifier, NaiveBayesSettings
 from pursuit.queries import ColumnQueries, Number, PatchQueries, QuerySet, yes_no
 from pursuit.sessions.session import Session
+from pursuit.training.rows import Rows
 from pursuit.training.samplers import random_histories
 
 LETTERS = ["a", "b", "c"]

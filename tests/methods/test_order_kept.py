@@ -13,7 +13,6 @@ import pursuit
 from contract_table import CHECKED
 from ordered import ORDER, check_chain, check_histories, clinic, clinic_queries
 from pursuit import MLP, Stage, VIPClassifier
-from pursuit.data.rows import Rows, ShuffledRows
 from pursuit.estimators import PursuitClassifier
 from pursuit.exact import TableIP
 from pursuit.inference.chain import explain
@@ -23,6 +22,7 @@ from pursuit.methods import METHODS
 from pursuit.methods.shared.policies import Policy, PolicyHistories
 from pursuit.queries import ColumnQueries, Group, OnlyAfter, Order, yes_no
 from pursuit.training import AdamW, CarriedHistories, RolledOutHistories
+from pursuit.training.rows import Rows, ShuffledRows
 from pursuit.training.samplers import Sampler
 from pursuit.training.step import TrainingStep
 

@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import evaluate
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
@@ -23,6 +22,7 @@ from pursuit.methods.shared import answer_likelihood
 from pursuit.networks import MLP, Conv, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training import AdamW, Batch, CarriedHistories, RandomHistories, RolledOutHistories, Stage, train
+from pursuit.training.rows import Rows
 from pursuit.training.samplers import random_histories
 from trained import kept
 

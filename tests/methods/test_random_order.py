@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.inference.chain import explain
 from pursuit.inference.history import History
 from pursuit.inference.incremental import history_state
@@ -14,6 +13,7 @@ from pursuit.inference.pursuer import choose
 from pursuit.methods.random_order import RandomOrder, RandomOrderClassifier
 from pursuit.queries import ColumnQueries
 from pursuit.training.learner import ClassifierModel
+from pursuit.training.rows import Rows
 from pursuit.training.samplers import RandomHistories
 from pursuit.training.schedule import Stage
 

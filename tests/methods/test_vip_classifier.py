@@ -24,9 +24,9 @@ from pursuit import (
     VIPClassifier,
     yes_no,
 )
-from pursuit.data.rows import GeneratedRows
 from pursuit.inference.pursuer import score_unit
 from pursuit.methods import vip as vip_module
+from pursuit.training.rows import GeneratedRows
 
 PLAN: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(1, batch_size=32)], "random_state": 0}
 

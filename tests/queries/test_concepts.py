@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.chain import explain
 from pursuit.inference.history import History
@@ -23,6 +22,7 @@ from pursuit.queries import ColumnQueries, ConceptQueries, Query, yes_no
 from pursuit.queries.concepts import Scale
 from pursuit.sessions.session import Session
 from pursuit.training import Stage, train
+from pursuit.training.rows import Rows
 from pursuit.vip import VIP
 
 QUERIES = [Query("red", "Is it red?"), Query("big", "Is it big?", cost=2.0), Query("loud", "")]

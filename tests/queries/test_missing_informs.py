@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from pursuit import ModelSpec, VIPClassifier, load
-from pursuit.data.rows import Rows
 from pursuit.estimators import Method
 from pursuit.inference.history import History
 from pursuit.inference.incremental import FirstLayerState, HistoryState
@@ -24,6 +23,7 @@ from pursuit.registry import find
 from pursuit.research.tasks import load_task
 from pursuit.sessions.session import Session
 from pursuit.training import CarriedHistories, Stage
+from pursuit.training.rows import Rows
 from pursuit.vip import VIP, InformationVIP
 
 EVEN = torch.full((1, 2), 0.5).log()

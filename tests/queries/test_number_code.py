@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import pursuit
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.inference.history import History
 from pursuit.inference.incremental import FirstLayerState, SharedInputState, history_state
 from pursuit.information import AnswerModel
@@ -21,6 +20,7 @@ from pursuit.networks.first_layer import split_first_layer
 from pursuit.queries import Choice, ColumnQueries, Number, yes_no
 from pursuit.queries.number_code import FEW_PIECES, MANY_PIECES, SOME_PIECES, quantile_edges, suitable_pieces
 from pursuit.queries.scaling import compress
+from pursuit.training.rows import Rows
 from pursuit.vip import VIP, InformationVIP
 
 AGE = Number("age", "How old?", centre=40.0, spread=20.0, edges=(0.0, 20.0, 40.0, 80.0))

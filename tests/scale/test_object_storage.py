@@ -13,16 +13,16 @@ from object_store import ObjectStore, object_store
 from program import run
 from pursuit.estimators import PursuitClassifier
 from pursuit.research.tasks import load_task
-from pursuit.scale.engine import Engine, Local, Ray, Work
-from pursuit.scale.work import Predict, measure_all, write_folder
+from pursuit.tables.engine import Engine, Local, Ray
 from pursuit.tables.filesystem import find_path
+from pursuit.tables.work import Predict, measure_all, write_folder
 from scale.conftest import make_rows, of
 
 
 class Idle(Engine):
     """Has nothing to do."""
 
-    def run(self, work: Work, shares: Any) -> Any:
+    def each(self, do: Any, items: Any) -> Any:
         raise AssertionError("everything was done before")
 
 

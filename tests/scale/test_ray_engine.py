@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pursuit.estimators import PursuitClassifier
-from pursuit.scale.engine import Local, Ray, find_engine
-from pursuit.scale.work import Explain, Predict, measure_all, write_file, write_folder
+from pursuit.tables.engine import Local, Ray, find_engine
+from pursuit.tables.work import Explain, Predict, measure_all, write_file, write_folder
 from scale.conftest import make_rows, needs_ray, of
 
 pytestmark = [pytest.mark.scale, needs_ray]
@@ -91,7 +91,7 @@ def test_without_ray_the_message_says_what_to_install() -> None:
     code = """
 import sys
 sys.modules["ray"] = None
-from pursuit.scale.engine import find_engine
+from pursuit.tables.engine import find_engine
 try:
     find_engine("ray")
 except ModuleNotFoundError as error:

@@ -8,8 +8,8 @@ import pytest
 
 from pursuit.estimators import PursuitClassifier
 from pursuit.evaluation.counts import EvaluationCounts
-from pursuit.scale.engine import Engine, Local, Work, find_engine
-from pursuit.scale.work import Explain, Predict, first_rows, measure_all, write_file, write_folder
+from pursuit.tables.engine import Engine, Local, Lost, find_engine
+from pursuit.tables.work import Explain, Predict, known_labels, measure_all, write_file, write_folder
 from scale.conftest import COLUMNS, make_rows, of
 
 
@@ -19,8 +19,8 @@ class Interrupted(Engine):
     def __init__(self, n: int):
         self.n = n
 
-    def run(self, work: Work, shares):  # type: ignore[no-untyped-def]
-        yield from (work.do(share) for share in [*reversed(shares)][: self.n])
+    def each(self, do, items):  # type: ignore[no-untyped-def]
+        yield from ((share, do(share)) for share in [*items][::-1][: self.n])
         raise KeyboardInterrupt
 
 
@@ -135,8 +135,8 @@ def test_a_folder_of_csv_files(model: PursuitClassifier, tmp_path: Path) -> None
 
 def test_a_share_that_comes_to_nothing_is_told(model: PursuitClassifier, parquet: Path, tmp_path: Path) -> None:
     class Lazy(Engine):
-        def run(self, work: Work, shares):  # type: ignore[no-untyped-def]
-            yield from (work.do(share) for share in shares[1:])
+        def each(self, do, items):  # type: ignore[no-untyped-def]
+            yield from ((share, do(share) if share else Lost("its machine")) for share in items)
 
     with pytest.raises(RuntimeError, match="1 of 6 shares came to nothing"):
         write_folder(Predict(model, of(parquet), None, tmp_path / "out"), Lazy(), nobody)
@@ -175,15 +175,23 @@ def test_shares_have_the_same_columns_however_little_is_asked(model: PursuitClas
     assert len(pd.read_parquet(tmp_path / "out")) == len(first) + len(second)
 
 
-def test_the_first_rows_are_those_that_would_be_measured(model: PursuitClassifier, tmp_path: Path) -> None:
+def test_the_first_rows_with_a_label(model: PursuitClassifier, tmp_path: Path) -> None:
     for seed in (1, 2):
         rows = make_rows(50, seed)
         rows.loc[[3, 7], "label"] = [None, "d"]
         rows.to_parquet(tmp_path / f"{seed}.parquet", row_group_size=20)
-    X, y = first_rows(model, of(tmp_path), 60)
-    assert X.index.tolist() == [i for i in range(64) if i not in (3, 7, 53, 57)][:60]
-    assert len(y) == 60
-    assert len(first_rows(model, of(tmp_path), 1000)[1]) == 96
+    first = of(tmp_path).unseen(60)
+    assert first.X.index.tolist() == [i for i in range(64) if i not in (3, 53)][:60]
+    assert first.y is not None
+    known = known_labels(model, pd.Series(first.y))
+    assert sorted(set(range(60)) - set(known.index)) == [6, 55]
+    assert len(of(tmp_path).unseen(1000).X) == 98
+
+
+def test_what_the_rows_lack_is_refused_as_without_an_engine(model: PursuitClassifier, tmp_path: Path) -> None:
+    make_rows(50, 1).drop(columns="q3").to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match="lacks columns the model asks for: q3"):
+        measure_all(model, of(tmp_path), None, Local(), nobody)
 
 
 def test_sums_survive_a_file(model: PursuitClassifier) -> None:
@@ -199,6 +207,7 @@ def test_sums_survive_a_file(model: PursuitClassifier) -> None:
 
 def test_engines_by_name() -> None:
     assert isinstance(find_engine("local"), Local)
+    assert isinstance(find_engine(None), Local)
     with pytest.raises(ValueError, match="one of local, ray, not 'spark'"):
         find_engine("spark")
     with pytest.raises(ValueError, match="--address is that of a cluster"):

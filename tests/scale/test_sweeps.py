@@ -12,11 +12,9 @@ from pursuit.research.experiments import reproduce as reproducing
 from pursuit.research.experiments.compare import Trial, compare
 from pursuit.research.experiments.reproduce import Reproduction, reproduce
 from pursuit.research.experiments.results import Results
-from pursuit.research.experiments.run import one_by_one
 from pursuit.research.experiments.tune import Search, TrialRun, tune
 from pursuit.research.tasks import Task, find_recipe
-from pursuit.scale.engine import Ray
-from pursuit.scale.trainings import find_sweep, sweep_on
+from pursuit.tables.engine import Ray, find_engine
 from scale.conftest import COLUMNS, make_rows, needs_ray
 from scale.test_ray_engine import Killer
 
@@ -43,7 +41,7 @@ def test_a_sweep_finds_what_one_machine_finds(tmp_path: Path, cluster: Any) -> N
         said.append(line)
         killer(len(said))
 
-    swept = compare(trial(), tmp_path / "ray", say=say, sweep=sweep_on(Ray()))
+    swept = compare(trial(), tmp_path / "ray", say=say, engine=Ray())
     assert killer.has_killed
     assert len(said) == 6
     here = compare(trial(), tmp_path / "here")
@@ -51,12 +49,12 @@ def test_a_sweep_finds_what_one_machine_finds(tmp_path: Path, cluster: Any) -> N
     files = [sorted(str(path.relative_to(folder)) for path in folder.rglob("*.json")) for folder in tmp_path.iterdir()]
     assert files[0] == files[1]
     again: list[str] = []
-    compare(trial(), tmp_path / "ray", say=again.append, sweep=sweep_on(Ray()))
+    compare(trial(), tmp_path / "ray", say=again.append, engine=Ray())
     assert all("already measured" in line for line in again)
 
 
 def test_a_method_that_fails_is_noted_and_the_others_go_on(tmp_path: Path, cluster: Any) -> None:
-    found = compare(replace(trial(), stop="bits=0.01"), tmp_path, sweep=sweep_on(Ray()))
+    found = compare(replace(trial(), stop="bits=0.01"), tmp_path, engine=Ray())
     assert set(found.worked) == {"naive-bayes"}
     assert set(found.methods) == {"random", "fixed", "naive-bayes"}
     assert "needs scores in bits" in (tmp_path / "fixed" / "seed-0" / "error.txt").read_text()
@@ -78,7 +76,7 @@ def test_a_reproduction_finds_what_one_machine_finds(tmp_path: Path, cluster: An
         said.append(line)
         killer(len(said))
 
-    swept = reproduce(reproduction, tmp_path / "ray", say=say, sweep=sweep_on(Ray()))
+    swept = reproduce(reproduction, tmp_path / "ray", say=say, engine=Ray())
     assert killer.has_killed
     assert len(said) == 4
     assert measured(swept) == measured(reproduce(reproduction, tmp_path / "here"))
@@ -89,14 +87,14 @@ def test_what_is_missing_on_a_worker_is_said_here(tmp_path: Path, cluster: Any) 
     missing = replace(trial(), source=tmp_path / "visits.csv", table_options={"target": "label"}, methods=("random",))
     make_rows(60, 1).to_csv(tmp_path / "visits.csv", index=False)
     missing.load(0)
-    swept = sweep_on(Ray())
 
-    def sweep(runs: Any, progress: Any) -> Any:
-        (tmp_path / "visits.csv").unlink()
-        return swept(runs, progress)
+    class WithoutFile(Ray):
+        def each(self, do: Any, items: Any) -> Any:
+            (tmp_path / "visits.csv").unlink()
+            return super().each(do, items)
 
     with pytest.raises(FileNotFoundError, match=r"visits\.csv"):
-        compare(missing, tmp_path / "out", sweep=sweep)
+        compare(missing, tmp_path / "out", engine=WithoutFile())
 
 
 def test_a_search_goes_on_when_a_node_is_lost(tmp_path: Path, cluster: Any) -> None:
@@ -111,7 +109,7 @@ def test_a_search_goes_on_when_a_node_is_lost(tmp_path: Path, cluster: Any) -> N
         said.append(line)
         killer(len(said))
 
-    found = tune(search, tmp_path / "ray", n_trials=7, say=say, sweep=sweep_on(Ray()))
+    found = tune(search, tmp_path / "ray", n_trials=7, say=say, engine=Ray())
     assert killer.has_killed
     assert [one.number for one in found.trials] == list(range(7))
     assert len(said) == 7
@@ -123,8 +121,6 @@ def test_a_search_goes_on_when_a_node_is_lost(tmp_path: Path, cluster: Any) -> N
         assert here.area == one.judged.area
 
 
-def test_sweeps_by_name() -> None:
-    assert find_sweep(None, None, 0.0) is one_by_one
-    assert find_sweep("local", None, 0.0) is one_by_one
+def test_a_share_of_a_gpu_is_checked() -> None:
     with pytest.raises(ValueError, match="a share of a GPU, from 0 to 1"):
-        sweep_on(Ray(), 1.5)
+        find_engine("ray", None, 1.5)

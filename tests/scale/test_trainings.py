@@ -16,9 +16,9 @@ import pytest
 from program import run, wait_for
 from pursuit import MLP, Stage, VIPClassifier
 from pursuit.estimators import PursuitClassifier
+from pursuit.research.experiments.cluster import train_on
 from pursuit.research.tasks import Task, load_task
-from pursuit.scale.engine import Ray, find_cluster
-from pursuit.scale.trainings import train_on
+from pursuit.tables.engine import Ray, find_engine
 from pursuit.tables.streaming import ParquetRows
 from pursuit.training import AdamW, TrainingRun
 from pursuit.training.loop import Diverged
@@ -171,9 +171,7 @@ def test_a_new_training_replaces_an_old_one_and_a_resumed_one_must_be_the_same(
 
 
 def test_clusters_by_name(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert find_cluster(None, None) is None
-    assert find_cluster("local", None) is None
-    assert isinstance(find_cluster("ray", None), Ray)
+    assert isinstance(find_engine("ray"), Ray)
     with pytest.raises(ValueError, match="needs a folder for its checkpoints"):
         train_on(Ray(), small(), task, TrainingRun())
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")

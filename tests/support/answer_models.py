@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.networks import MLP
 from pursuit.queries import QuerySet
 from pursuit.training import CarriedHistories, Stage, train
+from pursuit.training.rows import Rows
 from pursuit.vip import InformationVIP
 
 N_CLASSES = 4

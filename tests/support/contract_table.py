@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pursuit.data.augmentation import Shifts
-from pursuit.data.unreliable import Unreliable
 from pursuit.estimators import PursuitClassifier
 from pursuit.estimators.tuned import Tuned
 from pursuit.inference.stopping import Budget, Confidence
@@ -31,6 +29,8 @@ from pursuit.methods.g_ip import Langevin
 from pursuit.networks import MLP, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training import SGD, Adam, AdamW, CarriedHistories, RandomHistories, RolledOutHistories, Stage
+from pursuit.training.augmentation import Shifts
+from pursuit.training.unreliable import Unreliable
 
 NETWORKS = {"network": MLP((24,)), "stages": [Stage(8, optimizer=AdamW(2e-2), batch_size=32)]}
 QUICK: dict[str, dict[str, Any]] = {

@@ -4,11 +4,11 @@ import torch
 from torch import Tensor
 
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.information import AnswerModel
 from pursuit.networks import MLP, NetworkSettings
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training import SGD, Adam, AdamW, CarriedHistories, RandomHistories, Report, RolledOutHistories, Stage
+from pursuit.training.rows import Rows
 from pursuit.vip import VIP, InformationVIP
 
 QUERIES = ColumnQueries([yes_no(f"q{i}") for i in range(6)])

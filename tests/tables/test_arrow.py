@@ -243,16 +243,16 @@ def test_below_the_limit_there_are_enough(n: int, seed: int) -> None:
 def test_held_out_rows_are_from_all_over_and_labelled(write: Callable[..., Path]) -> None:
     path = write("t.parquet", {"a": np.arange(5000.0), "y": [1, 2, None, 3] * 1250}, 700)
     table = ArrowTable(path)
-    X, labels = table.held_out(["a"], "y", 0.3, 7, 1125, 200)
-    assert len(X) == len(labels) == 200
-    assert X["a"].tolist() == X.index.tolist()
-    assert (uniform_hash(X.index.to_numpy(), 7) < 0.3).all()
-    assert labels.null_count == 0
-    assert set(X.index // 700) == set(range(8))
+    numbers, rows = table.held_out(["a"], "y", 0.3, 7, 1125, 200)
+    assert len(numbers) == len(rows) == 200
+    assert rows["a"].to_pylist() == numbers.tolist()
+    assert (uniform_hash(numbers, 7) < 0.3).all()
+    assert rows["y"].null_count == 0
+    assert set(numbers // 700) == set(range(8))
     everything, _ = table.held_out(["a"], "y", 0.3, 7, 1125, 10_000)
     wanted = [i for i in range(5000) if uniform_hash(np.array([i]), 7)[0] < 0.3 and i % 4 != 2]
-    assert everything.index.tolist() == wanted
-    assert set(X.index) < set(wanted)
+    assert everything.tolist() == wanted
+    assert set(numbers) < set(wanted)
 
 
 @pytest.mark.parametrize("target", [None, "y"])

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pursuit.tables.splitting import Division, group_numbers, split_by_group, time_numbers, uniform_hash
+from pursuit.tables.splitting import Division, group_numbers, time_numbers, uniform_hash
+from pursuit.training.held_out import split_by_group
 
 labels = st.lists(st.integers(0, 4), min_size=8, max_size=60).map(np.array)
 

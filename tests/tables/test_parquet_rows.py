@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pursuit import MLP, Stage, TrainingRun, VIPClassifier
-from pursuit.data.rows import Rows
 from pursuit.queries import ColumnQueries, Number, WordQueries
 from pursuit.tables.streaming import ParquetRows
 from pursuit.training import AdamW
+from pursuit.training.rows import Rows
 
 NUMBER = ColumnQueries([Number("number", "?", spread=1e6)])
 

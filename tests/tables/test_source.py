@@ -64,15 +64,12 @@ def test_rows_trained_on_are_told_apart(tmp_path: Path, name: str) -> None:
     assert [int(key) for part in parts for key in part.ids] == frame["key"].tolist()  # type: ignore[union-attr]
     assert pd.concat([part.X for part in parts])["a"].tolist() == pytest.approx(frame["a"].tolist())
     source = open_table(path, ["a"], task.notes, part_rows=64)
-    seen = np.concatenate([source.was_seen(part) for part in source])
-    assert np.flatnonzero(~seen).tolist() == sorted(task.X_test.index)
-    assert source.has_held_out(0)
+    assert np.flatnonzero(np.concatenate([~part.seen for part in source])).tolist() == sorted(task.X_test.index)
+    assert all((part.to_measure == ~part.seen).all() for part in source)
     other = open_table(path, ["a"], {**task.notes, "sha256": "other", "fingerprint": "other"})
-    assert not any(other.was_seen(part).any() for part in other)
-    assert not other.has_held_out(0)
+    assert all(part.to_measure.all() and not part.seen.any() for part in other)
     whole = open_table(path, ["a"], load_task(path, 3, "label", drop=["key"], test_share=0).notes)
-    assert all(whole.was_seen(part).all() for part in whole)
-    assert not whole.has_held_out(0)
+    assert all(part.seen.all() and part.to_measure.all() for part in whole)
 
 
 def test_columns_that_are_not_there_are_missing(tmp_path: Path) -> None:
@@ -93,7 +90,7 @@ def test_a_part_without_held_out_rows_was_seen_all_the_same(tmp_path: Path) -> N
     source = open_table(
         tmp_path / "table.csv", ["a"], load_task(tmp_path / "table.csv", 0, "label", time="day").notes, part_rows=10
     )
-    assert [int(source.was_seen(part).sum()) for part in source] == [10] * 8 + [0] * 2
+    assert [int(part.seen.sum()) for part in source] == [10] * 8 + [0] * 2
 
 
 def test_files_of_a_folder_are_shares_and_each_knows_whether_it_was_trained_on(tmp_path: Path) -> None:
@@ -105,6 +102,9 @@ def test_files_of_a_folder_are_shares_and_each_knows_whether_it_was_trained_on(t
     source = open_table(tmp_path, ["a"], task.notes)
     assert [Path(share).name for share in source.shares] == ["1.csv", "2.csv"]
     assert [part.file for part in source] == ["1.csv", "2.csv"]
-    assert [int(source.was_seen(part).sum()) for part in source] == [len(task.X_train), 0]
-    with pytest.raises(ValueError, match=r"is a folder. Give the path of one of the CSV files in it: 1.csv, 2.csv"):
-        source.unseen()
+    assert [int(part.seen.sum()) for part in source] == [len(task.X_train), 0]
+    unseen = source.unseen()
+    assert unseen.remark == f"The model was trained on 1.csv: only the {len(task.X_test)} held-out rows are used."
+    assert unseen.y is not None
+    assert len(unseen.X) == len(unseen.y) == len(task.X_test) + 32
+    assert len(source.unseen(10).X) == 10

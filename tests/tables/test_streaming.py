@@ -17,11 +17,11 @@ import torch
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from pursuit.data.rows import Rows
 from pursuit.queries import ColumnQueries, Number
 from pursuit.tables import arrow
 from pursuit.tables.splitting import uniform_hash
 from pursuit.tables.streaming import EVEN_ENOUGH, ParquetRows, deal
+from pursuit.training.rows import Rows
 
 NUMBER = ColumnQueries([Number("number", "?", spread=1e6)])
 """A query set whose answers are the row numbers of the numbered table."""

@@ -12,7 +12,7 @@ import pytest
 
 from pursuit.queries import Choice, ColumnQueries, NotAQuestion, Number, yes_no
 from pursuit.tables.arrow import ArrowTable
-from pursuit.tables.survey import check_values, find_labels, find_values, guess_queries, labels_as_array
+from pursuit.tables.survey import check_values, find_labels, find_values, guess_queries, target_values
 
 
 def all_learnt(numbers: np.ndarray) -> np.ndarray:
@@ -56,7 +56,7 @@ def test_labels_of_every_type(write: Callable[..., Path], labels: Any, classes: 
     ],
 )
 def test_labels_of_some_rows(labels: Any, wanted: list[Any]) -> None:
-    found = labels_as_array(pa.chunked_array([labels]).to_pandas()).tolist()
+    found = target_values(pa.chunked_array([labels]).to_pandas()).tolist()
     assert found == wanted
     assert type(found[0]) is type(wanted[0])
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pursuit.tables.survey import refuse_amounts, remarks_on_labels, split_number, split_target
+from pursuit.tables.survey import refuse_amounts, remarks_on_labels, split_target
 
 
 def labels_of(column: list) -> np.ndarray:
@@ -32,10 +32,10 @@ def test_a_column_of_nothing_is_not_one_of_labels() -> None:
 
 def test_numbers_to_predict_are_all_numbers() -> None:
     frame = pd.DataFrame({"a": [1, 2, 3], "y": ["1.5", None, "2"]})
-    X, y = split_number(frame, "y", "t.csv")
+    X, y = split_target(frame, "y", "t.csv", regress=True)
     assert (X["a"].tolist(), y.tolist()) == ([1, 3], [1.5, 2])
     with pytest.raises(ValueError, match=r"'y' of t.csv has 1 values that are not numbers, such as 'x'"):
-        split_number(frame.assign(y=["1", "x", "2"]), "y", "t.csv")
+        split_target(frame.assign(y=["1", "x", "2"]), "y", "t.csv", regress=True)
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from pursuit.data.rows import Rows
 from pursuit.inference.history import History
 from pursuit.training.batch import Batch, Outcome
+from pursuit.training.rows import Rows
 
 
 def test_a_batch_holds_the_history_and_the_labels_of_its_rows(make_columns: Any, make_rows: Any) -> None:

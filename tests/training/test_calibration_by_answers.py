@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.networks import MLP
 from pursuit.queries import Choice, ColumnQueries
 from pursuit.training.calibration import (
@@ -22,6 +21,7 @@ from pursuit.training.calibration import (
     surprise,
 )
 from pursuit.training.learner import ClassifierModel
+from pursuit.training.rows import Rows
 
 N_QUERIES, WRONG = 6, 0.2
 QUERIES = ColumnQueries([Choice(f"q{i}", f"q{i}", ("no", "yes")) for i in range(N_QUERIES)])

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 
-from pursuit.data.augmentation import Shifts
 from pursuit.networks import MLP, Conv
 from pursuit.queries import ColumnQueries, Group, OnlyAfter, Order, yes_no
 from pursuit.training import (
@@ -21,6 +20,7 @@ from pursuit.training import (
     TrainingRun,
     train,
 )
+from pursuit.training.augmentation import Shifts
 from pursuit.training.cuda_graph import CudaGraph
 from pursuit.training.samplers import HistorySettings
 from pursuit.training.step import TrainingStep

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 import train_together
-from pursuit.data.rows import RowStream
 from pursuit.inference.pursuer import Pursuer
 from pursuit.networks import MLP
 from pursuit.training import Batch, TrainingRun, train
@@ -27,6 +26,7 @@ from pursuit.training.devices import (
     own_randomness,
 )
 from pursuit.training.loop import SEED_STRIDE
+from pursuit.training.rows import RowStream
 from pursuit.training.samplers import HistorySettings, Sampler
 from small_training import fresh, fresh_by_information, rows, same
 from train_together import SEED, STAGES, look_at_ends, train_columns

@@ -6,7 +6,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.inference import rollout
 from pursuit.networks import MLP
 from pursuit.training import (
@@ -22,6 +21,7 @@ from pursuit.training import held_out as held_out_module
 from pursuit.training.averaging import WeightAverage
 from pursuit.training.devices import launched
 from pursuit.training.held_out import TEMPERATURES, HeldOut
+from pursuit.training.rows import Rows
 from pursuit.vip import VIP
 from small_training import QUERIES, fresh, rows, same, weights
 

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from pursuit import ModelSpec
-from pursuit.data.augmentation import Shifts
 from pursuit.networks import MLP, Conv
 from pursuit.training import AdamW, EarlyStopping, RandomHistories, Report, Stage, TrainingRun, train
+from pursuit.training.augmentation import Shifts
 from pursuit.training.averaging import REFRESH_STEPS
 from pursuit.training.devices import launched
 from pursuit.training.loop import REPORTS_PER_STAGE, Trainer

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pursuit.data.rows import Rows, ShuffledRows
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer, choose
 from pursuit.inference.rollout import pursue
+from pursuit.training.rows import Rows, ShuffledRows
 from pursuit.training.samplers import (
     CarriedHistories,
     HistorySettings,

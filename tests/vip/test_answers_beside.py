@@ -23,7 +23,6 @@ from pursuit import (
     VIPClassifier,
     load,
 )
-from pursuit.data.rows import Rows
 from pursuit.inference.chain import bits_text
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import score_unit
@@ -33,6 +32,7 @@ from pursuit.information import AnswerModel
 from pursuit.networks import NetworkSettings, SetNetwork
 from pursuit.sessions.why import ImaginedAnswer, Why, bits_told
 from pursuit.training import AdamW, Batch
+from pursuit.training.rows import Rows
 from pursuit.vip import choose_straight_through
 
 pytestmark = pytest.mark.xdist_group("answers beside")  # they share what is trained

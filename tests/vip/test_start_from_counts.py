@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.inference.history import History
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.networks import MLP
 from pursuit.queries import Choice, ColumnQueries, Number, yes_no
+from pursuit.training.rows import Rows
 from pursuit.vip import VIP, InformationVIP
 
 LABELS = ["a", "b", "c"]

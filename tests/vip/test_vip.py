@@ -5,7 +5,6 @@ import torch
 import torch.nn.functional as F
 
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.inference.incremental import FirstLayerState, HistoryState, SharedInputState, history_state
@@ -25,6 +24,7 @@ from pursuit.training import (
     TrainingRun,
     train,
 )
+from pursuit.training.rows import Rows
 from pursuit.vip import VIP, InformationVIP, TwoQueriers, choose_straight_through
 from trained import kept
 

@@ -14,7 +14,7 @@ from pursuit.cli.console import (
     stoppable,
     training_bar,
 )
-from pursuit.cli.options import AsJson, Seeds, Source, SweepOptions, TableOptions
+from pursuit.cli.options import AsJson, EngineOptions, Seeds, Source, TableOptions
 from pursuit.options import Option, Seed
 from pursuit.research.experiments.options import TrialOptions
 
@@ -36,7 +36,7 @@ def compare(
         bool, Option("Train nothing: write the table of what has been measured so far.", "--collect")
     ] = False,
     table: TableOptions,
-    where: SweepOptions,
+    where: EngineOptions,
     as_json: AsJson = False,
 ) -> None:
     """Train several methods on a task or a file, measure them on the same rows, and write a results folder.
@@ -63,7 +63,7 @@ def compare(
     else:
         remark_on_task(trial.load(first_seed))
     with stoppable():
-        results = experiment.compare(trial, folder, training_bar, say, only_collect=collect, sweep=where.sweep())
+        results = experiment.compare(trial, folder, training_bar, say, only_collect=collect, engine=where.find_engine())
     if as_json:
         print_json(results.to_dict())
     else:

@@ -73,8 +73,8 @@ def explain(
     from pursuit.public import load
     from pursuit.report import ChainsReport
     from pursuit.research.tasks import TASKS
-    from pursuit.scale.work import Explain
     from pursuit.tables.source import name_of
+    from pursuit.tables.work import Explain
 
     data, reading = rows.data, rows.file.reading()
     if rows.names_engine or to is not None:
@@ -139,9 +139,8 @@ def _measured(
     model: Path, classifier: "PursuitEstimator", data: str, target: str | None, stop: str | None, **reading: Any
 ) -> "Evaluation | RegressionEvaluation | None":
     """An evaluation on rows of the same data that the model was not trained on; None if no row has a label."""
-    from pursuit.cli.rows import measured_before, unseen_rows
+    from pursuit.cli.rows import measurable, measured_before, unseen_rows
     from pursuit.estimators import PursuitClassifier, PursuitRegressor
-    from pursuit.research.tasks.task import take_rows
 
     assert isinstance(classifier, PursuitClassifier | PursuitRegressor)
     try:
@@ -150,11 +149,11 @@ def _measured(
         return None
     if rows.y is None:
         return None
+    rows = measurable(classifier, rows)
     if (before := measured_before(model, classifier, rows, stop)) is not None:
         return before.evaluation
-    chosen = list(range(min(len(rows.X), MOST_MEASURED)))
-    known = None if rows.initially_known is None else rows.initially_known[chosen]
-    return classifier.evaluate(take_rows(rows.X, chosen), rows.y[chosen], stop, initially_known=known)
+    first = rows.take(slice(MOST_MEASURED))
+    return classifier.evaluate(first.X, first.y, stop, initially_known=first.initially_known)
 
 
 def _with_remarks(report: "ChainsReport", selected: _Selection) -> "tuple[ExplainedRow, ...]":
@@ -171,7 +170,6 @@ def _unseen_rows(
 ) -> _Selection:
     """Rows by their numbers among those that the model was not trained on."""
     from pursuit.cli.rows import unseen_rows
-    from pursuit.research.tasks.task import take_rows
 
     rows = unseen_rows(classifier, data, target, **reading)
     wanted = numbers or list(range(min(3, len(rows.X))))
@@ -179,13 +177,14 @@ def _unseen_rows(
     if beyond:
         raise ValueError(f"Row {beyond[0]} does not exist: rows are numbered from 0 to {len(rows.X) - 1}.")
     in_file = [rows.X.index[number] if hasattr(rows.X, "index") else number for number in wanted]
+    chosen = rows.take(wanted)
     return _Selection(
-        take_rows(rows.X, wanted),
+        chosen.X,
         [{"row": number} for number in wanted],
         # The number in the file too, if that is another one.
         [f"Row {n}" + (f" (row {m} of the file)" if m != n else "") for n, m in zip(wanted, in_file, strict=True)],
-        [None if rows.y is None else str(rows.y[number]) for number in wanted],
-        None if rows.initially_known is None else rows.initially_known[wanted],
+        [None] * len(wanted) if chosen.y is None else [str(label) for label in chosen.y],
+        chosen.initially_known,
     )
 
 
@@ -211,7 +210,7 @@ def _rows_of_file(source: "TableSource", lines: list[int], ids: list[str]) -> _S
             if len(rows):
                 label = None if part.labels is None else part.labels.iloc[rows[0]]
                 written = None if pd.isna(label) else _as_written(label)
-                found[title] = (part.X.iloc[rows], written, bool(source.was_seen(part)[rows[0]]))
+                found[title] = (part.X.iloc[rows], written, bool(part.seen[rows[0]]))
         last = int(part.positions[-1])
     if absent := [title for title in titles if title not in found]:
         is_line = absent[0] in titles[: len(lines)]

@@ -19,7 +19,7 @@ from pursuit.options import Device, MaxQueries, Option, Stop
 from pursuit.registry import known
 
 if TYPE_CHECKING:
-    from pursuit.research.experiments.run import Sweep
+    from pursuit.tables.engine import Engine
 
 
 def existing(name: str) -> str:
@@ -180,7 +180,7 @@ class MeasuringOptions(RowsOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepOptions:
+class EngineOptions:
     """The machines that many trainings run on."""
 
     engine: Annotated[
@@ -192,10 +192,10 @@ class SweepOptions:
         float, Option("With --engine ray: the share of a GPU that each training has.", min=0, max=1)
     ] = 0.0
 
-    def sweep(self) -> "Sweep":
-        from pursuit.scale.trainings import find_sweep
+    def find_engine(self) -> "Engine":
+        from pursuit.tables.engine import find_engine
 
-        return find_sweep(self.engine, self.address, self.gpu_share)
+        return find_engine(self.engine, self.address, self.gpu_share)
 
 
 def chosen_parameters(options: Any) -> dict[str, str]:

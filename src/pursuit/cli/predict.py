@@ -30,10 +30,10 @@ def predict(
     Of a number, it is the mean and the 90 % interval. The file needs no labels. Further columns do not matter, and what
     columns that are not there would say is unknown.
     """
-    from pursuit.cli.rows import all_rows, open_rows, write_by_shares
+    from pursuit.cli.rows import open_rows, remarked, write_by_shares
     from pursuit.public import load
-    from pursuit.scale.work import Predict, predictions_of
     from pursuit.tables.filesystem import display_name, find_path
+    from pursuit.tables.work import Predict
     from pursuit.tables.writing import means_folder, write_csv, write_table
 
     if rows.names_engine and to is None:
@@ -41,13 +41,13 @@ def predict(
     classifier = load(model)
     if max_queries is not None:
         classifier.max_queries = max_queries
+    source = open_rows(classifier, rows.data, id_column=id_column, **rows.file.reading())
     if to is not None and (rows.names_engine or means_folder(to)):
-        source = open_rows(classifier, rows.data, id_column=id_column, **rows.file.reading())
         write_by_shares(Predict, classifier, source, rows, to, "Predicting")
         return
-    parts = all_rows(classifier, rows.data, id_column, **rows.file.reading())
+    work = Predict(classifier, source, rows.stop, folder=None, in_lists=False)
     with rows_bar("Predicting") as on_rows:
-        tables = predictions_of(classifier, parts, rows.stop, on_rows)
+        tables = work.tables(remarked(source), on_rows)
         if to is None:
             write_csv(standard_output(), tables)
         else:

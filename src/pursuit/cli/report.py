@@ -24,22 +24,28 @@ def report(
     It is one file that loads nothing from anywhere, to be read in a browser or printed.
     """
     check_page(to)
-    from pursuit.cli.rows import is_by_shares, measured_before, measured_on_all_rows, model_and_labelled_rows
+    from pursuit.cli.rows import (
+        is_by_shares,
+        measurable,
+        measured_before,
+        measured_on_all_rows,
+        model_and_labelled_rows,
+    )
     from pursuit.report import ModelReport
     from pursuit.report.measured import DEPTH
-    from pursuit.scale.work import first_rows
 
     if is_by_shares(rows):
         classifier, source, evaluation = measured_on_all_rows(model, rows)
-        X, y = first_rows(classifier, source, TREE_ROWS)
-        found = ModelReport.of(classifier, X, y, rows.stop, depth=depth, name=source.name, evaluation=evaluation)
+        some = measurable(classifier, source.unseen(TREE_ROWS))
+        options: dict[str, Any] = {"initially_known": some.initially_known, "depth": depth, "name": some.name}
+        found = ModelReport.of(classifier, some.X, some.y, rows.stop, **options, evaluation=evaluation)
     else:
         estimator, unseen = model_and_labelled_rows(model, rows)
         before = measured_before(model, estimator, unseen, rows.stop) if depth == DEPTH else None
         if before is not None:
             found = ModelReport.from_measured(estimator, before, rows.stop)
         else:
-            options: dict[str, Any] = {"initially_known": unseen.initially_known, "depth": depth, "name": unseen.name}
+            options = {"initially_known": unseen.initially_known, "depth": depth, "name": unseen.name}
             found = ModelReport.of(estimator, unseen.X, unseen.y, rows.stop, **options)
     found.save(to)
     if as_json:

@@ -21,7 +21,7 @@ from pursuit.cli.console import (
     stoppable,
     training_bar,
 )
-from pursuit.cli.options import AsJson, Seeds, SweepOptions
+from pursuit.cli.options import AsJson, EngineOptions, Seeds
 from pursuit.options import Option, Seed
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def reproduce(
     options: ReproductionOptions = DEFAULTS,
     to: Annotated[Path | None, Option("The folder to write; by default results/TASK-RECIPE.", "--out")] = None,
     changes: Changes,
-    where: SweepOptions,
+    where: EngineOptions,
     minutes: Annotated[
         float | None, Option("With `paper`: work through its runs for so many minutes.", "--next", min=0)
     ] = None,
@@ -87,7 +87,7 @@ def reproduce(
     folder = to or Path("results") / reproduction.name
     remark_on_recipe(chosen, options.device)
     with stoppable():
-        results = experiment.reproduce(reproduction, folder, training_bar, say, where.sweep())
+        results = experiment.reproduce(reproduction, folder, training_bar, say, where.find_engine())
     if as_json:
         print_json(results.to_dict())
         return

@@ -1,10 +1,10 @@
 """The rows that commands show a model: those it was not trained on, to measure it, or all rows of a file."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from pursuit.cli.console import rows_bar, say, stoppable
@@ -12,53 +12,46 @@ from pursuit.cli.options import MeasuringOptions, RowsOptions
 from pursuit.public import Evaluation, PursuitClassifier, PursuitEstimator, PursuitRegressor, load
 from pursuit.report.measured import Measured, kept
 from pursuit.research.tasks import TASKS, load_task
-from pursuit.scale.engine import find_engine
-from pursuit.scale.work import Predict, measure_all, write_file, write_folder
+from pursuit.tables.engine import find_engine
 from pursuit.tables.filesystem import display_name, find_path
-from pursuit.tables.source import RowsPart, TableSource, UnseenRows, open_table
+from pursuit.tables.source import MemorySource, RowsPart, TableSource, open_table
+from pursuit.tables.work import Predict, known_labels, measure_all, write_file, write_folder
 from pursuit.tables.writing import means_folder
 
 
 def open_rows(estimator: PursuitEstimator, data: str, **wanted: Any) -> TableSource:
-    """The rows of files as a model reads them. `wanted` are fields of `TableSource`, of which empty ones are left to
-    how the model was trained."""
+    """The test rows of a task, or the rows of files, as a model reads them. `wanted` are fields of `FileSource`, of
+    which empty ones are left to how the model was trained."""
+    given = {name: value for name, value in wanted.items() if value}
     if data in TASKS:
-        raise ValueError(f"{data} is a task, whose rows are in memory: leave --engine out, or give files.")
+        if "id_column" in given:
+            raise ValueError(f"{data} is a task, and its rows have no columns to name them by: leave --id out.")
+        return _rows_of_task(estimator, data, **{name: given[name] for name in given if name == "part_rows"})
     # A query set may ask several things of one column.
     columns = list(getattr(estimator, "feature_names_in_", _queries(estimator)))
-    given = {name: value for name, value in wanted.items() if value}
     return open_table(data, columns, estimator.notes_.get("task", {}), **given)
 
 
-def unseen_rows(estimator: PursuitEstimator, data: str, target: str | None = None, **reading: Any) -> UnseenRows:
+def unseen_rows(estimator: PursuitEstimator, data: str, target: str | None = None, **reading: Any) -> MemorySource:
     """The rows of a task or a file that the model was not trained on; a file may have no labels."""
-    if data in TASKS:
-        return _rows_of_task(estimator, data)
     rows = open_rows(estimator, data, target=target, **reading).unseen()
     if rows.remark:
         say(rows.remark)
-    classes = getattr(estimator, "classes_", None)
-    if rows.y is not None and classes is not None and classes.dtype.kind in "OU":
-        rows = rows._replace(y=rows.y.astype(str))
     return rows
 
 
-def all_rows(
-    estimator: PursuitEstimator, data: str, id_column: str | None = None, **reading: Any
-) -> Iterator[RowsPart]:
-    """All rows of a file, part by part, or those of a task that the model was not trained on."""
-    if data not in TASKS:
-        yield from remarked(open_rows(estimator, data, id_column=id_column, **reading))
-        return
-    if id_column is not None:
-        raise ValueError(f"{data} is a task, and its rows have no columns to name them by: leave --id out.")
-    rows = _rows_of_task(estimator, data)
-    labels = None if rows.y is None else pd.Series(rows.y)
-    yield RowsPart(rows.X, labels, "row", np.arange(len(rows.X)), initially_known=rows.initially_known)
+def measurable(estimator: PursuitEstimator, rows: MemorySource) -> MemorySource:
+    """The rows whose label the model knows."""
+    labels = known_labels(estimator, pd.Series(rows.y))
+    if not len(labels):
+        raise ValueError(f"{rows.name} has no rows to measure on: none has a label that the model knows.")
+    if n_left_out := len(rows.X) - len(labels):
+        say(f"Left out: {n_left_out:,} rows with a label that the model does not know.")
+    return replace(rows.take(labels.index), y=labels.to_numpy())
 
 
 def remarked(rows: TableSource) -> Iterator[RowsPart]:
-    """All rows of files, with remarks for the user on how they are read."""
+    """All rows, with remarks for the user on how they are read."""
     for number, part in enumerate(rows):
         for line in part.remarks:
             say(line)
@@ -70,16 +63,16 @@ def remarked(rows: TableSource) -> Iterator[RowsPart]:
 
 def model_and_labelled_rows(
     model: Path, options: MeasuringOptions
-) -> tuple[PursuitClassifier | PursuitRegressor, UnseenRows]:
+) -> tuple[PursuitClassifier | PursuitRegressor, MemorySource]:
     """A model, and the rows to measure it on: those that it was not trained on, with their labels."""
     estimator = _loaded(model, options)
     rows = unseen_rows(estimator, options.data, options.target, **options.file.reading())
     if rows.y is None:
         raise ValueError(f"{options.data} has no labels to measure by: name their column with --target.")
-    return estimator, rows
+    return estimator, measurable(estimator, rows)
 
 
-def measured_before(model: Path, estimator: PursuitEstimator, rows: UnseenRows, stop: str | None) -> Measured | None:
+def measured_before(model: Path, estimator: PursuitEstimator, rows: MemorySource, stop: str | None) -> Measured | None:
     """The figures that training measured, if that was on these rows and by this rule."""
     if str(estimator.stopping_rule(stop)) != str(estimator.stopping_rule()):
         return None
@@ -124,9 +117,10 @@ def write_by_shares(
     """Write the predictions or chains of all rows into a file, or into a folder of Parquet files, as `to` says. If it
     is stopped, the same command goes on where it was."""
     is_folder, path = means_folder(to), find_path(to)
-    engine = find_engine(options.engine or (None if options.address else "local"), options.address)
+    engine = find_engine(options.engine, options.address)
     folder = path if is_folder else path.parent / f"{path.name}.parts"
     work = work_type(estimator, rows, options.stop, folder, in_lists=is_folder)
+    next(remarked(rows), None)  # says how the first of them are read
     with stoppable("Run the same command again to continue."), rows_bar(title) as on_rows:
         n_rows = write_folder(work, engine, on_rows) if is_folder else write_file(work, path, engine, on_rows)
     where = f" in {len(rows.shares):,} files" if is_folder else ""
@@ -141,7 +135,7 @@ def _loaded(model: Path, options: MeasuringOptions) -> Any:
     return estimator
 
 
-def _rows_of_task(estimator: PursuitEstimator, name: str) -> UnseenRows:
+def _rows_of_task(estimator: PursuitEstimator, name: str, **wanted: Any) -> MemorySource:
     trained = estimator.notes_.get("task", {})
     if trained.get("learnt_from_test_rows_of") == name:
         raise ValueError(
@@ -152,7 +146,7 @@ def _rows_of_task(estimator: PursuitEstimator, name: str) -> UnseenRows:
     if [query.name for query in task.query_set.queries] != _queries(estimator):
         whose = f" was trained on {trained['name']} and" if "name" in trained else ""
         raise ValueError(f"The model{whose} asks other queries than those of {name}: give it rows of its own kind.")
-    return UnseenRows(name, task.X_test, task.y_test, task.initially_known_test)
+    return MemorySource(name, task.X_test, task.y_test, task.initially_known_test, **wanted)
 
 
 def _queries(estimator: PursuitEstimator) -> list[str]:

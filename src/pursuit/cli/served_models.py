@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pursuit.cli.console import say
-from pursuit.cli.rows import unseen_rows
+from pursuit.cli.rows import measurable, unseen_rows
 from pursuit.estimators import Method, PursuitEstimator
 from pursuit.estimators.saving import DESCRIPTION, fingerprint
 from pursuit.files import DamagedFile
@@ -17,7 +17,7 @@ from pursuit.report import ModelReport
 from pursuit.research.tasks import EMBEDDED, TASKS, load_task
 from pursuit.research.tasks.files import cache_folder, locate
 from pursuit.research.tasks.task import take_rows
-from pursuit.tables.source import UnseenRows
+from pursuit.tables.source import MemorySource
 from pursuit.web.serving.models import SamplePictures
 
 DEMO = Path("demo")
@@ -54,12 +54,11 @@ def measure(estimator: PursuitEstimator) -> ModelReport | None:
     if rows is None or rows.y is None:
         return None
     chosen = np.unique(np.linspace(0, len(rows.y) - 1, MOST_ROWS).astype(int))
-    known = None if rows.initially_known is None else rows.initially_known[chosen]
-    X, y = take_rows(rows.X, chosen), rows.y[chosen]
-    return ModelReport.of(estimator, X, y, initially_known=known, name=rows.name)
+    some = rows.take(chosen)
+    return ModelReport.of(estimator, some.X, some.y, initially_known=some.initially_known, name=rows.name)
 
 
-def _rows(estimator: PursuitEstimator) -> UnseenRows | None:
+def _rows(estimator: PursuitEstimator) -> MemorySource | None:
     """Rows of the task or file that a model was trained on, if they are on this machine; nothing is fetched."""
     trained = estimator.notes_.get("task", {})
     name, file = str(trained.get("name", "")), str(trained.get("file", ""))
@@ -72,7 +71,8 @@ def _rows(estimator: PursuitEstimator) -> UnseenRows | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return unseen_rows(estimator, data)
+            rows = unseen_rows(estimator, data)
+            return rows if rows.y is None else measurable(estimator, rows)
     except (ValueError, OSError):
         return None  # the data are others than those of training
 

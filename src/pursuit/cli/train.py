@@ -126,14 +126,14 @@ def train(
     from pursuit.inference.pursuer import score_unit
     from pursuit.public import TrainingRun
     from pursuit.report.measured import Measured
+    from pursuit.research.experiments.cluster import train_on
     from pursuit.research.tasks import TASKS, load_task
-    from pursuit.scale.engine import find_cluster
-    from pursuit.scale.trainings import train_on
+    from pursuit.tables.engine import Ray, find_engine
     from pursuit.training.logs import check_log
 
     chosen = find_method(method, regress)
     _check_options(chosen, {**chosen_parameters(options), **chosen_parameters(table)})
-    cluster = find_cluster(options.engine, options.address)
+    engine = find_engine(options.engine, options.address)
     task = load_task(
         source, options.seed, costs=table.costs(), regress=chosen.predicts_numbers, **table.reading()
     ).with_costs({}, table.cost_aware)
@@ -141,7 +141,7 @@ def train(
     model = chosen.build(task.query_set, **options.settings(task, chosen))
     check_log(options.log)
     remark_on_task(task)
-    if source in TASKS and options.epochs is None and cluster is None:
+    if source in TASKS and options.epochs is None and engine.is_here:
         remark_on_recipe(TASKS[source].recipes.get("fast"), options.device)
     go_on = "with --resume to continue" if chosen.accepts(LOOP) else "to start again"
     with contextlib.ExitStack() as alone:
@@ -150,17 +150,17 @@ def train(
             alone.enter_context(claimed(folder))
         with stoppable(f"Run the same command {go_on}."), training_bar(task.name) as on_report:
             run = TrainingRun(folder, options.resume, options.log, on_report)  # type: ignore[arg-type]
-            if cluster is None:
-                task.fit(model, run)
+            if isinstance(engine, Ray):
+                model = train_on(engine, model, task, run)
             else:
-                model = train_on(cluster, model, task, run)
+                task.fit(model, run)
         if not is_first():
             return
         model.save(folder, {"task": {"name": task.name, **task.notes}})
     if getattr(model, "cost_aware", False) is None and score_unit(model.model_) == "bits per cost":
         say("Costs differ, so it asks for the most bits per unit of cost; --no-cost-aware: for the most bits.")
     evaluation = None
-    if cluster is not None and options.device == "cuda":
+    if not engine.is_here and options.device == "cuda":
         model.device = "auto"  # this machine need not have a GPU
     if len(task.y_test):
         known = task.initially_known_test

@@ -8,7 +8,7 @@ import typer
 from rich.table import Column, Table
 
 from pursuit.cli.console import out, print_json, remark_on_task, say, show, stoppable, training_bar
-from pursuit.cli.options import AsJson, Regress, Source, SweepOptions, TableOptions
+from pursuit.cli.options import AsJson, EngineOptions, Regress, Source, TableOptions
 from pursuit.cli.train import find_method, folder_name
 from pursuit.options import Option
 from pursuit.research.experiments.options import SearchOptions
@@ -31,7 +31,7 @@ def tune(
     to: Annotated[Path | None, Option("The folder to write; by default runs/tune-NAME.", "--out")] = None,
     regress: Regress = False,
     table: TableOptions,
-    where: SweepOptions,
+    where: EngineOptions,
     as_json: AsJson = False,
 ) -> None:
     """Search settings of a method, such as learning rate and width, and say how to train with the best of them.
@@ -54,7 +54,7 @@ def tune(
     folder = to or Path("runs") / f"tune-{folder_name(search.name, chosen)}"
     remark_on_task(search.load()[0])
     with stoppable():
-        found = run_search(search, folder, trials, training_bar, say, where.sweep())
+        found = run_search(search, folder, trials, training_bar, say, where.find_engine())
     command = _training(context, folder if found.settings else None)
     if as_json:
         print_json({**found.to_dict(), "folder": str(folder), "train": command})

@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from pursuit.data.rows import Rows, RowSource, StreamedRows
 from pursuit.estimators import saving
 from pursuit.estimators.guarantees import HeldOut
 from pursuit.estimators.plan import Reason
@@ -36,6 +35,7 @@ from pursuit.sessions.session import Session
 from pursuit.training import TrainingRun
 from pursuit.training.devices import find_device
 from pursuit.training.progress import with_bar
+from pursuit.training.rows import Rows, RowSource, StreamedRows
 
 HOOKS = frozenset(
     {

@@ -13,8 +13,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from torch import Tensor
 
-from pursuit.data.class_weights import ClassWeightedRows
-from pursuit.data.rows import Rows, StreamedRows
 from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.guarantees import (
     HeldOut,
@@ -32,6 +30,8 @@ from pursuit.evaluation import Evaluation, evaluate
 from pursuit.inference.promises import ConformalSet, promises_of, unkept
 from pursuit.inference.pursuer import label_codes
 from pursuit.inference.stopping import StoppingRule, stopping_rule
+from pursuit.training.class_weights import ClassWeightedRows
+from pursuit.training.rows import Rows, StreamedRows
 
 
 @dataclass(eq=False, repr=False)

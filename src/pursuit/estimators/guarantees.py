@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from scipy.sparse import issparse
 
-from pursuit.data.rows import Rows
 from pursuit.estimators.plan import Reason
 from pursuit.estimators.risk import (
     LEVELS,
@@ -34,6 +33,7 @@ from pursuit.inference.pursuer import Pursuer, label_list
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import Budget, StoppingRule
 from pursuit.queries.frames import as_pandas
+from pursuit.training.rows import Rows
 
 SHARE, MOST_ROWS = 0.2, 5000
 """By default this share of the rows is held out for promises, and no more than so many."""

@@ -16,8 +16,6 @@ from sklearn.base import is_regressor
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
-from pursuit.data.unreliable import Unreliable, answer_features
 from pursuit.estimators import saving
 from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.classifier import PursuitClassifier
@@ -32,12 +30,14 @@ from pursuit.inference.stopping import StoppingRule, stopping_rule
 from pursuit.networks import NetworkSettings
 from pursuit.processes import is_first, n_processes
 from pursuit.queries import QuerySet
-from pursuit.tables.splitting import split_by_group
 from pursuit.training import ClassifierModel, EarlyStopping, Kept, Learner, Stage, TrainingRun, train
 from pursuit.training.calibration import fit_temperature
 from pursuit.training.checkpoints import CannotResume
+from pursuit.training.held_out import split_by_group
 from pursuit.training.learner import ModelSpec
+from pursuit.training.rows import Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.training.run import check_plan
+from pursuit.training.unreliable import Unreliable, answer_features
 
 STANDARD_ROWS = 20_000
 """How many of the rows that are not in memory the mean and spread of answers are measured on."""

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from pursuit.data.rows import Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.information import AnswerSettings
 from pursuit.networks import MLP, NetworkSettings, default_network
 from pursuit.queries import QuerySet
 from pursuit.training import CarriedHistories, Stage
 from pursuit.training.devices import find_device
+from pursuit.training.rows import Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.training.schedule import AdamW
 
 T = TypeVar("T")

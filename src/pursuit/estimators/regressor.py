@@ -11,7 +11,6 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
-from pursuit.data.rows import Rows, StreamedRows
 from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.selection import suitable_bits, within_sight
 from pursuit.evaluation.regression import RegressionEvaluation, evaluate_regression
@@ -19,6 +18,7 @@ from pursuit.inference.promises import promises_of
 from pursuit.inference.stopping import IntervalWidth, NothingWorthAsking, Stability, StoppingRule, stopping_rule
 from pursuit.inference.target import COVERAGE, TargetBins, check_coverage
 from pursuit.training import Learner
+from pursuit.training.rows import Rows, StreamedRows
 
 FEWEST_BINS, MOST_BINS, ROWS_A_BIN = 8, 32, 40
 """By default there are as many bins as have this many rows each, within limits."""

@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.estimators.plan import Reason
 from pursuit.inference.stopping import Budget, Confidence, NothingWorthAsking, StoppingRule
 from pursuit.inference.unusual import alarm_limits, oddness
 from pursuit.training import Learner
 from pursuit.training.calibration import LONGEST, TEMPERATURES, group_of, judged_steps, n_judged, surprise
+from pursuit.training.rows import Rows
 from pursuit.vip import VIP, TwoQueriers
 
 SURE = 0.99

@@ -18,10 +18,10 @@ import torch.nn.functional as F
 from sklearn.base import clone
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.inference.pursuer import Labels
 from pursuit.inference.target import TargetBins
 from pursuit.queries import QuerySet
+from pursuit.training.rows import Rows
 
 LABEL_SHARE = 0.6
 """Weight of the label in the target of a row; the rest is the teachers' posterior."""

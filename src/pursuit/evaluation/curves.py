@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.evaluation.calibration import ReliabilityBin, accuracy_interval
 from pursuit.evaluation.counts import (
     COST_UNIT,
@@ -32,6 +31,7 @@ from pursuit.inference.rollout import RolloutStep
 from pursuit.inference.stopping import ROUNDING, Standing, StoppingRule
 from pursuit.queries import QuerySet
 from pursuit.registry import read_as
+from pursuit.training.rows import Rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,13 +11,13 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.evaluation.counts import UNIT, QuestionCounts
 from pursuit.evaluation.rollouts import placed
 from pursuit.inference.pursuer import Labels, Pursuer, label_list
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import StoppingRule
 from pursuit.queries import QuerySet
+from pursuit.training.rows import Rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.evaluation.rollouts import ClassTrace, placed, row_batches
 from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.stopping import Standing, StoppingRule
+from pursuit.training.rows import Rows
 
 HIGHEST = 0.9999
 """Without a cap, held-out rows are asked until this confidence: no higher level is chosen."""

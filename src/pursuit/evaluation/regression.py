@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.evaluation.counts import QuestionCounter, QuestionCounts
 from pursuit.evaluation.details import QuestionUses
 from pursuit.evaluation.rollouts import Trace, placed, row_batches
@@ -19,6 +18,7 @@ from pursuit.inference.rollout import RolloutStep
 from pursuit.inference.stopping import Budget, StoppingRule
 from pursuit.inference.target import COVERAGE, TargetBins, target_of
 from pursuit.registry import read_as
+from pursuit.training.rows import Rows
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from pursuit.data.rows import Rows
 from pursuit.evaluation.calibration import brier_scores
 from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.rollout import BATCH_BYTES, RolloutStep, pursue, rows_at_once, template_state
 from pursuit.inference.stopping import StoppingRule
 from pursuit.training.devices import find_device
+from pursuit.training.rows import Rows
 
 GPU_BATCH_ROWS, GPU_BATCH_BYTES = 5000, 2**32
 

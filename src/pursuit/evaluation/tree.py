@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.evaluation.rollouts import Trace, placed, row_batches
 from pursuit.inference.pursuer import NO_ANSWER, Pursuer, label_list
 from pursuit.inference.rollout import RolloutStep
@@ -17,6 +16,7 @@ from pursuit.inference.stopping import Budget, StoppingRule
 from pursuit.inference.target import target_of
 from pursuit.queries import QuerySet
 from pursuit.queries.query import NOT_GIVEN_TEXT
+from pursuit.training.rows import Rows
 
 N_LEADING = 3
 MOST_QUESTIONS = 3

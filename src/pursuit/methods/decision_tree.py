@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pursuit.data.rows import Rows, RowSource, rows_in_memory
 from pursuit.estimators import MethodClassifier, method
 from pursuit.exact import TINY
 from pursuit.inference.history import History
@@ -19,6 +18,7 @@ from pursuit.inference.pursuer import Labels
 from pursuit.queries import QuerySet
 from pursuit.registry import register
 from pursuit.training import TrainingRun
+from pursuit.training.rows import Rows, RowSource, rows_in_memory
 
 if TYPE_CHECKING:
     from sklearn.tree import DecisionTreeClassifier

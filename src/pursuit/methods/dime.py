@@ -18,7 +18,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pursuit.data.rows import RowSource
 from pursuit.estimators import MethodClassifier, TaughtClassifier, method
 from pursuit.inference.pursuer import choose, per_cost
 from pursuit.inference.stopping import BIT, entropy
@@ -26,6 +25,7 @@ from pursuit.methods.shared.models import PretrainedModel, check_pretraining, pr
 from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
 from pursuit.training.learner import ModelSpec
+from pursuit.training.rows import RowSource
 from pursuit.training.schedule import Stage
 
 

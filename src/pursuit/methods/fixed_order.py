@@ -14,13 +14,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from pursuit.data.rows import Rows, RowSource, RowStream, rows_in_memory
 from pursuit.estimators import TaughtClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
 from pursuit.registry import register
 from pursuit.training.batch import Batch
 from pursuit.training.learner import ClassifierModel, ModelSpec
+from pursuit.training.rows import Rows, RowSource, RowStream, rows_in_memory
 from pursuit.training.samplers import RandomHistories, Sampler
 from pursuit.training.schedule import Stage
 

@@ -21,7 +21,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pursuit.data.rows import RowSource
 from pursuit.estimators import LearnerClassifier, MethodClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
@@ -31,6 +30,7 @@ from pursuit.methods.shared.answer_likelihood import AnswerLikelihood, n_at_once
 from pursuit.queries import QuerySet
 from pursuit.registry import register, settings_from, to_config
 from pursuit.training import Batch, Learner, Outcome, RandomHistories, Stage
+from pursuit.training.rows import RowSource
 
 
 @register

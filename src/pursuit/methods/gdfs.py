@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import RowSource
 from pursuit.estimators import MethodClassifier, TaughtClassifier, method
 from pursuit.inference.pursuer import ASKED, choose
 from pursuit.methods.shared.models import PretrainedModel, check_pretraining, pretrained_plan
 from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
 from pursuit.training.learner import ModelSpec
+from pursuit.training.rows import RowSource
 from pursuit.training.schedule import Stage
 
 LEAST_NOISE = 1e-20

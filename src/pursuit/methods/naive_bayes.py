@@ -16,7 +16,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pursuit.data.rows import Rows, RowSource, rows_in_memory
 from pursuit.estimators import MethodClassifier, method
 from pursuit.estimators.tuned import OneOf, Ranges, Span
 from pursuit.inference.history import History
@@ -27,6 +26,7 @@ from pursuit.queries import QuerySet
 from pursuit.queries.outcomes import Outcomes
 from pursuit.registry import register, settings_from, to_config
 from pursuit.training import TrainingRun
+from pursuit.training.rows import Rows, RowSource, rows_in_memory
 
 COUNTED_ROWS = 500_000
 """The most rows that are counted where they are not in memory."""

@@ -24,7 +24,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.special import entr
 
-from pursuit.data.rows import RowSource
 from pursuit.estimators import MethodClassifier, NetworkClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import choose
@@ -35,6 +34,7 @@ from pursuit.networks.first_layer import split_first_layer
 from pursuit.registry import register
 from pursuit.training import Batch, CarriedHistories, ClassifierModel, Outcome, RandomHistories, Stage
 from pursuit.training.learner import ModelSpec
+from pursuit.training.rows import RowSource
 
 MAP_SIZE = 16
 """The largest feature map of a network is taken to be this many times its input."""

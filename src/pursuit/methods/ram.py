@@ -17,7 +17,6 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from pursuit.data.rows import RowSource
 from pursuit.estimators import MethodClassifier, NetworkClassifier, method
 from pursuit.methods.shared.policies import (
     Decisions,
@@ -30,6 +29,7 @@ from pursuit.methods.shared.policies import (
 )
 from pursuit.registry import register
 from pursuit.training.learner import ModelSpec
+from pursuit.training.rows import RowSource
 from pursuit.training.schedule import Stage
 
 QUICK_LR = 2e-3

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from pursuit.data.rows import RowSource
 from pursuit.estimators import TaughtClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState, history_state
@@ -16,6 +15,7 @@ from pursuit.inference.pursuer import Labels, Pursuer
 from pursuit.queries import QuerySet
 from pursuit.registry import register
 from pursuit.training.learner import ClassifierModel, ModelSpec
+from pursuit.training.rows import RowSource
 from pursuit.training.samplers import RandomHistories
 from pursuit.training.schedule import Stage
 

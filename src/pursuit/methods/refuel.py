@@ -20,7 +20,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pursuit.data.rows import RowSource
 from pursuit.estimators import MethodClassifier, NetworkClassifier, method
 from pursuit.inference.history import History
 from pursuit.methods.shared.policies import (
@@ -37,6 +36,7 @@ from pursuit.queries import NO_AND_YES, QuerySet
 from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
 from pursuit.training.learner import ModelSpec
+from pursuit.training.rows import RowSource
 from pursuit.training.schedule import Stage
 
 WORDS_FOR_YES = frozenset(yes for _, yes in NO_AND_YES)

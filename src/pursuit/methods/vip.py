@@ -6,7 +6,6 @@ from typing import Literal
 
 from torch import Tensor
 
-from pursuit.data.rows import GeneratedRows, Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.estimators import PursuitRegressor, TaughtClassifier, TaughtEstimator, method
 from pursuit.estimators.plan import FEW_ROWS, HELD_OUT, MOST_HELD_OUT, Reason
 from pursuit.estimators.selection import better_querier, suitable_stop, unusual_limits
@@ -15,6 +14,7 @@ from pursuit.inference.stopping import StoppingRule
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.queries import QuerySet
 from pursuit.training.learner import ModelSpec
+from pursuit.training.rows import GeneratedRows, Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.vip import VIP, InformationVIP, TwoQueriers
 
 Querier = Literal["auto", "information", "straight-through"]

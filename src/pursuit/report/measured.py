@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pursuit.data.rows import Rows
 from pursuit.estimators import PursuitEstimator, PursuitRegressor
 from pursuit.estimators.saving import fingerprint
 from pursuit.evaluation import Evaluation, RegressionEvaluation
@@ -14,6 +13,7 @@ from pursuit.evaluation.tree import TreeNode, question_tree
 from pursuit.files import DamagedFile, read_json, write_whole
 from pursuit.inference.stopping import StoppingRule
 from pursuit.registry import read_as
+from pursuit.training.rows import Rows
 
 MEASURED = "measured.json"
 """The file in a model's folder."""

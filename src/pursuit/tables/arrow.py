@@ -170,12 +170,10 @@ class ArrowTable:
 
     def held_out(
         self, columns: Sequence[str], target: str, share: float, seed: int, n_held_out: int, most: int
-    ) -> tuple[pd.DataFrame, "pa.ChunkedArray"]:
-        """At most `most` of the `n_held_out` rows held out to measure on, and their labels as they stand in the
-        files."""
+    ) -> tuple[np.ndarray, "pa.Table"]:
+        """At most `most` of the `n_held_out` rows held out to measure on, as `rows` gives them."""
         limit = share * sufficient_limit(most, n_held_out)
-        numbers, rows = self.lowest(columns, target, lambda numbers: uniform_hash(numbers, seed), limit, most)
-        return rows.select(list(columns)).to_pandas().set_axis(numbers, axis=0), rows[target]
+        return self.lowest(columns, target, lambda numbers: uniform_hash(numbers, seed), limit, most)
 
     def bounds(self, piece: Piece, name: str) -> tuple[float, float] | None:
         """The least and the greatest number of a column, if the file itself records them."""

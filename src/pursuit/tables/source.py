@@ -7,9 +7,10 @@ read as those of its training rows were, and rows held out then are found again 
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from pursuit.tables.csv import ENDINGS as CSV_ENDINGS
 from pursuit.tables.csv import CsvOptions, CsvTable, read_csv
 from pursuit.tables.filesystem import AnyPath, display_name, files_below, find_path, is_remote, local
 from pursuit.tables.splitting import Division, group_numbers, time_numbers, uniform_hash
-from pursuit.tables.survey import labels_as_array, split_number, split_target
+from pursuit.tables.survey import split_target, target_values
 
 PART_ROWS = 20_000
 """Rows of a part: enough for the work on one to be worth its overhead."""
@@ -40,7 +41,7 @@ ONLY_CSV = {
 
 @dataclass(frozen=True)
 class RowsPart:
-    """Some rows of a file."""
+    """Some rows of a source."""
 
     X: Any
     """What a model reads. The index of a DataFrame is the number of the row in the file, from 0."""
@@ -49,6 +50,10 @@ class RowsPart:
     position: Literal["line", "row"]
     """How rows are found in the file: by the line, from 1, of a CSV file, or by the number of the row, from 0."""
     positions: np.ndarray
+    seen: np.ndarray
+    """(N,) bool: which rows the model was trained on, as far as that is known."""
+    is_all_seen: bool = False
+    """Whether the model was trained on all rows of the file."""
     ids: pd.Series | None = None
     """The column that was asked for, as it stands in the file."""
     absent: tuple[str, ...] = ()
@@ -57,50 +62,24 @@ class RowsPart:
     """(N, Q) bool: the answers given before anything is asked, in rows of a task."""
     remarks: tuple[str, ...] = ()
     """What a person should know of how the file was read; of the first rows."""
-    share: int = 0
-    """Which share of its source it belongs to."""
     file: str | None = None
     """Which file the positions are in, where there are several with positions of their own."""
 
+    @property
+    def to_measure(self) -> np.ndarray:
+        """(N,) bool: the rows to measure a model on, which are those that it was not trained on. Where it was trained
+        on all rows, they count too: nothing else could be measured."""
+        return np.ones_like(self.seen) if self.is_all_seen else ~self.seen
 
-class UnseenRows(NamedTuple):
-    """Rows that a model was not trained on."""
+
+class TableSource(ABC):
+    """Rows for a model. They lie in shares that can be read in any order and by any process."""
 
     name: str
-    X: Any
-    y: np.ndarray | None
-    initially_known: np.ndarray | None = None
-    remark: str = ""
-    """What a person should know of which rows these are."""
-
-
-@dataclass
-class TableSource(ABC):
-    """The rows of one or several files. They lie in shares that can be read in any order and by any process."""
-
-    path: AnyPath
-    columns: Sequence[str]
-    """Those that the model reads."""
-    trained: Mapping[str, Any]
-    """The notes of the task that the model was trained on."""
-    target: str | None = None
-    """The column of labels; by default that of training, if there is one."""
+    shares: tuple[str, ...]
+    """What each share is, in words."""
     id_column: str | None = None
     """The column that tells rows apart; None: their positions do."""
-    part_rows: int = PART_ROWS
-    missing: Sequence[str] = ()
-    encoding: str | None = None
-    decimal: str | None = None
-    shares: tuple[str, ...] = field(init=False, repr=False)
-    """What each share is, in words."""
-
-    @abstractmethod
-    def __post_init__(self) -> None:
-        """Find the files and their shares."""
-
-    @property
-    def name(self) -> str:
-        return name_of(self.path)
 
     @abstractmethod
     def read(self, share: int) -> Iterator[RowsPart]:
@@ -111,40 +90,94 @@ class TableSource(ABC):
         """A hash that tells these rows from others."""
 
     @abstractmethod
-    def unseen(self) -> UnseenRows:
-        """Rows that the model was not trained on, in memory, with their labels if there are any: of the files of
-        training those held out then, of other files all, or the first of Parquet and Arrow files."""
-
-    @abstractmethod
-    def has_held_out(self, share: int) -> bool:
-        """Whether the model was trained on these rows, but for some of them."""
-
-    @abstractmethod
-    def was_seen(self, part: RowsPart) -> np.ndarray:
-        """Which rows (N,) the model was trained on, as far as that is known."""
+    def unseen(self, most: int | None = None) -> "MemorySource":
+        """Rows that the model was not trained on, in memory, with their labels if there are any, at most `most`: of the
+        files of training those held out then, of others all, or the first of Parquet and Arrow files."""
 
     def __iter__(self) -> Iterator[RowsPart]:
         """All rows in their order."""
         for share in range(len(self.shares)):
             yield from self.read(share)
 
+
+@dataclass
+class MemorySource(TableSource):
+    """Rows in memory that the model was not trained on."""
+
+    name: str
+    X: Any
+    y: np.ndarray | None
+    initially_known: np.ndarray | None = None
+    remark: str = ""
+    """What a person should know of which rows these are."""
+    part_rows: int = PART_ROWS
+
+    def __post_init__(self) -> None:
+        self.shares = (self.name,)
+
+    def take(self, rows: Any) -> "MemorySource":
+        """Some of the rows, by a slice or by their numbers."""
+        X = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
+        y, known = (None if values is None else values[rows] for values in (self.y, self.initially_known))
+        return replace(self, X=X, y=y, initially_known=known)
+
+    def read(self, share: int) -> Iterator[RowsPart]:
+        for start in range(0, len(self.X), self.part_rows):
+            part = self.take(slice(start, start + self.part_rows))
+            labels = None if part.y is None else pd.Series(part.y)
+            positions = np.arange(start, start + len(part.X))
+            seen = np.zeros(len(positions), dtype=bool)
+            yield RowsPart(part.X, labels, "row", positions, seen, initially_known=part.initially_known)
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for array in (np.asarray(self.X), np.asarray(self.y)):
+            digest.update((array.astype(str) if array.dtype == object else array).tobytes())
+        return digest.hexdigest()
+
+    def unseen(self, most: int | None = None) -> "MemorySource":
+        return self.take(slice(most))
+
+
+@dataclass
+class FileSource(TableSource):
+    """The rows of one or several files."""
+
+    path: AnyPath
+    columns: Sequence[str]
+    """Those that the model reads."""
+    trained: Mapping[str, Any]
+    """The notes of the task that the model was trained on."""
+    target: str | None = None
+    """The column of labels; by default that of training, if there is one."""
+    id_column: str | None = None
+    part_rows: int = PART_ROWS
+    missing: Sequence[str] = ()
+    encoding: str | None = None
+    decimal: str | None = None
+
+    @abstractmethod
+    def __post_init__(self) -> None:
+        """Find the files and their shares."""
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return name_of(self.path)
+
     def _found(self, names: Sequence[str], where: str) -> tuple[str | None, tuple[str, ...]]:
-        """The column of labels, if there is one, and the columns that a file lacks."""
+        """The column of labels, if there is one, and the columns that a file lacks; raises ValueError if it has none of
+        them."""
         for name in (self.target, self.id_column):
             if name is not None:
                 existing_column(name, names, where)
         label = self.target or self.trained.get("target")
-        return label if label in names else None, self._absent_among(names, where)
-
-    def _absent_among(self, names: Sequence[str], where: str) -> tuple[str, ...]:
-        """The columns that a file lacks; raises ValueError if it has none of them."""
         absent = tuple(column for column in self.columns if column not in names)
         if len(absent) == len(self.columns):
             raise ValueError(
                 f"{where} has none of the columns the model asks for ({', '.join(self.columns[:10])}), only "
                 f"{', '.join(map(str, names[:10]))}: is it the right file?"
             )
-        return absent
+        return label if label in names else None, absent
 
     def _part(self, frame: pd.DataFrame, label: str | None, absent: tuple[str, ...], **where: Any) -> RowsPart:
         X = frame[[column for column in self.columns if column not in absent]].reindex(columns=list(self.columns))
@@ -152,16 +185,22 @@ class TableSource(ABC):
         ids = None if self.id_column is None else frame[self.id_column]
         return RowsPart(X, labels, ids=ids, absent=absent, **where)
 
+    def _unseen(self, X: pd.DataFrame, labels: pd.Series | None, remarks: Sequence[str]) -> MemorySource:
+        if labels is not None and not len(X):
+            raise ValueError(f"Column '{labels.name}' of {self.path.name} has no labels: all its values are missing.")
+        y = None if labels is None else target_values(labels, self.trained.get("regress", False), self.path.name)
+        return MemorySource(self.name, X, y, remark="\n".join(remarks))
 
-def open_table(source: str | AnyPath, columns: Sequence[str], trained: Mapping[str, Any], **wanted: Any) -> TableSource:
+
+def open_table(source: str | AnyPath, columns: Sequence[str], trained: Mapping[str, Any], **wanted: Any) -> FileSource:
     """The rows of a CSV file, of a folder of them, or of Parquet or Arrow files; those a model was trained on and those
-    without a label included. Columns the files lack are missing values. `wanted` are fields of `TableSource`, of which
+    without a label included. Columns the files lack are missing values. `wanted` are fields of `FileSource`, of which
     `missing`, `encoding` and `decimal` are those of training where they are not given."""
     kind = CsvSource if csv_files(source) else ArrowSource
     return kind(find_path(source), columns, trained, **wanted)
 
 
-class CsvSource(TableSource):
+class CsvSource(FileSource):
     """Rows of CSV files, each of which is a share."""
 
     def __post_init__(self) -> None:
@@ -175,7 +214,6 @@ class CsvSource(TableSource):
             self.encoding or self._as_trained.encoding,
             self.decimal or self._as_trained.decimal,
         )
-        self._held_out: dict[int, pd.Index | None] = {}
 
     def read(self, share: int) -> Iterator[RowsPart]:
         path = self.paths[share]
@@ -187,52 +225,42 @@ class CsvSource(TableSource):
             frame = table.frame
             label, absent = self._found(list(frame.columns), path.name)
             lines = np.arange(2, len(frame) + 2) if table.lines is None else np.array(table.lines)
+            held_out = self._held_out_rows(copy, None if texts else table)
+        seen = np.zeros(len(frame), dtype=bool) if held_out is None else ~frame.index.isin(held_out)
         for start in range(0, len(frame), self.part_rows):
             rows = slice(start, start + self.part_rows)
-            where = {"position": "line", "positions": lines[rows], "share": share, "file": file}
+            where = {"position": "line", "positions": lines[rows], "file": file}
+            trained = {"seen": seen[rows], "is_all_seen": bool(seen.all())}
             remarks = () if start or share else tuple(table.remarks)
-            yield self._part(frame.iloc[rows], label, absent, remarks=remarks, **where)
+            yield self._part(frame.iloc[rows], label, absent, remarks=remarks, **where, **trained)
 
     def fingerprint(self) -> str:
         each = [hash_of_file(path) if isinstance(path, Path) else path.version() for path in self.paths]
         return hashlib.sha256("".join(each).encode()).hexdigest()
 
-    def unseen(self) -> UnseenRows:
-        path = find_csv_file(self.path)
-        assert path is not None
-        table = read_csv(path, self._options)
-        X, y, label = table.frame, None, self.target or self.trained.get("target")
-        if self.target is not None or label in X.columns:
-            X, y = (split_number if self.trained.get("regress") else split_target)(X, label, path.name)
-        _refuse_absent(self._absent_among(list(X.columns), path.name), path.name)
-        X, remarks = X[list(self.columns)], list(table.remarks)
-        held_out = None if y is None else self._held_out_rows(0, table)
-        if held_out is not None and y is not None:
-            is_held_out = X.index.isin(held_out)
-            if is_held_out.any():
-                X, y = X[is_held_out], y[is_held_out]
-                remarks.append(f"The model was trained on {path.name}: only the {len(X)} held-out rows are used.")
-            else:
-                remarks.append(_trained_on_all(path.name))
-        return UnseenRows(self.name, X, y, remark="\n".join(remarks))
+    def unseen(self, most: int | None = None) -> MemorySource:
+        parts: list[tuple[RowsPart, np.ndarray]] = []
+        for part in self:
+            refuse_absent(part.absent, part.file or self.path.name)
+            has_label = np.ones_like(part.seen) if part.labels is None else part.labels.notna().to_numpy()
+            parts.append((part, part.to_measure & has_label))
+            if most is not None and sum(int(wanted.sum()) for _, wanted in parts) >= most:
+                break
+        remarks = [remark for part, _ in parts for remark in part.remarks]
+        for file, of_file in groupby(parts, key=lambda pair: pair[0].file):
+            own, name = list(of_file), file or self.path.name
+            if own[0][0].is_all_seen:
+                remarks.append(_trained_on_all(name))
+            elif any(part.seen.any() for part, _ in own):
+                n_used = sum(int(wanted.sum()) for _, wanted in own)
+                remarks.append(f"The model was trained on {name}: only the {n_used} held-out rows are used.")
+        labels = [part.labels[wanted] for part, wanted in parts if part.labels is not None]
+        X = [part.X[wanted] for part, wanted in parts if part.labels is not None or not labels]
+        return self._unseen(pd.concat(X)[:most], pd.concat(labels)[:most] if labels else None, remarks)
 
-    def has_held_out(self, share: int) -> bool:
-        held_out = self._held_out_rows(share)
-        return held_out is not None and len(held_out) > 0
-
-    def was_seen(self, part: RowsPart) -> np.ndarray:
-        held_out = self._held_out_rows(part.share)
-        return np.zeros(len(part.X), dtype=bool) if held_out is None else ~part.X.index.isin(held_out)
-
-    def _held_out_rows(self, share: int, table: CsvTable | None = None) -> pd.Index | None:
-        """The rows that were held out when the model was trained on the file of a share; None if it was not. `table` is
-        what the file holds, read by the options of this source."""
-        if share not in self._held_out:
-            with local(self.paths[share]) as copy:
-                self._held_out[share] = self._split_again(copy, table)
-        return self._held_out[share]
-
-    def _split_again(self, path: Path, table: CsvTable | None) -> pd.Index | None:
+    def _held_out_rows(self, path: Path, table: CsvTable | None) -> pd.Index | None:
+        """The rows of a file that were held out when the model was trained on it; None if it was not. `table` is the
+        file as the options of this source read it."""
         trained = self.trained
         if trained.get("sha256") is None or trained["sha256"] != hash_of_file(path):
             return None
@@ -244,7 +272,7 @@ class CsvSource(TableSource):
         return X.index[test]
 
 
-class ArrowSource(TableSource):
+class ArrowSource(FileSource):
     """Rows of Parquet or Arrow files, whose row groups are the shares."""
 
     def __post_init__(self) -> None:
@@ -254,6 +282,8 @@ class ArrowSource(TableSource):
         self.table = ArrowTable(self.path, missing=missing, only=[*self.columns, *extra])
         self._label, self._absent = self._found(list(self.table.column_types), self.table.name)
         self._fingerprint = self.table.fingerprint()
+        self._is_trained_on = self._fingerprint == self.trained.get("fingerprint")
+        self._n_held_out = self.trained["n_test"] if self._is_trained_on else 0
         self.shares = tuple(
             f"rows {piece.first:,} to {piece.first + piece.n_rows - 1:,} in {self.table.files[piece.file].path}"
             for piece in self.table.pieces
@@ -266,43 +296,32 @@ class ArrowSource(TableSource):
         for first, chunk in self.table.read(self.table.pieces[share], read, as_stored, self.part_rows):
             numbers = np.arange(first, first + len(chunk))
             frame = chunk.to_pandas().set_axis(numbers, axis=0)
-            yield self._part(frame, self._label, self._absent, position="row", positions=numbers, share=share)
+            seen = np.full(len(numbers), self._is_trained_on)
+            if self._n_held_out:
+                seen = uniform_hash(numbers, self.trained["seed"]) >= self.trained["test_share"]
+            trained = {"seen": seen, "is_all_seen": self._is_trained_on and not self._n_held_out}
+            yield self._part(frame, self._label, self._absent, position="row", positions=numbers, **trained)
 
     def fingerprint(self) -> str:
         return self._fingerprint
 
-    def unseen(self) -> UnseenRows:
-        table, trained, label = self.table, self.trained, self._label
-        _refuse_absent(self._absent, table.name)
-        remark = ""
-        if label is not None and label == trained.get("target") and self._is_trained_on:
-            if n_held_out := trained["n_test"]:
-                how = trained["test_share"], trained["seed"], n_held_out, MAX_MEASURED
-                X, labels = table.held_out(self.columns, label, *how)
-                remark = (
-                    f"The model was trained on {table.name}: {len(X):,} of the {n_held_out:,} held-out rows are used."
-                )
-                return UnseenRows(self.name, X, labels_as_array(labels.to_pandas()), remark=remark)
-            remark = _trained_on_all(table.name)
-        elif table.n_rows > MAX_MEASURED:
-            remark = f"{table.name} has {table.n_rows:,} rows: the first {MAX_MEASURED:,} are used."
-        numbers, rows = table.rows(self.columns, label, most=MAX_MEASURED)
+    def unseen(self, most: int | None = None) -> MemorySource:
+        table, label, n_held_out = self.table, self._label, self._n_held_out
+        refuse_absent(self._absent, table.name)
+        most = MAX_MEASURED if most is None else most
+        if n_held_out and label is not None:
+            how = self.trained["test_share"], self.trained["seed"], n_held_out, most
+            numbers, rows = table.held_out(self.columns, label, *how)
+            used = f"{len(rows):,} of the {n_held_out:,} held-out rows are used."
+            remark = f"The model was trained on {table.name}: {used}"
+        else:
+            numbers, rows = table.rows(self.columns, label, most=most)
+            remark = _trained_on_all(table.name) if self._is_trained_on else ""
+            if table.n_rows > most and not self._is_trained_on:
+                remark = f"{table.name} has {table.n_rows:,} rows: the first {most:,} are used."
         X = rows.select(list(self.columns)).to_pandas().set_axis(numbers, axis=0)
-        return UnseenRows(
-            self.name, X, None if label is None else labels_as_array(rows[label].to_pandas()), remark=remark
-        )
-
-    @property
-    def _is_trained_on(self) -> bool:
-        return self._fingerprint == self.trained.get("fingerprint")
-
-    def has_held_out(self, share: int) -> bool:
-        return self._is_trained_on and bool(self.trained["n_test"])
-
-    def was_seen(self, part: RowsPart) -> np.ndarray:
-        if not self.has_held_out(part.share):
-            return np.full(len(part.X), self._is_trained_on)
-        return uniform_hash(part.positions, self.trained["seed"]) >= self.trained["test_share"]
+        labels = None if label is None else rows[label].to_pandas().rename(label)
+        return self._unseen(X, labels, [remark] if remark else [])
 
 
 def csv_files(source: str | AnyPath) -> tuple[AnyPath, ...]:
@@ -324,8 +343,8 @@ def find_csv_file(source: str | AnyPath) -> Path | None:
         raise ValueError(f"{path} is a folder. Give the path of one of the CSV files in it: {names}.")
     if files and is_remote(path):
         raise ValueError(
-            f"{display_name(path)} is on another machine, from which only Parquet and Arrow files are read piece by "
-            "piece: copy the CSV file here first, or predict and evaluate with --engine."
+            f"{display_name(path)} is on another machine, from which training reads only Parquet and Arrow files: copy "
+            "the CSV file here first."
         )
     return Path(str(path)) if files else None
 
@@ -349,16 +368,17 @@ def divided(
 ) -> tuple[pd.DataFrame, np.ndarray, Division]:
     """What may be asked, labels or numbers, and what decides which rows may be held out."""
     where = table.text.path.name
-    X, y = (split_number if regress else split_target)(table.frame, target, where)
+    X, y = split_target(table.frame, target, where, regress)
     classes = np.zeros(len(y)) if regress else y  # numbers make no classes
     if group is not None and time is not None:
         raise ValueError("Rows are held out by --group or by --time: leave one of them out.")
     if group is not None:
-        return X, y, Division(classes, groups=group_numbers(X[existing_column(group, X.columns, where)]))
+        groups = group_numbers(X[existing_column(group, X.columns, where)])
+        return X, y, Division(classes, groups=groups, column=group)
     if time is not None:
         column = X[existing_column(time, X.columns, where)]
         times = time_numbers(column, time, lambda row: table.line(column.index[row]))
-        return X, y, Division(classes, times=times)
+        return X, y, Division(classes, times=times, column=time)
     return X, y, Division(classes)
 
 
@@ -370,7 +390,7 @@ def refuse_csv_options(**options: Any) -> None:
             raise ValueError(f"--{option} is for CSV files, not for Parquet and Arrow files, {ONLY_CSV[name]}.")
 
 
-def _refuse_absent(absent: Sequence[str], where: str) -> None:
+def refuse_absent(absent: Sequence[str], where: str) -> None:
     if absent:
         raise ValueError(
             f"{where} lacks columns the model asks for: {', '.join(absent[:10])}. Add them; unknown answers may stay "

@@ -10,11 +10,10 @@ import pandas as pd
 from pursuit.queries.column import ISO, fold
 from pursuit.queries.kinds import date_patterns
 from pursuit.queries.reading import MISSING_WORDS, date_days, distinct_values, is_plain_number, plain_numbers
+from pursuit.training.held_out import split_by_group
 
 USUAL_SHARE = 0.2
 """Of the rows are held out to measure on, where they can be and nobody says otherwise."""
-N_TRIES = 20
-"""How many random divisions of groups are compared, to find one with the right share of rows and of labels."""
 Rows = tuple[np.ndarray, np.ndarray]
 """Row numbers for training and for testing, both rising."""
 
@@ -27,11 +26,13 @@ class Division:
     y: np.ndarray
     groups: np.ndarray | None = None
     times: np.ndarray | None = None
+    column: str = ""
+    """The column of groups or times."""
 
     def take(self, rows: np.ndarray) -> "Division":
         """The same for some of the rows."""
-        of_rows = [None if values is None else values[rows] for values in (self.groups, self.times)]
-        return Division(self.y[rows], *of_rows)
+        groups, times = (None if values is None else values[rows] for values in (self.groups, self.times))
+        return Division(self.y[rows], groups, times, self.column)
 
     def split(self, share: float, seed: int) -> Rows:
         """Row numbers to train on and to test on. A label of test rows is a label of training rows too; rows whose
@@ -111,40 +112,6 @@ def time_numbers(column: pd.Series, name: str, line: Callable[[int], int | None]
             "2024-12-31. Correct it, or leave --time out."
         )
     return days
-
-
-def split_by_group(y: np.ndarray, groups: np.ndarray, n_held_out: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of the rows to learn from and of about `n_held_out` others, both rising. A group is in one part or
-    the other, and rows without one (below 0) are learnt from. A label of held-out rows is a label of the others too, so
-    it may be that no group can be held out."""
-    classes, codes = np.unique(y, return_inverse=True)
-    names, group_of_row = np.unique(groups, return_inverse=True)
-    table = np.zeros((len(names), len(classes)), dtype=np.int64)  # rows of every group and label
-    np.add.at(table, (group_of_row, codes), 1)
-    free = np.flatnonzero(names >= 0)
-    total, randomness = table.sum(axis=0), np.random.default_rng(seed)
-    best, best_distance = free[:0], np.inf
-    for _ in range(N_TRIES):
-        chosen = _groups_to_hold_out(table, randomness.permutation(free), n_held_out)
-        distance = np.abs(table[chosen].sum(axis=0) - total * n_held_out / len(y)).sum()
-        if distance < best_distance:
-            best, best_distance = chosen, distance
-    is_held_out = np.isin(group_of_row, best)
-    return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
-
-
-def _groups_to_hold_out(table: np.ndarray, order: np.ndarray, n_held_out: int) -> np.ndarray:
-    """The first groups in this order that make up about `n_held_out` rows and leave rows of each of their labels."""
-    sizes = table.sum(axis=1).tolist()
-    chosen, left, n_chosen = [], table.sum(axis=0), 0
-    for group in order:
-        if n_chosen >= n_held_out:
-            break
-        comes_closer = abs(n_chosen + sizes[group] - n_held_out) < abs(n_chosen - n_held_out)
-        if comes_closer and (left[table[group] > 0] > table[group][table[group] > 0]).all():
-            chosen.append(group)
-            left, n_chosen = left - table[group], n_chosen + sizes[group]
-    return np.array(chosen, dtype=np.int64)
 
 
 def uniform_hash(rows: np.ndarray, seed: int) -> np.ndarray:

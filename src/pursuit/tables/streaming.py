@@ -7,13 +7,13 @@ so that these and a position are all its state.
 
 import copy
 import hashlib
-import heapq
 import json
 import queue
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +21,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows, RowStream, StreamedRows
 from pursuit.queries import ColumnQueries, QuerySet
 from pursuit.tables.arrow import ArrowTable, Piece, rows_in_a_chunk, sufficient_limit
 from pursuit.tables.splitting import uniform_hash
 from pursuit.tables.survey import check_values, find_labels, guess_queries
+from pursuit.training.rows import Rows, RowStream, StreamedRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LAST_CHUNK = 10.0
 """Seconds a thread has to finish the chunk it is reading when it is no longer needed."""
 EVEN_ENOUGH = 1.02
-"""Row groups are dealt out whole if the largest shard is no larger than this times the mean."""
+"""Row groups stay whole where the largest shard is then no larger than this times the mean."""
 Buffer = tuple[int, int, Rows, Tensor]
 """The number of its pass, its own number in it, its rows, and the order to give them in."""
 BUFFER_BYTES = 1 << 28
@@ -169,7 +169,7 @@ class ParquetRows(StreamedRows):
     def shard(self, number: int, n_shards: int) -> "ParquetRows":
         """The part of the rows that one of `n_shards` processes learns from; every row is in exactly one.
 
-        Row groups are dealt out whole where that is even enough; otherwise some are cut.
+        Row groups stay whole where that is even enough; otherwise some are cut.
         """
         if not 0 <= number < n_shards:
             raise ValueError(f"Shards are numbered from 0 to {n_shards - 1}: there is no shard {number}.")
@@ -206,8 +206,10 @@ class ParquetRows(StreamedRows):
     def test_rows(self, most: int = 20_000) -> tuple[pd.DataFrame, np.ndarray]:
         """At most `most` of the rows held out to measure on, spread over the files, and their labels; the index is the
         row's number in the files."""
-        X, labels = self.table.held_out(self.feature_names, self.target, self.test_share, self.seed, self.n_test, most)
-        return X, self.labels.classes[self.labels.codes(labels)]
+        how = self.test_share, self.seed, self.n_test, most
+        numbers, rows = self.table.held_out(self.feature_names, self.target, *how)
+        X = rows.select(self.feature_names).to_pandas().set_axis(numbers, axis=0)
+        return X, self.labels.classes[self.labels.codes(rows[self.target])]
 
     def _is_learnt(self, numbers: np.ndarray) -> np.ndarray:
         """Whether rows of these numbers are for learning, if they have a label."""
@@ -454,43 +456,21 @@ class _Ahead:
         raise self._error
 
 
-def deal(sizes: Sequence[float], n_shards: int) -> list[list[tuple[int, float, float]]]:
+def deal(sizes: Sequence[int], n_shards: int) -> list[list[tuple[int, float, float]]]:
     """Things of these sizes dealt out evenly: for every shard, the numbers of those it gets, and where in each its part
-    starts and stops, from 0 to 1.
-
-    They go whole to the smallest shard, largest first. If that leaves a shard too large, none gets more than the mean
-    that way, and what is left over fills them up in slices.
-    """
-    mean = sum(sizes) / n_shards
-    dealt, rest, loads = _deal_whole(sizes, n_shards, np.inf)
-    if max(loads) <= EVEN_ENOUGH * mean:
-        return dealt
-    dealt, rest, loads = _deal_whole(sizes, n_shards, mean * (1 + 1e-9))
-    shard = 0
-    for i in rest:
-        start = 0.0
-        while start < 1:
-            room = (mean - loads[shard]) / sizes[i]
-            stop = 1.0 if shard == n_shards - 1 else min(1.0, start + max(0.0, room))
-            dealt[shard].append((i, start, stop))
-            loads[shard] += (stop - start) * sizes[i]
-            start = stop
-            shard += stop < 1
-    return dealt
-
-
-def _deal_whole(
-    sizes: Sequence[float], n_shards: int, most: float
-) -> tuple[list[list[tuple[int, float, float]]], list[int], list[float]]:
-    """Largest first to the smallest shard, unless that would make it larger than `most`: what each has, what is left
-    over, and the sizes of the shards."""
+    starts and stops, from 0 to 1. A thing is cut only where whole ones would not be even enough."""
+    there = [i for i, size in enumerate(sizes) if size]
+    order = sorted(there, key=lambda i: i % n_shards)  # so that a shard comes from all over the files
+    ends = np.cumsum([sizes[i] for i in order])
+    cuts = np.linspace(0, ends[-1], n_shards + 1)
+    nearest = ends[np.abs(ends - cuts[1:-1, None]).argmin(axis=1)]
+    is_near = np.abs(nearest - cuts[1:-1]) <= (EVEN_ENOUGH - 1) / 2 * ends[-1] / n_shards
+    cuts[1:-1] = np.where(is_near, nearest, cuts[1:-1])
     dealt: list[list[tuple[int, float, float]]] = [[] for _ in range(n_shards)]
-    rest, loads = [], [(0.0, shard) for shard in range(n_shards)]  # a heap
-    for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
-        load, shard = loads[0]
-        if load + sizes[i] > most:
-            rest.append(i)
-        else:
-            dealt[shard].append((i, 0.0, 1.0))
-            heapq.heapreplace(loads, (load + sizes[i], shard))
-    return dealt, rest, [load for load, _ in sorted(loads, key=lambda pair: pair[1])]
+    for i, end in zip(order, ends.tolist(), strict=True):
+        inside = cuts[(cuts > end - sizes[i]) & (cuts < end)]
+        first = np.searchsorted(cuts, end - sizes[i], side="right") - 1
+        places = [(cut - end + sizes[i]) / sizes[i] for cut in (end - sizes[i], *inside.tolist(), end)]
+        for shard, (start, stop) in enumerate(pairwise(places), start=int(first)):
+            dealt[shard].append((i, start, stop))
+    return dealt

@@ -227,33 +227,29 @@ def _classes(values: list[Any], target: str, table: ArrowTable) -> tuple[list[An
     return values, np.array([str(value) for value in values])
 
 
-def split_target(frame: pd.DataFrame, target: str | None, where: str) -> tuple[pd.DataFrame, np.ndarray]:
-    """Queries and labels; rows without a label are left out."""
-    column = target_column(frame, target, where)
-    labels = column.dropna()
-    return frame.loc[labels.index].drop(columns=column.name), labels_as_array(labels)
+def split_target(
+    frame: pd.DataFrame, target: str | None, where: str, regress: bool = False
+) -> tuple[pd.DataFrame, np.ndarray]:
+    """Queries, and labels or the numbers to predict; rows without one are left out."""
+    column = target_column(frame, target, where).dropna()
+    return frame.loc[column.index].drop(columns=column.name), target_values(column, regress, where)
 
 
-def labels_as_array(labels: pd.Series) -> np.ndarray:
-    """Labels, none of which is missing, as whole numbers, yes/no or words."""
-    if _are_whole(labels):
-        return labels.to_numpy(dtype=np.int64)  # some are read as fractions because others were missing
+def target_values(column: pd.Series, regress: bool = False, where: str = "the rows") -> np.ndarray:
+    """Labels, none of which is missing, as whole numbers, yes/no or words; to `regress`, as numbers."""
+    if regress:
+        numbers = np.asarray(parse_numbers(column), dtype=np.float64)
+        other = column[~np.isfinite(numbers)]
+        if len(other):
+            raise ValueError(
+                f"Column '{column.name}' of {where} has {len(other)} values that are not numbers, such as "
+                f"'{other.iloc[0]}': leave out --regress to predict classes, or name with --missing what means missing."
+            )
+        return numbers
+    if _are_whole(column):
+        return column.to_numpy(dtype=np.int64)  # some are read as fractions because others were missing
     # Fractions, and labels of several types, can only be sorted as words.
-    return labels.to_numpy() if pd.api.types.is_bool_dtype(labels) else labels.astype(str).to_numpy(dtype=str)
-
-
-def split_number(frame: pd.DataFrame, target: str | None, where: str) -> tuple[pd.DataFrame, np.ndarray]:
-    """Queries and the numbers to predict; rows without one are left out."""
-    column = target_column(frame, target, where)
-    numbers = pd.Series(parse_numbers(column), index=column.index)
-    other = column[column.notna() & ~np.isfinite(numbers)]
-    if len(other):
-        raise ValueError(
-            f"Column '{target}' of {where} has {len(other)} values that are not numbers, such as '{other.iloc[0]}': "
-            "leave out --regress to predict classes, or name with --missing what means missing."
-        )
-    has_number = numbers.notna()
-    return frame[has_number].drop(columns=column.name), numbers[has_number].to_numpy(dtype=np.float64)
+    return column.to_numpy() if pd.api.types.is_bool_dtype(column) else column.astype(str).to_numpy(dtype=str)
 
 
 def target_column(frame: pd.DataFrame, target: str | None, where: str) -> pd.Series:

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import torch.nn.functional as F
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.inference.history import History
+from pursuit.training.rows import Rows
 
 
 class Batch(NamedTuple):

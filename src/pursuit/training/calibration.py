@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.inference.rollout import RolloutStep, pursue_in_batches
 from pursuit.inference.stopping import Budget, StoppingRule
 from pursuit.training.learner import Learner
+from pursuit.training.rows import Rows
 
 LONGEST = 100
 """How far chains are rolled out."""

@@ -1,19 +1,21 @@
-"""Early stopping: how well held-out rows are predicted on the way, and the weights that were best there."""
+"""Early stopping: how well held-out rows are predicted on the way, and the weights that were best there; and which rows
+are held out where these come in groups."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import Budget
 from pursuit.training.averaging import WeightAverage
 from pursuit.training.devices import own_randomness
 from pursuit.training.learner import Learner
+from pursuit.training.rows import Rows
 from pursuit.training.schedule import Stage
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ HELD_OUT_SEED, HELD_OUT_MOST = 20230, 512
 """Held-out rows are looked at often: what is drawn for them is seeded, and no more rows than this are used."""
 TEMPERATURES = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4, 1.6, 1.9, 2.3, 3.0)
 """Logits are divided by one of these."""
+N_TRIES = 20
+"""How many random divisions of groups are compared, to find one with the right share of rows and of labels."""
 
 
 @dataclass(frozen=True)
@@ -119,3 +123,37 @@ class HeldOut:
 
 def _label_loss(logits: Tensor, y: Tensor) -> Tensor:
     return torch.nn.functional.cross_entropy(logits, y, reduction="none")
+
+
+def split_by_group(y: np.ndarray, groups: np.ndarray, n_held_out: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of the rows to learn from and of about `n_held_out` others, both rising. A group is in one part or
+    the other, and rows without one (below 0) are learnt from. A label of held-out rows is a label of the others too, so
+    it may be that no group can be held out."""
+    classes, codes = np.unique(y, return_inverse=True)
+    names, group_of_row = np.unique(groups, return_inverse=True)
+    table = np.zeros((len(names), len(classes)), dtype=np.int64)  # rows of every group and label
+    np.add.at(table, (group_of_row, codes), 1)
+    free = np.flatnonzero(names >= 0)
+    total, randomness = table.sum(axis=0), np.random.default_rng(seed)
+    best, best_distance = free[:0], np.inf
+    for _ in range(N_TRIES):
+        chosen = _groups_to_hold_out(table, randomness.permutation(free), n_held_out)
+        distance = np.abs(table[chosen].sum(axis=0) - total * n_held_out / len(y)).sum()
+        if distance < best_distance:
+            best, best_distance = chosen, distance
+    is_held_out = np.isin(group_of_row, best)
+    return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
+
+
+def _groups_to_hold_out(table: np.ndarray, order: np.ndarray, n_held_out: int) -> np.ndarray:
+    """The first groups in this order that make up about `n_held_out` rows and leave rows of each of their labels."""
+    sizes = table.sum(axis=1).tolist()
+    chosen, left, n_chosen = [], table.sum(axis=0), 0
+    for group in order:
+        if n_chosen >= n_held_out:
+            break
+        comes_closer = abs(n_chosen + sizes[group] - n_held_out) < abs(n_chosen - n_held_out)
+        if comes_closer and (left[table[group] > 0] > table[group][table[group] > 0]).all():
+            chosen.append(group)
+            left, n_chosen = left - table[group], n_chosen + sizes[group]
+    return np.array(chosen, dtype=np.int64)

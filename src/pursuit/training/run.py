@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pursuit.data.rows import RowSource
 from pursuit.networks.dense import fast_products, has_only_dense_layers
 from pursuit.processes import n_processes
 from pursuit.training.checkpoints import load_checkpoint, remove_checkpoints, save_checkpoint
@@ -15,6 +14,7 @@ from pursuit.training.held_out import EarlyStopping, Kept
 from pursuit.training.learner import Learner
 from pursuit.training.logs import LogFormat, check_log, open_log
 from pursuit.training.loop import Report, Trainer
+from pursuit.training.rows import RowSource
 from pursuit.training.schedule import Stage
 from pursuit.training.state import load_state, state_of
 

@@ -13,12 +13,12 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows, RowStream
 from pursuit.inference.history import History
 from pursuit.inference.incremental import history_state
 from pursuit.inference.pursuer import Pursuer, choose
 from pursuit.registry import register
 from pursuit.training.batch import Batch
+from pursuit.training.rows import Rows, RowStream
 
 
 class Sampler(ABC):

@@ -7,10 +7,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pursuit.data.augmentation import Shifts
-from pursuit.data.unreliable import Unreliable
 from pursuit.registry import register
+from pursuit.training.augmentation import Shifts
 from pursuit.training.samplers import CarriedHistories, HistorySettings
+from pursuit.training.unreliable import Unreliable
 
 
 @register

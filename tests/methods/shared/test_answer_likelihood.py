@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from pursuit.data.rows import Rows
 from pursuit.methods.shared.answer_likelihood import AnswerLikelihood
 from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, QuerySet, yes_no
+from pursuit.training.rows import Rows
 
 TABLE = ColumnQueries(
     [yes_no("fever"), Choice("colour", "Which?", ("red", "blue", "green")), Number("n", "How many?"), yes_no("cough")]

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.inference.stopping import BIT
@@ -25,6 +24,7 @@ from pursuit.methods.shared.answer_likelihood import AnswerLikelihood
 from pursuit.networks import MLP, NetworkSettings, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training.learner import ClassifierModel
+from pursuit.training.rows import Rows
 
 N_ROWS, N_SAMPLES, N_LABELS = 3, 4, 3
 NETWORKS: list[NetworkSettings] = [

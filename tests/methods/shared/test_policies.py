@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows, ShuffledRows
 from pursuit.inference.history import History
 from pursuit.methods.ram import RAM
 from pursuit.methods.shared.policies import (
@@ -28,6 +27,7 @@ from pursuit.methods.shared.policies import (
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries
 from pursuit.training import Batch, TrainingRun, train
+from pursuit.training.rows import Rows, ShuffledRows
 from pursuit.training.samplers import CarriedHistories, RandomHistories, Sampler
 from pursuit.training.schedule import Adam, Stage
 

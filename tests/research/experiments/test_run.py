@@ -16,8 +16,6 @@ import torch
 
 from experiments.conftest import RECIPE, Watcher, columns_task
 from pursuit import MLP, Method, Stage, evaluate, load
-from pursuit.data.augmentation import Shifts
-from pursuit.data.rows import Rows
 from pursuit.estimators import PursuitClassifier
 from pursuit.exact import IndependentIP
 from pursuit.inference.stopping import Budget, Confidence
@@ -35,6 +33,8 @@ from pursuit.research.experiments.run import (
 from pursuit.research.tasks.files import MissingData
 from pursuit.research.tasks.recipe import Recipe
 from pursuit.training import Report, TrainingRun
+from pursuit.training.augmentation import Shifts
+from pursuit.training.rows import Rows
 
 pytestmark = pytest.mark.usefixtures("small_tasks")
 

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,9 @@ from experiments.conftest import RECIPE, columns_task, drawn_task, images_task
 from pursuit import ColumnQueries, Method, registry
 from pursuit.estimators.tuned import OneOf, Span, Tuned
 from pursuit.methods.random_order import RandomOrderClassifier
-from pursuit.research.experiments.results import Failure
-from pursuit.research.experiments.run import Progress, R, outcome_of
 from pursuit.research.experiments.tune import Search, parameters, read_best, tune
 from pursuit.research.tasks import Task
+from pursuit.tables.engine import Engine, Lost
 
 pytest.importorskip("optuna")
 
@@ -38,14 +37,17 @@ class Interrupted(Exception):
     """Like Ctrl+C, but for pytest."""
 
 
-def interrupted_after(n: int) -> Any:
-    def sweep(runs: Iterable[R], progress: Progress) -> Iterator[tuple[R, Any]]:
-        for count, run in enumerate(runs):
-            if count == n:
-                raise Interrupted
-            yield run, outcome_of(run, progress)
+class InterruptedAfter(Engine):
+    """Measures some runs, and then stops."""
 
-    return sweep
+    def __init__(self, n: int):
+        self.n = n
+
+    def each(self, do: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        for count, run in enumerate(items):
+            if count == self.n:
+                raise Interrupted
+            yield run, do(run)
 
 
 def test_a_folder_holds_everything(tmp_path: Path) -> None:
@@ -71,7 +73,7 @@ def test_a_folder_holds_everything(tmp_path: Path) -> None:
 def test_the_same_search_tries_the_same_however_it_was_interrupted(tmp_path: Path) -> None:
     whole = tune(SEARCH, tmp_path / "whole", n_trials=5)
     with pytest.raises(Interrupted):
-        tune(SEARCH, tmp_path / "part", n_trials=5, sweep=interrupted_after(2))
+        tune(SEARCH, tmp_path / "part", n_trials=5, engine=InterruptedAfter(2))
     tune(SEARCH, tmp_path / "part", n_trials=4)
     part = tune(SEARCH, tmp_path / "part", n_trials=5)
     tried = [[(trial.values, trial.judged and trial.judged.area) for trial in one.trials] for one in (whole, part)]
@@ -81,13 +83,14 @@ def test_the_same_search_tries_the_same_however_it_was_interrupted(tmp_path: Pat
 
 
 def test_a_trial_that_was_judged_is_not_trained_again(tmp_path: Path) -> None:
-    def lost(runs: Iterable[R], progress: Progress) -> Iterator[tuple[R, Any]]:
-        for run in runs:
-            outcome_of(run, progress)
+    class Forgets(Engine):
+        def each(self, do: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+            do(next(iter(items)))
             raise Interrupted  # before anybody is told
+            yield
 
     with pytest.raises(Interrupted):
-        tune(SEARCH, tmp_path, n_trials=1, sweep=lost)
+        tune(SEARCH, tmp_path, n_trials=1, engine=Forgets())
     before = (tmp_path / "trials" / "0" / "result.json").stat().st_mtime_ns
     assert tune(SEARCH, tmp_path, n_trials=1).best.number == 0
     assert (tmp_path / "trials" / "0" / "result.json").stat().st_mtime_ns == before
@@ -114,12 +117,12 @@ def test_a_trial_that_fails_is_noted_and_the_others_go_on(tmp_path: Path, monkey
 
 
 def test_where_all_trials_fail_the_first_error_is_said(tmp_path: Path) -> None:
-    def sweep(runs: Iterable[R], progress: Progress) -> Iterator[tuple[R, Any]]:
-        for run in runs:
-            yield run, Failure(run.seed, "gone")
+    class Loses(Engine):
+        def each(self, do: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+            yield from ((run, Lost("gone")) for run in items)
 
     with pytest.raises(ValueError, match="The first one: the machines that trained it were lost"):
-        tune(SEARCH, tmp_path, n_trials=2, sweep=sweep)
+        tune(SEARCH, tmp_path, n_trials=2, engine=Loses())
 
 
 def test_a_folder_is_for_one_search(tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ from PIL import Image
 from torch import nn
 
 from pursuit import ModelSpec
-from pursuit.data.rows import Rows
 from pursuit.networks import MLP
 from pursuit.research import concepts
 from pursuit.research.concepts import ConceptNetwork, ConceptReport
 from pursuit.research.tasks import TASKS, cub
 from pursuit.research.tasks.files import MissingData
 from pursuit.training import Stage, train
+from pursuit.training.rows import Rows
 from pursuit.vip import VIP
 
 REAL = Path(os.environ.get("PURSUIT_DATA", "")) / "cub"

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from pursuit import VIPClassifier
-from pursuit.data.rows import GeneratedRows
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.research.experiments.reproduce import Reproduction, reproduce, vip_of
@@ -22,6 +21,7 @@ from pursuit.research.tasks.files import locate
 from pursuit.research.tasks.formats import read_json
 from pursuit.research.tasks.recipe import Recipe
 from pursuit.training import Stage, TrainingRun
+from pursuit.training.rows import GeneratedRows
 
 pytestmark = pytest.mark.xdist_group("real data")  # they share what is loaded or trained
 

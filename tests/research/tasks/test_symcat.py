@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from torch import Tensor
 
-from pursuit.data.rows import Rows
 from pursuit.evaluation.curves import evaluate
 from pursuit.research.tasks import Task, symcat
 from pursuit.research.tasks.files import MissingData
 from pursuit.research.tasks.symcat import Patients
+from pursuit.training.rows import Rows
 
 pytestmark = pytest.mark.xdist_group("real data")  # they share what is loaded or trained
 

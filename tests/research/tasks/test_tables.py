@@ -396,3 +396,9 @@ def test_a_number_of_hundreds_of_digits_is_not_one(tmp_path: Path, digits: int, 
             load_task(tmp_path / "t.csv", target="big", regress=True)
     else:
         load_task(tmp_path / "t.csv", target="y", kinds={"big": "number"})
+
+
+def test_the_time_that_rows_are_held_out_from_is_theirs_where_others_have_no_label(tmp_path: Path) -> None:
+    rows = "".join(f"{day},{day % 7},{'' if day < 10 else 'xy'[day % 2]}\n" for day in range(100))
+    task = load_task(write(tmp_path / "t.csv", "day,a,y\n" + rows), target="y", time="day")
+    assert f"from 'day' = {task.X_test.index.min()} on." in task.notes["remarks"][-1]

@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pursuit.data.rows import Rows, RowStream
 from pursuit.estimators.plan import CHAIN_QUERIES
 from pursuit.inference.history import History
 from pursuit.inference.incremental import history_state
@@ -22,6 +21,7 @@ from pursuit.inference.pursuer import ASKED, Pursuer, choose
 from pursuit.registry import register
 from pursuit.training.batch import Batch, Outcome
 from pursuit.training.learner import QuerierClassifier
+from pursuit.training.rows import Rows, RowStream
 from pursuit.training.samplers import Sampler, random_histories
 from pursuit.training.schedule import Adam, Stage
 

@@ -27,16 +27,16 @@ from pursuit.research.experiments.run import (
     MethodRun,
     Progress,
     Say,
-    Sweep,
     curve_end,
     load_split,
     no_progress,
-    one_by_one,
+    outcomes,
     say_nothing,
 )
 from pursuit.research.experiments.table import draw_curves, in_brief, markdown_table
 from pursuit.research.tasks import TASKS, Task, find_recipe, load_task
 from pursuit.research.tasks.recipe import Recipe
+from pursuit.tables.engine import HERE, Engine
 from pursuit.tables.source import name_of
 from pursuit.training.devices import find_device
 
@@ -198,13 +198,13 @@ def compare(
     say: Say = say_nothing,
     methods: Mapping[str, Method] = METHODS,
     only_collect: bool = False,
-    sweep: Sweep = one_by_one,
+    engine: Engine = HERE,
 ) -> Results:
     """Train and measure every method of the trial that is not done yet, and write the results folder.
 
     `progress` is given a title for every training, and `say` a line for every method as soon as it is measured. A
     method that fails is noted with its error and tried again the next time; the others go on. `only_collect` trains
-    nothing: it collects what is measured already, perhaps by several processes with different methods. `sweep` says
+    nothing: it collects what is measured already, perhaps by several processes with different methods. `engine` says
     where and in which order methods are measured.
     """
     folder, titles, described = Path(folder), _titles(trial, methods), trial.described()
@@ -230,7 +230,7 @@ def compare(
             say(f"{run.label}: already measured, {in_brief(result)}")
     results = _write(folder, described, titles, found)
     left = [run for run in runs if (run.name, run.seed) not in found and not only_collect]
-    for run, outcome in sweep(left, progress):
+    for run, outcome in outcomes(left, engine, progress):
         found[run.name, run.seed] = outcome
         say(f"{run.label}: {in_brief(outcome)}")
         results = _write(folder, described, titles, found)

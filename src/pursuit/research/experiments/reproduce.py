@@ -42,16 +42,16 @@ from pursuit.research.experiments.run import (
     MethodRun,
     Progress,
     Say,
-    Sweep,
     curve_end,
     load_split,
     no_progress,
-    one_by_one,
+    outcomes,
     say_nothing,
 )
 from pursuit.research.experiments.table import ALL_ANSWERS, draw_accuracy, in_brief, stop_length
 from pursuit.research.tasks.recipe import Published, Recipe
 from pursuit.research.tasks.task import Task, TaskInfo
+from pursuit.tables.engine import HERE, Engine
 from pursuit.training.devices import find_device
 
 N_CHAINS = 3
@@ -130,9 +130,9 @@ def reproduce(
     folder: Path,
     progress: Progress = no_progress,
     say: Say = say_nothing,
-    sweep: Sweep = one_by_one,
+    engine: Engine = HERE,
 ) -> Results:
-    """Train and measure every seed that is not done yet, and write the results folder; `sweep` says where and in which
+    """Train and measure every seed that is not done yet, and write the results folder; `engine` says where and in which
     order. Where a training fails, the others are measured all the same, and ValueError says which failed."""
     found: dict[str, list[Result]] = {VIP: [], ALL_ANSWERS: []}
     left = []
@@ -143,7 +143,7 @@ def reproduce(
         elif run.name == VIP or reproduction.black_box:
             left.append(run)
     failed = []
-    for run, outcome in sweep(left, progress):
+    for run, outcome in outcomes(left, engine, progress):
         say(f"{run.label}: {in_brief(outcome)}")
         if isinstance(outcome, Failure):
             failed.append(f"{run.label}: {outcome.error} (see {run.folder / ERROR})")

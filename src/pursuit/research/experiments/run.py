@@ -12,13 +12,13 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
-from pursuit.data.rows import Rows, StreamedRows
 from pursuit.estimators import CannotResume, Method, PursuitClassifier, PursuitEstimator
 from pursuit.estimators.network import RUN
 from pursuit.evaluation.curves import Evaluation, evaluate
@@ -33,11 +33,14 @@ from pursuit.methods.vip import VIPClassifier
 from pursuit.registry import find
 from pursuit.research.experiments.provenance import provenance
 from pursuit.research.experiments.results import Beside, Failure, Result, read_result
+from pursuit.research.tasks import Task, TaskInfo  # which makes all tasks known, on the workers of a cluster too
 from pursuit.research.tasks.files import MissingData
 from pursuit.research.tasks.recipe import Recipe
-from pursuit.research.tasks.task import Task, TaskInfo, take_rows
+from pursuit.research.tasks.task import take_rows
+from pursuit.tables.engine import Engine, Lost
 from pursuit.training import Report, TrainingRun
 from pursuit.training.devices import find_device
+from pursuit.training.rows import Rows, StreamedRows
 from pursuit.vip import InformationVIP
 
 TEST_ROWS, VALIDATION_ROWS = "test rows", "held-out training rows"
@@ -357,17 +360,12 @@ class Run(typing.Protocol):
 R = TypeVar("R", bound=Run)
 
 
-class Sweep(typing.Protocol):
-    """Measures runs, anywhere and in any order, and gives each of them with its result, or the `Failure`. The next run
-    is taken when there is a place for it, so that runs may depend on the results of those before."""
-
-    def __call__(self, runs: Iterable[R], progress: Progress) -> Iterator[tuple[R, Any]]: ...
-
-
-def one_by_one(runs: Iterable[R], progress: Progress) -> Iterator[tuple[R, Any]]:
-    """Measure runs here, one after the other."""
-    for run in runs:
-        yield run, outcome_of(run, progress)
+def outcomes(runs: Iterable[R], engine: Engine, progress: Progress) -> Iterator[tuple[R, Any]]:
+    """Measure runs, anywhere and in any order: each with its result, or its `Failure`. Their folders must be seen by
+    every machine: a training whose machine is lost goes on elsewhere from its last checkpoint there."""
+    measure = partial(outcome_of, progress=progress) if engine.is_here else outcome_of
+    for run, outcome in engine.each(measure, runs):
+        yield run, Failure(run.seed, outcome.reason) if isinstance(outcome, Lost) else outcome
 
 
 def outcome_of(run: Run, progress: Progress = no_progress) -> Any:

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pursuit.data.rows import Rows, StreamedRows
 from pursuit.estimators import Method, PursuitRegressor
 from pursuit.estimators.tuned import OneOf, Ranges, Span, Tuned
 from pursuit.evaluation.curves import evaluate
@@ -33,16 +32,17 @@ from pursuit.research.experiments.run import (
     ERROR,
     Progress,
     Say,
-    Sweep,
     curve_end,
     fit_or_resume,
     no_progress,
-    one_by_one,
+    outcomes,
     say_nothing,
 )
 from pursuit.research.tasks import Task, load_task
+from pursuit.tables.engine import HERE, Engine
 from pursuit.tables.source import name_of
 from pursuit.training.devices import find_device
+from pursuit.training.rows import Rows, StreamedRows
 from pursuit.training.run import CHECKPOINTS
 
 HELD_OUT, MOST_JUDGED = 0.2, 10_000
@@ -330,9 +330,9 @@ def tune(
     n_trials: int = 30,
     progress: Progress = no_progress,
     say: Say = say_nothing,
-    sweep: Sweep = one_by_one,
+    engine: Engine = HERE,
 ) -> Tuning:
-    """Try settings until there are `n_trials` trials, those of an earlier call included. `sweep` says where they are
+    """Try settings until there are `n_trials` trials, those of an earlier call included. `engine` says where they are
     trained; the next one is chosen by the results of those before. One that fails is noted, and the others go on."""
     require_optuna()
     described = search.described()
@@ -343,7 +343,7 @@ def tune(
     with claimed(folder):
         study = Study(folder / JOURNAL, described, search.ranges(), search.defaults(), search.seed)
         runs = (run_of(number, values) for number, values in study.ask_until(n_trials))
-        for run, outcome in sweep(runs, progress):
+        for run, outcome in outcomes(runs, engine, progress):
             study.tell(run.number, None if isinstance(outcome, Failure) else outcome.area)
             what = f"failed: {outcome.error}" if isinstance(outcome, Failure) else f"{outcome.area:.4f}"
             say(f"{run.label}: {what} ({values_in_words(run.values)})")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from pursuit.data.augmentation import Shifts
 from pursuit.evaluation.protocols import Protocol
 from pursuit.networks import DLA, DenseNet, NetworkSettings, Residual
 from pursuit.queries import PatchQueries
@@ -18,6 +17,7 @@ from pursuit.research.tasks.files import DataFile, find
 from pursuit.research.tasks.formats import read_cifar_binary, read_cifar_python
 from pursuit.research.tasks.recipe import NEEDS_GPU, Published, Recipe, paper_recipe
 from pursuit.research.tasks.task import Task, TaskInfo
+from pursuit.training.augmentation import Shifts
 from pursuit.training.samplers import CarriedHistories, RandomHistories, RolledOutHistories
 from pursuit.training.schedule import SGD, AdamW, Stage, paper_stage
 

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import GeneratedRows, Rows
 from pursuit.exact import IndependentIP
 from pursuit.inference.pursuer import Labels
 from pursuit.networks import MLP
@@ -22,6 +21,7 @@ from pursuit.research.tasks.files import DataFile, find
 from pursuit.research.tasks.formats import content_of, read_json, read_npz
 from pursuit.research.tasks.recipe import PAPER_MEDICAL, Published, Recipe
 from pursuit.research.tasks.task import Task, TaskInfo
+from pursuit.training.rows import GeneratedRows, Rows
 from pursuit.training.samplers import CarriedHistories
 from pursuit.training.schedule import AdamW, Stage
 

@@ -71,7 +71,7 @@ def load_csv(
     train, test = division.split(share, seed)
     if test_share and not len(test):
         raise ValueError(
-            f"No rows would be held out to measure on, because {_why_none(division, share, group, time)}. Choose "
+            f"No rows would be held out to measure on, because {_why_none(division, share)}. Choose "
             "another --test-share; 0 trains on all rows, and measures on none."
         )
     remarks = list(table.remarks)
@@ -84,7 +84,7 @@ def load_csv(
         X, remarks = X[[query.name for query in queries.queries]], [*remarks, *on_columns]
         query_set = queries.rescaled(X.iloc[train])  # test rows have no influence on the scale of numbers
     remarks += [] if regress else remarks_on_labels(y)
-    remarks += _remarks_on_split(table.frame, division, train, test, share, group, time)
+    remarks += _remarks_on_split(table.frame.loc[X.index], division, train, test, share)
     notes = {
         "file": path.name,
         "sha256": hash_of_file(path),
@@ -115,43 +115,36 @@ def load_csv(
 
 
 def _remarks_on_split(
-    frame: pd.DataFrame,
-    division: Division,
-    train: np.ndarray,
-    test: np.ndarray,
-    share: float,
-    group: str | None,
-    time: str | None,
+    frame: pd.DataFrame, division: Division, train: np.ndarray, test: np.ndarray, share: float
 ) -> list[str]:
     """Which rows are held out, where that is not just a random share of them."""
-    n_rows, remarks = len(division.y), []
+    remarks, column, n_loose = [], division.column, 0
     if share > 0 and not len(test):
-        why = _why_none(division, share, group, time)
-        remarks.append(f"Warning: no rows are held out to measure on, because {why}.")
+        remarks.append(f"Warning: no rows are held out to measure on, because {_why_none(division, share)}.")
     elif division.groups is not None and len(test):
         n_test, n_groups = (len(np.unique(groups[groups >= 0])) for groups in (division.groups[test], division.groups))
-        remarks.append(f"The {len(test):,} rows of {n_test:,} of the {n_groups:,} groups of '{group}' are held out.")
-        if n_loose := int((division.groups < 0).sum()):
-            remarks.append(f"Warning: {n_loose:,} rows without a value of '{group}' are training rows.")
+        remarks.append(f"The {len(test):,} rows of {n_test:,} of the {n_groups:,} groups of '{column}' are held out.")
+        n_loose = int((division.groups < 0).sum())
     elif division.times is not None and len(test):
         first = test[division.times[test].argmin()]
-        remarks.append(f"The {len(test):,} latest rows are held out, from '{time}' = {frame[time].iloc[first]} on.")
-        if n_loose := int(np.isnan(division.times).sum()):
-            remarks.append(f"Warning: {n_loose:,} rows without a value of '{time}' are training rows.")
-    if n_neither := n_rows - len(train) - len(test):
+        remarks.append(f"The {len(test):,} latest rows are held out, from '{column}' = {frame[column].iloc[first]} on.")
+        n_loose = int(np.isnan(division.times).sum())
+    if n_loose:
+        remarks.append(f"Warning: {n_loose:,} rows without a value of '{column}' are training rows.")
+    if n_neither := len(division.y) - len(train) - len(test):
         remarks.append(f"Warning: {n_neither:,} of the latest rows are left out: no earlier row has their label.")
     return remarks
 
 
-def _why_none(division: Division, share: float, group: str | None, time: str | None) -> str:
+def _why_none(division: Division, share: float) -> str:
     """Why no row can be held out."""
     n_rows, n_test = len(division.y), round(share * len(division.y))
     if n_test == 0:
         return f"{share:g} of {n_rows:,} rows is less than one"
-    if group:
-        return f"no group of '{group}' can be, without all rows of some label"
-    if time:
-        return f"all rows have the same '{time}'"
+    if division.groups is not None:
+        return f"no group of '{division.column}' can be, without all rows of some label"
+    if division.times is not None:
+        return f"all rows have the same '{division.column}'"
     _, counts = np.unique(division.y, return_counts=True)
     n_single = int((counts == 1).sum())
     return f"{share:g} of {n_rows:,} rows is {n_test:,}, and {n_single:,} rows are the only ones of their label"

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pursuit.data.rows import StreamedRows
 from pursuit.estimators import default_stages
 from pursuit.evaluation.protocols import Protocol
 from pursuit.inference.pursuer import Pursuer
@@ -16,6 +15,7 @@ from pursuit.research.tasks.files import DataFile
 from pursuit.research.tasks.recipe import Published, Recipe
 from pursuit.tables.splitting import Division
 from pursuit.training import Stage, TrainingRun
+from pursuit.training.rows import StreamedRows
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pursuit.data.rows import Rows, RowStream
 from pursuit.registry import register
+from pursuit.training.rows import Rows, RowStream
 
 
 @register

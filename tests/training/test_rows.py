@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pursuit.data.rows import DrawnRows, GeneratedRows, Rows, ShuffledRows
+from pursuit.training.rows import DrawnRows, GeneratedRows, Rows, ShuffledRows
 
 KINDS = ["yes_no", "choice", "number", "yes_no", "single", "number"]
 SEEDS = st.integers(0, 10_000)

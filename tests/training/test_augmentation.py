@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pursuit.data.augmentation import AugmentedRows, Shifts
-from pursuit.data.rows import Rows, ShuffledRows
+from pursuit.training.augmentation import AugmentedRows, Shifts
+from pursuit.training.rows import Rows, ShuffledRows
 
 SEEDS = st.integers(0, 10_000)
 

@@ -14,15 +14,16 @@ import pandas as pd
 import safetensors.torch
 from safetensors import SafetensorError
 
-from pursuit.data.rows import Rows
 from pursuit.estimators import PursuitClassifier, PursuitEstimator
 from pursuit.evaluation.counts import EvaluationCounts
 from pursuit.evaluation.curves import Evaluation, Setting, evaluation_counts
 from pursuit.inference.predictions import PROBABILITY, STEP
-from pursuit.scale.engine import Engine
-from pursuit.tables.filesystem import AnyPath, local, make_folder, remove_folder, write
-from pursuit.tables.source import RowsPart, TableSource
+from pursuit.tables.engine import Engine, Lost, one_thread
+from pursuit.tables.filesystem import AnyPath, make_folder, remove_folder, write
+from pursuit.tables.source import RowsPart, TableSource, refuse_absent
+from pursuit.tables.survey import target_values
 from pursuit.tables.writing import write_table
+from pursuit.training.rows import Rows
 from pursuit.version import __version__
 
 KEPT_BYTES = 2**27
@@ -47,27 +48,40 @@ class Done(NamedTuple):
     """The result that is not in a file."""
 
 
+@dataclass(frozen=True)
 class RowsWork(ABC):
-    """Something to do with every share of the rows of files."""
+    """Something to do with every share of the rows of a source. The result of a share is a file in the folder, with a
+    note beside it once it is whole."""
 
     kind: ClassVar[str]
-    model: PursuitEstimator
+    file_name: ClassVar[str]
+
+    model: Any
+    """The estimator."""
     rows: TableSource
     stop: str | None
     folder: AnyPath | None
     """The folder for the results of shares; None: they are not written."""
+
+    def __call__(self, share: int) -> Done:
+        """Do it for one share, by one thread, so that all engines give the same bits."""
+        with one_thread():
+            done = self.do(share)
+        if self.folder is not None:
+            write(self.folder / note(share), json.dumps(done[:3]).encode())
+        return done
 
     @abstractmethod
     def do(self, share: int) -> Done:
         """Do it for one share. Doing it again changes nothing."""
 
     @abstractmethod
-    def mark(self, share: int) -> str:
-        """The name of the file that is in the folder once a share is done."""
+    def saved(self, share: int) -> Any:
+        """The result that was written for a share; raises an error if it is not there or damaged."""
 
-    @abstractmethod
-    def found(self, share: int) -> Done | None:
-        """The saved result of a share; None if the share is still to be done."""
+    def path(self, share: int) -> AnyPath:
+        assert self.folder is not None
+        return self.folder / self.file_name.format(share)
 
     def described(self) -> dict[str, Any]:
         """The identity of this work, as JSON values."""
@@ -116,7 +130,7 @@ class RowsWork(ABC):
         n_rows, left = 0, []
         there = set() if self.folder is None else {path.name for path in self.folder.iterdir()}
         for share in range(len(self.rows.shares)):
-            done = self.found(share) if self.mark(share) in there else None
+            done = self.found(share) if note(share) in there else None
             if done is None:
                 left.append(share)
                 continue
@@ -124,13 +138,29 @@ class RowsWork(ABC):
             yield done
         on_rows(n_rows)
         missing = set(left)
-        for done in engine.run(self, left) if left else ():
-            missing.remove(done.share)
+        for share, done in engine.each(self, iter(left)) if left else ():
+            if isinstance(done, Lost):
+                continue
+            missing.remove(share)
             n_rows += done.n_rows
             on_rows(n_rows)
             yield done
         if missing:
             raise RuntimeError(f"{len(missing)} of {len(self.rows.shares)} shares came to nothing: run the same again.")
+
+    def found(self, share: int) -> Done | None:
+        """The saved result of a share; None if the share is still to be done."""
+        assert self.folder is not None
+        try:
+            done = Done(*json.loads((self.folder / note(share)).read_text()))
+            return done._replace(result=self.saved(share))
+        except (FileNotFoundError, ValueError, TypeError, SafetensorError):
+            return None
+
+
+def note(share: int) -> str:
+    """The name of the note on a share, which readers of folders of Parquet files leave out."""
+    return f"_part-{share:06d}.json"
 
 
 @dataclass(frozen=True)
@@ -138,45 +168,33 @@ class Predict(RowsWork):
     """Predict every row, and write a Parquet file for each share, with a note beside it once it is whole."""
 
     kind: ClassVar[str] = "predictions"
+    file_name: ClassVar[str] = "part-{:06d}.parquet"
 
-    model: PursuitEstimator
-    rows: TableSource
-    stop: str | None
-    folder: AnyPath
     in_lists: bool = True
     """Write questions and answers as lists, so that all shares have the same columns; otherwise in columns."""
 
     def do(self, share: int) -> Done:
+        n_rows = [0]
+        write_table(self.path(share), self.tables(self.rows.read(share), n_rows.append))
+        return Done(share, n_rows[-1])
+
+    def tables(self, parts: Iterable[RowsPart], on_rows: OnRows) -> Iterator[pd.DataFrame]:
+        """The tables to write for parts of the rows."""
         n_rows = 0
-
-        def tables() -> Iterator[pd.DataFrame]:
-            nonlocal n_rows
-            for part in self.rows.read(share):
-                n_rows += len(part.X)
-                yield self.table(part)
-
-        write_table(self.path(share), tables())
-        done = Done(share, n_rows)
-        write(self.folder / self.mark(share), json.dumps(done[:3]).encode())
-        return done
+        for part in parts:
+            yield self.table(part)
+            n_rows += len(part.positions)
+            on_rows(n_rows)
 
     def table(self, part: RowsPart) -> pd.DataFrame:
         """The table to write for some rows."""
-        table = _predictions(self.model, part, self.stop)
+        table = self.model.predict_table(part.X, self.stop, initially_known=part.initially_known)
+        table = _named(table, part, np.arange(len(table)))
         return _in_lists(table) if self.in_lists else table
 
-    def found(self, share: int) -> Done | None:
-        note = self.folder / self.mark(share)
-        try:
-            return Done(*json.loads(note.read_text())) if self.path(share).exists() else None
-        except (FileNotFoundError, ValueError, TypeError):
-            return None
-
-    def mark(self, share: int) -> str:
-        return f"_part-{share:06d}.json"  # which readers of such folders leave out
-
-    def path(self, share: int) -> AnyPath:
-        return self.folder / f"part-{share:06d}.parquet"
+    def saved(self, share: int) -> None:
+        if not self.path(share).exists():
+            raise FileNotFoundError(self.path(share))
 
     def described(self) -> dict[str, Any]:
         return {**super().described(), **({} if self.in_lists else {"in lists": False})}
@@ -204,6 +222,7 @@ def write_file(work: Predict, path: AnyPath, engine: Engine, on_rows: OnRows) ->
     n_rows = write_folder(work, engine, on_rows)
     parts = (work.path(share).read_bytes() for share in range(len(work.rows.shares)))
     write_table(path, (pd.read_parquet(io.BytesIO(part)) for part in parts))
+    assert work.folder is not None
     remove_folder(work.folder)
     return n_rows
 
@@ -213,13 +232,10 @@ class Measure(RowsWork):
     """Count the parts of an evaluation, on rows that the model was not trained on."""
 
     kind: ClassVar[str] = "counts"
+    file_name: ClassVar[str] = "counts-{:06d}.safetensors"
 
-    model: PursuitClassifier
-    rows: TableSource
-    stop: str | None
     setting: Setting
     with_bits: bool = False
-    folder: AnyPath | None = None
 
     def described(self) -> dict[str, Any]:
         return {**super().described(), "with_bits": self.with_bits}
@@ -229,21 +245,23 @@ class Measure(RowsWork):
         n_rows = n_left_out = 0
         waiting: list[Rows] = []  # equal rows are measured once, and so the rows of a share together
         for part in self.rows.read(share):
-            is_new, usable = measurable(self.model, self.rows, part)
-            n_rows, n_left_out = n_rows + int(usable.sum()), n_left_out + int((is_new & ~usable).sum())
-            if not usable.any():
+            refuse_absent(part.absent, self.rows.name)
+            if part.labels is None:
+                raise ValueError("The rows have no labels to measure by: name their column with --target.")
+            labels = known_labels(self.model, part.labels[part.to_measure])
+            n_rows, n_left_out = n_rows + len(labels), n_left_out + int(part.to_measure.sum()) - len(labels)
+            if not len(labels):
                 continue
-            assert part.labels is not None
-            waiting.append(Rows.joined([self.model.rows(part.X[usable], part.labels[usable].to_numpy())]))
+            usable = part.labels.index.isin(labels.index)
+            known = None if part.initially_known is None else part.initially_known[usable]
+            waiting.append(Rows.joined([self.model.rows(part.X[usable], labels.to_numpy(), initially_known=known)]))
             if sum(part.n_bytes for part in waiting) >= KEPT_BYTES:
                 waiting = [Rows.joined(waiting)]
                 if waiting[0].n_bytes >= KEPT_BYTES // 2:
                     counts, waiting = self._counted(waiting, counts), []
         counts = self._counted(waiting, counts)
         if self.folder is not None:
-            tensors = {} if counts is None else counts.tensors()
-            metadata = {"done": json.dumps([share, n_rows, n_left_out])}
-            write(self._path(share), safetensors.torch.save(tensors, metadata))
+            write(self.path(share), safetensors.torch.save({} if counts is None else counts.tensors()))
         return Done(share, n_rows, n_left_out, counts)
 
     def _counted(self, waiting: Sequence[Rows], counts: EvaluationCounts | None) -> EvaluationCounts | None:
@@ -254,51 +272,19 @@ class Measure(RowsWork):
         counted = evaluation_counts(model.model_, rows, self.setting, model.device, None, self.with_bits)
         return counted if counts is None else counts + counted
 
-    def found(self, share: int) -> Done | None:
-        if self.folder is None or not self._path(share).exists():
-            return None
-        try:
-            with local(self._path(share)) as path, safetensors.safe_open(path, "pt") as file:
-                done = Done(*json.loads(file.metadata()["done"]))
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, KeyError, TypeError, ValueError):
-            return None
-        return done._replace(result=EvaluationCounts.from_tensors(tensors) if tensors else None)
-
-    def mark(self, share: int) -> str:
-        return f"counts-{share:06d}.safetensors"
-
-    def _path(self, share: int) -> AnyPath:
-        assert self.folder is not None
-        return self.folder / self.mark(share)
+    def saved(self, share: int) -> EvaluationCounts | None:
+        tensors = safetensors.torch.load(self.path(share).read_bytes())
+        return EvaluationCounts.from_tensors(tensors) if tensors else None
 
 
-def measurable(model: PursuitClassifier, rows: TableSource, part: RowsPart) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows of a part (N,) the model was not trained on, and which of these have a label that it knows. Where it
-    was trained on all rows, they count as new: nothing else could be measured."""
-    if part.labels is None:
-        raise ValueError("The rows have no labels to measure by: name their column with --target.")
-    is_new = ~rows.was_seen(part) if rows.has_held_out(part.share) else np.ones(len(part.X), dtype=bool)
-    there = part.labels.notna().to_numpy()
-    values = part.labels.astype(str) if model.classes_.dtype.kind in "OU" else part.labels
-    return is_new, is_new & there & (pd.Index(model.classes_).get_indexer(pd.Index(values)) >= 0)
-
-
-def predictions_of(
-    model: PursuitEstimator, parts: Iterable[RowsPart], stop: str | None, on_rows: OnRows
-) -> Iterator[pd.DataFrame]:
-    """The predictions of each part, which begin with the id of each row."""
-    n_rows = 0
-    for part in parts:
-        table = _predictions(model, part, stop)
-        n_rows += len(table)
-        on_rows(n_rows)
-        yield table
-
-
-def _predictions(model: PursuitEstimator, part: RowsPart, stop: str | None) -> pd.DataFrame:
-    table = model.predict_table(part.X, stop, initially_known=part.initially_known)
-    return _named(table, part, np.arange(len(table)))
+def known_labels(model: PursuitEstimator, labels: pd.Series) -> pd.Series:
+    """The labels as the model has them, without those that are missing or that it does not know."""
+    present = labels.dropna()
+    if not isinstance(model, PursuitClassifier):
+        return present
+    values = pd.Series(target_values(present), index=present.index)
+    values = values.astype(str) if model.classes_.dtype.kind in "OU" else values
+    return values[values.isin(model.classes_)]
 
 
 def _named(table: pd.DataFrame, part: RowsPart, rows: np.ndarray) -> pd.DataFrame:
@@ -355,7 +341,7 @@ def measure_all(
     """Measure a model on all rows that it was not trained on. The counts of each share are saved in `folder`, if there
     is one, and not made again."""
     setting = Setting.of(model.model_, model.stopping_rule(stop), model.max_queries, in_detail=True)
-    work = Measure(model, rows, stop, setting, with_bits, folder)
+    work = Measure(model, rows, stop, folder, setting, with_bits)
     total: EvaluationCounts | None = None
     n_left_out = 0
     for done in work.all_done(engine, on_rows):
@@ -367,17 +353,3 @@ def measure_all(
             "There are no rows to measure on: none has a label that the model knows, or it was trained on all."
         )
     return Measured(setting.evaluation(total), n_left_out)
-
-
-def first_rows(model: PursuitClassifier, rows: TableSource, most: int) -> tuple[pd.DataFrame, np.ndarray]:
-    """The first of the rows that `measure_all` measures on, and their labels; at most `most`."""
-    found: list[tuple[pd.DataFrame, pd.Series]] = []
-    n_left = most
-    for part in rows:
-        _, usable = measurable(model, rows, part)
-        assert part.labels is not None
-        found.append((part.X[usable][:n_left], part.labels[usable][:n_left]))
-        n_left -= len(found[-1][1])
-        if not n_left:
-            break
-    return pd.concat([X for X, _ in found]), pd.concat([labels for _, labels in found]).to_numpy()

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows, RowStream
 from pursuit.queries import QuerySet
 from pursuit.registry import register
+from pursuit.training.rows import Rows, RowStream
 
 
 @register

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import torch
 
-from pursuit.data.rows import Rows
-from pursuit.data.unreliable import Unreliable, UnreliableRows, answer_features
 from pursuit.queries import PatchQueries
+from pursuit.training.rows import Rows
+from pursuit.training.unreliable import Unreliable, UnreliableRows, answer_features
 
 
 def made(make_columns: Any, make_rows: Any, n: int = 4000) -> tuple[Any, Rows]:

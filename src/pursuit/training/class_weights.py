@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from pursuit.data.rows import Rows, RowStream, StreamedRows
+from pursuit.training.rows import Rows, RowStream, StreamedRows
 
 
 class ClassWeightedRows(StreamedRows):

@@ -1,1 +1,0 @@
-"""Rows to learn from: in memory, drawn by a rule, or streamed from files."""

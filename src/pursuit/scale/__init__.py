@@ -1,1 +1,0 @@
-"""Many rows and many runs: the same work in this process or on a Ray cluster, share by share."""
