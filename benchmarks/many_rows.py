@@ -23,8 +23,8 @@ from pursuit.evaluation.curves import evaluate
 from pursuit.inference.rollout import BATCH_ROWS, pursue, rows_at_once
 from pursuit.information import AnswerModel
 from pursuit.tables.engine import Engine, Local, Ray, one_thread
+from pursuit.tables.row_jobs import measure_all
 from pursuit.tables.source import TableSource, open_table
-from pursuit.tables.work import measure_all
 
 FOLDER = Path("results") / "many-rows"
 COLUMNS, LABELS = [f"symptom {i}" for i in range(20)], np.array([f"disease {i}" for i in range(5)])

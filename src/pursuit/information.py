@@ -42,7 +42,7 @@ from torch import Tensor, nn
 
 from pursuit.inference.pursuer import NO_ANSWER, PossibleAnswer
 from pursuit.queries import QuerySet
-from pursuit.queries.outcomes import Outcomes
+from pursuit.queries.answer_values import AnswerValues
 from pursuit.queries.query import NOT_GIVEN_TEXT
 from pursuit.registry import register, settings_from, to_config
 from pursuit.training.rows import Rows
@@ -95,7 +95,11 @@ class AnswerModel(nn.Module):
     untold_odds: Tensor
 
     def __init__(
-        self, outcomes: Outcomes, n_classes: int, maybe_missing: Sequence[int], settings: AnswerSettings | None = None
+        self,
+        outcomes: AnswerValues,
+        n_classes: int,
+        maybe_missing: Sequence[int],
+        settings: AnswerSettings | None = None,
     ):
         super().__init__()
         self.outcomes, self.settings, self.n_queries = outcomes, settings or AnswerSettings(), len(outcomes.n_values)
@@ -135,7 +139,7 @@ class AnswerModel(nn.Module):
                 f"concepts), not {query_set}: use querier='straight-through', without cost_aware."
             )
         settings = settings or AnswerSettings()
-        outcomes = Outcomes.listed(query_set, rows.x, rows.available, settings.n_bins)
+        outcomes = AnswerValues.listed(query_set, rows.x, rows.available, settings.n_bins)
         maybe_missing = ((~rows.available).any(dim=0) | told_if_missing(query_set)).nonzero()[:, 0].tolist()
         model = cls(outcomes, n_classes, maybe_missing, settings)
         model._count(rows, kernel)
@@ -336,7 +340,7 @@ class AnswerModel(nn.Module):
     @classmethod
     def from_config(cls, query_set: QuerySet, n_classes: int, config: dict[str, Any]) -> "AnswerModel":
         """The model that `to_config` described, with tensors of the shapes of those saved."""
-        outcomes = Outcomes(query_set, config["n_values"])
+        outcomes = AnswerValues(query_set, config["n_values"])
         return cls(outcomes, n_classes, config["maybe_missing"], settings_from(config["settings"], AnswerSettings))
 
 

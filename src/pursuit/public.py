@@ -19,7 +19,7 @@ from pursuit.inference.stopping import (
     Standing,
     StoppingRule,
 )
-from pursuit.inference.target import TargetBins
+from pursuit.inference.target_bins import TargetBins
 from pursuit.information import AnswerSettings
 from pursuit.methods import *  # noqa: F403
 from pursuit.networks import DLA, MLP, Conv, DenseNet, NetworkSettings, PaperConv, Residual, SetNetwork

@@ -30,7 +30,7 @@ from pursuit.information import AnswerModel
 from pursuit.networks import MLP, TrunkAndHeads
 from pursuit.queries import QuerySet
 from pursuit.registry import register
-from pursuit.training.batch import Batch, Outcome
+from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.learner import ModelSpec, QuerierClassifier
 from pursuit.training.rows import Rows
 
@@ -91,19 +91,19 @@ class VIP(QuerierClassifier):
             weight = torch.linalg.pinv(encoded[:, own][there]) @ evidence  # columns first: there may be very many
             head.weight[:, head.in_features - n_inputs + own] = weight.T
 
-    def forward(self, batch: Batch) -> Outcome:
+    def forward(self, batch: Batch) -> TrainingOutcome:
         """The V-IP objective on a batch of histories, and the queries chosen (B,)."""
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
         scores = self.querier(encoded).float()
         query = choose_straight_through(scores, self.closed(batch), batch.tau)  # (B, Q) one-hot
         loss, chosen = self.loss_after(query, batch)
-        return Outcome(loss + self.loss_at_start(encoded, batch) + self.surprise(encoded, batch), chosen)
+        return TrainingOutcome(loss + self.loss_at_start(encoded, batch) + self.surprise(encoded, batch), chosen)
 
-    def loss_after(self, query: Tensor, batch: Batch) -> Outcome:
+    def loss_after(self, query: Tensor, batch: Batch) -> TrainingOutcome:
         """The classifier's loss once the answers to `query` (B, Q), one-hot, are known too."""
         answered = query * batch.available  # one without an answer reveals nothing
         logits = self.classifier(self.input_after(batch.x, batch.known.to(batch.x.dtype), answered)).float()
-        return Outcome(batch.label_loss(logits, self.label_kernel), query.detach().argmax(dim=1))
+        return TrainingOutcome(batch.label_loss(logits, self.label_kernel), query.detach().argmax(dim=1))
 
     def loss_at_start(self, encoded: Tensor, batch: Batch) -> Tensor | float:
         """The classifier's loss at histories of nothing but initially known answers. The objective always adds one more
@@ -203,7 +203,7 @@ class InformationVIP(VIP):
             trunk = classifier[0]
         return cls(spec, fresh_reader(spec, answer_model, trunk), classifier, answer_model=answer_model, **parts)
 
-    def forward(self, batch: Batch) -> Outcome:
+    def forward(self, batch: Batch) -> TrainingOutcome:
         """The classifier's loss before and after the most informative query, plus the loss of the answer model."""
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
         outputs, logits = self.read(encoded), self.classifier(encoded).float()
@@ -215,9 +215,9 @@ class InformationVIP(VIP):
             scores = self._scored(self.answer_model.information(outputs[:n], log_posterior, MOST_LABELS))
             query = choose(scores, closed)
         if not self.learns_after:
-            return Outcome(loss, query)
+            return TrainingOutcome(loss, query)
         after = self.loss_after(F.one_hot(query, scores.shape[1]) * ~closed, batch)
-        return Outcome(loss + after.loss, after.query)
+        return TrainingOutcome(loss + after.loss, after.query)
 
     def read(self, encoded: Tensor) -> Tensor:
         return self.querier(encoded)
@@ -262,7 +262,7 @@ class TwoQueriers(VIP):
     answer_model: AnswerModel
     reader: nn.Module
 
-    def forward(self, batch: Batch) -> Outcome:
+    def forward(self, batch: Batch) -> TrainingOutcome:
         """The classifier's loss on all histories, its loss after the straight-through querier's choice in every other
         one, and the loss of the answer model, by whose information the rest continue."""
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
@@ -280,7 +280,7 @@ class TwoQueriers(VIP):
             log_posterior = self.log_probabilities(logits[1::2][:n], by_bits.history.n_known[:n])
             bits = self.answer_model.information(outputs[:n], log_posterior, MOST_LABELS)
             going_on.copy_(choose(bits, self.closed(by_bits.take(slice(n)))))
-        return Outcome(loss + self.surprise_at(outputs, by_bits), query)
+        return TrainingOutcome(loss + self.surprise_at(outputs, by_bits), query)
 
     def _classified(self, encoded: Tensor, answered: Tensor) -> tuple[Tensor, Tensor]:
         """The logits of the histories and of those with one more answer, in one pass if their shapes agree."""

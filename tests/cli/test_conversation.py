@@ -14,7 +14,7 @@ from known_bits import in_bits
 from pursuit.cli.conversation import BAR_WIDTH, Conversation, belief_bars
 from pursuit.exact import IndependentIP
 from pursuit.inference.stopping import Budget
-from pursuit.inference.target import TargetBins
+from pursuit.inference.target_bins import TargetBins
 from pursuit.queries import Choice, ColumnQueries, Number, yes_no
 from pursuit.sessions.session import Session
 

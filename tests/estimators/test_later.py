@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pursuit.estimators.later import left_out
+from pursuit.estimators.lazy_imports import left_out
 
 
 @pytest.fixture

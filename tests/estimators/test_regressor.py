@@ -11,7 +11,7 @@ from torch import Tensor
 from pursuit.estimators.regressor import suitable_bins
 from pursuit.estimators.selection import suitable_bits
 from pursuit.exact import TableIP
-from pursuit.inference.target import TargetBins
+from pursuit.inference.target_bins import TargetBins
 from pursuit.queries import ColumnQueries, yes_no
 from pursuit.training.rows import Rows
 

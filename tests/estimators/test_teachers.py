@@ -35,7 +35,7 @@ from pursuit.estimators.teachers import (
     swapped,
     taught,
 )
-from pursuit.inference.target import TargetBins
+from pursuit.inference.target_bins import TargetBins
 from pursuit.information import AnswerModel
 from pursuit.methods import METHODS
 from pursuit.queries import ColumnQueries, Number, yes_no

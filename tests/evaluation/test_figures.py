@@ -37,7 +37,7 @@ from pursuit.evaluation.figures import (
     number_chain,
 )
 from pursuit.inference.chain import Chain, ChainStep
-from pursuit.inference.target import TargetBins
+from pursuit.inference.target_bins import TargetBins
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
 
 pytestmark = pytest.mark.full_training  # which draws in full, too

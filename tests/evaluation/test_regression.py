@@ -11,7 +11,7 @@ from pursuit.evaluation.regression import evaluate_regression
 from pursuit.exact import TableIP
 from pursuit.inference.chain import explain
 from pursuit.inference.stopping import Budget, IntervalWidth
-from pursuit.inference.target import TargetBins
+from pursuit.inference.target_bins import TargetBins
 from pursuit.queries import ColumnQueries, yes_no
 from pursuit.training.rows import Rows
 

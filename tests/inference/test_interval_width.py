@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pursuit.inference.stopping import IntervalWidth, Standing, parse_stop
-from pursuit.inference.target import TargetBins
+from pursuit.inference.target_bins import TargetBins
 
 
 def test_a_width_stops_where_the_interval_is_narrow() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pursuit.inference.target import COVERAGE, TargetBins
+from pursuit.inference.target_bins import COVERAGE, TargetBins
 from pursuit.registry import from_config, to_config
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False).map(lambda number: round(number, 3))

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from pursuit.queries import Choice, ColumnQueries, Date, Number, yes_no
+from pursuit.queries.answer_values import AnswerValues
 from pursuit.queries.order import OnlyAfter, Order
-from pursuit.queries.outcomes import Outcomes
 from pursuit.queries.scaling import NOT_GIVEN, TINIEST, compress
 
 N = 40
@@ -188,7 +188,7 @@ def test_it_is_saved_and_kept_by_other_wordings(queries: ColumnQueries) -> None:
 
 def test_it_is_none_of_the_listed_values(queries: ColumnQueries) -> None:
     x, available = queries.answers(table())
-    outcomes = Outcomes.listed(queries, x, available, 4)
+    outcomes = AnswerValues.listed(queries, x, available, 4)
     n_held = outcomes.by_unit(outcomes.holds(x).int())
     assert (n_held[: N - 10, :4] == 1).all()
     assert (n_held[N - 10 :, :4] == 0).all()
@@ -198,5 +198,5 @@ def test_it_is_none_of_the_listed_values(queries: ColumnQueries) -> None:
     below[0, 0] = float(compress(np.float64(-1 / TINIEST)))
     assert outcomes.holds(below)[0, outcomes.values_of_query(AGE)].tolist() == [True, False, False, False]
     plain = ColumnQueries.from_data(table()[["age"]])
-    given = Outcomes.listed(plain, *plain.answers(table()[["age"]]), 4)
+    given = AnswerValues.listed(plain, *plain.answers(table()[["age"]]), 4)
     torch.testing.assert_close(outcomes.up_to[outcomes.values_of_query(AGE)], given.up_to)

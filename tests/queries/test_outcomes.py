@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pursuit.queries import Choice, ColumnQueries, ConceptQueries, Number, PatchQueries, Query, QuerySet, yes_no
-from pursuit.queries.outcomes import Outcomes
+from pursuit.queries.answer_values import AnswerValues
 
 
-def list_of(query_set: QuerySet, data: Any, n_bins: int = 4) -> tuple[Outcomes, Tensor, Tensor]:
+def list_of(query_set: QuerySet, data: Any, n_bins: int = 4) -> tuple[AnswerValues, Tensor, Tensor]:
     """The possible answers as some data have them, and these data."""
     x, available = query_set.answers(data)
-    return Outcomes.listed(query_set, x, available, n_bins), x, available
+    return AnswerValues.listed(query_set, x, available, n_bins), x, available
 
 
-def number(values: list[float | None], n_bins: int = 4) -> Outcomes:
+def number(values: list[float | None], n_bins: int = 4) -> AnswerValues:
     """The possible answers to a single query for a number, which is not scaled."""
     return list_of(ColumnQueries([Number("n", "How many?")]), pd.DataFrame({"n": values}, dtype=float), n_bins)[0]
 
@@ -159,7 +159,7 @@ def test_edges_are_saved_with_a_model() -> None:
     frame = pd.DataFrame({"n": [1.0, 2.0, 3.0, 5.0], "fever": [0, 1, 1, 0]})
     outcomes, x, _ = list_of(query_set, frame)
     assert set(outcomes.state_dict()) == {"above", "up_to"}
-    again = Outcomes(query_set, outcomes.n_values)
+    again = AnswerValues(query_set, outcomes.n_values)
     assert not torch.equal(again.holds(x), outcomes.holds(x))
     again.load_state_dict(outcomes.state_dict())
     assert torch.equal(again.holds(x), outcomes.holds(x))
@@ -171,4 +171,4 @@ def test_a_query_set_that_does_not_say_what_answers_are_made_of_is_refused() -> 
     x, available = query_set.answers([[1], [0]])
     query_set._units = None
     with pytest.raises(ValueError, match="what answers are made of"):
-        Outcomes.listed(query_set, x, available, 4)
+        AnswerValues.listed(query_set, x, available, 4)

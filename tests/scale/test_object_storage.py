@@ -15,7 +15,7 @@ from pursuit.estimators import PursuitClassifier
 from pursuit.research.tasks import load_task
 from pursuit.tables.engine import Engine, Local, Ray
 from pursuit.tables.filesystem import find_path
-from pursuit.tables.work import Predict, measure_all, write_folder
+from pursuit.tables.row_jobs import Predict, measure_all, write_folder
 from scale.conftest import make_rows, of
 
 

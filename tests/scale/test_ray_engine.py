@@ -10,7 +10,7 @@ import pytest
 
 from pursuit.estimators import PursuitClassifier
 from pursuit.tables.engine import Local, Ray, find_engine
-from pursuit.tables.work import Explain, Predict, measure_all, write_file, write_folder
+from pursuit.tables.row_jobs import Explain, Predict, measure_all, write_file, write_folder
 from scale.conftest import make_rows, needs_ray, of
 
 pytestmark = [pytest.mark.scale, needs_ray]

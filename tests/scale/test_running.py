@@ -9,7 +9,7 @@ import pytest
 from pursuit.estimators import PursuitClassifier
 from pursuit.evaluation.counts import EvaluationCounts
 from pursuit.tables.engine import Engine, Local, Lost, find_engine
-from pursuit.tables.work import Explain, Predict, known_labels, measure_all, write_file, write_folder
+from pursuit.tables.row_jobs import Explain, Predict, known_labels, measure_all, write_file, write_folder
 from scale.conftest import COLUMNS, make_rows, of
 
 

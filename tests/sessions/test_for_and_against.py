@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pursuit.inference.chain import Chain
-from pursuit.inference.target import TargetBins
+from pursuit.inference.target_bins import TargetBins
 from pursuit.methods import NaiveBayesIPClassifier
 from pursuit.queries import ColumnQueries, yes_no
 from pursuit.sessions.reasons import MOST_LISTED, reasons_of

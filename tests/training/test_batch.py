@@ -6,7 +6,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from pursuit.inference.history import History
-from pursuit.training.batch import Batch, Outcome
+from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.rows import Rows
 
 
@@ -41,8 +41,8 @@ def test_tensors_inside_a_batch_can_be_found_by_torch(make_columns: Any, make_ro
 
 def test_an_outcome_need_not_name_a_query() -> None:
     loss = torch.tensor(0.5)
-    assert Outcome(loss).query is None
-    assert Outcome(loss, torch.tensor([3])).query is not None
+    assert TrainingOutcome(loss).query is None
+    assert TrainingOutcome(loss, torch.tensor([3])).query is not None
 
 
 def test_losses_count_rows_by_their_weights(make_columns: Any, make_rows: Any) -> None:

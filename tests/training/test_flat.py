@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from pursuit.training.averaging import WeightAverage
-from pursuit.training.flat import FlatAdamW
+from pursuit.training.flat_adamw import FlatAdamW
 from pursuit.training.schedule import AdamW
 
 SETTINGS = AdamW(lr=0.03, weight_decay=0.1)

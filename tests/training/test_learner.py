@@ -15,7 +15,7 @@ from pursuit.inference.incremental import history_state
 from pursuit.inference.pursuer import choose
 from pursuit.networks import MLP, SetNetwork
 from pursuit.queries import ColumnQueries
-from pursuit.training.batch import Batch, Outcome
+from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.learner import LEAST_SPREAD, ClassifierModel, Learner, QuerierClassifier
 from pursuit.vip import VIP
 
@@ -148,7 +148,7 @@ def test_whether_a_trunk_is_shared_is_part_of_the_config(make_columns: Any, shar
 class Contrary(QuerierClassifier):
     """Asks last what its querier would ask first."""
 
-    def forward(self, batch: Batch) -> Outcome:
+    def forward(self, batch: Batch) -> TrainingOutcome:
         raise NotImplementedError
 
     def scores_from(self, outputs: Tensor, log_posterior: Callable[[], Tensor]) -> Tensor:

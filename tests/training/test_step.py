@@ -9,7 +9,7 @@ import torch
 
 from pursuit import ModelSpec
 from pursuit.networks import MLP
-from pursuit.training import Batch, CarriedHistories, Outcome, RandomHistories, RolledOutHistories, Stage, train
+from pursuit.training import Batch, CarriedHistories, RandomHistories, RolledOutHistories, Stage, TrainingOutcome, train
 from pursuit.training import step as step_module
 from pursuit.training.samplers import HistorySettings, Sampler
 from pursuit.training.step import TIMED, WARM_UP, TrainingStep
@@ -20,7 +20,7 @@ from small_training import QUERIES, fresh, rows, same, weights
 class Watching(VIP):
     """Remembers the batches it was given."""
 
-    def forward(self, batch: Batch) -> Outcome:
+    def forward(self, batch: Batch) -> TrainingOutcome:
         if "batches" not in vars(self):
             self.batches: list[Batch] = []
         scheduled = {"tau": float(batch.tau), "exploration": float(batch.exploration)}  # rewritten in every step
@@ -89,8 +89,8 @@ def test_histories_are_those_of_use_and_learning_is_with_dropout(
 class Silent(VIP):
     """Learns, but does not say what it would ask."""
 
-    def forward(self, batch: Batch) -> Outcome:
-        return Outcome(super().forward(batch).loss)
+    def forward(self, batch: Batch) -> TrainingOutcome:
+        return TrainingOutcome(super().forward(batch).loss)
 
 
 def test_a_learner_without_queries_trains_on_random_histories() -> None:
@@ -151,8 +151,8 @@ def test_compiled_steps_are_the_same_steps(recorder: Recorder, monkeypatch: pyte
     recorder.calls.clear()
     compiled = 0
 
-    def compile(function: Callable[[Batch], Outcome], dynamic: bool) -> Callable[[Batch], Outcome]:
-        def counted(batch: Batch) -> Outcome:
+    def compile(function: Callable[[Batch], TrainingOutcome], dynamic: bool) -> Callable[[Batch], TrainingOutcome]:
+        def counted(batch: Batch) -> TrainingOutcome:
             nonlocal compiled
             compiled += 1
             return function(batch)
@@ -171,8 +171,8 @@ def test_compiled_steps_are_the_same_steps(recorder: Recorder, monkeypatch: pyte
 def test_training_goes_on_uncompiled_with_one_line(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def no_compiler(*_: Any, **__: Any) -> Callable[[Batch], Outcome]:
-        def fail(batch: Batch) -> Outcome:
+    def no_compiler(*_: Any, **__: Any) -> Callable[[Batch], TrainingOutcome]:
+        def fail(batch: Batch) -> TrainingOutcome:
             raise RuntimeError("There is no C++ compiler.\nTry another machine.")
 
         return fail

@@ -73,8 +73,8 @@ def explain(
     from pursuit.public import load
     from pursuit.report import ChainsReport
     from pursuit.research.tasks import TASKS
+    from pursuit.tables.row_jobs import Explain
     from pursuit.tables.source import name_of
-    from pursuit.tables.work import Explain
 
     data, reading = rows.data, rows.file.reading()
     if rows.names_engine or to is not None:

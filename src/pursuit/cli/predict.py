@@ -33,7 +33,7 @@ def predict(
     from pursuit.cli.rows import open_rows, remarked, write_by_shares
     from pursuit.public import load
     from pursuit.tables.filesystem import display_name, find_path
-    from pursuit.tables.work import Predict
+    from pursuit.tables.row_jobs import Predict
     from pursuit.tables.writing import means_folder, write_csv, write_table
 
     if rows.names_engine and to is None:

@@ -1,6 +1,6 @@
 """Estimators in scikit-learn's manner: what those of all methods share, and how they are saved."""
 
-from pursuit.estimators.later import left_out
+from pursuit.estimators.lazy_imports import left_out
 
 with left_out("scipy.stats"):  # takes longer than the rest of scikit-learn's base, of which few functions use it
     import sklearn.base  # noqa: F401

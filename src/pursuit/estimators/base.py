@@ -28,7 +28,7 @@ from pursuit.inference.promises import promises_of
 from pursuit.inference.pursuer import Labels
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import Standing, StoppingRule, stopping_rule
-from pursuit.inference.target import TargetBins
+from pursuit.inference.target_bins import TargetBins
 from pursuit.processes import is_first
 from pursuit.queries import Answers, ColumnQueries, Kind, QuerySet
 from pursuit.sessions.session import Session

@@ -16,7 +16,7 @@ from pursuit.estimators.selection import suitable_bits, within_sight
 from pursuit.evaluation.regression import RegressionEvaluation, evaluate_regression
 from pursuit.inference.promises import promises_of
 from pursuit.inference.stopping import IntervalWidth, NothingWorthAsking, Stability, StoppingRule, stopping_rule
-from pursuit.inference.target import COVERAGE, TargetBins, check_coverage
+from pursuit.inference.target_bins import COVERAGE, TargetBins, check_coverage
 from pursuit.training import Learner
 from pursuit.training.rows import Rows, StreamedRows
 

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from pursuit.inference.pursuer import Labels
-from pursuit.inference.target import TargetBins
+from pursuit.inference.target_bins import TargetBins
 from pursuit.queries import QuerySet
 from pursuit.training.rows import Rows
 

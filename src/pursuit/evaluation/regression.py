@@ -16,7 +16,7 @@ from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.rollout import RolloutStep
 from pursuit.inference.stopping import Budget, StoppingRule
-from pursuit.inference.target import COVERAGE, TargetBins, target_of
+from pursuit.inference.target_bins import COVERAGE, TargetBins, target_of
 from pursuit.registry import read_as
 from pursuit.training.rows import Rows
 

@@ -13,7 +13,7 @@ from pursuit.evaluation.rollouts import Trace, placed, row_batches
 from pursuit.inference.pursuer import NO_ANSWER, Pursuer, label_list
 from pursuit.inference.rollout import RolloutStep
 from pursuit.inference.stopping import Budget, StoppingRule
-from pursuit.inference.target import target_of
+from pursuit.inference.target_bins import target_of
 from pursuit.queries import QuerySet
 from pursuit.queries.query import NOT_GIVEN_TEXT
 from pursuit.training.rows import Rows

@@ -13,7 +13,7 @@ from torch import Tensor
 from pursuit.inference.pursuer import Pursuer, label_list
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import StoppingRule
-from pursuit.inference.target import COVERAGE, TargetBins, target_of
+from pursuit.inference.target_bins import COVERAGE, TargetBins, target_of
 from pursuit.queries import QuerySet
 
 NOT_SURE = "Not sure, a person must decide; most probable: "

@@ -13,7 +13,7 @@ from pursuit.inference.equal_rows import find_equal
 from pursuit.inference.pursuer import Pursuer, label_list
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import StoppingRule
-from pursuit.inference.target import target_of
+from pursuit.inference.target_bins import target_of
 from pursuit.inference.unusual import knows_unusual, unusual_rows
 from pursuit.queries import QuerySet
 

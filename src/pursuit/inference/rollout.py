@@ -22,7 +22,7 @@ from pursuit.inference.pursuer import (
     wants_more,
 )
 from pursuit.inference.stopping import Never, Standing, StoppingRule
-from pursuit.inference.target import target_of
+from pursuit.inference.target_bins import target_of
 from pursuit.networks.dense import fast_products, has_only_dense_layers
 from pursuit.queries import QuerySet
 

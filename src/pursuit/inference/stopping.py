@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, get_type_hints
 import torch
 from torch import Tensor
 
-from pursuit.inference.target import COVERAGE, TargetBins, check_coverage
+from pursuit.inference.target_bins import COVERAGE, TargetBins, check_coverage
 from pursuit.registry import UnknownName, how_to_make_known, known, register
 
 BIT = math.log(2)

@@ -21,9 +21,9 @@ from torch import Tensor
 from pursuit.estimators import MethodClassifier, TaughtClassifier, method
 from pursuit.inference.pursuer import choose, per_cost
 from pursuit.inference.stopping import BIT, entropy
-from pursuit.methods.shared.models import PretrainedModel, check_pretraining, pretrained_plan
+from pursuit.methods.shared.pretrained import PretrainedModel, check_pretraining, pretrained_plan
 from pursuit.registry import register
-from pursuit.training.batch import Batch, Outcome
+from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.learner import ModelSpec
 from pursuit.training.rows import RowSource
 from pursuit.training.schedule import Stage
@@ -59,7 +59,7 @@ class DIME(PretrainedModel):
     settings: DIMESettings
     score_unit = "bits per cost"
 
-    def forward_jointly(self, batch: Batch) -> Outcome:
+    def forward_jointly(self, batch: Batch) -> TrainingOutcome:
         """Squared error of the values and cross-entropy of the classifier, and the queries asked (B,)."""
         encoded = self.network_input(batch.x, batch.known)
         logits = self.classifier(encoded).float()
@@ -70,7 +70,7 @@ class DIME(PretrainedModel):
         error = (values.gather(1, queries) - self._loss_removed(batch, log_posterior, queries)) ** 2 * is_left
         # The classifier learns from the answer asked for now when the chain has come there.
         error = error if batch.weight is None else error * batch.weight[:, None]
-        return Outcome(batch.label_loss(logits) + error.sum() / is_left.sum().clamp(min=1), queries[:, 0])
+        return TrainingOutcome(batch.label_loss(logits) + error.sum() / is_left.sum().clamp(min=1), queries[:, 0])
 
     @torch.no_grad()
     def _loss_removed(self, batch: Batch, log_posterior: Tensor, queries: Tensor) -> Tensor:

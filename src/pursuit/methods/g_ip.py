@@ -29,7 +29,7 @@ from pursuit.inference.stopping import BIT
 from pursuit.methods.shared.answer_likelihood import AnswerLikelihood, n_at_once
 from pursuit.queries import QuerySet
 from pursuit.registry import register, settings_from, to_config
-from pursuit.training import Batch, Learner, Outcome, RandomHistories, Stage
+from pursuit.training import Batch, Learner, RandomHistories, Stage, TrainingOutcome
 from pursuit.training.rows import RowSource
 
 
@@ -142,7 +142,7 @@ class GIP(Learner):
         self.encoder = nn.Sequential(*_smooth_layers((n_inputs, *reversed(hidden), 2 * latent)))
         self.decoder = _Decoder(latent, n_classes, (*hidden, self.likelihood.n_outputs))
 
-    def forward(self, batch: Batch) -> Outcome:
+    def forward(self, batch: Batch) -> TrainingOutcome:
         """Minus the evidence lower bound of all answers that a row has, known or not."""
         there = self.query_set.units.known(batch.available)  # (B, U)
         x = self.known_answers(batch.x, there)
@@ -152,7 +152,7 @@ class GIP(Learner):
         z = mean + (log_variance / 2).exp() * torch.randn_like(mean)
         log_prob = (self.likelihood.log_prob(self.decoder(z, batch.y), x) * there).sum(dim=1)
         divergence = 0.5 * (mean**2 + log_variance.exp() - log_variance - 1).sum(dim=1)
-        return Outcome(batch.mean(divergence - log_prob))
+        return TrainingOutcome(batch.mean(divergence - log_prob))
 
     def known_answers(self, x: Tensor, units: Tensor) -> Tensor:
         """The answers x to these units (B, U) alone, and zero elsewhere: (B, F)."""

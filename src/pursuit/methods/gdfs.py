@@ -17,9 +17,9 @@ from torch import Tensor
 
 from pursuit.estimators import MethodClassifier, TaughtClassifier, method
 from pursuit.inference.pursuer import ASKED, choose
-from pursuit.methods.shared.models import PretrainedModel, check_pretraining, pretrained_plan
+from pursuit.methods.shared.pretrained import PretrainedModel, check_pretraining, pretrained_plan
 from pursuit.registry import register
-from pursuit.training.batch import Batch, Outcome
+from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.learner import ModelSpec
 from pursuit.training.rows import RowSource
 from pursuit.training.schedule import Stage
@@ -52,7 +52,7 @@ class GDFS(PretrainedModel):
     Settings = GDFSSettings
     settings: GDFSSettings
 
-    def forward_jointly(self, batch: Batch) -> Outcome:
+    def forward_jointly(self, batch: Batch) -> TrainingOutcome:
         """Cross-entropy with a Concrete sample of the next query revealed, and the query it reveals most of (B,)."""
         known = batch.known.to(batch.x.dtype)
         scores = self.querier(self.network_input(batch.x, known)).float()
@@ -60,7 +60,7 @@ class GDFS(PretrainedModel):
         closed = self.closed(batch)
         soft = (noisy.masked_fill(closed, ASKED) / batch.tau).softmax(dim=1) * ~closed  # (B, Q)
         logits = self.classifier(self.partial_input(batch.x, known, soft * batch.available)).float()
-        return Outcome(batch.label_loss(logits), choose(noisy.detach(), closed))
+        return TrainingOutcome(batch.label_loss(logits), choose(noisy.detach(), closed))
 
     def partial_input(self, x: Tensor, known: Tensor, shares: Tensor) -> Tensor:
         """Network input for answers `x`: all of what is `known`, and `shares` of the others, (B, Q) each."""

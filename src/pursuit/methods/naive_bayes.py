@@ -23,7 +23,7 @@ from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import Labels, PossibleAnswer, answers_by_joint, per_cost
 from pursuit.inference.stopping import BIT
 from pursuit.queries import QuerySet
-from pursuit.queries.outcomes import Outcomes
+from pursuit.queries.answer_values import AnswerValues
 from pursuit.registry import register, settings_from, to_config
 from pursuit.training import TrainingRun
 from pursuit.training.rows import Rows, RowSource, rows_in_memory
@@ -72,7 +72,7 @@ class NaiveBayesIP(nn.Module):
     units_of_query: Tensor
 
     def __init__(
-        self, query_set: QuerySet, classes: Labels, outcomes: Outcomes, settings: NaiveBayesSettings | None = None
+        self, query_set: QuerySet, classes: Labels, outcomes: AnswerValues, settings: NaiveBayesSettings | None = None
     ):
         super().__init__()
         self.query_set, self.classes, self.outcomes = query_set, classes, outcomes
@@ -89,7 +89,7 @@ class NaiveBayesIP(nn.Module):
         """From frequencies in rows."""
         settings = settings or NaiveBayesSettings()
         n_bins = _n_bins(query_set, settings.n_bins)
-        outcomes = Outcomes.listed(query_set, rows.x, rows.available, n_bins)
+        outcomes = AnswerValues.listed(query_set, rows.x, rows.available, n_bins)
         model = cls(query_set, classes, outcomes, settings)
         counts = torch.zeros_like(model.log_likelihood)
         at_once = max(1, CHUNK_BYTES // (16 * len(counts)))
@@ -192,7 +192,7 @@ class NaiveBayesIP(nn.Module):
 
     @classmethod
     def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
-        outcomes = Outcomes(query_set, config["n_values"])
+        outcomes = AnswerValues(query_set, config["n_values"])
         return cls(query_set, classes, outcomes, settings_from(config["settings"], NaiveBayesSettings))
 
 

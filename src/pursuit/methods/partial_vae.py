@@ -32,7 +32,7 @@ from pursuit.methods.shared.answer_likelihood import AnswerLikelihood, n_at_once
 from pursuit.networks.dense import dense_layers
 from pursuit.networks.first_layer import split_first_layer
 from pursuit.registry import register
-from pursuit.training import Batch, CarriedHistories, ClassifierModel, Outcome, RandomHistories, Stage
+from pursuit.training import Batch, CarriedHistories, ClassifierModel, RandomHistories, Stage, TrainingOutcome
 from pursuit.training.learner import ModelSpec
 from pursuit.training.rows import RowSource
 
@@ -262,7 +262,7 @@ class PartialVAE(ClassifierModel):
         width = (spec.settings or PartialVAESettings()).width
         return cls(spec, spec.network.build(spec.query_set, width, shared=False)[1])
 
-    def forward(self, batch: Batch) -> Outcome:
+    def forward(self, batch: Batch) -> TrainingOutcome:
         """The bound on a batch of histories, and random queries (B,), by which carried histories go on."""
         x, y = batch.x, batch.y
         is_given = torch.rand(len(y), 1, device=y.device) < 0.5
@@ -276,7 +276,7 @@ class PartialVAE(ClassifierModel):
         bound = batch.mean(latent.divergence(standard) - of_answers.sum(dim=1))
         of_label = batch.label_loss(self.label_decoder(z).float())
         query = choose(torch.rand(batch.asked.shape, device=y.device), self.closed(batch))
-        return Outcome(of_label + bound / self.label_weight, query)
+        return TrainingOutcome(of_label + bound / self.label_weight, query)
 
     def latent(self, reading: Tensor) -> Gaussian:
         """The distribution of the latent variable given the reading of the answers, with the label's part, if added."""

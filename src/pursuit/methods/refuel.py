@@ -34,7 +34,7 @@ from pursuit.methods.shared.policies import (
 from pursuit.networks import TrunkAndHeads
 from pursuit.queries import NO_AND_YES, QuerySet
 from pursuit.registry import register
-from pursuit.training.batch import Batch, Outcome
+from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.learner import ModelSpec
 from pursuit.training.rows import RowSource
 from pursuit.training.schedule import Stage
@@ -116,10 +116,10 @@ class REFUEL(Policy):
         bonus = self.settings.entropy * entropy(log_policy)
         return -mean_where(log_prob * decisions.advantage + bonus, decisions.was_asked)
 
-    def forward(self, batch: Batch) -> Outcome:
+    def forward(self, batch: Batch) -> TrainingOutcome:
         """The loss of every policy, plus the loss of rebuilding."""
         loss, query = super().forward(batch)
-        return Outcome(loss + self.settings.rebuilding * self.rebuilding_loss(batch), query)
+        return TrainingOutcome(loss + self.settings.rebuilding * self.rebuilding_loss(batch), query)
 
     def rebuilding_loss(self, batch: Batch) -> Tensor:
         """Mean distance over features between all available answers and those rebuilt from the known ones.

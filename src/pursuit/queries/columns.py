@@ -17,7 +17,7 @@ from pursuit.queries.doubts import Doubt
 from pursuit.queries.frames import INFINITE, as_frame, columns_of, is_float_array
 from pursuit.queries.guessing import guess_askable
 from pursuit.queries.kinds import Kind, check_kinds, scaled
-from pursuit.queries.number_code import suitable_pieces
+from pursuit.queries.number_encoding import suitable_pieces
 from pursuit.queries.order import Order
 from pursuit.queries.own_inputs import OwnInputs
 from pursuit.queries.query import NOT_GIVEN_TEXT, Query

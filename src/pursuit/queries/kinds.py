@@ -22,7 +22,7 @@ from pursuit.queries.column import (
     yes_no,
 )
 from pursuit.queries.doubts import usual_range
-from pursuit.queries.number_code import quantile_edges
+from pursuit.queries.number_encoding import quantile_edges
 from pursuit.queries.reading import (
     MISSING_WORDS,
     Distinct,

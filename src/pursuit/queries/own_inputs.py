@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pursuit.queries.column import Choice, Number
-from pursuit.queries.number_code import NumberCode
+from pursuit.queries.number_encoding import NumberCode
 from pursuit.queries.scaling import NOT_GIVEN
 
 MOST_OWNED = 2**20

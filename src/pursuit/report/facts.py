@@ -19,7 +19,7 @@ from pursuit.inference.stopping import (
     Stability,
     StoppingRule,
 )
-from pursuit.inference.target import target_of
+from pursuit.inference.target_bins import target_of
 from pursuit.methods import method_of
 
 MOST_LABELS = 12

@@ -22,7 +22,7 @@ from pursuit.inference.pursuer import (
     wants_more,
 )
 from pursuit.inference.stopping import Standing, StoppingRule
-from pursuit.inference.target import target_of
+from pursuit.inference.target_bins import target_of
 from pursuit.sessions.exclusion import information_without, without
 from pursuit.sessions.moves import Change, GoOn, Move, Reject, Skip, Tell
 from pursuit.sessions.why import Candidate, candidates

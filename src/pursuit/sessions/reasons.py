@@ -12,7 +12,7 @@ from torch import Tensor
 from pursuit.inference.chain import Chain, percent
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer, label_list, label_text
-from pursuit.inference.target import TargetBins
+from pursuit.inference.target_bins import TargetBins
 from pursuit.sessions.exclusion import without
 
 LEAST_WEIGHT = 0.01

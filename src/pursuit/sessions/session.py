@@ -13,7 +13,7 @@ from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import Pursuer, highest_left, label_list, leave_out, score_unit
 from pursuit.inference.stopping import StoppingRule
-from pursuit.inference.target import target_of
+from pursuit.inference.target_bins import target_of
 from pursuit.inference.unusual import Unusual, unusual_of
 from pursuit.queries import DoubtfulAnswer
 from pursuit.sessions.exclusion import without

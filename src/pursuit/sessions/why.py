@@ -12,8 +12,8 @@ from torch import Tensor
 from pursuit.inference.chain import bits_text, percent
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import PossibleAnswer, Pursuer, choose, label_list, label_text, score_unit
-from pursuit.inference.target import target_of
-from pursuit.queries.outcomes import Interval
+from pursuit.inference.target_bins import target_of
+from pursuit.queries.answer_values import Interval
 from pursuit.sessions.exclusion import answers_without, without
 
 N_NEXT_BEST, N_LEADING = 3, 3

@@ -1,6 +1,6 @@
 """Training: learners, the histories they learn from, schedules, and the one loop."""
 
-from pursuit.training.batch import Batch, Outcome
+from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.held_out import EarlyStopping, Kept
 from pursuit.training.learner import ClassifierModel, Learner, ModelSpec, QuerierClassifier
 from pursuit.training.loop import Report
@@ -19,12 +19,12 @@ __all__ = [
     "Kept",
     "Learner",
     "ModelSpec",
-    "Outcome",
     "QuerierClassifier",
     "RandomHistories",
     "Report",
     "RolledOutHistories",
     "Stage",
+    "TrainingOutcome",
     "TrainingRun",
     "train",
 ]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import update_bn
 
 from pursuit.training.batch import Batch
-from pursuit.training.flat import side_by_side
+from pursuit.training.flat_adamw import side_by_side
 
 REFRESH_STEPS = 100
 """Batches shown to averaged weights to measure their BatchNorm statistics."""

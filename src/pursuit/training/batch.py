@@ -81,7 +81,7 @@ class Batch(NamedTuple):
         return len(self.y)
 
 
-class Outcome(NamedTuple):
+class TrainingOutcome(NamedTuple):
     """What a learner makes of a batch."""
 
     loss: Tensor

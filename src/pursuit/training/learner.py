@@ -20,7 +20,7 @@ from pursuit.networks import NetworkSettings, default_network
 from pursuit.networks.settings import reads_next_apart
 from pursuit.queries import QuerySet
 from pursuit.registry import from_config, to_config
-from pursuit.training.batch import Batch, Outcome
+from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.schedule import Stage
 
 LEAST_SPREAD = 0.3
@@ -43,7 +43,7 @@ class Learner(nn.Module, ABC):
         self.register_buffer("log_prior", prior.log())  # (C,) the posterior when nothing is known
 
     @abstractmethod
-    def forward(self, batch: Batch) -> Outcome:
+    def forward(self, batch: Batch) -> TrainingOutcome:
         """The loss on a batch, and the queries it would ask next, if it chooses any."""
 
     @abstractmethod
@@ -156,10 +156,10 @@ class ClassifierModel(Learner):
     def extra_repr(self) -> str:
         return "" if self.settings is None else repr(self.settings)
 
-    def forward(self, batch: Batch) -> Outcome:
+    def forward(self, batch: Batch) -> TrainingOutcome:
         """Cross-entropy on the histories as they are."""
         logits = self.classifier(self.network_input(batch.x, batch.known.to(batch.x.dtype))).float()
-        return Outcome(batch.label_loss(logits))
+        return TrainingOutcome(batch.label_loss(logits))
 
     def network_input(self, x: Tensor, known: Tensor) -> Tensor:
         """The input of the networks for answers `x` of which `known` may be read."""

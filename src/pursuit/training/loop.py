@@ -12,7 +12,7 @@ from pursuit.training.augmentation import AugmentedRows
 from pursuit.training.averaging import REFRESH_STEPS, WeightAverage, refresh_batch_norm
 from pursuit.training.batch import Batch
 from pursuit.training.devices import OneProcess
-from pursuit.training.flat import FlatAdamW
+from pursuit.training.flat_adamw import FlatAdamW
 from pursuit.training.held_out import EarlyStopping, HeldOut, Kept
 from pursuit.training.learner import Learner
 from pursuit.training.rows import RowSource, RowStream

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pursuit.training.averaging import WeightAverage
-from pursuit.training.batch import Batch, Outcome
+from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.cuda_graph import CudaGraph
 from pursuit.training.learner import Learner
 from pursuit.training.samplers import Sampler
@@ -50,7 +50,7 @@ class TrainingStep:
     ):
         self.fabric, self.model, self.stage, self.sampler, self.optimizer = fabric, model, stage, sampler, optimizer
         self.average = average
-        self.objective: Callable[[Batch], Outcome] = module
+        self.objective: Callable[[Batch], TrainingOutcome] = module
         self.tau, self.exploration, self.loss_sum = (torch.zeros((), device=fabric.device) for _ in range(3))
         self._graph = CudaGraph(fabric.device, [sampler.generator]) if self._can_be_recorded() else None
         self._wants_compiled = compiled
@@ -133,7 +133,7 @@ class TrainingStep:
         """Take this step with the objective compiled, and record that; or go on as before."""
         plain, compiled = self.objective, torch.compile(self.model.forward, dynamic=False)
 
-        def objective(batch: Batch) -> Outcome:
+        def objective(batch: Batch) -> TrainingOutcome:
             with self.fabric.autocast():
                 return compiled(batch)
 

@@ -12,7 +12,7 @@ from pursuit.methods.gdfs import GDFS, GDFSSettings
 from pursuit.methods.ram import RAM, RAMSettings
 from pursuit.methods.refuel import REFUEL, REFUELSettings
 from pursuit.networks import MLP
-from pursuit.training.batch import Batch, Outcome
+from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.learner import QuerierClassifier
 
 KINDS = ["yes_no", "choice", "number"]
@@ -32,7 +32,7 @@ class Sharpness:
 class Sharp(QuerierClassifier):
     Settings = Sharpness
 
-    def forward(self, batch: Batch) -> Outcome:
+    def forward(self, batch: Batch) -> TrainingOutcome:
         raise NotImplementedError
 
 

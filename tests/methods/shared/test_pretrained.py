@@ -2,7 +2,7 @@
 
 import pytest
 
-from pursuit.methods.shared.models import chains_of, pretrained_plan
+from pursuit.methods.shared.pretrained import chains_of, pretrained_plan
 from pursuit.training.samplers import CarriedHistories, RandomHistories, RolledOutHistories
 from pursuit.training.schedule import Stage
 

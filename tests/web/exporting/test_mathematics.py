@@ -13,7 +13,7 @@ from exported import MODELS, computed, described, histories, needs_node, random_
 from pursuit import Session, export
 from pursuit.inference.chain import doubt
 from pursuit.inference.pursuer import score_unit
-from pursuit.inference.target import target_of
+from pursuit.inference.target_bins import target_of
 
 N_HISTORIES = 1000
 CLOSE = 0.05

@@ -147,7 +147,7 @@ def wait_until_refused(client: Client) -> None:
 def test_a_server_that_stops_finishes_what_is_under_way(
     models: ServedModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pursuit.web.serving.sessions import Interviews
+    from pursuit.web.serving.interviews import Interviews
 
     is_under_way, may_go_on, answers = threading.Event(), threading.Event(), []
     original = Interviews.move

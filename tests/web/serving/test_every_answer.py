@@ -97,7 +97,7 @@ def test_requests_that_never_reach_a_route(client: Client) -> None:
     [
         ("pursuit.sessions.session.Session.state", 500),
         ("pursuit.web.serving.store.Store.write", 500),
-        ("pursuit.web.serving.sessions._record_and_state", 500),
+        ("pursuit.web.serving.interviews._record_and_state", 500),
         ("pursuit.sessions.session.Session.why", 500),
     ],
 )

@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy import text, update
 from sqlalchemy.exc import SQLAlchemyError
 
+from pursuit.web.serving.interviews import Interviews
 from pursuit.web.serving.models import ServedModels
 from pursuit.web.serving.pictures import Picture
 from pursuit.web.serving.problems import Full, NotFound
 from pursuit.web.serving.retention import RetentionLoop
-from pursuit.web.serving.sessions import Interviews
 from pursuit.web.serving.store import SESSIONS, Store, now
 
 

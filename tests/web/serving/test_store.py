@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert, text
 
+from pursuit.web.serving.interviews import Interviews
 from pursuit.web.serving.models import ServedModels, load_models
 from pursuit.web.serving.problems import Outdated
 from pursuit.web.serving.schemas import Move
-from pursuit.web.serving.sessions import Interviews
 from pursuit.web.serving.store import (
     DATABASE_VARIABLE,
     SCHEMA_VERSION,

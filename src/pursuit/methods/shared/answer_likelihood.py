@@ -53,7 +53,7 @@ class AnswerLikelihood(nn.Module):
             torch.tensor([i for i, own in enumerate(types) if own in wanted], dtype=torch.long)
             for wanted in (("yes_no", "share"), ("share",), ("number",), ("choice",))
         )
-        # Outcomes are yes, no, the choices, and the intervals of numbers, in this order.
+        # AnswerValues are yes, no, the choices, and the intervals of numbers, in this order.
         features = torch.cat([yes_no, yes_no, choices, numbers.repeat_interleave(len(EDGES) + 1)])
         if self.is_binary:  # every unit has one feature
             self.register_buffer(

@@ -19,7 +19,7 @@ from pursuit.inference.history import History
 from pursuit.inference.incremental import history_state
 from pursuit.inference.pursuer import ASKED, Pursuer, choose
 from pursuit.registry import register
-from pursuit.training.batch import Batch, Outcome
+from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.learner import QuerierClassifier
 from pursuit.training.rows import Rows, RowStream
 from pursuit.training.samplers import Sampler, random_histories
@@ -63,7 +63,7 @@ class Policy(QuerierClassifier):
     def asking_loss(self, log_policy: Tensor, decisions: Decisions) -> Tensor:
         """Loss of the policy, from the log probabilities (B, Q) of all queries."""
 
-    def forward(self, batch: Batch) -> Outcome:
+    def forward(self, batch: Batch) -> TrainingOutcome:
         """The cross-entropy after the recorded answers plus the loss of asking, and the queries asked.
 
         Without recorded decisions, as for held-out rows, it is the cross-entropy after the best query.
@@ -82,7 +82,7 @@ class Policy(QuerierClassifier):
         loss = batch.label_loss(logits)
         if decisions is not None:
             loss = loss + self.asking_loss(log_policy(scores, closed), decisions)
-        return Outcome(loss, query)
+        return TrainingOutcome(loss, query)
 
 
 def log_policy(scores: Tensor, closed: Tensor) -> Tensor:

@@ -9,11 +9,11 @@ import torch
 from pursuit.inference.promises import NotPromised, promises_of
 from pursuit.inference.pursuer import label_list
 from pursuit.inference.stopping import StoppingRule
-from pursuit.inference.target import target_of
+from pursuit.inference.target_bins import target_of
 from pursuit.inference.unusual import NEVER
 from pursuit.information import AnswerModel
 from pursuit.queries import Number, Order, Query
-from pursuit.queries.outcomes import Interval
+from pursuit.queries.answer_values import Interval
 from pursuit.queries.query import NOT_GIVEN_TEXT
 from pursuit.queries.scaling import compress
 from pursuit.sessions.state import question_of

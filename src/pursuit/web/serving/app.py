@@ -19,6 +19,7 @@ from starlette.routing import Match, Route
 
 from pursuit.version import __version__
 from pursuit.web.serving.auth import SECONDS_AT_ONCE, Authentication, Limits, Rates, Token
+from pursuit.web.serving.interviews import Interviews
 from pursuit.web.serving.models import ServedModels
 from pursuit.web.serving.options import ServingOptions
 from pursuit.web.serving.pages import ASSETS, FOLDER, Assets, of_pages, read_frame
@@ -27,7 +28,6 @@ from pursuit.web.serving.problems import Problem
 from pursuit.web.serving.retention import RetentionLoop
 from pursuit.web.serving.routes import of_models, of_sessions
 from pursuit.web.serving.security import BROKEN, Guard
-from pursuit.web.serving.sessions import Interviews
 from pursuit.web.serving.store import Store, first_line
 
 ROUTERS = (of_models, of_sessions, of_pages)

@@ -21,7 +21,7 @@ from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import label_list, label_text
 from pursuit.inference.rollout import template_state
 from pursuit.inference.stopping import StoppingRule
-from pursuit.inference.target import target_of
+from pursuit.inference.target_bins import target_of
 from pursuit.report import ModelReport
 from pursuit.report.facts import ModelFacts, quality
 from pursuit.report.measured import kept

@@ -7,11 +7,11 @@ from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
 from pursuit.sessions.why import Why
 from pursuit.web.serving import schemas
+from pursuit.web.serving.interviews import Interviews
 from pursuit.web.serving.models import ServedModel
 from pursuit.web.serving.pictures import MOST_BYTES, Picture
 from pursuit.web.serving.problems import NotFound, NotYet, Refused
 from pursuit.web.serving.security import REPORT_POLICY, too_large
-from pursuit.web.serving.sessions import Interviews
 from pursuit.web.serving.truth import accuracy_of, csv_lines
 
 

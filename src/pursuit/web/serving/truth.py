@@ -9,7 +9,7 @@ from typing import Any
 
 from pursuit.evaluation.calibration import accuracy_interval
 from pursuit.inference.pursuer import Pursuer
-from pursuit.inference.target import target_of
+from pursuit.inference.target_bins import target_of
 from pursuit.web.serving import schemas
 from pursuit.web.serving.store import StoredSession
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pursuit.training.batch import Batch, Outcome
+from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.learner import ClassifierModel, QuerierClassifier
 from pursuit.training.samplers import CarriedHistories, RandomHistories
 from pursuit.training.schedule import Stage
@@ -19,13 +19,13 @@ LEAST_EPOCHS = 1e-6
 class PretrainedModel(QuerierClassifier):
     """Two networks, of which the classifier learns alone in the phase "pretraining"; the method follows."""
 
-    def forward(self, batch: Batch) -> Outcome:
+    def forward(self, batch: Batch) -> TrainingOutcome:
         if batch.phase == PRETRAINING:
             return ClassifierModel.forward(self, batch)
         return self.forward_jointly(batch)
 
     @abstractmethod
-    def forward_jointly(self, batch: Batch) -> Outcome:
+    def forward_jointly(self, batch: Batch) -> TrainingOutcome:
         """The loss of both networks, and the queries asked."""
 
 

@@ -16,7 +16,7 @@ from pursuit.queries.query_set import QuerySet
 from pursuit.queries.scaling import NOT_GIVEN
 
 
-class Outcomes(nn.Module):
+class AnswerValues(nn.Module):
     """The possible values of every unit of a query set."""
 
     may_be_infinite: ClassVar[tuple[str, ...]] = ("above", "up_to")
