@@ -33,15 +33,16 @@ from pursuit.training.augmentation import Shifts
 from pursuit.training.unreliable import Unreliable
 
 NETWORKS = {"network": MLP((24,)), "stages": [Stage(8, optimizer=AdamW(2e-2), batch_size=32)]}
+UNTAUGHT = {**NETWORKS, "teachers": None}
 QUICK: dict[str, dict[str, Any]] = {
     "vip": NETWORKS,
     "vip-information": NETWORKS,
     "vip-straight-through": NETWORKS,
-    "random": NETWORKS,
-    "fixed": NETWORKS,
+    "random": UNTAUGHT,
+    "fixed": UNTAUGHT,
     "tree": {},
     "naive-bayes": {},
-    "all-answers": NETWORKS,
+    "all-answers": UNTAUGHT,
     "g-ip": {
         "stages": [Stage(30, optimizer=AdamW(1e-2), batch_size=32)],
         "settings": GIPSettings(latent=2, hidden=(16,), langevin=Langevin(n_chains=16)),
@@ -49,8 +50,8 @@ QUICK: dict[str, dict[str, Any]] = {
     "ram": NETWORKS,
     "ram+": NETWORKS,
     "partial-vae": {**NETWORKS, "settings": PartialVAESettings(latent=4, width=24)},
-    "gdfs": NETWORKS,
-    "dime": NETWORKS,
+    "gdfs": UNTAUGHT,
+    "dime": UNTAUGHT,
     "refuel": NETWORKS,
 }
 """Parameters with which a method learns enough, and is quick enough, for tests."""
@@ -62,8 +63,8 @@ SHORT: dict[str, Any] = {
     "stages": [Stage(8, CarriedHistories(4), AdamW(0.03), batch_size=32, average=0.5)],
 }
 CHECKED: dict[str, dict[str, Any]] = {
-    **{name: SHORT if "network" in parameters else parameters for name, parameters in QUICK.items()},
-    "vip": {**SHORT, "teachers": None},
+    **{name: {**parameters, **SHORT} if "network" in parameters else parameters for name, parameters in QUICK.items()},
+    **{name: {**SHORT, "teachers": None} for name in ("vip", "vip-information", "vip-straight-through")},
     "tree": {"settings": TreeSettings(pruning=0.01)},
     "g-ip": {
         "stages": SHORT["stages"],
