@@ -70,7 +70,7 @@ def read_line(line: str, choices: tuple[str, ...] = ()) -> Typed:
         if action in TAKES_MORE and rest and word.casefold() in ways:
             return Typed(action, rest.strip())
     if is_command:
-        raise ValueError(f"There is no command '/{text}': h shows all there are.")
+        raise ValueError(f"There is no command '/{text}'. Type h for the list of commands.")
     return Typed("answer", text)
 
 

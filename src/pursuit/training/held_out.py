@@ -26,7 +26,7 @@ HELD_OUT_SEED, HELD_OUT_MOST = 20230, 512
 TEMPERATURES = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4, 1.6, 1.9, 2.3, 3.0)
 """Logits are divided by one of these."""
 N_TRIES = 20
-"""How many random divisions of groups are compared, to find one with the right share of rows and of labels."""
+"""Number of random splits by group to compare; the one closest to the requested shares of rows and labels is used."""
 
 
 @dataclass(frozen=True)

@@ -81,20 +81,20 @@ class Learner(nn.Module, ABC):
 
 @dataclass(frozen=True, eq=False)
 class ModelSpec:
-    """How a model of networks is built, and what is saved of it beside its weights."""
+    """Specification of a model with neural networks, saved next to the weights to rebuild the model from."""
 
     query_set: QuerySet
     classes: Labels
     network: NetworkSettings | None = None
-    """By default one that suits the query set. A model whose networks are made by hand has none, and cannot be
-    saved."""
+    """The network settings; by default, those that suit the query set. None in a model whose networks were passed in by
+    the caller, which cannot be saved."""
     _: KW_ONLY
     shared: bool = False
     """Whether querier and classifier share a trunk."""
     standardised: bool = False
     """Whether networks see answers relative to their mean and spread."""
     settings: Any = None
-    """The settings of the method, where it has any. By default `Settings()` of the model."""
+    """Settings of the method, if it has any; by default, `Settings()` of the model class."""
     prior: Tensor | None = None
     """The frequencies (C,) of the classes, all the same by default."""
 
@@ -114,8 +114,8 @@ class ModelSpec:
 
 
 SAVED = ("network", "shared", "standardised", "settings")
-"""The fields of `ModelSpec` that its file holds; query set and classes are those of the estimator, and the prior is a
-tensor of the model."""
+"""Fields of `ModelSpec` that are saved. Query set and classes are saved with the estimator, the prior with the
+weights."""
 
 
 class ClassifierModel(Learner):
