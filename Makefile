@@ -25,7 +25,6 @@ help:
 	@echo "make bench-gpu  measure training on an NVIDIA GPU"
 	@echo "make bench-methods  compare V-IP with its rivals"
 	@echo "make bench-tables  measure ordinary tables without a setting, beside what others know with all columns"
-	@echo "make  time and memory on a table of a million rows and on one of 20,000 columns"
 	@echo "make bench-subsets  measure beliefs on random subsets of the answers, beside forests for exactly these"
 	@echo "make bench-field  measure the benchmarks of the field, beside published figures"
 	@echo "make bench-serving  measure the server: 300 people at once, and kill -9 while 200 answer"

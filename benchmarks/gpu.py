@@ -104,7 +104,7 @@ def page(records: list[Record]) -> dict[str, str]:
 
 STUDY = Study(
     name="gpu",
-    runs=[{"part": part} for part in ("matmul", "mnist", "symcat")],
+    runs=[{"part": part, "device": "cuda"} for part in ("matmul", "mnist", "symcat")],
     measure=measure,
     page=page,
     quick={"device": "cpu", "small": True},
