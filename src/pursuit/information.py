@@ -236,20 +236,21 @@ class AnswerModel(nn.Module):
         return F.threshold(bits, ROUNDING, 0.0)
 
     def _nats(self, outputs: Tensor, posterior: Tensor, labels: Tensor | None) -> Tensor:
+        """Summed over the answers that the classifier sees: "no answer" carries no information if it does not."""
         log_odds = self._log_odds(outputs, labels)  # (B, A, c)
-        odds = log_odds.exp()
-        total = 1 + self._by_query(odds)  # (B, Q, C)
-        share = odds.div_(self._of_query(total))  # P(a | y, S)
-        noise = total.log_().sub_(self._by_query(log_odds.mul_(share)))  # H(A | y, S)
+        share = log_odds.exp()
+        total = 1 + self._by_query(share)  # (B, Q, c)
+        share.div_(self._of_query(total))  # P(a | y, S)
+        log_total, belief = total.log_(), posterior[:, :, None]  # (B, c, 1)
         # Full precision: information may be the small difference of large entropies.
         with torch.autocast(outputs.device.type, enabled=False):
-            mixed, expected_noise = ((part @ posterior[:, :, None])[:, :, 0] for part in (share, noise))
+            unseen = share.index_select(1, self.untold_odds).mul_(log_total.index_select(1, self.untold))
+            parts = (share, log_odds.mul_(share), log_total, unseen)
+            mixed, weighed, expected, unseen = ((part @ belief)[:, :, 0] for part in parts)
         first = (1 - self._by_query(mixed)).clamp(min=0)
-        entropy = self._by_query(torch.special.entr(mixed)) + torch.special.entr(first)  # H(A | S)
-        nats = entropy - expected_noise
-        if len(self.untold):  # "No answer" carries no information if the classifier does not see it.
-            untold, belief = torch.special.entr(share[:, self.untold_odds]), posterior[:, None]  # (B, M, C), (B, 1, C)
-            nats[:, self.untold] -= torch.special.entr(mixed[:, self.untold_odds]) - (untold * belief).sum(dim=2)
+        seen = (torch.special.entr(mixed) + weighed).index_fill_(1, self.untold_odds, 0.0)
+        noise = expected.index_add_(1, self.untold, unseen, alpha=-1)
+        nats = self._by_query(seen) + torch.special.entr(first) - noise
         return nats.clamp_(min=0)
 
     def _log_odds(self, outputs: Tensor, labels: Tensor | None = None) -> Tensor:
@@ -258,7 +259,7 @@ class AnswerModel(nn.Module):
         label, table = (
             (self.label_vectors, self.table)
             if labels is None
-            else (self.label_vectors[labels], self.table.T[labels].mT)
+            else (self.label_vectors[labels], F.embedding(labels, self.table.T.contiguous()).mT)
         )
         log_odds = (u @ label.mT.to(u.dtype)).float()
         return log_odds.add_(table).add_(b[:, :, None]).clamp_(-LARGEST, LARGEST)
