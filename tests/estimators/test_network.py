@@ -53,6 +53,24 @@ def test_the_plan_of_the_user_is_trained_as_it_is() -> None:
         VIPClassifier(stages=[]).fit(X, y)
 
 
+def test_a_small_table_is_learnt_by_one_thread_and_threads_are_given_back() -> None:
+    X, y = patients()
+    found: list[int] = []
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        run = TrainingRun(on_report=lambda report: found.append(torch.get_num_threads()))
+        model = VIPClassifier(**QUICKEST).fit(X, y, run=run)
+        model.predict(X)
+        assert set(found) == {1}
+        assert torch.get_num_threads() == 3
+        with pytest.raises(ValueError, match="no stages to train"):
+            VIPClassifier(stages=[]).fit(X, y)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_held_out_rows_stop_training_early() -> None:
     X, y = patients()
     y = np.random.default_rng(1).permutation(y)  # which nothing tells, so that the loss soon rises

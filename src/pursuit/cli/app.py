@@ -26,6 +26,7 @@ app = typer.Typer(
 def main() -> None:
     """Run the program; an error that a user can mend is one sentence, without a traceback."""
     warnings.showwarning = lambda message, *_: err.print(f"Warning: {escaped(str(message))}", soft_wrap=True)
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is imported: threads that wait do not spin
     gc.set_threshold(50_000)  # imports make many objects and no garbage, and collecting by default takes long
     try:
         app()

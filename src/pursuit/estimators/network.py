@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from sklearn.base import is_regressor
 from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from pursuit.estimators import saving
@@ -28,6 +29,7 @@ from pursuit.files import DamagedFile, make_folder, read_json, remove_torn, writ
 from pursuit.inference.promises import promises_of, without_promises
 from pursuit.inference.stopping import StoppingRule, stopping_rule
 from pursuit.networks import NetworkSettings
+from pursuit.networks.dense import one_thread
 from pursuit.processes import is_first, n_processes
 from pursuit.queries import QuerySet
 from pursuit.training import ClassifierModel, EarlyStopping, Kept, Learner, Stage, TrainingRun, train
@@ -42,6 +44,8 @@ from pursuit.training.unreliable import Unreliable, answer_features
 STANDARD_ROWS = 20_000
 """How many of the rows that are not in memory the mean and spread of answers are measured on."""
 
+SMALL_TABLE = 2**20
+"""Up to this many answers are learnt from by one thread."""
 RUN = "run.json"
 """Says in a folder what is trained there."""
 
@@ -114,6 +118,11 @@ class LearnerEstimator(PursuitEstimator):
             raise TypeError(f"tuned is Tuned(lr=…, width=…), not {self.tuned!r}.")
 
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> Any:
+        is_small = query_set.has_own_units and len(rows) * len(query_set) <= SMALL_TABLE
+        with one_thread(is_small), threadpool_limits(1 if is_small else None):  # torch, and the teachers
+            return self._learn(query_set, rows, seed, run)
+
+    def _learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> Any:
         """Set some rows aside, let teachers label the others, train once, and fit beliefs to the rows set aside."""
         is_taught = self._is_taught(query_set, rows)
         counts = self.counts_answers

@@ -23,13 +23,15 @@ from pursuit.inference.pursuer import (
 )
 from pursuit.inference.stopping import Never, Standing, StoppingRule
 from pursuit.inference.target_bins import target_of
-from pursuit.networks.dense import fast_products, has_only_dense_layers
+from pursuit.networks.dense import fast_products, has_only_dense_layers, one_thread
 from pursuit.queries import QuerySet
 
 BATCH_ROWS = 1024
 """How many rows are rolled out together at most: enough to keep a processor busy."""
 COMMON_ROWS = 2**15
 """The same where rows have histories in common: the more of them, the more is saved."""
+FEW_ROWS = 512
+"""Up to this many are rolled out by one thread."""
 BATCH_BYTES = 2**28
 """About how much memory they may take."""
 
@@ -99,25 +101,27 @@ def pursue(
     stop = stop or Never()
     active, target = _ActiveRows(history, stop, pursuer.query_set), target_of(pursuer)
     is_dense, has_unit = has_only_dense_layers(pursuer), score_unit(pursuer) is not None
+    is_small = is_dense and len(x) <= FEW_ROWS
     while len(active.rows):
-        allowed = active.allowed(state.asked)
-        with fast_products(is_dense):
-            log_posterior = refuse_nan(state.log_posterior())  # believe
-            scores = leave_out(refuse_nan(state.scores()), allowed) if stop.needs_worth else None
-        worth = _worth(state, scores, allowed, has_unit) if scores is not None else None
-        standing = active.standing(log_posterior, worth)._replace(target=target)
-        goes_on = active.should_go_on(standing)  # stop
-        going, scores = _score_rows_that_go_on(state, goes_on, scores, allowed, is_dense)
-        query, answered = torch.full_like(active.rows, -1), torch.zeros_like(goes_on)
-        bits = None
-        if len(going):
-            query[going] = chosen = choose(scores, state.asked)  # ask
-            expected = information(pursuer, scores) if has_unit else state.information() if with_bits else None
-            if expected is not None:
-                bits = torch.full_like(active.cost, torch.nan)
-                bits[going] = expected.gather(1, chosen[:, None])[:, 0].float()
-            answered[going] = available[active.rows[going], chosen]  # answer
-            state.ask(chosen, answered[going])
+        with one_thread(is_small):
+            allowed = active.allowed(state.asked)
+            with fast_products(is_dense):
+                log_posterior = refuse_nan(state.log_posterior())  # believe
+                scores = leave_out(refuse_nan(state.scores()), allowed) if stop.needs_worth else None
+            worth = _worth(state, scores, allowed, has_unit) if scores is not None else None
+            standing = active.standing(log_posterior, worth)._replace(target=target)
+            goes_on = active.should_go_on(standing)  # stop
+            going, scores = _score_rows_that_go_on(state, goes_on, scores, allowed, is_dense)
+            query, answered = torch.full_like(active.rows, -1), torch.zeros_like(goes_on)
+            bits = None
+            if len(going):
+                query[going] = chosen = choose(scores, state.asked)  # ask
+                expected = information(pursuer, scores) if has_unit else state.information() if with_bits else None
+                if expected is not None:
+                    bits = torch.full_like(active.cost, torch.nan)
+                    bits[going] = expected.gather(1, chosen[:, None])[:, 0].float()
+                answered[going] = available[active.rows[going], chosen]  # answer
+                state.ask(chosen, answered[going])
         yield RolloutStep(active.rows, standing, goes_on, query, answered, bits)
         active.advance(going, query, answered)
 

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
+from pursuit.networks.dense import one_thread
 
 LOCAL, RAY = "local", "ray"
 ENGINES = (LOCAL, RAY)
@@ -209,14 +209,3 @@ def find_engine(name: str | None, address: str | None = None, gpu_share: float =
     if address is not None:
         raise ValueError("--address is that of a cluster: use --engine ray, or leave it out.")
     return Local()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute as every worker does, so that all engines give the same bits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -18,7 +18,8 @@ from pursuit.estimators import PursuitClassifier, PursuitEstimator
 from pursuit.evaluation.counts import EvaluationCounts
 from pursuit.evaluation.curves import Evaluation, Setting, evaluation_counts
 from pursuit.inference.predictions import PROBABILITY, STEP
-from pursuit.tables.engine import Engine, Lost, one_thread
+from pursuit.networks.dense import one_thread
+from pursuit.tables.engine import Engine, Lost
 from pursuit.tables.filesystem import AnyPath, make_folder, remove_folder, write
 from pursuit.tables.source import RowsPart, TableSource, refuse_absent
 from pursuit.tables.survey import target_values

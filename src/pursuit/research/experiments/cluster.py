@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 from pursuit.estimators import PursuitEstimator, saving
 from pursuit.estimators.network import RUN
 from pursuit.files import claimed
+from pursuit.networks.dense import one_thread
 from pursuit.processes import is_first, started_by_torchrun
 from pursuit.research.tasks import Task
-from pursuit.tables.engine import RETRIES, Ray, connected, one_thread
+from pursuit.tables.engine import RETRIES, Ray, connected
 from pursuit.training import Report, TrainingRun
 from pursuit.training.checkpoints import remove_checkpoints
 
