@@ -5,8 +5,8 @@ from pursuit.estimators import Method, PursuitClassifier, PursuitEstimator, Purs
 from pursuit.estimators.tuned import Tuned
 from pursuit.evaluation import Evaluation, RegressionEvaluation, evaluate
 from pursuit.inference.chain import Chain, Chains
+from pursuit.inference.guarantees import ConformalSet, RiskControlled
 from pursuit.inference.history import History
-from pursuit.inference.promises import ConformalSet, RiskControlled
 from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.stopping import (
     AnyOf,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from pursuit.cli.measurements import print_classes, print_evaluation, promise_sentences, thin
+from pursuit.cli.measurements import guarantee_sentences, print_classes, print_evaluation, thin
 from pursuit.evaluation.counts import count_classes
 from pursuit.evaluation.curves import AtStop, Evaluation
 from pursuit.evaluation.details import ClassResults
@@ -60,15 +60,15 @@ def test_answers_and_costs_are_shown_where_they_differ_from_queries() -> None:
 
 def test_it_is_said_what_became_of_promises() -> None:
     stop = AtStop("risk=0.1,conformal=0.1", 1.5, 1.5, 1.5, 0.7, (0.6, 0.8), 0.9, 0.1)
-    assert promise_sentences(stop) == []
+    assert guarantee_sentences(stop) == []
     risky, sets = replace(stop, decided=0.5, wrong_of_decided=0.04), replace(stop, covered=0.912, mean_labels=1.25)
-    assert promise_sentences(risky) == [
+    assert guarantee_sentences(risky) == [
         "It decides 50.0% of the rows, and 4.0% of these are wrong; the others are left to a person."
     ]
-    assert promise_sentences(replace(stop, decided=0.0)) == [
+    assert guarantee_sentences(replace(stop, decided=0.0)) == [
         "It decides 0.0% of the rows; the others are left to a person."
     ]
-    assert promise_sentences(sets) == [
+    assert guarantee_sentences(sets) == [
         "The right label is among those that remain for 91.2% of the rows; 1.25 remain on average."
     ]
     plain = Evaluation(100, 2, [0.1, 0.4, 0.8], 0.6, [0.1, 0.4, 0.8], 0.6, 0.8, risky)

@@ -143,7 +143,7 @@ def test_fitting_leaves_the_randomness_of_torch_as_it_was() -> None:
 
 # What is learnt besides the pursuer
 
-LEARNED = ("classes_", "model_", "n_features_in_", "has_initially_known_", "notes_", "stop_", "promised_", "chosen_")
+LEARNED = ("classes_", "model_", "n_features_in_", "has_initially_known_", "notes_", "stop_", "guaranteed_", "chosen_")
 
 
 def test_every_learned_attribute_exists_after_fit_as_after_load(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from pursuit import MLP, Confidence, ConformalSet, RiskControlled, Stage, VIPClassifier, VIPRegressor, load
 from pursuit.estimators.guarantees import LONGEST, hold_out, n_to_hold_out, rows_needed
-from pursuit.inference.promises import NotPromised, promises_of
+from pursuit.inference.guarantees import NotGuaranteed, guarantees_of
 from pursuit.methods.naive_bayes import NaiveBayesIPClassifier
 from small_table import PATIENTS, QUICKEST, SYMPTOMS, patients
 
@@ -29,8 +29,8 @@ def fitted(stop: Any, n: int = 600, **options: Any) -> NaiveBayesIPClassifier:
 
 def test_rows_are_held_out_by_itself_and_the_promise_is_kept() -> None:
     model = fitted(RiskControlled(0.1))
-    assert model.promised_ is not None
-    assert model.stopping_rule() == model.promised_
+    assert model.guaranteed_ is not None
+    assert model.stopping_rule() == model.guaranteed_
     X, y = noisy(4000, seed=1)
     decided = model.decided(X)
     assert decided.mean() > 0.9
@@ -64,7 +64,7 @@ def _seed() -> int:
 def test_rows_of_the_user_are_taken_instead() -> None:
     model = fitted("risk=0.1", guarantee_share=0)
     X, y = noisy(300, seed=2)
-    with pytest.raises(NotPromised, match=r"guarantee\(X, y"):
+    with pytest.raises(NotGuaranteed, match=r"guarantee\(X, y"):
         model.predict(X)
     assert model.guarantee(X, y) is model
     assert model.decided(X).any()
@@ -73,7 +73,7 @@ def test_rows_of_the_user_are_taken_instead() -> None:
     plain.guarantee(X, y, stop=RiskControlled(0.1))
     assert plain.stopping_rule() == model.stopping_rule()
     assert plain.stop == Confidence(0.9)
-    with pytest.raises(ValueError, match="promises nothing"):
+    with pytest.raises(ValueError, match="guarantees nothing"):
         plain.guarantee(X, y, stop="budget=3")
 
 
@@ -82,10 +82,10 @@ def test_a_promise_is_for_the_very_rule_it_was_chosen_for() -> None:
     model.predict_table(X, stop="risk=0.1")
     assert "outcome" not in model.predict_table(X, stop="budget=2")
     for other in ("risk=0.2", "risk=0.1,budget=2", "risk=0.1x0.1xlength"):
-        with pytest.raises(NotPromised):
+        with pytest.raises(NotGuaranteed):
             model.predict_table(X, stop=other)
     model.max_queries = 2
-    with pytest.raises(NotPromised):
+    with pytest.raises(NotGuaranteed):
         model.predict(X)
 
 
@@ -147,7 +147,7 @@ def test_of_each_group_one_row_is_taken_and_none_is_learnt_from() -> None:
     assert len(kept) == 1000 - 5 * 60
     X, y = noisy(1000)
     model = NaiveBayesIPClassifier(stop="risk=0.1", random_state=0).fit(X, y, groups=group)
-    assert model.promised_ is not None
+    assert model.guaranteed_ is not None
     few = np.repeat(np.arange(20), 50)
     with pytest.raises(ValueError, match="there are 20"):
         NaiveBayesIPClassifier(stop="risk=0.1", random_state=0).fit(X, y, groups=few)
@@ -157,7 +157,7 @@ def test_of_each_group_one_row_is_taken_and_none_is_learnt_from() -> None:
 
 def test_streamed_rows_are_held_out_too() -> None:
     model = VIPClassifier(SYMPTOMS, stop="risk=0.4,conformal=0.2xclass", random_state=0, **QUICKEST).fit(PATIENTS)
-    assert all(promise.is_kept for promise in promises_of(model.stopping_rule()))
+    assert all(promise.is_kept for promise in guarantees_of(model.stopping_rule()))
 
 
 def test_sets_of_labels_have_the_right_one_as_often_as_promised() -> None:
@@ -185,7 +185,7 @@ def test_every_class_must_have_rows_where_it_is_promised_something() -> None:
 
 def test_both_promises_at_once_have_rows_of_their_own() -> None:
     model = fitted(RiskControlled(0.1) | ConformalSet(0.1, by_class=True), 1500)
-    risk, sets = promises_of(model.stopping_rule())
+    risk, sets = guarantees_of(model.stopping_rule())
     assert isinstance(risk, RiskControlled)
     assert isinstance(sets, ConformalSet)
     assert risk.levels
@@ -196,7 +196,7 @@ def test_both_promises_at_once_have_rows_of_their_own() -> None:
 
 def test_a_promise_by_length_has_a_level_for_every_number_of_questions() -> None:
     model = fitted("risk=0.1x0.1xlength", 1500)
-    (promise,) = promises_of(model.stopping_rule())
+    (promise,) = guarantees_of(model.stopping_rule())
     assert isinstance(promise, RiskControlled)
     assert len(promise.levels) == 7
     X, y = noisy(3000, seed=4)
@@ -248,7 +248,7 @@ def test_beliefs_that_change_take_their_promise_along() -> None:
     model = VIPClassifier(stop="risk=0.2", random_state=0, network=MLP((16,)), stages=[Stage(5)]).fit(X, y)
     model.decided(X)
     model.calibrate(*noisy(100, seed=1))
-    with pytest.raises(NotPromised):
+    with pytest.raises(NotGuaranteed):
         model.decided(X)
     assert model.guarantee(*noisy(100, seed=2)).decided(X).any()
 

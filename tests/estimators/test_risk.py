@@ -22,7 +22,7 @@ from pursuit.estimators.risk import (
     least_rows,
     p_value,
 )
-from pursuit.inference.promises import NEVER
+from pursuit.inference.guarantees import NEVER
 
 N_WORLDS = 100
 

@@ -28,7 +28,7 @@ from pursuit import (
     VIPClassifier,
     VIPRegressor,
 )
-from pursuit.inference.promises import unkept
+from pursuit.inference.guarantees import unkept
 from pursuit.queries import Choice, Date, Number, QuerySet
 from pursuit.queries.query import NOT_GIVEN_TEXT
 from pursuit.web.bundle import bundle
@@ -128,7 +128,7 @@ def promising_model() -> VIPClassifier:
     not."""
     model = ordered_model()
     kept = RiskControlled(0.1, levels=(0.9, 0.9, 0.8)) | ConformalSet(0.1, least=(0.2,)) | Budget(6)
-    model.stop, model.promised_ = unkept(kept), kept
+    model.stop, model.guaranteed_ = unkept(kept), kept
     return model
 
 

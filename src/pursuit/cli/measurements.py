@@ -72,11 +72,11 @@ def print_evaluation(name: str, evaluation: Evaluation | RegressionEvaluation) -
             f"mean confidence {stop.mean_confidence:.3f}, calibration error {stop.calibration_error:.3f}"
             f"{'' if stop.brier is None else f', Brier score {stop.brier:.3f}'}."
         )
-        for sentence in promise_sentences(stop):
+        for sentence in guarantee_sentences(stop):
             show(sentence)
 
 
-def promise_sentences(stop: AtStop) -> list[str]:
+def guarantee_sentences(stop: AtStop) -> list[str]:
     """Sentences that report how well a stopping rule's guarantees held on these rows."""
     found = []
     if stop.decided is not None:

@@ -23,8 +23,8 @@ from pursuit.estimators.tuned import Ranges
 from pursuit.estimators.validation import checked_weights, group_numbers, known_answers, rows_that_count, validated
 from pursuit.files import claimed
 from pursuit.inference.chain import Chains, explain
+from pursuit.inference.guarantees import guarantees_of
 from pursuit.inference.predictions import Predictions, chain_table, predict_rows
-from pursuit.inference.promises import promises_of
 from pursuit.inference.pursuer import Labels
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import Standing, StoppingRule, stopping_rule
@@ -60,7 +60,7 @@ class PursuitEstimator(BaseEstimator, ABC):
     has_initially_known_ : whether it learnt from rows with initially known answers.
     chosen_ : what was chosen by the data, given or learnt, with a `Reason` each; empty for methods without a plan.
     stop_ : the stopping rule that suits the model, judged by held-out rows; None where it was not chosen like that.
-    promised_ : the stopping rule with what makes its promises hold, once that was chosen; None where it makes none.
+    guaranteed_ : the stopping rule with what makes its guarantees hold, once that was chosen; None where it makes none.
     notes_ : what was saved beside the model (JSON values); empty before that.
     """
 
@@ -121,12 +121,12 @@ class PursuitEstimator(BaseEstimator, ABC):
             )
         self.notes_: dict[str, Any] = {}
         self.stop_: StoppingRule | None = None
-        self.promised_: StoppingRule | None = None
+        self.guaranteed_: StoppingRule | None = None
         self.chosen_: tuple[Reason, ...] = ()
         seed, run = int(check_random_state(self.random_state).randint(2**31)), run or TrainingRun()
         held_out = None
-        if promises_of(self.stopping_rule()):
-            X, y, groups, initially_known, held_out = self._hold_out_for_promises(
+        if guarantees_of(self.stopping_rule()):
+            X, y, groups, initially_known, held_out = self._hold_out_for_guarantees(
                 X, y, sample_weight, groups, initially_known, seed
             )
         query_set, rows = self._training_rows(X, y, sample_weight, groups, initially_known)
@@ -138,17 +138,17 @@ class PursuitEstimator(BaseEstimator, ABC):
             with with_bar(run, type(self).__name__, self.verbose) as watched:
                 self.model_ = self.learn(query_set, rows, seed, watched)
         if held_out is not None:
-            self._keep_promises(held_out, seed)
+            self._choose_guarantees(held_out, seed)
         return self
 
-    def _hold_out_for_promises(
+    def _hold_out_for_guarantees(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, initially_known: Any, seed: int
     ) -> tuple[Any, Any, Any, Any, HeldOut | Rows | None]:
-        """X, y, groups and initially known answers to learn from, and the rows that are held out for promises."""
-        raise ValueError(f"{self.stopping_rule()} promises something of classes, and {type(self).__name__} has none.")
+        """X, y, groups and initially known answers to learn from, and the rows that are held out for guarantees."""
+        raise ValueError(f"{self.stopping_rule()} guarantees something of classes, and {type(self).__name__} has none.")
 
-    def _keep_promises(self, held_out: HeldOut | Rows, seed: int) -> None:
-        """Choose on these rows what makes promises hold."""
+    def _choose_guarantees(self, held_out: HeldOut | Rows, seed: int) -> None:
+        """Choose on these rows what makes guarantees hold."""
 
     def _check_parameters(self) -> None:
         """Raise ValueError for parameters that are wrong whatever the data, before anything is trained."""
@@ -206,7 +206,7 @@ class PursuitEstimator(BaseEstimator, ABC):
         these (`question_1`, `answer_1`, …), whose answer is missing where there was none.
 
         A classifier gives the probability of every label, a regressor the mean and the 90 % interval of the number.
-        Where the rule promises something, `outcome` says whether a row is decided or "not sure" and left to a person,
+        Where the rule guarantees something, `outcome` says whether a row is decided or "not sure" and left to a person,
         and `labels` which labels remain.
         """
         answers, found = self._predictions(X, stop, initially_known)
@@ -275,9 +275,9 @@ class PursuitEstimator(BaseEstimator, ABC):
 
     def _warn_if_nothing_will_be_asked(self, rows: RowSource) -> None:
         rule, nothing = self.stopping_rule(), torch.zeros(1)
-        # With initially known answers the belief before the first question differs from row to row, and what promises
+        # With initially known answers the belief before the first question differs from row to row, and what guarantees
         # take is not known yet.
-        if self.has_initially_known_ or promises_of(rule):
+        if self.has_initially_known_ or guarantees_of(rule):
             return
         prior = rows.prior(len(self.labels))
         target = self.labels if isinstance(self.labels, TargetBins) else None

@@ -17,9 +17,9 @@ from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.guarantees import (
     HeldOut,
     check_every_class,
-    check_promises,
+    check_guarantees,
+    choose_guarantees,
     hold_out,
-    keep_promises,
     n_to_hold_out,
     one_of_each,
     take,
@@ -27,7 +27,7 @@ from pursuit.estimators.guarantees import (
 )
 from pursuit.estimators.validation import check_class_weight, group_numbers, plain_labels, weights_of_classes
 from pursuit.evaluation import Evaluation, evaluate
-from pursuit.inference.promises import ConformalSet, promises_of, unkept
+from pursuit.inference.guarantees import ConformalSet, guarantees_of, unkept
 from pursuit.inference.pursuer import label_codes
 from pursuit.inference.stopping import StoppingRule, stopping_rule
 from pursuit.training.class_weights import ClassWeightedRows
@@ -49,8 +49,8 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
     """How many rows one of each class counts as, as {"rare": 10}; "balanced" makes all classes count the same. The
     posterior is then that of a world in which classes are as frequent as they count."""
     guarantee_share: float | None = None
-    """Share of the rows that `fit` holds out for what `stop` promises; 0: none, and `guarantee` is given them. By
-    default what the promise takes, and a fifth or more where there are rows enough."""
+    """Share of the rows that `fit` holds out for what `stop` guarantees; 0: none, and `guarantee` is given them. By
+    default what the guarantee takes, and a fifth or more where there are rows enough."""
 
     def predict_proba(self, X: Any, *, initially_known: Any = None) -> np.ndarray:
         """The belief about every class once enough was asked of each row: (N, C)."""
@@ -69,8 +69,8 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
         return float(accuracy_score(self._plain_labels(y), predicted, sample_weight=sample_weight))
 
     def decided(self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None) -> np.ndarray:
-        """Whether each row (N,) is decided by what `stop` promises; the others are left to a person, and `predict`
-        gives their most probable label all the same. All are decided where nothing is promised."""
+        """Whether each row (N,) is decided by what `stop` guarantees; the others are left to a person, and `predict`
+        gives their most probable label all the same. All are decided where nothing is guaranteed."""
         found = self._predictions(X, stop, initially_known)[1]
         return np.ones(len(found.posterior), dtype=bool) if found.decided is None else found.decided.numpy()
 
@@ -92,39 +92,39 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
         groups: Any = None,
         initially_known: Any = None,
     ) -> Self:
-        """Make the promises of `stop`, or of the estimator's own rule, hold: choose on rows X with labels y what it
+        """Make the guarantees of `stop`, or of the estimator's own rule, hold: choose on rows X with labels y what it
         takes.
 
         The model must not have learnt from these rows, nor anything have been chosen by them, and each must be one
         independent case: of `groups` (N,) of rows that belong together, such as those of one patient, one row each is
-        taken, and what is promised is about a row of a new group. Rows whose label the model does not know count as
+        taken, and what is guaranteed is about a row of a new group. Rows whose label the model does not know count as
         wrong. Rows are then asked by `stop`; the parameter of that name stays as it is.
         """
         check_is_fitted(self, "model_")
         rule = self._wanted_rule(stop)
-        if not promises_of(rule):
+        if not guarantees_of(rule):
             raise ValueError(
-                f"{rule} promises nothing: give stop=RiskControlled(0.05), ConformalSet(0.1), or a rule with one."
+                f"{rule} guarantees nothing: give stop=RiskControlled(0.05), ConformalSet(0.1), or a rule with one."
             )
-        check_promises(rule)
+        check_guarantees(rule)
         y = self._labels(X, y)
         if groups is not None:
             group = group_numbers(groups, y)
             chosen = one_of_each(group, np.unique(group), np.random.default_rng(0))
             X, y = take(X, chosen), y[chosen]
             initially_known = None if initially_known is None else np.asarray(initially_known)[chosen]
-        self._keep_promises(HeldOut(X, y, initially_known), 0, rule)
+        self._choose_guarantees(HeldOut(X, y, initially_known), 0, rule)
         return self
 
     def stopping_rule(self, stop: StoppingRule | str | None = None) -> StoppingRule:
-        """The rule that rows are asked by: `stop`, or else the one whose promises hold, or else the estimator's own;
-        never more than max_queries. It has what makes its promises hold, where that was chosen for this very rule."""
-        wanted, promised = self._wanted_rule(stop), getattr(self, "promised_", None)
-        return promised if promised is not None and unkept(promised) == wanted else wanted
+        """The rule that rows are asked by: `stop`, or else the one whose guarantees hold, or else the estimator's own;
+        never more than max_queries. It has what makes its guarantees hold, where that was chosen for this very rule."""
+        wanted, guaranteed = self._wanted_rule(stop), getattr(self, "guaranteed_", None)
+        return guaranteed if guaranteed is not None and unkept(guaranteed) == wanted else wanted
 
     def _wanted_rule(self, stop: StoppingRule | str | None) -> StoppingRule:
-        promised = getattr(self, "promised_", None)
-        own = stop if stop is not None else self.stop if promised is None else unkept(promised)
+        guaranteed = getattr(self, "guaranteed_", None)
+        own = stop if stop is not None else self.stop if guaranteed is None else unkept(guaranteed)
         given = None if own is None else stopping_rule(own)
         if given is not None and all(isinstance(part, ConformalSet) for part in given.parts):
             given = stopping_rule(getattr(self, "stop_", None)) | given  # sets of labels stop nothing by themselves
@@ -132,45 +132,45 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
         model = getattr(self, "model_", None)
         return rule if model is None else within_reach(rule, len(model.query_set))
 
-    def _hold_out_for_promises(
+    def _hold_out_for_guarantees(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, initially_known: Any, seed: int
     ) -> tuple[Any, Any, Any, Any, HeldOut | Rows | None]:
-        promises = promises_of(self.stopping_rule())
-        if self.guarantee_share == 0 or all(promise.is_kept for promise in promises):
+        guarantees = guarantees_of(self.stopping_rule())
+        if self.guarantee_share == 0 or all(guarantee.is_kept for guarantee in guarantees):
             return X, y, groups, initially_known, None
         if sample_weight is not None:
             raise ValueError(
-                f"{promises[0]} is promised of rows that count once each, so it cannot be chosen on weighted rows: "
+                f"{guarantees[0]} is guaranteed of rows that count once each, so it cannot be chosen on weighted rows: "
                 "leave sample_weight out, or train with guarantee_share=0 and give unweighted rows to guarantee(X, y)."
             )
         if isinstance(X, StreamedRows):
             rarest = float(X.prior(len(X.classes)).min())
-            n_held_out = n_to_hold_out(promises, len(X), self.guarantee_share, rarest)
+            n_held_out = n_to_hold_out(guarantees, len(X), self.guarantee_share, rarest)
             share = (n_held_out + 0.5) / len(X)  # which a rounding must not make one row less
             X, rows = X.hold_out(share, n_held_out, seed + 16)
-            check_every_class(promises, X.classes, rows.y.numpy())
+            check_every_class(guarantees, X.classes, rows.y.numpy())
             return X, y, groups, initially_known, rows
         y = self._labels(X, y)
         group = None if groups is None else group_numbers(groups, y)
         n_witnesses = len(y) if group is None else len(np.unique(group))
         labels, counts = np.unique(y, return_counts=True)
-        n_held_out = n_to_hold_out(promises, n_witnesses, self.guarantee_share, counts.min() / len(y))
+        n_held_out = n_to_hold_out(guarantees, n_witnesses, self.guarantee_share, counts.min() / len(y))
         kept, held_out = hold_out(len(y), n_held_out, group, seed)
-        check_every_class(promises, labels, np.searchsorted(labels, y[held_out]))
+        check_every_class(guarantees, labels, np.searchsorted(labels, y[held_out]))
         known = None if initially_known is None else np.asarray(initially_known)
         of_held_out = HeldOut(take(X, held_out), y[held_out], None if known is None else known[held_out])
         groups = None if groups is None else take(groups, kept)
         return take(X, kept), y[kept], groups, None if known is None else known[kept], of_held_out
 
-    def _keep_promises(self, held_out: HeldOut | Rows, seed: int, rule: StoppingRule | None = None) -> None:
+    def _choose_guarantees(self, held_out: HeldOut | Rows, seed: int, rule: StoppingRule | None = None) -> None:
         if isinstance(held_out, HeldOut):
             answers = self.read_answers(held_out.X)
             codes = pd.Index(self.classes_).get_indexer(pd.Index(column_or_1d(self._plain_labels(held_out.y))))
             known = self._initially_known(held_out.initially_known, len(codes))
             held_out = Rows(*answers, torch.from_numpy(codes.astype(np.int64)), known)
-        self.promised_, reasons = keep_promises(self.model_, held_out, rule or self._wanted_rule(None), seed)
+        self.guaranteed_, reasons = choose_guarantees(self.model_, held_out, rule or self._wanted_rule(None), seed)
         self.chosen_ = (
-            *(one for one in self.chosen_ if one.setting not in map(str, promises_of(self.promised_))),
+            *(one for one in self.chosen_ if one.setting not in map(str, guarantees_of(self.guaranteed_))),
             *reasons,
         )
 
@@ -199,7 +199,7 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_class_weight(self.class_weight)
-        check_promises(self._wanted_rule(None))
+        check_guarantees(self._wanted_rule(None))
         if self.guarantee_share is not None and not 0 <= self.guarantee_share < 1:
             raise ValueError(
                 f"guarantee_share is a share of the rows, at least 0 and below 1, not {self.guarantee_share}."

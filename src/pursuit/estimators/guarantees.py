@@ -1,4 +1,4 @@
-"""Keeping promises: which rows are held out for them, and what makes them hold for a model on these rows."""
+"""Making guarantees: which rows are held out for them, and what makes them hold for a model on these rows."""
 
 import math
 import warnings
@@ -20,14 +20,14 @@ from pursuit.estimators.risk import (
     least_conformal_rows,
     least_rows,
 )
-from pursuit.inference.promises import (
+from pursuit.inference.guarantees import (
     NEVER,
     ConformalSet,
-    Promise,
+    Guarantee,
     RiskControlled,
+    guarantees_of,
     joined,
-    promises_of,
-    without_promises,
+    without_guarantees,
 )
 from pursuit.inference.pursuer import Pursuer, label_list
 from pursuit.inference.rollout import pursue_in_batches
@@ -36,7 +36,7 @@ from pursuit.queries.frames import as_pandas
 from pursuit.training.rows import Rows
 
 SHARE, MOST_ROWS = 0.2, 5000
-"""By default this share of the rows is held out for promises, and no more than so many."""
+"""By default this share of the rows is held out for guarantees, up to this number of rows."""
 TIMES = 3
 """Where there are enough rows, this many times the minimum is held out."""
 LONGEST = 100
@@ -46,19 +46,19 @@ otherwise."""
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Rows held out for promises, as the user gave them."""
+    """Rows held out for guarantees, as the user gave them."""
 
     X: Any
     y: np.ndarray
     initially_known: Any = None
 
 
-def check_promises(rule: StoppingRule) -> None:
-    """Raise ValueError for a rule that makes the same promise twice."""
+def check_guarantees(rule: StoppingRule) -> None:
+    """Raise ValueError for a rule that makes the same guarantee twice."""
     for kind in (RiskControlled, ConformalSet):
-        same = [str(promise) for promise in promises_of(rule) if isinstance(promise, kind)]
+        same = [str(guarantee) for guarantee in guarantees_of(rule) if isinstance(guarantee, kind)]
         if len(same) > 1:
-            raise ValueError(f"{' and '.join(same)} promise the same of other shares: leave all but one out.")
+            raise ValueError(f"{' and '.join(same)} guarantee the same of other shares: leave all but one out.")
 
 
 def within_reach(rule: StoppingRule, n_queries: int) -> StoppingRule:
@@ -71,48 +71,48 @@ def within_reach(rule: StoppingRule, n_queries: int) -> StoppingRule:
 # ---- how many rows it takes
 
 
-def rows_needed(promises: Sequence[Promise]) -> int:
-    """With how many rows these promises can be kept at all."""
-    each = [_needed_by(promise) for promise in promises]
+def rows_needed(guarantees: Sequence[Guarantee]) -> int:
+    """With how many rows these guarantees can be made at all."""
+    each = [_needed_by(guarantee) for guarantee in guarantees]
     return max(each) * len(each)
 
 
-def _needed_by(promise: Promise) -> int:
-    if isinstance(promise, RiskControlled):
-        return least_rows(promise.alpha, promise.delta, promise.by_length)
-    assert isinstance(promise, ConformalSet)
-    return least_conformal_rows(promise.alpha)
+def _needed_by(guarantee: Guarantee) -> int:
+    if isinstance(guarantee, RiskControlled):
+        return least_rows(guarantee.alpha, guarantee.delta, guarantee.by_length)
+    assert isinstance(guarantee, ConformalSet)
+    return least_conformal_rows(guarantee.alpha)
 
 
-def n_to_hold_out(promises: Sequence[Promise], n_rows: int, share: float | None, rarest: float = 1.0) -> int:
+def n_to_hold_out(guarantees: Sequence[Guarantee], n_rows: int, share: float | None, rarest: float = 1.0) -> int:
     """How many of the rows to hold out: a `share`, or what suits; raises ValueError if they are too few. `rarest` is
-    the share of the rarest class, of which there must be enough for a promise class by class."""
-    least = rows_needed(promises)
+    the share of the rarest class, of which there must be enough for a guarantee class by class."""
+    least = rows_needed(guarantees)
     if share is not None:
         n_held_out = round(share * n_rows)
-        _check_enough(promises, n_held_out)
+        _check_enough(guarantees, n_held_out)
         return n_held_out
-    by_class = any(isinstance(promise, ConformalSet) and promise.by_class for promise in promises)
+    by_class = any(isinstance(guarantee, ConformalSet) and guarantee.by_class for guarantee in guarantees)
     wanted = TIMES * math.ceil(least / (rarest if by_class else 1.0))
     if 2 * least > n_rows:
         raise ValueError(
-            f"{_named(promises)} takes at least {least:,} rows that are held out of training, and as many again to "
-            f"train on, but there are {n_rows:,}: give more rows, or promise less (a larger alpha or delta)."
+            f"{_named(guarantees)} takes at least {least:,} rows that are held out of training, and as many again to "
+            f"train on, but there are {n_rows:,}: give more rows, or guarantee less (a larger alpha or delta)."
         )
     return min(max(math.ceil(SHARE * n_rows), wanted), max(n_rows // 2, least), max(MOST_ROWS, wanted))
 
 
-def _check_enough(promises: Sequence[Promise], n_rows: int) -> None:
-    least = rows_needed(promises)
+def _check_enough(guarantees: Sequence[Guarantee], n_rows: int) -> None:
+    least = rows_needed(guarantees)
     if n_rows < least:
         raise ValueError(
-            f"{_named(promises)} takes at least {least:,} rows that the model did not learn from, one of each group, "
-            f"but there are {n_rows:,}: give more of them, or promise less (a larger alpha or delta)."
+            f"{_named(guarantees)} takes at least {least:,} rows that the model did not learn from, one of each group, "
+            f"but there are {n_rows:,}: give more of them, or guarantee less (a larger alpha or delta)."
         )
 
 
-def _named(promises: Sequence[Promise]) -> str:
-    return " with ".join(map(str, promises))
+def _named(guarantees: Sequence[Guarantee]) -> str:
+    return " with ".join(map(str, guarantees))
 
 
 # ---- holding rows out
@@ -147,38 +147,40 @@ def take(X: Any, rows: np.ndarray) -> Any:
     return [X[i] for i in rows] if isinstance(X, list | tuple) else np.asarray(X)[rows]
 
 
-# ---- keeping promises
+# ---- making guarantees
 
 
-def keep_promises(
+def choose_guarantees(
     pursuer: Pursuer, rows: Rows, rule: StoppingRule, seed: int = 0
 ) -> tuple[StoppingRule, tuple[Reason, ...]]:
-    """The rule with all that makes its promises hold, chosen on rows that the pursuer did not learn from, and what is
+    """The rule with all that makes its guarantees hold, chosen on rows that the pursuer did not learn from, and what is
     to be said of each. Labels below 0 are none that the pursuer knows. Raises ValueError if rows are too few."""
-    promises = promises_of(rule)
-    _check_enough(promises, len(rows))
+    guarantees = guarantees_of(rule)
+    _check_enough(guarantees, len(rows))
     order = torch.from_numpy(np.random.default_rng((seed, 17)).permutation(len(rows)))
-    parts = list(order.tensor_split(len(promises)))
-    kept: dict[Promise, Promise] = {}
+    parts = list(order.tensor_split(len(guarantees)))
+    kept: dict[Guarantee, Guarantee] = {}
     reasons: list[Reason] = []
-    # Sets of labels come last: they are chosen at the stop, which the other promise decides on.
-    for promise in sorted(promises, key=lambda one: isinstance(one, ConformalSet)):
+    # Sets of labels come last: they are chosen at the stop, which the other guarantee decides on.
+    for guarantee in sorted(guarantees, key=lambda one: isinstance(one, ConformalSet)):
         own = rows.take(parts.pop())
-        if isinstance(promise, RiskControlled):
-            kept[promise], reason = _keep_risk(promise, pursuer, own, without_promises(rule))
+        if isinstance(guarantee, RiskControlled):
+            kept[guarantee], reason = _keep_risk(guarantee, pursuer, own, without_guarantees(rule))
         else:
-            assert isinstance(promise, ConformalSet)
-            stopping = _with(rule, kept, leaving_out=promise)
-            kept[promise], reason = _keep_sets(promise, pursuer, own, stopping)
+            assert isinstance(guarantee, ConformalSet)
+            stopping = _with(rule, kept, leaving_out=guarantee)
+            kept[guarantee], reason = _keep_sets(guarantee, pursuer, own, stopping)
         reasons.append(reason)
     found = _with(rule, kept)
     assert found is not None
     return found, tuple(reasons)
 
 
-def _with(rule: StoppingRule, kept: dict[Promise, Promise], leaving_out: Promise | None = None) -> StoppingRule | None:
+def _with(
+    rule: StoppingRule, kept: dict[Guarantee, Guarantee], leaving_out: Guarantee | None = None
+) -> StoppingRule | None:
     parts = [part for part in rule.parts if part is not leaving_out]
-    return joined([kept.get(part, part) if isinstance(part, Promise) else part for part in parts])
+    return joined([kept.get(part, part) if isinstance(part, Guarantee) else part for part in parts])
 
 
 def held_out_chains(pursuer: Pursuer, rows: Rows, stop: StoppingRule | None) -> HeldOutChains:
@@ -197,47 +199,49 @@ def held_out_chains(pursuer: Pursuer, rows: Rows, stop: StoppingRule | None) -> 
 
 
 def _keep_risk(
-    promise: RiskControlled, pursuer: Pursuer, rows: Rows, stop: StoppingRule | None
+    guarantee: RiskControlled, pursuer: Pursuer, rows: Rows, stop: StoppingRule | None
 ) -> tuple[RiskControlled, Reason]:
     chains = held_out_chains(pursuer, rows, stop)
     levels: list[float]
-    if promise.by_length:
-        found = choose_levels(chains, promise.alpha, promise.delta)
+    if guarantee.by_length:
+        found = choose_levels(chains, guarantee.alpha, guarantee.delta)
         levels = [NEVER] if found is None else found.tolist()
     else:
         at_levels = chains.at_every_level()
-        place = choose_level(*at_levels, chains.confidence.shape[1] - 1, promise.alpha, promise.delta)
+        place = choose_level(*at_levels, chains.confidence.shape[1] - 1, guarantee.alpha, guarantee.delta)
         levels = [NEVER if place is None else float(LEVELS[place])]
-    each = np.array(levels if promise.by_length and len(levels) > 1 else levels * chains.confidence.shape[1])
+    each = np.array(levels if guarantee.by_length and len(levels) > 1 else levels * chains.confidence.shape[1])
     stops = chains.stops(each.astype(np.float32))
     decided = stops < len(each)
-    _warn_of_extremes(promise, decided, stops)
+    _warn_of_extremes(guarantee, decided, stops)
     asked = np.where(decided, stops, chains.lengths).mean()
     if decided.any():
         value = f"{decided.mean():.0%} of rows decided, {asked:.1f} questions a row"
-        value += "" if promise.by_length else f", at a confidence of {levels[0]:.4g}"
+        value += "" if guarantee.by_length else f", at a confidence of {levels[0]:.4g}"
     else:
         value = "no rows decided"
-    return replace(promise, levels=tuple(levels)), Reason(str(promise), value, f"shown by {len(rows):,} held-out rows")
+    return replace(guarantee, levels=tuple(levels)), Reason(
+        str(guarantee), value, f"shown by {len(rows):,} held-out rows"
+    )
 
 
-def _warn_of_extremes(promise: RiskControlled, decided: np.ndarray, stops: np.ndarray) -> None:
+def _warn_of_extremes(guarantee: RiskControlled, decided: np.ndarray, stops: np.ndarray) -> None:
     if not decided.any():
         warnings.warn(
-            f"No confidence keeps the promise {promise} for this model, as far as {len(decided):,} held-out rows show: "
-            "every row will be left to a person. Promise less (a larger alpha or delta), or give more rows.",
+            f"No confidence meets the guarantee {guarantee} for this model, as far as {len(decided):,} held-out rows "
+            "show: every row will be left to a person. Guarantee less (a larger alpha or delta), or give more rows.",
             stacklevel=2,
         )
     elif not stops[decided].any() and decided.all():
         warnings.warn(
-            f"The promise {promise} is kept without a single question, by the most frequent label alone: choose a "
+            f"The guarantee {guarantee} is met without a single question, by the most frequent label alone: choose a "
             "smaller alpha.",
             stacklevel=2,
         )
 
 
 def _keep_sets(
-    promise: ConformalSet, pursuer: Pursuer, rows: Rows, stop: StoppingRule | None
+    guarantee: ConformalSet, pursuer: Pursuer, rows: Rows, stop: StoppingRule | None
 ) -> tuple[ConformalSet, Reason]:
     labels = label_list(pursuer.classes)
     posterior = torch.zeros(len(rows), len(labels))
@@ -245,29 +249,31 @@ def _keep_sets(
         posterior[step.rows] = step.log_posterior.exp().float()
     of_right = posterior.gather(1, rows.y.clamp(min=0)[:, None])[:, 0].masked_fill(rows.y < 0, 0.0).numpy()
     y = rows.y.numpy()
-    if promise.by_class:
-        check_every_class([promise], labels, y)
-        least = tuple(conformal_threshold(of_right[y == i], promise.alpha) for i in range(len(labels)))
+    if guarantee.by_class:
+        check_every_class([guarantee], labels, y)
+        least = tuple(conformal_threshold(of_right[y == i], guarantee.alpha) for i in range(len(labels)))
     else:
-        least = (conformal_threshold(of_right, promise.alpha),)
-    kept = replace(promise, least=least)
+        least = (conformal_threshold(of_right, guarantee.alpha),)
+    kept = replace(guarantee, least=least)
     size = float(kept.label_set(posterior).sum(dim=1).double().mean())
-    return kept, Reason(str(promise), f"{size:.2f} labels remain on average", f"chosen on {len(rows):,} held-out rows")
+    return kept, Reason(
+        str(guarantee), f"{size:.2f} labels remain on average", f"chosen on {len(rows):,} held-out rows"
+    )
 
 
-def check_every_class(promises: Sequence[Promise], labels: Any, y: np.ndarray) -> None:
-    """Raise ValueError if rows of the classes `y` (N,) are too few of any label for a promise class by class."""
+def check_every_class(guarantees: Sequence[Guarantee], labels: Any, y: np.ndarray) -> None:
+    """Raise ValueError if rows of the classes `y` (N,) are too few of any label for a guarantee class by class."""
     counts = np.bincount(y[y >= 0], minlength=len(labels))
-    for promise in promises:
-        if not isinstance(promise, ConformalSet) or not promise.by_class:
+    for guarantee in guarantees:
+        if not isinstance(guarantee, ConformalSet) or not guarantee.by_class:
             continue
-        # With two promises, each has a part of the rows.
-        least = least_conformal_rows(promise.alpha)
-        lacking = np.flatnonzero(counts < least * len(promises))
+        # With two guarantees, each has a part of the rows.
+        least = least_conformal_rows(guarantee.alpha)
+        lacking = np.flatnonzero(counts < least * len(guarantees))
         if len(lacking):
             others = f" ({len(lacking) - 1} more labels have too few)" if len(lacking) > 1 else ""
             raise ValueError(
-                f"{promise} takes at least {least * len(promises)} held-out rows of every label, and "
+                f"{guarantee} takes at least {least * len(guarantees)} held-out rows of every label, and "
                 f"'{labels[lacking[0]]}' has {counts[lacking[0]]}{others}: give more rows, a larger alpha, or leave "
                 "by_class out."
             )

@@ -26,7 +26,7 @@ from pursuit.estimators.teachers import Teachers, can_teach, taught
 from pursuit.estimators.tuned import OF_NETWORK, OF_TRAINING, Tuned
 from pursuit.evaluation.rollouts import placed
 from pursuit.files import DamagedFile, make_folder, read_json, remove_torn, write_whole
-from pursuit.inference.promises import promises_of, without_promises
+from pursuit.inference.guarantees import guarantees_of, without_guarantees
 from pursuit.inference.stopping import StoppingRule, stopping_rule
 from pursuit.networks import NetworkSettings
 from pursuit.networks.dense import one_thread
@@ -210,12 +210,12 @@ class LearnerEstimator(PursuitEstimator):
 
     def calibrate(self, X: Any, y: Any, *, initially_known: Any = None) -> Self:
         """Fit beliefs to rows X with labels y that the model did not learn from: what they say of how sure to be, when
-        to stop asking (unless `stop` is given), and what to expect of predictions. Promises were made of beliefs as
+        to stop asking (unless `stop` is given), and what to expect of predictions. Guarantees were made of beliefs as
         they were before, and must be made again by `guarantee`, on other rows."""
         rows = self.rows(X, y, initially_known=initially_known)
         if not hasattr(self.model_, "temperature"):
             raise ValueError(f"The beliefs of {type(self).__name__} cannot be changed, so it is not calibrated.")
-        self.promised_ = None
+        self.guaranteed_ = None
         self._fit_to(rows)
         renewed = self._judged_reasons(rows, self.model_)
         names = {reason.setting for reason in renewed}
@@ -232,7 +232,7 @@ class LearnerEstimator(PursuitEstimator):
         with placed(self.model_, self.device):
             if hasattr(self.model_, "temperature") and judging.target is None:
                 self.model_.set_temperature(fit_temperature(self.model_, judging, self.max_queries))
-            if self.stop is None or without_promises(stopping_rule(self.stop)) is None:
+            if self.stop is None or without_guarantees(stopping_rule(self.stop)) is None:
                 self.stop_ = self.suitable_stop(self.model_, judging)
 
     def _judged_reasons(self, judging: Rows | None, learner: Any) -> list[Reason]:
@@ -396,7 +396,7 @@ class LearnerClassifier(PursuitClassifier, LearnerEstimator):
 
     def _expectations(self, judging: Rows, learner: Any) -> list[Reason]:
         rule = self.stopping_rule()
-        if promises_of(rule):  # what they take is chosen later, and says itself what to expect
+        if guarantees_of(rule):  # what they take is chosen later, and says itself what to expect
             return []
         found = expected(learner, judging, rule)
         return [Reason("expected", str(found), f"on {found.n_rows:,} {_judged_by(judging)}")]

@@ -14,7 +14,7 @@ from torch import Tensor
 from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.selection import suitable_bits, within_sight
 from pursuit.evaluation.regression import RegressionEvaluation, evaluate_regression
-from pursuit.inference.promises import promises_of
+from pursuit.inference.guarantees import guarantees_of
 from pursuit.inference.stopping import IntervalWidth, NothingWorthAsking, Stability, StoppingRule, stopping_rule
 from pursuit.inference.target_bins import COVERAGE, TargetBins, check_coverage
 from pursuit.training import Learner
@@ -27,7 +27,7 @@ NARROW = 0.1
 WORSE = 0.02
 """How much less of the variance means may explain, by default, than once everything was asked."""
 WORTH_ASKING = 0.02
-"""The bits that a question must promise to be asked where no held-out rows said how many."""
+"""The bits that a question must be expected to tell to be asked where no held-out rows said how many."""
 
 
 @dataclass(eq=False, repr=False)
@@ -98,8 +98,9 @@ class PursuitRegressor(RegressorMixin, PursuitEstimator):
         return Rows(*answers, codes, self._initially_known(initially_known, len(y)))
 
     def stopping_rule(self, stop: StoppingRule | str | None = None) -> StoppingRule:
-        """The rule that rows are asked by. By default a row is asked until its interval is narrow or no question
-        promises enough bits, as held-out rows say; where nobody knows the bits, until the belief stays as it is."""
+        """The rule that rows are asked by. By default a row is asked until its interval is narrow or no question is
+        expected to tell enough bits, as held-out rows say; where nobody knows the bits, until the belief stays as it
+        is."""
         for chosen in (stop, self.stop, getattr(self, "stop_", None)):
             if chosen is not None:
                 return stopping_rule(chosen, self.max_queries)
@@ -116,8 +117,8 @@ class PursuitRegressor(RegressorMixin, PursuitEstimator):
         return float(f"{NARROW * self.bins_.spread:.3g}")
 
     def _stop_by_error(self, learner: Learner, rows: Rows) -> StoppingRule | None:
-        """Stop once the interval is narrow, or no query promises the bits that matter to the squared error of pursuers
-        on rows whose numbers were not learnt; None where no bits are so many that they matter."""
+        """Stop once the interval is narrow, or no query is expected to tell the bits that matter to the squared error
+        of pursuers on rows whose numbers were not learnt; None where no bits are so many that they matter."""
         means, width = torch.tensor(self.bins_.means, dtype=torch.double), self._narrow
 
         def judge(log_posterior: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
@@ -131,10 +132,10 @@ class PursuitRegressor(RegressorMixin, PursuitEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if promises := promises_of(self.stopping_rule()):
+        if guarantees := guarantees_of(self.stopping_rule()):
             raise ValueError(
-                f"{promises[0]} is for models that predict classes, and {type(self).__name__} predicts a number: stop "
-                "by another rule, such as width=20."
+                f"{guarantees[0]} is for models that predict classes, and {type(self).__name__} predicts a number: "
+                "stop by another rule, such as width=20."
             )
         if self.n_bins is not None and self.n_bins < 2:
             raise ValueError(f"n_bins is how many bins a number is divided into, at least 2, not {self.n_bins}.")

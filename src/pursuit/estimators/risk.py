@@ -1,4 +1,4 @@
-"""What makes promises hold, chosen on chains of rows that the model did not learn from.
+"""What makes guarantees hold, chosen on chains of rows that the model did not learn from.
 
 Learn then test: a threshold is safe if the share of wrong labels among the rows that it decides is at most alpha. Given
 how many of n independent rows it decides, the number of wrong ones is binomial, so the exact binomial tail is a p-value
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import bdtr
 
-from pursuit.inference.promises import NEVER
+from pursuit.inference.guarantees import NEVER
 
 STARTS = ((1 / 20, 0.45), (1 / 2, 0.45), (2.0, 0.1))
 """Where testing begins, and with which part of delta: at the confidence 1 - alpha / 20, again at 1 - alpha / 2 and at
@@ -41,7 +41,7 @@ LEVELS = _grid()
 
 @dataclass(frozen=True)
 class HeldOutChains:
-    """What the model believes of N rows from question to question, for as long as nothing promised stops them."""
+    """What the model believes of N rows from question to question, for as long as nothing guaranteed stops them."""
 
     confidence: (
         np.ndarray

@@ -23,7 +23,7 @@ from pursuit.queries import QuerySet
 from pursuit.registry import UnknownName, check_fields, find, from_config, name_of, settings_from, to_config
 from pursuit.version import __version__
 
-FORMAT = 7
+FORMAT = 8
 DESCRIPTION, WEIGHTS = "model.json", "model.safetensors"
 LEARNED = {"n_features_in_": int, "has_initially_known_": bool}
 """What an estimator learned besides its pursuer, its classes and the names of columns."""
@@ -66,7 +66,7 @@ def save(folder: str | Path, classifier: Any, notes: dict[str, Any]) -> None:
             "parameters": {name: _parameter(value) for name, value in classifier.get_params(deep=False).items()},
             "feature_names": None if names is None else names.tolist(),
             "stop": to_config(classifier.stop_),
-            "promised": to_config(getattr(classifier, "promised_", None)),
+            "guaranteed": to_config(getattr(classifier, "guaranteed_", None)),
             "chosen": [astuple(reason) for reason in classifier.chosen_],
             **{name: getattr(classifier, name) for name in LEARNED},
         },
@@ -161,8 +161,8 @@ def _build(description: dict[str, Any], weights: bytes) -> Any:
     classifier.stopping_rule()  # a rule written as text must be known as well
     classifier.model_, classifier.notes_ = model, description["notes"]
     setattr(classifier, classifier.labels_attribute, classes)
-    rules = {name: _rule(kept[name]) for name in ("stop", "promised")}
-    classifier.stop_, classifier.promised_ = rules["stop"], rules["promised"]
+    rules = {name: _rule(kept[name]) for name in ("stop", "guaranteed")}
+    classifier.stop_, classifier.guaranteed_ = rules["stop"], rules["guaranteed"]
     classifier.chosen_ = tuple(Reason(*reason) for reason in kept["chosen"])
     for name, kind in LEARNED.items():
         if type(kept[name]) is not kind:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pursuit.inference.promises import NotPromised, promises_of
+from pursuit.inference.guarantees import NotGuaranteed, guarantees_of
 from pursuit.inference.pursuer import label_list
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target_bins import target_of
@@ -37,8 +37,8 @@ def describe_model(model: VIP, stop: StoppingRule, tensors: Tensors) -> dict[str
     if model.answer_model is not None and reader is not None:
         answers = {"network": network_layers(reader, tensors), **_answer_model(model.answer_model, tensors)}
     rules = _rules(stop)
-    if lacking := [str(promise) for promise in promises_of(stop) if not promise.is_kept]:
-        raise NotPromised(f"The model does not keep the promise {lacking[0]} yet: call guarantee(X, y) before.")
+    if lacking := [str(guarantee) for guarantee in guarantees_of(stop) if not guarantee.is_kept]:
+        raise NotGuaranteed(f"The model does not make the guarantee {lacking[0]} yet: call guarantee(X, y) before.")
     if answers is None and any(rule["rule"] == "bits" for rule in rules):
         raise ValueError(f"{stop} needs to know the bits of queries, which this model does not: export it with stop=….")
     if target is None and any(rule["rule"] == "width" for rule in rules):

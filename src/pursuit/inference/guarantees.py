@@ -1,6 +1,6 @@
-"""Rules that promise something of new rows: how often what they decide is wrong, and how often a set of labels has the
-right one. What makes a promise hold is chosen on rows that the model did not learn from (`estimators.guarantees`), and
-docs/guarantees.md says what is assumed."""
+"""Rules that guarantee something of new rows: how often a decision is wrong, and how often a set of labels has the
+right one. The levels that make a guarantee hold are chosen on rows that the model did not learn from
+(`estimators.guarantees`); docs/guarantees.md states the assumptions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -21,14 +21,14 @@ ASSUMED = (
     "model in the same way, and answer as these did; not for other people, places or times, nor once the rows were "
     "used to choose anything else."
 )
-"""What every promise assumes."""
+"""What every guarantee assumes."""
 
 
-class NotPromised(ValueError):
-    """A rule promises something, but nothing was chosen yet that makes it hold."""
+class NotGuaranteed(ValueError):
+    """A rule guarantees something, but nothing was chosen yet that makes it hold."""
 
 
-class Promise(StoppingRule):
+class Guarantee(StoppingRule):
     """A rule that holds only once it was chosen on held-out rows what makes it hold."""
 
     @property
@@ -37,24 +37,24 @@ class Promise(StoppingRule):
         raise NotImplementedError
 
     def unkept(self) -> Self:
-        """The promise alone, as users write it."""
+        """The guarantee alone, as users write it."""
         raise NotImplementedError
 
     def in_words(self) -> str:
-        """What is promised, as a sentence."""
+        """What is guaranteed, as a sentence."""
         raise NotImplementedError
 
     def _check_kept(self) -> None:
         if not self.is_kept:
-            raise NotPromised(
-                f"{self} is a promise about new rows, which this model cannot make yet: train with stop='{self}', "
+            raise NotGuaranteed(
+                f"{self} is a guarantee about new rows, which this model cannot make yet: train with stop='{self}', "
                 "which holds some rows out, or give rows it did not learn from to guarantee(X, y, stop=…)."
             )
 
 
 @register
 @dataclass(frozen=True)
-class RiskControlled(Promise):
+class RiskControlled(Guarantee):
     """Stop once so sure that at most a share `alpha` of what is decided is wrong; what never gets as sure is left to a
     person.
 
@@ -64,7 +64,7 @@ class RiskControlled(Promise):
     and `risk=0.05x0.1xlength`.
 
     It is assumed that new rows come from where the rows it was chosen on come from, one independent of the other, and
-    are asked by the same model in the same way; docs/guarantees.md says what breaks it. Nothing is promised of rows
+    are asked by the same model in the same way; docs/guarantees.md says what breaks it. Nothing is guaranteed of rows
     that are not decided, nor of a single class.
     """
 
@@ -127,7 +127,7 @@ class RiskControlled(Promise):
 
 @register
 @dataclass(frozen=True)
-class ConformalSet(Promise):
+class ConformalSet(Guarantee):
     """Say at the stop which labels remain: a set that has the right one with probability 1 - `alpha`.
 
     It never stops a chain by itself, and goes with any rule that does: `Confidence(0.95) | ConformalSet(0.1)`; alone,
@@ -188,14 +188,14 @@ class ConformalSet(Promise):
         return cls(alpha, by_class)
 
 
-def promises_of(rule: StoppingRule) -> tuple[Promise, ...]:
-    """The promises that a rule makes."""
-    return tuple(part for part in rule.parts if isinstance(part, Promise))
+def guarantees_of(rule: StoppingRule) -> tuple[Guarantee, ...]:
+    """The guarantees that a rule makes."""
+    return tuple(part for part in rule.parts if isinstance(part, Guarantee))
 
 
-def without_promises(rule: StoppingRule) -> StoppingRule | None:
-    """The rules that stop a chain whatever is promised; None if there are none."""
-    return joined([part for part in rule.parts if not isinstance(part, Promise)])
+def without_guarantees(rule: StoppingRule) -> StoppingRule | None:
+    """The rules that stop a chain whatever is guaranteed; None if there are none."""
+    return joined([part for part in rule.parts if not isinstance(part, Guarantee)])
 
 
 def joined(rules: Sequence[StoppingRule]) -> StoppingRule | None:
@@ -204,8 +204,8 @@ def joined(rules: Sequence[StoppingRule]) -> StoppingRule | None:
 
 
 def unkept(rule: StoppingRule) -> StoppingRule:
-    """The rule as users write it, without what was chosen to keep its promises."""
-    found = joined([part.unkept() if isinstance(part, Promise) else part for part in rule.parts])
+    """The rule as users write it, without what was chosen to make its guarantees."""
+    found = joined([part.unkept() if isinstance(part, Guarantee) else part for part in rule.parts])
     assert found is not None
     return found
 
@@ -213,7 +213,9 @@ def unkept(rule: StoppingRule) -> StoppingRule:
 def _check_numbers(chosen: Sequence[float]) -> None:
     """Raise ValueError for what no held-out rows could have chosen: a file may say anything."""
     if not all(isinstance(number, int | float) and 0 <= number <= NEVER for number in chosen):
-        raise ValueError("What makes a promise hold are probabilities, and these are none: choose them by guarantee().")
+        raise ValueError(
+            "What makes a guarantee hold are probabilities, and these are none: choose them by guarantee()."
+        )
 
 
 def _shares(parts: Sequence[str], most: int) -> list[float]:

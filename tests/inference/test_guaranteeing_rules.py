@@ -8,8 +8,8 @@ import torch
 from pursuit import AnyOf, Budget, Confidence, ConformalSet, RiskControlled, Session, Standing
 from pursuit.exact import IndependentIP
 from pursuit.inference.chain import explain
+from pursuit.inference.guarantees import NEVER, NotGuaranteed, guarantees_of, unkept, without_guarantees
 from pursuit.inference.predictions import predict_rows
-from pursuit.inference.promises import NEVER, NotPromised, promises_of, unkept, without_promises
 from pursuit.inference.stopping import StoppingRule, parse_stop
 from pursuit.queries import ColumnQueries, yes_no
 from pursuit.registry import from_config, to_config
@@ -82,9 +82,9 @@ def test_what_is_no_probability_keeps_no_promise(number: Any) -> None:
 
 def test_nothing_is_promised_before_it_was_chosen_what_it_takes() -> None:
     somewhere = standing([[0.9, 0.1]], [1])
-    with pytest.raises(NotPromised, match=r"risk=0.05 is a promise.*guarantee"):
+    with pytest.raises(NotGuaranteed, match=r"risk=0.05 is a guarantee.*guarantee"):
         RiskControlled(0.05).step(torch.zeros(1, 0), somewhere)
-    with pytest.raises(NotPromised, match="conformal"):
+    with pytest.raises(NotGuaranteed, match="conformal"):
         ConformalSet(0.1).label_set(torch.tensor([[0.9, 0.1]]))
 
 
@@ -105,9 +105,9 @@ def test_other_rules_end_a_chain_and_decide_nothing() -> None:
     assert decided is not None
     assert decided.tolist() == [True, False]
     assert Confidence(0.9).decides(standing([[0.95, 0.05]], [1])) is None
-    assert without_promises(rule) == Budget(2)
-    assert without_promises(RiskControlled(0.05)) is None
-    assert promises_of(Confidence(0.9) | Budget(3)) == ()
+    assert without_guarantees(rule) == Budget(2)
+    assert without_guarantees(RiskControlled(0.05)) is None
+    assert guarantees_of(Confidence(0.9) | Budget(3)) == ()
 
 
 def test_the_labels_that_remain_are_never_none_at_all() -> None:

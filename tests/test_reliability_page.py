@@ -1,4 +1,4 @@
-"""Every promise of docs/promises.md names tests, and these exist."""
+"""Every promise of docs/reliability.md names tests, and these exist."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "promises.md"
+PAGE = ROOT / "docs" / "reliability.md"
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 HEADINGS = ("promise", "---")
 
