@@ -227,23 +227,25 @@ class AnswerModel(nn.Module):
             log_posterior = log_posterior.gather(1, labels).log_softmax(dim=1)
         n_odds = self.n_odds * log_posterior.shape[1]
         at_once = max(1, (AT_ONCE_ON_GPU if outputs.is_cuda else AT_ONCE) // max(1, n_odds))
-        spans = [slice(start, start + at_once) for start in range(0, max(1, len(outputs)), at_once)]
-        nats = [
-            self._nats(outputs[span], log_posterior[span].exp(), None if labels is None else labels[span])
-            for span in spans
-        ]
+        by_label, nats = self.table.T.contiguous(), []  # (C, A)
+        for start in range(0, max(1, len(outputs)), at_once):
+            span = slice(start, start + at_once)
+            of_labels: tuple[Tensor, Tensor] = self.label_vectors, self.table
+            if labels is not None:
+                of_labels = self.label_vectors[labels[span]], F.embedding(labels[span], by_label).mT
+            nats.append(self._nats(self._log_odds(outputs[span], *of_labels), log_posterior[span].exp()))
         bits = torch.cat(nats) / math.log(2)
         return F.threshold(bits, ROUNDING, 0.0)
 
-    def _nats(self, outputs: Tensor, posterior: Tensor, labels: Tensor | None) -> Tensor:
-        """Summed over the answers that the classifier sees: "no answer" carries no information if it does not."""
-        log_odds = self._log_odds(outputs, labels)  # (B, A, c)
+    def _nats(self, log_odds: Tensor, posterior: Tensor) -> Tensor:
+        """The information (B, Q) by log odds (B, A, c), which are overwritten, under labels of these probabilities
+        (B, c). Summed over the answers that the classifier sees: "no answer" has no information if it does not."""
         share = log_odds.exp()
         total = 1 + self._by_query(share)  # (B, Q, c)
         share.div_(self._of_query(total))  # P(a | y, S)
         log_total, belief = total.log_(), posterior[:, :, None]  # (B, c, 1)
         # Full precision: information may be the small difference of large entropies.
-        with torch.autocast(outputs.device.type, enabled=False):
+        with torch.autocast(log_odds.device.type, enabled=False):
             unseen = share.index_select(1, self.untold_odds).mul_(log_total.index_select(1, self.untold))
             parts = (share, log_odds.mul_(share), log_total, unseen)
             mixed, weighed, expected, unseen = ((part @ belief)[:, :, 0] for part in parts)
@@ -253,15 +255,11 @@ class AnswerModel(nn.Module):
         nats = self._by_query(seen) + torch.special.entr(first) - noise
         return nats.clamp_(min=0)
 
-    def _log_odds(self, outputs: Tensor, labels: Tensor | None = None) -> Tensor:
-        """The log odds of all answers under all labels (B, A, C), or under some `labels` (B, c) of each row."""
+    def _log_odds(self, outputs: Tensor, label_vectors: Tensor, table: Tensor) -> Tensor:
+        """The log odds of all answers (B, A, c) under the labels of these vectors and columns of the table: all labels,
+        or some of each row, (B, c, rank) and (B, A, c)."""
         b, u = self._terms(outputs)
-        label, table = (
-            (self.label_vectors, self.table)
-            if labels is None
-            else (self.label_vectors[labels], F.embedding(labels, self.table.T.contiguous()).mT)
-        )
-        log_odds = (u @ label.mT.to(u.dtype)).float()
+        log_odds = (u @ label_vectors.mT.to(u.dtype)).float()
         return log_odds.add_(table).add_(b[:, :, None]).clamp_(-LARGEST, LARGEST)
 
     def _by_query(self, values: Tensor) -> Tensor:
@@ -284,7 +282,9 @@ class AnswerModel(nn.Module):
         """The probability of each possible answer to a query (B, k) and the posterior after it (B, k, C), by Bayes.
         "No answer", if possible, comes last."""
         own = (self.query_of == query).nonzero()[:, 0]
-        log_odds = F.pad(self._log_odds(outputs)[:, own], (0, 0, 1, 0))  # those of the first answer are 0
+        log_odds = F.pad(
+            self._log_odds(outputs, self.label_vectors, self.table)[:, own], (0, 0, 1, 0)
+        )  # those of the first answer are 0
         log_joint = log_odds.log_softmax(dim=1) + log_posterior.float()[:, None]  # (B, k, C)
         log_probability = log_joint.logsumexp(dim=2)
         return log_probability.exp(), (log_joint - log_probability[:, :, None]).exp()
