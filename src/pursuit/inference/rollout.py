@@ -23,15 +23,15 @@ from pursuit.inference.pursuer import (
 )
 from pursuit.inference.stopping import Never, Standing, StoppingRule
 from pursuit.inference.target_bins import target_of
-from pursuit.networks.dense import fast_products, has_only_dense_layers, one_thread
+from pursuit.networks.dense import fast_products, has_only_dense_layers, one_thread, widest_layer
 from pursuit.queries import QuerySet
 
 BATCH_ROWS = 1024
 """How many rows are rolled out together at most: enough to keep a processor busy."""
 COMMON_ROWS = 2**15
 """The same where rows have histories in common: the more of them, the more is saved."""
-FEW_ROWS = 512
-"""Up to this many are rolled out by one thread."""
+SMALL_STEP = 2**26
+"""Up to this many multiplications in its widest layer, a step is computed by one thread."""
 BATCH_BYTES = 2**28
 """About how much memory they may take."""
 
@@ -101,7 +101,7 @@ def pursue(
     stop = stop or Never()
     active, target = _ActiveRows(history, stop, pursuer.query_set), target_of(pursuer)
     is_dense, has_unit = has_only_dense_layers(pursuer), score_unit(pursuer) is not None
-    is_small = is_dense and len(x) <= FEW_ROWS
+    is_small = is_dense and len(x) * widest_layer(pursuer) <= SMALL_STEP
     while len(active.rows):
         with one_thread(is_small):
             allowed = active.allowed(state.asked)

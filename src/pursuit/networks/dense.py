@@ -161,6 +161,11 @@ def has_only_dense_layers(network: object) -> bool:
     return isinstance(network, nn.Module) and not any(isinstance(part, nn.Conv2d) for part in network.modules())
 
 
+def widest_layer(network: Any) -> int:
+    """The number of weights of its largest layer, which are multiplications for each row."""
+    return max((weights.numel() for weights in network.parameters()), default=0)
+
+
 @contextmanager
 def fast_products(wanted: bool = True) -> Iterator[None]:
     """On ARM processors, compute matrix products by BLAS instead of oneDNN within this context.
