@@ -89,7 +89,7 @@ def small_models(folder: Path) -> ServedModels:
             "since": pd.to_datetime("2024-01-01") + pd.to_timedelta(randomness.integers(0, 300, n), "D"),
         }
     )
-    illness = METHODS["naive-bayes"].build(None, random_state=0, kinds={"since": "date"}, stop="confidence=0.97")
+    illness = METHODS["naive-bayes"].build(None, random_state=0, column_types={"since": "date"}, stop="confidence=0.97")
     illness.fit(frame, y).save(folder / "illness")
     task = load_task("digits")
     digits = VIPClassifier(task.query_set, random_state=0, stages=(Stage(2),), network=MLP((16,)), stop="budget=6")

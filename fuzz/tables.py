@@ -144,7 +144,7 @@ def _read_parquet(folder: Path, good: list[bytes]) -> None:
 
 
 def _prepare_questions(folder: Path) -> tuple[ColumnQueries, list[bytes]]:
-    queries = ColumnQueries.from_data(good_table(200).drop(columns=LABEL), kinds={"seen": "date"})
+    queries = ColumnQueries.from_data(good_table(200).drop(columns=LABEL), column_types={"seen": "date"})
     draft = Questions.draft(queries)
     written = """
 [questions.fever]

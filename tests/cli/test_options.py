@@ -74,7 +74,7 @@ def test_commands_have_all_options_of_their_group(command: str, group: type) -> 
 
 def test_what_is_not_given_is_what_reading_takes_for_nothing() -> None:
     assert ReadingOptions().reading() == {"missing": (), "encoding": None, "decimal": None}
-    told = TableOptions(kind=["born=date"], drop=["note"], group="ward", test_share=0.1).reading()
-    assert told["kinds"] == {"born": "date"}
+    told = TableOptions(column_type=["born=date"], drop=["note"], group="ward", test_share=0.1).reading()
+    assert told["column_types"] == {"born": "date"}
     assert (told["drop"], told["group"], told["test_share"]) == (["note"], "ward", 0.1)
     assert not any(told[name] for name in ("missing", "missing_informs", "time", "queries", "questions"))

@@ -83,7 +83,10 @@ def test_what_was_given_is_said_to_be(workspace: Path) -> None:
         (["patients.csv"], "--target"),
         (["patients.csv", "--target", "lable"], "Did you mean 'label'"),
         (["patients.csv", "--target", "age", "--drop", "note"], "To predict the number itself, add --regress"),
-        ([*TRAIN[1:], "--kind", "age"], "'age' does not say what a column is: write COLUMN=KIND, as in born=date"),
+        (
+            [*TRAIN[1:], "--column-type", "age"],
+            "'age' does not say what a column is: write COLUMN=KIND, as in born=date",
+        ),
         ([*TRAIN[1:], "--group", "agee"], "Did you mean 'age'?"),
         ([*TRAIN[1:], "--group", "age", "--time", "age"], "by --group or by --time"),
         ([*TRAIN[1:], "--encoding", "latin9x"], "'latin9x' is not a known encoding"),

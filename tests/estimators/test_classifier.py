@@ -302,15 +302,15 @@ def test_kinds_overrule_guesses() -> None:
     X, y = patients()
     X = X.assign(born=[f"19{50 + i % 50}-05-17" for i in range(len(X))], ward=np.arange(len(X)) % 3 + 1)
     kinds = {"born": "date", "ward": "choice", "smokes": "skip"}
-    model = VIPClassifier(kinds=kinds, random_state=0, **QUICKEST).fit(X, y)
+    model = VIPClassifier(column_types=kinds, random_state=0, **QUICKEST).fit(X, y)
     queries = {query.name: query for query in model.model_.query_set.queries}
     assert list(queries) == ["fever", "where", "age", "born", "ward"]
     assert isinstance(queries["born"], Date)
     assert queries["ward"].choices == ("1", "2", "3")
     with pytest.raises(ValueError, match="so does the query_set: leave one out"):
-        VIPClassifier(ColumnQueries.from_data(X, kinds=kinds), kinds=kinds, **QUICKEST).fit(X, y)
-    with pytest.raises(ValueError, match="leave kinds out"):
-        VIPClassifier(kinds=kinds, **QUICKEST).fit(PATIENTS)
+        VIPClassifier(ColumnQueries.from_data(X, column_types=kinds), column_types=kinds, **QUICKEST).fit(X, y)
+    with pytest.raises(ValueError, match="leave column_types out"):
+        VIPClassifier(column_types=kinds, **QUICKEST).fit(PATIENTS)
 
 
 @pytest.mark.parametrize("stop", ["confidence=1.5", "budget=-1", "stability=-0.1", "sometimes", Confidence])

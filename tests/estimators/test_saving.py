@@ -149,7 +149,7 @@ def test_networks_of_ones_own_cannot_be_saved(tmp_path: Path) -> None:
 EVERYTHING: dict[str, Any] = {
     "query_set": COLUMNS,
     "class_weight": {"a": 2.0},
-    "kinds": {"type": "choice", "born": "date"},
+    "column_types": {"type": "choice", "born": "date"},
     "missing_informs": True,
     "stop": Confidence(0.9) | Budget(7) | Stability(0.01, 2),
     "max_queries": 5,

@@ -55,7 +55,7 @@ def test_a_number_is_written_to_six_digits(number: float) -> None:
 def test_numbers_of_a_table_are_described_as_they_stand_there(numbers: list[int], decimals: int, factor: int) -> None:
     values = [round(number * factor * 10.0**-decimals, decimals) for number in numbers]
     frame = pd.DataFrame({"a": values})
-    query_set = ColumnQueries.from_data(frame, kinds={"a": "number"}, ask_all=True)
+    query_set = ColumnQueries.from_data(frame, column_types={"a": "number"}, ask_all=True)
     x = query_set.answers(frame).x
     span = max(values) - min(values)
     for row, value in zip(x, values, strict=True):

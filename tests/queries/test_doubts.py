@@ -112,7 +112,7 @@ def test_the_error_says_what_to_do() -> None:
 
 def trained(values: Any) -> Number:
     """The query that a column is after training."""
-    (query,) = ColumnQueries.from_data(pd.DataFrame({"a": values}), kinds={"a": "number"}).queries
+    (query,) = ColumnQueries.from_data(pd.DataFrame({"a": values}), column_types={"a": "number"}).queries
     assert isinstance(query, Number)
     return query
 

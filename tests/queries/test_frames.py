@@ -66,7 +66,7 @@ def test_columns_of_any_library_are_found_by_name() -> None:
 def test_dates_of_any_library_are_dates() -> None:
     table = pl.DataFrame({"born": [datetime.date(1980, 5, 17), None, datetime.date(1990, 1, 2)]})
     for born in (table, table.to_arrow(), table.to_pandas()):
-        query_set = ColumnQueries.from_data(born, kinds={"born": "date"})
+        query_set = ColumnQueries.from_data(born, column_types={"born": "date"})
         x, available = query_set.answers(born)
         assert available[:, 0].tolist() == [True, False, True]
         assert query_set.describe(0, x[0]) == "1980-05-17"

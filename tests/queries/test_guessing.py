@@ -214,7 +214,7 @@ def test_too_many_texts_are_refused_all_at_once() -> None:
     for name in "ac":
         assert (
             f"Column '{name}' is not a question with a list of at most 50 answers: it holds 51 different texts, such "
-            f"as 'text 0'. Leave it out, kinds={{'{name}': 'skip'}}, or group its values."
+            f"as 'text 0'. Leave it out, column_types={{'{name}': 'skip'}}, or group its values."
         ) in str(error.value)
     assert "'b'" not in str(error.value)
 
@@ -239,7 +239,9 @@ def test_as_many_texts_as_allowed_are_choices() -> None:
     ],
 )
 def test_dates_are_refused_with_what_to_do(values: Any) -> None:
-    with pytest.raises(NotAQuestion, match=r"Column 'a' holds dates: .* kinds=\{'a': 'date'\}, .*\{'a': 'skip'\}"):
+    with pytest.raises(
+        NotAQuestion, match=r"Column 'a' holds dates: .* column_types=\{'a': 'date'\}, .*\{'a': 'skip'\}"
+    ):
         ColumnQueries.from_data(column(values))
 
 
@@ -284,10 +286,11 @@ def test_columns_that_say_nothing_are_not_asked_for() -> None:
     assert names == ["age", "weight", "income"]
     assert said == [
         "Not asked for: 'row', 'patient_id', 'shuffled' (numbers the rows); 'site', 'zero' (the same in every row); "
-        "'note' (empty); 'name' (different in every row). To ask anyway, say what it is: kinds={'row': 'number'}."
+        "'note' (empty); 'name' (different in every row). To ask anyway, say what it is: "
+        "column_types={'row': 'number'}."
     ]
-    kinds = {"row": "number", "site": "choice", "name": "choice", "weight": "skip"}
-    assert asked(frame, kinds=kinds)[0] == ["row", "site", "name", "age", "income"]
+    column_types = {"row": "number", "site": "choice", "name": "choice", "weight": "skip"}
+    assert asked(frame, column_types=column_types)[0] == ["row", "site", "name", "age", "income"]
     assert asked(frame.drop(columns="name"), ask_all=True) == (frame.columns.drop("name").tolist(), [])
 
 

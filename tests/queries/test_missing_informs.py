@@ -27,7 +27,7 @@ from pursuit.training.rows import Rows
 from pursuit.vip import VIP, InformationVIP
 
 EVEN = torch.full((1, 2), 0.5).log()
-KINDS = ("number", "choice", "yes/no")
+COLUMN_TYPES = ("number", "choice", "yes/no")
 STAGES = [Stage(12, CarriedHistories(), batch_size=64)]
 
 
@@ -75,7 +75,7 @@ def mixed_rows(query_set: ColumnQueries, n: int = 60, seed: int = 0) -> Rows:
 # A world in which only missingness tells
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", COLUMN_TYPES)
 def test_only_with_the_option_the_label_is_found(kind: str) -> None:
     X, y = world(kind, share=0.4)
     X_test, y_test = world(kind, 200, seed=1, share=0.4)
@@ -92,7 +92,7 @@ def test_only_with_the_option_the_label_is_found(kind: str) -> None:
     assert first.gained > 0.6
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", COLUMN_TYPES)
 def test_the_answer_model_counts_it(kind: str) -> None:
     X, y = world(kind)
     query_set = ColumnQueries.from_data(X, missing_informs=True)

@@ -35,7 +35,7 @@ def table() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def queries() -> ColumnQueries:
-    return ColumnQueries.from_data(table(), kinds={"born": "date"}, missing_informs=True)
+    return ColumnQueries.from_data(table(), column_types={"born": "date"}, missing_informs=True)
 
 
 def row(**values: Any) -> pd.DataFrame:
@@ -57,7 +57,7 @@ def test_columns_that_lack_enough_values_may_be_not_given(queries: ColumnQueries
 
 
 def test_nothing_changes_without_the_option(queries: ColumnQueries) -> None:
-    plain = ColumnQueries.from_data(table(), kinds={"born": "date"})
+    plain = ColumnQueries.from_data(table(), column_types={"born": "date"})
     assert not any(query.may_be_missing for query in plain.queries)
     assert (plain.answer_shape, plain.input_shape) == (queries.answer_shape, queries.input_shape)
     x, available = plain.answers(table())

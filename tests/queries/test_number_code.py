@@ -243,7 +243,7 @@ def test_a_table_has_as_many_pieces_as_suit_it() -> None:
     for n, n_pieces in ((300, FEW_PIECES), (3000, MANY_PIECES)):
         frame = pd.DataFrame({"a": randomness.normal(size=n), "b": randomness.integers(3, size=n) + 0.5, "c": 1.5})
         frame.loc[::7, ["a", "b"]] = np.nan
-        a, b, c = ColumnQueries.from_data(frame, ask_all=True, kinds={"b": "number", "c": "number"}).queries
+        a, b, c = ColumnQueries.from_data(frame, ask_all=True, column_types={"b": "number", "c": "number"}).queries
         assert isinstance(a, Number)
         assert isinstance(b, Number)
         assert isinstance(c, Number)

@@ -121,12 +121,12 @@ def test_a_kind_says_how_a_column_is_read() -> None:
     table = TABLE.assign(born=["1990-01-31", "2001-05-05", "1985-12-24", "1970-01-02"])
     text = """
     [questions.pulse]
-    kind = "choice"
+    type = "choice"
     choices = { 60 = "slow", 70 = "calm", 80 = "quick", 95 = "fast" }
     [questions.born]
-    kind = "date"
+    type = "date"
     [questions.note]
-    kind = "skip"
+    type = "skip"
     """
     query_set = asked(text, table)
     assert query_set.queries[3].choices == ("slow", "calm", "quick", "fast")
@@ -134,7 +134,7 @@ def test_a_kind_says_how_a_column_is_read() -> None:
     assert "note" not in query_set.index_of
     assert "# range" not in Questions.draft(query_set).split("[questions.born]")[1]
     with pytest.raises(ValueError, match="range of 'born' does not fit, because the column is a date"):
-        asked(text.replace('kind = "date"', 'kind = "date"\n    range = [1, 2]'), table)
+        asked(text.replace('type = "date"', 'type = "date"\n    range = [1, 2]'), table)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_kind_says_how_a_column_is_read() -> None:
         ("[questions.temp]\nchoices = ['1']", "choices of 'temp' does not fit, because the column is a number"),
         ("[questions.where]\nunit = 'm'", "unit of 'where' does not fit, because the column is not a number."),
         ("[questions.where]\nrange = [1, 2]", "range of 'where' does not fit"),
-        ("[questions.where]\nkind = 'number'", "kind of 'where' does not fit"),
+        ("[questions.where]\ntype = 'number'", "type of 'where' does not fit"),
         (
             "[questions.where]\nchoices = { hea = 'Head', belly = 'Belly', leg = 'Leg' }",
             "'hea' is a choice of 'where', but not a value in the column. Did you mean 'head'?",
@@ -250,5 +250,5 @@ def test_a_draft_has_columns_that_are_never_asked() -> None:
     text = Questions.draft(ColumnQueries.from_data(TABLE), never_asked=["id"])
     assert read(text).never_asked == ("id",)
     assert "# range = [36.5, 41]" in text
-    assert read("[questions.a]\nkind = 'skip'\n[questions.b]\nkind = 'date'").kinds == {"b": "date"}
-    assert read("[questions.a]\nkind = 'skip'").never_asked == ("a",)
+    assert read("[questions.a]\ntype = 'skip'\n[questions.b]\ntype = 'date'").column_types == {"b": "date"}
+    assert read("[questions.a]\ntype = 'skip'").never_asked == ("a",)

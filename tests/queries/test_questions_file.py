@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pursuit.queries.kinds import KINDS
+from pursuit.queries.column_types import COLUMN_TYPES
 from pursuit.queries.order import Group
 from pursuit.queries.question_settings import ASKS, QuestionSettings
 from pursuit.queries.questions_file import KEYS, draft_text, parse, toml_text
@@ -36,7 +36,7 @@ def settings(draw: Any, name: str) -> QuestionSettings:
         maybe(st.floats(0, 1e300)),
         maybe(st.sampled_from(ASKS)),
         tuple(draw(st.dictionaries(TEXTS, st.lists(TEXTS, max_size=3).map(tuple), max_size=3)).items()),
-        maybe(st.sampled_from(KINDS)),
+        maybe(st.sampled_from(COLUMN_TYPES)),
     )
 
 
@@ -99,7 +99,7 @@ def test_every_form_a_person_may_write() -> None:
         ("questions = 1", "questions is a table, written [questions] with a line for each key, not 1."),
         ("[questions]\nfever = 1", "questions.fever is a table"),
         ("[questions.fever]\ntxt = ''", "'txt' is not a key of questions.fever. Did you mean 'text'?"),
-        ("[questions.fever]\nzzz = ''", "It may have text, help, choices, unit, range, cost, ask, only_after, kind."),
+        ("[questions.fever]\nzzz = ''", "It may have text, help, choices, unit, range, cost, ask, only_after, type."),
         ("[questions.a.b]\ntext = 'x'", 'a column with a dot is written [questions."a.b"].'),
         ("[questions.fever]\ntext = 3", "questions.fever.text is a text in quotation marks, not 3."),
         ("[questions.fever]\ntext = ' '", "questions.fever.text is the wording a person reads: write it"),
@@ -121,7 +121,7 @@ def test_every_form_a_person_may_write() -> None:
         ("[questions.fever]\nchoices = [[1]]", "questions.fever.choices has [1], which is not a value"),
         ("[questions.fever]\nask = 'always'", 'questions.fever.ask is "never" or "beforehand", not \'always\'.'),
         ("[questions.fever]\nask = ['never']", 'questions.fever.ask is "never" or "beforehand"'),
-        ("[questions.fever]\nkind = 'text'", 'questions.fever.kind is "number" or "choice" or "yes/no"'),
+        ("[questions.fever]\ntype = 'text'", 'questions.fever.type is "number" or "choice" or "yes/no"'),
         ("[questions.fever]\nonly_after = 3", "questions.fever.only_after is the name of a column, a list of names"),
         ("[questions.fever]\nonly_after = [3]", "questions.fever.only_after is a list of names of columns"),
         ("[questions.fever]\nonly_after = {a = [[]]}", "questions.fever.only_after.a has [], which is not a value"),

@@ -92,11 +92,11 @@ def test_what_says_nothing_is_still_left_out(column: Any) -> None:
 
 
 def test_a_kind_says_that_empty_cells_mean_no() -> None:
-    query = guess(ticks("DE", 39), "country", kinds={"country": "yes/no"})
+    query = guess(ticks("DE", 39), "country", column_types={"country": "yes/no"})
     assert query is not None
     assert (query.text, query.empty_means) == ("Is country DE?", "no")
-    assert guess(["DE"] * N, "country", kinds={"country": "choice"}).empty_means is None  # type: ignore[union-attr]
-    two = guess([*ticks("yes", empty="no")[:-1], None], kinds={"fever": "yes/no"})
+    assert guess(["DE"] * N, "country", column_types={"country": "choice"}).empty_means is None  # type: ignore[union-attr]
+    two = guess([*ticks("yes", empty="no")[:-1], None], column_types={"fever": "yes/no"})
     assert two is not None
     assert two.empty_means is None  # an empty cell beside yes and no is missing
 
@@ -148,7 +148,7 @@ def test_a_questions_file_words_and_orders_them(tmp_path: Path) -> None:
     x, available = queries.answers(frame)
     assert available.all()
     assert [queries.describe(0, row) for row in x[[0, -1]]] == ["has it", "has it not"]
-    path.write_text('[questions.fever]\nkind = "yes/no"\n')
+    path.write_text('[questions.fever]\ntype = "yes/no"\n')
     assert ColumnQueries.from_data(frame, questions=path).queries[0].empty_means == "no"  # type: ignore[union-attr]
 
 

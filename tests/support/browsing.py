@@ -70,7 +70,7 @@ def fever_model() -> VIPClassifier:
             "cough": np.where(ill, "yes", "no"),
         }
     )
-    found = ColumnQueries.from_data(X, texts={"temperature": "How high is the fever?"}, kinds={"since": "date"})
+    found = ColumnQueries.from_data(X, texts={"temperature": "How high is the fever?"}, column_types={"since": "date"})
     temperature, *others = found.queries
     query_set = ColumnQueries([replace(temperature, unit="°C"), *others])
     query_set.set_order(Order(beforehand=("temperature", "town", "since")))

@@ -79,7 +79,7 @@ CHECKED: dict[str, dict[str, Any]] = {
 OTHER_PARAMETERS: dict[str, Any] = {
     "query_set": ColumnQueries([yes_no(name) for name in "abcdefgh"]),
     "stop": Confidence(0.9) | Budget(7),
-    "kinds": {"a": "choice"},
+    "column_types": {"a": "choice"},
     "missing_informs": True,
     "class_weight": {0: 2.0, 3: 0.5},
     "max_queries": 5,

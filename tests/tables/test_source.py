@@ -98,7 +98,7 @@ def test_files_of_a_folder_are_shares_and_each_knows_whether_it_was_trained_on(t
         (tmp_path / name).parent.mkdir(exist_ok=True)
         rows = "".join(f"{i},{'xy'[i % 2]}\n" for i in range(20 + len(name)))
         (tmp_path / name).write_text(f"a,label\n{rows}")
-    task = load_task(tmp_path / "1.csv", 0, "label", kinds={"a": "number"})
+    task = load_task(tmp_path / "1.csv", 0, "label", column_types={"a": "number"})
     source = open_table(tmp_path, ["a"], task.notes)
     assert [Path(share).name for share in source.shares] == ["1.csv", "2.csv"]
     assert [part.file for part in source] == ["1.csv", "2.csv"]

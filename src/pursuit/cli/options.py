@@ -86,16 +86,16 @@ class ColumnOptions(ReadingOptions):
 
     target: Target = None
     drop: Annotated[list[str] | None, Option("A column of a file to leave out; repeatable.")] = None
-    kind: Annotated[
-        list[str] | None, Option("What a column of a CSV file is, as in born=date; repeatable.", metavar="COLUMN=KIND")
+    column_type: Annotated[
+        list[str] | None, Option("What a column of a CSV file is, as in born=date; repeatable.", metavar="COLUMN=TYPE")
     ] = None
 
     def reading(self) -> dict[str, Any]:
         """Arguments of `load_task`."""
-        from pursuit.research.tasks.tables import parse_kinds
+        from pursuit.research.tasks.tables import parse_column_types
 
-        given = {name: value for name, value in super().reading().items() if name != "kind"}
-        return {**given, "drop": self.drop or (), "kinds": parse_kinds(self.kind or ())}
+        given = {name: value for name, value in super().reading().items() if name != "column_type"}
+        return {**given, "drop": self.drop or (), "column_types": parse_column_types(self.column_type or ())}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ def questions(
     task = load_task(source, test_share=0.0, **table.reading())
     remark_on_task(task)
     once = {"--encoding": table.encoding, "--decimal": table.decimal}
-    repeated = {"--missing": table.missing, "--kind": table.kind}
+    repeated = {"--missing": table.missing, "--column-type": table.column_type}
     options = [word for option, texts in repeated.items() for text in texts or () for word in (option, text)]
     options += [word for option, text in once.items() if text for word in (option, text)]
     command = ["pursuit", "train", source, "--target", str(table.target), *options, "--questions", str(to)]

@@ -30,7 +30,7 @@ from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import Standing, StoppingRule, stopping_rule
 from pursuit.inference.target_bins import TargetBins
 from pursuit.processes import is_first
-from pursuit.queries import Answers, ColumnQueries, Kind, QuerySet
+from pursuit.queries import Answers, ColumnQueries, ColumnType, QuerySet
 from pursuit.sessions.session import Session
 from pursuit.training import TrainingRun
 from pursuit.training.devices import find_device
@@ -76,7 +76,7 @@ class PursuitEstimator(BaseEstimator, ABC):
     query_set: QuerySet | None = None
     """What may be asked. By default every column of the table is a query."""
     _: KW_ONLY
-    kinds: Mapping[str, Kind] | None = None
+    column_types: Mapping[str, ColumnType] | None = None
     """What columns are asked as where a guess is wrong, as in {"ward": "choice", "born": "date", "note": "skip"}; for
     tables without a `query_set`."""
     missing_informs: bool = False
@@ -154,10 +154,10 @@ class PursuitEstimator(BaseEstimator, ABC):
         """Raise ValueError for parameters that are wrong whatever the data, before anything is trained."""
         if self.max_queries is not None and self.max_queries < 1:
             raise ValueError(f"max_queries is the most queries asked of a row, at least 1, not {self.max_queries}.")
-        if self.kinds is not None and self.query_set is not None:
+        if self.column_types is not None and self.query_set is not None:
             raise ValueError(
-                "kinds say what columns are asked as, and so does the query_set: leave one out, or give kinds to "
-                "ColumnQueries.from_data."
+                "column_types say what columns are asked as, and so does the query_set: leave one out, or give "
+                "column_types to ColumnQueries.from_data."
             )
         if self.missing_informs and self.query_set is not None:
             raise ValueError(
@@ -317,7 +317,7 @@ class PursuitEstimator(BaseEstimator, ABC):
         codes, weight = self._learn_labels(y, weight)
         query_set = self.query_set
         if query_set is None:
-            query_set = ColumnQueries.from_data(X, kinds=self.kinds, missing_informs=self.missing_informs)
+            query_set = ColumnQueries.from_data(X, column_types=self.column_types, missing_informs=self.missing_informs)
         known = known_answers(self, initially_known, query_set, len(y))
         self.has_initially_known_ = known is not None
         weights = None if weight is None else torch.from_numpy(weight).float()
@@ -328,8 +328,8 @@ class PursuitEstimator(BaseEstimator, ABC):
     def _streamed_rows(
         self, X: StreamedRows, y: Any, sample_weight: Any, groups: Any, initially_known: Any
     ) -> tuple[QuerySet, StreamedRows]:
-        if self.kinds is not None or self.missing_informs:
-            option = "missing_informs" if self.kinds is None else "kinds"
+        if self.column_types is not None or self.missing_informs:
+            option = "missing_informs" if self.column_types is None else "column_types"
             raise ValueError(f"{type(X).__name__} know what their columns are asked as: leave {option} out.")
         query_set = self.query_set if self.query_set is not None else X.query_set
         if query_set is None or y is not None or initially_known is not None:

@@ -140,7 +140,7 @@ class VIPClassifier(TaughtClassifier, VIPEstimator):
     ----------
     query_set : QuerySet, optional
         What may be asked. By default every column of the table is a query.
-    kinds : mapping, optional
+    column_types : mapping, optional
         What columns are asked as where a guess is wrong, as in {"ward": "choice", "note": "skip"}.
     missing_informs : bool
         Treat missing values as an answer ("not given") in columns with many of them.

@@ -1,11 +1,11 @@
 """Query sets: what may be asked, how it is worded, and how answers become network input."""
 
 from pursuit.queries.column import NO_AND_YES, Choice, Date, Number, yes_no
+from pursuit.queries.column_types import ColumnType
 from pursuit.queries.columns import ColumnQueries
 from pursuit.queries.concepts import ConceptQueries
 from pursuit.queries.doubts import Doubt, DoubtfulAnswer
 from pursuit.queries.guessing import MAX_CHOICES, NotAQuestion
-from pursuit.queries.kinds import Kind
 from pursuit.queries.order import Group, OnlyAfter, Order
 from pursuit.queries.patches import PatchQueries
 from pursuit.queries.query import Query
@@ -20,13 +20,13 @@ __all__ = [
     "Answers",
     "Choice",
     "ColumnQueries",
+    "ColumnType",
     "ConceptQueries",
     "Date",
     "Doubt",
     "DoubtfulAnswer",
     "FeatureType",
     "Group",
-    "Kind",
     "NotAQuestion",
     "Number",
     "OnlyAfter",

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from pursuit.queries.column import Choice, Number, listed, parse_choice, says_not_given
+from pursuit.queries.column_types import ColumnType, check_column_types, scaled
 from pursuit.queries.doubts import Doubt
 from pursuit.queries.frames import INFINITE, as_frame, columns_of, is_float_array
 from pursuit.queries.guessing import guess_askable
-from pursuit.queries.kinds import Kind, check_kinds, scaled
 from pursuit.queries.number_encoding import suitable_pieces
 from pursuit.queries.order import Order
 from pursuit.queries.own_inputs import OwnInputs
@@ -92,7 +92,7 @@ class ColumnQueries(QuerySet):
         costs: Mapping[str, float] | None = None,
         mask: bool = True,
         *,
-        kinds: Mapping[str, Kind] | None = None,
+        column_types: Mapping[str, ColumnType] | None = None,
         unknown: Unknown = "warn",
         ask_all: bool = False,
         missing_informs: bool = False,
@@ -100,25 +100,25 @@ class ColumnQueries(QuerySet):
     ) -> "ColumnQueries":
         """Guess what every column of a table is asked as: a DataFrame of any library, a 2-d array or a sparse matrix.
 
-        `texts`, `costs` and `kinds` go by column name. Kinds overrule the guess: "number", "choice", "yes/no", "date"
-        or "skip". Columns that are empty, the same in every row, number the rows or cannot be a question are left out
-        with a warning, unless they have a kind; with `ask_all` none are, and the last are an error. An empty cell means
-        no beside a single value that is a tick, or that at most half of the rows have. With `missing_informs`, a
-        missing value is the answer "not given" in columns that lack it in at least 10 rows and 1 % of them. `questions`
-        is a questions file, which says how columns are asked, and more.
+        `texts`, `costs` and `column_types` go by column name. Types overrule the guess: "number", "choice", "yes/no",
+        "date" or "skip". Columns that are empty, the same in every row, number the rows or cannot be a question are
+        left out with a warning, unless a type is given; with `ask_all` none are, and the last are an error. An empty
+        cell means no beside a single value that is a tick, or that at most half of the rows have. With
+        `missing_informs`, a missing value is the answer "not given" in columns that lack it in at least 10 rows and 1 %
+        of them. `questions` is a questions file, which says how columns are asked, and more.
         """
         frame = as_frame(data)
         if questions is not None:
             file = Questions.read(questions)
             options: dict[str, Any] = {"unknown": unknown, "ask_all": ask_all, "missing_informs": missing_informs}
-            options["kinds"] = {**file.kinds, **(kinds or {})}
+            options["column_types"] = {**file.column_types, **(column_types or {})}
             return cls._asked_as(file, frame, texts, costs, mask, **options)
         texts, costs = texts or {}, costs or {}
         existing = set(frame.columns)
         stray = [str(name) for name in (*texts, *costs) if name not in existing]
         if stray:
             raise ValueError(f"texts and costs name columns that the table does not have: {listed(stray)}.")
-        checked = check_kinds(kinds or {}, list(frame.columns))
+        checked = check_column_types(column_types or {}, list(frame.columns))
         options = {"floats_are_numbers": is_float_array(data), "ask_all": ask_all, "missing_informs": missing_informs}
         guess, refused = guess_askable(frame, checked, **options)
         if refused:

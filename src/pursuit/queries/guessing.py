@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 
 from pursuit.queries.column import NO_WORDS, Choice, Number, fold, listed, looks_ticked, tick, wording, yes_no
-from pursuit.queries.frames import INFINITE, columns_of
-from pursuit.queries.kinds import (
+from pursuit.queries.column_types import (
     MAX_STRAY,
-    Kind,
+    ColumnType,
     as_written,
     choice_query,
     date_patterns,
     number_query,
-    query_of_kind,
+    query_of_type,
 )
+from pursuit.queries.frames import INFINITE, columns_of
 from pursuit.queries.reading import (
     MISSING_WORDS,
     Distinct,
@@ -78,8 +78,12 @@ class Guess:
             for name, reason in self.unasked.items():
                 by_reason.setdefault(reason, []).append(f"'{name}'")
             named = "; ".join(f"{listed(names)} ({reason})" for reason, names in by_reason.items())
-            kinds = {NUMBERING: "number", UNIQUE: "choice"}  # nobody wants to ask for what is always the same
-            ways = [f"kinds={{{name!r}: '{kinds[why]}'}}" for name, why in self.unasked.items() if why in kinds]
+            column_types = {NUMBERING: "number", UNIQUE: "choice"}  # nobody wants to ask for what is always the same
+            ways = [
+                f"column_types={{{name!r}: '{column_types[why]}'}}"
+                for name, why in self.unasked.items()
+                if why in column_types
+            ]
             advice = f" To ask anyway, say what it is: {ways[0]}." if ways else ""
             warnings.warn(f"Not asked for: {named}.{advice}", stacklevel=stacklevel + 1)
         if self.ticked:
@@ -98,7 +102,7 @@ def on_ticked(names: Sequence[str]) -> str:
 
 def guess_queries(
     frame: pd.DataFrame,
-    kinds: Mapping[str, Kind],
+    column_types: Mapping[str, ColumnType],
     floats_are_numbers: bool = False,
     ask_all: bool = False,
     missing_informs: bool = False,
@@ -115,13 +119,13 @@ def guess_queries(
     ticked: list[str] = []
     problems: dict[str, str] = {}
     by_name = zip(frame.columns, columns_of(frame), strict=True)
-    columns = {name: series for name, series in by_name if kinds.get(name) != "skip"}
+    columns = {name: series for name, series in by_name if column_types.get(name) != "skip"}
     numbers = {name: plain_numbers(series) for name, series in columns.items() if is_plain_number(series)}
     refuse_infinite(numbers)
     for name, series in columns.items():
         try:
-            if name in kinds:
-                queries[name] = query_of_kind(name, pd.Series(series, name=name), kinds[name])
+            if name in column_types:
+                queries[name] = query_of_type(name, pd.Series(series, name=name), column_types[name])
                 continue
             query: Choice | Number | None
             if name in numbers:
@@ -153,17 +157,17 @@ def guess_queries(
     return Guess([queries[name] for name in asked], unasked, tuple(ticked))
 
 
-def guess_askable(frame: pd.DataFrame, kinds: Mapping[str, Kind], **options: bool) -> tuple[Guess, str]:
+def guess_askable(frame: pd.DataFrame, column_types: Mapping[str, ColumnType], **options: bool) -> tuple[Guess, str]:
     """The same without the columns that cannot be asked for, unless there is no other or all are wanted, and a text on
     these."""
     try:
-        return guess_queries(frame, kinds, **options), ""
+        return guess_queries(frame, column_types, **options), ""
     except NotAQuestion as error:
-        asked = [name for name in frame.columns if name not in error.columns and kinds.get(name) != "skip"]
+        asked = [name for name in frame.columns if name not in error.columns and column_types.get(name) != "skip"]
         if not asked or options.get("ask_all"):
             raise
-        skipped: dict[str, Kind] = dict.fromkeys(error.columns, "skip")
-        return guess_queries(frame, {**kinds, **skipped}, **options), str(error)
+        skipped: dict[str, ColumnType] = dict.fromkeys(error.columns, "skip")
+        return guess_queries(frame, {**column_types, **skipped}, **options), str(error)
 
 
 def _ticks(name: str, query: Choice | Number, series: Any, missing_informs: bool) -> Choice | None:
@@ -238,7 +242,7 @@ def _guess_other(name: str, series: pd.Series, ask_all: bool) -> tuple[Choice | 
     if pd.api.types.is_timedelta64_dtype(series.dtype):
         raise NotAQuestion(
             f"Column '{name}' holds durations: turn them into numbers, such as days, or leave them out: "
-            f"kinds={{{name!r}: 'skip'}}.",
+            f"column_types={{{name!r}: 'skip'}}.",
             [name],
         )
     distinct = distinct_values(series)
@@ -266,19 +270,19 @@ def _guess_other(name: str, series: pd.Series, ask_all: bool) -> tuple[Choice | 
 
 def _dates(name: str) -> str:
     return (
-        f"Column '{name}' holds dates: ask for them as dates, kinds={{{name!r}: 'date'}}, or leave them out: "
-        f"kinds={{{name!r}: 'skip'}}."
+        f"Column '{name}' holds dates: ask for them as dates, column_types={{{name!r}: 'date'}}, or leave them out: "
+        f"column_types={{{name!r}: 'skip'}}."
     )
 
 
 def _free_text(name: str, distinct: Distinct) -> str:
     stray = distinct.values[np.isnan(parse_numbers(distinct.values))]
-    skip = f"kinds={{{name!r}: 'skip'}}"
+    skip = f"column_types={{{name!r}: 'skip'}}"
     if len(stray) <= len(distinct.values) // 2:
         named = listed([repr(text) for text in stray], 3)
         return (
             f"Column '{name}' holds numbers but for {named}: to count those as missing, say that it holds numbers, "
-            f"kinds={{{name!r}: 'number'}}, or leave it out: {skip}."
+            f"column_types={{{name!r}: 'number'}}, or leave it out: {skip}."
         )
     return (
         f"Column '{name}' is not a question with a list of at most {MAX_CHOICES} answers: it holds "

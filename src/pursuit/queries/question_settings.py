@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from pursuit.queries.column import NO_AND_YES, Choice, Date, Number, listed
-from pursuit.queries.kinds import Kind
+from pursuit.queries.column_types import ColumnType
 from pursuit.queries.query import Query
 
 Ask = Literal["never", "beforehand"]
@@ -29,11 +29,11 @@ class QuestionSettings:
     ask: Ask | None = None
     only_after: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """(query, answers): asked only once that query was asked, or got one of the answers where there are any."""
-    kind: Kind | None = None
+    column_type: ColumnType | None = None
 
     @property
     def is_never_asked(self) -> bool:
-        return self.ask == "never" or self.kind == "skip"
+        return self.ask == "never" or self.column_type == "skip"
 
     @property
     def has_range(self) -> bool:
@@ -43,14 +43,14 @@ class QuestionSettings:
         """The query asked as these settings say; raises ValueError where they do not fit it."""
         changes: dict[str, Any] = {"text": self.text, "help": self.help, "cost": self.cost}
         if isinstance(query, Number):
-            self._refuse(bool(self.choices), "choices", 'is a number: write kind = "choice" beside them')
-            self._refuse(self.kind in ("choice", "yes/no"), "kind", "was read as a number")
+            self._refuse(bool(self.choices), "choices", 'is a number: write type = "choice" beside them')
+            self._refuse(self.column_type in ("choice", "yes/no"), "type", "was read as a number")
             self._refuse(isinstance(query, Date) and self.has_range, "range", "is a date")
             changes |= {"unit": self.unit, "low": self.low, "high": self.high}
         else:
             self._refuse(bool(self.unit), "unit", "is not a number")
             self._refuse(self.has_range, "range", "is not a number")
-            self._refuse(self.kind == "number", "kind", "was read as one of a list")
+            self._refuse(self.column_type == "number", "type", "was read as one of a list")
         query = replace(query, **{name: value for name, value in changes.items() if value is not None})
         return _with_choices(query, self.choices) if self.choices and isinstance(query, Choice) else query
 

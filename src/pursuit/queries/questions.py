@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pursuit.files import read_bytes
 from pursuit.queries.column import Choice, Date, Number, listed
-from pursuit.queries.kinds import Kind
+from pursuit.queries.column_types import ColumnType
 from pursuit.queries.order import Group, OnlyAfter, Order
 from pursuit.queries.query import Query
 from pursuit.queries.query_set import QuerySet
@@ -79,9 +79,11 @@ class Questions:
         return tuple(one.name for one in self.settings if one.is_never_asked)
 
     @property
-    def kinds(self) -> dict[str, Kind]:
-        """How to read the columns that the file says a kind of."""
-        return {one.name: one.kind for one in self.settings if one.kind is not None and not one.is_never_asked}
+    def column_types(self) -> dict[str, ColumnType]:
+        """How to read the columns that the file says a type of."""
+        return {
+            one.name: one.column_type for one in self.settings if one.column_type is not None and not one.is_never_asked
+        }
 
     def apply(self, query_set: QuerySet, left_out: Iterable[str] = ()) -> QuerySet:
         """The query set asked as the file says. Columns that were `left_out` of it may be named in the file."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pursuit.queries.column import format_number
-from pursuit.queries.kinds import KINDS
+from pursuit.queries.column_types import COLUMN_TYPES
 from pursuit.queries.order import Group
 from pursuit.queries.question_settings import ASKS, QuestionSettings
 
@@ -23,7 +23,7 @@ KEYS = {
     "cost": "what it takes to get the answer, in any unit; 1 by default",
     "ask": '"never": the column is not used; "beforehand": known before anything is asked',
     "only_after": "asked only once another column was asked, or got an answer",
-    "kind": f"how to read the column: {', '.join(KINDS)}",
+    "type": f"how to read the column: {', '.join(COLUMN_TYPES)}",
 }
 LONGEST = 120
 """Choices that take a longer line are written one a line."""
@@ -68,7 +68,7 @@ def _question(name: str, value: Any) -> QuestionSettings:
         _cost(table["cost"], where) if "cost" in table else None,
         _one_of(table, "ask", ASKS, where),
         _only_after(table.get("only_after", {}), f"{where}.only_after"),
-        _one_of(table, "kind", KINDS, where),
+        _one_of(table, "type", COLUMN_TYPES, where),
     )
 
 
@@ -225,7 +225,7 @@ def _question_text(one: QuestionSettings, suggestions: Mapping[str, str] | None 
         "cost": None if one.cost is None else _number_text(one.cost),
         "ask": one.ask and _string(one.ask),
         "only_after": _only_after_text(one.only_after),
-        "kind": one.kind and _string(one.kind),
+        "type": one.column_type and _string(one.column_type),
     }
     lines = [(suggestions or {}).get(key, "") if value is None else f"{key} = {value}" for key, value in values.items()]
     return "\n".join([f"[questions.{_key(one.name)}]", *filter(None, lines), *choices_below]) + "\n"

@@ -31,7 +31,7 @@ MAX_MEASURED = 20_000
 ONLY_CSV = {
     "encoding": "which is always UTF-8 here",
     "decimal": "because numbers are stored as such here",
-    "kinds": "because columns have their types here",
+    "column_types": "because columns have their types here",
     "missing_informs": "because rows are streamed, and missing values are not counted",
     "group": "because rows are streamed and held out one by one: write some groups into a file of their own",
     "time": "because rows are streamed and held out at random: write the latest rows into a file of their own",
@@ -386,7 +386,7 @@ def refuse_csv_options(**options: Any) -> None:
     """Raise ValueError for options that Parquet and Arrow files do not have."""
     for name, value in options.items():
         if value:
-            option = {"kinds": "kind"}.get(name, name.replace("_", "-"))
+            option = {"column_types": "column-type"}.get(name, name.replace("_", "-"))
             raise ValueError(f"--{option} is for CSV files, not for Parquet and Arrow files, {ONLY_CSV[name]}.")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pursuit.queries.column import ISO, fold
-from pursuit.queries.kinds import date_patterns
+from pursuit.queries.column_types import date_patterns
 from pursuit.queries.reading import MISSING_WORDS, date_days, distinct_values, is_plain_number, plain_numbers
 from pursuit.training.held_out import split_by_group
 

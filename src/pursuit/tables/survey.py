@@ -11,8 +11,8 @@ import pandas as pd
 
 from pursuit.queries import MAX_CHOICES, Choice, ColumnQueries, NotAQuestion, Number, QuerySet
 from pursuit.queries.column import listed
+from pursuit.queries.column_types import ColumnType
 from pursuit.queries.guessing import is_ticked
-from pursuit.queries.kinds import Kind
 from pursuit.queries.reading import parse_numbers
 from pursuit.tables.arrow import NUMERIC, UNASKABLE, ArrowTable, Piece, existing_column, is_present
 
@@ -143,14 +143,14 @@ def guess_queries(table: ArrowTable, columns: Sequence[str]) -> tuple[ColumnQuer
     table.refuse_unaskable(columns)
     may_be_choices = {name for name in columns if table.column_types[name] == "words" or name in table.categorical}
     seen = find_values(table, columns, {name: MAX_CHOICES if name in may_be_choices else 2 for name in columns})
-    ticked: dict[str, Kind] = {name: "yes/no" for name in columns if seen[name].are_ticks(name)}
+    ticked: dict[str, ColumnType] = {name: "yes/no" for name in columns if seen[name].are_ticks(name)}
     varying = [name for name in columns if len(seen[name].values) > 1 or name in ticked]
     silent = [name for name in columns if name not in varying]
     if not varying:
         raise ValueError(f"{table.name} has no columns to ask for that are not the same in every row.")
     try:
         values = _all_values(table, {name: seen[name] for name in varying})
-        queries = ColumnQueries.from_data(values, kinds=ticked, ask_all=True)
+        queries = ColumnQueries.from_data(values, column_types=ticked, ask_all=True)
     except NotAQuestion as error:
         raise NotAQuestion(f"{error} (Texts were counted no further than that.)", error.columns) from None
     return queries, silent

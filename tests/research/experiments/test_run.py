@@ -277,7 +277,7 @@ def test_a_method_gets_the_settings_that_its_estimator_has() -> None:
     simple = Method("simple", "simple", Simple, {"share": 0.1})
     assert simple.build(**settings).get_params() == {
         "query_set": None,
-        "kinds": None,
+        "column_types": None,
         "missing_informs": False,
         "class_weight": None,
         "guarantee_share": None,

@@ -39,9 +39,9 @@ def test_what_is_not_asked_for_is_said_once_with_the_reason(tmp_path: Path) -> N
     task = load_task(write(tmp_path / "t.csv", **columns), target="y")
     assert task.notes["remarks"] == [
         "Not asked for: 'the id' (numbers the rows); 'same' (the same in every row). To ask anyway, say what it is, as "
-        "in --kind 'the id=number'"
+        "in --column-type 'the id=number'"
     ]
-    asked = load_task(tmp_path / "t.csv", target="y", kinds={"the id": "number", "same": "skip"})
+    asked = load_task(tmp_path / "t.csv", target="y", column_types={"the id": "number", "same": "skip"})
     assert [query.name for query in asked.query_set.queries] == ["the id", "v"]
     assert asked.notes["remarks"] == []
 
@@ -56,37 +56,37 @@ def test_columns_that_cannot_be_asked_for_are_left_out_and_named(tmp_path: Path)
     (remark,) = task.notes["remarks"]
     assert remark.startswith("Warning: not asked for. Column 'note'")
     assert "--drop note" in remark
-    assert "--kind born=date" in remark
-    assert "kinds=" not in remark
-    task = load_task(path, target="y", kinds={"born": "date"}, drop=["note"])
+    assert "--column-type born=date" in remark
+    assert "column_types=" not in remark
+    task = load_task(path, target="y", column_types={"born": "date"}, drop=["note"])
     assert [type(query) for query in task.query_set.queries] == [Date, Number]
     with pytest.raises(ValueError, match=r"Column 'note' .*--drop note"):
         load_task(path, target="y", drop=["v", "born"])
 
 
 @pytest.mark.parametrize(
-    ("kinds", "message"),
+    ("column_types", "message"),
     [
         ({"aa": "number"}, r"has no column 'aa'. Did you mean 'a'"),
         ({"y": "number"}, r"has no column 'y'"),
         ({"a": "colour"}, r"A column is asked as number, choice, yes/no, date or skip, not as 'colour'"),
-        ({"a": "number"}, r"Column 'a' is not a number: .* another kind: --kind a=choice"),
+        ({"a": "number"}, r"Column 'a' is not a number: .* another type: --column-type a=choice"),
         ({"a": "date"}, r"Column 'a' is not a date"),
     ],
 )
-def test_kinds_that_cannot_be_get_a_sentence(tmp_path: Path, kinds: dict, message: str) -> None:
+def test_kinds_that_cannot_be_get_a_sentence(tmp_path: Path, column_types: dict, message: str) -> None:
     path = write(tmp_path / "t.csv", a=["x", "z"] * 10)
     with pytest.raises(ValueError, match=message):
-        load_task(path, target="y", kinds=kinds)
+        load_task(path, target="y", column_types=column_types)
 
 
 def test_choices_on_request(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", ward=[1, 2, 3, 4] * 10)
-    (query,) = load_task(path, target="y", kinds={"ward": "choice"}).query_set.queries
+    (query,) = load_task(path, target="y", column_types={"ward": "choice"}).query_set.queries
     assert isinstance(query, Choice)
 
 
 def test_advice_is_given_in_options() -> None:
-    assert in_options("Write kinds={'a b': 'date'}, or kinds={\"it's\": 'skip'}.") == (
-        """Write --kind 'a b=date', or --drop 'it'"'"'s'."""
+    assert in_options("Write column_types={'a b': 'date'}, or column_types={\"it's\": 'skip'}.") == (
+        """Write --column-type 'a b=date', or --drop 'it'"'"'s'."""
     )

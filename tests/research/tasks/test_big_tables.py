@@ -77,7 +77,7 @@ def test_folders_patterns_and_names(table: Path, monkeypatch: pytest.MonkeyPatch
         ({}, {"target": "ill", "test_share": 1}, r"below 1"),
         ({}, {"target": "ill", "group": "id"}, r"--group is for CSV files, not for Parquet and Arrow files, because"),
         ({}, {"target": "ill", "time": "age"}, r"--time is for CSV files, not .* write the latest rows into a file"),
-        ({}, {"target": "ill", "kinds": {"age": "date"}}, r"--kind is for CSV files"),
+        ({}, {"target": "ill", "column_types": {"age": "date"}}, r"--column-type is for CSV files"),
         ({}, {"target": "ill", "encoding": "cp1252"}, r"--encoding is for CSV files, .* which is always UTF-8 here"),
     ],
 )

@@ -81,8 +81,8 @@ def test_no_file_no_text_and_no_such_task(tmp_path: Path) -> None:
         load_task(tmp_path / "nowhere.csv", target="y")
     with pytest.raises(ValueError, match=r"neither a task \(animals, .*digits, .*mnist"):
         load_task("animal")
-    with pytest.raises(ValueError, match="own queries and labels: --target and --kind are for CSV files"):
-        load_task("digits", target="y", kinds={"a": "date"}, test_share=0.3)
+    with pytest.raises(ValueError, match="own queries and labels: --target and --column-type are for CSV files"):
+        load_task("digits", target="y", column_types={"a": "date"}, test_share=0.3)
 
 
 def test_a_folder_of_csv_files_is_not_a_table(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_training_is_told_the_groups(tmp_path: Path) -> None:
     assert np.isnan(groups).sum() == names.count("") == 2
     assert pd.Series(names).groupby(groups).nunique().eq(1).all()
     assert len(np.unique(groups[~np.isnan(groups)])) == 8
-    load_task(tmp_path / "t.csv", target="y", kinds={"patient": "skip"}).fit(estimator)
+    load_task(tmp_path / "t.csv", target="y", column_types={"patient": "skip"}).fit(estimator)
     assert estimator.fit.call_args.kwargs["groups"] is None
 
 
@@ -351,10 +351,10 @@ def test_a_query_set_of_ones_own_gets_all_columns(table: Path) -> None:
 
 
 def test_kinds_come_from_texts() -> None:
-    assert tables.parse_kinds(["born=date", " a = b = number "]) == {"born": "date", "a = b": "number"}
+    assert tables.parse_column_types(["born=date", " a = b = number "]) == {"born": "date", "a = b": "number"}
     for text in ("born", "=date", "born="):
         with pytest.raises(ValueError, match="write COLUMN=KIND, as in born=date"):
-            tables.parse_kinds([text])
+            tables.parse_column_types([text])
 
 
 TARGETS = {
@@ -395,7 +395,7 @@ def test_a_number_of_hundreds_of_digits_is_not_one(tmp_path: Path, digits: int, 
         with pytest.raises(ValueError, match="has 1 values that are not numbers"):
             load_task(tmp_path / "t.csv", target="big", regress=True)
     else:
-        load_task(tmp_path / "t.csv", target="y", kinds={"big": "number"})
+        load_task(tmp_path / "t.csv", target="y", column_types={"big": "number"})
 
 
 def test_the_time_that_rows_are_held_out_from_is_theirs_where_others_have_no_label(tmp_path: Path) -> None:

@@ -43,12 +43,14 @@ def model_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("models")
     frame, y = table()
     kinds: dict[str, Any] = {"since": "date"}
-    illness = METHODS["naive-bayes"].build(None, random_state=0, kinds=kinds, stop="confidence=0.97,budget=4")
+    illness = METHODS["naive-bayes"].build(None, random_state=0, column_types=kinds, stop="confidence=0.97,budget=4")
     illness.fit(frame, y).save(folder / "illness", {"task": {"name": "illness", "target": "illness"}})
-    cautious = METHODS["naive-bayes"].build(None, random_state=0, kinds=kinds, stop="risk=0.15,conformal=0.2")
+    cautious = METHODS["naive-bayes"].build(None, random_state=0, column_types=kinds, stop="risk=0.15,conformal=0.2")
     cautious.fit(frame, y).save(folder / "cautious")
     network, stages = MLP((16,)), (Stage(3),)
-    degrees = VIPRegressor(random_state=0, kinds=kinds, network=network, stages=stages, teachers=None, stop="budget=2")
+    degrees = VIPRegressor(
+        random_state=0, column_types=kinds, network=network, stages=stages, teachers=None, stop="budget=2"
+    )
     degrees.fit(frame.drop(columns="temperature"), frame["temperature"].to_numpy()).save(folder / "degrees")
     queries = ColumnQueries.from_data(frame.drop(columns="since"))
     queries.set_order(Order(beforehand=("season",)))

@@ -23,7 +23,7 @@ TASKS: Mapping[str, TaskInfo] = known(TaskInfo.registry_kind)
 """All tasks by name, those registered later included."""
 EMBEDDED = ("animals", "digits")
 """Tasks that need no files."""
-FILE_OPTIONS = {"kinds": "kind", "missing_informs": "missing-informs"}
+FILE_OPTIONS = {"column_types": "column-type", "missing_informs": "missing-informs"}
 """Options of the program that read files, where they are not called as in Python."""
 
 
@@ -50,7 +50,7 @@ def load_task(
             raise ValueError("A questions file is for CSV and Parquet files, where every column is a query.")
         drop = table_options.get("drop", ())
         table_options["drop"] = [*drop, *(name for name in asked_as.never_asked if name not in drop)]
-        table_options["kinds"] = {**asked_as.kinds, **(table_options.get("kinds") or {})}
+        table_options["column_types"] = {**asked_as.column_types, **(table_options.get("column_types") or {})}
     task = _load(source, seed, target, queries, table_options)
     left_out = {*table_options.get("drop", ()), *task.notes.get("unasked_columns", ())}
     if asked_as is not None:

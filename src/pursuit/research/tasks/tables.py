@@ -12,8 +12,8 @@ import pandas as pd
 
 from pursuit.queries import Choice, ColumnQueries, NotAQuestion, Number, QuerySet
 from pursuit.queries.column import listed
+from pursuit.queries.column_types import check_column_types
 from pursuit.queries.guessing import LEAST_MISSING, LEAST_SHARE_MISSING, NUMBERING, UNIQUE, guess_askable, on_ticked
-from pursuit.queries.kinds import check_kinds
 from pursuit.research.tasks.task import Task
 from pursuit.tables.arrow import ArrowTable, existing_column
 from pursuit.tables.csv import CsvOptions, CsvTable, read_csv
@@ -28,7 +28,7 @@ NOTHING_MISSING = (
     f"No column lacks a value in {LEAST_MISSING} rows and {LEAST_SHARE_MISSING:.0%} of them, so --missing-informs "
     "changes nothing."
 )
-IN_PYTHON = re.compile(r"kinds=\{(?P<quote>['\"])(?P<name>.*?)(?P=quote): '(?P<kind>[\w/]+)'\}")
+IN_PYTHON = re.compile(r"column_types=\{(?P<quote>['\"])(?P<name>.*?)(?P=quote): '(?P<kind>[\w/]+)'\}")
 
 
 def load_csv(
@@ -39,7 +39,7 @@ def load_csv(
     missing: Sequence[str] = (),
     encoding: str | None = None,
     decimal: str | None = None,
-    kinds: Mapping[str, str] | None = None,
+    column_types: Mapping[str, str] | None = None,
     missing_informs: bool = False,
     group: str | None = None,
     time: str | None = None,
@@ -53,20 +53,21 @@ def load_csv(
     0 where no row can be held out; one that is given, but leaves nothing to train or to test on, is refused.
 
     Columns in `drop` are left out, and texts in `missing` (such as "?") count as missing in addition to the usual ones.
-    The `encoding` and what stands before decimals (`decimal`: "." or ",") are guessed where they are not given; `kinds`
-    and `missing_informs` say how columns are asked (`ColumnQueries.from_data`). Rows with the same value in the column
-    `group` are held out together, and of a column `time` the latest rows are. Neither column is asked for, unless
-    `kinds` says what a time is. `from_data` makes the query set from training rows, if columns are not the queries.
+    The `encoding` and what stands before decimals (`decimal`: "." or ",") are guessed where they are not given;
+    `column_types` and `missing_informs` say how columns are asked (`ColumnQueries.from_data`). Rows with the same value
+    in the column `group` are held out together, and of a column `time` the latest rows are. Neither column is asked
+    for, unless `column_types` says what a time is. `from_data` makes the query set from training rows, if columns are
+    not the queries.
     """
     share = USUAL_SHARE if test_share is None else test_share
     if not 0 <= share < 1:
         raise ValueError(f"The share of test rows must be at least 0 and below 1, not {share}.")
-    kinds = dict(kinds or {})
+    column_types = dict(column_types or {})
     table = read_csv(path, CsvOptions(tuple(missing), encoding, decimal))
     X, y, division = divided(table, target, regress, group, time)
     if not regress:
         refuse_amounts(table.frame[target].dropna(), path.name)
-    unasked = [*drop, *([group] if group else []), *([time] if time and time not in kinds else [])]
+    unasked = [*drop, *([group] if group else []), *([time] if time and time not in column_types else [])]
     X = X.drop(columns=[existing_column(column, X.columns, path.name) for column in unasked])
     train, test = division.split(share, seed)
     if test_share and not len(test):
@@ -80,7 +81,7 @@ def load_csv(
             raise ValueError("--missing-informs is for columns as queries: leave it out, or leave --queries out.")
         query_set = from_data(X.iloc[train])
     else:
-        queries, on_columns = column_queries(X, kinds, table, missing_informs)
+        queries, on_columns = column_queries(X, column_types, table, missing_informs)
         X, remarks = X[[query.name for query in queries.queries]], [*remarks, *on_columns]
         query_set = queries.rescaled(X.iloc[train])  # test rows have no influence on the scale of numbers
     remarks += [] if regress else remarks_on_labels(y)
@@ -244,14 +245,16 @@ def _remarks(rows: ParquetRows) -> list[str]:
 
 
 def column_queries(
-    X: pd.DataFrame, kinds: Mapping[str, str], table: CsvTable, missing_informs: bool = False
+    X: pd.DataFrame, column_types: Mapping[str, str], table: CsvTable, missing_informs: bool = False
 ) -> tuple[ColumnQueries, list[str]]:
     """The queries of a table, whose numbers are not scaled yet, and remarks on columns that are not asked for or read
     in a way that may surprise."""
-    for name in kinds:
+    for name in column_types:
         existing_column(name, X.columns, table.text.path.name)
     try:
-        guess, refused = guess_askable(X, check_kinds(kinds, list(X.columns)), missing_informs=missing_informs)
+        guess, refused = guess_askable(
+            X, check_column_types(column_types, list(X.columns)), missing_informs=missing_informs
+        )
     except ValueError as error:
         raise ValueError(in_options(str(error))) from None
     remarks = [f"Warning: not asked for. {in_options(refused)}"] if refused else []
@@ -283,13 +286,13 @@ def _on_unasked(unasked: Mapping[str, str]) -> str:
     for name, reason in unasked.items():
         by_reason.setdefault(reason, []).append(f"'{name}'")
     named = "; ".join(f"{listed(names)} ({reason})" for reason, names in by_reason.items())
-    kinds = {NUMBERING: "number", UNIQUE: "choice"}  # what tells nothing is not worth asking anyway
-    options = [_option(name, kinds[reason]) for name, reason in unasked.items() if reason in kinds]
+    column_types = {NUMBERING: "number", UNIQUE: "choice"}  # what tells nothing is not worth asking anyway
+    options = [_option(name, column_types[reason]) for name, reason in unasked.items() if reason in column_types]
     return f"Not asked for: {named}." + (f" To ask anyway, say what it is, as in {options[0]}" if options else "")
 
 
 def _option(name: str, kind: str) -> str:
-    return f"--drop {shlex.quote(name)}" if kind == "skip" else f"--kind {shlex.quote(f'{name}={kind}')}"
+    return f"--drop {shlex.quote(name)}" if kind == "skip" else f"--column-type {shlex.quote(f'{name}={kind}')}"
 
 
 def _marks(query: Choice) -> list[str]:
@@ -323,7 +326,7 @@ def parse_costs(texts: Sequence[str]) -> dict[str, float]:
     return costs
 
 
-def parse_kinds(texts: Sequence[str]) -> dict[str, str]:
+def parse_column_types(texts: Sequence[str]) -> dict[str, str]:
     """Types of columns, from texts COLUMN=KIND."""
     pairs = [text.rpartition("=") for text in texts]
     for text, (name, equals, kind) in zip(texts, pairs, strict=True):

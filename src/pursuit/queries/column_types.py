@@ -1,4 +1,4 @@
-"""The kinds of questions that a column can be, and the query that its values make of each."""
+"""The types of questions that a column can be, and the query that its values make of each."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -37,9 +37,9 @@ from pursuit.queries.reading import (
 )
 from pursuit.queries.scaling import TINIEST, decimals_of
 
-Kind = Literal["number", "choice", "yes/no", "date", "skip"]
+ColumnType = Literal["number", "choice", "yes/no", "date", "skip"]
 """What a column is asked as; "skip": not at all."""
-KINDS: tuple[str, ...] = get_args(Kind)
+COLUMN_TYPES: tuple[str, ...] = get_args(ColumnType)
 N = TypeVar("N", bound=Number)
 
 MAX_STRAY = 0.05
@@ -50,21 +50,23 @@ PATTERNS = [
 ]
 
 
-def check_kinds(kinds: Mapping[Any, str], names: Sequence[str]) -> dict[str, Kind]:
-    """Kinds by column name; raises ValueError for columns and kinds that there are not."""
-    known, checked = set(names), {str(name): kind for name, kind in kinds.items()}
+def check_column_types(column_types: Mapping[Any, str], names: Sequence[str]) -> dict[str, ColumnType]:
+    """Types by column name; raises ValueError for columns and types that do not exist."""
+    known, checked = set(names), {str(name): one for name, one in column_types.items()}
     if absent := [name for name in checked if name not in known]:
         raise ValueError(
-            f"kinds name columns that the table does not have: {listed(absent)}. It has {listed(list(names))}."
+            f"column_types name columns that the table does not have: {listed(absent)}. It has {listed(list(names))}."
         )
-    if wrong := [kind for kind in checked.values() if kind not in KINDS]:
-        raise ValueError(f"A column is asked as {', '.join(KINDS[:-1])} or {KINDS[-1]}, not as {wrong[0]!r}.")
+    if wrong := [one for one in checked.values() if one not in COLUMN_TYPES]:
+        raise ValueError(
+            f"A column is asked as {', '.join(COLUMN_TYPES[:-1])} or {COLUMN_TYPES[-1]}, not as {wrong[0]!r}."
+        )
     return checked  # type: ignore[return-value]
 
 
-def query_of_kind(name: str, series: pd.Series, kind: Kind) -> Choice | Number:
-    """The query that a column is if it is asked as this kind; raises ValueError where its values contradict that."""
-    match kind:
+def query_of_type(name: str, series: pd.Series, column_type: ColumnType) -> Choice | Number:
+    """The query that a column is if it is asked as this type; raises ValueError where its values contradict that."""
+    match column_type:
         case "number":
             return _checked_number(name, series)
         case "yes/no":
@@ -84,7 +86,7 @@ def _checked_number(name: str, series: pd.Series) -> Number:
     if 2 * len(others) > len(distinct.values):
         raise ValueError(
             f"Column '{name}' is not a number: it holds {_quoted(others)}. Correct these values, or ask for it as "
-            f"another kind: kinds={{{name!r}: 'choice'}}."
+            f"another type: column_types={{{name!r}: 'choice'}}."
         )
     return number_query(name, distinct)
 
@@ -101,7 +103,7 @@ def _checked_yes_no(name: str, series: pd.Series) -> Choice:
     if others:
         raise ValueError(
             f"Column '{name}' is not yes/no: it holds {_quoted(others)}. Write no and yes, or 0 and 1, or ask for it "
-            f"as another kind: kinds={{{name!r}: 'choice'}}."
+            f"as another type: column_types={{{name!r}: 'choice'}}."
         )
     return query
 
@@ -157,7 +159,7 @@ def date_query(name: str, series: pd.Series) -> Date:
         if not patterns:
             raise ValueError(
                 f"Column '{name}' is not a date: it holds {_quoted(values)}. Write dates as 2024-12-31, or ask for it "
-                f"as another kind: kinds={{{name!r}: 'choice'}}."
+                f"as another type: column_types={{{name!r}: 'choice'}}."
             )
         if len(patterns) > 1:
             raise ValueError(

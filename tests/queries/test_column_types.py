@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pursuit.queries import Choice, ColumnQueries, Date, Number, yes_no
-from pursuit.queries.kinds import _quartiles, date_patterns
+from pursuit.queries.column_types import _quartiles, date_patterns
 
 
 def asked_as(values: Any, kind: str) -> ColumnQueries:
-    return ColumnQueries.from_data(pd.DataFrame({"a": values}), kinds={"a": kind})  # type: ignore[dict-item]
+    return ColumnQueries.from_data(pd.DataFrame({"a": values}), column_types={"a": kind})  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_numbers_are_numbers_if_somebody_says_so(values: list[Any], centre: floa
 
 def test_what_is_skipped_is_neither_asked_for_nor_looked_at() -> None:
     frame = pd.DataFrame({"a": [1.5, 2.5], "note": [["a list"], np.inf]})
-    assert [query.name for query in ColumnQueries.from_data(frame, kinds={"note": "skip"}).queries] == ["a"]
+    assert [query.name for query in ColumnQueries.from_data(frame, column_types={"note": "skip"}).queries] == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_contradictions_get_a_sentence(values: Any, kind: str, message: str) -> 
 
 
 def test_kinds_of_other_columns_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"kinds name columns that the table does not have: b\. It has a\."):
-        ColumnQueries.from_data(pd.DataFrame({"a": [1, 2]}), kinds={"b": "number"})
+    with pytest.raises(ValueError, match=r"column_types name columns that the table does not have: b\. It has a\."):
+        ColumnQueries.from_data(pd.DataFrame({"a": [1, 2]}), column_types={"b": "number"})
 
 
 # Dates
