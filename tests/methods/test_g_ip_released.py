@@ -20,7 +20,7 @@ FEW = Langevin.released(n_chains=16, n_samples=100)
 YES = torch.tensor([[0.95, 0.5, 0.9, 0.2], [0.05, 0.5, 0.9, 0.2], [0.05, 0.5, 0.1, 0.8], [0.05, 0.5, 0.1, 0.2]])
 COLUMNS = ColumnQueries([yes_no(f"q{i}") for i in range(4)])
 DIGITS = PatchQueries((1, 28, 28), size=3, threshold=0.5)
-SMALL_IMAGES = PatchQueries((1, 16, 17), size=3, threshold=0.5)
+SMALL_IMAGES = PatchQueries((1, 16, 17), size=3, stride=3, threshold=0.5)
 
 
 def untrained(query_set: QuerySet, n_classes: int = 3, settings: GIPSettings | None = None) -> GIP:
