@@ -371,7 +371,7 @@ def _doubled(n_channels: int, small: Sequence[int], large: Sequence[int]) -> nn.
     return nn.ConvTranspose2d(n_channels, n_channels, 2, 2, output_padding=(left_over[0], left_over[1]))
 
 
-KEPT_NUMBERS, KEPT_NUMBERS_ON_GPU = 2**28, 2**33
+KEPT_NUMBERS, KEPT_NUMBERS_ON_GPU = 2**28, 2**32
 """About how many numbers of samples a state keeps; those of further rows are drawn again, which gives the same."""
 
 

@@ -64,6 +64,8 @@ class Result:
     measuring_seconds: float | None = None
     step_milliseconds: float | None = None
     """A step of one row at a time on the CPU; None if it was not timed."""
+    query_milliseconds: float | None = None
+    """A query of a row on the device, with a few rows beside it; None if it was not timed."""
     beside: dict[str, Beside] = field(default_factory=dict)
     """Further pursuers on the same rows, by title: random order, exact IP, logistic regression."""
     protocols: list[AtProtocol] = field(default_factory=list)
