@@ -12,13 +12,14 @@ import numpy as np
 
 from benchmarks.report import NOTHING, RESULTS, Record, table
 from benchmarks.study import Study
-from pursuit.research.experiments.paper import INFORMATION, PLAN, STRAIGHT_THROUGH, PaperRun, read_records
+from pursuit.research.experiments.paper import G_IP, INFORMATION, PLAN, STRAIGHT_THROUGH, PaperRun, read_records
 from pursuit.research.experiments.results import Result, mean_and_sd, mean_and_spread
 from pursuit.research.experiments.run import RANDOM_ORDER
 from pursuit.research.experiments.table import ALL_ANSWERS
 from pursuit.research.tasks import TASKS
 
 FOLDER = RESULTS / "paper"
+G_IP_TEST_ROWS, SOME_ROWS = 100, "some test rows and queries"
 AXIS, PATIENTS, OF_X = "the axis of the printed area is not stated", "other patients", "no query answers"
 NO_IMAGES, QUEUED = "the training images are not to be had", "in the queue"
 NAMES = {
@@ -76,11 +77,13 @@ class Cell:
     not_comparable: str = ""
     not_run: str = QUEUED
     """Why there is no number of ours, where there is none."""
+    beside: PaperRun | None = None
+    """V-IP on the same rows, where these are some of the test rows."""
 
 
 def way(task: str, method: str = "vip", **wanted: Any) -> PaperRun | None:
     """The first way in which the plan measures a method on a task."""
-    wanted = {"task": task, "method": method, "published": False, "is_ablation": False, **wanted}
+    wanted = {"task": task, "method": method, "published": False, "is_ablation": False, "rows": None, **wanted}
     return next((run.way for run in PLAN if all(getattr(run, key) == wanted[key] for key in wanted)), None)
 
 
@@ -100,8 +103,9 @@ def area(result: Result) -> float | None:
     return result.evaluation.area if is_whole else None
 
 
-LENGTH = "length"
+LENGTH, SO_FAR = "length", "area so far"
 READ: Mapping[str, Callable[[Result], float | None]] = {
+    SO_FAR: lambda result: result.evaluation.area,
     "area": area,
     "random area": lambda result: result.beside[RANDOM_ORDER].area if RANDOM_ORDER in result.beside else None,
     "after 20": lambda result: result.evaluation.accuracy_by_asked[20],
@@ -131,6 +135,8 @@ def cell_text(cell: Cell | str, done: Mapping[PaperRun, Result]) -> str:
     values = [value for result in results if (value := READ[cell.read](result)) is not None]
     if not values:
         parts = [printed, NOTHING, "0", f"not run ({cell.not_run})"]
+    elif cell.read == SO_FAR:
+        parts = [printed, _on_some_rows(results, cell.beside, done), str(len(values)), f"not comparable ({SOME_ROWS})"]
     elif cell.read == LENGTH:
         parts = [printed, f"{mean_and_sd(values).mean:.2f}", str(len(values))]
     else:
@@ -140,13 +146,31 @@ def cell_text(cell: Cell | str, done: Mapping[PaperRun, Result]) -> str:
     return r" \| ".join(parts)
 
 
+def _on_some_rows(results: Sequence[Result], beside: PaperRun | None, done: Mapping[PaperRun, Result]) -> str:
+    """The area so far and the time of a query, with those of V-IP on the same rows."""
+    vip = [result for run, result in done.items() if run.way == beside]
+    texts = []
+    for title, found in (("", results), ("V-IP there ", vip)):
+        times = [result.query_milliseconds for result in found if result.query_milliseconds is not None]
+        text = mean_and_spread(mean_and_sd([result.evaluation.area for result in found])) if found else NOTHING
+        texts.append(title + text + (f", {mean_and_sd(times).mean:.3g} ms a query" if times else ""))
+    one = results[0]
+    n_queries = len(one.evaluation.accuracy_by_asked) - 1
+    return f"{texts[0]} on {one.n_test} rows to {n_queries} queries ({texts[1]})"
+
+
 def area_row(task: str) -> list[str | Cell]:
     straight, information = (way(task, querier=querier) for querier in (STRAIGHT_THROUGH, INFORMATION))
-    rivals = [(way(task, method), "area") for method in ("ram", "ram+", "g-ip")]
+    rivals = [(way(task, method), "area") for method in ("ram", "ram+")]
+    rivals += [(way(task, G_IP, published=True, rows=G_IP_TEST_ROWS), SO_FAR)]
     ours = [(straight, "random area"), *rivals, (straight, "area"), (information, "area")]
     pairs = zip([*AREAS[task], AREAS[task][-1]], ours, strict=True)
     why = NO_IMAGES if task == "kmnist" else QUEUED
-    cells = [Cell(printed, read, one, spread, AXIS, why) for (printed, spread), (one, read) in pairs]
+    beside = way(task, querier=STRAIGHT_THROUGH, rows=G_IP_TEST_ROWS)
+    cells = [
+        Cell(printed, read, one, spread, AXIS, why, beside if read == SO_FAR else None)
+        for (printed, spread), (one, read) in pairs
+    ]
     return [NAMES[task], *(cells if information else [*cells[:-1], NOTHING])]
 
 

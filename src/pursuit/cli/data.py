@@ -175,7 +175,7 @@ def _listed(file: DataFile) -> dict[str, Any]:
 def _verified(file: DataFile) -> dict[str, Any]:
     row: dict[str, Any] = {"file": file.path, "state": "absent", "where": None, "remark": ""}
     if found := files.locate(file):
-        row["where"] = str(found.path)
+        row |= {"file": found.file.path, "where": str(found.path)}
         wrong = files.damage(*found)
         if wrong:
             row |= {"state": "damaged", "remark": f"{found.path}: {wrong}"}

@@ -27,6 +27,7 @@ def registered() -> dict[str, Any]:
     from pursuit.public import METHODS
     from pursuit.research.experiments.compare import vip_first
     from pursuit.research.tasks import TASKS
+    from pursuit.research.tasks.files import is_published
 
     methods = [{"method": name, "title": METHODS[name].title} for name in vip_first(METHODS)]
     tasks = [
@@ -38,6 +39,7 @@ def registered() -> dict[str, Any]:
             "n_test": info.n_test,
             "recipes": list(info.recipes),
             "files": [[choice.path for choice in (file, *file.alternatives)] for file in info.files],
+            "by_hand": list(dict.fromkeys(file.origin for file in info.files if not is_published(file))),
             "title": info.title,
         }
         for name, info in TASKS.items()

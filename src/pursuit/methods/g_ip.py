@@ -8,14 +8,15 @@ algorithm, in M chains z_m ~ p(z | y, S) for every label, which each new answer 
     p(y | S, a) is proportional to p(y | S) p(a | y, S)
     I(a; y | S)     = H(sum over y of p(y | S) p(a | y, S)) - sum over y of p(y | S) H(p(a | y, S))
 
-The query with the most information I comes next; scores are that information in bits.
+The query with the most information I comes next; scores are that information in bits. `GIPSettings.released` are the
+settings of the authors' code, in which chains go on after every answer until they have passed through 12,000 samples.
 """
 
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -38,9 +39,8 @@ from pursuit.training.rows import RowSource
 class Langevin:
     """Unadjusted: every step is accepted, and samples are exact only as `step` goes to zero.
 
-    The burn-in is G-IP's. Its released code takes twice this step (drift 0.1, noise of variance 0.2), cuts gradients
-    off at 100 and runs 256 chains for 12,000 samples of each label, which takes far longer. `scaled` is quicker where
-    answers say much about z.
+    The burn-in is G-IP's. `released` has the other numbers of its code too, which take far longer. `scaled` is quicker
+    where answers say much about z.
     """
 
     n_chains: int = 12
@@ -50,34 +50,49 @@ class Langevin:
     """The variance of the noise in a step; where steps are scaled, in multiples of the variance of the density."""
     clip: float | None = 10.0
     """The greatest length of a gradient. None: the steps are scaled instead."""
+    cut: float | None = None
+    """Instead of both: the greatest length of the gradients of all chains of a label together. Where they are longer,
+    the step is shorter by as much, noise included."""
+    n_samples: int | None = None
+    """Samples of each label: after the burn-in, chains go on until they have passed through that many. None: one for
+    each chain."""
 
     def __post_init__(self) -> None:
-        if self.n_chains < 2 or self.burn_in < 1 or not self.step > 0 or (self.clip is not None and not self.clip > 0):
+        lengths = [length for length in (self.clip, self.cut) if length is not None]
+        if self.n_chains < 2 or self.burn_in < 1 or not self.step > 0 or not all(length > 0 for length in lengths):
             raise ValueError(
-                "Langevin's algorithm needs at least 2 chains, a burn-in of at least 1 step, and a step and a clip "
-                f"above 0, not {self}."
+                "Langevin's algorithm needs at least 2 chains, a burn-in of at least 1 step, and a step, a clip and a "
+                f"cut above 0, not {self}."
             )
+        if len(lengths) == 2:
+            raise ValueError(f"Gradients are clipped or steps cut, not both: {self}.")
+        if self.n_samples is not None and self.n_samples < self.n_chains:
+            raise ValueError(f"Each chain gives at least one sample, so n_samples is at least n_chains, not {self}.")
 
     @classmethod
     def scaled(cls, n_chains: int = 48, burn_in: int = 5, step: float = 0.5) -> Self:
         """Many chains, each moved on by a few steps that are as long as the density is wide."""
         return cls(n_chains, burn_in, step, clip=None)
 
-    def move(self, log_density: Callable[[Tensor], Tensor], z: Tensor, noise: Tensor) -> Tensor:
-        """The chains `z` (..., M, L) after a burn-in, M for each density, whose logarithm (..., M) is given up to a
-        constant; `noise` (burn_in, ..., M, L) is standard normal."""
+    @classmethod
+    def released(cls, n_chains: int = 256, n_samples: int = 12_000) -> Self:
+        """The numbers of the authors' code for images and birds: z moves by 0.1 of the gradient and noise of variance
+        0.2, both less where gradients are cut. For texts it has 512 chains and 10,000 samples."""
+        return cls(n_chains, burn_in=20, step=0.2, clip=None, cut=100.0, n_samples=n_samples)
+
+    def path(self, slope: Callable[[Tensor], Tensor], z: Tensor, noise: Tensor) -> Iterator[Tensor]:
+        """The chains `z` (..., M, L) after each step, M for each density; `slope` gives the gradient of its logarithm
+        at chains, and `noise` (steps, ..., M, L) is standard normal."""
         for push in noise:
-            with torch.enable_grad():
-                z = z.detach().requires_grad_()
-                (gradient,) = torch.autograd.grad(log_density(z).sum(), z)
-            z, variance = z.detach(), self._variance(gradient)
+            gradient = slope(z)
+            variance = self._variance(gradient)
             if self.clip is not None:
                 gradient *= self.clip / gradient.norm(dim=-1, keepdim=True).clamp(min=self.clip)
             z = z + self.step / 2 * variance * gradient + (self.step * variance).sqrt() * push
-        return z
+            yield z
 
     def _variance(self, gradient: Tensor) -> Tensor:
-        """The scale of steps: if answers say much about z, its density is narrow, and a step that suits the
+        """The scale of steps (..., 1, 1): if answers say much about z, its density is narrow, and a step that suits the
         prior would leave it.
 
         The mean squared gradient over samples of a density, here the M chains, estimates the inverse of its variance.
@@ -85,6 +100,8 @@ class Langevin:
         """
         if self.clip is not None:
             return torch.ones_like(gradient[..., :1, :1])
+        if self.cut is not None:
+            return self.cut / gradient.norm(dim=(-2, -1), keepdim=True).clamp(min=self.cut)
         return 1 / gradient.square().mean(dim=(-2, -1), keepdim=True).clamp(min=1)
 
 
@@ -101,19 +118,38 @@ class GIPSettings:
 
     latent: int = 8
     hidden: tuple[int, ...] = (64,)
-    """Layers of the decoder, and of the encoder in reverse."""
+    """Layers of the decoder, and of the encoder in reverse; with `channels`, those of the encoder behind its
+    convolutions."""
     langevin: Langevin = field(default_factory=Langevin)
+    channels: tuple[int, int, int, int] | None = None
+    """Of the four convolutions of an encoder of images, and of a decoder that goes the same way back; None: fully
+    connected."""
 
     def __post_init__(self) -> None:
-        if self.latent < 1 or not self.hidden or min(self.hidden) < 1:
+        if self.latent < 1 or not self.hidden or min(*self.hidden, *(self.channels or (1,))) < 1:
             raise ValueError(f"G-IP needs a latent variable and hidden layers of at least one number each, not {self}.")
 
     @classmethod
     def suiting(cls, query_set: QuerySet) -> Self:
         """Larger sizes for large images."""
-        if query_set.patches is not None and min(query_set.patches.image_shape[1:]) >= LARGE_IMAGE:
-            return cls(latent=32, hidden=(512, 512))
-        return cls()
+        return cls(latent=32, hidden=(512, 512)) if _has_large_images(query_set) else cls()
+
+    @classmethod
+    def released(cls, query_set: QuerySet, langevin: Langevin | None = None) -> Self:
+        """As in the authors' code, which takes minutes for a few queries on a CPU: 100 latent numbers, convolutions for
+        large images, and Langevin's algorithm with its chains, samples, step and cut.
+
+        Two things differ. Fully connected layers are ours, smooth and without BatchNorm. A history that is given as a
+        whole, and not asked answer by answer, is taken in by the chains alone.
+        """
+        langevin = langevin or Langevin.released()
+        if _has_large_images(query_set):
+            return cls(100, (2048,), langevin, channels=(32, 64, 128, 256))
+        return cls(100, (128, 512), langevin)
+
+
+def _has_large_images(query_set: QuerySet) -> bool:
+    return query_set.patches is not None and min(query_set.patches.image_shape[1:]) >= LARGE_IMAGE
 
 
 @register
@@ -138,6 +174,13 @@ class GIP(Learner):
         self.settings, self.seed = settings or GIPSettings.suiting(query_set), seed
         self.likelihood = AnswerLikelihood(query_set)
         latent, hidden, n_classes = self.settings.latent, self.settings.hidden, len(classes)
+        self.encoder: nn.Module
+        self.decoder: _Decoder | _ConvDecoder
+        if self.settings.channels is not None:
+            sizes = _ImageSizes.of(query_set)
+            self.encoder = _ConvEncoder(sizes, self.settings.channels, n_classes, (*hidden, 2 * latent))
+            self.decoder = _ConvDecoder(sizes, self.settings.channels, n_classes, latent)
+            return
         n_inputs = self.likelihood.n_outputs + self.likelihood.n_units + n_classes
         self.encoder = nn.Sequential(*_smooth_layers((n_inputs, *reversed(hidden), 2 * latent)))
         self.decoder = _Decoder(latent, n_classes, (*hidden, self.likelihood.n_outputs))
@@ -175,9 +218,24 @@ class GIP(Learner):
         """The log probability (B, C, M) of the answers x (B, F) to these units (B, U) at chains z (B, C, M, L)."""
         return (self.likelihood.log_prob(self.decoded(z), x[:, None, None]) * units[:, None, None]).sum(dim=3)
 
-    def moved(self, z: Tensor, x: Tensor, seen: Tensor, noise: Tensor) -> Tensor:
-        """Chains z (B, C, M, L) moved towards p(z | y, S), S being the answers x (B, F) to the units seen (B, U)."""
-        return self.settings.langevin.move(lambda z: self.log_prob(z, x, seen) - (z**2).sum(dim=3) / 2, z, noise)
+    def path(self, z: Tensor, x: Tensor, seen: Tensor, noise: Tensor) -> Iterator[Tensor]:
+        """Chains z (B, C, M, L) moved towards p(z | y, S) step by step, S being the answers x (B, F) to the units seen
+        (B, U)."""
+        return self.settings.langevin.path(lambda z: self._slope(z, x, seen), z, noise)
+
+    def _slope(self, z: Tensor, x: Tensor, seen: Tensor) -> Tensor:
+        """The gradient of log p(z, S | y) at chains z (B, C, M, L), of as many at a time as memory is for."""
+        parts = []
+        for part in z.detach().split(self.chains_at_once(len(z)), dim=2):
+            part.requires_grad_()
+            with torch.enable_grad():
+                log_density = self.log_prob(part, x, seen) - (part**2).sum(dim=3) / 2
+                parts += torch.autograd.grad(log_density.sum(), part)
+        return torch.cat(parts, dim=2) if len(parts) > 1 else parts[0]
+
+    def chains_at_once(self, n_rows: int) -> int:
+        """Number of chains for each label of each row that are decoded at once."""
+        return n_at_once(self.log_prior.device, n_rows * len(self.classes) * self._numbers_a_chain)
 
     def information(self, z: Tensor, seen: Tensor, log_posterior: Tensor, noise: Tensor) -> Tensor:
         """The mutual information (B, Q) of every answer with the label in bits, at chains z (B, C, M, L), units seen
@@ -187,13 +245,18 @@ class GIP(Learner):
     @property
     def rows_at_once(self) -> int:
         """Number of rows whose chains are moved at once."""
-        n_chains, likelihood = len(self.classes) * self.settings.langevin.n_chains, self.likelihood
-        n_numbers = 2 * sum(self.settings.hidden) + 3 * likelihood.n_outputs
+        n_chains = len(self.classes) * self.settings.langevin.n_chains
+        return n_at_once(self.log_prior.device, n_chains * self._numbers_a_chain)
+
+    @property
+    def _numbers_a_chain(self) -> int:
+        likelihood = self.likelihood
+        n_numbers = self.decoder.n_hidden + 3 * likelihood.n_outputs
         if likelihood.units_a_query == 1:
             n_numbers += len(likelihood.unit_of_outcome)
         elif not likelihood.is_binary:
             n_numbers += len(self.query_set) * likelihood.units_a_query
-        return n_at_once(self.log_prior.device, n_chains * n_numbers)
+        return n_numbers
 
     def to_config(self) -> dict[str, Any]:
         return {"settings": to_config(self.settings), "seed": self.seed}
@@ -212,6 +275,7 @@ class _Decoder(nn.Module):
         self.rest = nn.Sequential(nn.SiLU(), *_smooth_layers(sizes))
         self.usual = nn.Embedding(n_classes, sizes[-1])
         nn.init.zeros_(self.usual.weight)
+        self.n_hidden = 2 * sum(sizes[:-1])  # numbers that a gradient needs
 
     def forward(self, z: Tensor, y: Tensor) -> Tensor:
         return self.rest(self.latent(z) + self.label(y)) + self.usual(y)
@@ -225,18 +289,112 @@ def _smooth_layers(sizes: tuple[int, ...]) -> list[nn.Module]:
     return layers[:-1]
 
 
+class _ImageSizes(NamedTuple):
+    """Images (n, height, width), and how large they are behind the first and the second half of the convolutions."""
+
+    image: tuple[int, int, int]
+    middle: tuple[int, int]
+    last: tuple[int, int]
+
+    @classmethod
+    def of(cls, query_set: QuerySet) -> Self:
+        patches = query_set.patches
+        if patches is None or min(patches.image_shape[1:]) < LARGE_IMAGE:
+            raise ValueError(f"Convolutions of G-IP are for patches of images of at least {LARGE_IMAGE} pixels a side.")
+        middle = _halved(patches.image_shape[1:])
+        return cls(patches.image_shape, middle, _halved(middle))
+
+
+def _halved(shape: Sequence[int]) -> tuple[int, int]:
+    """The shape behind two convolutions of 3x3 pixels without padding, and a maximum of 2x2."""
+    height, width = ((n - 4) // 2 for n in shape)
+    return height, width
+
+
+def _normed(layer: nn.Module, n_channels: int) -> list[nn.Module]:
+    return [layer, nn.BatchNorm2d(n_channels), nn.LeakyReLU(0.3)]
+
+
+class _ConvEncoder(nn.Module):
+    """From answers, which of them are there, and the one-hot label (B, 2 F + C) to numbers (B, dense[-1]).
+
+    A maximum over 2x2 pixels is behind each pair of convolutions, and a mean over all pixels behind the last."""
+
+    def __init__(self, sizes: _ImageSizes, channels: tuple[int, ...], n_classes: int, dense: tuple[int, ...]):
+        super().__init__()
+        self.image_shape = sizes.image
+        widths = (2 * sizes.image[0], *channels)
+        first, second, third, fourth = (_normed(nn.Conv2d(*pair, 3), pair[1]) for pair in itertools.pairwise(widths))
+        self.convolutions = nn.Sequential(*first, *second, nn.MaxPool2d(2), *third, *fourth, nn.MaxPool2d(2))
+        self.label = nn.Linear(n_classes, channels[-1])
+        self.dense = nn.Sequential(*_smooth_layers((2 * channels[-1], *dense)))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        n_features = math.prod(self.image_shape)
+        images, label = inputs.split([2 * n_features, inputs.shape[1] - 2 * n_features], dim=1)
+        images = images.unflatten(1, (2 * self.image_shape[0], *self.image_shape[1:]))
+        found = self.convolutions(images).mean(dim=(2, 3))
+        return self.dense(torch.cat([found, self.label(label)], dim=1))
+
+
+class _ConvDecoder(nn.Module):
+    """As `_Decoder`, from one pixel to the image by the transposes of the encoder's layers."""
+
+    def __init__(self, sizes: _ImageSizes, channels: tuple[int, int, int, int], n_classes: int, n_latent: int):
+        super().__init__()
+        first, second, third, last = channels
+        self.latent, self.label = nn.Linear(n_latent, last), nn.Embedding(n_classes, last)
+        transposed = nn.ConvTranspose2d
+        self.rest = nn.Sequential(
+            nn.LeakyReLU(0.3),
+            *_normed(transposed(last, last, sizes.last), last),
+            *_normed(_doubled(last, sizes.last, sizes.middle), last),
+            *_normed(transposed(last, third, 3), third),
+            *_normed(transposed(third, second, 3), second),
+            *_normed(_doubled(second, sizes.middle, sizes.image[1:]), second),
+            *_normed(transposed(second, first, 3), first),
+            transposed(first, sizes.image[0], 3),
+        )
+        (height, width), (whole_height, whole_width) = sizes.middle, sizes.image[1:]
+        n_pixels = (height - 4) * (width - 4) * last + (height - 2) * (width - 2) * third + height * width * second
+        n_pixels += (whole_height - 4) * (whole_width - 4) * second + (whole_height - 2) * (whole_width - 2) * first
+        self.n_hidden = 3 * (n_pixels + math.prod(sizes.last) * last)  # of a convolution, of its norm, and behind it
+
+    def forward(self, z: Tensor, y: Tensor) -> Tensor:
+        hidden = self.latent(z) + self.label(y)
+        return self.rest(hidden.flatten(0, -2)[..., None, None]).flatten(1).unflatten(0, hidden.shape[:-1])
+
+
+def _doubled(n_channels: int, small: Sequence[int], large: Sequence[int]) -> nn.Module:
+    """To about twice the size: what two convolutions of 3x3 pixels leave of `large`."""
+    left_over = [to - 4 - 2 * n for n, to in zip(small, large, strict=True)]
+    return nn.ConvTranspose2d(n_channels, n_channels, 2, 2, output_padding=(left_over[0], left_over[1]))
+
+
+KEPT_NUMBERS, KEPT_NUMBERS_ON_GPU = 2**28, 2**32
+"""About how many numbers of samples a state keeps; those of further rows are drawn again, which gives the same."""
+
+
 class _LangevinState(HistoryState):
-    """The chains of B rows, moved on by every answer."""
+    """The chains of B rows, moved on by every answer.
+
+    If there are more samples than chains, the chains stand where the burn-in left them, and samples are drawn row by
+    row when they are needed.
+    """
 
     @torch.no_grad()
     def __init__(self, model: GIP, history: History):
         self._model, self._x, self._asked = model, history.x, history.asked.clone()
         self._rows = torch.arange(len(history), device=history.x.device)
         self._generator = torch.Generator().manual_seed(model.seed)
-        n_classes, latent = len(model.classes), model.settings.latent
-        n_chains = model.settings.langevin.n_chains
-        z = torch.randn(n_chains, latent, generator=self._generator).to(self._x.device)
-        self._z = z.repeat(len(history), n_classes, 1, 1)  # (B, C, M, L)
+        n_classes, latent, langevin = len(model.classes), model.settings.latent, model.settings.langevin
+        n_samples = langevin.n_samples or langevin.n_chains
+        # Before the first answer, samples are those of the prior.
+        self._start = torch.randn(n_samples, latent, generator=self._generator).to(self._x.device)  # (N, L)
+        self._z = self._start[: langevin.n_chains].repeat(len(history), n_classes, 1, 1)  # (B, C, M, L)
+        self._is_sampled = n_samples > langevin.n_chains
+        self._samples: dict[int, Tensor] = {}
+        self._draw_noise()
         self._seen = model.query_set.units.known(torch.zeros_like(history.known))  # (B, U)
         self._evidence = model.log_prior.repeat(len(history), 1)  # (B, C): log p(y, S)
         n_known, number = history.known.sum(dim=1, keepdim=True), history.known.cumsum(dim=1) - 1
@@ -244,6 +402,7 @@ class _LangevinState(HistoryState):
         for turn in range(min(MOST_PARTS, int(n_known.max()) if len(history) else 0)):
             self._take_in(history.known & (part == turn))
         self._generator.manual_seed(model.seed + 1)  # what comes must not depend on the longest history here
+        self._draw_noise()
 
     @property
     def asked(self) -> Tensor:
@@ -258,10 +417,16 @@ class _LangevinState(HistoryState):
         generator = torch.Generator().manual_seed(model.seed)
         noise = torch.rand(self._z.shape[2], model.likelihood.n_outputs, generator=generator).to(self._z.device)
         with torch.autocast(self._z.device.type, enabled=False):
-            parts = [
-                model.information(self._z[part], self._seen[part], log_posterior[part], noise)
-                for part in self._parts(len(self._z))
-            ]
+            if self._is_sampled:
+                parts = [
+                    sampled_information(model, self._sample(row), self._seen[row], log_posterior[row], noise)
+                    for row in range(len(self._z))
+                ]
+            else:
+                parts = [
+                    model.information(self._z[part], self._seen[part], log_posterior[part], noise)
+                    for part in self._parts(len(self._z))
+                ]
         return torch.cat(parts) if parts else torch.zeros(self._asked.shape, device=self._z.device)
 
     def _parts(self, n_rows: int) -> list[slice]:
@@ -271,10 +436,52 @@ class _LangevinState(HistoryState):
     @torch.no_grad()
     def ask(self, query: Tensor, answered: Tensor) -> None:
         self._asked.scatter_(1, query[:, None], True)
-        self._take_in(F.one_hot(query, self._asked.shape[1]).bool() & answered[:, None])
+        known = F.one_hot(query, self._asked.shape[1]).bool() & answered[:, None]
+        if self._is_sampled:
+            self._weigh(known)
+        self._take_in(known, weighs=not self._is_sampled)
 
-    def _take_in(self, known: Tensor) -> None:
-        """Update the posterior by the answers that become known (B, Q), and move the chains of these rows on."""
+    def _weigh(self, known: Tensor) -> None:
+        """Update the posterior by the answers that become known (B, Q) and all samples, a few of which chains go on
+        from: the same ones of all rows and labels."""
+        model, langevin = self._model, self._model.settings.langevin
+        new = model.query_set.units.known(known) & ~self._seen  # (B, U)
+        chosen = torch.randperm(len(self._start), generator=self._generator)[: langevin.n_chains].to(self._z.device)
+        with torch.autocast(self._z.device.type, enabled=False):
+            for row in new.any(dim=1).nonzero()[:, 0].tolist():
+                x = model.known_answers(self._x[self._rows[row]][None], new[row : row + 1])
+                z = self._sample(row)  # (1, C, N, L)
+                log_prob = [model.log_prob(some, x, new[row : row + 1]) for some in z.split(model.chains_at_once(1), 2)]
+                self._evidence[row] += torch.cat(log_prob, dim=2)[0].logsumexp(dim=1) - math.log(z.shape[2])
+                self._z[row] = z[0, :, chosen]
+
+    def _sample(self, row: int) -> Tensor:
+        """The samples (1, C, N, L) of p(z | y, S) of a row: where its chains are now, and on their way from there."""
+        model, n_classes = self._model, self._z.shape[1]
+        if not bool(self._seen[row].any()):
+            return self._start.expand(1, n_classes, -1, -1)
+        number = int(self._rows[row])
+        if number in self._samples:
+            return self._samples[number]
+        z, seen = self._z[row : row + 1], self._seen[row : row + 1]
+        x = model.known_answers(self._x[number][None], seen)
+        path = model.path(z, x, seen, self._noise.to(z.device))
+        samples = torch.cat([z, *path], dim=2)[:, :, : len(self._start)]
+        n_kept = (KEPT_NUMBERS if z.device.type == "cpu" else KEPT_NUMBERS_ON_GPU) // samples.numel()
+        if len(self._samples) < n_kept:
+            self._samples[number] = samples
+        return samples
+
+    def _draw_noise(self) -> None:
+        """The noise of the steps (n, M, L) that samples are drawn by, until the next answer."""
+        self._samples.clear()
+        if self._is_sampled:
+            n_steps = math.ceil(len(self._start) / self._z.shape[2]) - 1
+            self._noise = torch.randn(n_steps, *self._z.shape[2:], generator=self._generator)
+
+    def _take_in(self, known: Tensor, weighs: bool = True) -> None:
+        """Move the chains of rows on by the answers that become known (B, Q). If it `weighs` these, the posterior is
+        updated by the chains."""
         model, langevin = self._model, self._model.settings.langevin
         new = model.query_set.units.known(known) & ~self._seen  # (B, U)
         self._seen = self._seen | new
@@ -285,8 +492,12 @@ class _LangevinState(HistoryState):
                 rows = changed[part]
                 z, seen = self._z[rows], self._seen[rows]
                 x = model.known_answers(self._x[self._rows[rows]], seen)
-                self._evidence[rows] += model.log_prob(z, x, new[rows]).logsumexp(dim=2) - math.log(z.shape[2])
-                self._z[rows] = model.moved(z, x, seen, noise)
+                if weighs:
+                    self._evidence[rows] += model.log_prob(z, x, new[rows]).logsumexp(dim=2) - math.log(z.shape[2])
+                for moved in model.path(z, x, seen, noise):
+                    z = moved
+                self._z[rows] = z
+        self._draw_noise()
 
     def restart(self, history: History) -> HistoryState:
         return _LangevinState(self._model, history)
@@ -351,6 +562,31 @@ def label_information(
         for features in _some_queries(likelihood, outputs)
     ]
     return torch.cat(parts, dim=1)
+
+
+def sampled_information(model: GIP, z: Tensor, seen: Tensor, log_posterior: Tensor, noise: Tensor) -> Tensor:
+    """As `GIP.information` of one row (1, Q), at more samples z (1, C, N, L) than can be decoded at once. Where answers
+    are too many to list, these are drawn from as many of them as there are chains."""
+    likelihood, query_set, n_samples = model.likelihood, model.query_set, z.shape[2]
+    seen, log_posterior = seen[None], log_posterior[None]
+    if likelihood.units_a_query > (LISTED_UNITS if likelihood.is_binary else 1):
+        some = z[:, :, : model.settings.langevin.n_chains]
+        return model.information(some, seen, log_posterior, noise[: some.shape[2]])
+    parts = z.split(model.chains_at_once(1), dim=2)
+    if likelihood.units_a_query == 1:
+        outcomes = torch.stack([likelihood.outcomes(model.decoded(some)).sum(dim=2) for some in parts]).sum(dim=0)
+        gain = _gain(outcomes / n_samples, log_posterior)  # (1, A)
+        by_unit = torch.zeros(seen.shape, device=seen.device).index_add(1, likelihood.unit_of_outcome, gain)
+        return query_set.units.sum(by_unit * ~seen) / BIT
+    shape = (1, len(model.classes), len(query_set), 2**likelihood.units_a_query)
+    listed, unseen = torch.zeros(shape, device=z.device), ~seen[:, likelihood.unit_of_feature]
+    for some in parts:
+        outputs = model.decoded(some)
+        yes, first = outputs.sigmoid() * unseen[:, None, None], 0
+        for features in _some_queries(likelihood, outputs):
+            listed[:, :, first : first + len(features)] += _listed(yes[..., features]) * (some.shape[2] / n_samples)
+            first += len(features)
+    return _gain(listed, log_posterior).sum(dim=2) / BIT
 
 
 def _some_queries(likelihood: AnswerLikelihood, outputs: Tensor) -> Iterator[Tensor]:

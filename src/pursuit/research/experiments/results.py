@@ -70,9 +70,11 @@ class Result:
     """Results by the task's protocols; empty if it has none."""
     querier: str | None = None
     """The querier of V-IP: `straight-through` or `information`; None for other methods and in older files."""
+    query_milliseconds: float | None = None
+    """A query of a row on the device, with a few rows beside it; None, and not in the file, if it was not timed."""
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {key: value for key, value in asdict(self).items() if key != "query_milliseconds" or value is not None}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Result":

@@ -24,6 +24,7 @@ from pursuit.estimators.network import RUN
 from pursuit.evaluation.curves import Evaluation, evaluate
 from pursuit.evaluation.figures import draw_chain
 from pursuit.evaluation.protocols import AtProtocol, Protocol, measure_protocols
+from pursuit.evaluation.rollouts import placed
 from pursuit.files import claimed, make_folder, write_whole
 from pursuit.inference.pursuer import Pursuer, label_codes
 from pursuit.inference.rollout import pursue, template_state
@@ -84,6 +85,10 @@ class Measurement:
     protocol_length: float | None = None
     """The mean number of queries it is chosen for."""
     times_steps: bool = False
+    times_queries: bool = False
+    """Whether queries are timed on the device."""
+    batch_rows: int | None = None
+    """Number of rows that are asked side by side; by default as many as suit the device."""
     n_chains: int = 0
     """Number of chains, those of the first test rows, that are drawn."""
 
@@ -160,6 +165,7 @@ class MethodRun:
             resumed=resumed,
             n_histories=_n_histories(classifier, task),
             step_milliseconds=step_milliseconds(pursuer, rows, limit) if self.measurement.times_steps else None,
+            query_milliseconds=self._query_milliseconds(pursuer, rows) if self.measurement.times_queries else None,
             beside=self._beside(classifier, task, rows) if classifier else {},
             protocols=self._protocols(classifier, task, rows) if classifier else [],
             querier=_querier(classifier),
@@ -187,7 +193,19 @@ class MethodRun:
         """By the rule of the task, so that all methods are measured by the same."""
         stop, limit = task.settings.get("stop"), task.settings.get("max_queries")
         rule, measurement = stopping_rule(stop, limit), self.measurement
-        return evaluate(pursuer, rows, rule, measurement.max_queries, self.device, trade_off=measurement.trade_off)
+        return evaluate(
+            pursuer,
+            rows,
+            rule,
+            measurement.max_queries,
+            self.device,
+            batch_rows=measurement.batch_rows,
+            trade_off=measurement.trade_off,
+        )
+
+    def _query_milliseconds(self, pursuer: Pursuer, rows: Rows) -> float:
+        longest = self.measurement.max_queries or len(pursuer.query_set)
+        return query_milliseconds(pursuer, rows.take(slice(TIMED_ROWS)), longest, self.device)
 
     def _protocols(self, classifier: PursuitClassifier, task: Task, rows: Rows) -> list[AtProtocol]:
         """Results by the protocols, at a confidence chosen on rows that were held out from training."""
@@ -297,6 +315,22 @@ def _step_seconds(pursuer: Pursuer, rows: Rows, longest: int, clock: Callable[[]
             if now - started > TIMED_SECONDS:
                 return
             began = clock()
+
+
+@torch.no_grad()
+def query_milliseconds(pursuer: Pursuer, rows: Rows, longest: int, device: str) -> float:
+    """The time of a query of a row on the device: that of asking these rows side by side, by all they are asked."""
+    with placed(pursuer, device) as place:
+        rows, template = rows.to(place), template_state(pursuer, rows.x[:0].to(place))
+
+        def ask(n_queries: int) -> int:
+            steps = pursue(pursuer, rows.x, rows.available, Budget(n_queries), rows.initially_known, template)
+            return sum(int(step.goes_on.sum()) for step in steps)  # which waits for the device
+
+        ask(1)  # what is only done once is not timed
+        started = time.perf_counter()
+        n_asked = ask(longest)
+        return 1000 * (time.perf_counter() - started) / max(1, n_asked)
 
 
 RANDOM_ORDER, EXACT_IP, LOGISTIC_REGRESSION = "random order", "exact IP", "logistic regression"

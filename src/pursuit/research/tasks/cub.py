@@ -58,7 +58,7 @@ ANNOTATIONS = DataFile("cub/CUB_200_2011/images.txt", archive=ARCHIVE, alternati
 PHOTOS = DataFile("cub/CUB_200_2011/images", archive=ARCHIVE, alternatives=(COMPACT_PHOTOS,))
 ANSWERS = DataFile(
     "cub/concept_answers.npz",
-    origin="It is made from the photos by `pursuit concepts cub`, in minutes on a GPU.",
+    origin="concept_answers.npz is made from the photos by `pursuit concepts cub`, in minutes on a GPU.",
 )
 
 

@@ -1,7 +1,7 @@
 """`muzhi` and `dxy`: children's diseases from doctors' conversations with parents, with symptoms named in English.
 
 What the parent reports unasked is initially known. A symptom that the conversation does not mention is answered "can't
-say".
+say". They are published as goal sets, which are pickled; JSON files with the same content are read, too.
 """
 
 from functools import partial
@@ -13,34 +13,67 @@ from pursuit.information import AnswerSettings
 from pursuit.networks import MLP
 from pursuit.queries import Choice, ColumnQueries
 from pursuit.registry import register
+from pursuit.research.tasks.dialogues_wording import DISEASES, SYMPTOMS
 from pursuit.research.tasks.files import DataFile, find
-from pursuit.research.tasks.formats import content_of, read_json
+from pursuit.research.tasks.formats import content_of, read_json, read_plain_pickle
 from pursuit.research.tasks.recipe import PAPER_MEDICAL, Published, Recipe
 from pursuit.research.tasks.task import Task, TaskInfo
 from pursuit.training.samplers import CarriedHistories
 from pursuit.training.schedule import AdamW, Stage
 
 CANNOT_SAY = "can't say"
-ORIGIN = (
-    "The conversations are published with jymChen/Diaformer on GitHub; {name}.json.gz holds symptoms, diseases, and "
-    "the train and test patients with their disease, explicit and implicit symptoms."
-)
+UNKNOWN = "UNK"
+"""The value of a symptom in a goal set that nobody knows of."""
+ORIGIN = "Put {file}, from data/{name}_dataset of jymChen/Diaformer on GitHub, into the folder {name}."
+RELEASED = {"muzhi": "acl2018-mds.p", "dxy": "dxy_dialog_data_dialog_v2.pickle"}
+GOAL_SET = "goal_set.p"
+"""The name that Diaformer's own program gives to a copy."""
 SHA256 = {
     "muzhi": "c9ec84536202d0a57f3a750c5b8570000840a1472cb1143d0a3ec4291cb1b480",
     "dxy": "229cb6b13680703167166cdf6b5d89dbf962ca0f67f8b4fa983d6d6bc6edf407",
 }
 FILES = {
-    name: DataFile(f"{name}/{name}.json.gz", sha256=sha256, origin=ORIGIN.format(name=name))
-    for name, sha256 in SHA256.items()
+    name: DataFile(
+        f"{name}/{file}",
+        origin=ORIGIN.format(file=file, name=name),
+        alternatives=(
+            DataFile(f"{name}/{name}.json.gz", sha256=SHA256[name], origin=ORIGIN.format(file=file, name=name)),
+            DataFile(f"{name}/{GOAL_SET}"),
+        ),
+    )
+    for name, file in RELEASED.items()
 }
 
 
 def load(name: str, seed: int = 0) -> Task:
     """The official training and test patients, whatever the seed."""
     path = find(FILES[name], name)
-    data = read_json(path)
+    is_goal_set = path.name in (RELEASED[name], GOAL_SET)
+    data = read_plain_pickle(path) if is_goal_set else read_json(path)
     with content_of(path):
-        return _task(name, data, seed)
+        return _task(name, from_goal_set(data) if is_goal_set else data, seed)
+
+
+def from_goal_set(goals: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """The same as in our JSON files, from lists of goals under `train` and `test`: each has a `disease_tag`, and in its
+    `goal` the `explicit_inform_slots` and `implicit_inform_slots`, from symptom to True, False or "UNK"."""
+    parts = {part: [_patient(goal) for goal in goals[part]] for part in ("train", "test")}
+    patients = [*parts["train"], *parts["test"]]
+    symptoms = sorted({symptom for patient in patients for symptom in {**patient["explicit"], **patient["implicit"]}})
+    diseases = sorted({patient["disease"] for patient in patients})
+    return {
+        "symptoms": symptoms,
+        "symptoms_en_unofficial": [SYMPTOMS.get(symptom, symptom) for symptom in symptoms],
+        "diseases": diseases,
+        "diseases_en_unofficial": {disease: DISEASES.get(disease, disease) for disease in diseases},
+        **parts,
+    }
+
+
+def _patient(goal: dict[str, Any]) -> dict[str, Any]:
+    slots = (goal["goal"][f"{way}_inform_slots"].items() for way in ("explicit", "implicit"))
+    explicit, implicit = ({symptom: said for symptom, said in own if said != UNKNOWN} for own in slots)
+    return {"disease": goal["disease_tag"], "explicit": explicit, "implicit": implicit}
 
 
 def _task(name: str, data: dict[str, Any], seed: int) -> Task:

@@ -294,6 +294,11 @@ def _is_available(file: DataFile) -> bool:
     return bool(file.url or (file.archive and (file.archive.url or locate(file.archive))))
 
 
+def is_published(file: DataFile) -> bool:
+    """Whether the file, or an alternative, has a public address that it is fetched from."""
+    return any(bool(one.url or (one.archive and one.archive.url)) for one in (file, *file.alternatives))
+
+
 def _fetch(file: DataFile, on_progress: OnProgress | None) -> Path:
     to = cache_folder() / file.path
     if file.archive is None:

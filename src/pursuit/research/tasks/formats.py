@@ -8,6 +8,7 @@ import lzma
 import math
 import pickle
 import zlib
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,6 +98,14 @@ def read_json(path: str | Path) -> Any:
     return _parsed(path, _read(path), "its content")
 
 
+def read_lines(path: str | Path) -> list[str]:
+    """The lines of a text that are not empty; plain, gz or xz."""
+    try:
+        return [line.strip() for line in _read(path).decode("utf-8").splitlines() if line.strip()]
+    except UnicodeDecodeError as error:
+        raise _damaged(path, f"it is not text ({error})") from None
+
+
 def read_npz(path: str | Path) -> dict[str, np.ndarray]:
     """The arrays in an npz file by name; nothing is unpickled."""
     check_file(path)
@@ -107,6 +116,16 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
         raise
     except Exception as error:  # a damaged archive can raise anything
         raise _damaged(path, f"it is not an npz file of plain arrays ({error})") from None
+
+
+def read_plain_pickle(path: str | Path) -> Any:
+    """The value in a pickle of dictionaries, lists, sets, texts and numbers. One that names anything else is refused
+    before it is called: a pickle can make a program run whatever it likes."""
+    with _naming_damage(path), _opened(path) as file:
+        try:
+            return _ContainerUnpickler(file).load()
+        except Exception as error:  # a damaged pickle can raise anything
+            raise _damaged(path, f"it is not a pickle of plain values ({error})") from error
 
 
 @contextmanager
@@ -209,6 +228,18 @@ class _Encoded(bytes):
 
     def __setstate__(self, state: Any) -> None:
         raise pickle.UnpicklingError("it changes bytes")
+
+
+class _ContainerUnpickler(pickle.Unpickler):
+    """Reads pickles that name nothing but containers, which old versions of the format do."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        match module, name:
+            case ("builtins" | "__builtin__", "set"):
+                return set
+            case ("collections", "OrderedDict"):
+                return OrderedDict
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no data set needs")
 
 
 class _PlainUnpickler(pickle.Unpickler):

@@ -41,8 +41,8 @@ N_TRAIN, N_VALIDATION, N_TEST = 106_006, 13_251, 13_251
 SPLIT_SEED = 42
 
 ORIGIN = (
-    "It is the News Category Dataset, version 3, by R. Misra (CC BY 4.0), available at "
-    "https://www.kaggle.com/datasets/rmisra/news-category-dataset."
+    "Put News_Category_Dataset_v3.json, the News Category Dataset by R. Misra (CC BY 4.0), from "
+    "https://www.kaggle.com/datasets/rmisra/news-category-dataset into the folder huffpost."
 )
 FILE = DataFile(
     "huffpost/huffpost_v3.jsonl.xz",

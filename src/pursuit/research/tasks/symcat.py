@@ -6,7 +6,10 @@ Since the table is known, so is exact Information Pursuit: `exact`.
 """
 
 import hashlib
+import re
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,7 +21,7 @@ from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, yes_no
 from pursuit.registry import register
 from pursuit.research.tasks.files import DataFile, find
-from pursuit.research.tasks.formats import content_of, read_json, read_npz
+from pursuit.research.tasks.formats import content_of, read_json, read_lines, read_npz
 from pursuit.research.tasks.recipe import PAPER_MEDICAL, Published, Recipe
 from pursuit.research.tasks.task import Task, TaskInfo
 from pursuit.training.rows import GeneratedRows, Rows
@@ -26,21 +29,28 @@ from pursuit.training.samplers import CarriedHistories
 from pursuit.training.schedule import AdamW, Stage
 
 ORIGIN = (
-    "The probabilities are SymCAT's, published with teliov/symcat-to-synthea on GitHub; the lists of diseases are "
-    "those of mila-iqia/Casande-RL. Save them as P_percent (801 diseases x 376 symptoms), idx200, idx300 and idx400 in "
-    "symcat_table.npz, and their names in symcat_names.json."
+    "Put SymCAT.json and disease{}_SymCAT.txt, from Baselines/BED/dataset of mila-iqia/Casande-RL on GitHub, into the "
+    "folder symcat (teliov/symcat-to-synthea has the same table in another format)."
 )
 TABLE = DataFile(
     "symcat/symcat_table.npz",
     sha256="c19272d240db114f1065417c9847f2276c211bd7e8d3162dc0f74cb733e8c6c1",
-    origin=ORIGIN,
+    origin=ORIGIN.format("N"),
 )
 NAMES = DataFile(
     "symcat/symcat_names.json",
     sha256="36ba8c895a9a57dc9882b3e2ba7897a9eaf91ce632ce29cabea28ce73af8f3ff",
-    origin=ORIGIN,
+    origin=ORIGIN.format("N"),
 )
 N_SYMPTOMS = {200: 328, 300: 349, 400: 355}
+RELEASED = {
+    n: (
+        DataFile("symcat/SymCAT.json", origin=ORIGIN.format(n), alternatives=(TABLE,)),
+        DataFile(f"symcat/disease{n}_SymCAT.txt", origin=ORIGIN.format(n), alternatives=(NAMES,)),
+    )
+    for n in N_SYMPTOMS
+}
+"""As they are published, or else our own files with the same content."""
 EPOCH_PATIENTS, TEST_PATIENTS = 1_000_000, 10_000
 
 
@@ -91,7 +101,11 @@ class Patients(GeneratedRows):
 def table(n_diseases: int) -> tuple[np.ndarray, list[str], Tensor]:
     """Names of diseases and of the symptoms any of them has, and P(symptom | disease): (C, Q)."""
     task = f"symcat-{n_diseases}"
-    names_path, table_path = find(NAMES, task), find(TABLE, task)
+    released, listed = RELEASED[n_diseases]
+    table_path = find(released, task)
+    if table_path.name == Path(released.path).name:
+        return _released_table(table_path, find(replace(listed, alternatives=()), task))
+    names_path = find(NAMES, task)
     names, arrays = read_json(names_path), read_npz(table_path)
     with content_of(table_path):
         diseases = arrays[f"idx{n_diseases}"]
@@ -101,6 +115,23 @@ def table(n_diseases: int) -> tuple[np.ndarray, list[str], Tensor]:
         classes = np.array([names["disease_names"][i] for i in diseases])
         asked = [names["symptom_names"][i] for i in symptoms]
     return classes, asked, torch.from_numpy(percent[:, symptoms]).float() / 100
+
+
+def _released_table(table_path: Path, list_path: Path) -> tuple[np.ndarray, list[str], Tensor]:
+    """The same from a JSON object that has the symptoms of each disease, as pairs of a name and a probability, and a
+    file with the diseases of a task, one a line. Diseases have no names there but those of their web pages."""
+    found = read_json(table_path)
+    diseases = read_lines(list_path)
+    with content_of(table_path):
+        of_disease = [{pair[0].strip(): 100 * pair[1] for pair in found[disease]} for disease in diseases]
+        symptoms = sorted({name for own in of_disease for name, percent in own.items() if percent > 0})
+        percent = torch.tensor([[float(own.get(symptom, 0)) for symptom in symptoms] for own in of_disease])
+    return np.array([_disease_name(disease) for disease in diseases]), symptoms, percent / 100
+
+
+def _disease_name(page: str) -> str:
+    """As in "Chronic back pain", from "chronic-back-pain"; pages of the same name have numbers, as "depression--2"."""
+    return re.sub(r"--\d+$", "", page).replace("-", " ").capitalize()
 
 
 def load(n_diseases: int, seed: int = 0) -> Task:
@@ -169,7 +200,7 @@ for _n, _n_symptoms in N_SYMPTOMS.items():
             n_classes=_n,
             n_train=EPOCH_PATIENTS,
             n_test=TEST_PATIENTS,
-            files=(TABLE, NAMES),
+            files=RELEASED[_n],
             recipes=RECIPES,
             published=PUBLISHED[_n],
         )

@@ -121,6 +121,11 @@ class Task:
             initially_known_test=None if known is None else known[index],
         )
 
+    def some_test_rows(self, n_rows: int, seed: int = 0) -> "Task":
+        """The same task with at most this many of its test rows, drawn by a seed and in their order."""
+        order = np.random.default_rng(seed).permutation(len(self.y_test))
+        return replace(self.with_test_rows(np.sort(order[:n_rows])), picture=None)  # which shows all test rows
+
     def hold_out(self, share: float = 0.1, seed: int = 0) -> "Task":
         """The same task with a share of its training rows held out, to choose on: `held_out` has them."""
         held_out = self.validation_split(share, seed)
