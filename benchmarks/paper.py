@@ -329,12 +329,13 @@ def runs_table(done: Mapping[PaperRun, Result]) -> str:
     for one in dict.fromkeys(cell.way for cell in cells if cell.way):
         results = [result for run, result in done.items() if run.way == one]
         if results:
-            minutes = mean_and_sd([result.training_seconds for result in results]).mean / 60
+            seconds = [result.training_seconds for result in results if not result.resumed]
+            minutes = f"{mean_and_sd(seconds).mean / 60:.1f}" if seconds else "in parts"
             places = [
                 ", ".join(dict.fromkeys(str(result.provenance[key]) for result in results))
                 for key in ("commit", "device")
             ]
-            rows.append([one.name.removesuffix("-seed-0"), len(results), places[1], f"{minutes:.1f}", places[0]])
+            rows.append([one.name.removesuffix("-seed-0"), len(results), places[1], minutes, places[0]])
     return table(["run", "seeds", "device", "minutes of training", "commit"], rows)
 
 

@@ -255,11 +255,11 @@ def _of_task(results: Results) -> dict[PaperRun, Result]:
 
 
 def minutes_of(run: PaperRun, done: Mapping[PaperRun, Result]) -> float:
-    """The time of a run: that of its slowest seed so far, or the estimate."""
+    """The time of a run: that of its slowest seed so far that was trained in one go, or the estimate."""
     took = [
         (result.training_seconds + (result.measuring_seconds or 0)) / 60
         for other, result in done.items()
-        if other.way == run.way
+        if other.way == run.way and not result.resumed
     ]
     return max(took, default=run.minutes)
 
