@@ -60,15 +60,15 @@ def trained() -> GIP:
         torch.manual_seed(0)
         settings = GIPSettings(latent=2, hidden=(32,), langevin=Langevin(n_chains=8))
         model = GIP(QUERIES, range(N_LABELS), settings, torch.full((N_LABELS,), 1 / N_LABELS))
-        train(model, draw(4000, seed=1), [Stage(25, RandomHistories(0))])
+        train(model, draw(3000, seed=1), [Stage(20, RandomHistories(0))])
         return model
 
     return kept("G-IP", learn)
 
 
 def test_information_and_posteriors_are_those_of_a_known_world(trained: GIP) -> None:
-    rows, generator = draw(150, seed=5), torch.Generator().manual_seed(0)
-    history = random_histories(rows, torch.randint(7, (150,), generator=generator), generator)
+    rows, generator = draw(100, seed=5), torch.Generator().manual_seed(0)
+    history = random_histories(rows, torch.randint(7, (100,), generator=generator), generator)
     left, exact = ~history.asked, EXACT.scores(history)
     found = trained.scores(history).double()
     assert torch.corrcoef(torch.stack([found[left], exact[left]]))[0, 1] > 0.95
@@ -80,7 +80,7 @@ def test_information_and_posteriors_are_those_of_a_known_world(trained: GIP) -> 
 
 
 def test_it_asks_better_than_chance(trained: GIP) -> None:
-    rows = draw(100, seed=6)
+    rows = draw(60, seed=6)
     own, chance = (evaluate(pursuer, rows, max_queries=6).area for pursuer in (trained, RandomOrder(trained)))
     best = evaluate(EXACT, rows, max_queries=6).area
     assert own > chance + 0.05
@@ -236,10 +236,10 @@ def test_queries_of_ones_own_are_asked_better_than_by_chance(
     classifier = GIPClassifier(pairs, settings=settings, stages=stages, random_state=0)
     model = classifier.fit(*pair_data).model_
     X, y = pair_data
-    assert classifier.score(X[:80], y[:80]) > 0.8
+    assert classifier.score(X[:40], y[:40]) > 0.8
     history = pair_rows.start()
     assert model.scores(history).isfinite().all()
-    some = pair_rows.take(slice(120))
+    some = pair_rows.take(slice(60))
     area, by_chance = (evaluate(one, some, max_queries=2).area for one in (model, RandomOrder(model)))
     assert area > by_chance + 0.05
     classifier.save(tmp_path)
