@@ -83,7 +83,7 @@ def test_the_pruning_of_a_tree_is_chosen_by_the_weights() -> None:
 def test_training_follows_the_weights_as_it_follows_repeated_rows(method: str) -> None:
     """Half of the rows contradict the other half: what is believed is what counts more."""
     by_trial = method in ("ram", "ram+", "refuel")  # as policies learn, which takes more rows and passes
-    n, epochs, lr = (120, 35, 2e-2) if by_trial else (48, 20, 4e-2)
+    n, epochs, lr = (120, 60, 1e-2) if by_trial else (48, 25, 3e-2)
     X = pd.DataFrame({"a": np.arange(n) % 4 < 2, "b": np.arange(n) % 2 == 0})
     counts = np.arange(n) % 8 < 4
     y, weight = np.where(counts, X["a"], ~X["a"]), np.where(counts, 9.0, 1.0)
@@ -153,7 +153,7 @@ def test_streamed_rows_are_balanced_too() -> None:
     """In training flu is twice as frequent to the model as it is; the prior shows it at once, training in the end."""
     settings: dict[str, Any] = {
         "network": MLP((16,)),
-        "stages": [Stage(5, CarriedHistories(4), AdamW(2e-2), batch_size=32)],
+        "stages": [Stage(8, CarriedHistories(4), AdamW(1e-2), batch_size=32)],
     }
     model = VIPClassifier(SYMPTOMS, random_state=0, class_weight={"flu": 4.0}, held_out=0.1, **settings).fit(PATIENTS)
     torch.testing.assert_close(model.model_.log_prior.exp(), torch.tensor([4.0, 1.0, 1.0]) / 6, atol=0.01, rtol=0)
