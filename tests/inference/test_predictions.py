@@ -10,7 +10,7 @@ from pursuit import MLP, Stage, VIPClassifier, VIPRegressor
 from pursuit.inference.predictions import predict_rows
 from pursuit.queries import ColumnQueries, PatchQueries
 
-QUICK: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(10)], "teachers": None, "random_state": 0}
+QUICK: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(10)], "random_state": 0}
 
 
 def table(n: int) -> tuple[pd.DataFrame, np.ndarray]:
@@ -52,7 +52,7 @@ def test_queries_that_share_what_answers_are_made_of() -> None:
 
 def test_batches_ask_rows_as_many_questions_as_each_needs() -> None:
     X, y = table(2500)  # more than one batch
-    model = VIPClassifier(stop="confidence=0.7", **{**QUICK, "stages": [Stage(0.2)]}).fit(X, y)
+    model = VIPClassifier(stop="confidence=0.7", teachers=None, **{**QUICK, "stages": [Stage(0.2)]}).fit(X, y)
     found = predict_rows(model.model_, *model.model_.query_set.answers(X), model.stopping_rule())
     assert (found.query >= 0).sum(dim=1).tolist() == [len(chain) for chain in model.explain(X)]
     assert ((found.query >= 0) | ~found.answered).all()

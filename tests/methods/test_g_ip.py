@@ -60,15 +60,15 @@ def trained() -> GIP:
         torch.manual_seed(0)
         settings = GIPSettings(latent=2, hidden=(32,), langevin=Langevin(n_chains=8))
         model = GIP(QUERIES, range(N_LABELS), settings, torch.full((N_LABELS,), 1 / N_LABELS))
-        train(model, draw(3000, seed=1), [Stage(20, RandomHistories(0))])
+        train(model, draw(4000, seed=1), [Stage(25, RandomHistories(0))])
         return model
 
     return kept("G-IP", learn)
 
 
 def test_information_and_posteriors_are_those_of_a_known_world(trained: GIP) -> None:
-    rows, generator = draw(100, seed=5), torch.Generator().manual_seed(0)
-    history = random_histories(rows, torch.randint(7, (100,), generator=generator), generator)
+    rows, generator = draw(150, seed=5), torch.Generator().manual_seed(0)
+    history = random_histories(rows, torch.randint(7, (150,), generator=generator), generator)
     left, exact = ~history.asked, EXACT.scores(history)
     found = trained.scores(history).double()
     assert torch.corrcoef(torch.stack([found[left], exact[left]]))[0, 1] > 0.95
