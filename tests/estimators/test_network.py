@@ -75,7 +75,7 @@ def test_held_out_rows_stop_training_early() -> None:
     X, y = patients()
     y = np.random.default_rng(1).permutation(y)  # which nothing tells, so that the loss soon rises
     reports: list[Any] = []
-    plan = {"network": MLP((32,)), "stages": [Stage(200, optimizer=AdamW(5e-2), batch_size=32)]}
+    plan = {"network": MLP((32,)), "stages": [Stage(200, optimizer=AdamW(1e-2), batch_size=32)]}
     run = TrainingRun(on_report=reports.append)
     VIPClassifier(held_out=0.25, teachers=None, random_state=0, **plan).fit(X, y, run=run)
     assert reports[-1].step < reports[-1].n_steps

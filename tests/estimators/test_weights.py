@@ -79,11 +79,21 @@ def test_the_pruning_of_a_tree_is_chosen_by_the_weights() -> None:
     assert choose_pruning(X, y, 0, counts) < choose_pruning(X, y, 0, hardly)
 
 
-@pytest.mark.parametrize("method", [name for name in of_classes(METHODS) if METHODS[name].accepts("stages")])
+BY_TRIAL = ("ram", "ram+", "refuel")
+"""They learn as policies do, which takes more rows and passes."""
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in BY_TRIAL else ())
+        for name in of_classes(METHODS)
+        if METHODS[name].accepts("stages")
+    ],
+)
 def test_training_follows_the_weights_as_it_follows_repeated_rows(method: str) -> None:
     """Half of the rows contradict the other half: what is believed is what counts more."""
-    by_trial = method in ("ram", "ram+", "refuel")  # as policies learn, which takes more rows and passes
-    n, epochs, lr = (120, 60, 1e-2) if by_trial else (48, 25, 3e-2)
+    n, epochs, lr = (120, 60, 1e-2) if method in BY_TRIAL else (48, 25, 3e-2)
     X = pd.DataFrame({"a": np.arange(n) % 4 < 2, "b": np.arange(n) % 2 == 0})
     counts = np.arange(n) % 8 < 4
     y, weight = np.where(counts, X["a"], ~X["a"]), np.where(counts, 9.0, 1.0)

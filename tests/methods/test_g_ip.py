@@ -228,6 +228,7 @@ def test_as_many_rows_are_learnt_from_as_v_ip_has_histories() -> None:
     assert {stage.histories for stage in plan} == {RandomHistories(0)}
 
 
+@pytest.mark.slow
 def test_queries_of_ones_own_are_asked_better_than_by_chance(
     pairs: Any, pair_data: tuple[np.ndarray, np.ndarray], pair_rows: Rows, tmp_path: Path
 ) -> None:

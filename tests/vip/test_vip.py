@@ -307,7 +307,7 @@ def test_every_network_learns_by_information(network: NetworkSettings, shared: b
         assert torch.equal(again.scores(history), model.scores(history))
 
 
-@pytest.mark.parametrize("histories", [RandomHistories(), RolledOutHistories()])
+@pytest.mark.parametrize("histories", [RandomHistories(), pytest.param(RolledOutHistories(), marks=pytest.mark.slow)])
 def test_other_histories_train_by_information(histories: RandomHistories | RolledOutHistories) -> None:
     rows = draw(known_world(), 4_000, seed=4)
     model = by_information(rows, MLP((32,)), histories)
