@@ -221,7 +221,6 @@ def test_a_penalty_ends_chains_where_little_is_left_to_learn(trained: DIMEClassi
         assert values.max() < 0.05 + 1e-4
 
 
-@pytest.mark.slow
 def test_cheap_queries_come_first_and_save_costs() -> None:
     yes = torch.cat([YES[:, :6], YES[:, :6]], dim=1)  # each query has an expensive twin that is as informative
     costs = (1.0,) * 6 + (8.0,) * 6
