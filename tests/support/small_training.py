@@ -15,9 +15,9 @@ QUERIES = ColumnQueries([yes_no(f"q{i}") for i in range(6)])
 PATCHES = PatchQueries((1, 8, 8), size=2)
 NETWORK = MLP((16,), dropout=0.2)
 STAGES = [
-    Stage(2, RandomHistories(), Adam(amsgrad=True), batch_size=16, average=0.0),
-    Stage(2, CarriedHistories(4), AdamW(), batch_size=16),
-    Stage(2, RolledOutHistories(4), SGD(), schedule="constant", batch_size=16),
+    Stage(3, RandomHistories(), Adam(amsgrad=True), batch_size=16, average=0.0),
+    Stage(3, CarriedHistories(4), AdamW(), batch_size=16),
+    Stage(3, RolledOutHistories(4), SGD(), schedule="constant", batch_size=16),
 ]
 """Every kind of histories and of optimizers, with averaged weights and without."""
 
