@@ -173,7 +173,7 @@ def trained() -> PartialVAE:
         torch.manual_seed(0)
         settings, prior = PartialVAESettings(latent=8, width=48), torch.full((N_LABELS,), 1 / N_LABELS)
         model = PartialVAE.build(ModelSpec(TABLE, range(N_LABELS), MLP((48,)), settings=settings, prior=prior))
-        train(model, draw(2000, 1), [Stage(14, RandomHistories(), AdamW(4e-3), batch_size=128)])
+        train(model, draw(2000, 1), [Stage(25, RandomHistories(), batch_size=128)])
         return model
 
     return kept("partial VAE", learn)
@@ -181,8 +181,8 @@ def trained() -> PartialVAE:
 
 @pytest.mark.parametrize("reward", REWARDS)
 def test_it_asks_nearly_what_exact_pursuit_asks(trained: PartialVAE, reward: Reward) -> None:
-    trained.settings, test = replace(trained.settings, reward=reward), draw(200, 2)
-    history = random_histories(test, torch.full((200,), 2), torch.Generator().manual_seed(0))
+    trained.settings, test = replace(trained.settings, reward=reward), draw(400, 2)
+    history = random_histories(test, torch.full((400,), 2), torch.Generator().manual_seed(0))
     scores, information = trained.scores(history), EXACT.scores(history).float()
     left = ~history.asked
     assert scores[left].mean() > 0
@@ -210,12 +210,12 @@ def test_it_asks_for_patches_better_than_chance() -> None:
     images = images.reshape(-1, 1, 8, 8)
     settings = PartialVAESettings(latent=8, width=48, samples=4, candidates=6)
     query_set = PatchQueries((1, 8, 8), size=2, stride=2, low=0, high=16)
-    stages = [Stage(15, CarriedHistories(8), AdamW(4e-3))]
+    stages = [Stage(30, CarriedHistories(8))]
     classifier = PartialVAEClassifier(
         query_set, network=MLP((48,)), stages=stages, settings=settings, max_queries=6, random_state=0
     )
     model = classifier.fit(images[:600], labels[:600]).model_
-    rows = classifier.rows(images[640:], labels[640:])
+    rows = classifier.rows(images[600:], labels[600:])
     chance = evaluate(RandomOrder(model), rows, max_queries=6).area
     for reward in REWARDS:
         model.settings = replace(settings, reward=reward)
@@ -246,7 +246,7 @@ def test_a_table_with_missing_and_initially_known_answers(tmp_path: Path, networ
     settings = PartialVAESettings(latent=4, width=16, samples=4, labels=2)
     classifier = PartialVAEClassifier(
         network=network,
-        stages=[Stage(20, RandomHistories(), AdamW(1e-2))],
+        stages=[Stage(40, RandomHistories(), AdamW(1e-2))],
         settings=settings,
         standardise=True,
         random_state=3,
@@ -294,7 +294,7 @@ def test_queries_of_ones_own_are_asked_better_than_by_chance(
     reward: Reward, pairs: Any, pair_data: tuple[np.ndarray, np.ndarray], pair_rows: Rows, tmp_path: Path
 ) -> None:
     settings = PartialVAESettings(latent=4, width=24, samples=4, reward=reward, candidates=3)
-    stages = [Stage(10, CarriedHistories(3), AdamW(1e-2), batch_size=32)]
+    stages = [Stage(20, CarriedHistories(3), AdamW(1e-2), batch_size=32)]
     classifier = PartialVAEClassifier(pairs, network=MLP((24,)), settings=settings, stages=stages, random_state=0)
     model = classifier.fit(*pair_data).model_
     area, by_chance = (evaluate(one, pair_rows, max_queries=2).area for one in (model, RandomOrder(model)))

@@ -22,7 +22,7 @@ from pursuit.queries import Choice, ColumnQueries, Number, yes_no
 from pursuit.registry import find
 from pursuit.research.tasks import load_task
 from pursuit.sessions.session import Session
-from pursuit.training import AdamW, CarriedHistories, Stage
+from pursuit.training import CarriedHistories, Stage
 from pursuit.training.rows import Rows
 from pursuit.vip import VIP, InformationVIP
 
@@ -79,10 +79,10 @@ def mixed_rows(query_set: ColumnQueries, n: int = 60, seed: int = 0) -> Rows:
 def test_only_with_the_option_the_label_is_found(kind: str) -> None:
     X, y = world(kind, share=0.4)
     X_test, y_test = world(kind, 200, seed=1, share=0.4)
-    stages = [Stage(6, CarriedHistories(), AdamW(4e-3), batch_size=64)]
-    plan: dict[str, Any] = {"stages": stages, "teachers": None, "max_queries": 1, "random_state": 0}
-    plain = VIPClassifier(**plan).fit(X, y)
-    informed = VIPClassifier(missing_informs=True, **plan).fit(X, y)
+    plain = VIPClassifier(stages=STAGES, teachers=None, max_queries=1, random_state=0).fit(X, y)
+    informed = VIPClassifier(missing_informs=True, stages=STAGES, teachers=None, max_queries=1, random_state=0).fit(
+        X, y
+    )
     assert informed.score(X_test, y_test) > 0.97
     assert plain.score(X_test, y_test) == pytest.approx(0.6)  # a missing value leaves the belief at the larger label
     first = informed.explain(X_test)[0].steps[0]
