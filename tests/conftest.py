@@ -41,7 +41,7 @@ if SHARED_DATA.is_dir():
     os.environ.setdefault("PURSUIT_DATA", str(SHARED_DATA))
 os.environ.setdefault("PURSUIT_CACHE", str(OWN_CACHE))
 
-settings.register_profile("pursuit", deadline=None, derandomize=True, max_examples=8)
+settings.register_profile("pursuit", deadline=None, derandomize=True, max_examples=5)
 settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=60)  # make test-slow
 settings.load_profile("pursuit")
 
@@ -56,6 +56,7 @@ gc.disable()
 def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)  # what trainings leave behind is looked through less often
     gc.enable()
 
 

@@ -27,7 +27,7 @@ CHANGELOG = ROOT / "CHANGELOG.md"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", CHANGELOG, *sorted(DOCS.rglob("*.md"))]
 TESTED_ELSEWHERE = (DOCS / "extending.md", ROOT / "README.md")
 """By test_extending.py, as whole files; and below, in one go."""
-N_EXAMPLE_ROWS = 160
+N_EXAMPLE_ROWS = 120
 
 
 def blocks(page: Path, language: str) -> list[str]:

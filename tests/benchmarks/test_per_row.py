@@ -165,8 +165,10 @@ def test_random_histories_have_all_lengths_but_that_of_everything_and_keep_what_
     assert others.tolist() == pytest.approx([float(others.mean())] * 8, abs=0.05)
 
 
-@pytest.mark.parametrize("optimizer", [Adam(1e-2, amsgrad=True), AdamW(1e-2), SGD(0.05)])
-@pytest.mark.parametrize("is_biased", [False, True])
+@pytest.mark.parametrize(
+    ("optimizer", "is_biased"),
+    [(Adam(1e-2, amsgrad=True), False), (Adam(1e-2, amsgrad=True), True), (AdamW(1e-2), False), (SGD(0.05), True)],
+)
 def test_plain_training_learns(optimizer: Adam | AdamW | SGD, is_biased: bool) -> None:
     """The label is which of the first two answers are yes, so that two queries tell everything."""
     model = build("vector").float()

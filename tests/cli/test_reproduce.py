@@ -21,9 +21,10 @@ SHORT = ("--effort", "0.01", "--device", "cpu")
 
 
 @pytest.fixture(autouse=True)
-def no_chains(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures take longer than the little training here."""
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take longer than the little training here."""
     monkeypatch.setattr(experiment, "N_CHAINS", 0)
+    monkeypatch.setattr(experiment, "_draw_curves", lambda results, path: None)
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -57,7 +57,7 @@ def learnt(rows: Rows) -> TwoQueriers:
     train(
         model,
         rows,
-        [Stage(20, CarriedHistories(N_QUERIES, 0.5, complete_share=0.3), AdamW(1e-2), batch_size=128)],
+        [Stage(14, CarriedHistories(N_QUERIES, 0.5, complete_share=0.3), AdamW(1e-2), batch_size=128)],
         seed=0,
     )
     return model

@@ -11,7 +11,7 @@ from pursuit import MLP, Stage, TrainingRun, Unreliable, VIPClassifier
 from pursuit.methods import METHODS, GIPSettings
 from pursuit.methods.g_ip import Langevin
 from pursuit.training.schedule import AdamW
-from small_table import PATIENTS, QUICK, drawn_patients, patients, symptom_classifier
+from small_table import PATIENTS, QUICKEST, drawn_patients, patients, symptom_classifier
 
 
 def noisy(n: int, seed: int) -> tuple[Any, np.ndarray]:
@@ -46,7 +46,7 @@ def test_calibrating_mends_beliefs_and_is_saved(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_calibrated_says_so() -> None:
-    model = VIPClassifier(random_state=0, **QUICK).fit(*patients())
+    model = VIPClassifier(random_state=0, **QUICKEST).fit(*patients())
     X, y = patients()
     with pytest.raises(ValueError, match="at least one is needed"):
         model.calibrate(X[:0], y[:0])
@@ -63,7 +63,7 @@ def test_what_cannot_be_calibrated_says_so() -> None:
 
 
 def test_rows_may_be_held_out_for_beliefs_alone() -> None:
-    model = VIPClassifier(random_state=0, calibration=0.5, **QUICK).fit(*noisy(200, 0))
+    model = VIPClassifier(random_state=0, calibration=0.5, **QUICKEST).fit(*noisy(200, 0))
     found = {reason.setting: reason for reason in model.chosen_}
     assert found["calibrated on"].value == "100 rows"
     assert found["expected"].why == "on 100 held-out rows"
@@ -76,14 +76,14 @@ def test_drawn_rows_have_fresh_ones_to_fit_beliefs_to() -> None:
     assert {reason.setting for reason in model.chosen_} >= {"calibrated on", "temperature", "expected"}
     X, y, known = drawn_patients()
     assert model.evaluate(X, y, initially_known=known).calibration_error_by_asked[-1] < 0.2
-    as_learnt = symptom_classifier(calibration=0.0).fit(PATIENTS)
+    as_learnt = symptom_classifier(calibration=0.0, stages=[Stage(0.5, batch_size=32)]).fit(PATIENTS)
     assert (as_learnt.model_.temperature == 1).all()
 
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_training_with_unreliable_answers_resumes_to_the_same_bits(tmp_path: Path, streamed: bool) -> None:
     def fit(run: TrainingRun | None = None) -> VIPClassifier:
-        own: dict[str, Any] = {"stages": [Stage(2, batch_size=32)] * 2, "unreliable": Unreliable(0.2, 0.1)}
+        own: dict[str, Any] = {"stages": [Stage(1, batch_size=32)] * 2, "unreliable": Unreliable(0.2, 0.1)}
         if streamed:
             return symptom_classifier(calibration=0.0, **own).fit(PATIENTS, run=run)
         return VIPClassifier(random_state=0, network=MLP((8,)), **own).fit(*patients(), run=run)
@@ -101,7 +101,7 @@ def test_training_with_unreliable_answers_resumes_to_the_same_bits(tmp_path: Pat
 
 
 def test_a_model_that_met_unreliable_answers_is_less_sure_of_a_single_one() -> None:
-    stage = Stage(20, optimizer=AdamW(1e-2), batch_size=32)
+    stage = Stage(14, optimizer=AdamW(1e-2), batch_size=32)
     plan: dict[str, Any] = {"network": MLP((32,)), "stages": [stage], "teachers": None, "random_state": 0}
     X, y = patients(120, 1)
     trusting = VIPClassifier(**plan).fit(X, y)

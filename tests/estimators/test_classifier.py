@@ -118,8 +118,8 @@ def test_texts_come_as_a_list_an_array_or_a_series(tmp_path: Path) -> None:
         assert len(model.explain(as_texts(texts[:2]))) == 2
 
 
-@pytest.mark.full_training
-@pytest.mark.parametrize("data", [load_wine, pytest.param(load_breast_cancer, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("data", [load_wine, load_breast_cancer])
 def test_defaults_are_fair_on_small_tables(data: Any) -> None:
     """One split; the README has five. A margin of three rows more than its 2.5 points allows for the luck of one. At
     most two fifths of the columns are asked for."""

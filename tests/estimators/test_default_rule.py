@@ -11,7 +11,7 @@ from pursuit import MLP, Stage, VIPClassifier
 from pursuit.tables.streaming import ParquetRows
 
 TELLS = 0.755
-QUICK: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(12, batch_size=64)], "random_state": 0}
+QUICK: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(8, batch_size=64)], "random_state": 0}
 
 
 def noisy(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:

@@ -204,22 +204,24 @@ def test_drawn_patients_are_held_out_too(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_training_on_drawn_patients_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def kill(report: Any) -> None:
-        if report.step == 30:
+        if report.step == 10:
             raise KeyboardInterrupt
 
     monkeypatch.setattr("pursuit.training.run.CHECKPOINT_PAUSE", 0)  # a checkpoint with every report
-    whole = symptom_classifier().fit(PATIENTS)
+    stages = [Stage(3, optimizer=AdamW(1e-2), batch_size=32)]
+    whole = symptom_classifier(stages=stages).fit(PATIENTS)
+    killed = TrainingRun(tmp_path, on_report=kill, checkpoint_seconds=0)
     with pytest.raises(KeyboardInterrupt):
-        symptom_classifier().fit(PATIENTS, run=TrainingRun(tmp_path, on_report=kill, checkpoint_seconds=0))
+        symptom_classifier(stages=stages).fit(PATIENTS, run=killed)
     reports: list[Any] = []
     resumed = TrainingRun(tmp_path, resume=True, on_report=reports.append)
-    again = symptom_classifier().fit(PATIENTS, run=resumed)
-    assert reports[0].step == 30
+    again = symptom_classifier(stages=stages).fit(PATIENTS, run=resumed)
+    assert reports[0].step == 10
     for name, tensor in whole.model_.state_dict().items():
         assert torch.equal(again.model_.state_dict()[name], tensor)
     others = Patients(PATIENTS.classes, DISEASES.flip(0), n_rows=200)
     with pytest.raises(CannotResume, match="cannot be resumed"):
-        symptom_classifier().fit(others, run=resumed)
+        symptom_classifier(stages=stages).fit(others, run=resumed)
 
 
 def test_drawn_rows_bring_everything_along() -> None:
@@ -258,9 +260,9 @@ def test_what_is_expected_is_that_of_new_groups() -> None:
     """All rows of a village have one label, which is learnt by the name of the village. A test tells the label of any
     row, and is wrong for two in five."""
     randomness = np.random.default_rng(0)
-    village = np.repeat(np.arange(40), 10)
+    village = np.repeat(np.arange(30), 8)
     ill = village % 2 == 0
-    tested = np.where(randomness.random(400) < 0.6, ill, ~ill)
+    tested = np.where(randomness.random(240) < 0.6, ill, ~ill)
     X = pd.DataFrame({"village": [f"village {number}" for number in village], "test": tested})
     plan: Any = {"network": MLP((32,)), "stages": [Stage(15, optimizer=AdamW(1e-2), batch_size=32)]}
     plan |= {"held_out": 0.3, "teachers": None, "random_state": 0}

@@ -41,6 +41,7 @@ from pursuit.methods import METHODS
 from pursuit.queries import ColumnQueries, Number, yes_no
 from pursuit.training.rows import Rows
 from pursuit.training.schedule import AdamW
+from short_plans import few_trees
 from small_table import patients
 
 pytestmark = pytest.mark.full_training
@@ -77,6 +78,12 @@ def relabelled(learnt: Rows, row: int, n_labels: int = 2) -> Rows:
     y = learnt.y.clone()
     y[row] = (y[row] + 1) % n_labels
     return replace(learnt, y=y)
+
+
+@pytest.fixture
+def quick_teachers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The teachers that there are by default, of few trees: where it does not matter how good they are."""
+    monkeypatch.setattr(teachers_module, "_suitable", few_trees)
 
 
 # No label reaches what is said of its own row
@@ -177,6 +184,7 @@ def test_a_single_group_is_divided_by_rows() -> None:
 # Labels with few rows, folds with one label, and weights
 
 
+@pytest.mark.usefixtures("quick_teachers")
 def test_rare_labels_are_learnt_as_they_are() -> None:
     learnt = rows(100)
     learnt.y[:3] = 2
@@ -282,6 +290,7 @@ def test_a_cell_is_swapped_as_a_whole() -> None:
     assert {tuple(row[:n_word]) for row in made.x.tolist()} <= {row[:n_word] for row in words}
 
 
+@pytest.mark.usefixtures("quick_teachers")
 def test_what_is_taught_is_the_rows_twice_for_every_made_one() -> None:
     learnt = replace(rows(100), weight=torch.linspace(0.5, 1.5, 100), initially_known=torch.rand(100, 5) < 0.2)
     teaching = taught(QUERIES, learnt, [0, 1], "auto", seed=0)
@@ -415,6 +424,7 @@ def test_posteriors_of_numbers_are_as_wide_as_the_errors() -> None:
     np.testing.assert_array_equal(sure, np.eye(len(bins))[learnt.y.numpy()])
 
 
+@pytest.mark.usefixtures("quick_teachers")
 def test_neighbours_of_a_number_are_part_of_its_target() -> None:
     learnt, bins, _ = numbers(100)
     kernel = bins.kernel(0.7)
@@ -475,7 +485,10 @@ def test_teachers_may_be_given_and_say_so(tmp_path: Path) -> None:
 def test_nobody_need_teach(nobody: Any) -> None:
     X, y = patients(60)
     assert "teachers" not in chosen(VIPClassifier(teachers=nobody, random_state=0, **QUICKEST).fit(X, y))
-    assert "teachers" in chosen(VIPClassifier(random_state=0, **QUICKEST).fit(X, y))
+
+
+def test_somebody_teaches_by_default() -> None:
+    assert "teachers" in chosen(VIPClassifier(random_state=0, **QUICKEST).fit(*patients(60)))
 
 
 @pytest.mark.parametrize("wrong", ["forest", ["forest"], LogisticRegression(), [LogisticRegression], [LinearSVC()], 3])
@@ -491,6 +504,7 @@ def test_a_number_is_taught_by_regressors() -> None:
     assert "Ridge" in chosen(model)["teachers"] or "SVR" in chosen(model)["teachers"]
 
 
+@pytest.mark.usefixtures("quick_teachers")
 def test_a_run_is_gone_on_with_by_the_same_teachers_only(tmp_path: Path) -> None:
     X, y = patients()
     VIPClassifier(random_state=0, **QUICKEST).fit(X, y, run=TrainingRun(tmp_path))

@@ -79,11 +79,21 @@ def test_the_pruning_of_a_tree_is_chosen_by_the_weights() -> None:
     assert choose_pruning(X, y, 0, counts) < choose_pruning(X, y, 0, hardly)
 
 
-@pytest.mark.parametrize("method", [name for name in of_classes(METHODS) if METHODS[name].accepts("stages")])
+BY_TRIAL = ("ram", "ram+", "refuel")
+"""They learn as policies do, which takes more rows and passes."""
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in BY_TRIAL else ())
+        for name in of_classes(METHODS)
+        if METHODS[name].accepts("stages")
+    ],
+)
 def test_training_follows_the_weights_as_it_follows_repeated_rows(method: str) -> None:
     """Half of the rows contradict the other half: what is believed is what counts more."""
-    by_trial = method in ("ram", "ram+", "refuel")  # as policies learn, which takes more rows and passes
-    n, epochs, lr = (120, 60, 1e-2) if by_trial else (48, 25, 3e-2)
+    n, epochs, lr = (120, 60, 1e-2) if method in BY_TRIAL else (48, 25, 3e-2)
     X = pd.DataFrame({"a": np.arange(n) % 4 < 2, "b": np.arange(n) % 2 == 0})
     counts = np.arange(n) % 8 < 4
     y, weight = np.where(counts, X["a"], ~X["a"]), np.where(counts, 9.0, 1.0)
@@ -100,14 +110,14 @@ def test_training_follows_the_weights_as_it_follows_repeated_rows(method: str) -
     assert weighted[2:].max() < 0.35
     if method == "vip":
         np.testing.assert_allclose(weighted, [0.9, 0.9, 0.1, 0.1], atol=0.15)
-        plan["stages"] = [replace(plan["stages"][0], epochs=25 * len(y) / weight.sum())]  # as many steps
+        plan["stages"] = [replace(plan["stages"][0], epochs=epochs * len(y) / weight.sum())]  # as many steps
         again = build(queries, **plan).fit(*repeated(X, np.asarray(y), weight.astype(int)))
         np.testing.assert_allclose(weighted, belief(again), atol=0.15)
 
 
 def test_without_weights_nothing_changes_and_equal_weights_are_no_weights() -> None:
     X, y = patients()
-    plan = {"network": MLP((8,)), "stages": [Stage(3, batch_size=32)], "teachers": None, "random_state": 0}
+    plan = {"network": MLP((8,)), "stages": [Stage(2, batch_size=32)], "teachers": None, "random_state": 0}
     plain = VIPClassifier(**plan).fit(X, y).predict_proba(X)
     for weight in (1.0, 7.0):
         same = VIPClassifier(**plan).fit(X, y, np.full(len(y), weight)).predict_proba(X)
@@ -118,7 +128,7 @@ def test_rows_of_weight_zero_are_as_good_as_not_there() -> None:
     X, y = patients()
     there = np.arange(len(y)) % 3 > 0
     X.loc[~there, "age"] = 1e6  # which must not even stretch the scale of numbers
-    plan = {"network": MLP((8,)), "stages": [Stage(3, batch_size=32)], "random_state": 0}
+    plan = {"network": MLP((8,)), "stages": [Stage(1, batch_size=32)], "random_state": 0}
     known = np.zeros(X.shape, dtype=bool)
     known[:, 0] = True
     one = VIPClassifier(**plan).fit(X, y, there.astype(float), initially_known=known)
@@ -174,7 +184,7 @@ def test_an_interrupted_training_with_weights_goes_on_as_if_nothing_had_happened
             raise Killed
 
     for method in ("vip", "ram"):
-        plan = {"stages": [Stage(8, CarriedHistories(3), batch_size=30)], "network": MLP((8,)), "random_state": 0}
+        plan = {"stages": [Stage(4, CarriedHistories(3), batch_size=30)], "network": MLP((8,)), "random_state": 0}
         whole = METHODS[method].build(QUERIES, **plan).fit(X, y, times)
         folder = tmp_path / method
         with pytest.raises(Killed):

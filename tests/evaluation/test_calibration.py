@@ -143,7 +143,7 @@ def test_it_holds_what_either_part_holds(accuracies: list[float], n_rows: int) -
 )
 def test_it_covers_what_it_says(n_rows: int, between_seeds: float) -> None:
     """Trainings differ by a number of their own, rows by how hard they are; all seeds have the same rows."""
-    randomness, truth, n_times, n_seeds = np.random.default_rng(0), 0.75, 600, 5
+    randomness, truth, n_times, n_seeds = np.random.default_rng(0), 0.75, 300, 5
     covered = 0
     for _ in range(n_times):
         is_hard = randomness.random(n_rows) < 0.5

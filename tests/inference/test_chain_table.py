@@ -30,7 +30,7 @@ def trained(name: str) -> PursuitEstimator:
         return VIPRegressor(**PLAN).fit(data[COLUMNS], number)
     if name == "vip":
         return VIPClassifier(**PLAN).fit(data[COLUMNS], data["label"])
-    settings = {setting: PLAN[setting] for setting in ("stages", "random_state")}
+    settings = {setting: PLAN[setting] for setting in ("network", "stages", "random_state")}
     return METHODS[name].build(**settings).fit(data[COLUMNS], data["label"])
 
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -106,7 +105,6 @@ def assert_same(state: HistoryState, simple: HistoryState, rows: Rows, seed: int
 
 
 @pytest.mark.parametrize("settings", DENSE, ids=str)
-@examples(max_examples=10)
 @given(
     types=st.lists(st.sampled_from(["yes_no", "choice", "single", "number"]), min_size=1, max_size=6),
     n_rows=st.integers(1, 5),

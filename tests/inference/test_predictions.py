@@ -1,12 +1,16 @@
 """Predictions as a table."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from pursuit import Stage, VIPClassifier, VIPRegressor
+from pursuit import MLP, Stage, VIPClassifier, VIPRegressor
 from pursuit.inference.predictions import predict_rows
 from pursuit.queries import ColumnQueries, PatchQueries
+
+QUICK: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(10)], "random_state": 0}
 
 
 def table(n: int) -> tuple[pd.DataFrame, np.ndarray]:
@@ -22,7 +26,7 @@ def table(n: int) -> tuple[pd.DataFrame, np.ndarray]:
 @pytest.mark.parametrize("stop", ["confidence=0.9", "budget=0", "budget=2"])
 def test_it_says_what_chains_and_predictions_say(stop: str) -> None:
     X, y = table(200)
-    model = VIPClassifier(ColumnQueries.from_data(X), stop=stop, stages=[Stage(epochs=10)], random_state=0).fit(X, y)
+    model = VIPClassifier(ColumnQueries.from_data(X), stop=stop, **QUICK).fit(X, y)
     found = model.predict_table(X.set_index(np.arange(200) + 5))
     assert found.index.tolist() == list(range(5, 205))
     assert np.allclose(found[["probability_0", "probability_1", "probability_2"]], model.predict_proba(X))
@@ -48,7 +52,7 @@ def test_queries_that_share_what_answers_are_made_of() -> None:
 
 def test_batches_ask_rows_as_many_questions_as_each_needs() -> None:
     X, y = table(2500)  # more than one batch
-    model = VIPClassifier(stages=[Stage(epochs=1)], stop="confidence=0.7", random_state=0).fit(X, y)
+    model = VIPClassifier(stop="confidence=0.7", teachers=None, **{**QUICK, "stages": [Stage(0.2)]}).fit(X, y)
     found = predict_rows(model.model_, *model.model_.query_set.answers(X), model.stopping_rule())
     assert (found.query >= 0).sum(dim=1).tolist() == [len(chain) for chain in model.explain(X)]
     assert ((found.query >= 0) | ~found.answered).all()

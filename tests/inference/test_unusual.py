@@ -28,8 +28,8 @@ def people(n: int, seed: int, flip: float = 0.08) -> tuple[pd.DataFrame, np.ndar
 @pytest.fixture(scope="module")
 def model() -> VIPClassifier:
     with torch.enable_grad():
-        plan: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(40, batch_size=64)], "calibration": 0.5}
-        return VIPClassifier(random_state=0, stop="never", **plan).fit(*people(1200, 0))
+        plan: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(15, batch_size=64)], "teachers": None}
+        return VIPClassifier(random_state=0, stop="never", calibration=0.5, **plan).fit(*people(1200, 0))
 
 
 def test_rows_like_those_of_training_are_hardly_ever_unusual(model: VIPClassifier) -> None:

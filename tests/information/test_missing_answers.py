@@ -111,8 +111,8 @@ def test_what_was_never_missing_before_teaches_nothing_where_it_is_missing(make_
 def test_it_learns_from_the_history_whether_an_answer_will_come() -> None:
     """The second query has an answer where the first is yes, and only there."""
     generator = torch.Generator().manual_seed(0)
-    y = torch.randint(3, (3000,), generator=generator)
-    first = torch.randint(2, (3000,), generator=generator).bool()
+    y = torch.randint(3, (2000,), generator=generator)
+    first = torch.randint(2, (2000,), generator=generator).bool()
     x = torch.stack([2.0 * first - 1, 2.0 * (y == 0) - 1], dim=1)
     rows = Rows(x, torch.stack([torch.ones_like(first), first], dim=1), y)
     model = trained(PAIR, rows, AnswerSettings(rank=2), n_classes=3, epochs=12)

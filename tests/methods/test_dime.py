@@ -34,7 +34,7 @@ YES = torch.rand(4, N_QUERIES, generator=torch.Generator().manual_seed(5)) ** 2
 EXACT = IndependentIP.from_yes(QUERIES, range(4), torch.full((4,), 0.25), YES)
 ARGUMENTS: dict[str, Any] = {
     "network": MLP((32,)),
-    "stages": [Stage(30, CarriedHistories(6), AdamW(5e-3), batch_size=64)],
+    "stages": [Stage(18, CarriedHistories(6), AdamW(8e-3), batch_size=64)],
     "random_state": 0,
 }
 

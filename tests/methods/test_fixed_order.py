@@ -1,5 +1,6 @@
 """Fixed order: the ranking is the greedy one of the losses measured, and all rows are asked by it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,14 +159,15 @@ class Interrupted(Exception):
 @pytest.mark.parametrize("stage", [1, 2])
 def test_a_resumed_run_ends_as_if_never_interrupted(tmp_path: Path, stage: int) -> None:
     X, y = table()
-    whole = FixedOrderClassifier(**QUICK).fit(X, y)
+    plan = {**QUICK, "stages": [replace(STAGE, epochs=10)]}
+    whole = FixedOrderClassifier(**plan).fit(X, y)
 
     def interrupt(report: Any) -> None:
         if report.stage == stage and report.step == report.n_steps:
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        FixedOrderClassifier(**QUICK).fit(X, y, run=TrainingRun(tmp_path / "run", on_report=interrupt))
-    resumed = FixedOrderClassifier(**QUICK).fit(X, y, run=TrainingRun(tmp_path / "run", resume=True))
+        FixedOrderClassifier(**plan).fit(X, y, run=TrainingRun(tmp_path / "run", on_report=interrupt))
+    resumed = FixedOrderClassifier(**plan).fit(X, y, run=TrainingRun(tmp_path / "run", resume=True))
     assert torch.equal(resumed.model_.order, whole.model_.order)
     assert np.array_equal(resumed.predict_proba(X), whole.predict_proba(X))

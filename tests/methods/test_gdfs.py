@@ -18,11 +18,11 @@ from pursuit.queries import ColumnQueries, PatchQueries, yes_no
 from pursuit.training import Batch, TrainingRun
 from pursuit.training.rows import Rows
 from pursuit.training.samplers import CarriedHistories, RandomHistories
-from pursuit.training.schedule import Stage
+from pursuit.training.schedule import AdamW, Stage
 
 QUERIES = ColumnQueries([yes_no(f"q{i}") for i in range(12)])
 YES = torch.rand(4, 12, generator=torch.Generator().manual_seed(5)) ** 2
-STAGES = [Stage(20, CarriedHistories(6), batch_size=64)]
+STAGES = [Stage(12, CarriedHistories(6), AdamW(4e-3), batch_size=64)]
 
 
 def draw(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -58,7 +58,7 @@ def test_the_plan_has_as_many_histories_as_that_of_vip() -> None:
 
 def test_without_pretraining_there_is_none() -> None:
     plan = GDFSClassifier(settings=GDFSSettings((0.5, 0.4), pretraining=0.0)).plan(STAGES)
-    assert [(stage.epochs, stage.tau) for stage in plan] == [(20, (0.5, 0.4))]
+    assert [(stage.epochs, stage.tau) for stage in plan] == [(STAGES[0].epochs, (0.5, 0.4))]
 
 
 @pytest.mark.parametrize("wrong", [{"temperature": (1.0, 0.0)}, {"pretraining": 1.0}])
@@ -143,7 +143,7 @@ def test_the_noise_is_gumbels() -> None:
 
 
 def test_it_asks_better_than_chance_and_is_saved_with_its_settings(tmp_path: Path) -> None:
-    (X, y), test = draw(1000, 0), draw(2000, 1)
+    (X, y), test = draw(1000, 0), draw(1000, 1)
     settings = GDFSSettings((1.0, 0.2), pretraining=0.25)
     arguments: dict[str, Any] = {"network": MLP((32,)), "stages": STAGES, "random_state": 0}
     model = GDFSClassifier(QUERIES, settings=settings, **arguments).fit(X, y)

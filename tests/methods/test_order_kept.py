@@ -56,12 +56,12 @@ def test_no_chain_breaks_the_order(method: str, tmp_path: Path) -> None:
     loaded = pursuit.load(tmp_path / "model")
     assert loaded.model_.query_set.order == ORDER
     for stop in ("budget=9", CostBudget(3)):
-        chains = loaded.explain(X.iloc[:40], stop)
+        chains = loaded.explain(X.iloc[:25], stop)
         for row, chain in enumerate(chains):
             check_chain(ORDER, QUERIES, chain)
             is_there = not isinstance(X["sex"].iloc[row], float)
             assert [step.name for step in chain.initially_known] == ["sex"] * is_there
-    evaluation = loaded.evaluate(X.iloc[:80], Y[:80])
+    evaluation = loaded.evaluate(X.iloc[:40], Y[:40])
     assert evaluation.at_stop is not None
     assert evaluation.at_stop.mean_asked <= 6  # what is known beforehand does not count
     torch.testing.assert_close(loaded.predict_proba(X.iloc[:5]), model.predict_proba(X.iloc[:5]))
@@ -93,9 +93,10 @@ def test_no_chain_breaks_the_order_in_training(method: str, monkeypatch: pytest.
         assert seen > 20
 
 
+@pytest.mark.xdist_group("order of vip")
 @pytest.mark.parametrize("settings", [CarriedHistories(7, random_share=0), RolledOutHistories(7)])
 def test_histories_to_train_on_keep_the_order(settings: Any) -> None:
-    model = VIPClassifier(clinic_queries(), network=MLP((8,)), stages=[Stage(1)], random_state=0).fit(X, Y).model_
+    model = fitted("vip").model_
     rows = Rows(
         *clinic_queries().answers(X), torch.zeros(len(X), dtype=torch.long), clinic_queries().known_beforehand(len(X))
     )
@@ -112,6 +113,7 @@ def test_histories_to_train_on_keep_the_order(settings: Any) -> None:
     assert longest == 7
 
 
+@pytest.mark.xdist_group("order of ram")
 def test_a_policy_rolls_out_in_order() -> None:
     policy = fitted("ram").model_
     assert isinstance(policy, Policy)
@@ -158,6 +160,7 @@ def test_an_order_that_closes_nothing_changes_no_bit(querier: Any) -> None:
     known = np.zeros(X.shape, dtype=bool)
     known[:, 0] = True  # so that what waits for it is open from the start
     settings: dict[str, Any] = {"network": MLP((8,)), "stages": [Stage(3, batch_size=32)], "random_state": 0}
+    settings["teachers"] = None
     one, other = (
         VIPClassifier(clinic_queries(order), querier=querier, **settings).fit(X, y, initially_known=known).model_
         for order in (None, Order(only_after=(OnlyAfter("scan", "sex"),)))
@@ -168,11 +171,9 @@ def test_an_order_that_closes_nothing_changes_no_bit(querier: Any) -> None:
 @pytest.mark.parametrize("querier", ["information", "straight-through"])
 def test_the_belief_by_what_is_known_beforehand_is_right(querier: Any) -> None:
     """It may end a chain before the first question."""
-    X, y = clinic(600)
-    stages = [Stage(12, optimizer=AdamW(1e-2), batch_size=64)]
-    model = VIPClassifier(clinic_queries(), querier=querier, network=MLP((32,)), stages=stages, random_state=0).fit(
-        X, y
-    )
+    X, y = clinic(400)
+    plan: dict[str, Any] = {"stages": [Stage(10, optimizer=AdamW(1e-2), batch_size=64)], "teachers": None}
+    model = VIPClassifier(clinic_queries(), querier=querier, network=MLP((32,)), random_state=0, **plan).fit(X, y)
     with torch.no_grad():
         believed = model.model_.log_posterior(model.rows(X, y).start()).exp().numpy()
     for sex in ("f", "m"):

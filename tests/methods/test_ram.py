@@ -37,7 +37,7 @@ def two_informative() -> tuple[np.ndarray, np.ndarray]:
 @pytest.fixture(scope="module", params=["last", "sum"])
 def trained(request: Any, two_informative: Any) -> RAMClassifier:
     settings = RAMSettings(request.param, lr=1e-2)
-    stages = [Stage(30, CarriedHistories(3), batch_size=64)]
+    stages = [Stage(20, CarriedHistories(3), batch_size=64)]
     classifier = RAMClassifier(network=MLP((32,)), stages=stages, max_queries=2, settings=settings, random_state=0)
     return classifier.fit(*two_informative)
 

@@ -66,7 +66,7 @@ def patients() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @pytest.fixture(scope="module")
 def trained(patients: Any) -> REFUELClassifier:
     x, y, initially_known = patients
-    stages = [Stage(25, CarriedHistories(4), batch_size=64)]
+    stages = [Stage(15, CarriedHistories(4), batch_size=64)]
     classifier = REFUELClassifier(
         network=MLP((32,)), stages=stages, max_queries=4, stop="budget=4", settings=SETTINGS, random_state=0
     )

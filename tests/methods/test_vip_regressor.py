@@ -35,7 +35,7 @@ from pursuit.research.tasks.symcat import Patients
 from pursuit.training.schedule import AdamW
 
 pytestmark = pytest.mark.xdist_group("regressor")
-STAGE = Stage(25, optimizer=AdamW(1e-2), batch_size=64)
+STAGE = Stage(20, optimizer=AdamW(1e-2), batch_size=64)
 QUICK: dict[str, Any] = {"network": MLP((32,)), "stages": [STAGE], "random_state": 0}
 QUICKEST: dict[str, Any] = {
     "network": MLP((4,)),
@@ -199,7 +199,7 @@ def test_initially_known_answers_are_used() -> None:
     assert fitted().evaluate(X, y, initially_known=everything).at_stop.mean_asked == 0  # type: ignore[union-attr]
 
 
-@pytest.mark.full_training
+@pytest.mark.slow
 def test_a_real_table_is_learnt() -> None:
     """Linear regression explains some 0.48 of the variance of diabetes on average, and three answers most of that."""
     X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)

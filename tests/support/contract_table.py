@@ -32,7 +32,7 @@ from pursuit.training import SGD, Adam, AdamW, CarriedHistories, RandomHistories
 from pursuit.training.augmentation import Shifts
 from pursuit.training.unreliable import Unreliable
 
-NETWORKS = {"network": MLP((24,)), "stages": [Stage(8, optimizer=AdamW(2e-2), batch_size=32)]}
+NETWORKS = {"network": MLP((24,)), "stages": [Stage(6, optimizer=AdamW(3e-2), batch_size=32)]}
 UNTAUGHT = {**NETWORKS, "teachers": None}
 QUICK: dict[str, dict[str, Any]] = {
     "vip": NETWORKS,
@@ -44,7 +44,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "naive-bayes": {},
     "all-answers": UNTAUGHT,
     "g-ip": {
-        "stages": [Stage(30, optimizer=AdamW(1e-2), batch_size=32)],
+        "stages": [Stage(20, optimizer=AdamW(1.5e-2), batch_size=32)],
         "settings": GIPSettings(latent=2, hidden=(16,), langevin=Langevin(n_chains=16)),
     },
     "ram": NETWORKS,

@@ -37,7 +37,8 @@ by all."""
 _suitable, _save_figure = teachers._suitable, figures.save_figure
 
 
-def _small(query_set: QuerySet, lesson: teachers.Lesson) -> Iterator[teachers.Teacher]:
+def few_trees(query_set: QuerySet, lesson: teachers.Lesson) -> Iterator[teachers.Teacher]:
+    """The default teachers with few trees and iterations."""
     for teacher in _suitable(query_set, lesson):
         yield teacher._replace(model=teacher.model.set_params(**FEWER.get(teacher.name, {})))
 
@@ -52,7 +53,7 @@ def _save_coarse_figure(figure: Any, path: str | Path | None) -> Any:
 def short_plans() -> Iterator[None]:
     """Train what is chosen by default a tenth as long, with teachers of few trees, and draw with few pixels."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(teachers, "_suitable", _small)
+        patch.setattr(teachers, "_suitable", few_trees)
         patch.setattr(figures, "save_figure", _save_coarse_figure)
         patch.setattr(figures, "DPI", 20)
         for name, value in SHORTER.items():

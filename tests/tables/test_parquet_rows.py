@@ -132,7 +132,7 @@ def test_held_out_rows_are_not_learnt_from(
     assert len(source.hold_out(0.9, 10, seed=1)[1]) == 10
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(n=st.integers(20, 120), group=st.integers(1, 130), n_shards=st.integers(1, 7), share=st.sampled_from([0.0, 0.3]))
 def test_every_row_is_in_one_shard(
     write: Callable[..., Path], numbered: Callable[..., Any], n: int, group: int, n_shards: int, share: float
@@ -226,7 +226,7 @@ def test_a_classifier_learns_from_files(patients: Path, tmp_path: Path) -> None:
 def test_training_that_stopped_goes_on_with_the_same_rows(patients: Path, tmp_path: Path) -> None:
     """Weights are bit for bit those of the run that was never interrupted."""
     source = ParquetRows(patients, "label", buffer_rows=100)
-    plan = {"stages": [Stage(4, batch_size=32)], **QUICK}
+    plan = {"stages": [Stage(2, batch_size=32)], **QUICK}
     whole = VIPClassifier(**plan).fit(source)
 
     class Stopped(Exception):

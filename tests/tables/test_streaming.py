@@ -25,7 +25,7 @@ from pursuit.training.rows import Rows
 
 NUMBER = ColumnQueries([Number("number", "?", spread=1e6)])
 """A query set whose answers are the row numbers of the numbered table."""
-WITH_FILES = settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+WITH_FILES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def numbers(rows: Rows) -> list[int]:

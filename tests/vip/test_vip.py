@@ -56,7 +56,7 @@ def trained() -> VIP:
         world, histories = known_world(), CarriedHistories(random_share=0.2)
         torch.manual_seed(0)
         model = VIP.build(ModelSpec(world.query_set, world.classes, MLP((64, 64))))
-        train(model, draw(world, 20_000, seed=1), [Stage(8, histories, AdamW(4e-3), batch_size=256)], seed=1)
+        train(model, draw(world, 15_000, seed=1), [Stage(6, histories, AdamW(6e-3), batch_size=256)], seed=1)
         return model
 
     return kept("straight-through", learn)
@@ -100,7 +100,7 @@ def test_all_histories_train(histories: RandomHistories | RolledOutHistories | C
     torch.manual_seed(0)
     model = VIP.build(ModelSpec(world.query_set, world.classes, MLP((32,)), shared=True))
     rows = draw(world, 2_000, seed=4)
-    train(model, rows, [Stage(12, histories)], seed=0)
+    train(model, rows, [Stage(5, histories, AdamW(6e-3))], seed=0)
     with torch.no_grad():
         loss = F.nll_loss(model.log_posterior(History(rows.x, rows.available, rows.available)), rows.y)
     assert loss < 0.7 * torch.tensor(float(N_CLASSES)).log()
@@ -215,7 +215,7 @@ def by_information(
     rows: Rows,
     network: NetworkSettings,
     histories: CarriedHistories | RandomHistories | RolledOutHistories | None = None,
-    epochs: float = 12,
+    epochs: float = 6,
     *,
     shared: bool = False,
     standardised: bool = False,
@@ -230,13 +230,13 @@ def by_information(
     )
     if standardised:
         model.standardise(rows.x, rows.available)
-    train(model, rows, [Stage(epochs, histories or CarriedHistories(), batch_size=256)], seed=1)
+    train(model, rows, [Stage(epochs, histories or CarriedHistories(), AdamW(6e-3), batch_size=256)], seed=1)
     return model
 
 
 @pytest.fixture(scope="module")
 def informed() -> InformationVIP:
-    return kept("by information", lambda: by_information(draw(known_world(), 20_000, seed=1), MLP((64, 64)), epochs=6))
+    return kept("by information", lambda: by_information(draw(known_world(), 15_000, seed=1), MLP((64, 64)), epochs=4))
 
 
 def test_by_information_it_asks_what_exact_pursuit_asks(informed: InformationVIP) -> None:
@@ -295,7 +295,7 @@ def test_possible_answers_are_those_that_the_bits_are_made_of(informed: Informat
 )
 def test_every_network_learns_by_information(network: NetworkSettings, shared: bool, standardised: bool) -> None:
     rows = draw(known_world(), 5_000, seed=9)
-    model = by_information(rows, network, epochs=12, shared=shared, standardised=standardised)
+    model = by_information(rows, network, shared=shared, standardised=standardised)
     assert share_of_information(model) >= 0.97
     trunks = [own[0] for own in (model.querier, model.classifier)]  # type: ignore[index]
     assert (trunks[0] is trunks[1]) == shared
@@ -307,7 +307,7 @@ def test_every_network_learns_by_information(network: NetworkSettings, shared: b
         assert torch.equal(again.scores(history), model.scores(history))
 
 
-@pytest.mark.parametrize("histories", [RandomHistories(), RolledOutHistories()])
+@pytest.mark.parametrize("histories", [RandomHistories(), pytest.param(RolledOutHistories(), marks=pytest.mark.slow)])
 def test_other_histories_train_by_information(histories: RandomHistories | RolledOutHistories) -> None:
     rows = draw(known_world(), 4_000, seed=4)
     model = by_information(rows, MLP((32,)), histories)
@@ -387,7 +387,7 @@ def test_held_out_rows_end_a_training_by_information() -> None:
     model = InformationVIP.build(ModelSpec(world.query_set, world.classes, MLP((64,))), answer_model=answer_model)
     reports: list[Report] = []
     held_out, run = EarlyStopping(draw(world, 300, seed=12), patience=3, every=1), TrainingRun(on_report=reports.append)
-    train(model, rows, [Stage(400, batch_size=32)], seed=0, early_stopping=held_out, run=run)
+    train(model, rows, [Stage(400, optimizer=AdamW(1e-2), batch_size=32)], seed=0, early_stopping=held_out, run=run)
     assert reports[-1].step < reports[-1].n_steps
     losses = [report.held_out_loss for report in reports if report.held_out_loss is not None]
     assert losses.index(min(losses)) == len(losses) - 1 - 3

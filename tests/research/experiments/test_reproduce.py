@@ -38,6 +38,7 @@ REPRODUCTION = Reproduction("columns", "tiny", RECIPE)
 def few_chains(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if "folder_holds_everything" not in request.node.name:
         monkeypatch.setattr(module, "N_CHAINS", 0)  # figures take longer than the little training here
+        monkeypatch.setattr(module, "_draw_curves", lambda results, path: None)
 
 
 def run(reproduction: Reproduction, folder: Path) -> tuple[Results, Watcher]:

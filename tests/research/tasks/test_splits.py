@@ -14,6 +14,7 @@ import torch
 from pursuit import VIPClassifier
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
+from pursuit.research.experiments import reproduce as reproducing
 from pursuit.research.experiments.reproduce import Reproduction, reproduce, vip_of
 from pursuit.research.experiments.run import VALIDATION_SEED, load_split
 from pursuit.research.tasks import TASKS, Task, TaskInfo, dialogues, symcat
@@ -140,7 +141,10 @@ def test_other_test_rows_leave_the_weights_as_they_are(
     validation: bool,
     tmp_path: Path,
     register_task: Callable[[TaskInfo], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(reproducing, "N_CHAINS", 0)  # figures take longer than the little training here
+    monkeypatch.setattr(reproducing, "_draw_curves", lambda results, path: None)
     randomness = np.random.default_rng(1)
     tests = {
         "real": make(randomness.integers(0, 2, (30, 4)), randomness.integers(0, 2, 30)),

@@ -376,7 +376,9 @@ TARGETS = {
 """The tables among the shared data, and their labels."""
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "symptoms-773" else ()) for name in TARGETS]
+)
 def test_ordinary_tables_need_nothing_but_a_target(name: str) -> None:
     path = Path(os.environ.get("PURSUIT_DATA", "")) / "tables" / f"{name}.csv.gz"
     if not path.exists():
