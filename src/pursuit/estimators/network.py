@@ -118,8 +118,7 @@ class LearnerEstimator(PursuitEstimator):
             raise TypeError(f"tuned is Tuned(lr=…, width=…), not {self.tuned!r}.")
 
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> Any:
-        is_small = query_set.has_own_units and len(rows) * len(query_set) <= SMALL_TABLE
-        with one_thread(is_small), threadpool_limits(1 if is_small else None):  # torch, and the teachers
+        with one_thread(_is_small(query_set, rows)):
             return self._learn(query_set, rows, seed, run)
 
     def _learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> Any:
@@ -132,7 +131,8 @@ class LearnerEstimator(PursuitEstimator):
         kept, judging = self._set_aside(query_set, rows, seed, self._share_aside(rows))
         lesson, more_reasons = kept, []
         if is_taught and isinstance(kept, Rows):
-            teaching = taught(query_set, kept, self.labels, self.chosen_teachers(), seed, self.label_kernel())
+            with threadpool_limits(1 if _is_small(query_set, rows) else None):  # for scikit-learn what `one_thread` is
+                teaching = taught(query_set, kept, self.labels, self.chosen_teachers(), seed, self.label_kernel())
             lesson, more_reasons = teaching.rows, [Reason("teachers", teaching.names, "best on rows they did not see")]
             judging = teaching.judging if judging is None else judging
         self._is_judged = judging is not None
@@ -450,3 +450,7 @@ def _n_steps(stages: Sequence[Stage], n_rows: int, shares: Sequence[float] | Non
     """How many steps stages have, or the shares of them."""
     n_steps = [stage.n_steps(n_rows) for stage in stages]
     return sum(n_steps) if shares is None else round(sum(n * share for n, share in zip(n_steps, shares, strict=True)))
+
+
+def _is_small(query_set: QuerySet, rows: RowSource) -> bool:
+    return query_set.has_own_units and len(rows) * len(query_set) <= SMALL_TABLE
