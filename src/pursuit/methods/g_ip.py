@@ -151,8 +151,9 @@ class GIPSettings:
         """As in the authors' code, which takes minutes for a few queries on a CPU: 100 latent numbers, convolutions for
         large images, and Langevin's algorithm with its chains, samples, step and cut.
 
-        Two things differ. Fully connected layers are ours, smooth and without BatchNorm. A history that is given as a
-        whole, and not asked answer by answer, is taken in by the chains alone.
+        Three things differ. Fully connected layers, and the last ones of the encoder of images, are ours: smooth and
+        without BatchNorm. The training plan is the estimator's. A history that is given as a whole, and not asked
+        answer by answer, is taken in by the chains alone.
         """
         langevin = langevin or Langevin.released()
         return cls(100, ConvLayers() if _has_large_images(query_set) else (128, 512), langevin)
