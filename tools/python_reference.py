@@ -31,7 +31,7 @@ TOPICS = {
     "Other methods": "AllAnswersClassifier FixedOrderClassifier RandomOrderClassifier TreeClassifier TreeSettings "
     "NaiveBayesIPClassifier NaiveBayesSettings GDFSClassifier GDFSSettings DIMEClassifier DIMESettings RAMClassifier "
     "RAMSettings REFUELClassifier REFUELSettings PartialVAEClassifier PartialVAESettings GIPClassifier GIPSettings "
-    "Langevin",
+    "Langevin ConvLayers",
     "Asking": "Session Chain Chains DoubtfulAnswer",
     "Stopping rules": "Budget Confidence NothingWorthAsking CostBudget IntervalWidth Stability RiskControlled "
     "ConformalSet AnyOf StoppingRule Standing",

@@ -11,7 +11,7 @@ from torch import Tensor
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.methods import g_ip
-from pursuit.methods.g_ip import GIP, GIPClassifier, GIPSettings, Langevin
+from pursuit.methods.g_ip import GIP, ConvLayers, GIPClassifier, GIPSettings, Langevin
 from pursuit.methods.shared import answer_likelihood
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training import Batch, Stage
@@ -63,8 +63,8 @@ def test_the_numbers_are_those_of_the_released_code() -> None:
     assert (langevin.step / 2, langevin.step, langevin.cut, langevin.clip) == (0.1, 0.2, 100, None)
     digits, columns = GIPSettings.released(DIGITS), GIPSettings.released(COLUMNS)
     assert digits.latent == columns.latent == 100
-    assert digits.channels == (32, 64, 128, 256)
-    assert columns.channels is None
+    assert digits.hidden == ConvLayers((32, 64, 128, 256))
+    assert columns.hidden == (128, 512)
     assert digits.langevin == columns.langevin == langevin
 
 
@@ -133,9 +133,9 @@ def test_convolutions_lead_to_z_and_back_to_the_image(shape: tuple[int, int, int
 
 def test_convolutions_are_refused_where_there_are_no_large_images() -> None:
     for query_set in (COLUMNS, PatchQueries((1, 8, 8), size=3)):
-        assert GIPSettings.released(query_set).channels is None
+        assert GIPSettings.released(query_set).hidden == (128, 512)
         with pytest.raises(ValueError, match="at least 16 pixels"):
-            GIP(query_set, range(2), GIPSettings(channels=(2, 2, 2, 2)))
+            GIP(query_set, range(2), GIPSettings(hidden=ConvLayers()))
 
 
 def test_numbers_that_do_not_fit_are_refused() -> None:
@@ -143,12 +143,14 @@ def test_numbers_that_do_not_fit_are_refused() -> None:
         Langevin(clip=1.0, cut=1.0)
     with pytest.raises(ValueError, match="at least n_chains"):
         Langevin(n_chains=10, n_samples=9)
+    with pytest.raises(ValueError, match="at least one number"):
+        ConvLayers((1, 2, 3, 0))
 
 
 @pytest.mark.parametrize("query_set", [COLUMNS, SMALL_IMAGES, PatchQueries((1, 6, 6), size=4)])
 def test_parts_give_the_same_as_all_at_once(query_set: QuerySet, monkeypatch: pytest.MonkeyPatch) -> None:
-    channels = (2, 3, 4, 5) if query_set is SMALL_IMAGES else None
-    settings = GIPSettings(4, (8,), Langevin.released(n_chains=4, n_samples=10), channels)
+    layers = ConvLayers((2, 3, 4, 5), dense=8) if query_set is SMALL_IMAGES else (8,)
+    settings = GIPSettings(4, layers, Langevin.released(n_chains=4, n_samples=10))
     model, x = untrained(query_set, settings=settings), answers(query_set, 3)
     whole = chain(model, x, 2)
     alone = [found[1:2] for found in whole]
@@ -161,7 +163,7 @@ def test_parts_give_the_same_as_all_at_once(query_set: QuerySet, monkeypatch: py
 
 
 def test_the_estimator_is_trained_and_saved(tmp_path: Path) -> None:
-    settings = GIPSettings(4, (8,), Langevin.released(4, 10), channels=(2, 3, 4, 5))
+    settings = GIPSettings(4, ConvLayers((2, 3, 4, 5), dense=8), Langevin.released(4, 10))
     X, y = np.random.default_rng(0).random((24, 1, 16, 17)), np.arange(24) % 2
     classifier = GIPClassifier(SMALL_IMAGES, settings=settings, stages=[Stage(2, batch_size=8)], max_queries=2)
     classifier.fit(X, y).save(tmp_path)

@@ -14,7 +14,7 @@ from pursuit.methods.all_answers import AllAnswers, AllAnswersClassifier
 from pursuit.methods.decision_tree import DecisionTree, TreeClassifier, TreeSettings
 from pursuit.methods.dime import DIME, DIMEClassifier, DIMESettings
 from pursuit.methods.fixed_order import FixedOrder, FixedOrderClassifier
-from pursuit.methods.g_ip import GIP, GIPClassifier, GIPSettings, Langevin
+from pursuit.methods.g_ip import GIP, ConvLayers, GIPClassifier, GIPSettings, Langevin
 from pursuit.methods.gdfs import GDFS, GDFSClassifier, GDFSSettings
 from pursuit.methods.naive_bayes import NaiveBayesIP, NaiveBayesIPClassifier, NaiveBayesSettings
 from pursuit.methods.partial_vae import PartialVAE, PartialVAEClassifier, PartialVAESettings
@@ -52,6 +52,7 @@ __all__ = [
     "REFUEL",
     "AllAnswers",
     "AllAnswersClassifier",
+    "ConvLayers",
     "DIMEClassifier",
     "DIMESettings",
     "DecisionTree",

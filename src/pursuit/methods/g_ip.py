@@ -113,20 +113,32 @@ MOST_PARTS = 16
 
 @register
 @dataclass(frozen=True)
+class ConvLayers:
+    """Layers of a convolutional autoencoder of images."""
+
+    channels: tuple[int, int, int, int] = (32, 64, 128, 256)
+    """Of the four convolutions of the encoder; the decoder goes the same way back."""
+    dense: int = 2048
+    """Numbers in the encoder's layer behind them."""
+
+    def __post_init__(self) -> None:
+        if min(*self.channels, self.dense) < 1:
+            raise ValueError(f"Layers of G-IP need at least one number each, not {self}.")
+
+
+@register
+@dataclass(frozen=True)
 class GIPSettings:
     """The sizes of the autoencoder, and how z is sampled: more chains ask better, at a cost that grows with them."""
 
     latent: int = 8
-    hidden: tuple[int, ...] = (64,)
-    """Layers of the decoder, and of the encoder in reverse; with `channels`, those of the encoder behind its
-    convolutions."""
+    hidden: tuple[int, ...] | ConvLayers = (64,)
+    """Layers of the decoder, and of the encoder in reverse; or `ConvLayers`, for images."""
     langevin: Langevin = field(default_factory=Langevin)
-    channels: tuple[int, int, int, int] | None = None
-    """Of the four convolutions of an encoder of images, and of a decoder that goes the same way back; None: fully
-    connected."""
 
     def __post_init__(self) -> None:
-        if self.latent < 1 or not self.hidden or min(*self.hidden, *(self.channels or (1,))) < 1:
+        hidden = (1,) if isinstance(self.hidden, ConvLayers) else self.hidden
+        if self.latent < 1 or not hidden or min(hidden) < 1:
             raise ValueError(f"G-IP needs a latent variable and hidden layers of at least one number each, not {self}.")
 
     @classmethod
@@ -139,13 +151,12 @@ class GIPSettings:
         """As in the authors' code, which takes minutes for a few queries on a CPU: 100 latent numbers, convolutions for
         large images, and Langevin's algorithm with its chains, samples, step and cut.
 
-        Two things differ. Fully connected layers are ours, smooth and without BatchNorm. A history that is given as a
-        whole, and not asked answer by answer, is taken in by the chains alone.
+        Three things differ. Fully connected layers, and the last ones of the encoder of images, are ours: smooth and
+        without BatchNorm. The training plan is the estimator's. A history that is given as a whole, and not asked
+        answer by answer, is taken in by the chains alone.
         """
         langevin = langevin or Langevin.released()
-        if _has_large_images(query_set):
-            return cls(100, (2048,), langevin, channels=(32, 64, 128, 256))
-        return cls(100, (128, 512), langevin)
+        return cls(100, ConvLayers() if _has_large_images(query_set) else (128, 512), langevin)
 
 
 def _has_large_images(query_set: QuerySet) -> bool:
@@ -176,10 +187,10 @@ class GIP(Learner):
         latent, hidden, n_classes = self.settings.latent, self.settings.hidden, len(classes)
         self.encoder: nn.Module
         self.decoder: _Decoder | _ConvDecoder
-        if self.settings.channels is not None:
+        if isinstance(hidden, ConvLayers):
             sizes = _ImageSizes.of(query_set)
-            self.encoder = _ConvEncoder(sizes, self.settings.channels, n_classes, (*hidden, 2 * latent))
-            self.decoder = _ConvDecoder(sizes, self.settings.channels, n_classes, latent)
+            self.encoder = _ConvEncoder(sizes, hidden, n_classes, 2 * latent)
+            self.decoder = _ConvDecoder(sizes, hidden, n_classes, latent)
             return
         n_inputs = self.likelihood.n_outputs + self.likelihood.n_units + n_classes
         self.encoder = nn.Sequential(*_smooth_layers((n_inputs, *reversed(hidden), 2 * latent)))
@@ -316,18 +327,18 @@ def _normed(layer: nn.Module, n_channels: int) -> list[nn.Module]:
 
 
 class _ConvEncoder(nn.Module):
-    """From answers, which of them are there, and the one-hot label (B, 2 F + C) to numbers (B, dense[-1]).
+    """From answers, which of them are there, and the one-hot label (B, 2 F + C) to numbers (B, n_outputs).
 
     A maximum over 2x2 pixels is behind each pair of convolutions, and a mean over all pixels behind the last."""
 
-    def __init__(self, sizes: _ImageSizes, channels: tuple[int, ...], n_classes: int, dense: tuple[int, ...]):
+    def __init__(self, sizes: _ImageSizes, layers: ConvLayers, n_classes: int, n_outputs: int):
         super().__init__()
-        self.image_shape = sizes.image
+        self.image_shape, channels = sizes.image, layers.channels
         widths = (2 * sizes.image[0], *channels)
         first, second, third, fourth = (_normed(nn.Conv2d(*pair, 3), pair[1]) for pair in itertools.pairwise(widths))
         self.convolutions = nn.Sequential(*first, *second, nn.MaxPool2d(2), *third, *fourth, nn.MaxPool2d(2))
         self.label = nn.Linear(n_classes, channels[-1])
-        self.dense = nn.Sequential(*_smooth_layers((2 * channels[-1], *dense)))
+        self.dense = nn.Sequential(*_smooth_layers((2 * channels[-1], layers.dense, n_outputs)))
 
     def forward(self, inputs: Tensor) -> Tensor:
         n_features = math.prod(self.image_shape)
@@ -340,9 +351,9 @@ class _ConvEncoder(nn.Module):
 class _ConvDecoder(nn.Module):
     """As `_Decoder`, from one pixel to the image by the transposes of the encoder's layers."""
 
-    def __init__(self, sizes: _ImageSizes, channels: tuple[int, int, int, int], n_classes: int, n_latent: int):
+    def __init__(self, sizes: _ImageSizes, layers: ConvLayers, n_classes: int, n_latent: int):
         super().__init__()
-        first, second, third, last = channels
+        first, second, third, last = layers.channels
         self.latent, self.label = nn.Linear(n_latent, last), nn.Embedding(n_classes, last)
         transposed = nn.ConvTranspose2d
         self.rest = nn.Sequential(
