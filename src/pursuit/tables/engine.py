@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pursuit.networks.dense import one_thread
+from pursuit.tables.filesystem import CannotReach
 
 LOCAL, RAY = "local", "ray"
 ENGINES = (LOCAL, RAY)
 PATIENCE = 5.0
 """Seconds until a cluster that does not answer counts as absent."""
 RETRIES = 5
-"""Number of times that work is done again after its worker or its machine was lost."""
+"""Number of times that work is done again after its worker or its machine was lost, or a file could not be reached."""
 
 T = TypeVar("T")
 
@@ -80,7 +81,8 @@ class Ray(Engine):
         with connected(self.address):
             if self.gpu_share and self.address is None and not ray.cluster_resources().get("GPU"):
                 raise ValueError("This machine has no GPU that Ray could share out: leave --gpu-share out.")
-            task: Any = ray.remote(num_cpus=1, num_gpus=self.gpu_share, max_retries=RETRIES)(_do)
+            again = {"max_retries": RETRIES, "retry_exceptions": [CannotReach]}
+            task: Any = ray.remote(num_cpus=1, num_gpus=self.gpu_share, **again)(_do)
             shared, coming = ray.put(do), iter(items)
             waiting: dict[Any, T] = {}
             try:
