@@ -81,7 +81,7 @@ class Ray(Engine):
         with connected(self.address):
             if self.gpu_share and self.address is None and not ray.cluster_resources().get("GPU"):
                 raise ValueError("This machine has no GPU that Ray could share out: leave --gpu-share out.")
-            again = {"max_retries": RETRIES, "retry_exceptions": [CannotReach]}
+            again: Any = {"max_retries": RETRIES, "retry_exceptions": [CannotReach]}
             task: Any = ray.remote(num_cpus=1, num_gpus=self.gpu_share, **again)(_do)
             shared, coming = ray.put(do), iter(items)
             waiting: dict[Any, T] = {}
