@@ -220,19 +220,21 @@ class AnswerModel(nn.Module):
 
         To save time, it may be estimated on `most_labels` labels, sampled by their probabilities.
         """
-        log_posterior, labels = log_posterior.float(), None
+        log_posterior, sampled = log_posterior.float(), None
         if most_labels is not None and most_labels < log_posterior.shape[1]:
             gumbel = -torch.empty_like(log_posterior).exponential_().log()
             labels = (log_posterior + gumbel).topk(most_labels, dim=1).indices  # (B, c)
             log_posterior = log_posterior.gather(1, labels).log_softmax(dim=1)
+            sampled = labels, self.table.T.contiguous()  # (C, A)
         n_odds = self.n_odds * log_posterior.shape[1]
         at_once = max(1, (AT_ONCE_ON_GPU if outputs.is_cuda else AT_ONCE) // max(1, n_odds))
-        by_label, nats = self.table.T.contiguous(), []  # (C, A)
+        nats = []
         for start in range(0, max(1, len(outputs)), at_once):
             span = slice(start, start + at_once)
             of_labels: tuple[Tensor, Tensor] = self.label_vectors, self.table
-            if labels is not None:
-                of_labels = self.label_vectors[labels[span]], F.embedding(labels[span], by_label).mT
+            if sampled is not None:
+                own, by_label = sampled[0][span], sampled[1]
+                of_labels = self.label_vectors[own], F.embedding(own, by_label).mT
             nats.append(self._nats(self._log_odds(outputs[span], *of_labels), log_posterior[span].exp()))
         bits = torch.cat(nats) / math.log(2)
         return F.threshold(bits, ROUNDING, 0.0)

@@ -188,7 +188,7 @@ def fast_products(wanted: bool = True) -> Iterator[None]:
 def one_thread(wanted: bool = True) -> Iterator[None]:
     """Compute by one thread within this context, which gives the same bits on every machine.
 
-    Threads that wait for each other spin. Where other programs share the cores, that makes small networks some 20 times
+    Threads that wait for each other spin. Where other programs share the cores, that makes small networks many times
     slower than they are with one thread; where none do, more threads make them little faster.
     """
     if not wanted:
