@@ -296,7 +296,7 @@ def draw_panel(axes: Any, panel: Panel, done: Mapping[PaperRun, Result]) -> None
     axes.set(title=NAMES[panel.task], xlabel="queries" if panel.rule == BUDGET else "mean length", xlim=(0, None))
     axes.grid(alpha=0.3)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=7, loc="lower right")
+        axes.legend(fontsize=7, loc="best")
 
 
 def draw(_: list[Record], folder: Path) -> None:
