@@ -41,6 +41,7 @@ def ask(
     from pursuit.cli.conversation import Conversation
     from pursuit.public import load  # which makes all that a model may be made of known
     from pursuit.report.chains import ExplainedRow, chains_to_dict
+    from pursuit.report.measured import kept
 
     classifier = load(model)
     session = classifier.session(stop)
@@ -57,7 +58,8 @@ def ask(
             write_whole(session_file, session.to_json().encode())
 
     keep()
-    talk = Conversation(session, console, not as_json, keep)
+    measured = kept(model, classifier) if stop is None else None  # by another rule it is as good as nobody knows
+    talk = Conversation(session, console, not as_json, keep, None if measured is None else measured.experience)
     try:
         if not talk.run():
             _keep_for_later(session, model, stop, session_file, always=sys.stdin.isatty())

@@ -21,10 +21,9 @@ from pursuit.inference.stopping import (
 )
 from pursuit.inference.target_bins import target_of
 from pursuit.methods import method_of
+from pursuit.sessions.experience import FEW_ROWS
 
 MOST_LABELS = 12
-FEW_ROWS = 10
-"""Least number of rows of one confidence whose accuracy is reported."""
 
 
 @dataclass(frozen=True)

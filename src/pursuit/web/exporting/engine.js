@@ -174,7 +174,20 @@ export class BrowserEngine {
       accepted: this.isAccepted,
       decided: log.now.decided,
       label_set: labelSet(model.stop, posterior)?.map(label => model.labels[label]) ?? null,
+      trust: log.now.excluded.length ? null : this.trust(model.target ? null : posterior[best]),
     };
+  }
+
+  /** How often results of this confidence were right when the model was measured; null where it was not. */
+  trust(confidence) {
+    const { experience } = this.model;
+    if (!experience) return null;
+    const { n_rows: n, in_range: inRange, sure } = experience;
+    if (inRange !== null) return { n_measured: n, n_rows: n, n_right: Math.round(inRange * n) };
+    if (confidence === null || !sure.length) return null;
+    const same = sure.findLast(one => one.low <= confidence + 1e-9);
+    const isSeen = same && confidence <= same.high + 1e-9;
+    return { n_measured: n, n_rows: isSeen ? same.n_rows : 0, n_right: isSeen ? same.n_right : 0 };
   }
 
   describeUnusual() {

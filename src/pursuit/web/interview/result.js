@@ -4,9 +4,10 @@ import { bar, h } from "./dom.js";
 import { choiceText } from "./answers.js";
 import { intervalText, numberText } from "./belief.js";
 import { pictureFigure } from "./picture.js";
-import { bitsText, fixed, percent, say } from "./words.js";
+import { bitsText, fixed, percent, say, whole } from "./words.js";
 
 const N_REASONS = 5;
+const FEW_ROWS = 10; // of one confidence, of which nothing is said
 
 function reasonList(reasons, most, isNumber, questions) {
   if (!reasons.length) return h("p", { class: "lead small" }, say("nothing_speaks"));
@@ -44,6 +45,13 @@ function sureText({ result, belief, is_number: isNumber }) {
   return next && next.probability >= 0.005 ? say("sure_next", { percent: sure, label: next.label, next: percent(next.probability) }) : `${say("sure", { percent: sure })}.`;
 }
 
+/** How often results such as this one were right when it was measured. */
+function trustText({ is_number: isNumber, result: { trust } }) {
+  const key = !trust ? "trust_unmeasured" : isNumber ? "trust_number" : trust.n_rows < FEW_ROWS ? "trust_few" : "trust_label";
+  const values = trust && { n: whole(trust.n_rows), total: whole(trust.n_measured), right: whole(trust.n_right) };
+  return h("p", { class: "promise" }, h("b", {}, say("trust")), ` ${say(key, values ?? {})} ${say("trust_check")}`);
+}
+
 const remainText = labels => (labels.length === 1 ? say("remains", { label: labels[0] }) : say("remain", { labels: labels.join(", ") }));
 
 const resultLabel = state => (state.is_number ? numberText(state.belief.number) : state.result.label);
@@ -61,8 +69,7 @@ export function resultSection(state, acts) {
   return h("section", {}, h("p", { class: "lead" }, after), h("h1", { class: "answer", tabindex: "-1" }, resultLabel(state)),
     h("p", { class: "lead" }, sureText(state), state.can_go_on ? null : ` ${say("nothing_left")}`),
     result.label_set && h("p", { class: "lead" }, remainText(result.label_set)),
-    isOpen ? h("p", { class: "promise" }, say("ask_person")) : h("p", { class: "promise" }, h("b", {}, say("trust")), " ",
-      state.is_number ? say("trust_number") : say("trust_label", { n: Math.min(99, Math.floor(100 * result.probability)) })),
+    isOpen ? h("p", { class: "promise" }, say("ask_person")) : trustText(state),
     unusualText(state),
     state.is_image ? pictureFigure(state, acts.pictureUrl()) : reasonsBlock(state),
     h("div", { class: "actions" },

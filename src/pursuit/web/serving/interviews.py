@@ -153,7 +153,7 @@ class Interviews:
             title = stored.title or "This session"
             row = ExplainedRow.of_session(session, title, stored.truth)
         facts = ModelFacts.of(model.estimator, model.title, model.stop)
-        evaluation = None if model.report is None else model.report.evaluation
+        evaluation = None if model.measured is None else model.measured.evaluation
         return ChainsReport(facts, (row,), evaluation, model.estimator.model_.query_set.patches).html()
 
     def picture(self, session_id: str) -> bytes:
@@ -303,7 +303,7 @@ def _no_session() -> NotFound:
 
 def _state(session: Session, model: ServedModel, accepted: bool = False, has_picture: bool = False) -> State:
     options = {"accepted": accepted, "has_picture": has_picture, "expects_reports": model.expects_reports}
-    return session.state(model.title, **options)
+    return session.state(model.title, model.experience, **options)
 
 
 def _record_and_state(
