@@ -80,3 +80,25 @@ def test_what_was_not_measured_is_not_guessed(world: Any) -> None:
     assert left is not None
     assert (left.kind, left.n) == ("at_most", 4)
     torch.testing.assert_close(torch.tensor(session.state().progress), torch.tensor(0.0))
+
+
+def test_what_an_answer_told_is_on_average_what_was_expected_of_its_question(world: Any) -> None:
+    """One kind of bits: also where an answer raises the doubt, it told something."""
+    session = Session(world.pursuer)
+    why = session.why()
+    expected = why.candidates[0].bits
+    assert expected is not None
+    mean, told = 0.0, []
+    for answer in why.answers:
+        if answer.text == "no answer":
+            continue
+        session.tell(answer.text)
+        (given,) = session.state().answers
+        told.append(given.told)
+        mean += answer.probability * given.told
+        session.undo()
+    assert min(told) >= 0
+    assert mean == pytest.approx(expected, abs=1e-4)
+    session.dont_know()
+    (left_open,) = session.state().answers
+    assert left_open.told is None

@@ -6,7 +6,6 @@ from typing import Any
 from pursuit.estimators import PursuitEstimator
 from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.evaluation.calibration import N_BINS
-from pursuit.inference.chain import bits_text
 from pursuit.inference.pursuer import label_list, label_text
 from pursuit.inference.stopping import (
     AnyOf,
@@ -100,7 +99,7 @@ def _reason_to_stop(rule: StoppingRule) -> str:
         case Budget(n=n):
             return f"it has asked {count(n, 'question')}"
         case NothingWorthAsking(bits=bits):
-            return f"no question left is expected to tell {bits_text(bits)} or more"
+            return f"no question left is expected to tell {bits:g} bit{'' if bits == 1 else 's'} or more"
         case Stability(n=n):
             return f"{count(n, 'answer')} in a row changed hardly anything ({rule})"
         case CostBudget(units=units):

@@ -3,12 +3,15 @@
 The fields are those of the JSON that the server sends, so a field may be added here, but none renamed.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
+import torch
+from torch import Tensor
 from typing_extensions import TypedDict  # what pydantic reads before Python 3.12
 
 from pursuit.inference.chain import Chain, doubt
@@ -28,6 +31,8 @@ N_REASONS = 8
 """How many reasons for and against a result are given."""
 MOST_KEPT = 50_000
 """How many questions of a query set are kept as they are put."""
+LEAST_PROBABILITY = 1e-12
+"""A probability below this counts as this, so that what an answer told stays finite."""
 FEW_QUESTIONS = 10
 """Where no more questions than this are open, their number is reported as the most that may follow."""
 
@@ -178,9 +183,12 @@ class GivenAnswer:
     shown: str | None
     """In words; null: left open."""
     gained: float | None
-    """How many bits the answer told; null: left open."""
+    """By how many bits the answer lessened the doubt, or raised it where that is below zero; null: left open."""
     volunteered: bool
     kind: Literal["answer"] = "answer"
+    told: float | None = None
+    """How far the answer moved the belief, in bits: what is expected of a question is the mean of this over its
+    answers. null: left open."""
 
 
 @dataclass(frozen=True)
@@ -330,7 +338,7 @@ def belief_of(chain: Chain, most: int = N_LABELS) -> Belief:
 
 
 def _answers(log: SessionLog, chain: Chain, texts: QuestionTexts) -> Iterator[GivenAnswer | Rejection]:
-    steps, number = iter(chain.steps), 0
+    steps, number, before = iter(chain.steps), 0, chain.prior
     for move in log.moves:
         if isinstance(move, Reject):
             yield from (Rejection(label_text(chain.classes[i])) for i in move.labels)
@@ -339,8 +347,15 @@ def _answers(log: SessionLog, chain: Chain, texts: QuestionTexts) -> Iterator[Gi
             number += not step.volunteered
             question = texts.question(step.query, 0 if step.volunteered else number)
             value = _value(log.pursuer.query_set.queries[step.query], move.answer, step.answer)
-            gained = None if step.answer is None else step.gained
-            yield GivenAnswer(question, value, step.answer, gained, step.volunteered)
+            gained, told = (None, None) if step.answer is None else (step.gained, _told(before, step.posterior))
+            before = step.posterior
+            yield GivenAnswer(question, value, step.answer, gained, step.volunteered, told=told)
+
+
+def _told(before: Tensor, after: Tensor) -> float:
+    """The divergence (in bits) of a belief (C,) from the one before it."""
+    before, after = before.double().clamp(min=LEAST_PROBABILITY), after.double()
+    return float(torch.special.xlogy(after, after / before).sum()) / math.log(2)
 
 
 def _value(query: Query, answer: Any, in_words: str | None) -> str | float | None:

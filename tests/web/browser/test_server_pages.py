@@ -70,7 +70,7 @@ def test_all_about_a_model(visit: Visits, address: str) -> None:
 def test_what_is_not_there_is_said(visit: Visits, address: str) -> None:
     own = visit().open(f"{address}/s/nothing")
     assert "session" in own.heading
-    own.page.get_by_role("link", name="All models").last.click()
+    own.page.get_by_role("link", name="Start page").last.click()
     own.page.wait_for_selector(".model")
     own.assert_well(address)
 
@@ -95,9 +95,49 @@ def test_a_server_with_a_token_asks_for_it_once(visit: Visits, tmp_path: Path) -
         assert own.page.evaluate("document.cookie") == ""  # no script can read it
         own.click("I don't know")
         assert own.page.get_by_role("link", name="Past sessions").count() == 0
-        assert "Only its address leads back" in own.page.inner_text("main")
-        own.open(f"{address}/")
-        assert own.page.locator(".model").count() == 1
+        assert "only the address of this page leads back to them" in own.page.inner_text("main")
+        own.assert_well(address)
+
+
+def test_one_model_is_the_interview_itself_and_a_browser_sees_its_own_alone(visit: Visits, tmp_path: Path) -> None:
+    from pursuit.web.serving.models import load_models
+    from served import running
+
+    fever_model().save(tmp_path / "fever")
+    options = {"operator_token": "the-operators-own-token", "keep_days": 30}
+    with running(load_models([tmp_path / "fever"]), f"sqlite:///{tmp_path / 'a.sqlite'}", **options) as client:
+        address = str(client.base_url).rstrip("/")
+        own = visit().open(address)
+        assert own.page.locator("#question").count() == 1
+        own.click("I don't know")
+        assert "They are deleted 30 days after the last one." in own.page.inner_text(".footnote")
+        own.open(address)
+        assert "Go on where you stopped" in own.page.inner_text(".notice")
+        assert "0 questions" not in own.page.inner_text(".notice")
+        stranger = visit().open(address)
+        assert stranger.page.locator(".notice").count() == 0
+        stranger.open(f"{address}/sessions")
+        assert stranger.page.locator(".sessions > li").count() == 0
+        stranger.open(f"{address}/operator")
+        assert stranger.heading == "This server asks for a token"
+        stranger.page.get_by_label("Token").fill("the-operators-own-token")
+        stranger.page.keyboard.press("Enter")
+        stranger.page.wait_for_selector(".sessions > li")
+        assert stranger.heading == "Sessions of all"
+        assert_for_everybody(stranger.page, "sessions of all")
+        own.page.get_by_role("link", name="Go on where you stopped").click()
+        own.page.wait_for_selector(".footnote .tools")
+        with own.page.expect_download() as download:
+            own.page.get_by_role("link", name="Save my answers").click()
+        assert '"question":"How high is the fever?"' in download.value.path().read_text()
+        own.click("Delete my answers")
+        own.click("Keep")
+        own.click("Delete my answers")
+        assert_for_everybody(own.page, "deleting answers")
+        own.click("Delete")
+        assert own.heading == "Deleted."
+        own.open(address)
+        assert own.page.locator(".notice").count() == 0
         own.assert_well(address)
 
 

@@ -5,7 +5,7 @@ import { keep, kept } from "../interview/settings.js";
 import { SessionLog } from "./log.js";
 import { doubtAbout } from "./doubts.js";
 import { labelSet } from "./rules.js";
-import { argmax, bitsAt, doubt, expected, interval } from "./mathematics.js";
+import { argmax, bitsAt, divergence, doubt, expected, interval } from "./mathematics.js";
 
 const N_LABELS = 8; // in a belief
 const N_LEADING = 3; // after an imagined answer
@@ -133,15 +133,15 @@ export class BrowserEngine {
   }
 
   describeAnswers() {
-    const { log, model } = this, beliefs = log.beliefs().map(doubt);
+    const { log, model } = this, beliefs = log.beliefs();
     let n = 0, nAsked = 0;
     return log.moves.flatMap(move => {
       if (move.move === "reject") return move.labels.map(label => ({ kind: "rejected", label: model.labels[label] }));
       if (move.move !== "tell") return [];
-      const gained = beliefs[n] - beliefs[++n], { volunteered } = move;
+      const [before, after] = [beliefs[n], beliefs[++n]], { volunteered, answer } = move;
       nAsked += !volunteered;
       return [{ kind: "answer", question: this.describeQuestion(move.query, volunteered ? 0 : nAsked), ...this.written(move.query, move.answer),
-        gained: move.answer === null ? null : gained, volunteered }];
+        gained: answer === null ? null : doubt(before) - doubt(after), told: answer === null ? null : divergence(before, after), volunteered }];
     });
   }
 

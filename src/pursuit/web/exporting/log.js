@@ -4,7 +4,7 @@
 // Moves are {move: "tell", query, answer, volunteered}, {move: "skip", query}, {move: "reject", labels} and
 // {move: "go on"}; an answer is null (don't know), {choice} or {number}. The same moves always give the same.
 
-import { argmax, beliefAfter, bitsAt, doubt, logSoftmax, oddsAt, possibleAnswers, scoresAt, surpriseOf, without } from "./mathematics.js";
+import { argmax, beliefAfter, bitsAt, divergence, doubt, logSoftmax, oddsAt, possibleAnswers, scoresAt, surpriseOf, without } from "./mathematics.js";
 import { decided, openQueries, stops } from "./rules.js";
 
 const N_CANDIDATES = 4;
@@ -196,8 +196,7 @@ export class SessionLog {
   /** How far the answers to a query are expected to move the belief, in bits. */
   bitsTold(query) {
     const before = this.now.belief.posterior;
-    const moved = ({ posterior }) => posterior.reduce((sum, p, i) => (p > 0 && before[i] > 0 ? sum + p * Math.log2(p / before[i]) : sum), 0);
-    return this.effects(query).reduce((sum, one) => sum + (one.probability ?? 0) * moved(one), 0);
+    return this.effects(query).reduce((sum, one) => sum + (one.probability ?? 0) * divergence(before, one.posterior), 0);
   }
 
   /** A single answer that would have led to another label: {query, choice, label, probability}, the surest, or null. */

@@ -157,7 +157,7 @@ export class Interview {
     }
     this.main.className = "interview";
     this.main.replaceChildren(...[notice, this.section(),
-      h("div", { class: "side" }, beliefSection(this.state), answersSection(this.state, this.acts)),
+      h("div", { class: "side" }, beliefSection(this.state), answersSection(this.state, this.acts, Boolean(this.view.why))),
       h("p", { class: "footnote" }, this.places.footnote())].filter(Boolean));
   }
 }

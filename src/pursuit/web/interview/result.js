@@ -4,7 +4,7 @@ import { bar, h } from "./dom.js";
 import { choiceText } from "./answers.js";
 import { intervalText, numberText } from "./belief.js";
 import { pictureFigure } from "./picture.js";
-import { bitsText, fixed, percent, say, whole } from "./words.js";
+import { fixed, percent, say, weightShare, weightWord, whole } from "./words.js";
 
 const N_REASONS = 5;
 const FEW_ROWS = 10; // of one confidence, of which nothing is said
@@ -14,7 +14,7 @@ function reasonList(reasons, most, isNumber, questions) {
   return h("ul", {}, reasons.slice(0, N_REASONS).map(reason => {
     const size = Math.abs(reason.weight), question = questions.get(reason.name) || { is_yes_no: false };
     return h("li", {}, h("span", {}, reason.text, " ", h("b", {}, choiceText(question, reason.answer))),
-      h("em", {}, isNumber ? fixed(size, 2) : bitsText(size)), bar(Math.min(1, size / most)));
+      h("em", {}, isNumber ? fixed(size, 2) : say(`weight_${weightWord(size)}`)), bar(isNumber ? Math.min(1, size / most) : weightShare(size)));
   }));
 }
 

@@ -60,12 +60,14 @@ def make_app(
     *,
     rates: Rates | None = None,
     token: str | None = None,
+    operator_token: str | None = None,
     ends_process: bool = False,
 ) -> Guard:
     """The application that asks with these models and keeps sessions in this store.
 
     It answers to addresses, to localhost and to the hosts in `options`; pages of other origins may use it only if they
-    are named. With a `token`, it answers to those who know it. `rates` are by default those of the options. With
+    are named. With a `token`, it answers to those who know it; who knows the `operator_token` may list the sessions of
+    all. `rates` are by default those of the options. With
     `ends_process`, the process ends for certain once the server was told to stop.
     """
     options = options or ServingOptions()
@@ -110,10 +112,12 @@ def make_app(
         },
     )
     app.state.interviews = Interviews(models, store, retaining, lists_sessions)
-    app.state.frame = read_frame(lists_sessions)
+    app.state.frame = read_frame(lists_sessions, options.keep_days)
     app.mount(ASSETS, Assets(directory=FOLDER))
-    own_token = None if token is None else Token(token)
-    app.add_middleware(Authentication, limits=Limits(rates), token=own_token, frame=app.state.frame)
+    visitors, operator = (None if secret is None else Token(secret) for secret in (token, operator_token))
+    app.state.operator = operator
+    own = {"limits": Limits(rates), "token": visitors, "operator": operator, "frame": app.state.frame}
+    app.add_middleware(Authentication, **own)
     for router in ROUTERS:
         app.include_router(router)
     if origins:

@@ -206,6 +206,26 @@ class Sessions(Reply):
     sessions: list[SessionSummary]
 
 
+class SavedAnswer(Reply):
+    name: str
+    question: str
+    answer: str | None
+    """null: don't know."""
+
+
+class SavedAnswers(Reply):
+    """What a person said in a session, to take along."""
+
+    title: str
+    begun: datetime.datetime
+    last_change: datetime.datetime
+    answers: list[SavedAnswer]
+    wrong_guesses: list[str]
+    result: str | None
+    probability: float | None
+    truth: str | None
+
+
 class Truth(Request):
     label: Text | None
     """What it really was; null: nobody knows after all."""

@@ -23,8 +23,9 @@ async function speakPreferred() {
 
 /** The page of an address: [what makes it, the rest of the address]. */
 function pageAt(path) {
-  const [, place, id] = path.match(/^\/(m|s|about|sessions)?(?:\/(.+))?$/) || [];
+  const [, place, id] = path.match(/^\/(m|s|about|sessions|operator)?(?:\/(.+))?$/) || [];
   if (place === "sessions") return shell => sessionsPage(shell);
+  if (place === "operator") return shell => sessionsPage(shell, true);
   if (place === "about") return shell => aboutPage(shell, decodeURIComponent(id));
   if (place === "m") return shell => interviewPage(shell, { model: decodeURIComponent(id) });
   if (place === "s") return shell => interviewPage(shell, { id: decodeURIComponent(id) });
