@@ -7,6 +7,7 @@ from rich.table import Column, Table
 
 from pursuit.cli.console import escaped, out, plain_table, show
 from pursuit.evaluation import AtStop, Evaluation, NumberScores, RegressionEvaluation
+from pursuit.report.facts import no_better_than_guessing
 from pursuit.research.experiments.demo import DemoResult
 from pursuit.research.experiments.results import Results, asked_and_answered
 from pursuit.research.experiments.run import RANDOM_ORDER
@@ -40,6 +41,8 @@ def print_regression(name: str, evaluation: RegressionEvaluation) -> None:
             f"Stopping at {stop.rule}: R² {stop.r2:.3f} and a mean error of {stop.mae:.4g} after {asked}; "
             f"{stop.coverage:.1%} lie in their 90 % intervals."
         )
+    for sentence in no_better_than_guessing(evaluation):
+        show(sentence)
 
 
 def print_evaluation(name: str, evaluation: Evaluation | RegressionEvaluation) -> None:
@@ -72,7 +75,7 @@ def print_evaluation(name: str, evaluation: Evaluation | RegressionEvaluation) -
             f"mean confidence {stop.mean_confidence:.3f}, calibration error {stop.calibration_error:.3f}"
             f"{'' if stop.brier is None else f', Brier score {stop.brier:.3f}'}."
         )
-        for sentence in guarantee_sentences(stop):
+        for sentence in (*guarantee_sentences(stop), *no_better_than_guessing(evaluation)):
             show(sentence)
 
 

@@ -124,6 +124,7 @@ def quality(evaluation: Evaluation | RegressionEvaluation, name: str) -> list[st
         f"It asks {stop.mean_asked:.1f} of {evaluation.n_queries} questions on average. "
         f"With the answers to all of them it would be right in {share(evaluation.accuracy_all_answers)}.",
         overall_trust(stop.mean_confidence, stop.accuracy, (low, high)),
+        *no_better_than_guessing(evaluation),
     ]
 
 
@@ -138,7 +139,22 @@ def _quality_of_numbers(evaluation: RegressionEvaluation, rows: str) -> list[str
         f"Measured on {rows}, its predictions are off by {found.mae:.3g} on average, and explain "
         f"{share(max(0, found.r2))} of the differences between rows.",
         *asked,
+        *no_better_than_guessing(evaluation),
         f"The range it gives as 90% sure holds the true number in {share(found.coverage)} of the rows.",
+    ]
+
+
+def no_better_than_guessing(evaluation: Evaluation | RegressionEvaluation) -> list[str]:
+    """A sentence on a model that knows no more than somebody who always says the same; nothing if it knows more."""
+    if isinstance(evaluation, RegressionEvaluation):
+        scores = evaluation.at_stop or evaluation.all_answers
+        return ["That is no better than always saying the mean."] if scores.r2 <= 0 else []
+    stop, guess = evaluation.at_stop, evaluation.most_frequent
+    if stop is None or guess is None or stop.accuracy_interval[0] > guess.n_rows / evaluation.n_rows:
+        return []
+    return [
+        f"As far as these rows can tell, that is no better than guessing: always saying “{label_text(guess.label)}” is "
+        f"right in {share(guess.n_rows / evaluation.n_rows)}."
     ]
 
 

@@ -23,7 +23,7 @@ from pursuit.inference.rollout import template_state
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target_bins import target_of
 from pursuit.report import ModelReport
-from pursuit.report.facts import ModelFacts, quality
+from pursuit.report.facts import ModelFacts, no_better_than_guessing, quality
 from pursuit.report.measured import Measured, kept
 from pursuit.sessions.experience import Experience
 from pursuit.sessions.session import Session
@@ -166,6 +166,7 @@ def _quality(report: ModelReport) -> schemas.Quality:
         n_rows=evaluation.n_rows,
         accuracy=accuracy,
         mean_asked=None if at_stop is None else at_stop.mean_asked,
+        beats_guessing=not no_better_than_guessing(evaluation),
         sentences=quality(evaluation, report.facts.name),
     )
 

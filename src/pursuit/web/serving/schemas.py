@@ -54,6 +54,8 @@ class Quality(Reply):
     """On how many cases with a known result it was measured."""
     accuracy: float | None
     mean_asked: float | None
+    beats_guessing: bool
+    """Whether it is right more often than somebody who always says the same."""
     sentences: list[str]
 
 

@@ -14,7 +14,7 @@ export function qualityText(quality) {
   const { accuracy, mean_asked: asked, n_rows: n } = quality;
   if (accuracy === null) return spokenLanguage() === "en" ? quality.sentences.join(" ") : say("measured_on", { n: whole(n) });
   const values = { right: percent(accuracy), n: whole(n), asked: asked === null ? "" : fixed(asked, 1) };
-  return say(asked === null ? "quality" : "quality_asked", values);
+  return [say(asked === null ? "quality" : "quality_asked", values), !quality.beats_guessing && say("no_better")].filter(Boolean).join(" ");
 }
 
 function modelCard(model) {
