@@ -29,6 +29,8 @@ def show(
     from pursuit.public import load
     from pursuit.queries import Order, Questions
     from pursuit.queries.column import listed
+    from pursuit.report.facts import quality
+    from pursuit.report.measured import kept
 
     classifier = load(model)
     query_set = classifier.model_.query_set
@@ -57,8 +59,10 @@ def show(
         target = f", column '{trained['target']}'" if trained.get("target") else ""
         print_text(f"Trained on {trained.get('file', trained.get('name'))}{target}{rows}.")
     print_text(f"It stops asking at {classifier.stopping_rule()}.")
+    measured = kept(model, classifier)
+    for sentence in () if measured is None else quality(measured.evaluation, measured.name):
+        print_text(sentence)
     out.print(_table(asked))
-    print_text(repr(classifier))
 
 
 def _question(query: "Query", order: "Order") -> dict[str, Any]:

@@ -121,7 +121,7 @@ def quality(evaluation: Evaluation | RegressionEvaluation, name: str) -> list[st
     return [
         f"Measured on {rows}, it is right in {share(stop.accuracy)} of them "
         f"(on other rows of the same kind, most likely between {share(low)} and {share(high)}).",
-        f"It asks {stop.mean_asked:.1f} of {evaluation.n_queries} questions on average. "
+        f"It asks {stop.mean_asked:.1f} of {count(evaluation.n_queries, 'question')} on average. "
         f"With the answers to all of them it would be right in {share(evaluation.accuracy_all_answers)}.",
         overall_trust(stop.mean_confidence, stop.accuracy, (low, high)),
         *no_better_than_guessing(evaluation),
@@ -131,7 +131,7 @@ def quality(evaluation: Evaluation | RegressionEvaluation, name: str) -> list[st
 def _quality_of_numbers(evaluation: RegressionEvaluation, rows: str) -> list[str]:
     found = evaluation.at_stop or evaluation.all_answers
     asked = [
-        f"It asks {stop.mean_asked:.1f} of {evaluation.n_queries} questions on average."
+        f"It asks {stop.mean_asked:.1f} of {count(evaluation.n_queries, 'question')} on average."
         for stop in [evaluation.at_stop]
         if stop is not None
     ]

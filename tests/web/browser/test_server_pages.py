@@ -75,6 +75,19 @@ def test_what_is_not_there_is_said(visit: Visits, address: str) -> None:
     own.assert_well(address)
 
 
+def test_an_address_without_anything_is_a_page_and_for_programs_a_sentence(visit: Visits, address: str) -> None:
+    for path in ("/nothing", "/sessions/nothing", "/api/sessions/nothing/report"):
+        own = visit()
+        answer = own.page.goto(f"{address}{path}")
+        assert answer is not None
+        assert answer.status == 404
+        own.page.wait_for_selector("main h1")
+        assert own.heading == "There is nothing at this address."
+    assert_for_everybody(own.page, "nothing here")
+    own.page.get_by_role("link", name="Start page").last.click()
+    own.page.wait_for_selector(".model")
+
+
 def test_a_server_with_a_token_asks_for_it_once(visit: Visits, tmp_path: Path) -> None:
     from pursuit.web.serving.models import load_models
     from served import running

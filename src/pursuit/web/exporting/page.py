@@ -16,6 +16,7 @@ import pursuit.methods  # noqa: F401  makes all that a model may be made of know
 from pursuit.estimators import PursuitEstimator, load
 from pursuit.files import write_whole
 from pursuit.inference.stopping import StoppingRule
+from pursuit.report.facts import count
 from pursuit.report.measured import Measured, kept
 from pursuit.version import __version__
 from pursuit.web.bundle import LANGUAGES, bundle, part, small_script, small_style, title_of
@@ -40,7 +41,8 @@ class Exported:
         return {**asdict(self), "path": str(self.path)}
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.n_queries} questions, {self.n_labels} labels, {self.n_bytes / 1e6:.2f} MB"
+        asked = f"{count(self.n_queries, 'question')}, {count(self.n_labels, 'label')}"
+        return f"{self.path}: {asked}, {self.n_bytes / 1e6:.2f} MB"
 
 
 def export(

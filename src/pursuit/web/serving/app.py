@@ -10,7 +10,7 @@ from typing import Any
 import anyio.to_thread
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import TypeAdapter
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from starlette.exceptions import HTTPException
@@ -139,7 +139,9 @@ def _end_after(seconds: float) -> None:
     timer.start()
 
 
-async def _explain_problem(_: Request, problem: Problem) -> Response:
+async def _explain_problem(request: Request, problem: Problem) -> Response:
+    if problem.status == 404 and _is_looking(request):
+        return _nothing_here(request)
     return Response(TypeAdapter(Any).dump_json(problem.body), problem.status, media_type="application/json")
 
 
@@ -153,10 +155,23 @@ async def _explain_status(request: Request, error: HTTPException) -> Response:
         404: "There is nothing at this address. /api/openapi.json says what there is.",
         405: "This address does not take that kind of request. /api/openapi.json says what there is.",
     }
+    if error.status_code == 404 and _is_looking(request):
+        return _nothing_here(request)
     headers = error.headers
     if error.status_code == 405 and (methods := _methods(request)):  # by itself, only one route would be named
         headers = {"Allow": ", ".join(methods)}
     return JSONResponse({"message": message.get(error.status_code, error.detail)}, error.status_code, headers)
+
+
+def _is_looking(request: Request) -> bool:
+    """Whether a person opened an address in a browser."""
+    return request.method == "GET" and "text/html" in request.headers.get("accept", "")
+
+
+def _nothing_here(request: Request) -> Response:
+    """The page, which says that there is nothing at its address."""
+    frame: bytes = request.app.state.frame
+    return HTMLResponse(frame.replace(b"<html ", b'<html data-missing="yes" ', 1), 404)
 
 
 def _methods(request: Request) -> list[str]:

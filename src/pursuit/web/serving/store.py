@@ -168,7 +168,7 @@ class Store:
         if version > SCHEMA_VERSION:
             raise ValueError(
                 f"The database {self.place} was written by a newer version of pursuit (schema {version}; this one "
-                f"reads {SCHEMA_VERSION}). Update with: pip install --upgrade pursuit, or give another --database."
+                f"reads {SCHEMA_VERSION}). Update pursuit, or give another --database."
             )
 
     def _version(self) -> int:

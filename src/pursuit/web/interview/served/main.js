@@ -57,7 +57,7 @@ const shell = {
     if (problem.status === 401) return tokenPage(this);
     main.className = "wide";
     main.replaceChildren(h("section", {}, h("h1", { tabindex: "-1" }, problem.isLost ? say("no_server") : problem.message || say("failed")),
-      h("div", { class: "actions" }, h("button", { type: "button", class: "first", onclick: () => location.reload() }, say("try_again")), h("a", { class: "button", href: "/" }, say("all_models")))));
+      h("div", { class: "actions" }, (problem.isLost || !problem.message) && h("button", { type: "button", class: "first", onclick: () => location.reload() }, say("try_again")), h("a", { class: "button", href: "/" }, say("all_models")))));
     return main.querySelector("h1").focus();
   },
 };
@@ -67,5 +67,6 @@ showKeys();
 listenToKeys();
 speakPreferred().then(() => {
   shell.setHeader({ title: "pursuit" }, () => {});
+  if (document.documentElement.dataset.missing) throw { message: say("nothing_here") };
   return pageAt(location.pathname)(shell);
 }).catch(problem => shell.fail(problem));
