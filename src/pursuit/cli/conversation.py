@@ -13,6 +13,7 @@ from pursuit.cli.console import escaped
 from pursuit.inference.chain import percent
 from pursuit.queries import DoubtfulAnswer, QuerySet
 from pursuit.queries.column import NO_WORDS, YES_WORDS, fold
+from pursuit.queries.presentation import Presentation
 from pursuit.sessions.experience import FEW_ROWS, Experience, Trust
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import GivenAnswer, Question, Rejection, State, question_of
@@ -128,8 +129,10 @@ class Conversation:
         prompts: bool,
         keep: Callable[[], None],
         experience: Experience | None = None,
+        presentation: Presentation | None = None,
     ):
         self.session, self.console, self.keep, self.experience = session, console, keep, experience
+        self.presentation = presentation or Presentation()
         self._prompts = prompts  # whether input() may print on standard output
         self._has_costs = len({query.cost for query in session.pursuer.query_set.queries}) > 1
         self._has_result = False  # whether the result on the screen is that of the session now
@@ -216,6 +219,8 @@ class Conversation:
             self._say(f"\n{start}: {self.session.reasons()}", margin="")
             if (remain := state.result.label_set) is not None:
                 self._say(f"What remains possible: {', '.join(remain)}", margin="")
+            if state.result.decided is not False and (advice := self.presentation.advice(state.result.label)):
+                self._say("\n".join(filter(None, (advice.text, advice.link))), margin="")
             if state.result.trust is not None:
                 self._say(trust_text(state.result.trust, state.is_number), margin="")
             self._has_result = True

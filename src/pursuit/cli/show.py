@@ -1,5 +1,6 @@
 """`pursuit show`: what a model predicts, what it asks and how, and when it stops."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.table import Column, Table
@@ -35,7 +36,8 @@ def show(
     classifier = load(model)
     query_set = classifier.model_.query_set
     if questions:
-        print_text(Questions.of(query_set).to_toml(), end="")
+        asked_as = replace(Questions.of(query_set), presentation=Questions.presented(classifier.notes_))
+        print_text(asked_as.to_toml(), end="")
         return
     method, order, trained = method_of(classifier), query_set.order or Order(), classifier.notes_.get("task", {})
     asked = [_question(query, order) for query in query_set.queries]

@@ -183,3 +183,60 @@ def test_pages_are_for_everybody(visit: Visits, address: str) -> None:
     own.step(lambda: own.page.locator(".tools button").first.click())
     assert_for_everybody(own.page, "past sessions")
     own.assert_well(address)
+
+
+INTERVIEW = """
+[interview]
+title = "Is it the flu?"
+introduction = "Four questions.\\n\\nNobody is examined here."
+consent = "I agree that my answers are kept."
+contact = "praxis@example.org"
+colour = "#ffe100"
+logo = "data:image/svg+xml;base64,PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciLz4="
+[results.flu]
+text = "Stay in bed."
+link = "https://example.org/book"
+link_text = "Book a visit"
+[results.well]
+text = "Go out."
+"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_an_interview_of_ones_own(visit: Visits, tmp_path: Path, dark: bool) -> None:
+    from pursuit import export
+    from pursuit.web.serving.models import load_models
+    from served import running
+
+    folder = tmp_path / "fever"
+    fever_model().save(folder, {"task": {"questions": INTERVIEW}})
+    export(folder, tmp_path / "page.html")
+    with running(load_models([folder]), f"sqlite:///{tmp_path / 'a.sqlite'}") as client:
+        refused = client.post("/api/sessions", json={"model": "fever"})
+        assert refused.status_code == 422
+        assert "consented" in refused.json()["message"]
+        address = str(client.base_url).rstrip("/")
+        for place in (address, (tmp_path / "page.html").as_uri()):
+            own = visit(dark=dark).open(place)
+            assert own.heading == "Is it the flu?"
+            assert own.page.locator("header img.logo").count() == 1
+            assert own.page.locator(".welcome p").all_inner_texts() == ["Four questions.", "Nobody is examined here."]
+            assert "praxis@example.org" in own.page.inner_text(".footnote")
+            assert_for_everybody(own.page, "what is read first")
+            own.page.get_by_role("button", name="Begin").click()
+            assert own.page.locator("#question").count() == 0  # nothing was agreed to
+            own.page.get_by_label("I agree that my answers are kept.").check()
+            own.click("Begin")
+            for _ in range(4):
+                own.click("I don't know")
+            advice = {"flu": "Stay in bed.", "well": "Go out."}[own.heading]
+            assert advice in own.page.inner_text("main")
+            link = own.page.get_by_role("link", name="Book a visit")
+            assert link.count() == (own.heading == "flu")
+            if own.heading == "flu":
+                assert link.get_attribute("class") == "button first"
+                assert own.page.locator(".actions .first").count() == 1
+            assert_for_everybody(own.page, "a result with advice")
+            own.page.get_by_role("button", name="Start over").click()
+            own.page.wait_for_selector(".welcome")
+            own.assert_well(place.split("/page.html")[0])

@@ -16,10 +16,11 @@ import pursuit.methods  # noqa: F401  makes all that a model may be made of know
 from pursuit.estimators import PursuitEstimator, load
 from pursuit.files import write_whole
 from pursuit.inference.stopping import StoppingRule
+from pursuit.queries import Questions
 from pursuit.report.facts import count
 from pursuit.report.measured import Measured, kept
 from pursuit.version import __version__
-from pursuit.web.bundle import LANGUAGES, bundle, part, small_script, small_style, title_of
+from pursuit.web.bundle import LANGUAGES, bundle, part, presented, small_script, small_style, title_of
 from pursuit.web.exporting.description import describe_model
 from pursuit.web.exporting.weights import Tensors, compressed, exportable, suitable_widths
 
@@ -80,6 +81,7 @@ def export(
         "title": title or title_of(estimator),
         "language": language,
         "tensors": [packed.to_dict() for packed in tensors.packed],
+        "interview": presented(Questions.presented(estimator.notes_)),
         "experience": None if measured is None else asdict(measured.experience),
         "expects_reports": bool(getattr(estimator, "has_initially_known_", False)),
     }
@@ -99,6 +101,7 @@ def render(described: dict[str, Any], weights: bytes) -> str:
         "LANGUAGE": described["language"] or LANGUAGES[0],
         "TITLE": html.escape(described["title"]),
         "POLICY": f"default-src 'none'; script-src '{_hash(loader)}' '{_hash(program)}'; style-src '{_hash(style)}'; "
+        "img-src data:; "
         "base-uri 'none'; form-action 'none'",
         "STYLE": style,
         "NOSCRIPT": html.escape(own["needs_script"]),

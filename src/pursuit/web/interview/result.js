@@ -3,6 +3,7 @@
 import { bar, h } from "./dom.js";
 import { choiceText } from "./answers.js";
 import { intervalText, numberText } from "./belief.js";
+import { adviceLink, adviceText } from "./presentation.js";
 import { pictureFigure } from "./picture.js";
 import { fixed, percent, say, weightShare, weightWord, whole } from "./words.js";
 
@@ -56,13 +57,14 @@ const remainText = labels => (labels.length === 1 ? say("remains", { label: labe
 
 const resultLabel = state => (state.is_number ? numberText(state.belief.number) : state.result.label);
 
-/** The section of a result; `acts` has accept, reject, goOn, undo, startOver, pictureUrl and reportUrl. */
-export function resultSection(state, acts) {
+/** The section of a result, with what to say and do about it; `acts` has accept, reject, goOn, undo, startOver, pictureUrl and reportUrl. */
+export function resultSection(state, acts, advice = null) {
   const { result } = state, n = result.n_asked, action = (key, act, more = {}) => h("button", { type: "button", onclick: act, ...more }, say(key));
   if (result.accepted) {
     return h("section", {}, h("h1", { tabindex: "-1" }, say("thanks", { label: resultLabel(state) })), h("p", { class: "lead" }, sureText(state)),
       state.is_image ? pictureFigure(state, acts.pictureUrl()) : reasonsBlock(state),
-      h("div", { class: "actions" }, action("again", acts.startOver, { class: "first" }), reportButton(acts)));
+      adviceText(advice),
+      h("div", { class: "actions" }, adviceLink(advice), action("again", acts.startOver, { class: advice?.link ? null : "first" }), reportButton(acts)));
   }
   const kind = state.is_image ? "seen" : "result", isOpen = result.decided === false;
   const after = say(isOpen ? "not_sure" : n === 0 ? "result_none" : n === 1 ? `${kind}_one` : kind, { n });
@@ -71,9 +73,11 @@ export function resultSection(state, acts) {
     result.label_set && h("p", { class: "lead" }, remainText(result.label_set)),
     isOpen ? h("p", { class: "promise" }, say("ask_person")) : trustText(state),
     unusualText(state),
+    !isOpen && adviceText(advice),
     state.is_image ? pictureFigure(state, acts.pictureUrl()) : reasonsBlock(state),
     h("div", { class: "actions" },
-      action("right", acts.accept, { class: "first" }),
+      !isOpen && adviceLink(advice),
+      action("right", acts.accept, { class: !isOpen && advice?.link ? null : "first" }),
       !state.is_number && state.belief.labels.length > 1 && action("wrong", acts.reject),
       state.can_go_on && action("ask_on", acts.goOn),
       reportButton(acts),

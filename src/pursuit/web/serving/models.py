@@ -22,13 +22,15 @@ from pursuit.inference.pursuer import label_list, label_text
 from pursuit.inference.rollout import template_state
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target_bins import target_of
+from pursuit.queries import Questions
+from pursuit.queries.presentation import Presentation
 from pursuit.report import ModelReport
 from pursuit.report.facts import ModelFacts, no_better_than_guessing, quality
 from pursuit.report.measured import Measured, kept
 from pursuit.sessions.experience import Experience
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import question_of
-from pursuit.web.bundle import title_of
+from pursuit.web.bundle import presented, title_of
 from pursuit.web.serving import schemas
 from pursuit.web.serving.problems import NotFound
 
@@ -66,6 +68,15 @@ class ServedModel:
     """How good it is; None until that is measured, and where there is nothing to measure on."""
     is_measured: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @cached_property
+    def presentation(self) -> Presentation:
+        return Questions.presented(self.estimator.notes_)
+
+    @property
+    def interview(self) -> schemas.Interview:
+        """How its interview is presented."""
+        return schemas.Interview(**presented(self.presentation))
 
     @cached_property
     def title(self) -> str:

@@ -102,6 +102,12 @@ def list_questions(model: Model) -> schemas.Questions:
     return model.questions
 
 
+@of_models.get("/{model_id}/interview", summary="How the interview is presented", responses=NOT_FOUND)
+def show_interview(model: Model) -> schemas.Interview:
+    """Title, introduction, consent, contact, colour, logo, and what to say and do for each result."""
+    return model.interview
+
+
 @of_models.get(
     "/{model_id}/report",
     name="show_report",
@@ -156,6 +162,12 @@ def sample_picture(model: Model, n: int) -> Picture:
     return Picture(samples.pixels[n])
 
 
+def check_consent(model: ServedModel, consented: bool) -> None:
+    """Raise Refused where a person has not agreed to what the interview asks consent to."""
+    if model.presentation.consent and not consented:
+        raise Refused('This interview begins once the person agrees: send "consented": true.')
+
+
 class CsvResponse(StreamingResponse):
     media_type = "text/csv"
 
@@ -168,6 +180,7 @@ def begin_session(parts: Parts, browser: Own, new: schemas.NewSession) -> schema
     """With a model, and perhaps with answers that are known already, or with one of its sample pictures. A browser gets
     a cookie, by which it finds its own sessions again."""
     picture = None if new.sample is None else sample_picture(parts.models.find(new.model), new.sample)
+    check_consent(parts.models.find(new.model), new.consented)
     return parts.begin(new.model, new.known, picture, new.title, browser.owner())
 
 
@@ -184,9 +197,11 @@ def begin_with_picture(
     model: Annotated[schemas.Text, Form(description="The id of the model.")],
     picture: Annotated[UploadFile, File(description="A PNG or JPEG file of at most 5 MB.")],
     title: Annotated[schemas.Text, Form()] = "",
+    consented: Annotated[bool, Form()] = False,
 ) -> schemas.Session:
     """The picture answers the questions: the move `reveal` shows the model the patch that it asks for."""
     served = parts.models.find(model)
+    check_consent(served, consented)
     data = picture.file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise Refused(too_large(MOST_BYTES))

@@ -87,6 +87,27 @@ class Questions(Reply):
     questions: list[Question]
 
 
+class Advice(Reply):
+    """What to say and do where a label is the result."""
+
+    text: str
+    link: str
+    link_text: str
+
+
+class Interview(Reply):
+    """How the interview with a model is presented; what is empty is the page's own."""
+
+    title: str
+    introduction: str
+    consent: str
+    contact: str
+    colour: str
+    logo: str
+    """A picture as a data URI."""
+    results: dict[str, Advice]
+
+
 class Sample(Reply):
     n: int
     label: str
@@ -139,6 +160,8 @@ class NewSession(Request):
     sample: int | None = Field(default=None, ge=0)
     """Of a model that looks at pictures: the sample to look at."""
     title: Text = ""
+    consented: StrictBool = False
+    """Whether the person agreed to what the interview asks consent to; without it, such an interview does not begin."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"model": "animals"}]},

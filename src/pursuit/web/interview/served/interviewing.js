@@ -2,6 +2,7 @@
 
 import { h, quietButton } from "../dom.js";
 import { Interview } from "../interview.js";
+import { showColour } from "../presentation.js";
 import { count, momentText, say } from "../words.js";
 import { call, encoded, get } from "./api.js";
 import { ServerEngine } from "./engine.js";
@@ -9,12 +10,13 @@ import { ServerEngine } from "./engine.js";
 /** The page of a new session with a `model`, or of the one with an `id`; `unfinished` is one to go on with instead. */
 export async function interviewPage(shell, { model = null, id = null, unfinished = null }) {
   const engine = new ServerEngine({ model, id, onBegin: own => history.replaceState(null, "", `/s/${encoded(own)}`) });
-  const state = await engine.state();
+  const state = await engine.state(), presentation = await get(`/api/models/${encoded(engine.model)}/interview`);
+  showColour(presentation.colour);
   const startOver = () => location.assign(`/m/${encoded(engine.model)}`);
-  const about = { title: state.title, subtitle: () => (state.is_number ? say("subtitle_number") : state.is_image ? say("subtitle_image", { n: state.n_labels }) : say("subtitle", { n: state.n_labels })),
+  const about = { title: state.title, logo: presentation.logo, subtitle: () => (presentation.title ? "" : state.is_number ? say("subtitle_number") : state.is_image ? say("subtitle_image", { n: state.n_labels }) : say("subtitle", { n: state.n_labels })),
     links: () => [[say("start_over"), startOver], [say("about_model"), `/about/${encoded(engine.model)}`]] };
   if (state.is_image && !state.image?.has_picture) return choosePicture(shell, about, model);
-  const interview = new Interview(engine, shell.main, shell.spoken, { startOver, reportUrl: () => engine.reportUrl, footnote: () => ownFootnote(shell, engine, startOver) });
+  const interview = new Interview(engine, shell.main, shell.spoken, { startOver, presentation, reportUrl: () => engine.reportUrl, footnote: () => ownFootnote(shell, engine, startOver) });
   shell.setHeader(about, () => interview.render());
   await interview.begin(state);
   if (!unfinished) return;

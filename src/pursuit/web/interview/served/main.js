@@ -41,8 +41,8 @@ const shell = {
     this.showHeader(false);
   },
   showHeader(isMenuOpen) {
-    const { title, subtitle, links = () => [] } = this.about;
-    const own = { title, home: "/", subtitle: subtitle ? subtitle() : "", links: [...links(), ...(location.pathname === "/sessions" || !isListing ? [] : [[say("past_sessions"), "/sessions"]])] };
+    const { title, logo, subtitle, links = () => [] } = this.about;
+    const own = { title, logo, home: "/", subtitle: subtitle ? subtitle() : "", links: [...links(), ...(location.pathname === "/sessions" || !isListing ? [] : [[say("past_sessions"), "/sessions"]])] };
     showHeader(head, own, isOpen => this.changed(isOpen), isMenuOpen);
     if (isMenuOpen) head.querySelector("summary").focus();
   },
