@@ -163,6 +163,12 @@ choices = ["north", "south", "east"]
 kind = "choice"
 [questions.seen]
 ask = "never"
+[interview]
+title = "On the ward"
+colour = "#2456c7"
+[results.ill]
+text = "Rest."
+link = "https://example.org"
 [groups]
 vitals = ["age", "ward"]
 """
@@ -208,7 +214,7 @@ def _toml(rng: random.Random) -> str:
 def _read_questions(folder: Path, prepared: tuple[ColumnQueries, list[bytes]]) -> None:
     queries = prepared[0]
     questions = Questions.read(folder / "questions.toml")
-    if parse(questions.to_toml()) != (questions.settings, questions.groups):
+    if parse(questions.to_toml()) != (questions.settings, questions.groups, questions.presentation):
         raise Wrong("what is written again reads as something else")
     asked = questions.apply(queries, questions.never_asked)
     for query in asked.queries:

@@ -101,6 +101,7 @@ def test_a_header_line_that_is_not_the_first(names: list[str]) -> None:
         ({"Flu": 5, "flu": 3, "Common  cold": 3, "common cold": 4}, {"flu": "Flu", "Common  cold": "common cold"}),
         ({"a": 3, "A": 3, "b": 2}, {}),
         ({"y": 3, "n": 3}, {}),
+        ({"Yes": 3, "No": 3}, {}),
         ({1: 3, 2: 5}, {}),
     ],
 )

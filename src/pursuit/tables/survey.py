@@ -273,6 +273,8 @@ def same_labels(classes: Sequence[Any], counts: Sequence[int]) -> dict[str, str]
     groups = [spellings for word, spellings in by_word.items() if len(word) > 1]
     no, yes = ([word for word in by_word if word in words] for words in (NO_WORDS, YES_WORDS))
     if no and yes and len(no) + len(yes) == len(by_word) and not set(no) & set(yes):
+        if len(classes) == 2:
+            return {}
         both = [([label for word in words for label in by_word[word]], max(words, key=len)) for words in (no, yes)]
         return {label: meant for spellings, meant in both for label in spellings if label != meant}
     found: dict[str, str] = {}
