@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pursuit.estimators.plan import Reason
-from pursuit.files import DamagedFile, check_model, make_folder, read_bytes, read_json, write_whole
+from pursuit.files import DamagedFile, check_model, make_folder, read_described, read_json, waiting, write_pair
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Labels, Pursuer
 from pursuit.inference.stopping import StoppingRule
@@ -79,8 +79,7 @@ def save(folder: str | Path, classifier: Any, notes: dict[str, Any]) -> None:
     description["description_sha256"] = _checksum(description)
     text = json.dumps(description, indent=1, ensure_ascii=False)
     make_folder(folder)
-    write_whole(folder / WEIGHTS, weights)
-    write_whole(folder / DESCRIPTION, text.encode())
+    write_pair(folder / WEIGHTS, weights, folder / DESCRIPTION, text.encode())
 
 
 def _labels_config(labels: Any) -> dict[str, Any]:
@@ -115,18 +114,7 @@ def _parameter(value: Any) -> Any:
 def load(folder: str | Path) -> Any:
     """The classifier in `folder`; raises FileNotFoundError, DamagedFile or UnknownName with what is wrong."""
     folder = Path(folder)
-    description = _read_description(folder)
-    try:
-        weights = read_bytes(folder / WEIGHTS)
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f"{folder} is not a complete model: {WEIGHTS} is missing. Copy the whole folder, or save the model again."
-        ) from None
-    if hashlib.sha256(weights).hexdigest() != description.get("weights_sha256"):
-        raise DamagedFile(
-            f"{folder / WEIGHTS} is damaged or belongs to another {DESCRIPTION}. Copy the whole folder again, or train "
-            "again."
-        )
+    description, weights = _read(folder)
     try:
         return _build(description, weights)
     except UnknownName as error:
@@ -138,6 +126,26 @@ def load(folder: str | Path) -> Any:
             f"{folder / DESCRIPTION} does not fit the code installed here ({type(error).__name__}: {error}). Has a "
             "class of your own changed? Otherwise the file is damaged: copy the whole folder again, or train again."
         ) from error
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], bytes]:
+    """The description of the model in `folder`, and its weights."""
+    description: dict[str, Any] = {}
+    while (again := _read_description(folder)) != description:  # another model may be saved there meanwhile
+        description = again
+        try:
+            weights = read_described(folder / WEIGHTS, str(description.get("weights_sha256")))
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f"{folder} is not a complete model: {WEIGHTS} is missing. Copy the whole folder, or save the model "
+                "again."
+            ) from None
+        if weights is not None:
+            return description, weights
+    raise DamagedFile(
+        f"{folder / WEIGHTS} is damaged or belongs to another {DESCRIPTION}. Copy the whole folder again, or train "
+        "again."
+    )
 
 
 def fingerprint(folder: str | Path) -> str:
@@ -217,8 +225,8 @@ def _checksum(description: dict[str, Any]) -> str:
 
 def remove(folder: Path) -> None:
     """Remove the model in `folder`, if there is one; other files stay."""
-    for name in (DESCRIPTION, WEIGHTS):
-        (folder / name).unlink(missing_ok=True)
+    for path in (folder / DESCRIPTION, folder / WEIGHTS, waiting(folder / WEIGHTS)):
+        path.unlink(missing_ok=True)
 
 
 # What is checked of a model that a file describes, before memory is given to it and before it predicts anything.
