@@ -4,6 +4,7 @@ pickle, and no class is imported because a file names it: all are looked up in t
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -240,6 +241,8 @@ SPARE_BYTES, TIMES = 1 << 28, 8
 computed from settings, and for the initial values of weights."""
 SPARE_TENSORS, TENSORS_EACH = 50_000, 100
 """How many tensors it may make, and how many more for each that is saved."""
+NOTABLE = 2**20
+"""Numbers that two tensors make together count from here on."""
 MAKE = {"empty", "zeros", "ones", "full", "rand", "randn", "eye", "empty_strided", "arange", "linspace"}
 """The functions that make tensors from sizes alone."""
 MAKE_LIKE = {"new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided", "repeat"}
@@ -264,6 +267,8 @@ class Sizes(TorchDispatchMode):
             self._count(_n_numbers(name, args))
         elif name in MAKE_LIKE:
             self._count(_product(args[1]) * (args[0].numel() if name == "repeat" else 1))
+        elif (n_numbers := _n_together(args)) > NOTABLE:
+            self._count(n_numbers)
         return func(*args, **(kwargs or {}))
 
     def _count(self, n_numbers: int) -> None:
@@ -283,6 +288,14 @@ def _n_numbers(name: str, args: Any) -> int:
     if name == "eye":
         return int(args[0]) * int(args[-1])
     return _product(args[0])
+
+
+def _n_together(args: Any) -> int:
+    """How many numbers a function of these tensors has that takes them element by element; 0 for another function."""
+    shapes = [arg.shape for arg in args if isinstance(arg, Tensor)]
+    with suppress(RuntimeError):
+        return torch.broadcast_shapes(*shapes).numel() if len(shapes) > 1 else 0
+    return 0
 
 
 def _product(sizes: Any) -> int:
