@@ -169,6 +169,12 @@ def test_so_many_tensors_are_not_made_either(monkeypatch: pytest.MonkeyPatch) ->
         (lambda d, _: d["query_set"]["columns"][0].update(cost="dear"), "cost"),
         (lambda d, _: d["query_set"]["columns"][0].update(text=["a"]), "text of .* cannot be"),
         (lambda d, _: d.update(pursuer=[]), "does not fit"),
+        (lambda d, _: d.update(notes=[1]), "notes cannot be"),
+        (lambda d, _: d.update(notes=None), "notes cannot be"),
+        (
+            lambda d, _: d["estimator"].update(type="VIPRegressor", parameters={}),
+            "VIPRegressor does not predict what its labels are",
+        ),
         (lambda d, _: d.update(classes=None), "does not fit"),
     ],
 )

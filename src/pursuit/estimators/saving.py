@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import safetensors.torch
 import torch
+from sklearn.base import is_regressor
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -20,6 +21,7 @@ from pursuit.files import DamagedFile, check_model, make_folder, read_described,
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Labels, Pursuer
 from pursuit.inference.stopping import StoppingRule
+from pursuit.inference.target_bins import TargetBins
 from pursuit.queries import QuerySet
 from pursuit.registry import UnknownName, check_fields, find, from_config, name_of, settings_from, to_config
 from pursuit.version import __version__
@@ -168,6 +170,10 @@ def _build(description: dict[str, Any], weights: bytes) -> Any:
     check_fields(estimator, parameters)
     classifier = estimator(**parameters)
     classifier.stopping_rule()  # a rule written as text must be known as well
+    if is_regressor(classifier) != isinstance(classes, TargetBins):
+        raise TypeError(f"{type(classifier).__name__} does not predict what its labels are")
+    if not isinstance(description["notes"], dict):
+        raise TypeError(f"notes cannot be {description['notes']!r:.100}")
     classifier.model_, classifier.notes_ = model, description["notes"]
     setattr(classifier, classifier.labels_attribute, classes)
     rules = {name: _rule(kept[name]) for name in ("stop", "guaranteed")}
