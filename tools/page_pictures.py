@@ -31,6 +31,7 @@ from pursuit.web.serving.store import Store
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images" / "web"
 MODELS = (Path("demo/animals"), Path("demo/digits"))
+OPERATOR = "the-token-of-the-operator"
 WIDE, PHONE = (1200, 900), (390, 800)
 THOUGHT_OF, UNSURE = "emperor penguin", 3
 """What is thought of, and the place of a question that is left open."""
@@ -44,7 +45,8 @@ MOST_BYTES = 150_000
 @contextmanager
 def serving(models: tuple[Path, ...], database: Path) -> Iterator[str]:
     """The address of a server with these models."""
-    app = make_app(load_models(models, None, measure, find_samples), Store(f"sqlite:///{database}"))
+    served = load_models(models, None, measure, find_samples)
+    app = make_app(served, Store(f"sqlite:///{database}"), operator_token=OPERATOR)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -161,7 +163,11 @@ def main(models: tuple[Path, ...]) -> None:
         database = Path(folder) / "sessions.sqlite"
         with serving(models, database) as address:
             hold_sessions(address, database)
-            save(open_page(browser, f"{address}/sessions"), "sessions")
+            page = open_page(browser, f"{address}/operator")
+            page.fill("#token", OPERATOR)
+            page.keyboard.press("Enter")
+            page.wait_for_selector(".sessions")
+            save(page, "sessions")
             page = open_page(browser, address)
             page.wait_for_function(
                 "() => !document.querySelector('main').innerText.includes('measured…')", timeout=300_000

@@ -92,3 +92,17 @@ def test_a_command_that_is_not_there_has_a_likely_one(tmp_path: Path) -> None:
     done = run(tmp_path, "explian")
     assert done.returncode == 2
     assert "Did you mean 'explain'?" in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_warnings_of_libraries_do_not_reach_people(tmp_path: Path) -> None:
+    (tmp_path / "warns.py").write_text(
+        "import warnings\n"
+        "from sklearn.exceptions import ConvergenceWarning\n"
+        "from pursuit.cli import app\n"
+        "warnings.warn('of a plugin')\n"
+        "warnings.warn('did not converge', ConvergenceWarning)\n"
+        "warnings.warn('will be gone', FutureWarning)\n"
+        "warnings.warn_explicit('of torch', UserWarning, __import__('typer').__file__, 1)\n"
+    )
+    said = run(tmp_path, "--plugin", "warns.py", "methods").stderr
+    assert said.splitlines() == ["Warning: of a plugin"]

@@ -1,21 +1,24 @@
 """`pursuit report`, and the page of `pursuit explain`."""
 
+import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from exported import described
 from json_schema import problems
 from pages import check_page
 from program import json_of, run
+from pursuit.report.measured import MEASURED
 
 
 def test_a_model_gets_a_page_and_json(workspace: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     arguments = ("report", "model", "--data", "patients.csv", "--out", str(page), "--depth", "2")
-    described = json_of(run(workspace, *arguments, "--json"))
-    assert problems(described, "report-1") == []
-    assert described["evaluation"]["n_rows"] == described["tree"]["n_rows"] == 60
+    written = json_of(run(workspace, *arguments, "--json"))
+    assert problems(written, "report-1") == []
+    assert written["evaluation"]["n_rows"] == written["tree"]["n_rows"] == 60
     shown = check_page(page.read_text(encoding="utf-8"))
     assert shown.under["h1"] == ["patients"]
     assert "It was trained on patients.csv" in shown.words
@@ -24,10 +27,10 @@ def test_a_model_gets_a_page_and_json(workspace: Path, tmp_path: Path) -> None:
 def test_a_row_gets_a_page(workspace: Path, tmp_path: Path) -> None:
     page = tmp_path / "row.html"
     done = run(workspace, "explain", "model", "--data", "patients.csv", "--line", "17", "--html", str(page), "--json")
-    described = json_of(done)
-    assert problems(described, "chains-1") == []
+    written = json_of(done)
+    assert problems(written, "chains-1") == []
     shown = check_page(page.read_text(encoding="utf-8"))
-    assert shown.under["h1"] == [described["chains"][0]["prediction"]]
+    assert shown.under["h1"] == [written["chains"][0]["prediction"]]
     assert "Line 17." in shown.words
     assert "Measured on 60 rows of patients" in shown.words
     assert ("The model was trained on this row" in shown.words) == ("was trained on line 17" in done.stderr)
@@ -86,3 +89,20 @@ def test_what_cannot_be_measured_share_by_share_is_refused(workspace: Path, tmp_
             refused = run(workspace, command, "model", "--data", data, *options)
             assert refused.returncode == 1
             assert message in " ".join(refused.stderr.split())
+
+
+def test_what_was_measured_goes_with_the_model_wherever_it_is_shown(workspace: Path, tmp_path: Path) -> None:
+    """Also of a model whose training measured nothing, and from any folder."""
+    folder, page = tmp_path / "model", tmp_path / "page.html"
+    shutil.copytree(workspace / "model", folder)
+    (folder / MEASURED).unlink()
+    assert run(tmp_path, "export", "model", "page.html").returncode == 0
+    assert described(page)["experience"] is None
+    data = str(workspace / "patients.csv")
+    assert run(workspace, "report", str(folder), "--data", data, "--out", str(tmp_path / "a.html")).returncode == 0
+    assert run(tmp_path, "export", "model", "page.html").returncode == 0
+    assert described(page)["experience"]["n_rows"] == 60
+    asked = run(tmp_path, "ask", "model", typed="\n" * 5).stdout
+    assert "Measured: it was about as sure in" in asked
+    assert run(tmp_path, "export", "model", "page.html", "--stop", "budget=1").returncode == 0
+    assert described(page)["experience"] is None  # by another rule it was not measured

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -306,3 +307,48 @@ def test_resuming_does_not_replace_a_model_that_no_run_made(workspace: Path, tmp
     assert done.returncode == 1
     assert "holds a model already" in done.stderr.replace("\n", " ")
     assert (tmp_path / "model.json").read_bytes() == before
+
+
+def test_it_says_that_it_looks_through_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "many").mkdir()
+    (tmp_path / "many" / "a.csv").write_text("a,b\n1,2\n")
+    said = run(tmp_path, "train", "many", "--target", "b").stderr
+    assert said.startswith("Looking for files in many and all folders below it …")
+
+
+def test_a_messy_table_is_trained_on_what_it_means_and_the_rest_is_said(tmp_path: Path) -> None:
+    """Answers in several spellings, money, a leak, and whole numbers beyond all precision."""
+    random, n = np.random.default_rng(0), 160
+    bought = random.random(n) < 0.5
+    words = {True: ["yes", "Yes", "Y"], False: ["no", "N", "NO"]}
+    frame = pd.DataFrame(
+        {
+            "price": [f"€ 1.{one:.0f},50" for one in random.integers(100, 900, n) + 50 * bought],
+            "receipt": np.where(bought, "printed", "never"),
+            "account": random.integers(2**60, 2**61, n),
+            "bought": [random.choice(words[bool(one)]) for one in bought],
+        }
+    )
+    frame.to_csv(tmp_path / "shop.csv", index=False)
+    said = run(tmp_path, "train", "shop.csv", "--target", "bought", "--method", "naive-bayes")
+    assert said.returncode == 0, said.stderr
+    told = " ".join(said.stderr.split())
+    assert (
+        "Labels that are written in several ways count as one: 'no' is also 'N', 'NO'; 'yes' is also 'Y', 'Yes'."
+        in told
+    )
+    assert "'receipt' nearly always gives the label away" in told
+    assert "Whole numbers beyond 9,007,199,254,740,992 are rounded" in told
+    assert load(tmp_path / "runs" / "shop-naive-bayes").classes_.tolist() == ["no", "yes"]
+    measured = json_of(run(tmp_path, "evaluate", "runs/shop-naive-bayes", "--data", "shop.csv", "--json"))
+    assert measured["n_rows"] == 32
+
+
+def test_an_accuracy_no_better_than_guessing_is_said(tmp_path: Path) -> None:
+    random, n = np.random.default_rng(0), 200
+    frame = pd.DataFrame({"a": random.normal(size=n), "b": random.choice(["x", "y"], n)})
+    frame.assign(label=random.choice(["heads", "tails"], n)).to_csv(tmp_path / "coin.csv", index=False)
+    said = run(tmp_path, "train", "coin.csv", "--target", "label", "--method", "naive-bayes").stdout
+    assert "that is no better than guessing: always saying “" in " ".join(said.split())
+    shown = run(tmp_path, "show", "runs/coin-naive-bayes").stdout
+    assert "no better than guessing" in " ".join(shown.split())

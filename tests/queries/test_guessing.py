@@ -372,3 +372,12 @@ def test_every_column_that_can_be_asked_for_goes_through_json(frame: pd.DataFram
 def test_lists_and_other_objects_are_refused(values: Any) -> None:
     with pytest.raises(ValueError, match="Column 'a' holds lists or other objects: only words, numbers, dates"):
         ColumnQueries.from_data(column(values, dtype=object))
+
+
+def test_whole_numbers_that_floats_cannot_tell_apart_are_named() -> None:
+    large = pd.DataFrame({"account": [2**60 + i * i for i in range(30)], "age": range(30, 90, 2)})
+    with pytest.warns(UserWarning, match=r"beyond 9,007,199,254,740,992 are rounded.*'account'\. If they are codes"):
+        ColumnQueries.from_data(large)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ColumnQueries.from_data(large.assign(account=large.account - 2**60 + 2**40))

@@ -2,14 +2,17 @@
 
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pursuit.queries import Questions
 from pursuit.queries.column_types import COLUMN_TYPES
 from pursuit.queries.order import Group
+from pursuit.queries.presentation import Advice, Presentation
 from pursuit.queries.question_settings import ASKS, QuestionSettings
 from pursuit.queries.questions_file import KEYS, draft_text, parse, toml_text
 
@@ -41,25 +44,43 @@ def settings(draw: Any, name: str) -> QuestionSettings:
 
 
 @st.composite
-def files(draw: Any) -> tuple[tuple[QuestionSettings, ...], tuple[Group, ...]]:
+def presentations(draw: Any) -> Presentation:
+    links = st.sampled_from(["", "https://example.org/a?b=c", "mailto:me@example.org"])
+
+    def advice(label: str) -> Advice:
+        link = draw(links)
+        return Advice(label, draw(st.just("") | WORDS), link, draw(TEXTS) if link else "")
+
+    return Presentation(
+        *(draw(TEXTS) for _ in range(4)),
+        draw(st.sampled_from(["", "#a1B2c3"])),
+        draw(st.sampled_from(["", "data:image/png;base64,QUJD"])),
+        tuple(advice(label) for label in draw(st.lists(TEXTS, max_size=3, unique=True))),
+    )
+
+
+@st.composite
+def files(draw: Any) -> tuple[tuple[QuestionSettings, ...], tuple[Group, ...], Presentation]:
     names = draw(st.lists(TEXTS, max_size=4, unique=True))
     groups = draw(st.dictionaries(TEXTS, st.lists(TEXTS, max_size=3).map(tuple), max_size=2))
-    return tuple(draw(settings(name)) for name in names), tuple(Group(*group) for group in groups.items())
+    asked = tuple(draw(settings(name)) for name in names)
+    return asked, tuple(Group(*group) for group in groups.items()), draw(presentations())
 
 
 @given(questions=files(), seen=st.dictionaries(TEXTS, st.tuples(NUMBERS, NUMBERS)))
 def test_what_is_written_reads_the_same(questions: Any, seen: Any) -> None:
     assert parse(toml_text(*questions)) == questions
-    assert parse(draft_text(*questions, seen, "pursuit train some.csv")) == questions
+    asked, groups, _ = questions
+    assert parse(draft_text(asked, groups, seen, "pursuit train some.csv")) == (asked, groups, Presentation())
 
 
 @pytest.mark.parametrize("text", ["", "[questions]", "# nothing yet", "[groups]"])
 def test_a_file_may_say_nothing(text: str) -> None:
-    assert parse(text) == ((), ())
+    assert parse(text) == ((), (), Presentation())
 
 
 def test_every_form_a_person_may_write() -> None:
-    (fever, where, age, week), groups = parse(
+    (fever, where, age, week), groups, _ = parse(
         """
         groups.vitals = ["pulse", "pressure"]
 
@@ -95,7 +116,18 @@ def test_every_form_a_person_may_write() -> None:
         ("[questions.fever]\ntext = Do you?", "Names and texts stand in quotation marks."),
         ("[questions.fever]\ntext = 'a'\n[questions.fever]", "This is not TOML: "),
         ("[question.fever]", "'question' is not a key of the file. Did you mean 'questions'?"),
-        ("fever = 1", "'fever' is not a key of the file. It may have [questions.COLUMN] and [groups]."),
+        ("fever = 1", "'fever' is not a key of the file. It may have [questions.COLUMN], [groups], [interview] and "),
+        ("[interview]\ntitel = 'a'", "'titel' is not a key of interview. Did you mean 'title'?"),
+        ("[interview]\ncolour = 'red'", "[interview]: colour is six digits after a #, as in #2456c7, not 'red'."),
+        ("[interview]\nlogo = 'logo.exe'", "[interview]: logo is the name of a PNG, JPEG or SVG file, not 'logo.exe'."),
+        ("[interview]\nlogo = 'none.png'", "[interview]: there is no logo none.png."),
+        ("[interview]\nlogo = 'data:text/html;base64,QUJD'", "[interview]: logo is the name of a PNG, JPEG or SVG"),
+        (
+            "[results.flu]\nlink = 'javascript:alert(1)'",
+            "[results.flu]: a link begins with http:, https:, ",
+        ),
+        ("[results.flu]\nlink_text = 'Book'", "[results.flu]: link_text needs a link."),
+        ("results = 3", "results is a table"),
         ("questions = 1", "questions is a table, written [questions] with a line for each key, not 1."),
         ("[questions]\nfever = 1", "questions.fever is a table"),
         ("[questions.fever]\ntxt = ''", "'txt' is not a key of questions.fever. Did you mean 'text'?"),
@@ -157,3 +189,24 @@ def test_a_draft_explains_every_key_and_suggests_what_is_not_there() -> None:
     assert len(max(text.splitlines(), key=len)) <= 120
     uncommented = "\n".join(line.removeprefix("# ") for line in text.splitlines() if line.startswith("# range"))
     assert tomllib.loads(uncommented) == {"range": [0.5, 93]}
+
+
+def test_a_logo_is_taken_along(tmp_path: Path) -> None:
+    (tmp_path / "logo.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    presentation = parse("interview.logo = 'logo.svg'", tmp_path)[2]
+    assert presentation.logo.startswith("data:image/svg+xml;base64,")
+    assert parse(toml_text((), (), presentation))[2] == presentation
+    (tmp_path / "large.png").write_bytes(b"x" * 200_000)
+    with pytest.raises(ValueError, match=r"has more than 100 kB: make it smaller"):
+        parse("interview.logo = 'large.png'", tmp_path)
+
+
+def test_what_is_said_of_results_is_said_of_labels() -> None:
+    questions = Questions(*parse("[results]\nflu = 'Stay in bed.'"))
+    questions.check_results(["flu", "well"])
+    assert questions.presentation.advice("flu") == Advice("flu", "Stay in bed.")
+    assert questions.presentation.advice("well") is None
+    with pytest.raises(ValueError, match=r"there is no label 'flu' that could be a result\. Did you mean 'flue'\?"):
+        questions.check_results(["flue", "well"])
+    with pytest.raises(ValueError, match=r"a number is predicted: leave it out"):
+        questions.check_results(None)

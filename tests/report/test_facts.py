@@ -14,6 +14,8 @@ from pursuit.report.facts import ModelFacts, overall_trust, rule_in_words, share
     [
         ("confidence=0.995", "It stops asking once it is 99.5% sure."),
         ("budget=1", "It stops asking once it has asked 1 question."),
+        ("bits=0.005", "It stops asking once no question left is expected to tell 0.005 bits or more."),
+        ("bits=1", "It stops asking once no question left is expected to tell 1 bit or more."),
         ("bits=0.02", "It stops asking once no question left is expected to tell 0.02 bits or more."),
         ("cost=20", "It stops asking once another question would cost more than 20 in all."),
         ("width=5", "It stops asking once it can place the number within 5 (90% sure)."),

@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 from exported import number_model, stirred
 from pursuit import MLP, ColumnQueries, PatchQueries, Stage, VIPClassifier
 from pursuit.queries import Order
-from pursuit.report import ModelReport
+from pursuit.report.measured import Measured
 from pursuit.research.tasks import animals
 from pursuit.training.samplers import CarriedHistories
 
@@ -95,12 +95,12 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 MODELS = {"animals": animals_model, "fever": fever_model, "pulse": number_model, "digits": digits_model}
 
 
-def measure(estimator: Any) -> ModelReport | None:
+def measure(estimator: Any, stop: Any) -> Measured | None:
     """The model of animals on some of them; the others were not measured."""
     if len(estimator.model_.query_set) != len(animals.query_set()):
         return None
     table = animals.table().iloc[::5]
-    return ModelReport.of(estimator, table, table.index.to_numpy(dtype=str), name="Animals")
+    return Measured.of(estimator, table, table.index.to_numpy(dtype=str), stop, name="Animals")
 
 
 def samples(estimator: Any) -> Any:

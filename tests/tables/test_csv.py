@@ -2,6 +2,7 @@
 
 import csv
 import io
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,14 @@ from pursuit.tables.csv import (
     SEPARATORS,
     CsvOptions,
     CsvTable,
+    _find_layout,
     has_decimal_comma,
     plainly_written,
     read_csv,
     with_points,
     without_unit,
 )
+from pursuit.tables.text import find_text
 
 
 def table_of(path: Path, text: str, **options: object) -> CsvTable:
@@ -270,3 +273,28 @@ def test_a_few_words_among_numbers_stay() -> None:
 def test_only_one_unit_is_taken_off() -> None:
     assert without_unit(pd.Series(["5 %", "6%", "7", "50% off"])).tolist() == ["5", "6", "7", "50% off"]
     assert without_unit(pd.Series(["$5", "6%"])).tolist() == ["$5", "6%"]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("money", ["€ {}", "€\u00a0{}", "{} €", "EUR {}", "{}\u202fCHF"])
+def test_money_with_a_decimal_comma_is_read_between_any_separators(tmp_path: Path, separator: str, money: str) -> None:
+    prices = ["1.234,50", "99,90", "12.000,00", "5,00"]
+    lines = ["price;share", *(f'"{money.format(price)}";1.125' for price in prices)]
+    table = table_of(tmp_path / "a.csv", "\n".join(line.replace(";", separator) for line in lines))
+    assert values(table)["price"] == [1234.5, 99.9, 12000.0, 5.0]
+    assert any("price" in remark for remark in table.remarks)
+    if separator == ",":
+        assert values(table)["share"] == [1.125] * 4
+
+
+def test_lists_between_commas_are_not_numbers(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "a.csv", 'chosen,b\n"1,2",x\n"3,4",y\n"1,4",z\n')
+    assert values(table)["chosen"] == ["1,2", "3,4", "1,4"]
+
+
+def test_names_of_very_many_columns_are_compared_quickly(tmp_path: Path) -> None:
+    names = [f"c{i}" for i in range(100_000)]
+    (tmp_path / "a.csv").write_text(",".join(names) + "\n")
+    started = time.monotonic()
+    _find_layout(find_text(tmp_path / "a.csv", None))
+    assert time.monotonic() - started < 20  # every name beside every other would take minutes

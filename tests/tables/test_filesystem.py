@@ -16,6 +16,7 @@ from pursuit.tables.filesystem import (
     CannotReach,
     RemotePath,
     display_name,
+    files_below,
     find_path,
     is_remote,
     local,
@@ -147,3 +148,15 @@ def unused() -> int:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
     return port
+
+
+def test_files_in_a_folder_are_found_without_a_look_into_those_of_other_programs(tmp_path: Path) -> None:
+    for name in ("a.csv", "below/b.CSV", "below/deep/c.csv", ".git/d.csv", "_temporary/e.csv", "_f.csv", "g.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / ".git").chmod(0o000)  # it is not even opened
+    try:
+        found = files_below(tmp_path, (".csv",))
+    finally:
+        (tmp_path / ".git").chmod(0o700)
+    assert [str(path.relative_to(tmp_path)) for path in found] == ["a.csv", "below/b.CSV", "below/deep/c.csv"]

@@ -67,6 +67,12 @@ def test_the_number_of_latest_rows_is_as_close_to_the_share_as_equal_times_allow
     assert Division(y, times=times).split(0.7, 0)[1].tolist() == [2, 3, 4, 5, 6, 7, 8, 9]
 
 
+@pytest.mark.parametrize(("n", "said"), [(1, "Only 1 row has a label"), (2, "Only 2 rows have a label")])
+def test_a_table_of_hardly_any_rows_is_not_told_to_choose_another_share(n: int, said: str) -> None:
+    with pytest.raises(ValueError, match=f"{said}.*more rows"):
+        Division(np.arange(n)).split(0.2, 0) if n == 1 else Division(np.arange(n)).split(0.5, 0)
+
+
 def test_at_least_two_rows_are_trained_on() -> None:
     with pytest.raises(ValueError, match=r"A test share of 0.95 leaves 1 of 20 rows to train on: choose a smaller one"):
         Division(np.arange(20) % 2).split(0.95, 0)

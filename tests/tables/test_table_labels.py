@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pursuit.tables.survey import refuse_amounts, remarks_on_labels, split_target
+from pursuit.tables.survey import as_known, refuse_amounts, remark_on_same, remarks_on_labels, same_labels, split_target
 
 
 def labels_of(column: list) -> np.ndarray:
@@ -88,3 +88,29 @@ def test_labels_that_differ_only_in_case_or_spaces_are_named() -> None:
 def test_a_header_line_that_is_not_the_first(names: list[str]) -> None:
     with pytest.raises(ValueError, match=r"has no column 'y': its first line holds .* delete what stands above it"):
         split_target(pd.DataFrame([range(len(names))], columns=names), "y", "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("labels", "same"),
+    [
+        ({"yes": 3, "Yes": 9, "Y": 2, "no": 5, "N": 1}, {"Yes": "yes", "Y": "yes", "N": "no"}),
+        ({"Ja": 3, "j": 1, "nein": 2}, {}),
+        ({"Ja": 3, "ja": 4, "nein": 2, "NEIN": 1}, {"Ja": "ja", "NEIN": "nein"}),
+        ({"pos": 3, "positive": 1, "neg": 2}, {"pos": "positive"}),
+        ({"yes": 3, "no": 2, "maybe": 2, "Maybe": 9}, {"maybe": "Maybe"}),
+        ({"Flu": 5, "flu": 3, "Common  cold": 3, "common cold": 4}, {"flu": "Flu", "Common  cold": "common cold"}),
+        ({"a": 3, "A": 3, "b": 2}, {}),
+        ({"y": 3, "n": 3}, {}),
+        ({1: 3, 2: 5}, {}),
+    ],
+)
+def test_labels_written_in_several_ways_are_one(labels: dict, same: dict[str, str]) -> None:
+    assert same_labels(list(labels), list(labels.values())) == same
+    assert len(remark_on_same(same)) == bool(same)
+
+
+def test_labels_of_other_rows_are_those_that_the_model_knows() -> None:
+    known = as_known(pd.Series(["Y", "no", "NO", "maybe"]), np.array(["no", "yes"]))
+    assert known.tolist() == ["yes", "no", "no", "maybe"]
+    assert as_known(pd.Series(["FLU", "cold"]), np.array(["Flu", "other"])).tolist() == ["Flu", "cold"]
+    assert as_known(pd.Series(["A"]), np.array(["a", "b"])).tolist() == ["A"]

@@ -4,7 +4,8 @@ import gc
 import os
 import sys
 import warnings
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -25,7 +26,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the program; an error that a user can mend is one sentence, without a traceback."""
-    warnings.showwarning = lambda message, *_: err.print(f"Warning: {escaped(str(message))}", soft_wrap=True)
+    warnings.showwarning = _show_warning
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is imported: threads that wait do not spin
     gc.set_threshold(50_000)  # imports make many objects and no garbage, and collecting by default takes long
     try:
@@ -40,6 +41,15 @@ def main() -> None:
     except KeyboardInterrupt:
         err.print("Stopped.")
         sys.exit(130)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
+    """Print a warning that is meant for users: those of the libraries beneath are about their own functions."""
+    own, libraries = Path(__file__).parents[1], Path(typer.__file__).parents[1]
+    path = Path(filename)
+    is_for_users = issubclass(category, UserWarning) and category.__module__.split(".")[0] in ("builtins", "pursuit")
+    if is_for_users and (path.is_relative_to(own) or not path.is_relative_to(libraries)):
+        err.print(f"Warning: {escaped(str(message))}", soft_wrap=True)
 
 
 @app.callback(invoke_without_command=True)

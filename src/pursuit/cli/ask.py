@@ -40,7 +40,9 @@ def ask(
         import readline  # noqa: F401  lets people edit what they type
     from pursuit.cli.conversation import Conversation
     from pursuit.public import load  # which makes all that a model may be made of known
+    from pursuit.queries import Questions
     from pursuit.report.chains import ExplainedRow, chains_to_dict
+    from pursuit.report.measured import kept
 
     classifier = load(model)
     session = classifier.session(stop)
@@ -50,6 +52,10 @@ def ask(
         session = _saved_session(session_file, session)
     _report(session, tell or [])
     console = err if as_json else out
+    presentation = Questions.presented(classifier.notes_)
+    for text in (presentation.title, presentation.introduction):
+        if text and not session.answers:
+            console.print(f"{escaped(text)}\n", soft_wrap=True, highlight=False)
     _greet(session, classifier.has_initially_known_, as_json)
 
     def keep() -> None:
@@ -57,7 +63,9 @@ def ask(
             write_whole(session_file, session.to_json().encode())
 
     keep()
-    talk = Conversation(session, console, not as_json, keep)
+    measured = kept(model, classifier) if stop is None else None  # by another rule it is as good as nobody knows
+    experience = None if measured is None else measured.experience
+    talk = Conversation(session, console, not as_json, keep, experience, presentation)
     try:
         if not talk.run():
             _keep_for_later(session, model, stop, session_file, always=sys.stdin.isatty())

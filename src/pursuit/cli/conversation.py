@@ -13,6 +13,8 @@ from pursuit.cli.console import escaped
 from pursuit.inference.chain import percent
 from pursuit.queries import DoubtfulAnswer, QuerySet
 from pursuit.queries.column import NO_WORDS, YES_WORDS, fold
+from pursuit.queries.presentation import Presentation
+from pursuit.sessions.experience import FEW_ROWS, Experience, Trust
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import GivenAnswer, Question, Rejection, State, question_of
 
@@ -105,11 +107,32 @@ def _means(query_set: QuerySet, query: int, typed: str) -> str | None:
     return query_set.describe(query, row)
 
 
+def trust_text(trust: Trust, is_number: bool) -> str:
+    """How often results such as this one were right when the model was measured."""
+    rows = f"{trust.n_measured:,} rows that it was not trained on"
+    if is_number:
+        return f"Measured: of {rows}, {trust.n_right:,} lay within the range that it gave."
+    if trust.n_rows < FEW_ROWS:
+        return (
+            f"Measured: it was about as sure in only {trust.n_rows} of {rows}: too few to tell how often it is right."
+        )
+    return f"Measured: it was about as sure in {trust.n_rows:,} of {rows}, and {trust.n_right:,} of them were right."
+
+
 class Conversation:
     """Asks a person until there is a result that the person accepts. `keep` is called after every move."""
 
-    def __init__(self, session: Session, console: Console, prompts: bool, keep: Callable[[], None]):
-        self.session, self.console, self.keep = session, console, keep
+    def __init__(
+        self,
+        session: Session,
+        console: Console,
+        prompts: bool,
+        keep: Callable[[], None],
+        experience: Experience | None = None,
+        presentation: Presentation | None = None,
+    ):
+        self.session, self.console, self.keep, self.experience = session, console, keep, experience
+        self.presentation = presentation or Presentation()
         self._prompts = prompts  # whether input() may print on standard output
         self._has_costs = len({query.cost for query in session.pursuer.query_set.queries}) > 1
         self._has_result = False  # whether the result on the screen is that of the session now
@@ -117,7 +140,7 @@ class Conversation:
     def run(self) -> bool:
         """Talk; False if the person leaves before there is a result."""
         try:
-            while self._step(self.session.state()):
+            while self._step(self.session.state("", self.experience)):
                 pass
         except EOFError:
             if self._is_at_terminal:
@@ -196,6 +219,10 @@ class Conversation:
             self._say(f"\n{start}: {self.session.reasons()}", margin="")
             if (remain := state.result.label_set) is not None:
                 self._say(f"What remains possible: {', '.join(remain)}", margin="")
+            if state.result.decided is not False and (advice := self.presentation.advice(state.result.label)):
+                self._say("\n".join(filter(None, (advice.text, advice.link))), margin="")
+            if state.result.trust is not None:
+                self._say(trust_text(state.result.trust, state.is_number), margin="")
             self._has_result = True
         more = ", m for more questions" if state.can_go_on else ""
         wrong = "" if state.is_number else ", n if that is wrong"

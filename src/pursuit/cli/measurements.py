@@ -7,6 +7,7 @@ from rich.table import Column, Table
 
 from pursuit.cli.console import escaped, out, plain_table, show
 from pursuit.evaluation import AtStop, Evaluation, NumberScores, RegressionEvaluation
+from pursuit.report.facts import count, no_better_than_guessing
 from pursuit.research.experiments.demo import DemoResult
 from pursuit.research.experiments.results import Results, asked_and_answered
 from pursuit.research.experiments.run import RANDOM_ORDER
@@ -40,6 +41,13 @@ def print_regression(name: str, evaluation: RegressionEvaluation) -> None:
             f"Stopping at {stop.rule}: R² {stop.r2:.3f} and a mean error of {stop.mae:.4g} after {asked}; "
             f"{stop.coverage:.1%} lie in their 90 % intervals."
         )
+    for sentence in no_better_than_guessing(evaluation):
+        show(sentence)
+
+
+def _title(name: str, evaluation: Evaluation | RegressionEvaluation) -> str:
+    queries = "1 query" if evaluation.n_queries == 1 else f"{evaluation.n_queries} queries"
+    return f"{name}: {count(evaluation.n_rows, 'row')}, {queries}"
 
 
 def print_evaluation(name: str, evaluation: Evaluation | RegressionEvaluation) -> None:
@@ -52,7 +60,7 @@ def print_evaluation(name: str, evaluation: Evaluation | RegressionEvaluation) -
     by_step = evaluation.confidence_by_asked, evaluation.calibration_error_by_asked, evaluation.brier_by_asked
     measured = [values for values in by_step if values]
     titles += ["confidence", "calibration error", "Brier score"] if measured else []
-    table = Table(*titles, title=f"{name}: {evaluation.n_rows:,} rows, {evaluation.n_queries} queries")
+    table = Table(*titles, title=_title(name, evaluation))
     for n, accuracy in thin(by_asked):
         answered = [f"{by_answered[n]:.3f}"] if lacks_answers else []
         table.add_row(str(n), f"{accuracy:.3f}", *answered, *(f"{values[n]:.3f}" for values in measured))
@@ -72,7 +80,7 @@ def print_evaluation(name: str, evaluation: Evaluation | RegressionEvaluation) -
             f"mean confidence {stop.mean_confidence:.3f}, calibration error {stop.calibration_error:.3f}"
             f"{'' if stop.brier is None else f', Brier score {stop.brier:.3f}'}."
         )
-        for sentence in guarantee_sentences(stop):
+        for sentence in (*guarantee_sentences(stop), *no_better_than_guessing(evaluation)):
             show(sentence)
 
 
@@ -125,7 +133,7 @@ def print_questions(evaluation: Evaluation | RegressionEvaluation) -> None:
         return
     has_bits = any(use.mean_bits is not None for use in asked)
     titles = ("asked of", "place", *(["bits expected"] if has_bits else []), "bits gained")
-    title = f"{len(asked)} of {evaluation.n_queries} questions are asked"
+    title = f"{len(asked)} of {count(evaluation.n_queries, 'question')} asked"
     table = Table("question", *[Column(name, justify="right") for name in titles], title=title)
     for use in asked[:MOST_QUESTIONS]:
         bits = [use.mean_bits] if has_bits else []

@@ -32,7 +32,7 @@ def report(
         model_and_labelled_rows,
     )
     from pursuit.report import ModelReport
-    from pursuit.report.measured import DEPTH
+    from pursuit.report.measured import DEPTH, Measured, kept
 
     if is_by_shares(rows):
         classifier, source, evaluation = measured_on_all_rows(model, rows)
@@ -46,7 +46,11 @@ def report(
             found = ModelReport.from_measured(estimator, before, rows.stop)
         else:
             options = {"initially_known": unseen.initially_known, "depth": depth, "name": unseen.name}
-            found = ModelReport.of(estimator, unseen.X, unseen.y, rows.stop, **options)
+            measured = Measured.of(estimator, unseen.X, unseen.y, rows.stop, **options)
+            found = ModelReport.from_measured(estimator, measured, rows.stop)
+            is_usual = rows.stop is None and rows.max_queries is None and depth == DEPTH
+            if is_usual and kept(model, estimator) is None:
+                measured.keep(model, estimator)  # for all who show the model to people
     found.save(to)
     if as_json:
         print_json({**found.to_dict(), "page": str(to)})

@@ -34,6 +34,13 @@ def serve(
             "an option, nobody else on this machine can read."
         ),
     ] = None,
+    operator_token: Annotated[
+        str | None,
+        Option(
+            "A secret with which the operator lists the sessions of all, at /operator; by default "
+            "PURSUIT_OPERATOR_TOKEN. Without one, nobody can list them."
+        ),
+    ] = None,
     token_file: Annotated[Path | None, Option("A file that holds the token.")] = None,
     open_browser: Annotated[
         bool | None, Option("Open the page; by default where there is a screen.", "--open/--no-open")
@@ -45,13 +52,16 @@ def serve(
         check_model(folder)
     say(f"Loading {', '.join(map(str, models)) if models else 'the models of the demonstration'} …")
     from pursuit.cli.served_models import default_models, find_samples, measure
-    from pursuit.web.serving.auth import VARIABLE, read_token
+    from pursuit.web.serving.auth import OPERATOR_VARIABLE, VARIABLE, read_token
     from pursuit.web.serving.running import Settings, address_of, bound, is_loopback, run, run_workers
 
     secret = read_token(token or (None if token_file else os.environ.get(VARIABLE) or None), token_file)
+    operators = read_token(operator_token or os.environ.get(OPERATOR_VARIABLE) or None, None)
+    if operators is not None and operators == secret:
+        raise ValueError("The operator's token must differ from the one that people know: give another.")
     listening = bound(host, port)
     folders = tuple(str(folder.resolve()) for folder in models or default_models())
-    settings = Settings(models=folders, token=secret, **vars(serving))
+    settings = Settings(models=folders, token=secret, operator_token=operators, **vars(serving))
     app, place = settings.make_app(measure, find_samples)
     address = address_of(host, listening.getsockname()[1])
     show(f"Open {address} in your browser. Stop with Ctrl-C.")
@@ -59,7 +69,7 @@ def serve(
     until = "until somebody deletes them" if days is None else f"for {days:g} days after their last change"
     show(f"Sessions are kept in {place}, {until}.")
     if not is_loopback(host):
-        show(_warning(secret is not None, serving.lists_sessions))
+        show(_warning(secret is not None))
     shows = _has_screen() if open_browser is None else open_browser
     if workers == 1:
         run(app, settings, listening, address if shows else None)
@@ -67,13 +77,14 @@ def serve(
         run_workers(f"{__name__}:app_of_worker", settings, listening, workers)
 
 
-def _warning(has_token: bool, lists_sessions: bool) -> str:
+def _warning(has_token: bool) -> str:
     """A warning about access, for a server that other machines can reach."""
     if has_token:
         return "Whoever knows the token can use it. Without HTTPS in front, others on the network can read the token."
-    if lists_sessions:
-        return "Anybody who reaches this machine can read and delete all sessions: --token keeps others out."
-    return "Anybody who reaches this machine can begin sessions, and read and delete those whose address is known."
+    return (
+        "Anybody who reaches this machine can begin sessions, and read and delete those whose address is known: "
+        "--token keeps others out."
+    )
 
 
 def app_of_worker() -> Any:

@@ -12,8 +12,9 @@ from pursuit.cli.rows import measurable, unseen_rows
 from pursuit.estimators import Method, PursuitEstimator
 from pursuit.estimators.saving import DESCRIPTION, fingerprint
 from pursuit.files import DamagedFile
+from pursuit.inference.stopping import StoppingRule
 from pursuit.registry import find
-from pursuit.report import ModelReport
+from pursuit.report.measured import Measured
 from pursuit.research.tasks import EMBEDDED, TASKS, load_task
 from pursuit.research.tasks.files import cache_folder, locate
 from pursuit.research.tasks.task import take_rows
@@ -48,14 +49,14 @@ def _quick_model() -> Path:
     return folder
 
 
-def measure(estimator: PursuitEstimator) -> ModelReport | None:
-    """A report on a model, measured on rows that it was not trained on; None if there are none."""
+def measure(estimator: PursuitEstimator, stop: StoppingRule) -> Measured | None:
+    """Measurements of a model that asks by a rule, on rows that it was not trained on; None if there are none."""
     rows = _rows(estimator)
     if rows is None or rows.y is None:
         return None
     chosen = np.unique(np.linspace(0, len(rows.y) - 1, MOST_ROWS).astype(int))
     some = rows.take(chosen)
-    return ModelReport.of(estimator, some.X, some.y, initially_known=some.initially_known, name=rows.name)
+    return Measured.of(estimator, some.X, some.y, stop, initially_known=some.initially_known, name=rows.name)
 
 
 def _rows(estimator: PursuitEstimator) -> MemorySource | None:

@@ -1,5 +1,6 @@
 """`pursuit show`: what a model predicts, what it asks and how, and when it stops."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.table import Column, Table
@@ -29,11 +30,14 @@ def show(
     from pursuit.public import load
     from pursuit.queries import Order, Questions
     from pursuit.queries.column import listed
+    from pursuit.report.facts import quality
+    from pursuit.report.measured import kept
 
     classifier = load(model)
     query_set = classifier.model_.query_set
     if questions:
-        print_text(Questions.of(query_set).to_toml(), end="")
+        asked_as = replace(Questions.of(query_set), presentation=Questions.presented(classifier.notes_))
+        print_text(asked_as.to_toml(), end="")
         return
     method, order, trained = method_of(classifier), query_set.order or Order(), classifier.notes_.get("task", {})
     asked = [_question(query, order) for query in query_set.queries]
@@ -57,8 +61,10 @@ def show(
         target = f", column '{trained['target']}'" if trained.get("target") else ""
         print_text(f"Trained on {trained.get('file', trained.get('name'))}{target}{rows}.")
     print_text(f"It stops asking at {classifier.stopping_rule()}.")
+    measured = kept(model, classifier)
+    for sentence in () if measured is None else quality(measured.evaluation, measured.name):
+        print_text(sentence)
     out.print(_table(asked))
-    print_text(repr(classifier))
 
 
 def _question(query: "Query", order: "Order") -> dict[str, Any]:

@@ -134,6 +134,8 @@ def train(
     chosen = find_method(method, regress)
     _check_options(chosen, {**chosen_parameters(options), **chosen_parameters(table)})
     engine = find_engine(options.engine, options.address)
+    if Path(source).is_dir():
+        say(f"Looking for files in {source} and all folders below it …")
     task = load_task(
         source, options.seed, costs=table.costs(), regress=chosen.predicts_numbers, **table.reading()
     ).with_costs({}, table.cost_aware)

@@ -214,7 +214,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
         )
     if version != FORMAT:
         written = f"{folder} was written by pursuit {description.get('pursuit')} in format {version}, but this version"
-        advice = "Update with: pip install --upgrade pursuit" if version > FORMAT else "Train the model again."
+        advice = "Update pursuit." if version > FORMAT else "Train the model again."
         raise DamagedFile(f"{written} reads format {FORMAT}. {advice}")
     if description.get("description_sha256") != _checksum(description):
         raise DamagedFile(

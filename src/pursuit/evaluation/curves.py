@@ -23,7 +23,7 @@ from pursuit.evaluation.counts import (
     count_changes,
     count_classes,
 )
-from pursuit.evaluation.details import ClassResults, QuestionUses
+from pursuit.evaluation.details import ClassResult, ClassResults, QuestionUses
 from pursuit.evaluation.rollouts import Batch, ClassTrace, placed, row_batches
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Labels, Pursuer
@@ -107,6 +107,11 @@ class Evaluation:
     """Mean gap between confidence and accuracy over ten bins of confidence, by the number of queries asked."""
     brier_by_asked: list[float] = field(default_factory=list)
     """Mean squared distance of beliefs from the labels, summed over classes, by the number of queries asked."""
+
+    @property
+    def most_frequent(self) -> ClassResult | None:
+        """The class of most rows; None where results were not asked for class by class."""
+        return None if self.by_class is None else max(self.by_class.classes, key=lambda result: result.n_rows)
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "questions": self.questions and self.questions.to_list()}

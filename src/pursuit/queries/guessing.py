@@ -42,6 +42,9 @@ LIKELY = 10.0
 LEAST_MISSING, LEAST_SHARE_MISSING = 10, 0.01
 """That a value is missing may be an answer where at least as many rows, and this share of them, lack it."""
 
+LARGEST_WHOLE = 2**53
+"""Up to here floats tell all whole numbers apart."""
+
 LEAST_TICKED = 2
 """A value beside empty cells that is not a tick mark makes a yes/no question where at least as many rows have it."""
 
@@ -70,6 +73,8 @@ class Guess:
     """Columns that are better not asked for, and why."""
     ticked: tuple[str, ...] = ()
     """Columns of one value and empty cells, where an empty cell was guessed to mean no."""
+    rounded: tuple[str, ...] = ()
+    """Columns of whole numbers that are too large to be told apart."""
 
     def report(self, stacklevel: int) -> None:
         """One warning for all that is not asked for, and one for all texts among numbers."""
@@ -88,6 +93,8 @@ class Guess:
             warnings.warn(f"Not asked for: {named}.{advice}", stacklevel=stacklevel + 1)
         if self.ticked:
             warnings.warn(on_ticked(self.ticked), stacklevel=stacklevel + 1)
+        if self.rounded:
+            warnings.warn(on_rounded([f"'{name}'" for name in self.rounded]), stacklevel=stacklevel + 1)
         stray = {query.name: query.missing for query in self.queries if isinstance(query, Number) and query.missing}
         if stray:
             named = listed([f"{listed([repr(text) for text in texts])} in '{name}'" for name, texts in stray.items()])
@@ -98,6 +105,14 @@ def on_ticked(names: Sequence[str]) -> str:
     """What a person should know of columns that are ticked or left empty."""
     named = listed([f"'{name}'" for name in names])
     return f"Empty cells mean no, because there is only one value beside them: {named}."
+
+
+def on_rounded(named: Sequence[str]) -> str:
+    """What a person should know of whole numbers beyond the precision of floats."""
+    return (
+        f"Whole numbers beyond {LARGEST_WHOLE:,} are rounded, so that some cannot be told apart: "
+        f"{listed(list(named))}. If they are codes or identifiers, write them as words, or leave them out."
+    )
 
 
 def guess_queries(
@@ -154,7 +169,16 @@ def guess_queries(
         )
     if missing_informs:
         queries = {name: replace(q, may_be_missing=_lacks_values(q, columns[name])) for name, q in queries.items()}
-    return Guess([queries[name] for name in asked], unasked, tuple(ticked))
+    rounded = [name for name in asked if name in numbers and _is_rounded(columns[name])]
+    return Guess([queries[name] for name in asked], unasked, tuple(ticked), tuple(rounded))
+
+
+def _is_rounded(series: Any) -> bool:
+    """Whether a column holds whole numbers that floats cannot tell apart."""
+    if getattr(series.dtype, "kind", "") not in "iu" or not len(series):
+        return False
+    values = pd.Series(series).dropna()
+    return bool(len(values)) and max(abs(int(values.min())), abs(int(values.max()))) > LARGEST_WHOLE
 
 
 def guess_askable(frame: pd.DataFrame, column_types: Mapping[str, ColumnType], **options: bool) -> tuple[Guess, str]:

@@ -5,14 +5,16 @@ and `draft` writes a first file to edit.
 """
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pursuit.files import read_bytes
 from pursuit.queries.column import Choice, Date, Number, listed
 from pursuit.queries.column_types import ColumnType
 from pursuit.queries.order import Group, OnlyAfter, Order
+from pursuit.queries.presentation import Presentation
 from pursuit.queries.query import Query
 from pursuit.queries.query_set import QuerySet
 from pursuit.queries.question_settings import QuestionSettings, place_of
@@ -27,6 +29,8 @@ class Questions:
 
     settings: tuple[QuestionSettings, ...] = ()
     groups: tuple[Group, ...] = ()
+    presentation: Presentation = field(default_factory=Presentation)
+    """How the interview is presented."""
     where: str = field(default="", compare=False)
     """The file they come from, for messages."""
 
@@ -45,7 +49,7 @@ class Questions:
         except UnicodeDecodeError:
             raise ValueError(f"{path} is not UTF-8 text. Save it in UTF-8.") from None
         try:
-            return cls(*parse(text), where=str(path))
+            return cls(*parse(text, path.parent), where=str(path))
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
@@ -71,7 +75,23 @@ class Questions:
 
     def to_toml(self) -> str:
         """The file that reads as these questions."""
-        return toml_text(self.settings, self.groups)
+        return toml_text(self.settings, self.groups, self.presentation)
+
+    @staticmethod
+    def presented(notes: Mapping[str, Any]) -> Presentation:
+        """How the interview of a model is presented, by the questions file in the `notes_` of its training."""
+        text = notes.get("task", {}).get("questions")
+        return parse(text)[2] if isinstance(text, str) else Presentation()
+
+    def check_results(self, labels: Sequence[str] | None) -> None:
+        """Raise ValueError for what is said of a result that is none of the labels; None: a number is predicted."""
+        for advice in self.presentation.results:
+            if labels is None:
+                raise ValueError(f"{self.where}: [results] is for labels, and a number is predicted: leave it out.")
+            if advice.label not in labels:
+                close = difflib.get_close_matches(advice.label, labels, n=1)
+                hint = f"Did you mean '{close[0]}'?" if close else f"Labels are {listed(labels)}."
+                raise ValueError(f"{self.where}: there is no label '{advice.label}' that could be a result. {hint}")
 
     @property
     def never_asked(self) -> tuple[str, ...]:

@@ -8,11 +8,13 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pursuit.queries.column import format_number
 from pursuit.queries.column_types import COLUMN_TYPES
 from pursuit.queries.order import Group
+from pursuit.queries.presentation import Advice, Presentation, logo_of
 from pursuit.queries.question_settings import ASKS, QuestionSettings
 
 KEYS = {
@@ -26,19 +28,36 @@ KEYS = {
     "only_after": "asked only once another column was asked, or got an answer",
     "type": f"how to read the column: {', '.join(COLUMN_TYPES)}",
 }
+INTERVIEW_KEYS = {
+    "title": "what stands at the top",
+    "introduction": "what a person reads before the first question",
+    "consent": "what a person must agree to before the first question",
+    "contact": "whom to ask",
+    "colour": 'the colour of buttons and bars, as in "#2456c7"',
+    "logo": "a PNG, JPEG or SVG file beside this one",
+}
+RESULT_KEYS = {
+    "text": "what to say where this label is the result",
+    "link": "what to do then: an address, also mailto: or tel:",
+    "link_text": "the words of the link",
+}
 LONGEST = 120
 """Choices that take a longer line are written one a line."""
 
 
-def parse(text: str) -> tuple[tuple[QuestionSettings, ...], tuple[Group, ...]]:
-    """The settings and groups that a TOML text holds; raises ValueError saying what is wrong."""
+def parse(
+    text: str, folder: Path | None = None
+) -> tuple[tuple[QuestionSettings, ...], tuple[Group, ...], Presentation]:
+    """The settings, the groups and the presentation that a TOML text holds, which stands in a file in `folder`; raises
+    ValueError saying what is wrong."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"This is not TOML: {error}. Names and texts stand in quotation marks.") from None
     except (RecursionError, ValueError) as error:  # a number of thousands of digits
         raise ValueError(f"This is not a questions file: {str(error) or 'it'} is beyond all measure.") from None
-    _check_keys(tables, ("questions", "groups"), "the file", "[questions.COLUMN] and [groups]")
+    parts = ("questions", "groups", "interview", "results")
+    _check_keys(tables, parts, "the file", "[questions.COLUMN], [groups], [interview] and [results.LABEL]")
     questions = {
         name: _question(name, value) for name, value in _table(tables.get("questions", {}), "questions").items()
     }
@@ -56,7 +75,8 @@ def parse(text: str) -> tuple[tuple[QuestionSettings, ...], tuple[Group, ...]]:
                     "columns: leave one of the two."
                 )
             questions[column] = replace(settings, cost=cost / len(group.queries))
-    return tuple(questions.values()), tuple(groups)
+    presentation = _presentation(tables.get("interview", {}), tables.get("results", {}), folder)
+    return tuple(questions.values()), tuple(groups), presentation
 
 
 def _group(name: str, value: Any) -> tuple[Group, float | None]:
@@ -67,6 +87,27 @@ def _group(name: str, value: Any) -> tuple[Group, float | None]:
     _check_keys(value, ("columns", "cost"), where, "columns and cost")
     cost = _cost(value["cost"], where) if "cost" in value else None
     return Group(name, _texts(value.get("columns", []), f"{where}.columns", what)), cost
+
+
+def _presentation(interview: Any, results: Any, folder: Path | None) -> Presentation:
+    table = _table(interview, "interview")
+    _check_keys(table, INTERVIEW_KEYS, "interview", ", ".join(INTERVIEW_KEYS))
+    texts = {key: _text(table, key, "interview") or "" for key in INTERVIEW_KEYS}
+    advice = tuple(_advice(label, value) for label, value in _table(results, "results").items())
+    try:
+        return Presentation(**{**texts, "logo": logo_of(texts["logo"], folder)}, results=advice)
+    except ValueError as error:
+        raise ValueError(f"[interview]: {error}.") from None
+
+
+def _advice(label: str, value: Any) -> Advice:
+    where = f"results.{label}"
+    table = {"text": value} if isinstance(value, str) else _table(value, where)
+    _check_keys(table, RESULT_KEYS, where, ", ".join(RESULT_KEYS))
+    try:
+        return Advice(label, **{key: _text(table, key, where) or "" for key in RESULT_KEYS})
+    except ValueError as error:
+        raise ValueError(f"[{where}]: {error}.") from None
 
 
 def _question(name: str, value: Any) -> QuestionSettings:
@@ -198,9 +239,19 @@ def _only_after(value: Any, where: str) -> tuple[tuple[str, tuple[str, ...]], ..
 # Writing
 
 
-def toml_text(settings: Sequence[QuestionSettings], groups: Sequence[Group]) -> str:
+def toml_text(settings: Sequence[QuestionSettings], groups: Sequence[Group], presentation: Presentation) -> str:
     """The file that reads as these questions."""
-    return "\n".join([*map(_question_text, settings), *_groups_text(groups)])
+    return "\n".join([*_presentation_text(presentation), *map(_question_text, settings), *_groups_text(groups)])
+
+
+def _presentation_text(presentation: Presentation) -> list[str]:
+    def table(name: str, keys: Iterable[str], values: Any) -> str:
+        lines = [f"{key} = {_string(getattr(values, key))}" for key in keys if getattr(values, key)]
+        return "\n".join([f"[{name}]", *lines]) + "\n"
+
+    is_plain = presentation == replace(Presentation(), results=presentation.results)
+    own = [] if is_plain else [table("interview", INTERVIEW_KEYS, presentation)]
+    return [*own, *(table(f"results.{_key(one.label)}", RESULT_KEYS, one) for one in presentation.results)]
 
 
 def draft_text(
@@ -218,6 +269,8 @@ def draft_text(
         "Every key may be left out, and so may every column: it is then asked as if this file did not name it.",
         *(f"  {key:<{width}}  {meaning}" for key, meaning in KEYS.items()),
         'Columns asked together stand at the end, as in: [groups] vitals = ["pulse", "pressure"]',
+        f"How the interview is presented stands under [interview]: {', '.join(INTERVIEW_KEYS)};",
+        f"and what to say and do for each result under [results.LABEL]: {', '.join(RESULT_KEYS)}.",
     ]
     comments = "".join(f"# {line}".rstrip() + "\n" for line in head)
     parts = [_question_text(one, _suggestions(one, seen.get(one.name))) for one in settings]

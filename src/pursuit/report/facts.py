@@ -6,7 +6,6 @@ from typing import Any
 from pursuit.estimators import PursuitEstimator
 from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.evaluation.calibration import N_BINS
-from pursuit.inference.chain import bits_text
 from pursuit.inference.pursuer import label_list, label_text
 from pursuit.inference.stopping import (
     AnyOf,
@@ -21,10 +20,9 @@ from pursuit.inference.stopping import (
 )
 from pursuit.inference.target_bins import target_of
 from pursuit.methods import method_of
+from pursuit.sessions.experience import FEW_ROWS
 
 MOST_LABELS = 12
-FEW_ROWS = 10
-"""Least number of rows of one confidence whose accuracy is reported."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def _reason_to_stop(rule: StoppingRule) -> str:
         case Budget(n=n):
             return f"it has asked {count(n, 'question')}"
         case NothingWorthAsking(bits=bits):
-            return f"no question left is expected to tell {bits_text(bits)} or more"
+            return f"no question left is expected to tell {bits:g} bit{'' if bits == 1 else 's'} or more"
         case Stability(n=n):
             return f"{count(n, 'answer')} in a row changed hardly anything ({rule})"
         case CostBudget(units=units):
@@ -123,16 +121,17 @@ def quality(evaluation: Evaluation | RegressionEvaluation, name: str) -> list[st
     return [
         f"Measured on {rows}, it is right in {share(stop.accuracy)} of them "
         f"(on other rows of the same kind, most likely between {share(low)} and {share(high)}).",
-        f"It asks {stop.mean_asked:.1f} of {evaluation.n_queries} questions on average. "
+        f"It asks {stop.mean_asked:.1f} of {count(evaluation.n_queries, 'question')} on average. "
         f"With the answers to all of them it would be right in {share(evaluation.accuracy_all_answers)}.",
         overall_trust(stop.mean_confidence, stop.accuracy, (low, high)),
+        *no_better_than_guessing(evaluation),
     ]
 
 
 def _quality_of_numbers(evaluation: RegressionEvaluation, rows: str) -> list[str]:
     found = evaluation.at_stop or evaluation.all_answers
     asked = [
-        f"It asks {stop.mean_asked:.1f} of {evaluation.n_queries} questions on average."
+        f"It asks {stop.mean_asked:.1f} of {count(evaluation.n_queries, 'question')} on average."
         for stop in [evaluation.at_stop]
         if stop is not None
     ]
@@ -140,7 +139,22 @@ def _quality_of_numbers(evaluation: RegressionEvaluation, rows: str) -> list[str
         f"Measured on {rows}, its predictions are off by {found.mae:.3g} on average, and explain "
         f"{share(max(0, found.r2))} of the differences between rows.",
         *asked,
+        *no_better_than_guessing(evaluation),
         f"The range it gives as 90% sure holds the true number in {share(found.coverage)} of the rows.",
+    ]
+
+
+def no_better_than_guessing(evaluation: Evaluation | RegressionEvaluation) -> list[str]:
+    """A sentence on a model that knows no more than somebody who always says the same; nothing if it knows more."""
+    if isinstance(evaluation, RegressionEvaluation):
+        scores = evaluation.at_stop or evaluation.all_answers
+        return ["That is no better than always saying the mean."] if scores.r2 <= 0 else []
+    stop, guess = evaluation.at_stop, evaluation.most_frequent
+    if stop is None or guess is None or stop.accuracy_interval[0] > guess.n_rows / evaluation.n_rows:
+        return []
+    return [
+        f"As far as these rows can tell, that is no better than guessing: always saying “{label_text(guess.label)}” is "
+        f"right in {share(guess.n_rows / evaluation.n_rows)}."
     ]
 
 

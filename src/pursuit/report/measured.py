@@ -9,10 +9,12 @@ from typing import Any
 from pursuit.estimators import PursuitEstimator, PursuitRegressor
 from pursuit.estimators.saving import fingerprint
 from pursuit.evaluation import Evaluation, RegressionEvaluation
+from pursuit.evaluation.needed import questions_needed
 from pursuit.evaluation.tree import TreeNode, question_tree
 from pursuit.files import DamagedFile, read_json, write_whole
 from pursuit.inference.stopping import StoppingRule
 from pursuit.registry import read_as
+from pursuit.sessions.experience import Experience, SureRows
 from pursuit.training.rows import Rows
 
 MEASURED = "measured.json"
@@ -29,8 +31,23 @@ class Measured:
     """The name of the rows."""
     evaluation: Evaluation | RegressionEvaluation
     tree: TreeNode
+    needed: tuple[tuple[int, ...], ...]
+    """How many more questions rows were asked, by progress, as `Experience` has it."""
     rows: str
     """The fingerprint of the rows."""
+
+    @property
+    def experience(self) -> Experience:
+        """What sessions report of it."""
+        evaluation = self.evaluation
+        if isinstance(evaluation, RegressionEvaluation):
+            in_range = (evaluation.at_stop or evaluation.all_answers).coverage
+            return Experience(evaluation.n_rows, (), in_range, self.needed)
+        sure = tuple(
+            SureRows(one.low, one.high, one.n_rows, round(one.accuracy * one.n_rows))
+            for one in evaluation.reliability or ()
+        )
+        return Experience(evaluation.n_rows, sure, None, self.needed)
 
     @classmethod
     def of(
@@ -49,8 +66,10 @@ class Measured:
         an `evaluation` of more rows, only the tree is that of these."""
         evaluation = evaluation or estimator.evaluate(X, y, stop, initially_known=initially_known, with_bits=True)
         rows: Rows = estimator.rows(X, y, initially_known=initially_known)
-        tree = question_tree(estimator.model_, rows, estimator.stopping_rule(stop), depth, estimator.device)
-        return cls(name, evaluation, tree, rows.fingerprint())
+        rule = estimator.stopping_rule(stop)
+        tree = question_tree(estimator.model_, rows, rule, depth, estimator.device)
+        needed = questions_needed(estimator.model_, rows, rule, estimator.device)
+        return cls(name, evaluation, tree, needed, rows.fingerprint())
 
     def keep(self, folder: Path, estimator: PursuitEstimator) -> None:
         """Write it beside the model saved in `folder`, for those who ask by the rule of the estimator."""
@@ -59,6 +78,7 @@ class Measured:
             "rows": self.rows,
             "evaluation": self.evaluation.to_dict(),
             "tree": self.tree.to_dict(),
+            "needed": self.needed,
             **_asked_by(folder, estimator),
         }
         content = json.loads(json.dumps(content))
@@ -79,7 +99,9 @@ def kept(folder: Path, estimator: PursuitEstimator, rows: Rows | None = None) ->
             return None
         evaluated_as = RegressionEvaluation if isinstance(estimator, PursuitRegressor) else Evaluation
         evaluation = evaluated_as.from_dict(content["evaluation"])
-        return Measured(str(content["name"]), evaluation, read_as(TreeNode, content["tree"]), str(content["rows"]))
+        needed = tuple(tuple(int(n) for n in part) for part in content["needed"])
+        tree = read_as(TreeNode, content["tree"])
+        return Measured(str(content["name"]), evaluation, tree, needed, str(content["rows"]))
     except (OSError, DamagedFile, ValueError, TypeError, KeyError):
         return None  # nothing was kept, or not this
 

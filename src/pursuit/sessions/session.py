@@ -17,6 +17,7 @@ from pursuit.inference.target_bins import target_of
 from pursuit.inference.unusual import Unusual, unusual_of
 from pursuit.queries import DoubtfulAnswer
 from pursuit.sessions.exclusion import without
+from pursuit.sessions.experience import Experience
 from pursuit.sessions.log import Position, SessionLog
 from pursuit.sessions.moves import (
     GoOn,
@@ -74,11 +75,18 @@ class Session:
         return f"Session({len(self._log.told)} questions answered or not known, {state})"
 
     def state(
-        self, title: str = "", *, accepted: bool = False, has_picture: bool = False, expects_reports: bool = False
+        self,
+        title: str = "",
+        experience: Experience | None = None,
+        *,
+        accepted: bool = False,
+        has_picture: bool = False,
+        expects_reports: bool = False,
     ) -> State:
-        """All that there is to show now: question, belief, answers and, once enough was asked, the result."""
+        """All that there is to show now: question, belief, answers and, once enough was asked, the result.
+        `experience` is what was measured of the model, if it was."""
         options = {"accepted": accepted, "has_picture": has_picture, "expects_reports": expects_reports}
-        return state_of(self._log, self.chain, title, **options)
+        return state_of(self._log, self.chain, title, experience, **options)
 
     # ---- what is asked
 

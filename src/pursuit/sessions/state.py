@@ -3,6 +3,7 @@
 The fields are those of the JSON that the server sends, so a field may be added here, but none renamed.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,14 +11,16 @@ from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import torch
+from torch import Tensor
 from typing_extensions import TypedDict  # what pydantic reads before Python 3.12
 
 from pursuit.inference.chain import Chain, doubt
 from pursuit.inference.pursuer import label_text
-from pursuit.inference.stopping import Budget, Confidence
+from pursuit.inference.stopping import Budget
 from pursuit.inference.unusual import Unusual, unusual_of
 from pursuit.queries import Date, Number, Query, QuerySet
 from pursuit.queries.query import NOT_GIVEN_TEXT
+from pursuit.sessions.experience import Experience, Trust, progress
 from pursuit.sessions.log import SessionLog
 from pursuit.sessions.moves import Reject, Tell
 from pursuit.sessions.reasons import Reason, WhatIf, reasons_of, what_if
@@ -28,10 +31,10 @@ N_REASONS = 8
 """How many reasons for and against a result are given."""
 MOST_KEPT = 50_000
 """How many questions of a query set are kept as they are put."""
-LEAST_BITS, MOST_QUESTIONS = 0.02, 30
-"""About how many questions are left is only said where the next one tells more bits than this, and of so few."""
+LEAST_PROBABILITY = 1e-12
+"""A probability below this counts as this, so that what an answer told stays finite."""
 FEW_QUESTIONS = 10
-"""Of so few it is always said that no more are left."""
+"""Where no more questions than this are open, their number is reported as the most that may follow."""
 
 
 # ---- a question
@@ -180,9 +183,12 @@ class GivenAnswer:
     shown: str | None
     """In words; null: left open."""
     gained: float | None
-    """How many bits the answer told; null: left open."""
+    """By how many bits the answer lessened the doubt, or raised it where that is below zero; null: left open."""
     volunteered: bool
     kind: Literal["answer"] = "answer"
+    told: float | None = None
+    """How far the answer moved the belief, in bits: what is expected of a question is the mean of this over its
+    answers. null: left open."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +201,9 @@ class Rejection:
 class QuestionsLeft:
     kind: Literal["about", "at_most"]
     n: int
+    """The most that usually follow, or that may follow."""
+    low: int
+    """The fewest that usually follow."""
 
 
 ForAndAgainst = TypedDict("ForAndAgainst", {"for": tuple[Reason, ...], "against": tuple[Reason, ...]})
@@ -219,6 +228,8 @@ class Result:
     nothing."""
     label_set: tuple[str, ...] | None
     """The labels that remain, the most probable first; null where the stopping rule does not say."""
+    trust: Trust | None
+    """How often results such as this one were right when the model was measured; null where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -260,7 +271,14 @@ class State:
 
 
 def state_of(
-    log: SessionLog, chain: Chain, title: str, *, accepted: bool, has_picture: bool, expects_reports: bool
+    log: SessionLog,
+    chain: Chain,
+    title: str,
+    experience: Experience | None,
+    *,
+    accepted: bool,
+    has_picture: bool,
+    expects_reports: bool,
 ) -> State:
     """The state after the moves of a `log`, whose `chain` this is."""
     query_set, texts, open_queries = log.pursuer.query_set, texts_of(log.pursuer.query_set), log.open_queries()
@@ -274,8 +292,8 @@ def state_of(
         n_labels=len(chain.classes),
         is_number=chain.target is not None,
         is_image=image is not None,
-        progress=_progress(chain),
-        questions_left=None if done else _questions_left(log, chain),
+        progress=progress(doubt(chain.prior), doubt(chain.posterior)),
+        questions_left=None if done else _questions_left(log, chain, experience),
         question=None if done else texts.question(log.next_query, log.next_number),
         belief=belief_of(chain),
         answers=tuple(_answers(log, chain, texts)),
@@ -285,31 +303,23 @@ def state_of(
         can_go_on=log.can_go_on,
         done=done,
         open=() if image is not None else tuple(texts.open[i] for i in open_queries),
-        result=_result(log, chain, accepted) if done else None,
+        result=_result(log, chain, experience, accepted) if done else None,
         expects_reports=expects_reports,
         image=image,
     )
 
 
-def _progress(chain: Chain) -> float:
-    first = doubt(chain.prior)
-    return min(1.0, max(0.0, 1 - doubt(chain.posterior) / first)) if first > 0 else 1.0
-
-
-def _questions_left(log: SessionLog, chain: Chain) -> QuestionsLeft | None:
-    """About how many questions are still to come; None where that would be a guess."""
-    n_open, bits = len(log.open_queries()), log.candidates[0].bits
+def _questions_left(log: SessionLog, chain: Chain, experience: Experience | None) -> QuestionsLeft | None:
+    """How many questions usually follow, by experience; without it, how many may follow where these are few."""
+    n_open = len(log.open_queries())
     rules = () if log.now.is_free or log.stop is None else log.stop.parts
     budgets = [rule.n - log.now.asked_by_rule for rule in rules if isinstance(rule, Budget)]
     most = min([n_open, *budgets])
-    levels = [rule.level for rule in rules if isinstance(rule, Confidence)]
-    if bits is not None and bits > LEAST_BITS and levels:
-        level = min(levels)
-        enough = doubt(torch.tensor([level, 1 - level]))
-        left = max(1, -int(-(doubt(chain.posterior) - enough) // bits))
-        if left <= min(most, MOST_QUESTIONS):
-            return QuestionsLeft("about", left)
-    return QuestionsLeft("at_most", most) if budgets or n_open <= FEW_QUESTIONS else None
+    usual = None if experience is None or log.now.is_free else experience.questions_left(log, chain)
+    if usual is not None:
+        low, high = usual
+        return QuestionsLeft("about", min(high, most), min(low, most))
+    return QuestionsLeft("at_most", most, 1) if budgets or n_open <= FEW_QUESTIONS else None
 
 
 def belief_of(chain: Chain, most: int = N_LABELS) -> Belief:
@@ -328,7 +338,7 @@ def belief_of(chain: Chain, most: int = N_LABELS) -> Belief:
 
 
 def _answers(log: SessionLog, chain: Chain, texts: QuestionTexts) -> Iterator[GivenAnswer | Rejection]:
-    steps, number = iter(chain.steps), 0
+    steps, number, before = iter(chain.steps), 0, chain.prior
     for move in log.moves:
         if isinstance(move, Reject):
             yield from (Rejection(label_text(chain.classes[i])) for i in move.labels)
@@ -337,8 +347,15 @@ def _answers(log: SessionLog, chain: Chain, texts: QuestionTexts) -> Iterator[Gi
             number += not step.volunteered
             question = texts.question(step.query, 0 if step.volunteered else number)
             value = _value(log.pursuer.query_set.queries[step.query], move.answer, step.answer)
-            gained = None if step.answer is None else step.gained
-            yield GivenAnswer(question, value, step.answer, gained, step.volunteered)
+            gained, told = (None, None) if step.answer is None else (step.gained, _told(before, step.posterior))
+            before = step.posterior
+            yield GivenAnswer(question, value, step.answer, gained, step.volunteered, told=told)
+
+
+def _told(before: Tensor, after: Tensor) -> float:
+    """The divergence (in bits) of a belief (C,) from the one before it."""
+    before, after = before.double().clamp(min=LEAST_PROBABILITY), after.double()
+    return float(torch.special.xlogy(after, after / before).sum()) / math.log(2)
 
 
 def _value(query: Query, answer: Any, in_words: str | None) -> str | float | None:
@@ -349,10 +366,11 @@ def _value(query: Query, answer: Any, in_words: str | None) -> str | float | Non
     return query.written(number) if isinstance(query, Date) else number
 
 
-def _result(log: SessionLog, chain: Chain, accepted: bool) -> Result:
+def _result(log: SessionLog, chain: Chain, experience: Experience | None, accepted: bool) -> Result:
     reasons, changes = reasons_of(chain), what_if(log.pursuer, log.x[0], chain)
     best, *others = belief_of(chain, 2).labels
     is_number = chain.target is not None
+    measured = None if chain.excluded else experience  # no wrong guess was taken back when it was measured
     return Result(
         label=best.label if chain.target is None else chain.target.text(chain.prediction),
         probability=None if is_number else best.probability,
@@ -364,4 +382,5 @@ def _result(log: SessionLog, chain: Chain, accepted: bool) -> Result:
         accepted=accepted,
         decided=chain.decided,
         label_set=None if chain.label_set is None else tuple(map(label_text, chain.label_set)),
+        trust=None if measured is None else measured.trust(None if is_number else best.probability),
     )

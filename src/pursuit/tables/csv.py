@@ -9,6 +9,7 @@ import io
 import itertools
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,8 +27,12 @@ SEPARATORS = ",;\t|"
 SNIFFED_CHARACTERS, SNIFFED_ROWS = 1 << 20, 50
 """How much of a file is looked at to find its separator."""
 NEARLY_ALL = 0.9
-UNIT = r"^[$€£¥]\s*|\s*[%$€£¥]$"
+SPACE = r"[\s\u00a0\u202f]*"
+CURRENCY = r"(?:[$€£¥]|EUR|USD|GBP|CHF)"
+UNIT = rf"^{CURRENCY}{SPACE}|{SPACE}(?:%|{CURRENCY})$"
 NUMBER_LIKE = r"[+-]?[\d.,]*\d[\d.,]*(?:[eE][+-]?\d+)?"
+PLAIN = NUMBER_LIKE.replace(".,", ".")
+"""A number without commas and units."""
 COMMA_NUMBER = r"[+-]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+(?=$|[,eE])|(?=,))(?:,\d+)?(?:[eE][+-]?\d+)?"
 """12,5 and 12, and 1.234,5 and 1.234, which is a whole number then."""
 POINT_NUMBER = r"[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+(?=$|[.eE])|(?=\.))(?:\.\d+)?(?:[eE][+-]?\d+)?"
@@ -105,12 +110,14 @@ def read_csv(
     with_commas = _decimal_comma_columns(frame, layout.separator) if options.decimal is None else []
     if with_commas or options.decimal == ",":
         written, are_sure = _parse(text, layout, options, dtype=str), options.decimal == ","
-        numbers = {name: with_points(written[name], are_sure) for name in written.columns if name not in texts}
-        frame = written.assign(**numbers)
+        # Between commas, only some columns have decimal commas: those of money, as a rule.
+        names = with_commas if layout.separator == "," and with_commas else list(written.columns)
+        numbers = {name: with_points(written[name], are_sure) for name in names if name not in texts}
+        frame = frame.assign(**numbers) if names is with_commas else written.assign(**numbers)
     if with_commas:
         remarks.append(f"12,5 is read as 12.5, as in {listed(with_commas)}. If that is wrong, add --decimal .")
     commas_group = options.decimal == "." or (layout.separator == "," and options.decimal is None)
-    if not with_commas and (rewritten := _plainly_written(frame, texts, commas_group)):
+    if rewritten := {} if with_commas and layout.separator != "," else _plainly_written(frame, texts, commas_group):
         frame = frame.assign(**rewritten)
         remarks.append(f"Read without units, and without commas between thousands: {listed(list(rewritten))}.")
     if frame.iloc[:, -1].isna().any() and (short := _too_short(text, layout)):
@@ -132,8 +139,8 @@ def _find_layout(text: TextFile) -> _Layout:
     sampled = [(layout, _sampled_rows(sample, layout)) for layout in layouts]
     layout, rows = max(sampled, key=lambda pair: _evenness(pair[1]))
     header = [name.strip() for name in rows[0]] if rows else []
-    for name in header:
-        if name and header.count(name) > 1:
+    for name, n in Counter(header).items():
+        if name and n > 1:
             numbers = [str(number) for number, other in enumerate(header, start=1) if other == name]
             raise ValueError(
                 f"{text.path} has more than one column '{name}' (columns {' and '.join(numbers)}): give each a name of "
@@ -279,13 +286,19 @@ def _plainly_written(frame: pd.DataFrame, texts: Sequence[str], commas_group: bo
 
 def _decimal_comma_columns(frame: pd.DataFrame, separator: str) -> list[str]:
     """The columns whose numbers have a decimal comma, as far as one can see."""
-    if separator == ",":
-        return []
     return [
         name
         for name in frame.columns
-        if pd.api.types.is_string_dtype(frame[name]) and has_decimal_comma(frame[name], separator == ";")
+        if pd.api.types.is_string_dtype(frame[name])
+        and has_decimal_comma(frame[name], separator == ";")
+        and (separator != "," or _is_surely_comma(frame[name]))
     ]
+
+
+def _is_surely_comma(column: pd.Series) -> bool:
+    """Whether a column between commas has decimal commas, and not lists such as 1,2: it has a currency, or points
+    between thousands."""
+    return bool(column.str.contains(CURRENCY, na=False).any() or column.str.contains(r"\d\.\d{3},\d", na=False).any())
 
 
 def has_decimal_comma(column: pd.Series, is_usual: bool) -> bool:
@@ -321,7 +334,7 @@ def plainly_written(column: pd.Series, commas_group: bool) -> pd.Series | None:
     values = column.dropna().drop_duplicates()
     texts = without_unit(values)
     is_number = texts.str.fullmatch(POINT_NUMBER if commas_group else POINT_NUMBER.replace(",", "(?!)"))
-    if not len(values) or is_number.mean() < NEARLY_ALL or values[is_number].str.fullmatch(r"[^,$€£¥%]*").all():
+    if not len(values) or is_number.mean() < NEARLY_ALL or values[is_number].str.fullmatch(PLAIN).all():
         return None
     plain = dict(zip(values[is_number], texts[is_number].str.replace(",", "", regex=False), strict=True))
     return as_numbers(column.map(lambda text: plain.get(text, text), na_action="ignore"))
@@ -329,9 +342,9 @@ def plainly_written(column: pd.Series, commas_group: bool) -> pd.Series | None:
 
 def without_unit(texts: pd.Series) -> pd.Series:
     """Texts without the sign of a currency, or that of percent, if it is the same in all that have one."""
-    if not texts.str.contains(r"[$€£¥%]", na=False).any():
+    if not texts.str.contains(f"%|{CURRENCY}", na=False).any():
         return texts
-    units = texts.str.extract(f"({UNIT})", expand=False).str.strip().dropna()
+    units = texts.str.extract(f"({UNIT})", expand=False).str.replace(SPACE, "", regex=True).dropna()
     return texts.str.replace(UNIT, "", regex=True) if units.nunique() == 1 else texts
 
 

@@ -5,6 +5,7 @@ need not know where. On object storage a file appears at once and whole, or not 
 """
 
 import io
+import os
 import re
 import shutil
 import tempfile
@@ -239,6 +240,8 @@ def open_to_write(path: AnyPath) -> Iterator[BinaryIO]:
 def files_below(folder: AnyPath, endings: tuple[str, ...]) -> list[AnyPath]:
     """The files in a folder and in those below it whose names end so, by name, without those that other programs keep
     beside the data, such as _metadata."""
+    if isinstance(folder, Path):
+        return sorted(_files_here(folder, endings))
     found: list[Any] = sorted(folder.rglob("*"))
     return [
         path
@@ -246,6 +249,15 @@ def files_below(folder: AnyPath, endings: tuple[str, ...]) -> list[AnyPath]:
         if path.name.lower().endswith(endings)
         and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
     ]
+
+
+def _files_here(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
+    """The same on this machine, without a look into folders of other programs: large ones have millions of files."""
+    for above, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        yield from (
+            Path(above, name) for name in names if name.lower().endswith(endings) and not name.startswith((".", "_"))
+        )
 
 
 def for_each(function: Callable[[AnyPath], T], paths: Sequence[AnyPath]) -> list[T]:

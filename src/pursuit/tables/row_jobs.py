@@ -22,7 +22,7 @@ from pursuit.networks.dense import one_thread
 from pursuit.tables.engine import Engine, Lost
 from pursuit.tables.filesystem import AnyPath, make_folder, remove_folder, write
 from pursuit.tables.source import RowsPart, TableSource, refuse_absent
-from pursuit.tables.survey import target_values
+from pursuit.tables.survey import as_known, target_values
 from pursuit.tables.writing import write_table
 from pursuit.training.rows import Rows
 from pursuit.version import __version__
@@ -284,7 +284,7 @@ def known_labels(model: PursuitEstimator, labels: pd.Series) -> pd.Series:
     if not isinstance(model, PursuitClassifier):
         return present
     values = pd.Series(target_values(present), index=present.index)
-    values = values.astype(str) if model.classes_.dtype.kind in "OU" else values
+    values = as_known(values.astype(str), model.classes_) if model.classes_.dtype.kind in "OU" else values
     return values[values.isin(model.classes_)]
 
 

@@ -22,7 +22,7 @@ from pursuit.tables.csv import ENDINGS as CSV_ENDINGS
 from pursuit.tables.csv import CsvOptions, CsvTable, read_csv
 from pursuit.tables.filesystem import AnyPath, display_name, files_below, find_path, is_remote, local
 from pursuit.tables.splitting import Division, group_numbers, time_numbers, uniform_hash
-from pursuit.tables.survey import split_target, target_values
+from pursuit.tables.survey import same_labels, split_target, target_values, with_same
 
 PART_ROWS = 20_000
 """Rows of a part: enough for the work on one to be worth its overhead."""
@@ -369,6 +369,7 @@ def divided(
     """What may be asked, labels or numbers, and what decides which rows may be held out."""
     where = table.text.path.name
     X, y = split_target(table.frame, target, where, regress)
+    y = y if regress else with_same(y, same_labels(*_counted(y)))
     classes = np.zeros(len(y)) if regress else y  # numbers make no classes
     if group is not None and time is not None:
         raise ValueError("Rows are held out by --group or by --time: leave one of them out.")
@@ -380,6 +381,11 @@ def divided(
         times = time_numbers(column, time, lambda row: table.line(column.index[row]))
         return X, y, Division(classes, times=times, column=time)
     return X, y, Division(classes)
+
+
+def _counted(labels: np.ndarray) -> tuple[list[Any], list[int]]:
+    classes, counts = np.unique(labels, return_counts=True)
+    return classes.tolist(), counts.tolist()
 
 
 def refuse_csv_options(**options: Any) -> None:

@@ -39,6 +39,9 @@ class Division:
         label cannot be both are training rows, except for the latest ones, which are in neither."""
         n_test = round(share * len(self.y))
         if share > 0 and n_test > len(self.y) - 2:
+            if len(self.y) < 3:
+                rows = "1 row has" if len(self.y) == 1 else f"{len(self.y)} rows have"
+                raise ValueError(f"Only {rows} a label, and a model learns from many: give a table with more rows.")
             raise ValueError(
                 f"A test share of {share:g} leaves {len(self.y) - n_test} of {len(self.y):,} rows to train on: choose "
                 "a smaller one, such as 0.2."

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pursuit.queries import MAX_CHOICES, Choice, ColumnQueries, NotAQuestion, Number, QuerySet
-from pursuit.queries.column import listed
+from pursuit.queries.column import NO_WORDS, YES_WORDS, listed
 from pursuit.queries.column_types import ColumnType
 from pursuit.queries.guessing import is_ticked
 from pursuit.queries.reading import parse_numbers
@@ -33,15 +33,19 @@ class TargetLabels:
     """The labels of a table."""
 
     classes: np.ndarray
-    values: "pa.Array"  # (C,) the classes as they stand in the files
+    values: "pa.Array"  # (V,) the labels as they stand in the files
+    class_of: np.ndarray  # (V,) which class each of them means
     counts: np.ndarray  # (C,) how many rows to learn from have each
     n_labelled: int
+    same: Mapping[str, str] = field(default_factory=dict)
+    """Labels that count as others, and those."""
 
     def codes(self, column: "pa.ChunkedArray") -> np.ndarray:
         """The class of every row, -1 where it has no label."""
         import pyarrow.compute as pc
 
-        return pc.index_in(column, value_set=self.values).fill_null(-1).to_numpy().astype(np.int64)
+        places = pc.index_in(column, value_set=self.values).fill_null(-1).to_numpy().astype(np.int64)
+        return np.append(self.class_of, -1)[places]
 
 
 @dataclass
@@ -109,8 +113,12 @@ def find_labels(
         raise ValueError(f"Column '{target}' of {table.name} has no labels: all its values are missing.")
     values, classes = _classes(list(found), target, table)
     counts = np.array([used[value] for value in values])
-    arrow_type = pa.large_string() if column_type == "words" else None
-    return TargetLabels(classes, pa.array(values, arrow_type), counts, sum(found.values())), to_learn, held_out
+    same = same_labels(classes.tolist(), counts.tolist())
+    classes, class_of = np.unique(with_same(classes, same), return_inverse=True)
+    counts = np.bincount(class_of, counts, len(classes)).astype(np.int64)
+    written = pa.array(values, pa.large_string() if column_type == "words" else None)
+    labels = TargetLabels(classes, written, class_of, counts, sum(found.values()), same)
+    return labels, to_learn, held_out
 
 
 def find_values(table: ArrowTable, columns: Sequence[str], most: Mapping[str, int]) -> dict[str, SeenValues]:
@@ -252,6 +260,61 @@ def target_values(column: pd.Series, regress: bool = False, where: str = "the ro
     return column.to_numpy() if pd.api.types.is_bool_dtype(column) else column.astype(str).to_numpy(dtype=str)
 
 
+def same_labels(classes: Sequence[Any], counts: Sequence[int]) -> dict[str, str]:
+    """Spellings of labels that mean another one, and that one: words that differ only in case or spaces, of which the
+    most frequent counts, and all words for yes and for no where there are no others, which become the longest of them.
+    Single letters stay different, but for Y and N among such words."""
+    if not all(isinstance(label, str) for label in classes):
+        return {}
+    rows = dict(zip(classes, counts, strict=True))
+    by_word: dict[str, list[str]] = {}
+    for label in classes:
+        by_word.setdefault(_plain_word(label), []).append(label)
+    groups = [spellings for word, spellings in by_word.items() if len(word) > 1]
+    no, yes = ([word for word in by_word if word in words] for words in (NO_WORDS, YES_WORDS))
+    if no and yes and len(no) + len(yes) == len(by_word) and not set(no) & set(yes):
+        both = [([label for word in words for label in by_word[word]], max(words, key=len)) for words in (no, yes)]
+        return {label: meant for spellings, meant in both for label in spellings if label != meant}
+    found: dict[str, str] = {}
+    for spellings in groups:
+        meant = max(spellings, key=lambda label: (rows[label], label == label.casefold()))
+        found |= {label: meant for label in spellings if label != meant}
+    return found
+
+
+def remark_on_same(same: Mapping[str, str]) -> list[str]:
+    """What a person should know of labels that count as others."""
+    by_label: dict[str, list[str]] = {}
+    for label, meant in same.items():
+        by_label.setdefault(meant, []).append(f"'{label}'")
+    named = "; ".join(f"'{meant}' is also {listed(others)}" for meant, others in by_label.items())
+    return [f"Labels that are written in several ways count as one: {named}."] if same else []
+
+
+def with_same(labels: np.ndarray, same: Mapping[str, str]) -> np.ndarray:
+    """Labels (N,), each by the spelling that counts."""
+    return np.array([same.get(label, label) for label in labels]) if same else labels
+
+
+def as_known(values: pd.Series, classes: np.ndarray) -> pd.Series:
+    """Labels of other rows as those that a model knows, by which they are meant."""
+    if values.isin(classes).all() or classes.dtype.kind not in "OU":
+        return values
+    known = list(map(str, classes))
+    others = [str(value) for value in values.unique() if value not in set(known)]
+    by_word = {_plain_word(label): label for label in known if len(label) > 1}
+    meant = {label: by_word[word] for label in others if (word := _plain_word(label)) in by_word}
+    sides = [[label for label in known if _plain_word(label) in words] for words in (NO_WORDS, YES_WORDS)]
+    if len(known) == 2 and all(len(side) == 1 for side in sides):
+        for (label,), words in zip(sides, (NO_WORDS, YES_WORDS), strict=True):
+            meant |= {other: label for other in others if _plain_word(other) in words}
+    return values.replace(meant)
+
+
+def _plain_word(label: object) -> str:
+    return " ".join(str(label).split()).casefold()
+
+
 def target_column(frame: pd.DataFrame, target: str | None, where: str) -> pd.Series:
     """The column of labels; raises ValueError if there is none, or if it is empty."""
     names = list(frame.columns)
@@ -326,7 +389,7 @@ def _alike(classes: Sequence[object], counts: Sequence[int]) -> list[str]:
     groups: dict[str, list[str]] = {}
     for label, count in zip(classes, counts, strict=True):
         rows = "1 row" if count == 1 else f"{count:,} rows"
-        groups.setdefault(" ".join(str(label).split()).casefold(), []).append(f"'{label}' ({rows})")
+        groups.setdefault(_plain_word(label), []).append(f"'{label}' ({rows})")
     return [" and ".join(group) for group in groups.values() if len(group) > 1]
 
 

@@ -5,11 +5,13 @@ the same name to something at their top."""
 
 import posixpath
 import re
+from dataclasses import asdict
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pursuit.estimators import PursuitEstimator
+    from pursuit.queries.presentation import Presentation
 
 IMPORT = re.compile(r'^import [^;]*? from "([^"]+)";\n', flags=re.M)
 EXPORT = re.compile(r"^export (?=(?:async |const |let |function |class ))", flags=re.M)
@@ -69,8 +71,19 @@ def small_style(text: str) -> str:
     return "".join(f"{line.strip()}\n" for line in text.splitlines() if line.strip())
 
 
+def presented(presentation: "Presentation") -> dict[str, Any]:
+    """How an interview is presented, as JSON values for its page."""
+    values = asdict(presentation)
+    return {**values, "results": {one.pop("label"): one for one in values["results"]}}
+
+
 def title_of(estimator: "PursuitEstimator", default: str = "pursuit") -> str:
     """What a model is about: its target or its data set, in words; the default where nobody noted it."""
-    task = getattr(estimator, "notes_", {}).get("task", {})
+    from pursuit.queries import Questions
+
+    notes = getattr(estimator, "notes_", {})
+    if title := Questions.presented(notes).title:
+        return title
+    task = notes.get("task", {})
     words = str(task.get("target") or task.get("name") or default).replace("_", " ").replace("-", " ").strip()
     return words[:1].upper() + words[1:]

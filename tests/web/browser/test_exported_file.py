@@ -79,6 +79,6 @@ def test_who_is_not_sure_leaves_it_to_a_person(visit: Visits, tmp_path: Path) ->
     assert "I am not sure enough to say. The most probable is" in text
     assert "What remains possible" in text
     assert "a person who knows the subject should decide" in text
-    assert "I expect to be right" not in text
+    assert "How far to trust this" not in text
     assert_for_everybody(own.page, "result")
     own.assert_well("file:")

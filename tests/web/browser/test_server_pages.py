@@ -70,9 +70,22 @@ def test_all_about_a_model(visit: Visits, address: str) -> None:
 def test_what_is_not_there_is_said(visit: Visits, address: str) -> None:
     own = visit().open(f"{address}/s/nothing")
     assert "session" in own.heading
-    own.page.get_by_role("link", name="All models").last.click()
+    own.page.get_by_role("link", name="Start page").last.click()
     own.page.wait_for_selector(".model")
     own.assert_well(address)
+
+
+def test_an_address_without_anything_is_a_page_and_for_programs_a_sentence(visit: Visits, address: str) -> None:
+    for path in ("/nothing", "/sessions/nothing", "/api/sessions/nothing/report"):
+        own = visit()
+        answer = own.page.goto(f"{address}{path}")
+        assert answer is not None
+        assert answer.status == 404
+        own.page.wait_for_selector("main h1")
+        assert own.heading == "There is nothing at this address."
+    assert_for_everybody(own.page, "nothing here")
+    own.page.get_by_role("link", name="Start page").last.click()
+    own.page.wait_for_selector(".model")
 
 
 def test_a_server_with_a_token_asks_for_it_once(visit: Visits, tmp_path: Path) -> None:
@@ -95,9 +108,49 @@ def test_a_server_with_a_token_asks_for_it_once(visit: Visits, tmp_path: Path) -
         assert own.page.evaluate("document.cookie") == ""  # no script can read it
         own.click("I don't know")
         assert own.page.get_by_role("link", name="Past sessions").count() == 0
-        assert "Only its address leads back" in own.page.inner_text("main")
-        own.open(f"{address}/")
-        assert own.page.locator(".model").count() == 1
+        assert "only the address of this page leads back to them" in own.page.inner_text("main")
+        own.assert_well(address)
+
+
+def test_one_model_is_the_interview_itself_and_a_browser_sees_its_own_alone(visit: Visits, tmp_path: Path) -> None:
+    from pursuit.web.serving.models import load_models
+    from served import running
+
+    fever_model().save(tmp_path / "fever")
+    options = {"operator_token": "the-operators-own-token", "keep_days": 30}
+    with running(load_models([tmp_path / "fever"]), f"sqlite:///{tmp_path / 'a.sqlite'}", **options) as client:
+        address = str(client.base_url).rstrip("/")
+        own = visit().open(address)
+        assert own.page.locator("#question").count() == 1
+        own.click("I don't know")
+        assert "They are deleted 30 days after the last one." in own.page.inner_text(".footnote")
+        own.open(address)
+        assert "Go on where you stopped" in own.page.inner_text(".notice")
+        assert "0 questions" not in own.page.inner_text(".notice")
+        stranger = visit().open(address)
+        assert stranger.page.locator(".notice").count() == 0
+        stranger.open(f"{address}/sessions")
+        assert stranger.page.locator(".sessions > li").count() == 0
+        stranger.open(f"{address}/operator")
+        assert stranger.heading == "This server asks for a token"
+        stranger.page.get_by_label("Token").fill("the-operators-own-token")
+        stranger.page.keyboard.press("Enter")
+        stranger.page.wait_for_selector(".sessions > li")
+        assert stranger.heading == "Sessions of all"
+        assert_for_everybody(stranger.page, "sessions of all")
+        own.page.get_by_role("link", name="Go on where you stopped").click()
+        own.page.wait_for_selector(".footnote .tools")
+        with own.page.expect_download() as download:
+            own.page.get_by_role("link", name="Save my answers").click()
+        assert '"question":"How high is the fever?"' in download.value.path().read_text()
+        own.click("Delete my answers")
+        own.click("Keep")
+        own.click("Delete my answers")
+        assert_for_everybody(own.page, "deleting answers")
+        own.click("Delete")
+        assert own.heading == "Deleted."
+        own.open(address)
+        assert own.page.locator(".notice").count() == 0
         own.assert_well(address)
 
 
@@ -130,3 +183,60 @@ def test_pages_are_for_everybody(visit: Visits, address: str) -> None:
     own.step(lambda: own.page.locator(".tools button").first.click())
     assert_for_everybody(own.page, "past sessions")
     own.assert_well(address)
+
+
+INTERVIEW = """
+[interview]
+title = "Is it the flu?"
+introduction = "Four questions.\\n\\nNobody is examined here."
+consent = "I agree that my answers are kept."
+contact = "praxis@example.org"
+colour = "#ffe100"
+logo = "data:image/svg+xml;base64,PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciLz4="
+[results.flu]
+text = "Stay in bed."
+link = "https://example.org/book"
+link_text = "Book a visit"
+[results.well]
+text = "Go out."
+"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_an_interview_of_ones_own(visit: Visits, tmp_path: Path, dark: bool) -> None:
+    from pursuit import export
+    from pursuit.web.serving.models import load_models
+    from served import running
+
+    folder = tmp_path / "fever"
+    fever_model().save(folder, {"task": {"questions": INTERVIEW}})
+    export(folder, tmp_path / "page.html")
+    with running(load_models([folder]), f"sqlite:///{tmp_path / 'a.sqlite'}") as client:
+        refused = client.post("/api/sessions", json={"model": "fever"})
+        assert refused.status_code == 422
+        assert "consented" in refused.json()["message"]
+        address = str(client.base_url).rstrip("/")
+        for place in (address, (tmp_path / "page.html").as_uri()):
+            own = visit(dark=dark).open(place)
+            assert own.heading == "Is it the flu?"
+            assert own.page.locator("header img.logo").count() == 1
+            assert own.page.locator(".welcome p").all_inner_texts() == ["Four questions.", "Nobody is examined here."]
+            assert "praxis@example.org" in own.page.inner_text(".footnote")
+            assert_for_everybody(own.page, "what is read first")
+            own.page.get_by_role("button", name="Begin").click()
+            assert own.page.locator("#question").count() == 0  # nothing was agreed to
+            own.page.get_by_label("I agree that my answers are kept.").check()
+            own.click("Begin")
+            for _ in range(4):
+                own.click("I don't know")
+            advice = {"flu": "Stay in bed.", "well": "Go out."}[own.heading]
+            assert advice in own.page.inner_text("main")
+            link = own.page.get_by_role("link", name="Book a visit")
+            assert link.count() == (own.heading == "flu")
+            if own.heading == "flu":
+                assert link.get_attribute("class") == "button first"
+                assert own.page.locator(".actions .first").count() == 1
+            assert_for_everybody(own.page, "a result with advice")
+            own.page.get_by_role("button", name="Start over").click()
+            own.page.wait_for_selector(".welcome")
+            own.assert_well(place.split("/page.html")[0])

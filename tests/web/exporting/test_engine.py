@@ -5,6 +5,7 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ import torch
 
 from exported import MODELS, computed, needs_node
 from pursuit import Session, export
+from pursuit.report.measured import Measured
+from pursuit.sessions.experience import Experience, SureRows
 
 MOVES: dict[str, list[list[Any]]] = {
     "ordered": [
@@ -54,8 +57,23 @@ CLOSE = 1e-2
 def model_and_page(name: str) -> tuple[Any, Path]:
     with torch.enable_grad():
         estimator, page = MODELS[name](), Path(mkdtemp()) / "page.html"
-    export(estimator, page, title="Title")
+    export(estimator, page, title="Title", measured=measured(name, estimator))
     return estimator, page
+
+
+def measured(name: str, estimator: Any) -> Measured | None:
+    """Figures as if they were measured; the straight-through model has none."""
+    if name == "straight-through":
+        return None
+    rows = [[0, 3, 9, 4], [2, 8, 3], [10], [6, 5], [4, 1, 1], *[[9, 2]] * 5]
+    return SimpleNamespace(  # type: ignore[return-value]
+        experience=Experience(
+            40,
+            tuple(SureRows(i / 10, (i + 1) / 10, 4, 3) for i in range(2, 10)),
+            0.85 if name == "number" else None,
+            tuple(map(tuple, rows)),
+        )
+    )
 
 
 def move(session: Session, name: str, value: Any = None, *more: Any) -> None:
@@ -104,14 +122,16 @@ def assert_same(own: Any, theirs: Any, where: str) -> None:
 def test_states_and_reasons_are_those_of_a_session(name: str) -> None:
     estimator, page = model_and_page(name)
     session, expects_reports = estimator.session(), bool(estimator.has_initially_known_)
-    calls, expected = [["begin"]], [session.state("Title", expects_reports=expects_reports)]
+    figures = measured(name, estimator)
+    experience = None if figures is None else figures.experience
+    calls, expected = [["begin"]], [session.state("Title", experience, expects_reports=expects_reports)]
     for call in [["begin"], *MOVES[name]]:
         try:
             if call != ["begin"]:
                 move(session, *call)
                 calls.append(call)
                 accepted = call[0] == "accept"
-                expected.append(session.state("Title", accepted=accepted, expects_reports=expects_reports))
+                expected.append(session.state("Title", experience, accepted=accepted, expects_reports=expects_reports))
         except ValueError:
             continue  # which cannot be done here
         if not session.done:

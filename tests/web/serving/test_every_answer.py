@@ -199,3 +199,13 @@ def test_an_error_is_described_by_its_kind_and_place() -> None:
     assert "secret" not in said
     assert logged_path("/s/" + "x" * 500) == "/s/xxxxxx…"
     assert len(logged_path("/" + "x" * 500)) == 200
+
+
+def test_what_is_not_there_is_a_page_for_people_and_a_sentence_for_programs(client: Client) -> None:
+    for path in ("/nothing", "/api/sessions/nothing"):
+        program = client.get(path)
+        assert (program.status_code, set(program.json())) == (404, {"message"})
+        person = client.get(path, headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+        assert person.status_code == 404
+        assert person.headers["content-type"].startswith("text/html")
+        assert 'data-missing="yes"' in person.text

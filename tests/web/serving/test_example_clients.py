@@ -32,12 +32,14 @@ def run(client: Client, *arguments: str, typed: str = "", token: str = "") -> st
     return done.stdout + done.stderr
 
 
-def test_the_client_in_python_holds_an_interview(client: Client) -> None:
-    said = run(client, typed="monsoon\nwinter\nu\nwinter\nno\n39,2\n\n\n\n")
+def test_the_client_in_python_holds_an_interview(models: ServedModels, tmp_path: Path) -> None:
+    with running(models, f"sqlite:///{tmp_path / 'a.sqlite'}", operator_token=TOKEN) as client:
+        said = run(client, typed="monsoon\nwinter\nu\nwinter\nno\n39,2\n\n\n\n")
+        asked = {"params": {"all": True}, "headers": {"authorization": f"Bearer {TOKEN}"}}
+        sessions = client.get("/api/sessions", **asked).json()["sessions"]
     assert "is one of autumn, spring, summer, winter, not 'monsoon'" in said
     assert "It is flu. What speaks for it:\n" in said
     assert "   What is temperature? 39.2\n" in said
-    sessions = client.get("/api/sessions").json()["sessions"]
     assert [(one["model"], one["outcome"]) for one in sessions] == [("illness", "flu")]
     assert f"/api/sessions/{sessions[0]['id']}/report" in said
 

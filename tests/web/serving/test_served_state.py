@@ -57,7 +57,7 @@ def test_how_many_questions_are_left_is_never_more_than_there_are(client: Client
         session = move(client, session, "dont_know")
     assert session["n_asked"] == 4  # its budget
     free = move(client, session, "go_on")["state"]
-    assert free["questions_left"] == {"kind": "at_most", "n": 1}
+    assert free["questions_left"] == {"kind": "at_most", "n": 1, "low": 1}
     assert not free["can_skip"]
 
 

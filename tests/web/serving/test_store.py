@@ -17,6 +17,7 @@ from pursuit.web.serving.store import (
     DATABASE_VARIABLE,
     SCHEMA_VERSION,
     VERSIONS,
+    Search,
     SessionRecord,
     Store,
     default_database,
@@ -82,7 +83,7 @@ def test_several_processes_may_open_a_new_database_at_once(database: str) -> Non
     with ThreadPoolExecutor(8) as pool:
         stores = list(pool.map(lambda _: Store(database), range(8)))
     for store in stores:
-        assert store.find("", None, 10, 0) == (0, [])
+        assert store.find(Search(), 10, 0) == (0, [])
         store.close()
 
 
@@ -90,8 +91,8 @@ def test_all_sessions_are_read_part_by_part(database: str, monkeypatch: pytest.M
     monkeypatch.setattr("pursuit.web.serving.store.N_AT_ONCE", 3)
     store = Store(database)
     made = [store.create("model", "print", str(i), NOTHING_YET, None).id for i in range(7)]
-    assert sorted(one.id for one in store.each("", None)) == sorted(made)
-    assert list(store.each("", "other")) == []
+    assert sorted(one.id for one in store.each(Search())) == sorted(made)
+    assert list(store.each(Search(model="other"))) == []
     store.close()
 
 
@@ -125,10 +126,13 @@ def test_a_new_file_belongs_to_its_owner_alone(tmp_path: Path) -> None:
 
 def test_the_default_is_what_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(DATABASE_VARIABLE, "sqlite:////x.sqlite")
-    assert default_database() == "sqlite:////x.sqlite"
+    assert default_database(["/models/a"]) == "sqlite:////x.sqlite"
     monkeypatch.delenv(DATABASE_VARIABLE)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert default_database() == f"sqlite:///{tmp_path / 'pursuit' / 'sessions.sqlite'}"
+    own = default_database(["/models/a"])
+    assert own.startswith(f"sqlite:///{tmp_path / 'pursuit' / 'sessions' / 'a-'}")
+    assert own == default_database(["/models/a"])
+    assert len({own, default_database(["/other/a"]), default_database(["/models/a", "/models/b"])}) == 3
 
 
 def test_a_model_that_was_trained_again_goes_on_if_it_knows_the_questions(
@@ -148,8 +152,8 @@ def test_a_model_that_was_trained_again_goes_on_if_it_knows_the_questions(
     assert not moved.model_changed
     with pytest.raises(Outdated, match="does not know its questions any more"):
         again.show(since.id)
-    assert again.find("", None, 10, 0).total == 2
-    assert next(one for one in again.find("", None, 10, 0).sessions if one.id == since.id).n_asked == 0
+    assert again.find(Search(), 10, 0).total == 2
+    assert next(one for one in again.find(Search(), 10, 0).sessions if one.id == since.id).n_asked == 0
     with pytest.raises(Outdated, match="is not served now"):
         Interviews(ServedModels([]), store).show(begun.id)
     again.delete(since.id)

@@ -7,6 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from pursuit.inference.pursuer import label_list, label_text
 from pursuit.queries import QuerySet, Questions
 from pursuit.registry import find, known
 from pursuit.research.tasks import tables
@@ -54,8 +57,14 @@ def load_task(
     task = _load(source, seed, target, queries, table_options)
     left_out = {*table_options.get("drop", ()), *task.notes.get("unasked_columns", ())}
     if asked_as is not None:
+        asked_as.check_results(None if table_options.get("regress") else _labels(task))
         task = _asked_as(task, asked_as, left_out)
     return task.with_costs({name: cost for name, cost in (costs or {}).items() if name not in left_out})
+
+
+def _labels(task: Task) -> list[str]:
+    labels = task.X_train.classes if isinstance(task.X_train, ParquetRows) else np.unique(task.y_train)
+    return [label_text(label) for label in label_list(labels)]
 
 
 def _asked_as(task: Task, questions: Questions, left_out: Collection[str]) -> Task:

@@ -13,14 +13,23 @@ import pandas as pd
 from pursuit.queries import Choice, ColumnQueries, NotAQuestion, Number, QuerySet
 from pursuit.queries.column import listed
 from pursuit.queries.column_types import check_column_types
-from pursuit.queries.guessing import LEAST_MISSING, LEAST_SHARE_MISSING, NUMBERING, UNIQUE, guess_askable, on_ticked
+from pursuit.queries.guessing import (
+    LEAST_MISSING,
+    LEAST_SHARE_MISSING,
+    NUMBERING,
+    UNIQUE,
+    guess_askable,
+    on_rounded,
+    on_ticked,
+)
 from pursuit.research.tasks.task import Task
 from pursuit.tables.arrow import ArrowTable, existing_column
 from pursuit.tables.csv import CsvOptions, CsvTable, read_csv
+from pursuit.tables.leaks import leaks
 from pursuit.tables.source import MAX_MEASURED, divided, hash_of_file, name_of, refuse_csv_options
 from pursuit.tables.splitting import USUAL_SHARE, Division
 from pursuit.tables.streaming import ParquetRows
-from pursuit.tables.survey import refuse_amounts, remarks_on_counts, remarks_on_labels
+from pursuit.tables.survey import refuse_amounts, remark_on_same, remarks_on_counts, remarks_on_labels, same_labels
 
 MAX_STRAYS = 3
 """More different words than this among numbers are not marks for missing values."""
@@ -84,7 +93,10 @@ def load_csv(
         queries, on_columns = column_queries(X, column_types, table, missing_informs)
         X, remarks = X[[query.name for query in queries.queries]], [*remarks, *on_columns]
         query_set = queries.rescaled(X.iloc[train])  # test rows have no influence on the scale of numbers
-    remarks += [] if regress else remarks_on_labels(y)
+    if not regress:
+        written = np.unique(table.frame[target].dropna().astype(str), return_counts=True)
+        remarks += [*remark_on_same(same_labels(*(part.tolist() for part in written))), *remarks_on_labels(y)]
+    remarks += leaks(X.iloc[train], y[train], regress)
     remarks += _remarks_on_split(table.frame.loc[X.index], division, train, test, share)
     notes = {
         "file": path.name,
@@ -191,7 +203,7 @@ def load_arrow(
         "n_rows": rows.labels.n_labelled,
         "n_rows_without_label": rows.n_rows_without_label,
         "unasked_columns": [*drop, *left_out, *rows.silent_columns],
-        "remarks": [*remarks, *_remarks(rows)],
+        "remarks": [*remarks, *_remarks(rows), *leaks(X_test, y_test)],
         "test_share": share,
         "n_test": rows.n_test,
         "seed": seed,
@@ -235,7 +247,8 @@ def _numbering_columns(table: ArrowTable, target: str) -> list[str]:
 
 def _remarks(rows: ParquetRows) -> list[str]:
     """Remarks on the labels and the rows held out."""
-    remarks = remarks_on_counts(rows.labels.classes, rows.labels.counts)
+    labels = rows.labels
+    remarks = [*remark_on_same(labels.same), *remarks_on_counts(labels.classes, labels.counts)]
     if rows.test_share > 0 and not rows.n_test:
         remarks.append(
             f"Warning: no rows are held out to measure on: {rows.test_share:g} of {rows.labels.n_labelled:,} rows are "
@@ -262,6 +275,8 @@ def column_queries(
         remarks.append(_on_unasked(guess.unasked))
     if guess.ticked:
         remarks.append(on_ticked(guess.ticked))
+    if rounded := [f"'{query.name}'" for query in guess.queries if query.name in guess.rounded]:
+        remarks.append(f"Warning: {on_rounded(rounded)} {_option(guess.rounded[0], 'skip')} leaves it out.")
     for query in guess.queries:
         if isinstance(query, Number) and query.missing:
             words, where = _quoted(X[query.name], query.missing, table)

@@ -5,7 +5,7 @@ import { keep, kept } from "../interview/settings.js";
 import { SessionLog } from "./log.js";
 import { doubtAbout } from "./doubts.js";
 import { labelSet } from "./rules.js";
-import { argmax, bitsAt, doubt, expected, interval } from "./mathematics.js";
+import { argmax, bitsAt, divergence, doubt, expected, interval } from "./mathematics.js";
 
 const N_LABELS = 8; // in a belief
 const N_LEADING = 3; // after an imagined answer
@@ -133,15 +133,15 @@ export class BrowserEngine {
   }
 
   describeAnswers() {
-    const { log, model } = this, beliefs = log.beliefs().map(doubt);
+    const { log, model } = this, beliefs = log.beliefs();
     let n = 0, nAsked = 0;
     return log.moves.flatMap(move => {
       if (move.move === "reject") return move.labels.map(label => ({ kind: "rejected", label: model.labels[label] }));
       if (move.move !== "tell") return [];
-      const gained = beliefs[n] - beliefs[++n], { volunteered } = move;
+      const [before, after] = [beliefs[n], beliefs[++n]], { volunteered, answer } = move;
       nAsked += !volunteered;
       return [{ kind: "answer", question: this.describeQuestion(move.query, volunteered ? 0 : nAsked), ...this.written(move.query, move.answer),
-        gained: move.answer === null ? null : gained, volunteered }];
+        gained: answer === null ? null : doubt(before) - doubt(after), told: answer === null ? null : divergence(before, after), volunteered }];
     });
   }
 
@@ -174,7 +174,20 @@ export class BrowserEngine {
       accepted: this.isAccepted,
       decided: log.now.decided,
       label_set: labelSet(model.stop, posterior)?.map(label => model.labels[label]) ?? null,
+      trust: log.now.excluded.length ? null : this.trust(model.target ? null : posterior[best]),
     };
+  }
+
+  /** How often results of this confidence were right when the model was measured; null where it was not. */
+  trust(confidence) {
+    const { experience } = this.model;
+    if (!experience) return null;
+    const { n_rows: n, in_range: inRange, sure } = experience;
+    if (inRange !== null) return { n_measured: n, n_rows: n, n_right: Math.round(inRange * n) };
+    if (confidence === null || !sure.length) return null;
+    const same = sure.findLast(one => one.low <= confidence + 1e-9);
+    const isSeen = same && confidence <= same.high + 1e-9;
+    return { n_measured: n, n_rows: isSeen ? same.n_rows : 0, n_right: isSeen ? same.n_right : 0 };
   }
 
   describeUnusual() {

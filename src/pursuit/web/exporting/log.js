@@ -4,11 +4,16 @@
 // Moves are {move: "tell", query, answer, volunteered}, {move: "skip", query}, {move: "reject", labels} and
 // {move: "go on"}; an answer is null (don't know), {choice} or {number}. The same moves always give the same.
 
-import { argmax, beliefAfter, bitsAt, doubt, logSoftmax, oddsAt, possibleAnswers, scoresAt, surpriseOf, without } from "./mathematics.js";
+import { argmax, beliefAfter, bitsAt, divergence, doubt, logSoftmax, oddsAt, possibleAnswers, scoresAt, surpriseOf, without } from "./mathematics.js";
 import { decided, groupScores, openQueries, stops } from "./rules.js";
 
 const N_CANDIDATES = 4;
 const LEAST_PROBABILITY = 1e-12; // an answer less probable than this counts as impossible
+const N_PARTS = 10; // of progress, for each of which the questions still needed were counted
+const USUAL = [0.1, 0.9]; // the quantiles of the questions still needed
+
+/** What has been learnt, from 0 to 1, where `first` bits were in doubt and `now` bits are. */
+const progress = (first, now) => (first > 0 ? Math.min(1, Math.max(0, 1 - now / first)) : 1);
 
 export class SessionLog {
   constructor(model) {
@@ -192,8 +197,7 @@ export class SessionLog {
   /** How far the answers to a query are expected to move the belief, in bits. */
   bitsTold(query) {
     const before = this.now.belief.posterior;
-    const moved = ({ posterior }) => posterior.reduce((sum, p, i) => (p > 0 && before[i] > 0 ? sum + p * Math.log2(p / before[i]) : sum), 0);
-    return this.effects(query).reduce((sum, one) => sum + (one.probability ?? 0) * moved(one), 0);
+    return this.effects(query).reduce((sum, one) => sum + (one.probability ?? 0) * divergence(before, one.posterior), 0);
   }
 
   /** A single answer that would have led to another label: {query, choice, label, probability}, the surest, or null. */
@@ -233,10 +237,7 @@ export class SessionLog {
   get firstDoubt() { return doubt(without(this.positions[0].belief.posterior, this.now.excluded)); }
 
   /** How much of what there is to know has been learnt, from 0 to 1. */
-  get progress() {
-    const first = this.firstDoubt;
-    return first > 0 ? Math.min(1, Math.max(0, 1 - this.now.belief.doubt / first)) : 1;
-  }
+  get progress() { return progress(this.firstDoubt, this.now.belief.doubt); }
 
   /** Whether the order of queries closes any that was not asked. */
   get isRestricted() {
@@ -244,17 +245,34 @@ export class SessionLog {
     return this.model.queries.some((_, i) => !open[i] && !this.told.has(i));
   }
 
-  /** About how many questions are still to come; null where that would be a mere guess. */
+  /** Between which numbers the questions still to come usually are, by what was measured; null where it was not. */
+  get usuallyLeft() {
+    const { model, moves, positions, firstDoubt } = this, needed = model.experience?.needed ?? [];
+    const first = moves.findLastIndex(({ move }) => move === "reject" || move === "go on") + 1;
+    let part = -1, nSince = 0, found = null;
+    for (let i = first; i < positions.length; i++) {
+      const move = i > first ? moves[i - 1] : null;
+      if (move?.move === "tell" && !move.volunteered && move.answer !== null) nSince++;
+      const reached = Math.min(Math.floor(N_PARTS * progress(firstDoubt, positions[i].belief.doubt)), N_PARTS - 1);
+      if (reached > part) [part, nSince] = [reached, 0];
+      const counts = (needed[part] ?? []).slice(nSince), total = counts.reduce((sum, n) => sum + n, 0);
+      if (!total) continue;
+      const usual = USUAL.map(share => {
+        let below = 0;
+        return counts.findIndex(n => (below += n) >= share * total) + 1;
+      });
+      found = found ? found.map((n, end) => Math.min(n, usual[end])) : usual;
+    }
+    return found;
+  }
+
+  /** How many questions usually follow, by experience; without it, how many may follow where these are few. */
   get questionsLeft() {
     const { model, now } = this, n = this.mayBeTold.length, query = this.next, rules = now.isFree ? [] : model.stop;
     if (query === null) return null;
     const budgets = rules.filter(rule => rule.rule === "budget").map(rule => rule.n - now.askedByRule);
-    const most = Math.min(n, ...budgets), bits = bitsAt(model, now.belief), best = bits && !this.isBeforehand(query) ? bits[query] : 0;
-    const level = Math.min(...rules.filter(rule => rule.rule === "confidence").map(rule => rule.level));
-    if (best > 0.02 && level < 1) {
-      const left = Math.max(1, Math.ceil((now.belief.doubt - doubt([level, 1 - level])) / best));
-      if (left <= Math.min(most, 30)) return { kind: "about", n: left };
-    }
-    return budgets.length || n <= 10 ? { kind: "at_most", n: most } : null;
+    const most = Math.min(n, ...budgets), usual = now.isFree ? null : this.usuallyLeft;
+    if (usual) return { kind: "about", n: Math.min(usual[1], most), low: Math.min(usual[0], most) };
+    return budgets.length || n <= 10 ? { kind: "at_most", n: most, low: 1 } : null;
   }
 }

@@ -112,6 +112,9 @@ const plogp = p => (p > 0 ? -p * Math.log(p) : 0);
 /** Entropy in bits. */
 export const doubt = posterior => posterior.reduce((sum, p) => sum + plogp(p), 0) / BIT;
 
+/** How far a belief (C,) is from the one before it, in bits. */
+export const divergence = (before, after) => after.reduce((sum, p, i) => (p > 0 ? sum + p * Math.log2(p / Math.max(before[i], 1e-12)) : sum), 0);
+
 /** Probabilities (C,) given the network input of some answers, and how many they are; labels that are excluded have none. */
 export function posteriorOf(model, input, nKnown, excluded = []) {
   const prior = Float64Array.from(model.tensors_[model.log_prior].values);

@@ -16,8 +16,11 @@ import pursuit.methods  # noqa: F401  makes all that a model may be made of know
 from pursuit.estimators import PursuitEstimator, load
 from pursuit.files import write_whole
 from pursuit.inference.stopping import StoppingRule
+from pursuit.queries import Questions
+from pursuit.report.facts import count
+from pursuit.report.measured import Measured, kept
 from pursuit.version import __version__
-from pursuit.web.bundle import LANGUAGES, bundle, part, small_script, small_style, title_of
+from pursuit.web.bundle import LANGUAGES, bundle, part, presented, small_script, small_style, title_of
 from pursuit.web.exporting.description import describe_model
 from pursuit.web.exporting.weights import Tensors, compressed, exportable, suitable_widths
 
@@ -39,7 +42,8 @@ class Exported:
         return {**asdict(self), "path": str(self.path)}
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.n_queries} questions, {self.n_labels} labels, {self.n_bytes / 1e6:.2f} MB"
+        asked = f"{count(self.n_queries, 'question')}, {count(self.n_labels, 'label')}"
+        return f"{self.path}: {asked}, {self.n_bytes / 1e6:.2f} MB"
 
 
 def export(
@@ -49,12 +53,13 @@ def export(
     stop: StoppingRule | str | None = None,
     title: str | None = None,
     language: str | None = None,
+    measured: Measured | None = None,
 ) -> Exported:
     """Write a trained model as one HTML file, which asks a person without a server, a network or anything else.
 
     `model` is an estimator or the folder of one; `stop` and `title` are the model's own by default, and `language` is
     that of the page's own words: "en" or "de", by default what the browser prefers. Questions stay as the query set
-    words them.
+    words them. What the page reports of the model's quality is `measured`, by default what the folder holds.
     """
     path = Path(path)
     if language is not None and language not in LANGUAGES:
@@ -64,6 +69,8 @@ def export(
     estimator = model if isinstance(model, PursuitEstimator) else load(model)
     check_is_fitted(estimator, "model_")
     rule = estimator.stopping_rule(stop)
+    if measured is None and not isinstance(model, PursuitEstimator) and str(rule) == str(estimator.stopping_rule()):
+        measured = kept(Path(model), estimator)
     exact = copy.deepcopy(exportable(estimator.model_)).cpu().float().eval()
     widths = suitable_widths(exact)
     tensors = Tensors(widths.bits)
@@ -74,6 +81,8 @@ def export(
         "title": title or title_of(estimator),
         "language": language,
         "tensors": [packed.to_dict() for packed in tensors.packed],
+        "interview": presented(Questions.presented(estimator.notes_)),
+        "experience": None if measured is None else asdict(measured.experience),
         "expects_reports": bool(getattr(estimator, "has_initially_known_", False)),
     }
     text = render(described, b"".join(packed.data for packed in tensors.packed))
@@ -92,6 +101,7 @@ def render(described: dict[str, Any], weights: bytes) -> str:
         "LANGUAGE": described["language"] or LANGUAGES[0],
         "TITLE": html.escape(described["title"]),
         "POLICY": f"default-src 'none'; script-src '{_hash(loader)}' '{_hash(program)}'; style-src '{_hash(style)}'; "
+        "img-src data:; "
         "base-uri 'none'; form-action 'none'",
         "STYLE": style,
         "NOSCRIPT": html.escape(own["needs_script"]),

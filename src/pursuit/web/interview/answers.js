@@ -1,8 +1,8 @@
 // The answers so far, each a button that changes it.
 
-import { h } from "./dom.js";
+import { bar, h } from "./dom.js";
 import { patchMap } from "./picture.js";
-import { bitsText, isoDate, say, typed } from "./words.js";
+import { bitsText, isoDate, say, typed, weightShare, weightWord } from "./words.js";
 
 /** Whether an answer that is imagined is none at all. */
 export const isNoAnswer = text => /^no answer$/i.test(text);
@@ -26,37 +26,42 @@ export function shownAnswer(question, value, shown) {
   return question.is_yes_no ? text.toLowerCase() : text;
 }
 
-function gainText({ gained, value }) {
-  if (value === null) return say("left_open");
-  if (gained === null) return "";
-  if (Math.abs(gained) < 0.005) return say("bits_none");
-  return gained > 0 ? say("bits_gained", { bits: bitsText(gained) }) : say("bits_lost", { bits: bitsText(-gained) });
+/** What an answer told: in words, or `inBits` where somebody wants to know, with a bar; nothing beside a result, whose
+ *  reasons say it. */
+function toldParts({ told, value, volunteered, question }, { isDone, inBits }) {
+  if (value === null) return h("small", {}, say("left_open"));
+  const unasked = volunteered && !question.is_beforehand && say("volunteered");
+  if (isDone || told === null) return unasked && h("small", {}, unasked);
+  const words = inBits ? say("told_bits", { bits: bitsText(told) }) : say(`told_${weightWord(told)}`);
+  return [h("small", {}, [unasked, words].filter(Boolean).join(" · ")), bar(weightShare(told))];
 }
 
-function answerRow(entry, n, onChange) {
+function answerRow(entry, n, view, onChange) {
   const { question, value } = entry, text = shownAnswer(question, value, entry.shown);
-  const tone = value === null ? "none" : question.is_yes_no ? (/^(no|not? .*)$/i.test(entry.shown) ? "no" : "yes") : "";
+  const tone = value === null ? "none" : "";
   const label = say("change", { question: question.text, answer: text });
   return h("li", {}, h("span", { class: "n" }, n), h("span", {}, question.text),
     h("button", { class: `chip ${tone}`, type: "button", title: label, "aria-label": label, onclick: () => onChange(entry) }, text),
-    h("small", {}, entry.volunteered && !question.is_beforehand && value !== null ? say("volunteered", { gain: gainText(entry) }) : gainText(entry)));
+    toldParts(entry, view));
 }
 
 /** A part of the picture that was looked at; what was there cannot be changed. */
-const lookRow = (entry, n, image) => h("li", { class: "look" }, h("span", { class: "n" }, n), h("span", {}, entry.question.text), patchMap(image, entry.question.patch),
-  h("small", {}, gainText(entry)));
+const lookRow = (entry, n, image, view) => h("li", { class: "look" }, h("span", { class: "n" }, n), h("span", {}, entry.question.text), patchMap(image, entry.question.patch),
+  toldParts(entry, view));
 
 function rejectedRow({ label }, n, onTakeBack) {
   const hint = say("take_back", { label });
   return h("li", {}, h("span", { class: "n" }, n), h("span", {}, say("is_it", { label })),
-    h("button", { class: "chip no", type: "button", title: hint, "aria-label": hint, onclick: () => onTakeBack(label) }, say("no").toLowerCase()));
+    h("button", { class: "chip", type: "button", title: hint, "aria-label": hint, onclick: () => onTakeBack(label) }, say("no").toLowerCase()));
 }
 
-/** The section with all that was said; `acts` has change(entry), takeBack(label) and answerSkipped(name). */
-export function answersSection(state, acts) {
+/** The section with all that was said, `inBits` where somebody asked why; `acts` has change(entry), takeBack(label) and
+ *  answerSkipped(name). */
+export function answersSection(state, acts, inBits = false) {
+  const view = { isDone: state.done, inBits };
   const rows = state.answers.map((entry, i) => (entry.kind === "rejected"
     ? rejectedRow(entry, i + 1, acts.takeBack)
-    : entry.question.patch ? lookRow(entry, i + 1, state.image) : answerRow(entry, i + 1, acts.change)));
+    : entry.question.patch ? lookRow(entry, i + 1, state.image, view) : answerRow(entry, i + 1, view, acts.change)));
   const open = new Map(state.open.map(one => [one.name, one.text]));
   const later = state.skipped.filter(name => open.has(name));
   return h("section", { "aria-labelledby": "answers" }, h("h2", { id: "answers" }, say(state.is_image ? "looks" : "your_answers")),

@@ -25,14 +25,14 @@ function settingsMenu(links, redraw) {
   ];
 }
 
-/** Fill the header: {title, home, subtitle, links: [[text, act or address]]}; `redraw` shows the page again after a
+/** Fill the header: {title, logo, home, subtitle, links: [[text, act or address]]}; `redraw` shows the page again after a
  *  setting was changed. */
-export function showHeader(element, { title, home = null, subtitle = "", links = [] }, redraw, isMenuOpen = false) {
+export function showHeader(element, { title, logo = "", home = null, subtitle = "", links = [] }, redraw, isMenuOpen = false) {
   const menu = h("details", { class: "menu", open: isMenuOpen, onkeydown: event => { if (event.key === "Escape") { menu.removeAttribute("open"); menu.querySelector("summary").focus(); } } },
     h("summary", { class: "quiet", "aria-label": say("settings"), title: say("settings") }, "⋯"), h("div", { class: "panel" }, settingsMenu(links, redraw)));
-  element.replaceChildren(
+  element.replaceChildren(...[logo && h("img", { class: "logo", src: logo, alt: "" }),
     home ? h("a", { class: "home", href: home, title: say("all_models") }, title) : h("b", {}, title), h("span", {}, subtitle),
     h("nav", { "aria-label": say("menu") },
       links.map(link => linkTo(link, "quiet")),
-      quietButton("◐", () => { chooseTheme(isDark() ? "light" : "dark"); redraw(false); }, { "aria-label": say("switch_theme"), title: say("switch_theme") }), menu));
+      quietButton("◐", () => { chooseTheme(isDark() ? "light" : "dark"); redraw(false); }, { "aria-label": say("switch_theme"), title: say("switch_theme") }), menu)].filter(Boolean));
 }

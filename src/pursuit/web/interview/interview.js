@@ -9,6 +9,7 @@ import { h, quietButton } from "./dom.js";
 import { answersSection } from "./answers.js";
 import { beliefSection, spokenBelief } from "./belief.js";
 import { doubtSection } from "./number.js";
+import { hasWelcome, welcomeSection } from "./presentation.js";
 import { pickSection, questionSection } from "./question.js";
 import { resultSection } from "./result.js";
 import { say } from "./words.js";
@@ -17,7 +18,7 @@ const PATIENCE = 300; // milliseconds until the page says that it waits
 const RETRIES = [1, 2, 4, 8, 15]; // seconds until the next attempt after the connection was lost
 
 export class Interview {
-  /** `places` has startOver, reportUrl() (null: the page prints itself) and footnote(). */
+  /** `places` has startOver, reportUrl() (null: the page prints itself), footnote() and a presentation. */
   constructor(engine, main, spoken, places) {
     Object.assign(this, { engine, main, spoken, places, state: null, view: { kind: "now" }, isBusy: false, notice: null, retry: null });
     this.acts = {
@@ -42,8 +43,10 @@ export class Interview {
   }
 
   /** Show where the interview stands; the first view of a page does not take the focus. */
-  begin(state = null) {
-    return this.move(state ? async () => state : () => this.engine.state(), true);
+  async begin(state = null) {
+    await this.move(state ? async () => state : () => this.engine.state(), true);
+    const { presentation } = this.places;
+    if (this.state?.question && !this.state.answers.length && hasWelcome(presentation)) this.show({ kind: "welcome" }, true);
   }
 
   answer(value, confirmed = false) {
@@ -143,9 +146,13 @@ export class Interview {
       const again = (value, confirmed) => { this.view = view.before; this.answer(value, confirmed); };
       return doubtSection(view.question, view.doubt, again, () => this.show(view.before));
     }
+    if (view.kind === "welcome") {
+      const { title } = state, own = { ...this.places.presentation, title };
+      return welcomeSection(own, () => { this.engine.consented = true; this.show({ kind: "now" }); });
+    }
     if (view.kind === "pick") return pickSection(state, acts);
     if (view.kind !== "now") return questionSection(state, view, acts);
-    if (state.question === null) return resultSection(state, acts);
+    if (state.question === null) return resultSection(state, acts, this.places.presentation?.results?.[state.result.label]);
     return questionSection(state, { ...view, question: state.question }, acts);
   }
 
@@ -155,9 +162,10 @@ export class Interview {
       this.main.replaceChildren(...[notice].filter(Boolean));
       return;
     }
-    this.main.className = "interview";
+    const isWelcome = this.view.kind === "welcome", contact = this.places.presentation?.contact;
+    this.main.className = isWelcome ? "wide" : "interview";
     this.main.replaceChildren(...[notice, this.section(),
-      h("div", { class: "side" }, beliefSection(this.state), answersSection(this.state, this.acts)),
-      h("p", { class: "footnote" }, this.places.footnote())].filter(Boolean));
+      !isWelcome && h("div", { class: "side" }, beliefSection(this.state), answersSection(this.state, this.acts, Boolean(this.view.why))),
+      h("p", { class: "footnote" }, contact && `${say("contact", { contact })} `, this.places.footnote())].filter(Boolean));
   }
 }

@@ -41,7 +41,8 @@ export function progressBar(share) {
 }
 
 function leftText(left) {
-  return left ? say(left.kind === "about" ? "about_more" : "at_most_more", { n: left.n }) : "";
+  if (!left) return "";
+  return say(left.kind === "at_most" ? "at_most_more" : left.low < left.n ? "range_more" : "about_more", left);
 }
 
 /** The section of a question in a view: {question, kind: "now" | "change" | "volunteer", current, why}. */

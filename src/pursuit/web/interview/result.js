@@ -3,17 +3,19 @@
 import { bar, h } from "./dom.js";
 import { choiceText } from "./answers.js";
 import { intervalText, numberText } from "./belief.js";
+import { adviceLink, adviceText } from "./presentation.js";
 import { pictureFigure } from "./picture.js";
-import { bitsText, fixed, percent, say } from "./words.js";
+import { fixed, percent, say, weightShare, weightWord, whole } from "./words.js";
 
 const N_REASONS = 5;
+const FEW_ROWS = 10; // of one confidence, of which nothing is said
 
 function reasonList(reasons, most, isNumber, questions) {
   if (!reasons.length) return h("p", { class: "lead small" }, say("nothing_speaks"));
   return h("ul", {}, reasons.slice(0, N_REASONS).map(reason => {
     const size = Math.abs(reason.weight), question = questions.get(reason.name) || { is_yes_no: false };
     return h("li", {}, h("span", {}, reason.text, " ", h("b", {}, choiceText(question, reason.answer))),
-      h("em", {}, isNumber ? fixed(size, 2) : bitsText(size)), bar(Math.min(1, size / most)));
+      h("em", {}, isNumber ? fixed(size, 2) : say(`weight_${weightWord(size)}`)), bar(isNumber ? Math.min(1, size / most) : weightShare(size)));
   }));
 }
 
@@ -44,29 +46,38 @@ function sureText({ result, belief, is_number: isNumber }) {
   return next && next.probability >= 0.005 ? say("sure_next", { percent: sure, label: next.label, next: percent(next.probability) }) : `${say("sure", { percent: sure })}.`;
 }
 
+/** How often results such as this one were right when it was measured. */
+function trustText({ is_number: isNumber, result: { trust } }) {
+  const key = !trust ? "trust_unmeasured" : isNumber ? "trust_number" : trust.n_rows < FEW_ROWS ? "trust_few" : "trust_label";
+  const values = trust && { n: whole(trust.n_rows), total: whole(trust.n_measured), right: whole(trust.n_right) };
+  return h("p", { class: "promise" }, h("b", {}, say("trust")), ` ${say(key, values ?? {})} ${say("trust_check")}`);
+}
+
 const remainText = labels => (labels.length === 1 ? say("remains", { label: labels[0] }) : say("remain", { labels: labels.join(", ") }));
 
 const resultLabel = state => (state.is_number ? numberText(state.belief.number) : state.result.label);
 
-/** The section of a result; `acts` has accept, reject, goOn, undo, startOver, pictureUrl and reportUrl. */
-export function resultSection(state, acts) {
+/** The section of a result, with what to say and do about it; `acts` has accept, reject, goOn, undo, startOver, pictureUrl and reportUrl. */
+export function resultSection(state, acts, advice = null) {
   const { result } = state, n = result.n_asked, action = (key, act, more = {}) => h("button", { type: "button", onclick: act, ...more }, say(key));
   if (result.accepted) {
     return h("section", {}, h("h1", { tabindex: "-1" }, say("thanks", { label: resultLabel(state) })), h("p", { class: "lead" }, sureText(state)),
       state.is_image ? pictureFigure(state, acts.pictureUrl()) : reasonsBlock(state),
-      h("div", { class: "actions" }, action("again", acts.startOver, { class: "first" }), reportButton(acts)));
+      adviceText(advice),
+      h("div", { class: "actions" }, adviceLink(advice), action("again", acts.startOver, { class: advice?.link ? null : "first" }), reportButton(acts)));
   }
   const kind = state.is_image ? "seen" : "result", isOpen = result.decided === false;
   const after = say(isOpen ? "not_sure" : n === 0 ? "result_none" : n === 1 ? `${kind}_one` : kind, { n });
   return h("section", {}, h("p", { class: "lead" }, after), h("h1", { class: "answer", tabindex: "-1" }, resultLabel(state)),
     h("p", { class: "lead" }, sureText(state), state.can_go_on ? null : ` ${say("nothing_left")}`),
     result.label_set && h("p", { class: "lead" }, remainText(result.label_set)),
-    isOpen ? h("p", { class: "promise" }, say("ask_person")) : h("p", { class: "promise" }, h("b", {}, say("trust")), " ",
-      state.is_number ? say("trust_number") : say("trust_label", { n: Math.min(99, Math.floor(100 * result.probability)) })),
+    isOpen ? h("p", { class: "promise" }, say("ask_person")) : trustText(state),
     unusualText(state),
+    !isOpen && adviceText(advice),
     state.is_image ? pictureFigure(state, acts.pictureUrl()) : reasonsBlock(state),
     h("div", { class: "actions" },
-      action("right", acts.accept, { class: "first" }),
+      !isOpen && adviceLink(advice),
+      action("right", acts.accept, { class: !isOpen && advice?.link ? null : "first" }),
       !state.is_number && state.belief.labels.length > 1 && action("wrong", acts.reject),
       state.can_go_on && action("ask_on", acts.goOn),
       reportButton(acts),

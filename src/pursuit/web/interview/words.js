@@ -41,6 +41,17 @@ export function bitsText(bits) {
   return text === "1" ? say("bits_one") : say("bits", { n: text });
 }
 
+const STRONG = 0.7, SOME = 0.2, NOTHING = 0.005; // bits
+
+/** How much an answer weighs, in a word: strong, some, little or none. */
+export function weightWord(bits) {
+  const size = Math.abs(bits);
+  return size >= STRONG ? "strong" : size >= SOME ? "some" : size >= NOTHING ? "little" : "none";
+}
+
+/** The same as the length of a bar, from 0 to 1. */
+export const weightShare = bits => 1 - 2 ** -Math.abs(bits);
+
 const DAY = 86400000;
 
 /** The date of a number of days since 1970, as fields of a form have it. */

@@ -10,7 +10,7 @@ from typing import Any
 import anyio.to_thread
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import TypeAdapter
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from starlette.exceptions import HTTPException
@@ -60,12 +60,14 @@ def make_app(
     *,
     rates: Rates | None = None,
     token: str | None = None,
+    operator_token: str | None = None,
     ends_process: bool = False,
 ) -> Guard:
     """The application that asks with these models and keeps sessions in this store.
 
     It answers to addresses, to localhost and to the hosts in `options`; pages of other origins may use it only if they
-    are named. With a `token`, it answers to those who know it. `rates` are by default those of the options. With
+    are named. With a `token`, it answers to those who know it; who knows the `operator_token` may list the sessions of
+    all. `rates` are by default those of the options. With
     `ends_process`, the process ends for certain once the server was told to stop.
     """
     options = options or ServingOptions()
@@ -110,10 +112,12 @@ def make_app(
         },
     )
     app.state.interviews = Interviews(models, store, retaining, lists_sessions)
-    app.state.frame = read_frame(lists_sessions)
+    app.state.frame = read_frame(lists_sessions, options.keep_days)
     app.mount(ASSETS, Assets(directory=FOLDER))
-    own_token = None if token is None else Token(token)
-    app.add_middleware(Authentication, limits=Limits(rates), token=own_token, frame=app.state.frame)
+    visitors, operator = (None if secret is None else Token(secret) for secret in (token, operator_token))
+    app.state.operator = operator
+    own = {"limits": Limits(rates), "token": visitors, "operator": operator, "frame": app.state.frame}
+    app.add_middleware(Authentication, **own)
     for router in ROUTERS:
         app.include_router(router)
     if origins:
@@ -135,7 +139,9 @@ def _end_after(seconds: float) -> None:
     timer.start()
 
 
-async def _explain_problem(_: Request, problem: Problem) -> Response:
+async def _explain_problem(request: Request, problem: Problem) -> Response:
+    if problem.status == 404 and _is_looking(request):
+        return _nothing_here(request)
     return Response(TypeAdapter(Any).dump_json(problem.body), problem.status, media_type="application/json")
 
 
@@ -149,10 +155,23 @@ async def _explain_status(request: Request, error: HTTPException) -> Response:
         404: "There is nothing at this address. /api/openapi.json says what there is.",
         405: "This address does not take that kind of request. /api/openapi.json says what there is.",
     }
+    if error.status_code == 404 and _is_looking(request):
+        return _nothing_here(request)
     headers = error.headers
     if error.status_code == 405 and (methods := _methods(request)):  # by itself, only one route would be named
         headers = {"Allow": ", ".join(methods)}
     return JSONResponse({"message": message.get(error.status_code, error.detail)}, error.status_code, headers)
+
+
+def _is_looking(request: Request) -> bool:
+    """Whether a person opened an address in a browser."""
+    return request.method == "GET" and "text/html" in request.headers.get("accept", "")
+
+
+def _nothing_here(request: Request) -> Response:
+    """The page, which says that there is nothing at its address."""
+    frame: bytes = request.app.state.frame
+    return HTMLResponse(frame.replace(b"<html ", b'<html data-missing="yes" ', 1), 404)
 
 
 def _methods(request: Request) -> list[str]:

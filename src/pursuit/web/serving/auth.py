@@ -1,4 +1,5 @@
-"""Who may come in, and how often: a token that all users share, and a bucket of requests for each address."""
+"""Who may come in, and how often: a token that all users share, another one of the operator, and a bucket of requests
+for each address."""
 
 import hashlib
 import hmac
@@ -21,6 +22,7 @@ LEAST_CHARACTERS = 16
 MOST_CHARACTERS = 500
 COOKIE_DAYS = 30
 VARIABLE = "PURSUIT_TOKEN"
+OPERATOR_VARIABLE = "PURSUIT_OPERATOR_TOKEN"
 HOW_TO_MAKE = "Make one with: python -c 'import secrets; print(secrets.token_urlsafe(24))'"
 NEEDED = "This server asks for a token: send it as Authorization: Bearer TOKEN, or open the page and type it there."
 
@@ -188,13 +190,16 @@ WRONG = "That is not the token of this server."
 
 
 class Authentication:
-    """Turns away who asks too much, and who does not know the token, where there is one.
+    """Turns away who asks too much, and who does not know the token, where there is one. The operator's token lets in,
+    too.
 
     Somebody without it gets the page without any content, and the page asks for the token.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits, token: Token | None, frame: bytes):
-        self.app, self.limits, self.token, self.frame = app, limits, token, frame
+    def __init__(self, app: ASGIApp, limits: Limits, token: Token | None, operator: Token | None, frame: bytes):
+        self.app, self.limits, self.frame = app, limits, frame
+        self.is_open = token is None
+        self.tokens = [one for one in (token, operator) if one is not None]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -202,43 +207,47 @@ class Authentication:
             return
         if problem := self.limits.problem(scope):
             refusal: Response | None = too_many(*problem)
-        elif self.token is None:
-            refusal = None
-        elif scope["path"] == ENTRANCE and scope["method"] == "POST":
-            refusal = await self._let_in(self.token, scope, receive)
+        elif self.tokens and scope["path"] == ENTRANCE and scope["method"] == "POST":
+            refusal = await self._let_in(scope, receive)
         else:
-            refusal = self._unless_known(self.token, scope)
+            refusal = self._unless_known(scope)
         await (refusal or self.app)(scope, receive, send)
 
-    def _unless_known(self, token: Token, scope: Scope) -> Response | None:
+    def _unless_known(self, scope: Scope) -> Response | None:
         request, path = Request(scope), scope["path"]
-        if path.startswith(f"{ASSETS}/") or token.is_in_cookie(request):
+        if path.startswith(f"{ASSETS}/") or any(token.is_in_cookie(request) for token in self.tokens):
             return None
-        if (given := bearer(request)) is not None:
-            return self._judge(token, scope, given)
+        if self.tokens and (given := bearer(request)) is not None:
+            known = self._judge(scope, given)
+            return known if isinstance(known, Response) else None
+        if self.is_open:
+            return None
         if is_page(path) and scope["method"] in ("GET", "HEAD"):
             return Response(self.frame, 401, media_type="text/html")
         return _unknown(NEEDED)
 
-    def _judge(self, token: Token, scope: Scope, given: str) -> Response | None:
+    def _judge(self, scope: Scope, given: str) -> Token | Response:
+        """The token that is given, or a refusal."""
         if problem := self.limits.guessing_problem(scope):
             return too_many(*problem)
-        if token.is_right(given):
-            return None
+        for token in self.tokens:
+            if token.is_right(given):
+                return token
         self.limits.note_wrong_token(scope)
         return _unknown(WRONG)
 
-    async def _let_in(self, token: Token, scope: Scope, receive: Receive) -> Response:
+    async def _let_in(self, scope: Scope, receive: Receive) -> Response:
         try:
             given = (await Request(scope, receive).json())["token"]
         except (ValueError, TypeError, KeyError, RecursionError, ClientDisconnect):
             given = None
         if not isinstance(given, str):
             return JSONResponse({"message": 'Send the token as JSON: {"token": "…"}.'}, 422)
-        if (refusal := self._judge(token, scope, given.strip())) is not None:
-            return refusal
+        known = self._judge(scope, given.strip())
+        if isinstance(known, Response):
+            return known
         welcome = Response(status_code=204)
-        token.put_in_cookie(welcome, is_secure=scope["scheme"] == "https")
+        known.put_in_cookie(welcome, is_secure=scope["scheme"] == "https")
         return welcome
 
 

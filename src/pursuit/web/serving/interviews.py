@@ -12,14 +12,14 @@ from pursuit.queries import DoubtfulAnswer
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
 from pursuit.sessions.moves import FORMAT, Tell, query_index
 from pursuit.sessions.session import Session
-from pursuit.sessions.state import GivenAnswer, State
+from pursuit.sessions.state import GivenAnswer, Rejection, State
 from pursuit.sessions.why import Why
 from pursuit.web.serving import schemas
 from pursuit.web.serving.models import ServedModel, ServedModels
 from pursuit.web.serving.pictures import Picture
 from pursuit.web.serving.problems import NotFound, Outdated, Refused
 from pursuit.web.serving.retention import RetentionLoop
-from pursuit.web.serving.store import SessionRecord, Store, StoredSession
+from pursuit.web.serving.store import Search, SessionRecord, Store, StoredSession
 from pursuit.web.serving.truth import checked_truth, is_right
 
 MOST_LIVE = 1000
@@ -77,9 +77,14 @@ class Interviews:
     # ---- one session
 
     def begin(
-        self, model_id: str, known: Mapping[str, Any] | None = None, picture: Picture | None = None, title: str = ""
+        self,
+        model_id: str,
+        known: Mapping[str, Any] | None = None,
+        picture: Picture | None = None,
+        title: str = "",
+        owner: str | None = None,
     ) -> schemas.Session:
-        """A new session, in which some answers may be known already; raises Problem."""
+        """A new session of an owner, in which some answers may be known already; raises Problem."""
         model = self.models.find(model_id)
         with self._computing:
             with _refusing():
@@ -87,7 +92,7 @@ class Interviews:
             record, state = _record_and_state(session, model, title, has_picture=picture is not None)
         pixels = None if picture is None else picture.to_bytes()
         self._retaining.note_new()
-        stored = self.store.create(model.id, model.fingerprint, title, record, pixels)
+        stored = self.store.create(model.id, model.fingerprint, title, record, pixels, owner)
         return self._keep(stored, model, session, state)
 
     def show(self, session_id: str) -> schemas.Session:
@@ -153,8 +158,25 @@ class Interviews:
             title = stored.title or "This session"
             row = ExplainedRow.of_session(session, title, stored.truth)
         facts = ModelFacts.of(model.estimator, model.title, model.stop)
-        evaluation = None if model.report is None else model.report.evaluation
+        evaluation = None if model.measured is None else model.measured.evaluation
         return ChainsReport(facts, (row,), evaluation, model.estimator.model_.query_set.patches).html()
+
+    def answers(self, session_id: str) -> schemas.SavedAnswers:
+        """All that was said in a session, for the person who said it."""
+        session = self.show(session_id)
+        given = [one for one in session.state.answers if isinstance(one, GivenAnswer)]
+        said = [(one.question.name, one.question.text, one.shown) for one in given]
+        result = session.state.result
+        return schemas.SavedAnswers(
+            title=session.title or session.state.title,
+            begun=session.created,
+            last_change=session.updated,
+            answers=[schemas.SavedAnswer(name=name, question=text, answer=answer) for name, text, answer in said],
+            wrong_guesses=[one.label for one in session.state.answers if isinstance(one, Rejection)],
+            result=None if result is None else result.label,
+            probability=None if result is None else result.probability,
+            truth=session.truth,
+        )
 
     def picture(self, session_id: str) -> bytes:
         """What a session has seen of its picture, as a PNG file."""
@@ -171,13 +193,8 @@ class Interviews:
 
     # ---- many
 
-    def check_listed(self) -> None:
-        """Raise NotFound where sessions are not listed."""
-        if not self.lists_sessions:
-            raise NotFound("Sessions are not listed here: each is reached by its own address alone.")
-
-    def find(self, text: str, model: str | None, limit: int, offset: int) -> schemas.Sessions:
-        total, found = self.store.find(text, model, limit, offset)
+    def find(self, search: Search, limit: int, offset: int) -> schemas.Sessions:
+        total, found = self.store.find(search, limit, offset)
         return schemas.Sessions(total=total, sessions=[schemas.SessionSummary(**_summary(one)) for one in found])
 
     # ---- how a session comes back
@@ -303,7 +320,7 @@ def _no_session() -> NotFound:
 
 def _state(session: Session, model: ServedModel, accepted: bool = False, has_picture: bool = False) -> State:
     options = {"accepted": accepted, "has_picture": has_picture, "expects_reports": model.expects_reports}
-    return session.state(model.title, **options)
+    return session.state(model.title, model.experience, **options)
 
 
 def _record_and_state(

@@ -22,12 +22,15 @@ from pursuit.inference.pursuer import label_list, label_text
 from pursuit.inference.rollout import template_state
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target_bins import target_of
+from pursuit.queries import Questions
+from pursuit.queries.presentation import Presentation
 from pursuit.report import ModelReport
-from pursuit.report.facts import ModelFacts, quality
-from pursuit.report.measured import kept
+from pursuit.report.facts import ModelFacts, no_better_than_guessing, quality
+from pursuit.report.measured import Measured, kept
+from pursuit.sessions.experience import Experience
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import question_of
-from pursuit.web.bundle import title_of
+from pursuit.web.bundle import presented, title_of
 from pursuit.web.serving import schemas
 from pursuit.web.serving.problems import NotFound
 
@@ -42,12 +45,12 @@ class SamplePictures:
 
 LOW_PRIORITY = 15
 logger = logging.getLogger("pursuit.serving")
-Measure = Callable[[PursuitEstimator], ModelReport | None]
-"""Measures a model on rows that it has not seen, where there are any."""
+Measure = Callable[[PursuitEstimator, StoppingRule], Measured | None]
+"""Measures a model that asks by a rule on rows that it has not seen, where there are any."""
 FindSamples = Callable[[PursuitEstimator], SamplePictures | None]
 
 
-def nothing(estimator: PursuitEstimator) -> None:
+def nothing(estimator: PursuitEstimator, stop: StoppingRule | None = None) -> None:
     """Neither rows to measure on nor pictures."""
 
 
@@ -61,10 +64,19 @@ class ServedModel:
     stop: StoppingRule
     measure: Measure = nothing
     find_samples: FindSamples = nothing
-    report: ModelReport | None = None
+    measured: Measured | None = None
     """How good it is; None until that is measured, and where there is nothing to measure on."""
     is_measured: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @cached_property
+    def presentation(self) -> Presentation:
+        return Questions.presented(self.estimator.notes_)
+
+    @property
+    def interview(self) -> schemas.Interview:
+        """How its interview is presented."""
+        return schemas.Interview(**presented(self.presentation))
 
     @cached_property
     def title(self) -> str:
@@ -101,10 +113,20 @@ class ServedModel:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                self.report = self.measure(self.estimator)
+                self.measured = self.measure(self.estimator, self.stop)
             except Exception:  # the model can be used all the same
                 logger.exception("The model %s could not be measured.", self.id)
             self.is_measured = True
+
+    @property
+    def report(self) -> ModelReport | None:
+        """A report of what was measured."""
+        return None if self.measured is None else ModelReport.from_measured(self.estimator, self.measured, self.stop)
+
+    @property
+    def experience(self) -> Experience | None:
+        """What sessions report of it."""
+        return None if self.measured is None else self.measured.experience
 
     @property
     def samples(self) -> SamplePictures | None:
@@ -155,6 +177,7 @@ def _quality(report: ModelReport) -> schemas.Quality:
         n_rows=evaluation.n_rows,
         accuracy=accuracy,
         mean_asked=None if at_stop is None else at_stop.mean_asked,
+        beats_guessing=not no_better_than_guessing(evaluation),
         sentences=quality(evaluation, report.facts.name),
     )
 
@@ -196,7 +219,8 @@ def load_models(
         model_id = next(other for n in range(1, 10_000) if (other := name if n == 1 else f"{name}-{n}") not in found)
         rule = estimator.stopping_rule(stop)
         served = ServedModel(model_id, estimator, fingerprint(path), rule, measure, find_samples)
-        if (before := kept(path, estimator)) is not None:
-            served.report, served.is_measured = ModelReport.from_measured(estimator, before), True
+        is_own_rule = str(rule) == str(estimator.stopping_rule())
+        if is_own_rule and (before := kept(path, estimator)) is not None:
+            served.measured, served.is_measured = before, True
         found[model_id] = served
     return ServedModels(found.values())

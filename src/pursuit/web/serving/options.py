@@ -14,7 +14,7 @@ class ServingOptions:
         str | None,
         Option(
             "Where sessions are kept: sqlite:///FILE or postgresql://USER@HOST/NAME; by default PURSUIT_DATABASE, or a "
-            "file in your user data folder.",
+            "file for these models in your user data folder.",
             metavar="URL",
         ),
     ] = None
@@ -32,7 +32,7 @@ class ServingOptions:
     lists_sessions: Annotated[
         bool,
         Option(
-            "Whether past sessions can be listed; otherwise each is reached by its own address alone.",
+            "Whether a browser lists the sessions that it began; not where several people use the same one.",
             "--list/--no-list",
         ),
     ] = True

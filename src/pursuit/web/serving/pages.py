@@ -10,7 +10,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.types import Scope
 
 FOLDER = Path(__file__).parents[1] / "interview"
-PAGES = ("/", "/m/{model_id}", "/s/{session_id}", "/sessions", "/about/{model_id}")
+PAGES = ("/", "/m/{model_id}", "/s/{session_id}", "/sessions", "/operator", "/about/{model_id}")
 """One frame for all of them: its script looks at the address."""
 ASSETS = "/assets"
 """The address of the files, which are given to everybody: they are the same everywhere."""
@@ -31,10 +31,13 @@ class Assets(StaticFiles):
         return response
 
 
-def read_frame(lists_sessions: bool) -> bytes:
-    """The page at all addresses."""
+def read_frame(lists_sessions: bool, keep_days: float | None) -> bytes:
+    """The page at all addresses, which knows whether a browser lists its sessions, and for how many days they are
+    kept."""
+    told = {"lists": None if lists_sessions else "no", "keep-days": None if keep_days is None else f"{keep_days:g}"}
+    attributes = "".join(f'data-{name}="{value}" ' for name, value in told.items() if value is not None)
     frame = (FOLDER / "served.html").read_bytes()
-    return frame if lists_sessions else frame.replace(b"<html ", b'<html data-lists="no" ', 1)
+    return frame.replace(b"<html ", f"<html {attributes}".encode(), 1)
 
 
 def is_page(path: str) -> bool:

@@ -23,6 +23,12 @@ class NotFound(Problem):
     status = 404
 
 
+class NotOperator(Problem):
+    """Only the operator may do that."""
+
+    status = 401
+
+
 class NotYet(Problem):
     """It is being made."""
 

@@ -7,11 +7,13 @@ from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
 from pursuit.sessions.why import Why
 from pursuit.web.serving import schemas
+from pursuit.web.serving.browser import Browser
 from pursuit.web.serving.interviews import Interviews
 from pursuit.web.serving.models import ServedModel
 from pursuit.web.serving.pictures import MOST_BYTES, Picture
 from pursuit.web.serving.problems import NotFound, NotYet, Refused
 from pursuit.web.serving.security import REPORT_POLICY, too_large
+from pursuit.web.serving.store import Search
 from pursuit.web.serving.truth import accuracy_of, csv_lines
 
 
@@ -35,6 +37,19 @@ SearchText = Annotated[
     schemas.Text, Query(alias="query", description="Words that the model, the result or an answer must hold.")
 ]
 OfModel = Annotated[schemas.Text | None, Query(alias="model", description="Only sessions with this model.")]
+
+
+IsAll = Annotated[bool, Query(alias="all", description="Those of everybody, which only the operator may see.")]
+
+
+Own = Annotated[Browser, Depends(Browser)]
+
+
+def _search(browser: Own, text: SearchText = "", model: OfModel = None, is_all: IsAll = False) -> Search:
+    return browser.search(text, model, is_all)
+
+
+OwnSearch = Annotated[Search, Depends(_search)]
 
 
 class PngResponse(Response):
@@ -85,6 +100,12 @@ def show_model(model: Model) -> schemas.ModelDetails:
 def list_questions(model: Model) -> schemas.Questions:
     """What may be told unasked, and how."""
     return model.questions
+
+
+@of_models.get("/{model_id}/interview", summary="How the interview is presented", responses=NOT_FOUND)
+def show_interview(model: Model) -> schemas.Interview:
+    """Title, introduction, consent, contact, colour, logo, and what to say and do for each result."""
+    return model.interview
 
 
 @of_models.get(
@@ -141,6 +162,12 @@ def sample_picture(model: Model, n: int) -> Picture:
     return Picture(samples.pixels[n])
 
 
+def check_consent(model: ServedModel, consented: bool) -> None:
+    """Raise Refused where a person has not agreed to what the interview asks consent to."""
+    if model.presentation.consent and not consented:
+        raise Refused('This interview begins once the person agrees: send "consented": true.')
+
+
 class CsvResponse(StreamingResponse):
     media_type = "text/csv"
 
@@ -149,10 +176,12 @@ of_sessions = APIRouter(prefix="/api", tags=["sessions"], responses=ALWAYS)
 
 
 @of_sessions.post("/sessions", summary="Begin a session", status_code=201, responses=FULL)
-def begin_session(parts: Parts, new: schemas.NewSession) -> schemas.Session:
-    """With a model, and perhaps with answers that are known already, or with one of its sample pictures."""
+def begin_session(parts: Parts, browser: Own, new: schemas.NewSession) -> schemas.Session:
+    """With a model, and perhaps with answers that are known already, or with one of its sample pictures. A browser gets
+    a cookie, by which it finds its own sessions again."""
     picture = None if new.sample is None else sample_picture(parts.models.find(new.model), new.sample)
-    return parts.begin(new.model, new.known, picture, new.title)
+    check_consent(parts.models.find(new.model), new.consented)
+    return parts.begin(new.model, new.known, picture, new.title, browser.owner())
 
 
 @of_sessions.post(
@@ -164,48 +193,47 @@ def begin_session(parts: Parts, new: schemas.NewSession) -> schemas.Session:
 )
 def begin_with_picture(
     parts: Parts,
+    browser: Own,
     model: Annotated[schemas.Text, Form(description="The id of the model.")],
     picture: Annotated[UploadFile, File(description="A PNG or JPEG file of at most 5 MB.")],
     title: Annotated[schemas.Text, Form()] = "",
+    consented: Annotated[bool, Form()] = False,
 ) -> schemas.Session:
     """The picture answers the questions: the move `reveal` shows the model the patch that it asks for."""
     served = parts.models.find(model)
+    check_consent(served, consented)
     data = picture.file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise Refused(too_large(MOST_BYTES))
     query_set = served.estimator.model_.query_set
     samples = None if query_set.patches is None else served.samples
     read = Picture.read(data, query_set, None if samples is None else samples.pixels)
-    return parts.begin(model, None, read, title)
+    return parts.begin(model, None, read, title, browser.owner())
 
 
 @of_sessions.get("/sessions", summary="Past sessions", responses=NOT_FOUND)
 def find_sessions(
     parts: Parts,
-    text: SearchText = "",
-    model: OfModel = None,
+    search: OwnSearch,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
 ) -> schemas.Sessions:
-    """The newest first."""
-    parts.check_listed()
-    return parts.find(text, model, limit, offset)
+    """Those that this browser began, the newest first; `all`: those of everybody, for the operator."""
+    return parts.find(search, limit, offset)
 
 
 @of_sessions.get("/sessions.csv", summary="Past sessions as a table", response_class=CsvResponse, responses=NOT_FOUND)
-def export_sessions(parts: Parts, text: SearchText = "", model: OfModel = None) -> CsvResponse:
+def export_sessions(parts: Parts, search: OwnSearch) -> CsvResponse:
     """All that the same search finds, the oldest first. Texts that a spreadsheet would take for formulas get an
     apostrophe."""
-    parts.check_listed()
     name = {"Content-Disposition": 'attachment; filename="sessions.csv"'}
-    return CsvResponse(csv_lines(parts.store.each(text, model)), headers=name)
+    return CsvResponse(csv_lines(parts.store.each(search)), headers=name)
 
 
 @of_sessions.get("/accuracy", summary="How often sessions were right, over time", responses=NOT_FOUND)
-def show_accuracy(parts: Parts, model: OfModel = None) -> schemas.Accuracy:
+def show_accuracy(parts: Parts, search: OwnSearch) -> schemas.Accuracy:
     """Of those whose true result is known. One in which a guess was called wrong counts as wrong."""
-    parts.check_listed()
-    return accuracy_of(parts.store.each("", model, is_judged=True))
+    return accuracy_of(parts.store.each(search, is_judged=True))
 
 
 @of_sessions.get("/sessions/{session_id}", summary="Where a session stands", responses=MOVED)
@@ -235,6 +263,13 @@ def note_truth(parts: Parts, session_id: SessionId, truth: schemas.Truth) -> sch
 def delete_session(parts: Parts, session_id: SessionId) -> None:
     """With its answers and its picture, for good."""
     parts.delete(session_id)
+
+
+@of_sessions.get("/sessions/{session_id}/answers.json", summary="All that was said, as a file", responses=MOVED)
+def save_answers(parts: Parts, session_id: SessionId, response: Response) -> schemas.SavedAnswers:
+    """For the person who said it, to take along."""
+    response.headers["Content-Disposition"] = 'attachment; filename="answers.json"'
+    return parts.answers(session_id)
 
 
 @of_sessions.get(

@@ -54,6 +54,7 @@ class Settings(ServingOptions):
     models: tuple[str, ...]
     """Folders."""
     token: str | None = None
+    operator_token: str | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -67,10 +68,11 @@ class Settings(ServingOptions):
         """The application, and where it keeps sessions; raises ValueError or OSError saying what is wrong."""
         torch.set_num_threads(1)  # sessions are small, and many may run at once
         models = load_models(self.models, self.stop, measure, find_samples)
-        store = Store(self.database or default_database())
+        store = Store(self.database or default_database(self.models))
         if self.logs_requests:
             _log_requests()
-        app = make_app(models, store, self, token=self.token, ends_process=True)
+        secrets: dict[str, Any] = {"token": self.token, "operator_token": self.operator_token}
+        app = make_app(models, store, self, **secrets, ends_process=True)
         return app, store.place
 
     @property

@@ -54,6 +54,8 @@ class Quality(Reply):
     """On how many cases with a known result it was measured."""
     accuracy: float | None
     mean_asked: float | None
+    beats_guessing: bool
+    """Whether it is right more often than somebody who always says the same."""
     sentences: list[str]
 
 
@@ -83,6 +85,27 @@ class ModelDetails(ModelSummary):
 
 class Questions(Reply):
     questions: list[Question]
+
+
+class Advice(Reply):
+    """What to say and do where a label is the result."""
+
+    text: str
+    link: str
+    link_text: str
+
+
+class Interview(Reply):
+    """How the interview with a model is presented; what is empty is the page's own."""
+
+    title: str
+    introduction: str
+    consent: str
+    contact: str
+    colour: str
+    logo: str
+    """A picture as a data URI."""
+    results: dict[str, Advice]
 
 
 class Sample(Reply):
@@ -137,6 +160,8 @@ class NewSession(Request):
     sample: int | None = Field(default=None, ge=0)
     """Of a model that looks at pictures: the sample to look at."""
     title: Text = ""
+    consented: StrictBool = False
+    """Whether the person agreed to what the interview asks consent to; without it, such an interview does not begin."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"model": "animals"}]},
@@ -204,6 +229,26 @@ class Session(SessionSummary):
 class Sessions(Reply):
     total: int
     sessions: list[SessionSummary]
+
+
+class SavedAnswer(Reply):
+    name: str
+    question: str
+    answer: str | None
+    """null: don't know."""
+
+
+class SavedAnswers(Reply):
+    """What a person said in a session, to take along."""
+
+    title: str
+    begun: datetime.datetime
+    last_change: datetime.datetime
+    answers: list[SavedAnswer]
+    wrong_guesses: list[str]
+    result: str | None
+    probability: float | None
+    truth: str | None
 
 
 class Truth(Request):

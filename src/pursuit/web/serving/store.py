@@ -1,11 +1,12 @@
 """Where sessions are kept: a database of any kind that SQLAlchemy knows, SQLite or PostgreSQL."""
 
 import datetime
+import hashlib
 import os
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -38,7 +39,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 DATABASE_VARIABLE = "PURSUIT_DATABASE"
 SECONDS_TO_WAIT = 10
 """For another process that writes."""
@@ -88,6 +89,8 @@ class StoredSession(SessionRecord):
     updated: datetime.datetime
     truth: str | None
     has_picture: bool
+    owner: str | None
+    """What the browser that began it is known by; None where nobody can list it but the operator."""
 
 
 _TYPES = {str: Text, int: Integer, float: Double, bool: Boolean, datetime.datetime: DateTime, dict: JSON}
@@ -96,7 +99,7 @@ _TYPES = {str: Text, int: Integer, float: Double, bool: Boolean, datetime.dateti
 def _column(name: str, hint: Any) -> Column[Any]:
     """The column of a field, by its type."""
     kinds = [get_origin(kind) or kind for kind in (get_args(hint) if isinstance(hint, UnionType) else [hint])]
-    is_indexed, is_optional = name in ("model", "created", "updated"), NoneType in kinds
+    is_indexed, is_optional = name in ("model", "created", "updated", "owner"), NoneType in kinds
     return Column(name, _TYPES[kinds[0]], primary_key=name == "id", index=is_indexed, nullable=is_optional)
 
 
@@ -165,7 +168,7 @@ class Store:
         if version > SCHEMA_VERSION:
             raise ValueError(
                 f"The database {self.place} was written by a newer version of pursuit (schema {version}; this one "
-                f"reads {SCHEMA_VERSION}). Update with: pip install --upgrade pursuit, or give another --database."
+                f"reads {SCHEMA_VERSION}). Update pursuit, or give another --database."
             )
 
     def _version(self) -> int:
@@ -182,7 +185,13 @@ class Store:
     # ---- one session
 
     def create(
-        self, model: str, fingerprint: str, title: str, record: SessionRecord, pixels: bytes | None
+        self,
+        model: str,
+        fingerprint: str,
+        title: str,
+        record: SessionRecord,
+        pixels: bytes | None,
+        owner: str | None = None,
     ) -> StoredSession:
         """Keep a new session; its id cannot be guessed."""
         begun = now()
@@ -197,6 +206,7 @@ class Store:
             updated=begun,
             truth=None,
             has_picture=pixels is not None,
+            owner=owner,
         )
         with self._writing, self.engine.begin() as connection:
             connection.execute(insert(SESSIONS).values(asdict(session)))
@@ -256,20 +266,20 @@ class Store:
 
     # ---- many
 
-    def find(self, text: str, model: str | None, limit: int, offset: int) -> tuple[int, list[StoredSession]]:
-        """How many sessions hold all words of a text, and some of them, the newest first."""
-        wanted = _matching(text, model)
+    def find(self, search: "Search", limit: int, offset: int) -> tuple[int, list[StoredSession]]:
+        """How many sessions a search finds, and some of them, the newest first."""
+        wanted = search.conditions()
         found = select(*_COLUMNS).where(*wanted).order_by(_ROW.created.desc(), _ROW.id)
         with self.engine.connect() as connection:
             total = connection.scalar(select(func.count()).select_from(SESSIONS).where(*wanted)) or 0
             rows = connection.execute(found.limit(limit).offset(offset))
             return total, [StoredSession(**row._mapping) for row in rows]
 
-    def each(self, text: str, model: str | None, is_judged: bool = False) -> Iterator[StoredSession]:
+    def each(self, search: "Search", is_judged: bool = False) -> Iterator[StoredSession]:
         """The same, all of them, the oldest first, a part at a time; perhaps only those with a truth."""
         last: tuple[datetime.datetime, str] | None = None
         while True:
-            found = select(*_COLUMNS).where(*_matching(text, model))
+            found = select(*_COLUMNS).where(*search.conditions())
             if is_judged:
                 found = found.where(or_(_ROW.truth.is_not(None), _ROW.accepted))
             if last is not None:
@@ -284,25 +294,38 @@ class Store:
             last = rows[-1].created, rows[-1].id
 
 
-def _matching(text: str, model: str | None) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = [] if model is None else [_ROW.model == model]
-    for word in text.casefold().split()[:MOST_WORDS]:
-        found.append(
-            or_(
-                _ROW.searchable.contains(word, autoescape=True),
-                _ROW.truth_folded.contains(word, autoescape=True),
+@dataclass(frozen=True)
+class Search:
+    """Which sessions are wanted: those that hold all words of a text, with one model, and of one owner."""
+
+    text: str = ""
+    model: str | None = None
+    owner: str | None = None
+    """None: of anybody, as only the operator may ask."""
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        found: list[ColumnElement[bool]] = [] if self.model is None else [_ROW.model == self.model]
+        if self.owner is not None:
+            found.append(_ROW.owner == self.owner)
+        for word in self.text.casefold().split()[:MOST_WORDS]:
+            found.append(
+                or_(
+                    _ROW.searchable.contains(word, autoescape=True),
+                    _ROW.truth_folded.contains(word, autoescape=True),
+                )
             )
-        )
-    return found
+        return found
 
 
-def default_database() -> str:
-    """What the environment names, or a file of the user's own."""
+def default_database(folders: Sequence[str]) -> str:
+    """The database that the environment names, or a file of the user's own for these folders of models."""
     if named := os.environ.get(DATABASE_VARIABLE):
         return named
     from platformdirs import user_data_path
 
-    return f"sqlite:///{user_data_path('pursuit', appauthor=False) / 'sessions.sqlite'}"
+    digest = hashlib.sha256("\n".join(sorted(folders)).encode()).hexdigest()[:8]
+    name = "".join(letter if letter.isalnum() else "-" for letter in Path(folders[0]).name) if folders else "none"
+    return f"sqlite:///{user_data_path('pursuit', appauthor=False) / 'sessions' / f'{name}-{digest}.sqlite'}"
 
 
 def _engine(address: str | URL) -> Engine:

@@ -1,7 +1,7 @@
 // All about a model before it is used: how good it is, how far to trust it, what it asks and where that leads.
 
 import { barRow, h } from "../dom.js";
-import { bitsText, fixed, percent, say, whole } from "../words.js";
+import { bitsText, count, fixed, percent, say, whole } from "../words.js";
 import { encoded, get } from "./api.js";
 import { curveChart, figure, reliabilityChart } from "./charts.js";
 import { qualityText } from "./models.js";
@@ -42,7 +42,7 @@ function questionsSection(questions) {
   const rows = asked.slice(0, N_QUESTIONS).map(one => barRow([one.text, " ", h("small", { class: "lead" },
     [one.mean_position !== null && say("mean_place", { n: fixed(one.mean_position, 1) }), one.mean_gained !== null && say("mean_gained", { bits: bitsText(one.mean_gained) })].filter(Boolean).join(" · "))], percent(one.share_asked), one.share_asked));
   return h("section", {}, h("h2", {}, say("asked_most")), h("p", { class: "lead" }, say("asked_most_text")), h("ul", { class: "bars" }, rows),
-    never > 0 && h("p", { class: "lead small" }, say("never_asked", { n: whole(never) })));
+    never > 0 && h("p", { class: "lead small" }, count("never_asked", never)));
 }
 
 /** All about a model, once it is measured. */

@@ -6,7 +6,7 @@ export class ServerEngine {
   /** With the session of an `id`, or with a new one of a `model`, which begins with the first move, so that whoever only
    *  looks leaves nothing behind. `onBegin` hears its id. */
   constructor({ model = null, id = null, onBegin = () => {} }) {
-    Object.assign(this, { model, id, onBegin, revision: 0, questions: null, first: null, session: null });
+    Object.assign(this, { model, id, onBegin, revision: 0, questions: null, first: null, session: null, consented: false });
   }
 
   async state() {
@@ -44,7 +44,7 @@ export class ServerEngine {
 
   async move(move, more = {}) {
     if (!this.id) {
-      this.seen(await call("POST", "/api/sessions", { model: this.model }));
+      this.seen(await call("POST", "/api/sessions", { model: this.model, consented: this.consented }));
       this.onBegin(this.id);
     }
     try {

@@ -23,8 +23,9 @@ async function speakPreferred() {
 
 /** The page of an address: [what makes it, the rest of the address]. */
 function pageAt(path) {
-  const [, place, id] = path.match(/^\/(m|s|about|sessions)?(?:\/(.+))?$/) || [];
+  const [, place, id] = path.match(/^\/(m|s|about|sessions|operator)?(?:\/(.+))?$/) || [];
   if (place === "sessions") return shell => sessionsPage(shell);
+  if (place === "operator") return shell => sessionsPage(shell, true);
   if (place === "about") return shell => aboutPage(shell, decodeURIComponent(id));
   if (place === "m") return shell => interviewPage(shell, { model: decodeURIComponent(id) });
   if (place === "s") return shell => interviewPage(shell, { id: decodeURIComponent(id) });
@@ -40,8 +41,8 @@ const shell = {
     this.showHeader(false);
   },
   showHeader(isMenuOpen) {
-    const { title, subtitle, links = () => [] } = this.about;
-    const own = { title, home: "/", subtitle: subtitle ? subtitle() : "", links: [...links(), ...(location.pathname === "/sessions" || !isListing ? [] : [[say("past_sessions"), "/sessions"]])] };
+    const { title, logo, subtitle, links = () => [] } = this.about;
+    const own = { title, logo, home: "/", subtitle: subtitle ? subtitle() : "", links: [...links(), ...(location.pathname === "/sessions" || !isListing ? [] : [[say("past_sessions"), "/sessions"]])] };
     showHeader(head, own, isOpen => this.changed(isOpen), isMenuOpen);
     if (isMenuOpen) head.querySelector("summary").focus();
   },
@@ -56,7 +57,7 @@ const shell = {
     if (problem.status === 401) return tokenPage(this);
     main.className = "wide";
     main.replaceChildren(h("section", {}, h("h1", { tabindex: "-1" }, problem.isLost ? say("no_server") : problem.message || say("failed")),
-      h("div", { class: "actions" }, h("button", { type: "button", class: "first", onclick: () => location.reload() }, say("try_again")), h("a", { class: "button", href: "/" }, say("all_models")))));
+      h("div", { class: "actions" }, (problem.isLost || !problem.message) && h("button", { type: "button", class: "first", onclick: () => location.reload() }, say("try_again")), h("a", { class: "button", href: "/" }, say("all_models")))));
     return main.querySelector("h1").focus();
   },
 };
@@ -66,5 +67,6 @@ showKeys();
 listenToKeys();
 speakPreferred().then(() => {
   shell.setHeader({ title: "pursuit" }, () => {});
+  if (document.documentElement.dataset.missing) throw { message: say("nothing_here") };
   return pageAt(location.pathname)(shell);
 }).catch(problem => shell.fail(problem));

@@ -1,8 +1,9 @@
 // The list of models: what can be asked about here, and how good each is.
 
 import { h } from "../dom.js";
-import { fixed, momentText, percent, say, spokenLanguage, whole } from "../words.js";
+import { count, fixed, percent, say, spokenLanguage, whole } from "../words.js";
 import { encoded, get } from "./api.js";
+import { interviewPage, soFarText } from "./interviewing.js";
 
 const POLLING = 4000; // milliseconds between looks whether a model was measured
 const MOST_LOOKS = 30;
@@ -13,25 +14,27 @@ export function qualityText(quality) {
   const { accuracy, mean_asked: asked, n_rows: n } = quality;
   if (accuracy === null) return spokenLanguage() === "en" ? quality.sentences.join(" ") : say("measured_on", { n: whole(n) });
   const values = { right: percent(accuracy), n: whole(n), asked: asked === null ? "" : fixed(asked, 1) };
-  return say(asked === null ? "quality" : "quality_asked", values);
+  return [say(asked === null ? "quality" : "quality_asked", values), !quality.beats_guessing && say("no_better")].filter(Boolean).join(" ");
 }
 
 function modelCard(model) {
   const { id, title, quality } = model;
-  const kind = model.is_number ? say("kind_number", { n: whole(model.n_questions) }) : say(model.is_image ? "kind_image" : "kind_label", { n: whole(model.n_questions), labels: whole(model.n_labels) });
-  return h("section", { class: "model" }, h("h2", {}, title), h("p", {}, kind),
+  const results = model.is_number ? say("kind_number") : say("kind_label", { n: whole(model.n_labels) });
+  const kind = model.is_image ? say("kind_image") : count("asked", model.n_questions);
+  return h("section", { class: "model" }, h("h2", {}, title), h("p", {}, `${kind}, ${results}`),
     h("p", { class: "lead" }, quality ? qualityText(quality) : say(model.is_measured ? "not_measured_here" : "not_measured")),
     h("div", { class: "actions" }, h("a", { class: "button first", href: `/m/${encoded(id)}` }, say("begin"), h("span", { class: "unseen" }, `: ${title}`)),
       h("a", { class: "button", href: `/about/${encoded(id)}` }, say("look_inside"), h("span", { class: "unseen" }, `: ${title}`))));
 }
 
-const unfinishedRow = (session, title) => h("li", {}, h("a", { href: `/s/${encoded(session.id)}` }, h("b", {}, title), " ",
-  h("span", { class: "lead" }, `${say("answered_so_far", { n: session.n_asked })} · ${momentText(session.updated)}`)));
+const unfinishedRow = (session, title) => h("li", {}, h("a", { href: `/s/${encoded(session.id)}` }, h("b", {}, title), " ", h("span", { class: "lead" }, soFarText(session))));
 
+/** The choice of a model or, where there is but one, the interview with it. */
 export async function modelsPage(shell, isListing) {
   const [found, past] = await Promise.all([get("/api/models"), isListing ? get("/api/sessions?limit=20") : { sessions: [] }]);
   let { models } = found;
-  const unfinished = past.sessions.filter(session => !session.done && session.n_asked > 0).slice(0, N_UNFINISHED);
+  const unfinished = past.sessions.filter(session => !session.done && session.revision > 0).slice(0, N_UNFINISHED);
+  if (models.length === 1) return interviewPage(shell, { model: models[0].id, unfinished: unfinished[0] });
   const show = () => {
     shell.main.className = "models";
     shell.main.replaceChildren(h("div", { class: "intro" }, h("h1", { tabindex: "-1" }, say("welcome")), h("p", { class: "lead" }, say("welcome_text"))),

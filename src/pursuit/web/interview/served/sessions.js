@@ -9,17 +9,20 @@ import { truthForm } from "./truth.js";
 const AT_ONCE = 20;
 const TYPING = 250; // milliseconds after the last key until the search begins
 
-export async function sessionsPage(shell) {
-  const page = new SessionsPage(shell);
+/** The sessions that this browser began or, for the operator, those of everybody. */
+export async function sessionsPage(shell, isAll = false) {
+  const page = new SessionsPage(shell, isAll);
   await page.load();
-  shell.setHeader({ title: say("past_sessions"), links: () => [[say("all_models"), "/"]] }, () => page.show());
+  shell.setHeader({ title: page.title, links: () => [[say("all_models"), "/"]] }, () => page.show());
   page.show();
 }
 
 class SessionsPage {
-  constructor(shell) {
-    Object.assign(this, { shell, text: "", model: "", models: [], found: { total: 0, sessions: [] }, accuracy: null, isForgetting: null, isNoting: null });
+  constructor(shell, isAll) {
+    Object.assign(this, { shell, isAll, text: "", model: "", models: [], found: { total: 0, sessions: [] }, accuracy: null, isForgetting: null, isNoting: null });
   }
+
+  get title() { return say(this.isAll ? "all_sessions" : "past_sessions"); }
 
   async load() {
     const [found, accuracy, { models }] = await Promise.all([this.search(0), get(this.path("/api/accuracy", {})), get("/api/models")]);
@@ -27,7 +30,7 @@ class SessionsPage {
   }
 
   path(address, values) {
-    const parameters = new URLSearchParams({ ...(this.model ? { model: this.model } : {}), ...values });
+    const parameters = new URLSearchParams({ ...(this.isAll ? { all: "true" } : {}), ...(this.model ? { model: this.model } : {}), ...values });
     return parameters.size ? `${address}?${parameters}` : address;
   }
 
@@ -51,7 +54,7 @@ class SessionsPage {
     this.problem = h("p", { class: "error", role: "alert" });
     this.list = h("div", {});
     shell.main.className = "interview past";
-    shell.main.replaceChildren(h("section", {}, h("h1", { tabindex: "-1" }, say("past_sessions")), this.controls(), this.problem, this.list), this.accuracySection());
+    shell.main.replaceChildren(h("section", {}, h("h1", { tabindex: "-1" }, this.title), h("p", { class: "lead" }, say(this.isAll ? "all_sessions_text" : "past_sessions_text")), this.controls(), this.problem, this.list), this.accuracySection());
     this.showList(found);
   }
 
