@@ -106,13 +106,17 @@ def test_a_message_about_a_copy_names_the_file_itself(store: ObjectStore) -> Non
         raise ValueError(f"{copy} is empty")
 
 
-def test_what_cannot_be_reached_is_said_with_what_to_check(store: ObjectStore, unused: int) -> None:
+@pytest.mark.slow  # seconds, until whoever asks the storage gives up
+def test_where_nobody_answers_is_said_with_what_to_check(unused: int) -> None:
     gone = find_path(f"s3://a:b@bucket/x?endpoint_override=127.0.0.1:{unused}&scheme=http&region=us-east-1")
     assert isinstance(gone, RemotePath)
     with pytest.raises(
         CannotReach, match=r"^s3://bucket/x cannot be reached \(AWS Error NETWORK_CONNECTION.*Check its"
     ):
         gone.exists()
+
+
+def test_what_cannot_be_reached_is_said_with_what_to_check(store: ObjectStore) -> None:
     with pytest.raises(CannotReach, match="ACCESS_DENIED"):
         list(find_path(store.uri("x", keys="wrong:secret")).iterdir())
     with pytest.raises(CannotReach, match="Bucket 'other' not found"):
