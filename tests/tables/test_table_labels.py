@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pursuit.tables.survey import refuse_amounts, remarks_on_labels, split_target
+from pursuit.tables.labels import refuse_amounts, remarks_on_labels, split_target
 
 
 def labels_of(column: list) -> np.ndarray:
