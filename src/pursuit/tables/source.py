@@ -18,22 +18,8 @@ import pandas as pd
 from pursuit.files import ARROW_ENDINGS
 from pursuit.queries import NotAQuestion
 from pursuit.queries.column import listed
-from pursuit.tables.arrow import (
-    UNASKABLE,
-    Piece,
-    arrow_type,
-    canonical,
-    existing_column,
-    explained_errors,
-    find_files,
-    identity,
-    is_present,
-    joint_types,
-    open_file,
-    require_pyarrow,
-    rows_in_a_chunk,
-    sufficient_limit,
-)
+from pursuit.tables import arrow
+from pursuit.tables.arrow import Piece, existing_column
 from pursuit.tables.csv import ENDINGS as CSV_ENDINGS
 from pursuit.tables.csv import CsvOptions, CsvTable, read_csv
 from pursuit.tables.filesystem import AnyPath, display_name, files_below, find_path, for_each, is_remote, local
@@ -309,16 +295,16 @@ class ArrowSource(FileSource):
 
     def __post_init__(self) -> None:
         refuse_csv_options(encoding=self.encoding, decimal=self.decimal)
-        require_pyarrow()
+        arrow.require_pyarrow()
         self.missing = tuple(self.missing or self.trained.get("missing", ()))
-        self.files = for_each(open_file, find_files(self.path))
+        self.files = for_each(arrow.open_file, arrow.find_files(self.path))
         self.where = self.files[0].path.name if len(self.files) == 1 else f"{len(self.files)} files"
         all_names = list(dict.fromkeys(column for file in self.files for column in file.column_types))
         for name in self.drop:
             existing_column(name, all_names, self.where)
         target = self.target or self.trained.get("target")
         wanted = {*(self.columns or all_names), target, self.id_column} - {*self.drop}
-        self.column_types = joint_types(self.files, wanted)
+        self.column_types = arrow.joint_types(self.files, wanted)
         """What every column holds, in words: "yes/no", "whole numbers", "numbers", "words", "nothing" or another."""
         self.categorical = {name for file in self.files for name in file.categorical}
         """Columns whose numbers stand for categories."""
@@ -343,9 +329,9 @@ class ArrowSource(FileSource):
 
     def refuse_unaskable(self, columns: Sequence[str]) -> None:
         """Raise NotAQuestion if some of these columns cannot be asked for."""
-        wrong = {name: held for name in columns if (held := self.column_types[name]) in UNASKABLE}
+        wrong = {name: held for name in columns if (held := self.column_types[name]) in arrow.UNASKABLE}
         if wrong:
-            problems = [f"Column '{name}' holds {held}: {UNASKABLE[held]}." for name, held in wrong.items()]
+            problems = [f"Column '{name}' holds {held}: {arrow.UNASKABLE[held]}." for name, held in wrong.items()]
             raise NotAQuestion(" ".join(problems), list(wrong))
 
     def chunks(
@@ -359,15 +345,15 @@ class ArrowSource(FileSource):
         self.refuse_unaskable(columns)
         types = self._arrow_types(columns, as_stored)
         file, first = self.files[piece.file], piece.first
-        with explained_errors(file.path):
-            for batch in file.batches(piece, list(columns), chunk_rows or rows_in_a_chunk(8 * len(columns))):
-                yield first, canonical(batch, types, self.missing)
+        with arrow.explained_errors(file.path):
+            for batch in file.batches(piece, list(columns), chunk_rows or arrow.rows_in_a_chunk(8 * len(columns))):
+                yield first, arrow.canonical(batch, types, self.missing)
                 first += batch.num_rows
         if first != piece.first + piece.n_rows:
             raise ValueError(f"{file.path} changed while it was being read: leave it as it is, and start again.")
 
     def _arrow_types(self, columns: Sequence[str], as_stored: Sequence[str]) -> dict[str, "pa.DataType"]:
-        return {name: arrow_type(self.column_types[name], name in as_stored) for name in columns}
+        return {name: arrow.arrow_type(self.column_types[name], name in as_stored) for name in columns}
 
     def read(self, share: int) -> Iterator[RowsPart]:
         named = dict.fromkeys((self.label, self.id_column))
@@ -405,7 +391,7 @@ class ArrowSource(FileSource):
         )
         for first, chunk in (found for piece in wanted for found in self.chunks(piece, read, as_stored)):
             rows = np.arange(first, first + len(chunk))
-            is_wanted = np.ones(len(rows), dtype=bool) if self.label is None else is_present(chunk[self.label])
+            is_wanted = np.ones(len(rows), dtype=bool) if self.label is None else arrow.is_present(chunk[self.label])
             if chosen is not None:
                 is_wanted &= chosen(rows)
             numbers.append(rows[is_wanted])
@@ -434,7 +420,7 @@ class ArrowSource(FileSource):
         self, columns: Sequence[str], share: float, seed: int, n_held_out: int, most: int
     ) -> tuple[np.ndarray, "pa.Table"]:
         """At most `most` of the `n_held_out` rows held out to measure on, as `rows` gives them."""
-        limit = share * sufficient_limit(most, n_held_out)
+        limit = share * arrow.sufficient_limit(most, n_held_out)
         return self.lowest(columns, lambda numbers: uniform_hash(numbers, seed), limit, most)
 
     def bounds(self, piece: Piece, name: str) -> tuple[float, float] | None:
@@ -444,7 +430,7 @@ class ArrowSource(FileSource):
     def fingerprint(self) -> str:
         """A hash of the files' names, sizes and footers, which list columns, row groups with their sizes and, where
         recorded, the least and greatest values. The data themselves are not read."""
-        return hashlib.sha256(b"".join(for_each(identity, [file.path for file in self.files]))).hexdigest()
+        return hashlib.sha256(b"".join(for_each(arrow.identity, [file.path for file in self.files]))).hexdigest()
 
     def unseen(self, most: int | None = None) -> MemorySource:
         label, n_held_out = self.label, self._n_held_out
