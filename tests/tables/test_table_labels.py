@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pursuit.tables.survey import as_known, refuse_amounts, remark_on_same, remarks_on_labels, same_labels, split_target
+from pursuit.tables.labels import as_known, refuse_amounts, remark_on_same, remarks_on_labels, same_labels, split_target
 
 
 def labels_of(column: list) -> np.ndarray:
