@@ -93,7 +93,8 @@ def test_a_header_line_that_is_not_the_first(names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("labels", "same"),
     [
-        ({"yes": 3, "Yes": 9, "Y": 2, "no": 5, "N": 1}, {"Yes": "yes", "Y": "yes", "N": "no"}),
+        ({"yes": 3, "Yes": 9, "Y": 2, "no": 5, "N": 1}, {"yes": "Yes", "Y": "Yes", "N": "no"}),
+        ({"Yes": 3, "No": 9}, {}),
         ({"Ja": 3, "j": 1, "nein": 2}, {}),
         ({"Ja": 3, "ja": 4, "nein": 2, "NEIN": 1}, {"Ja": "ja", "NEIN": "nein"}),
         ({"pos": 3, "positive": 1, "neg": 2}, {"pos": "positive"}),

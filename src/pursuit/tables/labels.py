@@ -46,7 +46,7 @@ def target_values(column: pd.Series, regress: bool = False, where: str = "the ro
 
 def same_labels(classes: Sequence[Any], counts: Sequence[int]) -> dict[str, str]:
     """Spellings of labels that mean another one, and that one: words that differ only in case or spaces, of which the
-    most frequent counts, and all words for yes and for no where there are no others, which become the longest of them.
+    most frequent counts, and all words for yes and for no where there are no others, of which the longest counts.
     Single letters stay different, but for Y and N among such words."""
     if not all(isinstance(label, str) for label in classes):
         return {}
@@ -57,11 +57,10 @@ def same_labels(classes: Sequence[Any], counts: Sequence[int]) -> dict[str, str]
     groups = [spellings for word, spellings in by_word.items() if len(word) > 1]
     no, yes = ([word for word in by_word if word in words] for words in (NO_WORDS, YES_WORDS))
     if no and yes and len(no) + len(yes) == len(by_word) and not set(no) & set(yes):
-        both = [([label for word in words for label in by_word[word]], max(words, key=len)) for words in (no, yes)]
-        return {label: meant for spellings, meant in both for label in spellings if label != meant}
+        groups = [[label for word in words for label in by_word[word]] for words in (no, yes)]
     found: dict[str, str] = {}
     for spellings in groups:
-        meant = max(spellings, key=lambda label: (rows[label], label == label.casefold()))
+        meant = max(spellings, key=lambda label: (len(_plain_word(label)), rows[label], label == label.casefold()))
         found |= {label: meant for label in spellings if label != meant}
     return found
 
