@@ -59,8 +59,9 @@ demo: $(VENV)/running
 serve: $(VENV)/running
 	$(BIN)/pursuit serve
 
-# Two processes of one thread each; tests of a group run in one of them and share what they train.
-TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup
+# Two processes of one thread each; tests of a group run in one of them and share what they train. What Python prints
+# is captured; to capture what others print too takes milliseconds a test, of which there are thousands.
+TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup --capture=sys
 test: setup
 	$(TESTS) -m "not programs and not scale and not slow" --ignore tests/web/browser
 

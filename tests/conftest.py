@@ -4,6 +4,7 @@ training; and a registry that forgets what a test adds."""
 import gc
 import importlib.util
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -41,6 +42,11 @@ if SHARED_DATA.is_dir():
     os.environ.setdefault("PURSUIT_DATA", str(SHARED_DATA))
 os.environ.setdefault("PURSUIT_CACHE", str(OWN_CACHE))
 
+# Temporary files lie in memory where there is room: databases and checkpoints wait for a disk at every write.
+MEMORY, ENOUGH = Path("/dev/shm"), 8 << 30
+if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ENOUGH:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
 settings.register_profile("pursuit", deadline=None, derandomize=True, max_examples=5)
 settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=60)  # make test-slow
 settings.load_profile("pursuit")
@@ -62,6 +68,12 @@ def pytest_collection_finish() -> None:
 
 FULL_TRAINING = ("full_training", "programs", "scale", "slow")
 """Marks of tests that train as users do; programs and clusters do so in processes of their own."""
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Long texts are named by their beginning."""
+    text = val.decode("latin-1") if isinstance(val, bytes) else val
+    return ascii(text[:40])[1:-1] if isinstance(text, str) and len(text) > 200 else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,6 +1,7 @@
 """Files that are whole or not there, that are files at all, and folders that one process at a time writes to."""
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -106,6 +107,34 @@ def read_json(path: Path, wanted: str = "a file") -> Any:
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Writing
+
+
+def write_pair(described: Path, data: bytes, description: Path, text: bytes) -> None:
+    """Write a file and the description that has its checksum, so that a crash at any moment leaves either both old
+    files or both new ones, for `read_described`: until the new description is there, the new data wait beside the
+    old."""
+    write_whole(waiting(described), data)
+    write_whole(description, text)
+    with explained(described):
+        waiting(described).replace(described)
+
+
+def read_described(described: Path, sha256: str) -> bytes | None:
+    """The file with this checksum; None if there is none but others, and FileNotFoundError if there is none at all."""
+    found = None
+    for path in (described, waiting(described), described):  # the last again: it may just have taken its place
+        with suppress(FileNotFoundError):
+            found = read_bytes(path)
+            if hashlib.sha256(found).hexdigest() == sha256:
+                return found
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(described))
+    return None
+
+
+def waiting(path: Path) -> Path:
+    """Where data wait until their description is written."""
+    return path.with_name(f"{path.name}.new")
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -213,7 +213,7 @@ class InformationVIP(VIP):
         with torch.no_grad():
             log_posterior = self.log_probabilities(logits[:n], asking.history.n_known)
             scores = self._scored(self.answer_model.information(outputs[:n], log_posterior, MOST_LABELS))
-            query = choose(scores, closed)
+            query = choose(self.query_set.group_scores(scores, closed, self.cost_aware), closed)
         if not self.learns_after:
             return TrainingOutcome(loss, query)
         after = self.loss_after(F.one_hot(query, scores.shape[1]) * ~closed, batch)
@@ -279,7 +279,8 @@ class TwoQueriers(VIP):
             n = len(going_on)
             log_posterior = self.log_probabilities(logits[1::2][:n], by_bits.history.n_known[:n])
             bits = self.answer_model.information(outputs[:n], log_posterior, MOST_LABELS)
-            going_on.copy_(choose(bits, self.closed(by_bits.take(slice(n)))))
+            closed = self.closed(by_bits.take(slice(n)))
+            going_on.copy_(choose(self.query_set.group_scores(bits, closed), closed))
         return TrainingOutcome(loss + self.surprise_at(outputs, by_bits), query)
 
     def _classified(self, encoded: Tensor, answered: Tensor) -> tuple[Tensor, Tensor]:

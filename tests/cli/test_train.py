@@ -101,6 +101,8 @@ def test_what_was_given_is_said_to_be(workspace: Path) -> None:
         ([*TRAIN[1:], "--out", "model"], "--overwrite"),
         ([*TRAIN[1:], "--out", "patients.csv"], "is a file"),
         ([*TRAIN[1:], "--epochs", "0"], "epochs above 0"),
+        ([*TRAIN[1:], "--epochs", "inf"], "epochs above 0"),
+        ([*TRAIN[1:], "--max-queries", "9" * 30], "a whole number of queries from 0 to"),
         ([*TRAIN[1:], "--out", "."], "holds other files"),
         ([*TRAIN[1:], "--device", "tpu"], "one of cpu"),
         ([*TRAIN[1:], "--log", "paper"], "csv or tensorb"),

@@ -1,8 +1,13 @@
 """Models as folders: what is saved is loaded, and what is damaged or unknown says so."""
 
+import errno
 import json
+import os
 import pickle
 import sys
+import tempfile
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +22,7 @@ from pursuit import ModelSpec, registry
 from pursuit.estimators import saving
 from pursuit.estimators.saving import DESCRIPTION, WEIGHTS
 from pursuit.estimators.tuned import Tuned
-from pursuit.files import DamagedFile
+from pursuit.files import CannotWrite, DamagedFile
 from pursuit.inference.history import History
 from pursuit.inference.stopping import AnyOf, Budget, Confidence, Never, Stability, StoppingRule
 from pursuit.information import AnswerSettings
@@ -334,6 +339,61 @@ def test_the_class_of_an_estimator_loads_only_its_own(folder: Path) -> None:
     assert isinstance(VIPClassifier.load(folder), VIPClassifier)
     with pytest.raises(ValueError, match=r"holds a VIPClassifier, not a TreeClassifier: load it with pursuit\.load"):
         TreeClassifier.load(folder)
+
+
+@pytest.mark.parametrize("fails", range(10))
+def test_a_folder_is_the_old_model_or_the_new_one_wherever_saving_fails(
+    folder: Path, fails: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full, or the process is killed, before each of the steps that change what is on the disk."""
+    old, new = pursuit.load(folder), pursuit.load(folder)
+    with torch.no_grad():
+        for parameter in new.model_.parameters():
+            parameter += 1
+    weights = {name: next(iter(each.model_.parameters())).sum() for name, each in (("old", old), ("new", new))}
+    left = iter(range(fails, -1, -1))
+
+    def failing(function: Any) -> Any:
+        def called(*arguments: Any, **options: Any) -> Any:
+            if next(left, -1) == 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return function(*arguments, **options)
+
+        return called
+
+    with monkeypatch.context() as patch:
+        for owner, name in ((Path, "replace"), (os, "fsync"), (tempfile, "mkstemp")):
+            patch.setattr(owner, name, failing(getattr(owner, name)))
+        is_saved = False
+        with suppress(CannotWrite):
+            new.save(folder)
+            is_saved = True
+    assert is_saved == (fails > 8)  # four steps a file, and the last that gives the weights their name
+    found = next(iter(pursuit.load(folder).model_.parameters())).sum()
+    # The description is what counts: with the new one, the new model is there, whatever the program was told.
+    assert found == weights["new" if fails > 6 else "old"]
+    new.save(folder)
+    assert next(iter(pursuit.load(folder).model_.parameters())).sum() == weights["new"]
+    assert sorted(path.name for path in folder.iterdir() if WEIGHTS in path.name) == [WEIGHTS]
+
+
+def test_a_model_that_is_saved_while_it_is_loaded_is_the_old_one_or_the_new_one(folder: Path) -> None:
+    model = pursuit.load(folder)
+    parameter = next(iter(model.model_.parameters()))
+    done = threading.Event()
+
+    def save_again_and_again() -> None:
+        for _ in range(30):
+            with torch.no_grad():
+                parameter.add_(1)
+            model.save(folder)
+        done.set()
+
+    saving = threading.Thread(target=save_again_and_again)
+    saving.start()
+    while not done.is_set():
+        pursuit.load(folder)
+    saving.join()
 
 
 # Damage

@@ -111,7 +111,11 @@ def many_columns(description: dict[str, Any], _: Any) -> None:
     description["query_set"]["columns"] = [{**query, "name": f"q{i}"} for i in range(5_000)]
 
 
-@pytest.mark.parametrize("change", [huge_network, many_labels, wide_labels, many_columns])
+def many_answers(description: dict[str, Any], _: Any) -> None:
+    description["pursuer"]["answers"]["n_values"][0] = 60_000_000
+
+
+@pytest.mark.parametrize("change", [huge_network, many_labels, wide_labels, many_columns, many_answers])
 def test_sizes_are_compared_with_weights_before_memory_is_given_to_them(folder: Path, change: Change) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(DamagedFile, match=r"damaged|does not fit"):
@@ -128,8 +132,14 @@ def test_sizes_of_patches_and_of_convolutions_are_bounded(tmp_path: Path) -> Non
         description["query_set"]["image_shape"] = [1, 60_000, 60_000]
         description["query_set"]["size"] = description["query_set"]["stride"] = 1
 
-    with pytest.raises(DamagedFile, match=r"damaged|does not fit"):
-        pursuit.load(rewritten(tmp_path, more_pixels))
+    def larger_patches(description: dict[str, Any], _: Any) -> None:
+        description["query_set"] |= {"image_shape": [1, 440, 440], "size": 50, "stride": 1}
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for change in (more_pixels, larger_patches):
+        with pytest.raises(DamagedFile, match=r"damaged|does not fit"):
+            pursuit.load(rewritten(tmp_path, change))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2 * SPARE_BYTES / 1024
 
 
 def test_so_many_tensors_are_not_made_either(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,6 +154,8 @@ def test_so_many_tensors_are_not_made_either(monkeypatch: pytest.MonkeyPatch) ->
         lambda: torch.nn.Linear(10**6, 10**6),
         lambda: torch.rand(10**10),
         lambda: torch.zeros(1).new_full((10**10,), 2.0),
+        lambda: torch.zeros(10**5, 1) + torch.zeros(10**5),
+        lambda: torch.where(torch.zeros(10**5, 1) > 0, torch.zeros(10**5), 1.0),
     ):
         with pytest.raises(DamagedFile, match="far larger than its weights"), Sizes({}):
             make()
@@ -157,6 +169,12 @@ def test_so_many_tensors_are_not_made_either(monkeypatch: pytest.MonkeyPatch) ->
         (lambda d, _: d["query_set"]["columns"][0].update(cost="dear"), "cost"),
         (lambda d, _: d["query_set"]["columns"][0].update(text=["a"]), "text of .* cannot be"),
         (lambda d, _: d.update(pursuer=[]), "does not fit"),
+        (lambda d, _: d.update(notes=[1]), "notes cannot be"),
+        (lambda d, _: d.update(notes=None), "notes cannot be"),
+        (
+            lambda d, _: d["estimator"].update(type="VIPRegressor", parameters={}),
+            "VIPRegressor does not predict what its labels are",
+        ),
         (lambda d, _: d.update(classes=None), "does not fit"),
     ],
 )

@@ -128,14 +128,14 @@ def test_labels_that_decode_alike_leave_nothing_to_ask(make_columns: Any, make_r
 def test_a_row_is_asked_the_same_whatever_rows_are_beside_it(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(g_ip, "LISTED_UNITS", 4)  # those of nine pixels are drawn
     query_set = PatchQueries((1, 4, 4), size=size)
-    x = torch.rand(7, 1, 4, 4, generator=torch.Generator().manual_seed(0)) * 2 - 1
-    rows = Rows(x, torch.ones(7, len(query_set), dtype=torch.bool), torch.zeros(7, dtype=torch.long))
+    x = torch.rand(4, 1, 4, 4, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    rows = Rows(x, torch.ones(4, len(query_set), dtype=torch.bool), torch.zeros(4, dtype=torch.long))
     model, history = untrained(query_set), some_history(query_set, rows)
     scores, log_posterior = model.scores(history), model.log_posterior(history)
-    order = torch.tensor([3, 1, 6])
+    order = torch.tensor([3, 1])
     torch.testing.assert_close(model.scores(history.rows(order)), scores[order])
     one, all_ = model.history_state(history.rows(order)), model.history_state(history)
-    for state, n_rows in ((one, 3), (all_, 7)):
+    for state, n_rows in ((one, 2), (all_, 4)):
         state.ask(torch.zeros(n_rows, dtype=torch.long), torch.ones(n_rows, dtype=torch.bool))
     torch.testing.assert_close(one.scores(), all_.scores()[order])
     monkeypatch.setattr(answer_likelihood, "AT_ONCE", 1)  # one row after the other, patch by patch

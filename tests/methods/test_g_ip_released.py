@@ -150,13 +150,13 @@ def test_numbers_that_do_not_fit_are_refused() -> None:
 @pytest.mark.parametrize("query_set", [COLUMNS, SMALL_IMAGES, PatchQueries((1, 6, 6), size=4)])
 def test_parts_give_the_same_as_all_at_once(query_set: QuerySet, monkeypatch: pytest.MonkeyPatch) -> None:
     layers = ConvLayers((2, 3, 4, 5), dense=8) if query_set is SMALL_IMAGES else (8,)
-    settings = GIPSettings(4, layers, Langevin.released(n_chains=4, n_samples=10))
+    settings = GIPSettings(4, layers, Langevin.released(n_chains=2, n_samples=5))
     model, x = untrained(query_set, settings=settings), answers(query_set, 3)
     whole = chain(model, x, 2)
     alone = [found[1:2] for found in whole]
     for one, other in zip(chain(model, x[1:2], 2), alone, strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
-    monkeypatch.setattr(answer_likelihood, "AT_ONCE", 5000)  # chain by chain, a few patches at a time
+    monkeypatch.setattr(answer_likelihood, "AT_ONCE", 2500)  # chain by chain, a few patches at a time
     monkeypatch.setattr(g_ip, "KEPT_NUMBERS", 0)  # samples are drawn again for the answer
     for one, other in zip(chain(model, x, 2), whole, strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)

@@ -133,7 +133,9 @@ def test_a_person_may_write_a_decimal_comma(answer: str, number: float) -> None:
     assert Number("a", "How much?", unit="kg").parse(answer) == number
 
 
-@pytest.mark.parametrize("answer", ["many", "", None, math.nan, "inf", [1, 2], "1,200", "1,2,3", "1.200,5"])
+@pytest.mark.parametrize(
+    "answer", ["many", "", None, math.nan, "inf", [1, 2], "1,200", "1,2,3", "1.200,5", True, 1e39, "1e39"]
+)
 def test_an_answer_that_is_not_a_number_is_refused(answer: Any) -> None:
     x = torch.zeros(1)
     with pytest.raises(ValueError, match=r"The answer to 'How many\?' is a number, not "):

@@ -120,6 +120,34 @@ def test_a_group_that_cannot_be_paid_for_does_not_hold_up_the_rest() -> None:
     assert allowed[0].nonzero()[:, 0].tolist() == [2, 3, 4]
 
 
+@given(seed=st.integers(0, 10_000), per_cost=st.booleans())
+def test_a_group_is_chosen_for_all_that_it_tells(seed: int, per_cost: bool) -> None:
+    randomness = torch.Generator().manual_seed(seed)
+    costs = dict(zip(NAMES, (1.0, 4.0, 0.5, 2.0, 1.0, 3.0), strict=True))
+    query_set = columns(Order(groups=(Group("g", ("a", "d", "n")), Group("h", ("b", "e"))))).with_costs(costs)
+    bits, closed = torch.rand(20, 6, generator=randomness), torch.rand(20, 6, generator=randomness) < 0.3
+    scores = bits / query_set.costs if per_cost else bits
+    query = query_set.group_scores(scores, closed, per_cost).masked_fill(closed, -torch.inf).argmax(dim=1)
+    for row in range(20):
+        rates = {}
+        for group in ((0, 3, 5), (1, 4), (2,)):
+            if is_open := [i for i in group if not closed[row, i]]:
+                paid = float(query_set.costs[is_open].sum()) if per_cost else len(is_open)
+                rates[max(is_open, key=lambda i: float(scores[row, i]))] = float(bits[row, is_open].sum()) / paid
+        first, second, *_ = [*sorted(rates.values(), reverse=True), -1.0, -1.0]
+        if rates and first - second > 0.02:  # a thousandth of a score decides within a group, and may among such
+            assert int(query[row]) == max(rates, key=lambda i: rates[i])
+
+
+def test_whoever_begins_a_group_pays_for_all_of_it() -> None:
+    costs = dict(zip(NAMES, (1.0, 4.0, 0.5, 2.0, 1.0, 3.0), strict=True))
+    query_set = columns(Order(groups=(Group("g", ("a", "d")),))).with_costs(costs)
+    asked = torch.zeros(2, 6, dtype=torch.bool)
+    asked[1, 0] = True
+    assert query_set.prices(asked).tolist() == [[3, 4, 0.5, 3, 1, 3], [1, 4, 0.5, 2, 1, 3]]
+    assert columns().prices(asked).tolist() == [1.0] * 6
+
+
 def test_a_member_that_waits_for_something_else_does_not_hold_up_its_group() -> None:
     query_set = columns(Order(only_after=(OnlyAfter("b", "c", ("yes",)),), groups=(Group("g", ("a", "b")),)))
     x = query_set.blank()

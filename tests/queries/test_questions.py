@@ -166,6 +166,13 @@ def test_a_kind_says_how_a_column_is_read() -> None:
         ),
         ("[questions.fever]\nonly_after = 'temp'\n[questions.temp]\nonly_after = 'fever'", "fever -> temp -> fever"),
         ("[groups]\nvitals = ['temp']", "The group 'vitals' is asked together, so it needs at least two queries."),
+        (
+            "[questions.temp]\ncost = 2\n[groups]\nvitals = { columns = ['temp', 'pulse'], cost = 3 }",
+            "'temp' has a cost of its own, and is in the group 'vitals'",
+        ),
+        ("[groups]\nvitals = { columns = ['temp', 'pulse'], cots = 3 }", "'cots' is not a key of groups.vitals."),
+        ("[groups]\nvitals = { columns = ['temp', 'pulse'], cost = -3 }", "groups.vitals.cost is a number of at least"),
+        ("[groups]\nvitals = { columns = 'temp' }", "groups.vitals.columns is a list of names of columns"),
         ("".join(f"[questions.{name}]\nask = 'never'\n" for name in TABLE), "Every column is never asked"),
     ],
 )
@@ -175,6 +182,18 @@ def test_what_does_not_fit_the_table_is_said(text: str, message: str, tmp_path: 
     with pytest.raises(ValueError, match=re.escape(message)) as error:
         Questions.read(path).apply(ColumnQueries.from_data(TABLE))
     assert str(error.value).startswith(f"{path}: ")
+
+
+def test_the_cost_of_a_group_is_that_of_all_its_columns(tmp_path: Path) -> None:
+    path = tmp_path / "q.toml"
+    path.write_text("[questions]\ntemp = 'How hot?'\n[groups]\nvitals = { columns = ['temp', 'pulse'], cost = 3 }")
+    query_set = Questions.read(path).apply(ColumnQueries.from_data(TABLE))
+    costs = {query.name: query.cost for query in query_set.queries}
+    assert (costs.pop("temp"), costs.pop("pulse"), set(costs.values())) == (1.5, 1.5, {1.0})
+    assert query_set.queries[query_set.index_of["temp"]].text == "How hot?"
+    path.write_text(Questions.of(query_set).to_toml())
+    again = Questions.read(path).apply(ColumnQueries.from_data(TABLE))
+    assert again.to_config() == query_set.to_config()
 
 
 def test_values_may_be_written_as_they_look_in_the_file() -> None:

@@ -11,6 +11,7 @@ from known_bits import in_bits, with_costs
 from pursuit.inference.chain import Chain, explain
 from pursuit.inference.history import History
 from pursuit.inference.stopping import Budget, CostBudget, NothingWorthAsking, StoppingRule
+from pursuit.queries import Group, Order
 from pursuit.sessions.session import Session
 
 COSTS = {"fever": 5.0, "sneezing": 0.5, "itching": 2.0, "season": 0.1}
@@ -61,6 +62,28 @@ def test_cheaper_questions_are_still_asked_when_a_dear_one_is_beyond_the_budget(
     assert session.cost == pytest.approx(2.6)
     with pytest.raises(ValueError, match="The session is finished"):
         session.ask()
+
+
+@given(row=st.integers(0, 23), rule=st.sampled_from(RULES), unit=st.sampled_from(["bits", "bits per cost"]))
+def test_a_group_is_asked_whole_or_not_at_all(world: Any, row: int, rule: StoppingRule, unit: Any) -> None:
+    pursuer = with_costs(world.pursuer, COSTS, unit)
+    pursuer.query_set.set_order(Order(groups=(Group("panel", ("sneezing", "itching")),)))
+    (chain,) = explain(pursuer, world.rows.x[row : row + 1], world.rows.available[row : row + 1], rule)
+    session = Session(pursuer, rule)
+    names = [step.name for step in answered_by(world, session, row).steps]
+    assert names == [step.name for step in chain.steps]
+    if rule in (CostBudget(2.1), CostBudget(0.6)):
+        assert not {"sneezing", "itching"} & set(names)  # together they cost 2.5
+    if isinstance(rule, CostBudget) and "itching" in names:  # other rules may end a chain within a group
+        assert abs(names.index("sneezing") - names.index("itching")) == 1
+
+
+def test_a_question_of_a_group_says_so(world: Any) -> None:
+    pursuer = with_costs(world.pursuer, COSTS, "bits")
+    pursuer.query_set.set_order(Order(groups=(Group("panel", tuple(COSTS)),)))
+    why = Session(pursuer).why()
+    assert why.reason.kind == "group"
+    assert "belongs to a group that is asked together" in str(why)
 
 
 def test_what_is_volunteered_is_free(world: Any) -> None:

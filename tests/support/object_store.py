@@ -33,6 +33,7 @@ class ObjectStore(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: ObjectStore
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or each answer would wait until its headers are acknowledged
 
     def log_message(self, format: str, *args: object) -> None:
         """Says nothing."""

@@ -1,6 +1,5 @@
 """A PostgreSQL of the tests' own: a temporary cluster that is reached by a socket in its folder alone."""
 
-import itertools
 import os
 import pwd
 import shutil
@@ -12,11 +11,15 @@ from pathlib import Path
 
 import pytest
 
-_numbers = itertools.count()
+WIPE = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres' AND pid <> pg_backend_pid();
+DROP SCHEMA public CASCADE;
+CREATE SCHEMA public;
+"""
 
 
 class Cluster:
-    """A running cluster, in which every test gets a database of its own."""
+    """A running cluster, whose database is emptied for every test."""
 
     def __init__(self, programs: Path, folder: Path, prefix: list[str]):
         self._programs, self._folder, self._prefix = programs, folder, prefix
@@ -26,10 +29,12 @@ class Cluster:
         subprocess.run(command, check=True, capture_output=True, cwd=self._folder)
 
     def new_database(self) -> str:
-        """The address of an empty database."""
-        name = f"test{next(_numbers)}"
-        self.run("createdb", "-h", str(self._folder), "-U", "postgres", name)
-        return f"postgresql://postgres@/{name}?host={self._folder}"
+        """The address of an empty database; those given out before are gone."""
+        psycopg = pytest.importorskip("psycopg")
+        address = f"postgresql://postgres@/postgres?host={self._folder}"
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(WIPE)
+        return address
 
 
 @contextmanager
@@ -42,7 +47,8 @@ def cluster() -> Iterator[Cluster]:
     if found is None:
         pytest.skip("PostgreSQL is not installed here (Debian: apt-get install postgresql)")
     prefix: list[str] = []
-    folder = Path(tempfile.mkdtemp(prefix="pursuit-postgres-", dir="/tmp"))  # the path of a socket must be short
+    place = tempfile.gettempdir() if len(tempfile.gettempdir()) < 30 else "/tmp"  # the path of a socket must be short
+    folder = Path(tempfile.mkdtemp(prefix="pursuit-postgres-", dir=place))
     if os.getuid() == 0:  # whom PostgreSQL refuses
         try:
             user = pwd.getpwnam("postgres")

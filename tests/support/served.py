@@ -1,5 +1,6 @@
 """Servers for tests: a real uvicorn on a free port of the loopback."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -22,6 +23,14 @@ from pursuit.web.serving.store import Store
 SECONDS = 120
 
 
+class PromptServer(uvicorn.Server):
+    """Looks a hundred times a second, not ten, whether it is to stop."""
+
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):
+            await asyncio.sleep(0.01)
+
+
 @contextmanager
 def running(
     models: ServedModels, database: str, server: dict[str, Any] | None = None, **options: Any
@@ -30,7 +39,7 @@ def running(
     own = {name: options.pop(name) for name in ("token", "operator_token", "rates") if name in options}
     app = make_app(models, Store(database), ServingOptions(**options), **own)
     listening = bound("127.0.0.1", 0)
-    own = uvicorn.Server(uvicorn.Config(app, **{**OPTIONS, **(server or {})}))
+    own = PromptServer(uvicorn.Config(app, **{**OPTIONS, **(server or {})}))
     thread = threading.Thread(target=own.run, kwargs={"sockets": [listening]})
     thread.start()
     try:

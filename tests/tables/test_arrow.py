@@ -14,13 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pursuit.tables import arrow
-from pursuit.tables.arrow import ArrowTable, find_files, sufficient_limit
+from pursuit.tables.arrow import find_files, sufficient_limit
+from pursuit.tables.source import ArrowSource
 from pursuit.tables.splitting import uniform_hash
 
 
-def values(table: ArrowTable, name: str, **options: Any) -> list[Any]:
+def values(table: ArrowSource, name: str, **options: Any) -> list[Any]:
     return [
-        value for piece in table.pieces for _, chunk in table.read(piece, [name], **options)
+        value for piece in table.pieces for _, chunk in table.chunks(piece, [name], **options)
         for value in chunk[name].to_pylist()
     ]  # fmt: skip
 
@@ -58,13 +59,13 @@ def test_all_rows_are_read_in_order_with_their_numbers(
         write(f"{i}.{ending}", {"a": pa.array(range(start, start + size), pa.int64())}, group)
         for i, (start, size) in enumerate(zip(starts, sizes, strict=True))
     ]
-    table = ArrowTable(paths)
+    table = ArrowSource(paths)
     assert table.n_rows == sum(sizes)
     assert all(0 < piece.n_rows <= group for piece in table.pieces)
     for piece in table.pieces:
         for part in (piece, piece.part(piece.n_rows // 3, piece.n_rows // 3 + 1)):
             found = []
-            for first, rows in table.read(part, ["a"], ["a"], chunk):
+            for first, rows in table.chunks(part, ["a"], ["a"], chunk):
                 assert len(rows) <= chunk
                 assert rows["a"].to_pylist() == list(range(first, first + len(rows)))
                 found += rows["a"].to_pylist()
@@ -84,7 +85,7 @@ def test_every_type_of_column_is_read_as_numbers_or_words(write: Callable[..., P
         "large": pa.array(["red", None, "blue"], pa.large_string()),
         "empty": pa.nulls(3),
     }
-    table = ArrowTable(write(f"t.{ending}", columns))
+    table = ArrowSource(write(f"t.{ending}", columns))
     assert table.column_types == {
         "yes": "yes/no", "whole": "whole numbers", "fraction": "numbers", "money": "numbers", "words": "words",
         "coded": "words", "codes": "whole numbers", "large": "words", "empty": "nothing",
@@ -103,18 +104,18 @@ def test_every_type_of_column_is_read_as_numbers_or_words(write: Callable[..., P
 
 def test_the_index_of_pandas_is_not_a_column(write: Callable[..., Path]) -> None:
     frame = pd.DataFrame({"a": [1, 2, 3]}, index=[7, 9, 8])
-    assert list(ArrowTable(write("t.parquet", pa.Table.from_pandas(frame))).column_types) == ["a"]
+    assert list(ArrowSource(write("t.parquet", pa.Table.from_pandas(frame))).column_types) == ["a"]
 
 
 def test_dots_in_names_are_not_paths(write: Callable[..., Path]) -> None:
-    table = ArrowTable(write("t.parquet", {"a.b": [1, 2], "a": ["x", "y"]}))
+    table = ArrowSource(write("t.parquet", {"a.b": [1, 2], "a": ["x", "y"]}))
     assert values(table, "a") == ["x", "y"]
     assert values(table, "a.b") == [1.0, 2.0]
     assert table.bounds(table.pieces[0], "a.b") == (1.0, 2.0)
 
 
 def test_texts_that_mean_missing(write: Callable[..., Path]) -> None:
-    table = ArrowTable(write("t.parquet", {"a": ["?", "red", None], "b": [1, 2, 3]}), missing=["?", "1"])
+    table = ArrowSource(write("t.parquet", {"a": ["?", "red", None], "b": [1, 2, 3]}), missing=["?", "1"])
     assert values(table, "a") == [None, "red", None]
     assert values(table, "b") == [1.0, 2.0, 3.0]
 
@@ -125,7 +126,7 @@ def test_numbers_of_several_types_and_empty_files_go_together(write: Callable[..
         write("b.parquet", {"b": [3, 4], "a": [0.5, None]}),
         write("c.parquet", {"a": pa.nulls(0), "b": pa.nulls(0)}),
     ]
-    table = ArrowTable(paths)
+    table = ArrowSource(paths)
     assert table.column_types == {"a": "numbers", "b": "whole numbers"}
     assert values(table, "a") == [1.0, 2.0, 0.5, None]
     assert values(table, "b", as_stored=["b"]) == [1, 0, 3, 4]
@@ -144,17 +145,17 @@ def test_numbers_of_several_types_and_empty_files_go_together(write: Callable[..
 def test_files_that_do_not_go_together(write: Callable[..., Path], first: Any, second: Any, message: str) -> None:
     paths = [write("1.parquet", first), write("2.parquet", second)]
     with pytest.raises(ValueError, match=message):
-        ArrowTable(paths)
+        ArrowSource(paths)
 
 
 def test_columns_that_do_not_matter_may_differ(write: Callable[..., Path]) -> None:
     paths = [write("1.parquet", {"a": [1], "b": [1]}), write("2.parquet", {"a": [2], "b": ["x"], "c": [1]})]
-    assert list(ArrowTable(paths, drop=["b", "c"]).column_types) == ["a"]
-    assert list(ArrowTable(paths, only=["a", "nowhere"]).column_types) == ["a"]
+    assert list(ArrowSource(paths, drop=["b", "c"]).column_types) == ["a"]
+    assert list(ArrowSource(paths, columns=["a", "nowhere"]).column_types) == ["a"]
     with pytest.raises(ValueError, match=r"no column 'labell'. Did you mean 'label'"):
-        ArrowTable(write("3.parquet", {"label": [1]}), drop=["labell"])
+        ArrowSource(write("3.parquet", {"label": [1]}), drop=["labell"])
     with pytest.raises(ValueError, match=r"has these more than once: a"):
-        ArrowTable(write("4.parquet", pa.table([[1], [2]], names=["a", "a"])))
+        ArrowSource(write("4.parquet", pa.table([[1], [2]], names=["a", "a"])))
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
@@ -164,14 +165,14 @@ def test_a_file_that_was_cut_off(write: Callable[..., Path], ending: str, keep: 
     whole = path.read_bytes()
     path.write_bytes(whole[: int(keep * len(whole))])
     with pytest.raises(ValueError, match=rf"t.{ending} cannot be read: .* cut off .*Write it again"):
-        ArrowTable(path)
+        ArrowSource(path)
 
 
 def test_damage_in_the_middle_is_reported_when_it_is_met(write: Callable[..., Path]) -> None:
     path = write("t.parquet", {"a": [f"word {i}" for i in range(5000)]}, 500)
     whole = bytearray(path.read_bytes())
     whole[len(whole) // 3 : len(whole) // 2] = b"\xff" * (len(whole) // 2 - len(whole) // 3)
-    table = ArrowTable(path)
+    table = ArrowSource(path)
     path.write_bytes(whole)
     with pytest.raises(ValueError, match=r"t.parquet cannot be read"):
         values(table, "a")
@@ -185,24 +186,24 @@ def test_files_record_the_range_of_their_numbers(write: Callable[..., Path]) -> 
         "n": pa.nulls(3),
         "m": [{"k": 1}] * 3,
     }
-    table = ArrowTable(write("t.parquet", {"m": columns.pop("m"), **columns}), drop=["m"])
+    table = ArrowSource(write("t.parquet", {"m": columns.pop("m"), **columns}), drop=["m"])
     (piece,) = table.pieces
     assert table.bounds(piece, "a") == (-2.0, 1.5)
     assert table.bounds(piece, "b") == (1.0, 1.0)
     assert table.bounds(piece, "c") is None
     assert table.bounds(piece, "n") is None
-    arrow = ArrowTable(write("t.arrow", {"a": [1.0]}))
+    arrow = ArrowSource(write("t.arrow", {"a": [1.0]}))
     assert arrow.bounds(arrow.pieces[0], "a") is None
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
 def test_fingerprints_tell_tables_apart(write: Callable[..., Path], ending: str) -> None:
-    first = ArrowTable(write(f"t.{ending}", {"a": [1, 2, 3]})).fingerprint()
-    assert ArrowTable(write(f"t.{ending}", {"a": [1, 2, 3]})).fingerprint() == first
-    assert ArrowTable(write(f"t.{ending}", {"a": [1, 2, 3]}, 2)).fingerprint() != first
-    assert ArrowTable(write(f"t.{ending}", {"b": [1, 2, 3]})).fingerprint() != first
+    first = ArrowSource(write(f"t.{ending}", {"a": [1, 2, 3]})).fingerprint()
+    assert ArrowSource(write(f"t.{ending}", {"a": [1, 2, 3]})).fingerprint() == first
+    assert ArrowSource(write(f"t.{ending}", {"a": [1, 2, 3]}, 2)).fingerprint() != first
+    assert ArrowSource(write(f"t.{ending}", {"b": [1, 2, 3]})).fingerprint() != first
     if ending == "parquet":
-        assert ArrowTable(write("t.parquet", {"a": [1, 2, 4]})).fingerprint() != first
+        assert ArrowSource(write("t.parquet", {"a": [1, 2, 4]})).fingerprint() != first
 
 
 def test_a_wide_row_group_is_read_in_small_chunks(write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,9 +211,9 @@ def test_a_wide_row_group_is_read_in_small_chunks(write: Callable[..., Path], mo
     n = 2_000_000
     path = write("t.parquet", {"a": np.arange(n)}, n)
     monkeypatch.setattr(arrow, "CHUNK_ROWS", 1000)
-    table, before, most = ArrowTable(path), pa.total_allocated_bytes(), 0
+    table, before, most = ArrowSource(path), pa.total_allocated_bytes(), 0
     assert len(table.pieces) == 1
-    for _, chunk in table.read(table.pieces[0], ["a"]):
+    for _, chunk in table.chunks(table.pieces[0], ["a"]):
         assert len(chunk) <= 1000
         most = max(most, pa.total_allocated_bytes() - before)
     assert most < 6e6  # all rows are 16 MB, and more while they are unpacked
@@ -221,15 +222,15 @@ def test_a_wide_row_group_is_read_in_small_chunks(write: Callable[..., Path], mo
 def test_without_pyarrow_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'pursuit\[parquet\]'"):
-        ArrowTable("t.parquet")
+        ArrowSource("t.parquet")
 
 
 def test_the_lowest_chances_are_found_and_other_pieces_not_read(write: Callable[..., Path]) -> None:
-    table = ArrowTable(write("t.parquet", {"a": np.arange(100.0), "y": ["x", None] * 50}, 10))
+    table = ArrowSource(write("t.parquet", {"a": np.arange(100.0), "y": ["x", None] * 50}, 10), target="y")
     read: list[int] = []
-    whole_read = table.read
-    table.read = lambda piece, *rest, **more: read.append(piece.group) or whole_read(piece, *rest, **more)  # type: ignore[method-assign, func-returns-value, misc, assignment, return-value]
-    numbers, rows = table.lowest(["a"], "y", lambda numbers: np.abs(numbers - 33) / 100, 0.08, 4)
+    whole_read = table.chunks
+    table.chunks = lambda piece, *rest, **more: read.append(piece.group) or whole_read(piece, *rest, **more)  # type: ignore[method-assign, func-returns-value, misc, assignment, return-value]
+    numbers, rows = table.lowest(["a"], lambda numbers: np.abs(numbers - 33) / 100, 0.08, 4)
     assert numbers.tolist() == [30, 32, 34, 36]
     assert rows["a"].to_pylist() == [30, 32, 34, 36]
     assert read == [2, 3, 4]
@@ -242,14 +243,14 @@ def test_below_the_limit_there_are_enough(n: int, seed: int) -> None:
 
 def test_held_out_rows_are_from_all_over_and_labelled(write: Callable[..., Path]) -> None:
     path = write("t.parquet", {"a": np.arange(5000.0), "y": [1, 2, None, 3] * 1250}, 700)
-    table = ArrowTable(path)
-    numbers, rows = table.held_out(["a"], "y", 0.3, 7, 1125, 200)
+    table = ArrowSource(path, target="y")
+    numbers, rows = table.held_out(["a"], 0.3, 7, 1125, 200)
     assert len(numbers) == len(rows) == 200
     assert rows["a"].to_pylist() == numbers.tolist()
     assert (uniform_hash(numbers, 7) < 0.3).all()
     assert rows["y"].null_count == 0
     assert set(numbers // 700) == set(range(8))
-    everything, _ = table.held_out(["a"], "y", 0.3, 7, 1125, 10_000)
+    everything, _ = table.held_out(["a"], 0.3, 7, 1125, 10_000)
     wanted = [i for i in range(5000) if uniform_hash(np.array([i]), 7)[0] < 0.3 and i % 4 != 2]
     assert everything.tolist() == wanted
     assert set(numbers) < set(wanted)
@@ -257,8 +258,8 @@ def test_held_out_rows_are_from_all_over_and_labelled(write: Callable[..., Path]
 
 @pytest.mark.parametrize("target", [None, "y"])
 def test_the_first_rows(write: Callable[..., Path], target: str | None) -> None:
-    table = ArrowTable(write("t.parquet", {"a": [1.0, 2.0, 3.0, 4.0], "y": ["p", None, "q", "r"]}, 2))
-    numbers, rows = table.rows(["a"], target, most=2)
+    table = ArrowSource(write("t.parquet", {"a": [1.0, 2.0, 3.0, 4.0], "y": ["p", None, "q", "r"]}, 2), target=target)
+    numbers, rows = table.rows(["a"], most=2)
     assert rows["a"].to_pylist() == ([1, 2] if target is None else [1, 3])
     assert numbers.tolist() == ([0, 1] if target is None else [0, 2])
     assert rows.column_names == ["a", *([] if target is None else ["y"])]

@@ -11,7 +11,6 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from object_store import ObjectStore, object_store
-from pursuit.tables.arrow import ArrowTable
 from pursuit.tables.filesystem import (
     CannotReach,
     RemotePath,
@@ -24,6 +23,7 @@ from pursuit.tables.filesystem import (
     open_to_write,
     write,
 )
+from pursuit.tables.source import ArrowSource
 
 
 @pytest.fixture(scope="module")
@@ -107,13 +107,17 @@ def test_a_message_about_a_copy_names_the_file_itself(store: ObjectStore) -> Non
         raise ValueError(f"{copy} is empty")
 
 
-def test_what_cannot_be_reached_is_said_with_what_to_check(store: ObjectStore, unused: int) -> None:
+@pytest.mark.slow  # seconds, until whoever asks the storage gives up
+def test_where_nobody_answers_is_said_with_what_to_check(unused: int) -> None:
     gone = find_path(f"s3://a:b@bucket/x?endpoint_override=127.0.0.1:{unused}&scheme=http&region=us-east-1")
     assert isinstance(gone, RemotePath)
     with pytest.raises(
         CannotReach, match=r"^s3://bucket/x cannot be reached \(AWS Error NETWORK_CONNECTION.*Check its"
     ):
         gone.exists()
+
+
+def test_what_cannot_be_reached_is_said_with_what_to_check(store: ObjectStore) -> None:
     with pytest.raises(CannotReach, match="ACCESS_DENIED"):
         list(find_path(store.uri("x", keys="wrong:secret")).iterdir())
     with pytest.raises(CannotReach, match="Bucket 'other' not found"):
@@ -121,7 +125,7 @@ def test_what_cannot_be_reached_is_said_with_what_to_check(store: ObjectStore, u
     with pytest.raises(ValueError, match=r"^ftp://host/x cannot be used .*: give a folder, or one at s3://"):
         find_path("ftp://key:secret@host/x")
     with pytest.raises(FileNotFoundError, match="There is nothing at s3://bucket/nowhere"):
-        ArrowTable(store.uri("nowhere"))
+        ArrowSource(store.uri("nowhere"))
 
 
 def test_tables_read_the_same_as_from_a_disk(store: ObjectStore, tmp_path: Path) -> None:
@@ -130,15 +134,15 @@ def test_tables_read_the_same_as_from_a_disk(store: ObjectStore, tmp_path: Path)
     frame.to_feather(tmp_path / "two.arrow")
     for path in tmp_path.iterdir():
         write(at(store, f"rows/{path.name}"), path.read_bytes())
-    there, local = ArrowTable(store.uri("rows")), ArrowTable(tmp_path)
+    there, local = ArrowSource(store.uri("rows")), ArrowSource(tmp_path)
     assert there.pieces == local.pieces
     assert there.fingerprint() == local.fingerprint()
     for piece in local.pieces:
-        read = [[chunk for _, chunk in table.read(piece, ["a", "b"])] for table in (there, local)]
+        read = [[chunk for _, chunk in table.chunks(piece, ["a", "b"])] for table in (there, local)]
         assert read[0] == read[1]
     write(at(store, "rows/one.parquet"), b"no longer")
     with pytest.raises(ValueError, match=r"s3://bucket/rows/one\.parquet cannot be read: it is not a Parquet file"):
-        ArrowTable(store.uri("rows"))
+        ArrowSource(store.uri("rows"))
 
 
 @pytest.fixture

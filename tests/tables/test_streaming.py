@@ -170,8 +170,8 @@ def test_rows_of_a_single_huge_row_group_are_read_on_and_not_again(
     rows = source([1000], 1000, buffer_rows=100, test_share=0)
     rows.chunk_rows = 10
     opened: list[int] = []
-    whole_read = rows.table.read
-    rows.table.read = lambda piece, *rest: opened.append(piece.start) or whole_read(piece, *rest)  # type: ignore[method-assign, func-returns-value, misc, assignment, return-value]
+    whole_read = rows.table.chunks
+    rows.table.chunks = lambda piece, *rest: opened.append(piece.start) or whole_read(piece, *rest)  # type: ignore[method-assign, func-returns-value, misc, assignment, return-value]
     drawn = numbers(rows.stream(generator()).next(1000))
     assert sorted(drawn) == list(range(1000))
     assert [start for start in opened if start] == []

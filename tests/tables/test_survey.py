@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from pursuit.queries import Choice, ColumnQueries, NotAQuestion, Number, yes_no
-from pursuit.tables.arrow import ArrowTable
-from pursuit.tables.survey import check_values, find_labels, find_values, guess_queries, target_values
+from pursuit.tables.labels import target_values
+from pursuit.tables.source import ArrowSource
+from pursuit.tables.survey import check_values, find_labels, find_values, guess_queries
 
 
 def all_learnt(numbers: np.ndarray) -> np.ndarray:
@@ -32,11 +33,11 @@ def all_learnt(numbers: np.ndarray) -> np.ndarray:
     ],
 )
 def test_labels_of_every_type(write: Callable[..., Path], labels: Any, classes: list[Any], codes: list[int]) -> None:
-    table = ArrowTable(write("t.parquet", {"y": labels}, 2))
+    table = ArrowSource(write("t.parquet", {"y": labels}, 2))
     found, to_learn, held_out = find_labels(table, "y", lambda numbers: numbers > 0)
     assert found.classes.tolist() == classes
     assert isinstance(found.classes.tolist()[0], type(classes[0]))
-    read = [chunk["y"] for piece in table.pieces for _, chunk in table.read(piece, ["y"], ["y"])]
+    read = [chunk["y"] for piece in table.pieces for _, chunk in table.chunks(piece, ["y"], ["y"])]
     assert np.concatenate([found.codes(column) for column in read]).tolist() == codes
     there = [code >= 0 for code in codes]
     assert found.n_labelled == sum(there)
@@ -73,7 +74,7 @@ def test_labels_of_some_rows(labels: Any, wanted: list[Any]) -> None:
 )
 def test_what_is_not_a_label(write: Callable[..., Path], labels: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        find_labels(ArrowTable(write("t.parquet", {"y": labels})), "y", all_learnt)
+        find_labels(ArrowSource(write("t.parquet", {"y": labels})), "y", all_learnt)
 
 
 def test_choices_are_found_however_rare(write: Callable[..., Path]) -> None:
@@ -87,7 +88,7 @@ def test_choices_are_found_however_rare(write: Callable[..., Path]) -> None:
         "seven": [7] * 4999 + [None],
         "gone": [float("nan")] * 5000,
     }
-    queries, silent = guess_queries(ArrowTable(write("t.parquet", columns, 100)), list(columns))
+    queries, silent = guess_queries(ArrowSource(write("t.parquet", columns, 100)), list(columns))
     queries_by_name = {query.name: query for query in queries.queries}
     assert queries_by_name["word"].choices == ("rare", "red")
     assert isinstance(queries_by_name["number"], Number)
@@ -98,18 +99,18 @@ def test_choices_are_found_however_rare(write: Callable[..., Path]) -> None:
 
 def test_a_guess_is_that_of_the_table_in_memory(write: Callable[..., Path], numbered: Callable[..., Any]) -> None:
     frame = numbered(500).drop(columns="label").assign(where=["head", "belly"] * 250, sure=["no", "yes"] * 250)
-    guessed, _ = guess_queries(ArrowTable(write("t.parquet", pa.Table.from_pandas(frame), 60)), list(frame))
+    guessed, _ = guess_queries(ArrowSource(write("t.parquet", pa.Table.from_pandas(frame), 60)), list(frame))
     assert guessed.rescaled(frame).queries == ColumnQueries.from_data(frame, ask_all=True).queries
 
 
 def test_numbers_that_stand_for_choices(write: Callable[..., Path]) -> None:
     codes = pa.array([3, 1, 2] * 10).dictionary_encode()
-    queries, _ = guess_queries(ArrowTable(write("t.arrow", {"ward": codes}, 7)), ["ward"])
+    queries, _ = guess_queries(ArrowSource(write("t.arrow", {"ward": codes}, 7)), ["ward"])
     (query,) = queries.queries
     assert isinstance(query, Choice)
     assert query.values == (1.0, 2.0, 3.0)
     many = pa.array(list(range(100))).dictionary_encode()
-    queries, _ = guess_queries(ArrowTable(write("t.arrow", {"ward": many})), ["ward"])
+    queries, _ = guess_queries(ArrowSource(write("t.arrow", {"ward": many})), ["ward"])
     assert isinstance(queries.queries[0], Number)
 
 
@@ -131,7 +132,7 @@ def test_numbers_that_stand_for_choices(write: Callable[..., Path]) -> None:
 def test_columns_that_are_not_questions_are_named_for_dropping(
     write: Callable[..., Path], column: Any, message: str
 ) -> None:
-    table = ArrowTable(write("t.parquet", {"a": column}, 7))
+    table = ArrowSource(write("t.parquet", {"a": column}, 7))
     with pytest.raises(NotAQuestion, match=message) as refused:
         guess_queries(table, ["a"])
     assert refused.value.columns == ["a"]
@@ -144,7 +145,7 @@ def test_infinite_numbers_are_refused_before_training(tmp_path: Path, statistics
     table = pa.table({"a": [1.0, 2.0, 3.0] * 50 + [np.inf]})
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=10, write_statistics=statistics)
     with pytest.raises(ValueError, match=r"Infinite values \(inf\) in a"):
-        guess_queries(ArrowTable(tmp_path / "t.parquet"), ["a"])
+        guess_queries(ArrowSource(tmp_path / "t.parquet"), ["a"])
 
 
 def test_what_files_record_is_not_read(write: Callable[..., Path]) -> None:
@@ -154,10 +155,10 @@ def test_what_files_record_is_not_read(write: Callable[..., Path]) -> None:
         "fraction": [0.0, 1.0] * 150,
         "word": ["a", "b"] * 150,
     }
-    table = ArrowTable(write("t.parquet", columns, 100))
+    table = ArrowSource(write("t.parquet", columns, 100))
     read: list[str] = []
-    whole_read = table.read
-    table.read = lambda piece, names, *rest: read.extend(names) or whole_read(piece, names, *rest)  # type: ignore[method-assign, func-returns-value, misc, assignment, return-value]
+    whole_read = table.chunks
+    table.chunks = lambda piece, names, *rest: read.extend(names) or whole_read(piece, names, *rest)  # type: ignore[method-assign, func-returns-value, misc, assignment, return-value]
     seen = find_values(table, list(columns), dict.fromkeys(columns, 2))
     assert read == ["number"] + ["fraction"] * 3 + ["word"] * 3  # two ends may still be the only values
     assert (seen["number"].low, seen["number"].high) == (0, 299)
@@ -166,7 +167,7 @@ def test_what_files_record_is_not_read(write: Callable[..., Path]) -> None:
 
 
 def test_a_given_query_set_meets_all_values_first(write: Callable[..., Path]) -> None:
-    table = ArrowTable(write("t.parquet", {"word": ["red"] * 99 + ["blue"], "n": [1, 2, 3, None] * 25}, 10))
+    table = ArrowSource(write("t.parquet", {"word": ["red"] * 99 + ["blue"], "n": [1, 2, 3, None] * 25}, 10))
     check_values(table, ColumnQueries([Choice("word", "?", ("red", "blue")), Number("n", "?")]))
     check_values(table, ColumnQueries([Choice("n", "?", ("1", "2", "3"), values=(1, 2, 3))]))
     with pytest.raises(ValueError, match="'word' holds 'blue', but one of red, green"):
@@ -175,7 +176,7 @@ def test_a_given_query_set_meets_all_values_first(write: Callable[..., Path]) ->
         check_values(table, ColumnQueries([Choice("word", "?", ("red", "green"))]))
     with pytest.raises(ValueError, match="'word' holds words, but the query_set asks for a number"):
         check_values(table, ColumnQueries([Number("word", "?")]))
-    dated = ArrowTable(write("dated.parquet", {"n": [datetime.date(2020, 1, 1)]}))
+    dated = ArrowSource(write("dated.parquet", {"n": [datetime.date(2020, 1, 1)]}))
     with pytest.raises(NotAQuestion, match="'n' holds dates or times"):
         check_values(dated, ColumnQueries([Number("n", "?")]))
     with pytest.raises(ValueError, match="lacks columns of the query_set: size"):

@@ -4,6 +4,7 @@ pickle, and no class is imported because a file names it: all are looked up in t
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -11,14 +12,16 @@ from typing import Any, Protocol, Self
 import numpy as np
 import safetensors.torch
 import torch
+from sklearn.base import is_regressor
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pursuit.estimators.plan import Reason
-from pursuit.files import DamagedFile, check_model, make_folder, read_bytes, read_json, write_whole
+from pursuit.files import DamagedFile, check_model, make_folder, read_described, read_json, waiting, write_pair
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Labels, Pursuer
 from pursuit.inference.stopping import StoppingRule
+from pursuit.inference.target_bins import TargetBins
 from pursuit.queries import QuerySet
 from pursuit.registry import UnknownName, check_fields, find, from_config, name_of, settings_from, to_config
 from pursuit.version import __version__
@@ -79,8 +82,7 @@ def save(folder: str | Path, classifier: Any, notes: dict[str, Any]) -> None:
     description["description_sha256"] = _checksum(description)
     text = json.dumps(description, indent=1, ensure_ascii=False)
     make_folder(folder)
-    write_whole(folder / WEIGHTS, weights)
-    write_whole(folder / DESCRIPTION, text.encode())
+    write_pair(folder / WEIGHTS, weights, folder / DESCRIPTION, text.encode())
 
 
 def _labels_config(labels: Any) -> dict[str, Any]:
@@ -115,18 +117,7 @@ def _parameter(value: Any) -> Any:
 def load(folder: str | Path) -> Any:
     """The classifier in `folder`; raises FileNotFoundError, DamagedFile or UnknownName with what is wrong."""
     folder = Path(folder)
-    description = _read_description(folder)
-    try:
-        weights = read_bytes(folder / WEIGHTS)
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f"{folder} is not a complete model: {WEIGHTS} is missing. Copy the whole folder, or save the model again."
-        ) from None
-    if hashlib.sha256(weights).hexdigest() != description.get("weights_sha256"):
-        raise DamagedFile(
-            f"{folder / WEIGHTS} is damaged or belongs to another {DESCRIPTION}. Copy the whole folder again, or train "
-            "again."
-        )
+    description, weights = _read(folder)
     try:
         return _build(description, weights)
     except UnknownName as error:
@@ -138,6 +129,26 @@ def load(folder: str | Path) -> Any:
             f"{folder / DESCRIPTION} does not fit the code installed here ({type(error).__name__}: {error}). Has a "
             "class of your own changed? Otherwise the file is damaged: copy the whole folder again, or train again."
         ) from error
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], bytes]:
+    """The description of the model in `folder`, and its weights."""
+    description: dict[str, Any] = {}
+    while (again := _read_description(folder)) != description:  # another model may be saved there meanwhile
+        description = again
+        try:
+            weights = read_described(folder / WEIGHTS, str(description.get("weights_sha256")))
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f"{folder} is not a complete model: {WEIGHTS} is missing. Copy the whole folder, or save the model "
+                "again."
+            ) from None
+        if weights is not None:
+            return description, weights
+    raise DamagedFile(
+        f"{folder / WEIGHTS} is damaged or belongs to another {DESCRIPTION}. Copy the whole folder again, or train "
+        "again."
+    )
 
 
 def fingerprint(folder: str | Path) -> str:
@@ -159,6 +170,10 @@ def _build(description: dict[str, Any], weights: bytes) -> Any:
     check_fields(estimator, parameters)
     classifier = estimator(**parameters)
     classifier.stopping_rule()  # a rule written as text must be known as well
+    if is_regressor(classifier) != isinstance(classes, TargetBins):
+        raise TypeError(f"{type(classifier).__name__} does not predict what its labels are")
+    if not isinstance(description["notes"], dict):
+        raise TypeError(f"notes cannot be {description['notes']!r:.100}")
     classifier.model_, classifier.notes_ = model, description["notes"]
     setattr(classifier, classifier.labels_attribute, classes)
     rules = {name: _rule(kept[name]) for name in ("stop", "guaranteed")}
@@ -217,8 +232,8 @@ def _checksum(description: dict[str, Any]) -> str:
 
 def remove(folder: Path) -> None:
     """Remove the model in `folder`, if there is one; other files stay."""
-    for name in (DESCRIPTION, WEIGHTS):
-        (folder / name).unlink(missing_ok=True)
+    for path in (folder / DESCRIPTION, folder / WEIGHTS, waiting(folder / WEIGHTS)):
+        path.unlink(missing_ok=True)
 
 
 # What is checked of a model that a file describes, before memory is given to it and before it predicts anything.
@@ -232,6 +247,8 @@ SPARE_BYTES, TIMES = 1 << 28, 8
 computed from settings, and for the initial values of weights."""
 SPARE_TENSORS, TENSORS_EACH = 50_000, 100
 """How many tensors it may make, and how many more for each that is saved."""
+NOTABLE = 2**20
+"""Numbers that two tensors make together count from here on."""
 MAKE = {"empty", "zeros", "ones", "full", "rand", "randn", "eye", "empty_strided", "arange", "linspace"}
 """The functions that make tensors from sizes alone."""
 MAKE_LIKE = {"new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided", "repeat"}
@@ -256,6 +273,8 @@ class Sizes(TorchDispatchMode):
             self._count(_n_numbers(name, args))
         elif name in MAKE_LIKE:
             self._count(_product(args[1]) * (args[0].numel() if name == "repeat" else 1))
+        elif (n_numbers := _n_together(args)) > NOTABLE:
+            self._count(n_numbers)
         return func(*args, **(kwargs or {}))
 
     def _count(self, n_numbers: int) -> None:
@@ -275,6 +294,14 @@ def _n_numbers(name: str, args: Any) -> int:
     if name == "eye":
         return int(args[0]) * int(args[-1])
     return _product(args[0])
+
+
+def _n_together(args: Any) -> int:
+    """How many numbers a function of these tensors has that takes them element by element; 0 for another function."""
+    shapes = [arg.shape for arg in args if isinstance(arg, Tensor)]
+    with suppress(RuntimeError):
+        return torch.broadcast_shapes(*shapes).numel() if len(shapes) > 1 else 0
+    return 0
 
 
 def _product(sizes: Any) -> int:

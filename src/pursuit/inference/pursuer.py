@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pursuit.inference.history import History
 from pursuit.queries import QuerySet
+from pursuit.queries.query import FREE
 
 ScoreUnit = Literal["bits", "bits per cost"]
 Labels = Sequence[Any] | np.ndarray
@@ -99,6 +100,13 @@ def information(pursuer: Pursuer, scores: Tensor) -> Tensor | None:
     return scores if unit == "bits" else None
 
 
+def by_groups(pursuer: Pursuer, scores: Tensor, closed: Tensor) -> Tensor:
+    """The scores (B, Q) to choose by, where queries are asked in groups: bits of a whole group for each of its members.
+    A mere preference stays as it is: nobody knows what its mean would say."""
+    unit = score_unit(pursuer)
+    return scores if unit is None else pursuer.query_set.group_scores(scores, closed, unit == "bits per cost")
+
+
 def label_codes(classes: Labels, y: Any) -> Tensor:
     """The class indices (N,) of labels; raises ValueError for one that is not among the classes."""
     codes = pd.Index(classes).get_indexer(pd.Index(y))
@@ -140,11 +148,6 @@ def choose(scores: Tensor, asked: Tensor) -> Tensor:
     # A score may itself be minus infinity, and must still come before what was asked.
     left = scores.clamp(min=torch.finfo(scores.dtype).min).masked_fill_(asked, -torch.inf)
     return left.max(dim=1).indices  # several times as fast as argmax on a CPU
-
-
-FREE = 1e-9
-"""In bits per cost, the cost of what costs nothing: free answers come first, the most informative of them before the
-others, and scores stay finite."""
 
 
 def per_cost(bits: Tensor, costs: Tensor) -> Tensor:

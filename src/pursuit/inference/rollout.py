@@ -13,6 +13,7 @@ from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState, history_state
 from pursuit.inference.pursuer import (
     Pursuer,
+    by_groups,
     choose,
     highest_left,
     information,
@@ -115,7 +116,7 @@ def pursue(
             query, answered = torch.full_like(active.rows, -1), torch.zeros_like(goes_on)
             bits = None
             if len(going):
-                query[going] = chosen = choose(scores, state.asked)  # ask
+                query[going] = chosen = choose(by_groups(pursuer, scores, state.asked), state.asked)  # ask
                 expected = information(pursuer, scores) if has_unit else state.information() if with_bits else None
                 if expected is not None:
                     bits = torch.full_like(active.cost, torch.nan)
@@ -141,7 +142,7 @@ class _ActiveRows:
 
     def allowed(self, asked: Tensor) -> Tensor | None:
         """What may be asked now (b, Q) of that which was not `asked`; None: everything."""
-        affordable = self.stop.affordable(self.cost, self.costs)
+        affordable = self.stop.affordable(self.cost, self.query_set.prices(asked).to(self.cost.device))
         if self.query_set.order is None:
             return affordable
         return self.query_set.allowed(self.x[self.rows], self.known, asked, affordable)

@@ -19,6 +19,8 @@ ENTROPY_UNITS: dict[str, float] = {"bits": BIT, "nats": 1.0}
 """What each unit is in nats."""
 ROUNDING = 1e-5
 """By what share a sum of costs may be off."""
+MOST = 2**31 - 1
+"""Queries or steps that a rule may count."""
 
 
 class Standing(NamedTuple):
@@ -114,8 +116,8 @@ class Budget(StoppingRule):
     n: int
 
     def __post_init__(self) -> None:
-        if not _is_whole(self.n) or self.n < 0:
-            raise ValueError(f"A budget is a whole number of queries, 0 or more, not {self.n}.")
+        if not _is_whole(self.n) or not 0 <= self.n <= MOST:
+            raise ValueError(f"A budget is a whole number of queries from 0 to {MOST:,}, not {self.n}.")
         object.__setattr__(self, "n", int(self.n))
 
     def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
@@ -159,8 +161,8 @@ class Stability(StoppingRule):
             raise ValueError(
                 f"Stability takes an entropy change of 0 bits or more, as in stability=0.001, not {self.epsilon}."
             )
-        if not _is_whole(self.n) or self.n < 1:
-            raise ValueError(f"Stability must hold for a whole number of steps, 1 or more, not {self.n}.")
+        if not _is_whole(self.n) or not 1 <= self.n <= MOST:
+            raise ValueError(f"Stability must hold for a whole number of steps from 1 to {MOST:,}, not {self.n}.")
         if self.unit not in ENTROPY_UNITS:
             raise ValueError(f"Stability measures entropy in bits or in nats, not in {self.unit!r}.")
         object.__setattr__(self, "n", int(self.n))

@@ -15,6 +15,9 @@ from torch import Tensor, nn
 from pursuit.queries.query_set import QuerySet
 from pursuit.queries.scaling import NOT_GIVEN
 
+MOST_VALUES = 2**22
+"""Possible answers of all queries together."""
+
 
 class AnswerValues(nn.Module):
     """The possible values of every unit of a query set."""
@@ -32,6 +35,10 @@ class AnswerValues(nn.Module):
         """Without edges, which a saved model brings along or `listed` measures."""
         super().__init__()
         self.query_set, self.n_values = query_set, list(n_values)
+        if sum(self.n_values) > MOST_VALUES:
+            raise ValueError(
+                f"There are {sum(self.n_values):,} possible answers: at most {MOST_VALUES:,} can be listed."
+            )
         n = torch.tensor(self.n_values)
         first, further = n.cumsum(dim=0) - n, torch.arange(int(n.max()))
         # A choice has a feature for every value, and anything else one feature for all of them.

@@ -55,6 +55,8 @@ TICKS = frozenset(("x", "✓", "✔", "☑", "☒", "•", "●", "*", "+", "che
 
 ISO = "%Y-%m-%d"
 EPOCH = datetime.datetime(1970, 1, 1)
+LARGEST_ANSWER = 1e38
+"""Numbers beyond this do not fit the precision that models compute in."""
 MOST_PLACES = 4
 """How far a decimal point may have slipped."""
 DAY, MINUTES = datetime.timedelta(days=1), 24 * 60
@@ -221,7 +223,7 @@ class Number(Query):
             number = float(_with_point(answer.strip().removesuffix(self.unit)) if isinstance(answer, str) else answer)
         except (TypeError, ValueError, OverflowError):
             number = math.nan
-        if not math.isfinite(number):
+        if not abs(number) <= LARGEST_ANSWER or isinstance(answer, bool):
             raise ValueError(f"The answer to '{self.text}' is a number, not {answer!r}.")
         return number
 

@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 from pursuit.registry import register
 
+OWN_SHARE = 1e-3
+"""How much of its own score decides which member of a group comes first; the rest is the mean of the group."""
+
 
 @register
 @dataclass(frozen=True)
@@ -25,7 +28,8 @@ class OnlyAfter:
 @register
 @dataclass(frozen=True)
 class Group:
-    """Queries that are asked together: once one is asked, the others follow at once."""
+    """Queries that are asked together: once one is asked, the others follow at once. It is begun where what all of them
+    tell is worth what all of them cost."""
 
     name: str
     queries: tuple[str, ...]
@@ -148,6 +152,7 @@ class Gate(nn.Module):
     accepted: Tensor
     needs_answer: Tensor
     members: Tensor
+    is_member: Tensor
 
     def __init__(self, order: Order, query_set: Ordered):
         super().__init__()
@@ -166,6 +171,7 @@ class Gate(nn.Module):
         for i, group in enumerate(order.groups):
             members[[index_of[name] for name in group.queries], i] = 1
         self._keep("members", members)  # (Q, G)
+        self._keep("is_member", members.any(dim=1))  # (Q,)
         self._keep_answers(order.only_after, query_set)
 
     def _keep(self, name: str, tensor: Tensor) -> None:
@@ -214,6 +220,22 @@ class Gate(nn.Module):
             comes_next = goes_on.float() @ self.members.T > 0  # (B, Q)
             is_open = is_open & (comes_next | ~goes_on.any(dim=1, keepdim=True))
         return is_open
+
+    def prices(self, costs: Tensor, asked: Tensor) -> Tensor:
+        """What it takes to ask each query (B, Q), where each costs `costs` (Q,): whoever begins a group pays for all of
+        it."""
+        not_begun = (asked.float() @ self.members == 0).float() @ self.members.T  # (B, Q) 1 for members of such groups
+        of_group = (costs @ self.members) @ self.members.T  # (Q,)
+        return torch.where(not_begun > 0, of_group, costs)
+
+    def group_scores(self, scores: Tensor, closed: Tensor, weights: Tensor) -> Tensor:
+        """The scores (B, Q) with those of a group's members nearly replaced by their mean, in which each counts by its
+        weight (Q,): a group is chosen for all that it tells, and its best member comes first."""
+        is_open = ~closed & (scores > -torch.inf)
+        weight = is_open * weights
+        total = (weight * scores.masked_fill(~is_open, 0)) @ self.members
+        mean = (total / (weight @ self.members).clamp(min=torch.finfo(scores.dtype).tiny)) @ self.members.T  # (B, Q)
+        return torch.where(is_open & self.is_member, mean + OWN_SHARE * (scores - mean), scores)
 
     def _holds(self, x: Tensor, known: Tensor, asked: Tensor) -> Tensor:
         """Which conditions are met: (B, J)."""

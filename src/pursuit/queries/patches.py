@@ -13,7 +13,7 @@ from pursuit.queries.units import FeatureType, Units
 from pursuit.registry import register
 
 SHADES = " ░▒▓█"
-MOST_PATCHES, MOST_VALUES = 200_000, 50_000_000
+MOST_PATCHES, MOST_VALUES, MOST_SHOWN = 200_000, 50_000_000, 2**25
 """Of an image: more can neither be shown to a person nor learnt."""
 WORDED_PIXELS = 9
 """Up to this many pixels an answer is written pixel by pixel; above it, as mean brightness."""
@@ -98,7 +98,8 @@ class PatchQueries(QuerySet):
             )
         self.patches = PatchGrid((channels, height, width), size, stride)
         n_patches = self.patches.shape[0] * self.patches.shape[1]
-        if n_patches > MOST_PATCHES or channels * height * width > MOST_VALUES:
+        n_shown = n_patches * channels * size * size
+        if n_patches > MOST_PATCHES or channels * height * width > MOST_VALUES or n_shown > MOST_SHOWN:
             raise ValueError(
                 f"An image of {channels}x{height}x{width} with {n_patches:,} patches is too large to be asked for by "
                 "patches: make it smaller, or choose a larger stride."
@@ -218,7 +219,7 @@ class PatchQueries(QuerySet):
             values = torch.tensor([float(part) for part in parts], dtype=x.dtype)
         except (TypeError, ValueError):
             values = torch.empty(0)
-        if values.numel() != patch.numel() or not values.isfinite().all():
+        if values.numel() != patch.numel() or not ((values >= self.low) & (values <= self.high)).all():
             raise ValueError(
                 f"The answer to '{self.queries[query].text}' is {patch.numel()} pixel values between "
                 f"{self.low:g} and {self.high:g}, row by row, separated by spaces or commas."

@@ -7,6 +7,11 @@ NOT_GIVEN_TEXT = "not given"
 """The answer, in words, that a value is missing, to a query that may be answered so."""
 
 
+FREE = 1e-9
+"""In bits per cost, the cost of what costs nothing: free answers come first, the most informative of them before the
+others, and scores stay finite."""
+
+
 @dataclass(frozen=True)
 class Query:
     """A question with a clear meaning."""

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from pursuit.queries.doubts import Doubt
 from pursuit.queries.order import Gate, Order
 from pursuit.queries.own_inputs import OwnInputs
-from pursuit.queries.query import Query
+from pursuit.queries.query import FREE, Query
 from pursuit.queries.units import FeatureType, Units
 
 
@@ -171,6 +171,20 @@ class QuerySet(nn.Module, ABC):
         """What is not to be chosen now (B, Q): what was asked already, and what may not be asked yet."""
         allowed = self.allowed(x, known, asked)
         return asked if allowed is None else ~allowed
+
+    def prices(self, asked: Tensor) -> Tensor:
+        """What it takes to ask each query (Q,) or (B, Q): its cost, and that of its group where it would begin one."""
+        if self._gate is None or not self._gate.has_groups:
+            return self.costs
+        return self._gate.prices(self.costs, asked)
+
+    def group_scores(self, scores: Tensor, closed: Tensor, per_cost: bool = False) -> Tensor:
+        """Scores in bits (B, Q), or in bits per cost, by which to choose among what is not `closed` (B, Q): members of
+        a group stand for all of it."""
+        if self._gate is None or not self._gate.has_groups:
+            return scores
+        weights = self.costs.clamp(min=FREE) if per_cost else torch.ones_like(self.costs)
+        return self._gate.group_scores(scores, closed, weights)
 
     def known_beforehand(self, n_rows: int, given: Tensor | None = None) -> Tensor | None:
         """What is known of `n_rows` rows before anything is asked (n_rows, Q): what is `given`, and what the order

@@ -58,13 +58,35 @@ def parse(
         raise ValueError(f"This is not a questions file: {str(error) or 'it'} is beyond all measure.") from None
     parts = ("questions", "groups", "interview", "results")
     _check_keys(tables, parts, "the file", "[questions.COLUMN], [groups], [interview] and [results.LABEL]")
-    questions = _table(tables.get("questions", {}), "questions")
-    groups = _table(tables.get("groups", {}), "groups")
-    return (
-        tuple(_question(name, value) for name, value in questions.items()),
-        tuple(Group(name, _texts(value, f"groups.{name}", "names of columns")) for name, value in groups.items()),
-        _presentation(tables.get("interview", {}), tables.get("results", {}), folder),
-    )
+    questions = {
+        name: _question(name, value) for name, value in _table(tables.get("questions", {}), "questions").items()
+    }
+    groups = []
+    for name, value in _table(tables.get("groups", {}), "groups").items():
+        group, cost = _group(name, value)
+        groups.append(group)
+        if cost is None:
+            continue
+        for column in group.queries:
+            settings = questions.get(column, QuestionSettings(column))
+            if settings.cost is not None:
+                raise ValueError(
+                    f"'{column}' has a cost of its own, and is in the group '{name}', whose cost is that of all its "
+                    "columns: leave one of the two."
+                )
+            questions[column] = replace(settings, cost=cost / len(group.queries))
+    presentation = _presentation(tables.get("interview", {}), tables.get("results", {}), folder)
+    return tuple(questions.values()), tuple(groups), presentation
+
+
+def _group(name: str, value: Any) -> tuple[Group, float | None]:
+    """The group and, if it says so, what all of its columns cost together."""
+    where, what = f"groups.{name}", "names of columns"
+    if not isinstance(value, dict):
+        return Group(name, _texts(value, where, what)), None
+    _check_keys(value, ("columns", "cost"), where, "columns and cost")
+    cost = _cost(value["cost"], where) if "cost" in value else None
+    return Group(name, _texts(value.get("columns", []), f"{where}.columns", what)), cost
 
 
 def _presentation(interview: Any, results: Any, folder: Path | None) -> Presentation:

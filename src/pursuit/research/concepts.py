@@ -25,7 +25,16 @@ import torch.nn.functional as F
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from pursuit.files import DamagedFile, check_file, make_folder, parse_json, read_bytes, read_json, write_whole
+from pursuit.files import (
+    DamagedFile,
+    check_file,
+    make_folder,
+    parse_json,
+    read_described,
+    read_json,
+    write_pair,
+    write_whole,
+)
 from pursuit.training.averaging import WeightAverage
 
 SHRINKAGE = 10.0
@@ -284,8 +293,7 @@ def save(folder: str | Path, network: ConceptNetwork, notes: dict[str, Any] | No
         "notes": notes or {},
     }
     make_folder(folder)
-    write_whole(folder / WEIGHTS, weights)
-    write_whole(folder / DESCRIPTION, json.dumps(description, indent=1).encode())
+    write_pair(folder / WEIGHTS, weights, folder / DESCRIPTION, json.dumps(description, indent=1).encode())
 
 
 def load(
@@ -295,8 +303,8 @@ def load(
     folder = Path(folder)
     try:
         description = read_json(folder / DESCRIPTION)
-        weights = read_bytes(folder / WEIGHTS)
-        if hashlib.sha256(weights).hexdigest() != description["weights_sha256"] or description["format"] != FORMAT:
+        weights = read_described(folder / WEIGHTS, description["weights_sha256"])
+        if weights is None or description["format"] != FORMAT:
             raise DamagedFile("the checksum of its weights does not fit, or it is of another format")
         architecture, notes = dict(description["architecture"] or {}), description["notes"]
         if build is None and architecture.pop("type", None) != "efficientnet_lite":

@@ -313,11 +313,19 @@ class SessionLog:
         order = self.pursuer.query_set.order
         return order is not None and self.pursuer.query_set.queries[query].name in order.beforehand
 
+    def is_in_group(self, query: int) -> bool:
+        """Whether a query is asked together with others."""
+        order = self.pursuer.query_set.order
+        name = self.pursuer.query_set.queries[query].name
+        return order is not None and any(name in group.queries for group in order.groups)
+
     def allowed(self, is_free: bool | None = None) -> Tensor | None:
         """What may be asked (1, Q) in the order of queries and, unless the person `is_free` of the rule, with what was
         spent so far; None: everything."""
         query_set, is_free = self.pursuer.query_set, self.now.is_free if is_free is None else is_free
-        affordable = None if self.stop is None or is_free else self.stop.affordable(self._spent(), query_set.costs)
+        affordable = (
+            None if self.stop is None or is_free else self.stop.affordable(self._spent(), query_set.prices(self.asked))
+        )
         if query_set.order is None:
             return affordable
         history = self.history()

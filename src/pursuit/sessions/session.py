@@ -146,6 +146,8 @@ class Session:
             kind = "last"
         elif best.bits is None:
             kind = "share"
+        elif log.is_in_group(query):
+            kind = "group"
         elif score_unit(self.pursuer) == "bits per cost":
             kind = "cost"
         else:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pursuit.inference.chain import bits_text, percent
 from pursuit.inference.history import History
-from pursuit.inference.pursuer import PossibleAnswer, Pursuer, choose, label_list, label_text, score_unit
+from pursuit.inference.pursuer import PossibleAnswer, Pursuer, by_groups, choose, label_list, label_text, score_unit
 from pursuit.inference.target_bins import target_of
 from pursuit.queries.answer_values import Interval
 from pursuit.sessions.exclusion import answers_without, without
@@ -92,7 +92,7 @@ class AnswerEffect:
     """What is believed of the number before and after it, in words."""
 
 
-WhyKind = Literal["beforehand", "again", "last", "bits", "cost", "decides", "prefers", "share"]
+WhyKind = Literal["beforehand", "again", "last", "bits", "cost", "group", "decides", "prefers", "share"]
 """Why a question comes now: it is known beforehand; it was put off, and nothing else is left; it is the last one; it
 promises most bits, or most bits per cost; it tells little by itself, but decides what to ask next; others promise more,
 but the querier learnt to prefer this one; or it is preferred, and nobody knows how much it tells."""
@@ -152,6 +152,8 @@ class Why:
         if kind == "again":
             again = "was skipped, and comes back because nothing else is left to ask."
             return f"{again} It {told}." if told else again
+        if kind == "group":
+            return f"{told}, and belongs to a group that is asked together, for what all of it tells."
         others = "no other question that may be asked now" if self.reason.is_restricted else "no other question"
         others = f"{others}, besides those you skipped," if self.reason.n_skipped else others
         if question.bits is None:
@@ -220,6 +222,7 @@ def candidates(
 ) -> tuple[int, tuple[Candidate, ...]]:
     """The query that is asked next, by the `scores` (1, Q) of what may be asked; and what speaks for it and for those
     that come after it. `bits` (1, Q) are those expected of each, where they are known."""
+    scores = by_groups(pursuer, scores, asked)
     left = scores[0].masked_fill(asked[0], -torch.inf)
     chosen = int(choose(scores, asked))
     shares = left.softmax(dim=0) if bits is None else None

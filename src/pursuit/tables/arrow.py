@@ -1,9 +1,8 @@
-"""Tables in Parquet and Arrow files: found, compared with each other, and read piece by piece in bounded memory."""
+"""Parquet and Arrow files: found, compared with each other, and read piece by piece in bounded memory."""
 
 import difflib
-import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,9 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pursuit.files import ARROW_ENDINGS, check_file
-from pursuit.queries import NotAQuestion
-from pursuit.tables.filesystem import AnyPath, CannotReach, RemotePath, explained, files_below, find_path, for_each
-from pursuit.tables.splitting import uniform_hash
+from pursuit.tables.filesystem import AnyPath, CannotReach, RemotePath, explained, files_below, find_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,170 +44,6 @@ class Piece:
 
     def part(self, start: int, stop: int) -> "Piece":
         return replace(self, start=self.start + start, n_rows=stop - start, first=self.first + start)
-
-
-class ArrowTable:
-    """One table in one or several files with the same columns, of which only the structure is kept in memory.
-
-    `paths` is a file, a folder, a pattern such as "data/*.parquet", or a list of those. Columns in `drop`, and all but
-    those in `only`, may be of any type and need not be in every file; texts in `missing` are read as missing.
-    """
-
-    def __init__(
-        self, paths: Any, drop: Sequence[str] = (), missing: Sequence[str] = (), only: Sequence[str] | None = None
-    ):
-        require_pyarrow()
-        self.missing = tuple(missing)
-        self.files = for_each(_open, find_files(paths))
-        self.name = self.files[0].path.name if len(self.files) == 1 else f"{len(self.files)} files"
-        all_names = list(dict.fromkeys(column for file in self.files for column in file.column_types))
-        for name in drop:
-            existing_column(name, all_names, self.name)
-        wanted = set(all_names if only is None else only) - set(drop)
-        by_file = [{name: held for name, held in file.column_types.items() if name in wanted} for file in self.files]
-        self._check_same_columns(by_file)
-        self.column_types = {name: self._joint_type([types[name] for types in by_file], name) for name in by_file[0]}
-        """What every column holds, in words: "yes/no", "whole numbers", "numbers", "words", "nothing" or another."""
-        self.categorical = {name for file in self.files for name in file.categorical}
-        """Columns whose numbers stand for categories."""
-        self.pieces: list[Piece] = []
-        self.n_rows = 0
-        for number, file in enumerate(self.files):
-            for group, n_rows in enumerate(file.group_rows):
-                if n_rows:
-                    self.pieces.append(Piece(number, group, 0, n_rows, self.n_rows))
-                self.n_rows += n_rows
-        if not self.n_rows:
-            raise ValueError(f"{self.name} has no rows: at least one is needed.")
-
-    def check_column(self, name: str) -> str:
-        return existing_column(name, list(self.column_types), self.name)
-
-    def refuse_unaskable(self, columns: Sequence[str]) -> None:
-        """Raise NotAQuestion if some of these columns cannot be asked for."""
-        wrong = {name: held for name in columns if (held := self.column_types[name]) in UNASKABLE}
-        if wrong:
-            problems = [f"Column '{name}' holds {held}: {UNASKABLE[held]}." for name, held in wrong.items()]
-            raise NotAQuestion(" ".join(problems), list(wrong))
-
-    def read(
-        self, piece: Piece, columns: Sequence[str], as_stored: Sequence[str] = (), chunk_rows: int | None = None
-    ) -> Iterator[tuple[int, "pa.Table"]]:
-        """The rows of a piece in chunks, each with the number of its first row.
-
-        Numbers are read as floats, because pandas has missing values only there; yes/no and whole numbers of the
-        columns `as_stored` keep their type.
-        """
-        self.refuse_unaskable(columns)
-        types = self._arrow_types(columns, as_stored)
-        file, first = self.files[piece.file], piece.first
-        with _explained_errors(file.path):
-            for batch in file.batches(piece, list(columns), chunk_rows or rows_in_a_chunk(8 * len(columns))):
-                yield first, _canonical(batch, types, self.missing)
-                first += batch.num_rows
-        if first != piece.first + piece.n_rows:
-            raise ValueError(f"{file.path} changed while it was being read: leave it as it is, and start again.")
-
-    def empty(self, columns: Sequence[str], as_stored: Sequence[str] = ()) -> "pa.Table":
-        """The table that `read` gives, without rows."""
-        import pyarrow as pa
-
-        return pa.schema(self._arrow_types(columns, as_stored)).empty_table()
-
-    def _arrow_types(self, columns: Sequence[str], as_stored: Sequence[str]) -> dict[str, "pa.DataType"]:
-        return {name: _arrow_type(self.column_types[name], name in as_stored) for name in columns}
-
-    def rows(
-        self,
-        columns: Sequence[str],
-        target: str | None,
-        chosen: Callable[[np.ndarray], np.ndarray] | None = None,
-        pieces: Sequence[Piece] | None = None,
-        most: int | None = None,
-    ) -> tuple[np.ndarray, "pa.Table"]:
-        """The numbers of the first rows, and a table of `columns` and the target; only rows with a label where there is
-        a target, and of these only those whose numbers are `chosen`. Pieces without any such row are not read."""
-        import pyarrow as pa
-
-        as_stored = [] if target is None else [target]
-        read = [*columns, *as_stored]
-        numbers, parts, n_found = [np.empty(0, dtype=np.int64)], [self.empty(read, as_stored)], 0
-        wanted = (
-            piece
-            for piece in (self.pieces if pieces is None else pieces)
-            if chosen is None or chosen(np.arange(piece.first, piece.first + piece.n_rows)).any()
-        )
-        for first, chunk in (found for piece in wanted for found in self.read(piece, read, as_stored)):
-            rows = np.arange(first, first + len(chunk))
-            is_wanted = np.ones(len(rows), dtype=bool) if target is None else is_present(chunk[target])
-            if chosen is not None:
-                is_wanted &= chosen(rows)
-            numbers.append(rows[is_wanted])
-            parts.append(chunk.filter(pa.array(is_wanted)))
-            n_found += len(parts[-1])
-            if most is not None and n_found >= most:
-                break
-        return np.concatenate(numbers)[:most], pa.concat_tables(parts).slice(0, most)
-
-    def lowest(
-        self,
-        columns: Sequence[str],
-        target: str,
-        chance: Callable[[np.ndarray], np.ndarray],
-        limit: float,
-        most: int,
-        pieces: Sequence[Piece] | None = None,
-    ) -> tuple[np.ndarray, "pa.Table"]:
-        """The labelled rows with the lowest `chance`, at most `most` of those below `limit`, as `rows` gives them."""
-        found, rows = self.rows(columns, target, lambda numbers: chance(numbers) < limit, pieces)
-        if len(found) > most:
-            best = np.sort(np.argsort(chance(found), kind="stable")[:most])
-            found, rows = found[best], rows.take(best)
-        return found, rows
-
-    def held_out(
-        self, columns: Sequence[str], target: str, share: float, seed: int, n_held_out: int, most: int
-    ) -> tuple[np.ndarray, "pa.Table"]:
-        """At most `most` of the `n_held_out` rows held out to measure on, as `rows` gives them."""
-        limit = share * sufficient_limit(most, n_held_out)
-        return self.lowest(columns, target, lambda numbers: uniform_hash(numbers, seed), limit, most)
-
-    def bounds(self, piece: Piece, name: str) -> tuple[float, float] | None:
-        """The least and the greatest number of a column, if the file itself records them."""
-        return self.files[piece.file].bounds(piece, name)
-
-    def fingerprint(self) -> str:
-        """A hash of the files' names, sizes and footers, which list columns, row groups with their sizes and, where
-        recorded, the least and greatest values. The data themselves are not read."""
-        digest = hashlib.sha256()
-        for identity in for_each(_identity, [file.path for file in self.files]):
-            digest.update(identity)
-        return digest.hexdigest()
-
-    def _check_same_columns(self, by_file: list[dict[str, str]]) -> None:
-        first = self.files[0].path, by_file[0]
-        for file, types in zip(self.files, by_file, strict=True):
-            this = file.path, types
-            for (path, columns), (other_path, other_columns) in ((first, this), (this, first)):
-                absent = [name for name in columns if name not in other_columns]
-                if absent:
-                    raise ValueError(
-                        f"{other_path} lacks columns that {path} has: {', '.join(absent[:10])}. All files need the "
-                        "same columns: add them, or drop them everywhere."
-                    )
-
-    def _joint_type(self, types: list[str], name: str) -> str:
-        """What a column holds in all files together, from what it holds in each."""
-        found = set(types) - {"nothing"}
-        if len(found) <= 1:
-            return found.pop() if found else "nothing"
-        if found <= NUMERIC:
-            return "numbers" if "numbers" in found else "whole numbers"
-        one, other = sorted(found, key=types.index)[:2]
-        first, second = (self.files[types.index(held)].path for held in (one, other))
-        raise ValueError(
-            f"Column '{name}' holds {one} in {first}, but {other} in {second}: make them alike, or drop it."
-        )
 
 
 class _ParquetFile:
@@ -288,6 +121,37 @@ class _ArrowFile:
         return None
 
 
+ArrowFile = _ParquetFile | _ArrowFile
+
+
+def joint_types(files: Sequence[ArrowFile], wanted: Collection[str | None]) -> dict[str, str]:
+    """What every column that is wanted holds in all files together; raises ValueError if they do not go together."""
+    by_file = [{name: held for name, held in file.column_types.items() if name in wanted} for file in files]
+    first = files[0].path, by_file[0]
+    for file, types in zip(files, by_file, strict=True):
+        this = file.path, types
+        for (path, columns), (other_path, other_columns) in ((first, this), (this, first)):
+            absent = [name for name in columns if name not in other_columns]
+            if absent:
+                raise ValueError(
+                    f"{other_path} lacks columns that {path} has: {', '.join(absent[:10])}. All files need the same "
+                    "columns: add them, or drop them everywhere."
+                )
+    return {name: _joint_type(files, [types[name] for types in by_file], name) for name in by_file[0]}
+
+
+def _joint_type(files: Sequence[ArrowFile], types: list[str], name: str) -> str:
+    """What a column holds in all files together, from what it holds in each."""
+    found = set(types) - {"nothing"}
+    if len(found) <= 1:
+        return found.pop() if found else "nothing"
+    if found <= NUMERIC:
+        return "numbers" if "numbers" in found else "whole numbers"
+    one, other = sorted(found, key=types.index)[:2]
+    first, second = (files[types.index(held)].path for held in (one, other))
+    raise ValueError(f"Column '{name}' holds {one} in {first}, but {other} in {second}: make them alike, or drop it.")
+
+
 def require_pyarrow() -> None:
     """Raise ModuleNotFoundError, with what to install, if pyarrow is absent."""
     try:
@@ -355,15 +219,15 @@ def _source(path: AnyPath) -> Any:
     return path if isinstance(path, Path) else path.open()
 
 
-def _open(path: AnyPath) -> _ParquetFile | _ArrowFile:
+def open_file(path: AnyPath) -> ArrowFile:
     if isinstance(path, Path):
         check_file(path, "a Parquet or Arrow file")
-    with _explained_errors(path):
+    with explained_errors(path):
         return _ArrowFile(path) if path.suffix.lower() in IPC_ENDINGS else _ParquetFile(path)
 
 
 @contextmanager
-def _explained_errors(path: AnyPath) -> Iterator[None]:
+def explained_errors(path: AnyPath) -> Iterator[None]:
     """Raise pyarrow's errors about a file as a ValueError that says what to do."""
     import pyarrow as pa
 
@@ -410,7 +274,7 @@ def _in_words(stored: "pa.DataType") -> str:
     return "dates or times" if types.is_temporal(stored) else "lists or other objects"
 
 
-def _arrow_type(column_type: str, as_stored: bool) -> "pa.DataType":
+def arrow_type(column_type: str, as_stored: bool) -> "pa.DataType":
     import pyarrow as pa
 
     if column_type == "words":
@@ -419,7 +283,7 @@ def _arrow_type(column_type: str, as_stored: bool) -> "pa.DataType":
     return stored.get(column_type, pa.float64()) if as_stored else pa.float64()
 
 
-def _canonical(batch: "pa.RecordBatch", types: dict[str, "pa.DataType"], missing: Sequence[str]) -> "pa.Table":
+def canonical(batch: "pa.RecordBatch", types: dict[str, "pa.DataType"], missing: Sequence[str]) -> "pa.Table":
     """A batch with columns of these types, and null for the texts that mean missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -436,7 +300,7 @@ def _canonical(batch: "pa.RecordBatch", types: dict[str, "pa.DataType"], missing
     return pa.table(columns)
 
 
-def _identity(path: AnyPath) -> bytes:
+def identity(path: AnyPath) -> bytes:
     """What tells a file from others: its name, its size and its footer."""
     size = path.stat().st_size if isinstance(path, Path) else path.size
     return f"{path.name}\n{size}\n".encode() + _footer(path)

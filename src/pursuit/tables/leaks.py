@@ -31,7 +31,7 @@ def leaks(X: pd.DataFrame, y: np.ndarray, regress: bool = False) -> list[str]:
         return []
     given_away = _follows if regress else _gives_away
     names = [name for name in X.columns if given_away(X[name], labels)]
-    if not names or len(names) == len(X.columns):
+    if not names or len(names) == len(X.columns) > 1:
         return []
     quoted, each = listed([f"'{name}'" for name in names]), "by itself" if len(names) == 1 else "each by itself"
     what = "the number" if regress else "the label"

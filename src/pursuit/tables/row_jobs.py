@@ -21,8 +21,8 @@ from pursuit.inference.predictions import PROBABILITY, STEP
 from pursuit.networks.dense import one_thread
 from pursuit.tables.engine import Engine, Lost
 from pursuit.tables.filesystem import AnyPath, make_folder, remove_folder, write
+from pursuit.tables.labels import as_known, target_values
 from pursuit.tables.source import RowsPart, TableSource, refuse_absent
-from pursuit.tables.survey import as_known, target_values
 from pursuit.tables.writing import write_table
 from pursuit.training.rows import Rows
 from pursuit.version import __version__

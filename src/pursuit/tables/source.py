@@ -6,23 +6,28 @@ read as those of its training rows were, and rows held out then are found again 
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from pursuit.files import ARROW_ENDINGS
+from pursuit.queries import NotAQuestion
 from pursuit.queries.column import listed
-from pursuit.tables.arrow import ArrowTable, existing_column
+from pursuit.tables import arrow
+from pursuit.tables.arrow import Piece, existing_column
 from pursuit.tables.csv import ENDINGS as CSV_ENDINGS
 from pursuit.tables.csv import CsvOptions, CsvTable, read_csv
-from pursuit.tables.filesystem import AnyPath, display_name, files_below, find_path, is_remote, local
+from pursuit.tables.filesystem import AnyPath, display_name, files_below, find_path, for_each, is_remote, local
+from pursuit.tables.labels import same_labels, split_target, target_values, with_same
 from pursuit.tables.splitting import Division, group_numbers, time_numbers, uniform_hash
-from pursuit.tables.survey import same_labels, split_target, target_values, with_same
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PART_ROWS = 20_000
 """Rows of a part: enough for the work on one to be worth its overhead."""
@@ -32,6 +37,7 @@ ONLY_CSV = {
     "encoding": "which is always UTF-8 here",
     "decimal": "because numbers are stored as such here",
     "column_types": "because columns have their types here",
+    "from_data": "because rows are streamed, with one query per column",
     "missing_informs": "because rows are streamed, and missing values are not counted",
     "group": "because rows are streamed and held out one by one: write some groups into a file of their own",
     "time": "because rows are streamed and held out at random: write the latest rows into a file of their own",
@@ -172,7 +178,7 @@ class FileSource(TableSource):
                 existing_column(name, names, where)
         label = self.target or self.trained.get("target")
         absent = tuple(column for column in self.columns if column not in names)
-        if len(absent) == len(self.columns):
+        if absent and len(absent) == len(self.columns):
             raise ValueError(
                 f"{where} has none of the columns the model asks for ({', '.join(self.columns[:10])}), only "
                 f"{', '.join(map(str, names[:10]))}: is it the right file?"
@@ -272,53 +278,174 @@ class CsvSource(FileSource):
         return X.index[test]
 
 
+@dataclass
 class ArrowSource(FileSource):
-    """Rows of Parquet or Arrow files, whose row groups are the shares."""
+    """Rows of Parquet or Arrow files with the same columns, of which only the structure is kept in memory. Their row
+    groups are the shares.
+
+    `path` is a file, a folder, a pattern such as "data/*.parquet", or a list of those. Columns in `drop`, and all but
+    those in `columns` where some are given, may be of any type and need not be in every file.
+    """
+
+    path: Any
+    columns: Sequence[str] = ()
+    """Those that are read; by default all but that of labels."""
+    trained: Mapping[str, Any] = field(default_factory=dict)
+    drop: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         refuse_csv_options(encoding=self.encoding, decimal=self.decimal)
-        extra = [name for name in (self.target or self.trained.get("target"), self.id_column) if name is not None]
-        missing = self.missing or self.trained.get("missing", ())
-        self.table = ArrowTable(self.path, missing=missing, only=[*self.columns, *extra])
-        self._label, self._absent = self._found(list(self.table.column_types), self.table.name)
-        self._fingerprint = self.table.fingerprint()
-        self._is_trained_on = self._fingerprint == self.trained.get("fingerprint")
+        arrow.require_pyarrow()
+        self.missing = tuple(self.missing or self.trained.get("missing", ()))
+        self.files = for_each(arrow.open_file, arrow.find_files(self.path))
+        self.where = self.files[0].path.name if len(self.files) == 1 else f"{len(self.files)} files"
+        all_names = list(dict.fromkeys(column for file in self.files for column in file.column_types))
+        for name in self.drop:
+            existing_column(name, all_names, self.where)
+        target = self.target or self.trained.get("target")
+        wanted = {*(self.columns or all_names), target, self.id_column} - {*self.drop}
+        self.column_types = arrow.joint_types(self.files, wanted)
+        """What every column holds, in words: "yes/no", "whole numbers", "numbers", "words", "nothing" or another."""
+        self.categorical = {name for file in self.files for name in file.categorical}
+        """Columns whose numbers stand for categories."""
+        self.pieces: list[Piece] = []
+        self.n_rows = 0
+        for number, file in enumerate(self.files):
+            for group, n_rows in enumerate(file.group_rows):
+                if n_rows:
+                    self.pieces.append(Piece(number, group, 0, n_rows, self.n_rows))
+                self.n_rows += n_rows
+        if not self.n_rows:
+            raise ValueError(f"{self.where} has no rows: at least one is needed.")
+        self.columns = self.columns or [name for name in self.column_types if name not in (target, self.id_column)]
+        self.label, self._absent = self._found(list(self.column_types), self.where)
+        trained_on = self.trained.get("fingerprint")
+        self._is_trained_on = trained_on is not None and trained_on == self.fingerprint()
         self._n_held_out = self.trained["n_test"] if self._is_trained_on else 0
         self.shares = tuple(
-            f"rows {piece.first:,} to {piece.first + piece.n_rows - 1:,} in {self.table.files[piece.file].path}"
-            for piece in self.table.pieces
+            f"rows {piece.first:,} to {piece.first + piece.n_rows - 1:,} in {self.files[piece.file].path}"
+            for piece in self.pieces
         )
 
+    def refuse_unaskable(self, columns: Sequence[str]) -> None:
+        """Raise NotAQuestion if some of these columns cannot be asked for."""
+        wrong = {name: held for name in columns if (held := self.column_types[name]) in arrow.UNASKABLE}
+        if wrong:
+            problems = [f"Column '{name}' holds {held}: {arrow.UNASKABLE[held]}." for name, held in wrong.items()]
+            raise NotAQuestion(" ".join(problems), list(wrong))
+
+    def chunks(
+        self, piece: Piece, columns: Sequence[str], as_stored: Sequence[str] = (), chunk_rows: int | None = None
+    ) -> Iterator[tuple[int, "pa.Table"]]:
+        """The rows of a piece in chunks, each with the number of its first row.
+
+        Numbers are read as floats, because pandas has missing values only there; yes/no and whole numbers of the
+        columns `as_stored` keep their type.
+        """
+        self.refuse_unaskable(columns)
+        types = self._arrow_types(columns, as_stored)
+        file, first = self.files[piece.file], piece.first
+        with arrow.explained_errors(file.path):
+            for batch in file.batches(piece, list(columns), chunk_rows or arrow.rows_in_a_chunk(8 * len(columns))):
+                yield first, arrow.canonical(batch, types, self.missing)
+                first += batch.num_rows
+        if first != piece.first + piece.n_rows:
+            raise ValueError(f"{file.path} changed while it was being read: leave it as it is, and start again.")
+
+    def _arrow_types(self, columns: Sequence[str], as_stored: Sequence[str]) -> dict[str, "pa.DataType"]:
+        return {name: arrow.arrow_type(self.column_types[name], name in as_stored) for name in columns}
+
     def read(self, share: int) -> Iterator[RowsPart]:
-        named = dict.fromkeys((self._label, self.id_column))
+        named = dict.fromkeys((self.label, self.id_column))
         as_stored = [name for name in named if name is not None and name not in self.columns]
         read = [*(column for column in self.columns if column not in self._absent), *as_stored]
-        for first, chunk in self.table.read(self.table.pieces[share], read, as_stored, self.part_rows):
+        for first, chunk in self.chunks(self.pieces[share], read, as_stored, self.part_rows):
             numbers = np.arange(first, first + len(chunk))
             frame = chunk.to_pandas().set_axis(numbers, axis=0)
             seen = np.full(len(numbers), self._is_trained_on)
             if self._n_held_out:
                 seen = uniform_hash(numbers, self.trained["seed"]) >= self.trained["test_share"]
             trained = {"seen": seen, "is_all_seen": self._is_trained_on and not self._n_held_out}
-            yield self._part(frame, self._label, self._absent, position="row", positions=numbers, **trained)
+            yield self._part(frame, self.label, self._absent, position="row", positions=numbers, **trained)
+
+    def rows(
+        self,
+        columns: Sequence[str],
+        chosen: Callable[[np.ndarray], np.ndarray] | None = None,
+        pieces: Sequence[Piece] | None = None,
+        most: int | None = None,
+    ) -> tuple[np.ndarray, "pa.Table"]:
+        """The numbers of the first rows, and a table of `columns` and the label; only rows with a label where there is
+        a column of labels, and of these only those whose numbers are `chosen`. Pieces without any such row are not
+        read."""
+        import pyarrow as pa
+
+        as_stored = [] if self.label is None else [self.label]
+        read = [*columns, *as_stored]
+        empty = pa.schema(self._arrow_types(read, as_stored)).empty_table()
+        numbers, parts, n_found = [np.empty(0, dtype=np.int64)], [empty], 0
+        wanted = (
+            piece
+            for piece in (self.pieces if pieces is None else pieces)
+            if chosen is None or chosen(np.arange(piece.first, piece.first + piece.n_rows)).any()
+        )
+        for first, chunk in (found for piece in wanted for found in self.chunks(piece, read, as_stored)):
+            rows = np.arange(first, first + len(chunk))
+            is_wanted = np.ones(len(rows), dtype=bool) if self.label is None else arrow.is_present(chunk[self.label])
+            if chosen is not None:
+                is_wanted &= chosen(rows)
+            numbers.append(rows[is_wanted])
+            parts.append(chunk.filter(pa.array(is_wanted)))
+            n_found += len(parts[-1])
+            if most is not None and n_found >= most:
+                break
+        return np.concatenate(numbers)[:most], pa.concat_tables(parts).slice(0, most)
+
+    def lowest(
+        self,
+        columns: Sequence[str],
+        chance: Callable[[np.ndarray], np.ndarray],
+        limit: float,
+        most: int,
+        pieces: Sequence[Piece] | None = None,
+    ) -> tuple[np.ndarray, "pa.Table"]:
+        """The labelled rows with the lowest `chance`, at most `most` of those below `limit`, as `rows` gives them."""
+        found, rows = self.rows(columns, lambda numbers: chance(numbers) < limit, pieces)
+        if len(found) > most:
+            best = np.sort(np.argsort(chance(found), kind="stable")[:most])
+            found, rows = found[best], rows.take(best)
+        return found, rows
+
+    def held_out(
+        self, columns: Sequence[str], share: float, seed: int, n_held_out: int, most: int
+    ) -> tuple[np.ndarray, "pa.Table"]:
+        """At most `most` of the `n_held_out` rows held out to measure on, as `rows` gives them."""
+        limit = share * arrow.sufficient_limit(most, n_held_out)
+        return self.lowest(columns, lambda numbers: uniform_hash(numbers, seed), limit, most)
+
+    def bounds(self, piece: Piece, name: str) -> tuple[float, float] | None:
+        """The least and the greatest number of a column, if the file itself records them."""
+        return self.files[piece.file].bounds(piece, name)
 
     def fingerprint(self) -> str:
-        return self._fingerprint
+        """A hash of the files' names, sizes and footers, which list columns, row groups with their sizes and, where
+        recorded, the least and greatest values. The data themselves are not read."""
+        return hashlib.sha256(b"".join(for_each(arrow.identity, [file.path for file in self.files]))).hexdigest()
 
     def unseen(self, most: int | None = None) -> MemorySource:
-        table, label, n_held_out = self.table, self._label, self._n_held_out
-        refuse_absent(self._absent, table.name)
+        label, n_held_out = self.label, self._n_held_out
+        refuse_absent(self._absent, self.where)
         most = MAX_MEASURED if most is None else most
         if n_held_out and label is not None:
             how = self.trained["test_share"], self.trained["seed"], n_held_out, most
-            numbers, rows = table.held_out(self.columns, label, *how)
+            numbers, rows = self.held_out(self.columns, *how)
             used = f"{len(rows):,} of the {n_held_out:,} held-out rows are used."
-            remark = f"The model was trained on {table.name}: {used}"
+            remark = f"The model was trained on {self.where}: {used}"
         else:
-            numbers, rows = table.rows(self.columns, label, most=most)
-            remark = _trained_on_all(table.name) if self._is_trained_on else ""
-            if table.n_rows > most and not self._is_trained_on:
-                remark = f"{table.name} has {table.n_rows:,} rows: the first {most:,} are used."
+            numbers, rows = self.rows(self.columns, most=most)
+            remark = _trained_on_all(self.where) if self._is_trained_on else ""
+            if self.n_rows > most and not self._is_trained_on:
+                remark = f"{self.where} has {self.n_rows:,} rows: the first {most:,} are used."
         X = rows.select(list(self.columns)).to_pandas().set_axis(numbers, axis=0)
         labels = None if label is None else rows[label].to_pandas().rename(label)
         return self._unseen(X, labels, [remark] if remark else [])
@@ -392,7 +519,7 @@ def refuse_csv_options(**options: Any) -> None:
     """Raise ValueError for options that Parquet and Arrow files do not have."""
     for name, value in options.items():
         if value:
-            option = {"column_types": "column-type"}.get(name, name.replace("_", "-"))
+            option = {"column_types": "column-type", "from_data": "queries"}.get(name, name.replace("_", "-"))
             raise ValueError(f"--{option} is for CSV files, not for Parquet and Arrow files, {ONLY_CSV[name]}.")
 
 

@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 from pursuit.queries import ColumnQueries, QuerySet
-from pursuit.tables.arrow import ArrowTable, Piece, rows_in_a_chunk, sufficient_limit
+from pursuit.tables.arrow import Piece, rows_in_a_chunk, sufficient_limit
+from pursuit.tables.source import ArrowSource
 from pursuit.tables.splitting import uniform_hash
 from pursuit.tables.survey import check_values, find_labels, guess_queries
 from pursuit.training.rows import Rows, RowStream, StreamedRows
@@ -90,8 +91,8 @@ class ParquetRows(StreamedRows):
             raise ValueError(f"The share of rows to measure on is at least 0 and below 1, not {test_share}.")
         if buffer_rows is not None and buffer_rows < 1:
             raise ValueError(f"buffer_rows is how many rows are shuffled together, at least 1, not {buffer_rows}.")
-        self.table = ArrowTable(paths, drop, missing)
-        self.target, self.test_share, self.seed = self.table.check_column(target), test_share, seed
+        self.table = ArrowSource(paths, target=target, drop=drop, missing=missing)
+        self.target, self.test_share, self.seed = target, test_share, seed
         self.pieces, self.device = self.table.pieces, torch.device("cpu")
         self._held_out = np.empty(0, dtype=np.int64)  # numbers of rows, in their order
         self.labels, self._n_learnt, n_test = find_labels(self.table, target, self._is_learnt)
@@ -100,7 +101,7 @@ class ParquetRows(StreamedRows):
         self.silent_columns: list[str] = []
         if not sum(self._n_learnt):
             raise ValueError(
-                f"A test share of {test_share:g} leaves 0 of {self.labels.n_labelled:,} rows of {self.table.name} to "
+                f"A test share of {test_share:g} leaves 0 of {self.labels.n_labelled:,} rows of {self.table.where} to "
                 "train on: choose a smaller one, such as 0.2."
             )
         self.query_set = self._guess_queries() if query_set is None else self._check(query_set)
@@ -112,8 +113,7 @@ class ParquetRows(StreamedRows):
         self.buffer_rows = buffer_rows or max(1024, BUFFER_BYTES // row_bytes)
 
     def _guess_queries(self) -> ColumnQueries:
-        columns = [name for name in self.table.column_types if name != self.target]
-        queries, self.silent_columns = guess_queries(self.table, columns)
+        queries, self.silent_columns = guess_queries(self.table, self.table.columns)
         self.feature_names = tuple(query.name for query in queries.queries)
         spread_out = self.pieces[:: -(-len(self.pieces) // SCALE_PIECES)]
         n_learnt = sum(self._n_learnt[:: -(-len(self.pieces) // SCALE_PIECES)])
@@ -125,7 +125,7 @@ class ParquetRows(StreamedRows):
         if query_set.reads_columns:
             check_values(self.table, query_set)
         elif any(name not in self.table.column_types for name in by_name):  # words of a text, or a network's concepts
-            by_name = [name for name in self.table.column_types if name != self.target]
+            by_name = list(self.table.columns)
         self.feature_names = tuple(by_name)
         return query_set
 
@@ -207,7 +207,7 @@ class ParquetRows(StreamedRows):
         """At most `most` of the rows held out to measure on, spread over the files, and their labels; the index is the
         row's number in the files."""
         how = self.test_share, self.seed, self.n_test, most
-        numbers, rows = self.table.held_out(self.feature_names, self.target, *how)
+        numbers, rows = self.table.held_out(self.feature_names, *how)
         X = rows.select(self.feature_names).to_pandas().set_axis(numbers, axis=0)
         return X, self.labels.classes[self.labels.codes(rows[self.target])]
 
@@ -218,7 +218,7 @@ class ParquetRows(StreamedRows):
     def _count(self, piece: Piece) -> int:
         """How many rows of a piece are learnt from."""
         total = 0
-        for first, chunk in self.table.read(piece, [self.target], as_stored=[self.target]):
+        for first, chunk in self.table.chunks(piece, [self.target], as_stored=[self.target]):
             codes = self.labels.codes(chunk[self.target])
             total += int(((codes >= 0) & self._is_learnt(np.arange(first, first + len(codes)))).sum())
         return total
@@ -234,7 +234,7 @@ class ParquetRows(StreamedRows):
             return np.where(self._is_learnt(numbers), uniform_hash(numbers, seed + 2**62), 1.0)
 
         limit = sufficient_limit(n, n_there)
-        return self.table.lowest(self.feature_names, self.target, chance, limit, n, pieces)
+        return self.table.lowest(self.feature_names, chance, limit, n, pieces)
 
     def _read(self, chunk: "pa.Table") -> Rows:
         """Rows of the files, all with labels, in the answer space."""
@@ -258,7 +258,7 @@ class ParquetRows(StreamedRows):
 
     def chunks(self, piece: Piece) -> "Iterator[tuple[int, pa.Table]]":
         """The rows of a piece in chunks, each with the number of its first row."""
-        return self.table.read(piece, [*self.feature_names, self.target], [self.target], self.chunk_rows)
+        return self.table.chunks(piece, [*self.feature_names, self.target], [self.target], self.chunk_rows)
 
     def rows_to_learn_from(self, first: int, chunk: "pa.Table") -> Rows | None:
         """Those rows of a chunk that are learnt from, in the answer space; None if there are none."""
@@ -345,7 +345,7 @@ def _buffers(source: ParquetRows, seed: int, number: int, buffer: int, ended: Ca
             return
         if buffer == 0 and n_given != len(source):
             raise ValueError(
-                f"{source.table.name} had {len(source):,} rows to learn from and now has {n_given:,}: leave the files "
+                f"{source.table.where} had {len(source):,} rows to learn from and now has {n_given:,}: leave the files "
                 "as they are while training reads them, and start again."
             )
         number, buffer = number + 1, 0

@@ -1,5 +1,4 @@
-"""What a table holds: its labels, and what a person should know of them before training; and, of files larger than
-memory, the values of columns, found in one look at all rows."""
+"""What files larger than memory hold: their labels and the values of columns, found in one look at all rows."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,22 +9,16 @@ import numpy as np
 import pandas as pd
 
 from pursuit.queries import MAX_CHOICES, Choice, ColumnQueries, NotAQuestion, Number, QuerySet
-from pursuit.queries.column import NO_WORDS, YES_WORDS, listed
 from pursuit.queries.column_types import ColumnType
 from pursuit.queries.guessing import is_ticked
-from pursuit.queries.reading import parse_numbers
-from pursuit.tables.arrow import NUMERIC, UNASKABLE, ArrowTable, Piece, existing_column, is_present
+from pursuit.tables.arrow import NUMERIC, UNASKABLE, Piece, is_present
+from pursuit.tables.labels import MAX_FRACTIONS, same_labels, with_same
+from pursuit.tables.source import ArrowSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MAX_FRACTIONS = 20
-"""A target with more different fractions than this is a measurement, not a label."""
 MAX_CLASSES = 100_000
-FEW_ROWS = 3
-"""A label with fewer rows than this can hardly be learnt."""
-MANY_NUMBERS, ROWS_PER_NUMBER = 50, 20
-"""More different whole numbers than this are amounts, not labels, where each has fewer rows than this on average."""
 
 
 @dataclass
@@ -86,7 +79,7 @@ class SeenValues:
 
 
 def find_labels(
-    table: ArrowTable, target: str, learnt: Callable[[np.ndarray], np.ndarray]
+    table: ArrowSource, target: str, learnt: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[TargetLabels, list[int], list[int]]:
     """The labels, and how many labelled rows of every piece are `learnt` from and how many are held out."""
     import pyarrow as pa
@@ -98,7 +91,7 @@ def find_labels(
     to_learn, held_out = [], []
     for piece in table.pieces:
         n_labelled = n_learnt = 0
-        for first, chunk in table.read(piece, [target], as_stored=[target]):
+        for first, chunk in table.chunks(piece, [target], as_stored=[target]):
             labels = chunk[target]
             has_one = is_present(labels)
             is_learnt = has_one & learnt(np.arange(first, first + len(labels)))
@@ -110,7 +103,7 @@ def find_labels(
         to_learn.append(n_learnt)
         held_out.append(n_labelled - n_learnt)
     if not found:
-        raise ValueError(f"Column '{target}' of {table.name} has no labels: all its values are missing.")
+        raise ValueError(f"Column '{target}' of {table.where} has no labels: all its values are missing.")
     values, classes = _classes(list(found), target, table)
     counts = np.array([used[value] for value in values])
     same = same_labels(classes.tolist(), counts.tolist())
@@ -121,7 +114,7 @@ def find_labels(
     return labels, to_learn, held_out
 
 
-def find_values(table: ArrowTable, columns: Sequence[str], most: Mapping[str, int]) -> dict[str, SeenValues]:
+def find_values(table: ArrowSource, columns: Sequence[str], most: Mapping[str, int]) -> dict[str, SeenValues]:
     """The values of columns, each until more than `most` are known and only the range matters.
 
     Row groups whose numbers follow from the range that the file records are not read.
@@ -136,7 +129,7 @@ def find_values(table: ArrowTable, columns: Sequence[str], most: Mapping[str, in
                 break
             if is_numeric and _range_settles(seen[name], table, piece, name):
                 continue
-            for _, chunk in table.read(piece, [name]):
+            for _, chunk in table.chunks(piece, [name]):
                 if is_numeric:
                     bounds = pc.min_max(chunk[name]).as_py()
                     seen[name].widen(bounds["min"], bounds["max"])
@@ -145,7 +138,7 @@ def find_values(table: ArrowTable, columns: Sequence[str], most: Mapping[str, in
     return seen
 
 
-def guess_queries(table: ArrowTable, columns: Sequence[str]) -> tuple[ColumnQueries, list[str]]:
+def guess_queries(table: ArrowSource, columns: Sequence[str]) -> tuple[ColumnQueries, list[str]]:
     """The query that every column is, as `ColumnQueries.from_data` guesses it, with choices collected over all rows;
     and the columns left out because they are empty or the same in every row. Numbers are not scaled yet."""
     table.refuse_unaskable(columns)
@@ -155,7 +148,7 @@ def guess_queries(table: ArrowTable, columns: Sequence[str]) -> tuple[ColumnQuer
     varying = [name for name in columns if len(seen[name].values) > 1 or name in ticked]
     silent = [name for name in columns if name not in varying]
     if not varying:
-        raise ValueError(f"{table.name} has no columns to ask for that are not the same in every row.")
+        raise ValueError(f"{table.where} has no columns to ask for that are not the same in every row.")
     try:
         values = _all_values(table, {name: seen[name] for name in varying})
         queries = ColumnQueries.from_data(values, column_types=ticked, ask_all=True)
@@ -164,12 +157,12 @@ def guess_queries(table: ArrowTable, columns: Sequence[str]) -> tuple[ColumnQuer
     return queries, silent
 
 
-def check_values(table: ArrowTable, queries: QuerySet) -> None:
+def check_values(table: ArrowSource, queries: QuerySet) -> None:
     """Raise ValueError for values that a query set cannot read, before training meets them."""
     names = [query.name for query in queries.queries]
     absent = [name for name in names if name not in table.column_types]
     if absent:
-        raise ValueError(f"{table.name} lacks columns of the query_set: {', '.join(absent[:10])}.")
+        raise ValueError(f"{table.where} lacks columns of the query_set: {', '.join(absent[:10])}.")
     table.refuse_unaskable(names)
     for query in queries.queries:
         if isinstance(query, Number) and table.column_types[query.name] == "words":
@@ -178,7 +171,7 @@ def check_values(table: ArrowTable, queries: QuerySet) -> None:
     queries.answers(_all_values(table, find_values(table, names, most)))
 
 
-def _all_values(table: ArrowTable, seen: Mapping[str, SeenValues]) -> pd.DataFrame:
+def _all_values(table: ArrowSource, seen: Mapping[str, SeenValues]) -> pd.DataFrame:
     """A small table of all values seen, with the ends of the range of numbers."""
     columns = {}
     for name, column in seen.items():
@@ -196,7 +189,7 @@ def _all_values(table: ArrowTable, seen: Mapping[str, SeenValues]) -> pd.DataFra
     return pd.DataFrame(columns)
 
 
-def _range_settles(seen: SeenValues, table: ArrowTable, piece: Piece, name: str) -> bool:
+def _range_settles(seen: SeenValues, table: ArrowSource, piece: Piece, name: str) -> bool:
     """Whether the range that a file records for a row group says all there is to know about its numbers."""
     bounds = table.bounds(piece, name)
     if bounds is None:
@@ -218,7 +211,7 @@ def _value_counts(column: "pa.ChunkedArray") -> Iterator[tuple[Any, int]]:
         yield pair["values"].as_py(), pair["counts"].as_py()
 
 
-def _classes(values: list[Any], target: str, table: ArrowTable) -> tuple[list[Any], np.ndarray]:
+def _classes(values: list[Any], target: str, table: ArrowSource) -> tuple[list[Any], np.ndarray]:
     """The labels as they stand in the files, and as classes, both in the order of classes."""
     if table.column_types[target] != "numbers":
         values = sorted(values)
@@ -228,176 +221,8 @@ def _classes(values: list[Any], target: str, table: ArrowTable) -> tuple[list[An
         return values, np.array(values, dtype=np.int64)
     if len(values) > MAX_FRACTIONS:
         raise ValueError(
-            f"Column '{target}' of {table.name} holds more than {MAX_FRACTIONS} different fractions, but a label is "
+            f"Column '{target}' of {table.where} holds more than {MAX_FRACTIONS} different fractions, but a label is "
             "one of a few classes: group the values first."
         )
     values = sorted(values, key=str)
     return values, np.array([str(value) for value in values])
-
-
-def split_target(
-    frame: pd.DataFrame, target: str | None, where: str, regress: bool = False
-) -> tuple[pd.DataFrame, np.ndarray]:
-    """Queries, and labels or the numbers to predict; rows without one are left out."""
-    column = target_column(frame, target, where).dropna()
-    return frame.loc[column.index].drop(columns=column.name), target_values(column, regress, where)
-
-
-def target_values(column: pd.Series, regress: bool = False, where: str = "the rows") -> np.ndarray:
-    """Labels, none of which is missing, as whole numbers, yes/no or words; to `regress`, as numbers."""
-    if regress:
-        numbers = np.asarray(parse_numbers(column), dtype=np.float64)
-        other = column[~np.isfinite(numbers)]
-        if len(other):
-            raise ValueError(
-                f"Column '{column.name}' of {where} has {len(other)} values that are not numbers, such as "
-                f"'{other.iloc[0]}': leave out --regress to predict classes, or name with --missing what means missing."
-            )
-        return numbers
-    if _are_whole(column):
-        return column.to_numpy(dtype=np.int64)  # some are read as fractions because others were missing
-    # Fractions, and labels of several types, can only be sorted as words.
-    return column.to_numpy() if pd.api.types.is_bool_dtype(column) else column.astype(str).to_numpy(dtype=str)
-
-
-def same_labels(classes: Sequence[Any], counts: Sequence[int]) -> dict[str, str]:
-    """Spellings of labels that mean another one, and that one: words that differ only in case or spaces, of which the
-    most frequent counts, and all words for yes and for no where there are no others, which become the longest of them.
-    Single letters stay different, but for Y and N among such words."""
-    if not all(isinstance(label, str) for label in classes):
-        return {}
-    rows = dict(zip(classes, counts, strict=True))
-    by_word: dict[str, list[str]] = {}
-    for label in classes:
-        by_word.setdefault(_plain_word(label), []).append(label)
-    groups = [spellings for word, spellings in by_word.items() if len(word) > 1]
-    no, yes = ([word for word in by_word if word in words] for words in (NO_WORDS, YES_WORDS))
-    if no and yes and len(no) + len(yes) == len(by_word) and not set(no) & set(yes):
-        if len(classes) == 2:
-            return {}
-        both = [([label for word in words for label in by_word[word]], max(words, key=len)) for words in (no, yes)]
-        return {label: meant for spellings, meant in both for label in spellings if label != meant}
-    found: dict[str, str] = {}
-    for spellings in groups:
-        meant = max(spellings, key=lambda label: (rows[label], label == label.casefold()))
-        found |= {label: meant for label in spellings if label != meant}
-    return found
-
-
-def remark_on_same(same: Mapping[str, str]) -> list[str]:
-    """What a person should know of labels that count as others."""
-    by_label: dict[str, list[str]] = {}
-    for label, meant in same.items():
-        by_label.setdefault(meant, []).append(f"'{label}'")
-    named = "; ".join(f"'{meant}' is also {listed(others)}" for meant, others in by_label.items())
-    return [f"Labels that are written in several ways count as one: {named}."] if same else []
-
-
-def with_same(labels: np.ndarray, same: Mapping[str, str]) -> np.ndarray:
-    """Labels (N,), each by the spelling that counts."""
-    return np.array([same.get(label, label) for label in labels]) if same else labels
-
-
-def as_known(values: pd.Series, classes: np.ndarray) -> pd.Series:
-    """Labels of other rows as those that a model knows, by which they are meant."""
-    if values.isin(classes).all() or classes.dtype.kind not in "OU":
-        return values
-    known = list(map(str, classes))
-    others = [str(value) for value in values.unique() if value not in set(known)]
-    by_word = {_plain_word(label): label for label in known if len(label) > 1}
-    meant = {label: by_word[word] for label in others if (word := _plain_word(label)) in by_word}
-    sides = [[label for label in known if _plain_word(label) in words] for words in (NO_WORDS, YES_WORDS)]
-    if len(known) == 2 and all(len(side) == 1 for side in sides):
-        for (label,), words in zip(sides, (NO_WORDS, YES_WORDS), strict=True):
-            meant |= {other: label for other in others if _plain_word(other) in words}
-    return values.replace(meant)
-
-
-def _plain_word(label: object) -> str:
-    return " ".join(str(label).split()).casefold()
-
-
-def target_column(frame: pd.DataFrame, target: str | None, where: str) -> pd.Series:
-    """The column of labels; raises ValueError if there is none, or if it is empty."""
-    names = list(frame.columns)
-    if target is None:
-        raise ValueError(f"Which column of {where} is the label? Name it with --target: {', '.join(names[:20])}.")
-    if target not in names and all(_is_number(name) for name in names):
-        raise ValueError(
-            f"{where} has no column '{target}': its first line holds {listed(names)}. A header line with the names of "
-            "the columns is needed above the data."
-        )
-    if target not in names and (len(names) == 1 or sum(name.startswith("Unnamed: ") for name in names) > 1):
-        raise ValueError(
-            f"{where} has no column '{target}': its first line holds {names[0]!r}. That must be the header line, with "
-            "the names of all columns between commas, semicolons, tabs or bars: delete what stands above it."
-        )
-    column = frame[existing_column(target, names, where)]
-    if column.isna().all():
-        raise ValueError(f"Column '{target}' of {where} has no labels: all its values are missing.")
-    return column
-
-
-def remarks_on_labels(y: np.ndarray) -> list[str]:
-    """What may be wrong with the labels, each in a sentence."""
-    return remarks_on_counts(*np.unique(y, return_counts=True))
-
-
-def remarks_on_counts(classes: np.ndarray, counts: np.ndarray) -> list[str]:
-    """What may be wrong with labels that occur as often as `counts` says."""
-    remarks = []
-    rare = [f"'{label}'" for label, count in zip(classes, counts, strict=True) if count < FEW_ROWS]
-    if rare:
-        have = "has" if len(rare) == 1 else "have"
-        remarks.append(
-            f"Warning: {len(rare)} of {len(classes)} labels {have} fewer than {FEW_ROWS} rows: {listed(rare)}. Such "
-            "labels can hardly be learnt: give more rows of them, merge them with others, or leave these rows out."
-        )
-    if alike := _alike(classes.tolist(), counts.tolist()):
-        remarks.append(
-            f"Warning: labels that differ only in case or spaces count as different: {listed(alike)}. If they mean the "
-            "same, write them alike."
-        )
-    if np.issubdtype(classes.dtype, np.integer) and len(classes) > MANY_NUMBERS:
-        remarks.append(
-            f"The labels are {len(classes)} different whole numbers, each a class of its own. If they are amounts, add "
-            "--regress to predict a number."
-        )
-    return remarks
-
-
-def refuse_amounts(labels: pd.Series, where: str) -> None:
-    """Raise ValueError for numbers that are not classes but amounts."""
-    if not pd.api.types.is_numeric_dtype(labels) or pd.api.types.is_bool_dtype(labels):
-        return
-    n_labels, n_rows, are_whole = labels.nunique(), len(labels), _are_whole(labels)
-    are_few = n_labels <= (MANY_NUMBERS if are_whole else MAX_FRACTIONS)
-    if not are_few and not (are_whole and n_rows >= ROWS_PER_NUMBER * n_labels):
-        what = "whole numbers" if are_whole else "fractions"
-        raise ValueError(
-            f"Column '{labels.name}' of {where} has {n_labels} different {what} in {n_rows:,} rows, but a label is "
-            "one of a few classes. To predict the number itself, add --regress; to predict classes, group the values "
-            "first, or write them as words if each is a class."
-        )
-
-
-def _are_whole(labels: pd.Series) -> bool:
-    is_integer = pd.api.types.is_integer_dtype(labels)
-    return is_integer or bool(pd.api.types.is_float_dtype(labels) and (labels % 1 == 0).all())
-
-
-def _alike(classes: Sequence[object], counts: Sequence[int]) -> list[str]:
-    """Groups of labels that differ only in case or spaces, in words."""
-    groups: dict[str, list[str]] = {}
-    for label, count in zip(classes, counts, strict=True):
-        rows = "1 row" if count == 1 else f"{count:,} rows"
-        groups.setdefault(_plain_word(label), []).append(f"'{label}' ({rows})")
-    return [" and ".join(group) for group in groups.values() if len(group) > 1]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pursuit.inference.history import History
 from pursuit.inference.incremental import history_state
-from pursuit.inference.pursuer import Pursuer, choose
+from pursuit.inference.pursuer import Pursuer, by_groups, choose
 from pursuit.registry import register
 from pursuit.training.batch import Batch
 from pursuit.training.rows import Rows, RowStream
@@ -166,7 +166,8 @@ def rolled_out_histories(rows: Rows, k: Tensor, pursuer: Pursuer) -> History:
             state.keep(torch.arange(n, device=order.device))
             n_in_state = n
         allowed = pursuer.query_set.allowed(some.x[:n], known[:n], asked[:n])
-        query = choose(state.scores(), asked[:n] if allowed is None else ~allowed)
+        closed = asked[:n] if allowed is None else ~allowed
+        query = choose(by_groups(pursuer, state.scores(), closed), closed)
         answered = _record(query, some.available[:n], known[:n], asked[:n], allowed)
         state.ask(query, answered)
     back = order.argsort()

@@ -12,6 +12,9 @@ from pursuit.training.augmentation import Shifts
 from pursuit.training.samplers import CarriedHistories, HistorySettings
 from pursuit.training.unreliable import Unreliable
 
+MOST = 10**9
+"""Passes over the rows, and rows in a batch."""
+
 
 @register
 @dataclass(frozen=True)
@@ -96,9 +99,10 @@ class Stage:
     """What a learner learns in this stage, where it learns one thing after the other: the method names its phases."""
 
     def __post_init__(self) -> None:
-        if not self.epochs > 0 or self.batch_size < 1:
+        if not 0 < self.epochs <= MOST or not 1 <= self.batch_size <= MOST:
             raise ValueError(
-                f"A stage needs epochs above 0 and a batch size of at least 1, not {self.epochs} and {self.batch_size}."
+                f"A stage needs epochs above 0 and a batch size of at least 1, both up to {MOST:,}, not {self.epochs} "
+                f"and {self.batch_size}."
             )
         if min(self.tau) <= 0:
             raise ValueError(f"tau must be above 0 throughout, not {self.tau}.")

@@ -141,11 +141,12 @@ def test_results_that_somebody_changed_are_refused(tmp_path: Path) -> None:
 def test_the_results_in_the_documentation_have_the_schema(path: Path) -> None:
     values = json.loads(path.read_text(encoding="utf-8"))
     results = Results.from_dict(values)
-    assert results.worked
+    worked = results.worked
+    assert worked
     first = {name: MethodResults.of(of.title, [*of.seeds[:1], *of.failed]) for name, of in results.methods.items()}
     some = Results(results.run, first)
     assert Results.from_dict(json.loads(json.dumps(some.to_dict()))) == some
-    for name, (method, summary) in results.worked.items():
+    for name, (method, summary) in worked.items():
         assert summary.n_seeds == len(method.seeds)
         assert summary.area.mean == pytest.approx(mean(seed.evaluation.area for seed in method.seeds), abs=1e-3), name
 

@@ -53,7 +53,8 @@ def test_columns_that_cannot_be_asked_for_are_left_out_and_named(tmp_path: Path)
     task = load_task(path, target="y", costs={"note": 2.0, "v": 3.0})
     assert [query.name for query in task.query_set.queries] == ["v"]
     assert task.notes["unasked_columns"] == ["note", "born"]
-    (remark,) = task.notes["remarks"]
+    remark, leak = task.notes["remarks"]
+    assert "gives" in leak  # what is left says which label
     assert remark.startswith("Warning: not asked for. Column 'note'")
     assert "--drop note" in remark
     assert "--column-type born=date" in remark

@@ -345,7 +345,7 @@ def test_a_query_set_of_ones_own_gets_all_columns(table: Path) -> None:
         read.append(X.columns.tolist())
         return ColumnQueries.from_data(X[["age"]])
 
-    task = tables.load_csv(table, "ill", from_data=from_data)
+    task = tables.load_table(table, "ill", from_data=from_data)
     assert read == [["id", "age", "pain"]] == [task.X_train.columns.tolist()]
     assert len(task.query_set) == 1
 

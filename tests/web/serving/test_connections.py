@@ -14,6 +14,7 @@ from httpx import Client
 
 from pursuit.web.serving import connections
 from pursuit.web.serving.models import ServedModels
+from pursuit.web.serving.running import bound
 from pursuit.web.serving.security import HEADERS
 from served import begin, running, try_move
 
@@ -34,6 +35,14 @@ def all_of(connection: socket.socket) -> bytes:
         return b"".join(iter(lambda: connection.recv(65536), b""))
     except ConnectionResetError:
         return b""
+
+
+def test_answers_do_not_wait_until_what_was_sent_before_is_acknowledged() -> None:
+    """As asyncio sees to, if a connection says that it is TCP."""
+    with bound("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.proto == socket.IPPROTO_TCP
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,14 @@ def client(models: ServedModels, tmp_path: Path) -> Iterator[Client]:
         yield own
 
 
+@pytest.fixture(scope="module")
+def stranger(models: ServedModels, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A client of one server for all tests of strangers, who may try as often as they like and change nothing."""
+    path, rates = tmp_path_factory.mktemp("strangers") / "a.sqlite", Rates(wrong_tokens=0)
+    with running(models, f"sqlite:///{path}", token=SECRET, rates=rates, origins=["https://clinic.example"]) as own:
+        yield own
+
+
 def addresses() -> list[Any]:
     """Every route there is, with something for each of its parameters."""
     routes = [route for router in ROUTERS for route in router.routes]
@@ -39,9 +47,9 @@ def addresses() -> list[Any]:
 
 
 @pytest.mark.parametrize(("method", "path"), [one for one in addresses() if not one[1].startswith("/assets/")])
-def test_nothing_is_given_to_those_who_do_not_know_it(client: Client, method: str, path: str) -> None:
+def test_nothing_is_given_to_those_who_do_not_know_it(stranger: Client, method: str, path: str) -> None:
     for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Basic x"}, {"cookie": "pursuit_x=1"}):
-        answer = client.request(method, path, headers=headers)
+        answer = stranger.request(method, path, headers=headers)
         assert answer.status_code == 401, answer.text
         assert "illness" not in answer.text
         assert answer.headers["x-content-type-options"] == "nosniff"
@@ -72,19 +80,19 @@ def test_a_browser_brings_it_once_and_gets_a_cookie(client: Client) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"{}", b'{"token": 5}', b'{"token": null}', b"[" * 1900, b"\xff", b" " * 90_000]
 )
-def test_what_is_not_a_token_is_explained(client: Client, body: bytes) -> None:
-    answer = client.post("/api/token", content=body)
+def test_what_is_not_a_token_is_explained(stranger: Client, body: bytes) -> None:
+    answer = stranger.post("/api/token", content=body)
     assert answer.status_code == 422
     assert "Send the token as JSON" in answer.json()["message"]
 
 
-def test_the_page_without_a_token_is_empty_and_has_its_files(client: Client) -> None:
-    page = client.get("/")
+def test_the_page_without_a_token_is_empty_and_has_its_files(stranger: Client) -> None:
+    page = stranger.get("/")
     assert page.status_code == 401
     assert "/assets/served/main.js" in page.text
-    assert client.get("/assets/served/main.js").status_code == 200
+    assert stranger.get("/assets/served/main.js").status_code == 200
     for path in ("/assets/..%2fapi/models", "/assets/%2e%2e/api/models", "/assets//api/models"):
-        assert client.get(path).status_code in (401, 404)
+        assert stranger.get(path).status_code in (401, 404)
 
 
 def test_it_is_not_guessed_by_trying(models: ServedModels, tmp_path: Path) -> None:
@@ -101,11 +109,11 @@ def test_it_is_not_guessed_by_trying(models: ServedModels, tmp_path: Path) -> No
         inside.close()
 
 
-def test_pages_of_sites_that_are_allowed_may_ask_what_they_need(client: Client) -> None:
+def test_pages_of_sites_that_are_allowed_may_ask_what_they_need(stranger: Client) -> None:
     origin = {"origin": "https://clinic.example"}
     asked = {**origin, "access-control-request-method": "POST", "access-control-request-headers": "authorization"}
-    assert client.options("/api/sessions", headers=asked).status_code == 200
-    refused = client.get("/api/models", headers=origin)
+    assert stranger.options("/api/sessions", headers=asked).status_code == 200
+    refused = stranger.get("/api/models", headers=origin)
     assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, origin["origin"])
 
 

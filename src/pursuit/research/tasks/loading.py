@@ -40,8 +40,8 @@ def load_task(
     questions: str | Path | Questions | None = None,
     **table_options: Any,
 ) -> Task:
-    """The task named `source`, with the settings of its fast recipe if it has one, or the CSV file
-    (`tables.load_csv`) or Parquet files (`tables.load_arrow`) at that path.
+    """The task named `source`, with the settings of its fast recipe if it has one, or the CSV or Parquet files at that
+    path (`tables.load_table`).
 
     `queries` names a registered query set to read the rows of a CSV file with, by its `from_data`; by default every
     column is a query. `costs` says by name what queries cost; those of columns that are left out do not matter.
@@ -90,19 +90,13 @@ def _load(
         task = info.load(seed)
         return task.with_recipe(info.recipes["fast"]) if "fast" in info.recipes else task
     path = find_csv_file(source)
-    if path is None:
-        if queries:
-            raise ValueError(
-                "--queries is for CSV files: the rows of Parquet files are streamed, with one query per column."
-            )
-        return tables.load_arrow(source, target, seed=seed, **table_options)
-    if not path.exists() and not path.name.lower().endswith(ENDINGS):
+    if path is not None and not path.exists() and not path.name.lower().endswith(ENDINGS):
         raise ValueError(
             f"'{source}' is neither a task ({', '.join(TASKS)}) nor a CSV or Parquet file that exists. If it is a task "
             "of your own, import the module that registers it first, or name that module: pursuit --plugin MODULE …"
         )
     from_data = _from_data(queries) if queries else None
-    return tables.load_csv(path, target, seed=seed, from_data=from_data, **table_options)
+    return tables.load_table(source, target, seed=seed, from_data=from_data, **table_options)
 
 
 def _from_data(name: str) -> Callable[[Any], QuerySet]:

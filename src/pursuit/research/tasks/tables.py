@@ -4,6 +4,7 @@ are streamed in training, with rows held out for testing."""
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,27 @@ from pursuit.queries.guessing import (
     on_ticked,
 )
 from pursuit.research.tasks.task import Task
-from pursuit.tables.arrow import ArrowTable, existing_column
+from pursuit.tables.arrow import existing_column
 from pursuit.tables.csv import CsvOptions, CsvTable, read_csv
+from pursuit.tables.labels import (
+    refuse_amounts,
+    remark_on_same,
+    remarks_on_counts,
+    remarks_on_labels,
+    same_labels,
+)
 from pursuit.tables.leaks import leaks
-from pursuit.tables.source import MAX_MEASURED, divided, hash_of_file, name_of, refuse_csv_options
+from pursuit.tables.source import (
+    MAX_MEASURED,
+    ArrowSource,
+    divided,
+    find_csv_file,
+    hash_of_file,
+    name_of,
+    refuse_csv_options,
+)
 from pursuit.tables.splitting import USUAL_SHARE, Division
 from pursuit.tables.streaming import ParquetRows
-from pursuit.tables.survey import refuse_amounts, remark_on_same, remarks_on_counts, remarks_on_labels, same_labels
 
 MAX_STRAYS = 3
 """More different words than this among numbers are not marks for missing values."""
@@ -40,37 +55,72 @@ NOTHING_MISSING = (
 IN_PYTHON = re.compile(r"column_types=\{(?P<quote>['\"])(?P<name>.*?)(?P=quote): '(?P<kind>[\w/]+)'\}")
 
 
-def load_csv(
-    path: Path,
+def load_table(
+    source: str | Path,
     target: str | None,
     *,
     drop: Sequence[str] = (),
     missing: Sequence[str] = (),
+    test_share: float | None = None,
+    seed: int = 0,
+    regress: bool = False,
+    **of_csv: Any,
+) -> Task:
+    """Read a CSV file, compressed or not, or Parquet or Arrow files whose column `target` is the label, or to `regress`
+    a number; a share `test_share` of the rows is held out for testing. Rows without a label are left out. By default
+    the share is 0.2, or 0 where no row can be held out; one that is given, but leaves nothing to train or to test on,
+    is refused.
+
+    Columns in `drop` are left out, and texts in `missing` (such as "?") count as missing in addition to the usual ones.
+    Rows of Parquet and Arrow files are streamed in training, and at most 20,000 of those held out are test rows.
+    `of_csv` are options of `read_rows`, which they do not have.
+    """
+    share = USUAL_SHARE if test_share is None else test_share
+    if not 0 <= share < 1:
+        raise ValueError(f"The share of test rows must be at least 0 and below 1, not {share}.")
+    path = find_csv_file(source)
+    common: dict[str, Any] = {"drop": drop, "missing": missing, "test_share": share, "seed": seed, "regress": regress}
+    if path is None:
+        task, why_none = stream_rows(source, target, **common, **of_csv)
+    else:
+        task, why_none = read_rows(path, target, **common, **of_csv)
+    remarks = list(task.notes["remarks"])
+    if why_none and test_share:
+        raise ValueError(
+            f"No rows would be held out to measure on, because {why_none}. Choose another --test-share; 0 trains on "
+            "all rows, and measures on none."
+        )
+    if why_none and share:
+        remarks.append(f"Warning: no rows are held out to measure on, because {why_none}.")
+    chosen = {"target": target, "missing": list(missing), "test_share": share, "seed": seed}
+    return replace(task, notes={**task.notes, **chosen, "remarks": remarks})
+
+
+def read_rows(
+    path: Path,
+    target: str | None,
+    *,
+    drop: Sequence[str],
+    missing: Sequence[str],
+    test_share: float,
+    seed: int,
+    regress: bool,
     encoding: str | None = None,
     decimal: str | None = None,
     column_types: Mapping[str, str] | None = None,
     missing_informs: bool = False,
     group: str | None = None,
     time: str | None = None,
-    test_share: float | None = None,
-    seed: int = 0,
-    regress: bool = False,
     from_data: Callable[[pd.DataFrame], QuerySet] | None = None,
-) -> Task:
-    """Read a CSV file, compressed or not, whose column `target` is the label, or to `regress` a number; a share
-    `test_share` of the rows is held out for testing. Rows without a label are left out. By default the share is 0.2, or
-    0 where no row can be held out; one that is given, but leaves nothing to train or to test on, is refused.
+) -> tuple[Task, str | None]:
+    """The task of a CSV file, and why it has no test rows, if it has none.
 
-    Columns in `drop` are left out, and texts in `missing` (such as "?") count as missing in addition to the usual ones.
     The `encoding` and what stands before decimals (`decimal`: "." or ",") are guessed where they are not given;
     `column_types` and `missing_informs` say how columns are asked (`ColumnQueries.from_data`). Rows with the same value
     in the column `group` are held out together, and of a column `time` the latest rows are. Neither column is asked
     for, unless `column_types` says what a time is. `from_data` makes the query set from training rows, if columns are
     not the queries.
     """
-    share = USUAL_SHARE if test_share is None else test_share
-    if not 0 <= share < 1:
-        raise ValueError(f"The share of test rows must be at least 0 and below 1, not {share}.")
     column_types = dict(column_types or {})
     table = read_csv(path, CsvOptions(tuple(missing), encoding, decimal))
     X, y, division = divided(table, target, regress, group, time)
@@ -78,12 +128,7 @@ def load_csv(
         refuse_amounts(table.frame[target].dropna(), path.name)
     unasked = [*drop, *([group] if group else []), *([time] if time and time not in column_types else [])]
     X = X.drop(columns=[existing_column(column, X.columns, path.name) for column in unasked])
-    train, test = division.split(share, seed)
-    if test_share and not len(test):
-        raise ValueError(
-            f"No rows would be held out to measure on, because {_why_none(division, share)}. Choose "
-            "another --test-share; 0 trains on all rows, and measures on none."
-        )
+    train, test = division.split(test_share, seed)
     remarks = list(table.remarks)
     if from_data is not None:
         if missing_informs:
@@ -97,13 +142,11 @@ def load_csv(
         written = np.unique(table.frame[target].dropna().astype(str), return_counts=True)
         remarks += [*remark_on_same(same_labels(*(part.tolist() for part in written))), *remarks_on_labels(y)]
     remarks += leaks(X.iloc[train], y[train], regress)
-    remarks += _remarks_on_split(table.frame.loc[X.index], division, train, test, share)
+    remarks += _remarks_on_split(table.frame.loc[X.index], division, train, test)
     notes = {
         "file": path.name,
         "sha256": hash_of_file(path),
-        "target": target,
         "regress": regress,
-        "missing": list(missing),
         "encoding": encoding,
         "decimal": decimal,
         "group": group,
@@ -112,29 +155,16 @@ def load_csv(
         "n_rows_without_label": len(table.frame) - len(X),
         "unasked_columns": [name for name in table.frame.columns if name not in X.columns and name != target],
         "remarks": remarks,
-        "test_share": share,
-        "seed": seed,
     }
-    return Task(
-        name_of(path),
-        query_set,
-        X.iloc[train],
-        y[train],
-        X.iloc[test],
-        y[test],
-        notes=notes,
-        division_train=division.take(train),
-    )
+    parts = X.iloc[train], y[train], X.iloc[test], y[test]
+    task = Task(name_of(path), query_set, *parts, notes=notes, division_train=division.take(train))
+    return task, None if len(test) else _why_none(division, test_share)
 
 
-def _remarks_on_split(
-    frame: pd.DataFrame, division: Division, train: np.ndarray, test: np.ndarray, share: float
-) -> list[str]:
+def _remarks_on_split(frame: pd.DataFrame, division: Division, train: np.ndarray, test: np.ndarray) -> list[str]:
     """Which rows are held out, where that is not just a random share of them."""
     remarks, column, n_loose = [], division.column, 0
-    if share > 0 and not len(test):
-        remarks.append(f"Warning: no rows are held out to measure on, because {_why_none(division, share)}.")
-    elif division.groups is not None and len(test):
+    if division.groups is not None and len(test):
         n_test, n_groups = (len(np.unique(groups[groups >= 0])) for groups in (division.groups[test], division.groups))
         remarks.append(f"The {len(test):,} rows of {n_test:,} of the {n_groups:,} groups of '{column}' are held out.")
         n_loose = int((division.groups < 0).sum())
@@ -163,98 +193,69 @@ def _why_none(division: Division, share: float) -> str:
     return f"{share:g} of {n_rows:,} rows is {n_test:,}, and {n_single:,} rows are the only ones of their label"
 
 
-def load_arrow(
+def stream_rows(
     source: str | Path,
     target: str | None,
     *,
-    drop: Sequence[str] = (),
-    missing: Sequence[str] = (),
-    test_share: float | None = None,
-    seed: int = 0,
-    regress: bool = False,
-    **for_csv: Any,
-) -> Task:
-    """Read files whose column `target` is the label, as `load_csv` reads a CSV file; rows are streamed in training,
-    and at most 20,000 of the held-out rows are test rows. Options `for_csv` are refused."""
-    refuse_csv_options(**for_csv)
+    drop: Sequence[str],
+    missing: Sequence[str],
+    test_share: float,
+    seed: int,
+    regress: bool,
+    **of_csv: Any,
+) -> tuple[Task, str | None]:
+    """The task of Parquet or Arrow files, and why it has no test rows, if it has none. Options of CSV files are
+    refused."""
+    refuse_csv_options(**of_csv)
     if regress:
         raise ValueError(
             f"{name_of(source)} is streamed, but a number is predicted from rows in memory, because its bins need all "
             "of them: write some of the rows into a CSV file, or group the number into classes."
         )
+    table = ArrowSource(source, target=target, drop=drop)
     if target is None:
-        table = ArrowTable(source, drop)
         columns = ", ".join(list(table.column_types)[:20])
-        raise ValueError(f"Which column of {table.name} is the label? Name it with --target: {columns}.")
-    share = USUAL_SHARE if test_share is None else test_share
-    rows, left_out, remarks = _rows(source, target, drop, missing=missing, test_share=share, seed=seed)
-    if test_share and not rows.n_test:
-        raise ValueError(
-            f"No rows would be held out to measure on: {share:g} of {rows.labels.n_labelled:,} rows is too few. Choose "
-            "another --test-share; 0 trains on all rows, and measures on none."
-        )
-    assert rows.query_set is not None
-    X_test, y_test = rows.test_rows(MAX_MEASURED)
-    notes = {
-        "file": rows.table.name,
-        "fingerprint": rows.table.fingerprint(),
-        "target": target,
-        "missing": list(missing),
-        "n_rows": rows.labels.n_labelled,
-        "n_rows_without_label": rows.n_rows_without_label,
-        "unasked_columns": [*drop, *left_out, *rows.silent_columns],
-        "remarks": [*remarks, *_remarks(rows), *leaks(X_test, y_test)],
-        "test_share": share,
-        "n_test": rows.n_test,
-        "seed": seed,
-    }
-    return Task(name_of(source), rows.query_set, rows, None, X_test, y_test, notes=notes)
-
-
-def _rows(
-    source: str | Path, target: str, drop: Sequence[str], **options: Any
-) -> tuple[ParquetRows, list[str], list[str]]:
-    """The rows without columns that cannot be asked for, the names of these, and remarks on them."""
-    left_out = _numbering_columns(ArrowTable(source, drop), target)
+        raise ValueError(f"Which column of {table.where} is the label? Name it with --target: {columns}.")
+    left_out = _numbering_columns(table)
     remarks = [f"Not asked for: {listed(left_out)} (numbers the rows)."] if left_out else []
-    while True:  # at most twice, because dates are found before texts
+    rows: ParquetRows | None = None
+    while rows is None:  # at most twice, because dates are found before texts
         try:
-            rows = ParquetRows(source, target, drop=[*drop, *left_out], **options)
+            unasked = [*drop, *left_out]
+            rows = ParquetRows(source, target, drop=unasked, missing=missing, test_share=test_share, seed=seed)
         except NotAQuestion as error:
             left_out += error.columns
             remarks.append(f"Warning: not asked for. {in_options(str(error))}")
-            continue
-        if rows.silent_columns:
-            remarks.append(f"Not asked for: {listed(rows.silent_columns)} (empty, or the same in every row).")
-        assert rows.query_set is not None
-        queries = rows.query_set.queries
-        if ticked := [one.name for one in queries if isinstance(one, Choice) and one.empty_means is not None]:
-            remarks.append(on_ticked(ticked))
-        return rows, left_out, remarks
+    if rows.silent_columns:
+        remarks.append(f"Not asked for: {listed(rows.silent_columns)} (empty, or the same in every row).")
+    assert rows.query_set is not None
+    queries = rows.query_set.queries
+    if ticked := [one.name for one in queries if isinstance(one, Choice) and one.empty_means is not None]:
+        remarks.append(on_ticked(ticked))
+    labels, (X_test, y_test) = rows.labels, rows.test_rows(MAX_MEASURED)
+    remarks += [*remark_on_same(labels.same), *remarks_on_counts(labels.classes, labels.counts)]
+    notes = {
+        "file": rows.table.where,
+        "fingerprint": rows.table.fingerprint(),
+        "n_rows": labels.n_labelled,
+        "n_rows_without_label": rows.n_rows_without_label,
+        "unasked_columns": [*drop, *left_out, *rows.silent_columns],
+        "remarks": [*remarks, *leaks(X_test, y_test)],
+        "n_test": rows.n_test,
+    }
+    task = Task(name_of(source), rows.query_set, rows, None, X_test, y_test, notes=notes)
+    return task, None if rows.n_test else f"{test_share:g} of {labels.n_labelled:,} rows is too few"
 
 
-def _numbering_columns(table: ArrowTable, target: str) -> list[str]:
+def _numbering_columns(table: ArrowSource) -> list[str]:
     """Columns that only count the rows, judged by the first rows; none if there are no others."""
-    names = [name for name in table.column_types if name != target]
-    whole = [name for name in names if table.column_types[name] == "whole numbers"]
+    whole = [name for name in table.columns if table.column_types[name] == "whole numbers"]
     if not whole:
         return []
-    _, beginning = next(table.read(table.pieces[0], whole, whole, chunk_rows=1000))
+    _, beginning = next(table.chunks(table.pieces[0], whole, whole, chunk_rows=1000))
     steps = beginning.to_pandas().diff().iloc[1:]
     counting = [name for name in whole if len(steps) > 1 and (steps[name] == 1).all()]
-    return counting if len(counting) < len(names) else []
-
-
-def _remarks(rows: ParquetRows) -> list[str]:
-    """Remarks on the labels and the rows held out."""
-    labels = rows.labels
-    remarks = [*remark_on_same(labels.same), *remarks_on_counts(labels.classes, labels.counts)]
-    if rows.test_share > 0 and not rows.n_test:
-        remarks.append(
-            f"Warning: no rows are held out to measure on: {rows.test_share:g} of {rows.labels.n_labelled:,} rows are "
-            "too few."
-        )
-    return remarks
+    return counting if len(counting) < len(table.columns) else []
 
 
 def column_queries(

@@ -236,6 +236,7 @@ export class BrowserEngine {
     if (log.now.putOff.includes(query)) return "again";
     if (n === 1) return "last";
     if (bits === null) return "share";
+    if (model.order.groups.some(own => own.includes(query))) return "group";
     if (model.cost_aware) return "cost";
     const all = bitsAt(model, log.now.belief), most = Math.max(...log.ranking().map(other => all[other]));
     if (most <= bits) return "bits";

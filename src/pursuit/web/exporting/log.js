@@ -5,7 +5,7 @@
 // {move: "go on"}; an answer is null (don't know), {choice} or {number}. The same moves always give the same.
 
 import { argmax, beliefAfter, bitsAt, divergence, doubt, logSoftmax, oddsAt, possibleAnswers, scoresAt, surpriseOf, without } from "./mathematics.js";
-import { decided, openQueries, stops } from "./rules.js";
+import { decided, groupScores, openQueries, stops } from "./rules.js";
 
 const N_CANDIDATES = 4;
 const LEAST_PROBABILITY = 1e-12; // an answer less probable than this counts as impossible
@@ -140,7 +140,8 @@ export class SessionLog {
   /** The queries that may be asked now, the best first; what was put off only if nothing else is left, and then the one
    *  put off longest ago alone. */
   ranking() {
-    const open = this.open(), { putOff, belief } = this.now, scores = scoresAt(this.model, belief);
+    const open = this.open(), { putOff, belief } = this.now;
+    const scores = groupScores(this.model, scoresAt(this.model, belief), open.map((isOpen, i) => isOpen && !putOff.includes(i)));
     const left = this.model.queries.map((_, i) => i).filter(i => open[i]);
     const preferred = left.filter(i => !putOff.includes(i));
     if (!preferred.length) return putOff.filter(i => open[i]).slice(0, 1);

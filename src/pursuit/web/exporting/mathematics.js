@@ -3,7 +3,7 @@
 
 const LARGEST = 30; // log odds beyond this are as good as certain
 const ROUNDING = 1e-5; // bits that single precision cannot tell from none
-const FREE = 1e-9; // the cost of what costs nothing, in bits per cost
+export const FREE = 1e-9; // the cost of what costs nothing, in bits per cost
 const NORMAL_RANGE = 3; // standardised numbers beyond this are compressed
 const NARROWEST = 1e-6; // the least width of a piece of a number's code
 export const BIT = Math.log(2);

@@ -1,7 +1,8 @@
 // When to stop, and what may be asked in which order.
 
-import { BIT, interval } from "./mathematics.js";
+import { BIT, FREE, interval } from "./mathematics.js";
 
+const OWN_SHARE = 1e-3; // how much of its own score decides which member of a group comes first
 const COST_ROUNDING = 1e-5; // by what share a sum of costs may be off
 
 /** Whether a rule stops at a standing; `memory` is what it remembers of the one before, and is changed. */
@@ -45,8 +46,28 @@ export function labelSet(rules, posterior) {
     .sort((a, b) => posterior[b] - posterior[a] || a - b);
 }
 
-const canAfford = (model, spent, query) => model.stop.every(rule => rule.rule !== "cost"
-  || spent + model.queries[query].question.cost <= rule.units * (1 + COST_ROUNDING));
+const costOf = (model, query) => model.queries[query].question.cost;
+
+/** What it takes to ask a query: whoever begins a group pays for all of it. */
+function price(model, answers, query) {
+  const group = model.order.groups.find(own => own.includes(query) && !own.some(i => answers.has(i)));
+  return (group ?? [query]).reduce((sum, i) => sum + costOf(model, i), 0);
+}
+
+const canAfford = (model, spent, price) => model.stop.every(rule => rule.rule !== "cost"
+  || spent + price <= rule.units * (1 + COST_ROUNDING));
+
+/** Scores (Q,) to choose by among what is open (Q,): members of a group stand for all that it tells. A mere preference
+ *  stays as it is. */
+export function groupScores(model, scores, open) {
+  if (model.querier) return scores;
+  const found = Array.from(scores), weight = i => (model.cost_aware ? Math.max(FREE, costOf(model, i)) : 1);
+  for (const own of model.order.groups.map(group => group.filter(i => open[i]))) {
+    const mean = own.reduce((sum, i) => sum + weight(i) * scores[i], 0) / own.reduce((sum, i) => sum + weight(i), 0);
+    own.forEach(i => { found[i] = mean + OWN_SHARE * (scores[i] - mean); });
+  }
+  return found;
+}
 
 /** Whether what a query waits for holds: `answers` are those so far by query. */
 function isAllowed(model, answers, query) {
@@ -64,7 +85,7 @@ function isAllowed(model, answers, query) {
 export function openQueries(model, answers, spent) {
   const { beforehand, groups } = model.order;
   const open = model.queries.map((_, i) => !answers.has(i) && !beforehand.includes(i)
-    && (spent === null || canAfford(model, spent, i)) && isAllowed(model, answers, i));
+    && (spent === null || canAfford(model, spent, price(model, answers, i))) && isAllowed(model, answers, i));
   // A group goes on while a member is open; one that waits for something else does not hold up the rest.
   const next = groups.filter(own => own.some(i => answers.has(i)) && own.some(i => open[i])).flat();
   return next.length ? open.map((isOpen, i) => isOpen && next.includes(i)) : open;

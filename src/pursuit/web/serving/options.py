@@ -37,7 +37,8 @@ class ServingOptions:
         ),
     ] = True
     keep_days: Annotated[
-        float | None, Option("Delete sessions this many days after their last change; by default never.", min=0.01)
+        float | None,
+        Option("Delete sessions this many days after their last change; by default never.", min=0.01, max=36_500),
     ] = None
     most_sessions: Annotated[int, Option("How many sessions are kept at most.", min=1)] = 1_000_000
     rate: Annotated[

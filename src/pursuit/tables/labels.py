@@ -1,0 +1,184 @@
+"""The labels of a table in memory: found, read as classes or numbers, and what a person should know of them before
+training."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pursuit.queries.column import NO_WORDS, YES_WORDS, listed
+from pursuit.queries.reading import parse_numbers
+from pursuit.tables.arrow import existing_column
+
+MAX_FRACTIONS = 20
+"""A target with more different fractions than this is a measurement, not a label."""
+FEW_ROWS = 3
+"""A label with fewer rows than this can hardly be learnt."""
+MANY_NUMBERS, ROWS_PER_NUMBER = 50, 20
+"""More different whole numbers than this are amounts, not labels, where each has fewer rows than this on average."""
+
+
+def split_target(
+    frame: pd.DataFrame, target: str | None, where: str, regress: bool = False
+) -> tuple[pd.DataFrame, np.ndarray]:
+    """Queries, and labels or the numbers to predict; rows without one are left out."""
+    column = target_column(frame, target, where).dropna()
+    return frame.loc[column.index].drop(columns=column.name), target_values(column, regress, where)
+
+
+def target_values(column: pd.Series, regress: bool = False, where: str = "the rows") -> np.ndarray:
+    """Labels, none of which is missing, as whole numbers, yes/no or words; to `regress`, as numbers."""
+    if regress:
+        numbers = np.asarray(parse_numbers(column), dtype=np.float64)
+        other = column[~np.isfinite(numbers)]
+        if len(other):
+            raise ValueError(
+                f"Column '{column.name}' of {where} has {len(other)} values that are not numbers, such as "
+                f"'{other.iloc[0]}': leave out --regress to predict classes, or name with --missing what means missing."
+            )
+        return numbers
+    if _are_whole(column):
+        return column.to_numpy(dtype=np.int64)  # some are read as fractions because others were missing
+    # Fractions, and labels of several types, can only be sorted as words.
+    return column.to_numpy() if pd.api.types.is_bool_dtype(column) else column.astype(str).to_numpy(dtype=str)
+
+
+def same_labels(classes: Sequence[Any], counts: Sequence[int]) -> dict[str, str]:
+    """Spellings of labels that mean another one, and that one: words that differ only in case or spaces, of which the
+    most frequent counts, and all words for yes and for no where there are no others, of which the longest counts.
+    Single letters stay different, but for Y and N among such words."""
+    if not all(isinstance(label, str) for label in classes):
+        return {}
+    rows = dict(zip(classes, counts, strict=True))
+    by_word: dict[str, list[str]] = {}
+    for label in classes:
+        by_word.setdefault(_plain_word(label), []).append(label)
+    groups = [spellings for word, spellings in by_word.items() if len(word) > 1]
+    no, yes = ([word for word in by_word if word in words] for words in (NO_WORDS, YES_WORDS))
+    if no and yes and len(no) + len(yes) == len(by_word) and not set(no) & set(yes):
+        groups = [[label for word in words for label in by_word[word]] for words in (no, yes)]
+    found: dict[str, str] = {}
+    for spellings in groups:
+        meant = max(spellings, key=lambda label: (len(_plain_word(label)), rows[label], label == label.casefold()))
+        found |= {label: meant for label in spellings if label != meant}
+    return found
+
+
+def remark_on_same(same: Mapping[str, str]) -> list[str]:
+    """What a person should know of labels that count as others."""
+    by_label: dict[str, list[str]] = {}
+    for label, meant in same.items():
+        by_label.setdefault(meant, []).append(f"'{label}'")
+    named = "; ".join(f"'{meant}' is also {listed(others)}" for meant, others in by_label.items())
+    return [f"Labels that are written in several ways count as one: {named}."] if same else []
+
+
+def with_same(labels: np.ndarray, same: Mapping[str, str]) -> np.ndarray:
+    """Labels (N,), each by the spelling that counts."""
+    return np.array([same.get(label, label) for label in labels]) if same else labels
+
+
+def as_known(values: pd.Series, classes: np.ndarray) -> pd.Series:
+    """Labels of other rows as those that a model knows, by which they are meant."""
+    if values.isin(classes).all() or classes.dtype.kind not in "OU":
+        return values
+    known = list(map(str, classes))
+    others = [str(value) for value in values.unique() if value not in set(known)]
+    by_word = {_plain_word(label): label for label in known if len(label) > 1}
+    meant = {label: by_word[word] for label in others if (word := _plain_word(label)) in by_word}
+    sides = [[label for label in known if _plain_word(label) in words] for words in (NO_WORDS, YES_WORDS)]
+    if len(known) == 2 and all(len(side) == 1 for side in sides):
+        for (label,), words in zip(sides, (NO_WORDS, YES_WORDS), strict=True):
+            meant |= {other: label for other in others if _plain_word(other) in words}
+    return values.replace(meant)
+
+
+def _plain_word(label: object) -> str:
+    return " ".join(str(label).split()).casefold()
+
+
+def target_column(frame: pd.DataFrame, target: str | None, where: str) -> pd.Series:
+    """The column of labels; raises ValueError if there is none, or if it is empty."""
+    names = list(frame.columns)
+    if target is None:
+        raise ValueError(f"Which column of {where} is the label? Name it with --target: {', '.join(names[:20])}.")
+    if target not in names and all(_is_number(name) for name in names):
+        raise ValueError(
+            f"{where} has no column '{target}': its first line holds {listed(names)}. A header line with the names of "
+            "the columns is needed above the data."
+        )
+    if target not in names and (len(names) == 1 or sum(name.startswith("Unnamed: ") for name in names) > 1):
+        raise ValueError(
+            f"{where} has no column '{target}': its first line holds {names[0]!r}. That must be the header line, with "
+            "the names of all columns between commas, semicolons, tabs or bars: delete what stands above it."
+        )
+    column = frame[existing_column(target, names, where)]
+    if column.isna().all():
+        raise ValueError(f"Column '{target}' of {where} has no labels: all its values are missing.")
+    return column
+
+
+def remarks_on_labels(y: np.ndarray) -> list[str]:
+    """What may be wrong with the labels, each in a sentence."""
+    return remarks_on_counts(*np.unique(y, return_counts=True))
+
+
+def remarks_on_counts(classes: np.ndarray, counts: np.ndarray) -> list[str]:
+    """What may be wrong with labels that occur as often as `counts` says."""
+    remarks = []
+    rare = [f"'{label}'" for label, count in zip(classes, counts, strict=True) if count < FEW_ROWS]
+    if rare:
+        have = "has" if len(rare) == 1 else "have"
+        remarks.append(
+            f"Warning: {len(rare)} of {len(classes)} labels {have} fewer than {FEW_ROWS} rows: {listed(rare)}. Such "
+            "labels can hardly be learnt: give more rows of them, merge them with others, or leave these rows out."
+        )
+    if alike := _alike(classes.tolist(), counts.tolist()):
+        remarks.append(
+            f"Warning: labels that differ only in case or spaces count as different: {listed(alike)}. If they mean the "
+            "same, write them alike."
+        )
+    if np.issubdtype(classes.dtype, np.integer) and len(classes) > MANY_NUMBERS:
+        remarks.append(
+            f"The labels are {len(classes)} different whole numbers, each a class of its own. If they are amounts, add "
+            "--regress to predict a number."
+        )
+    return remarks
+
+
+def refuse_amounts(labels: pd.Series, where: str) -> None:
+    """Raise ValueError for numbers that are not classes but amounts."""
+    if not pd.api.types.is_numeric_dtype(labels) or pd.api.types.is_bool_dtype(labels):
+        return
+    n_labels, n_rows, are_whole = labels.nunique(), len(labels), _are_whole(labels)
+    are_few = n_labels <= (MANY_NUMBERS if are_whole else MAX_FRACTIONS)
+    if not are_few and not (are_whole and n_rows >= ROWS_PER_NUMBER * n_labels):
+        what = "whole numbers" if are_whole else "fractions"
+        raise ValueError(
+            f"Column '{labels.name}' of {where} has {n_labels} different {what} in {n_rows:,} rows, but a label is "
+            "one of a few classes. To predict the number itself, add --regress; to predict classes, group the values "
+            "first, or write them as words if each is a class."
+        )
+
+
+def _are_whole(labels: pd.Series) -> bool:
+    is_integer = pd.api.types.is_integer_dtype(labels)
+    return is_integer or bool(pd.api.types.is_float_dtype(labels) and (labels % 1 == 0).all())
+
+
+def _alike(classes: Sequence[object], counts: Sequence[int]) -> list[str]:
+    """Groups of labels that differ only in case or spaces, in words."""
+    groups: dict[str, list[str]] = {}
+    for label, count in zip(classes, counts, strict=True):
+        rows = "1 row" if count == 1 else f"{count:,} rows"
+        groups.setdefault(_plain_word(label), []).append(f"'{label}' ({rows})")
+    return [" and ".join(group) for group in groups.values() if len(group) > 1]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
