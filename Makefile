@@ -13,7 +13,7 @@ help:
 	@echo "make serve      open the models of the demo on a web page, http://127.0.0.1:8000"
 	@echo "make test       run the tests"
 	@echo "make test-programs  run those that start programs, servers and browsers"
-	@echo "make test-slow  run the tests that take minutes, and more examples of properties"
+	@echo "make test-slow  run the tests that take long, how well rivals learn, and more examples of properties"
 	@echo "make test-wheel  build a wheel, install it without extras into an empty environment and try it"
 	@echo "make test-lowest  the same with the lowest versions that pyproject.toml allows"
 	@echo "make release    check, build and tag the version of src/pursuit/version.py"
@@ -59,9 +59,8 @@ demo: $(VENV)/running
 serve: $(VENV)/running
 	$(BIN)/pursuit serve
 
-# Two processes of one thread each; tests of a group run in one of them and share what they train. What Python prints
-# is captured; to capture what others print too takes milliseconds a test, of which there are thousands.
-TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup --capture=sys
+# Two processes of one thread each; tests of a group run in one of them and share what they train.
+TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup
 test: setup
 	$(TESTS) -m "not programs and not scale and not slow" --ignore tests/web/browser
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pursuit.inference.history import History
-from pursuit.inference.incremental import HistoryState
+from pursuit.inference.incremental import EvidenceState, HistoryState
 from pursuit.inference.pursuer import Labels, PossibleAnswer, answers_by_joint, per_cost
 from pursuit.inference.stopping import BIT
 from pursuit.queries import Choice, ColumnQueries
@@ -144,20 +144,13 @@ class IndependentIP(_Choices):
         return _EvidenceState(self, history)
 
 
-class _EvidenceState(HistoryState):
+class _EvidenceState(EvidenceState):
     """Each answer adds its own evidence to the log posterior."""
 
     def __init__(self, pursuer: IndependentIP, history: History):
         self._exact, self._x, self._rows = pursuer, history.x, torch.arange(len(history), device=history.x.device)
         self._asked, self._evidence = history.asked.clone(), pursuer.evidence(history)  # (B, Q), (B, C)
         self._log_likelihood = pursuer.log_likelihood.T.contiguous()  # (A, C)
-
-    @property
-    def asked(self) -> Tensor:
-        return self._asked
-
-    def log_posterior(self) -> Tensor:
-        return self._evidence.log_softmax(dim=1)
 
     def scores(self) -> Tensor:
         return self._exact.scored(self._exact.information(self.log_posterior()))

@@ -165,6 +165,7 @@ def test_random_histories_have_all_lengths_but_that_of_everything_and_keep_what_
     assert others.tolist() == pytest.approx([float(others.mean())] * 8, abs=0.05)
 
 
+@pytest.mark.slow  # of what speed is compared with, not of the library
 @pytest.mark.parametrize(
     ("optimizer", "is_biased"),
     [(Adam(1e-2, amsgrad=True), False), (Adam(1e-2, amsgrad=True), True), (AdamW(1e-2), False), (SGD(0.05), True)],

@@ -193,6 +193,7 @@ def test_the_state_has_the_same_scores_and_posteriors(query_set: Any, state_clas
     assert type(one) is state_class
 
 
+@pytest.mark.slow  # how well a rival learns; test_contract.py holds that it does
 def test_scores_estimate_information(trained: DIMEClassifier) -> None:
     rows = trained.rows(*draw(2000, 1))
     for k, least in ((0, 0.9), (2, 0.75)):
@@ -203,6 +204,7 @@ def test_scores_estimate_information(trained: DIMEClassifier) -> None:
         assert 0.5 < own.mean() / exact.mean() < 1.5
 
 
+@pytest.mark.slow  # how well a rival learns; test_contract.py holds that it does
 def test_it_asks_better_than_chance(trained: DIMEClassifier) -> None:
     chance = RandomOrderClassifier(QUERIES, **ARGUMENTS).fit(*draw(1000, 0))
     assert trained.evaluate(*draw(2000, 1)).area > chance.evaluate(*draw(2000, 1)).area + 0.02
@@ -221,6 +223,7 @@ def test_a_penalty_ends_chains_where_little_is_left_to_learn(trained: DIMEClassi
         assert values.max() < 0.05 + 1e-4
 
 
+@pytest.mark.slow  # how well a rival learns; test_contract.py holds that it does
 def test_cheap_queries_come_first_and_save_costs() -> None:
     yes = torch.cat([YES[:, :6], YES[:, :6]], dim=1)  # each query has an expensive twin that is as informative
     costs = (1.0,) * 6 + (8.0,) * 6

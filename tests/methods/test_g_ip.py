@@ -66,6 +66,7 @@ def trained() -> GIP:
     return kept("G-IP", learn)
 
 
+@pytest.mark.slow  # how well a rival learns; test_contract.py holds that it does
 def test_information_and_posteriors_are_those_of_a_known_world(trained: GIP) -> None:
     rows, generator = draw(150, seed=5), torch.Generator().manual_seed(0)
     history = random_histories(rows, torch.randint(7, (150,), generator=generator), generator)
@@ -79,6 +80,7 @@ def test_information_and_posteriors_are_those_of_a_known_world(trained: GIP) -> 
     assert (log_p.exp() * (log_p - log_q)).sum(dim=1).mean() < 0.02
 
 
+@pytest.mark.slow  # how well a rival learns; test_contract.py holds that it does
 def test_it_asks_better_than_chance(trained: GIP) -> None:
     rows = draw(60, seed=6)
     own, chance = (evaluate(pursuer, rows, max_queries=6).area for pursuer in (trained, RandomOrder(trained)))

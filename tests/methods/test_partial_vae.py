@@ -179,6 +179,7 @@ def trained() -> PartialVAE:
     return kept("partial VAE", learn)
 
 
+@pytest.mark.slow  # how well a rival learns; test_contract.py holds that it does
 @pytest.mark.parametrize("reward", REWARDS)
 def test_it_asks_nearly_what_exact_pursuit_asks(trained: PartialVAE, reward: Reward) -> None:
     trained.settings, test = replace(trained.settings, reward=reward), draw(400, 2)
@@ -197,6 +198,7 @@ def test_it_asks_nearly_what_exact_pursuit_asks(trained: PartialVAE, reward: Rew
     assert own > chance + 0.5 * (best - chance)
 
 
+@pytest.mark.slow  # how well a rival learns; test_contract.py holds that it does
 def test_its_posterior_is_nearly_the_exact_one(trained: PartialVAE) -> None:
     test = draw(400, 3)
     history = random_histories(test, torch.full((400,), 4), torch.Generator().manual_seed(0))
@@ -205,6 +207,7 @@ def test_its_posterior_is_nearly_the_exact_one(trained: PartialVAE) -> None:
     assert divergence < 0.1
 
 
+@pytest.mark.slow  # how well a rival learns; test_contract.py holds that it does
 def test_it_asks_for_patches_better_than_chance() -> None:
     images, labels = load_digits(n_class=4, return_X_y=True)
     images = images.reshape(-1, 1, 8, 8)
@@ -289,6 +292,7 @@ def test_histories_are_as_long_as_those_of_the_plan() -> None:
     assert random == replace(plan[1], histories=RandomHistories(5))
 
 
+@pytest.mark.slow  # how well a rival learns; test_contract.py holds that it does
 @pytest.mark.parametrize("reward", REWARDS)
 def test_queries_of_ones_own_are_asked_better_than_by_chance(
     reward: Reward, pairs: Any, pair_data: tuple[np.ndarray, np.ndarray], pair_rows: Rows, tmp_path: Path

@@ -93,6 +93,7 @@ def test_entropy_is_rewarded(make_columns: Any) -> None:
     assert losses[0] < losses[1]
 
 
+@pytest.mark.slow  # how well a rival learns; test_contract.py holds that it does
 def test_it_learns_to_ask_what_is_informative(trained: RAMClassifier, two_informative: Any) -> None:
     x, y = two_informative
     for chain in trained.explain(x[:40], stop="budget=2"):

@@ -120,6 +120,7 @@ def test_what_is_rebuilt() -> None:
     )
 
 
+@pytest.mark.slow  # how well a rival learns; test_contract.py holds that it does
 def test_it_learns_to_rebuild_what_goes_together(trained: REFUELClassifier, patients: Any) -> None:
     x, y, initially_known = patients
     rows, model = trained.rows(x, y, initially_known=initially_known), trained.model_

@@ -271,6 +271,7 @@ def expected_to_fail(estimator: Any) -> dict[str, str]:
     return dict.fromkeys(EQUIVALENT_WEIGHTS, "repeated rows come in another order")
 
 
+@pytest.mark.slow  # it reads rows and keeps what it learnt by the code of VIPClassifier, of which all is checked
 @parametrize_with_checks([VIPRegressor(**TINY)], expected_failed_checks=expected_to_fail)
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(VIPRegressor(**SHORT, teachers=None) if check.func.__name__ in OF_WHAT_IS_LEARNT else estimator)

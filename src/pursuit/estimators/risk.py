@@ -117,17 +117,14 @@ def choose_level(stops: np.ndarray, wrong: np.ndarray, longest: int, alpha: floa
     p = p_value(wrong.sum(axis=1), (stops <= longest).sum(axis=1), alpha)
     share = np.zeros(len(LEVELS))
     for start, part in STARTS:
-        share[_first_below(max(1 - start * alpha, 0.0))] += delta * part
+        first = int((max(1 - start * alpha, 0.0) >= LEVELS).argmax())
+        share[first] += delta * part
     chosen, handed_on = None, 0.0
     for level in range(len(LEVELS)):
         at = share[level] + handed_on
         handed_on = at if at > 0 and p[level] <= at else 0.0
         chosen = level if handed_on else chosen
     return chosen
-
-
-def _first_below(confidence: float) -> int:
-    return int((confidence >= LEVELS).argmax())
 
 
 def choose_levels(chains: HeldOutChains, alpha: float, delta: float) -> np.ndarray | None:

@@ -67,6 +67,21 @@ class HistoryState:
         return history_state(self._pursuer, history)
 
 
+class EvidenceState(HistoryState):
+    """A state whose answers add evidence for the classes. What was asked (B, Q) and the evidence (B, C), logarithms of
+    joint probabilities, are set by whoever knows how."""
+
+    _asked: Tensor
+    _evidence: Tensor
+
+    @property
+    def asked(self) -> Tensor:
+        return self._asked
+
+    def log_posterior(self) -> Tensor:
+        return self._evidence.log_softmax(dim=1)
+
+
 def history_state(pursuer: Pursuer, history: History) -> HistoryState:
     """The state of a pursuer at these histories. Answers may be written into `history.x` until they are asked for."""
     make = getattr(pursuer, "history_state", None)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from pursuit.estimators import LearnerClassifier, MethodClassifier, method
 from pursuit.inference.history import History
-from pursuit.inference.incremental import HistoryState
+from pursuit.inference.incremental import EvidenceState, HistoryState
 from pursuit.inference.pursuer import Labels
 from pursuit.inference.stopping import BIT
 from pursuit.methods.shared.answer_likelihood import AnswerLikelihood, n_at_once
@@ -386,7 +386,7 @@ KEPT_NUMBERS, KEPT_NUMBERS_ON_GPU = 2**28, 2**32
 """About how many numbers of samples a state keeps; those of further rows are drawn again, which gives the same."""
 
 
-class _LangevinState(HistoryState):
+class _LangevinState(EvidenceState):
     """The chains of B rows, moved on by every answer.
 
     If there are more samples than chains, the chains stand where the burn-in left them, and samples are drawn row by
@@ -414,13 +414,6 @@ class _LangevinState(HistoryState):
             self._take_in(history.known & (part == turn))
         self._generator.manual_seed(model.seed + 1)  # what comes must not depend on the longest history here
         self._draw_noise()
-
-    @property
-    def asked(self) -> Tensor:
-        return self._asked
-
-    def log_posterior(self) -> Tensor:
-        return self._evidence.log_softmax(dim=1)
 
     @torch.no_grad()
     def scores(self) -> Tensor:

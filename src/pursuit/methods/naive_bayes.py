@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from pursuit.estimators import MethodClassifier, method
 from pursuit.estimators.tuned import OneOf, Ranges, Span
 from pursuit.inference.history import History
-from pursuit.inference.incremental import HistoryState
+from pursuit.inference.incremental import EvidenceState, HistoryState
 from pursuit.inference.pursuer import Labels, PossibleAnswer, answers_by_joint, per_cost
 from pursuit.inference.stopping import BIT
 from pursuit.queries import QuerySet
@@ -196,7 +196,7 @@ class NaiveBayesIP(nn.Module):
         return cls(query_set, classes, outcomes, settings_from(config["settings"], NaiveBayesSettings))
 
 
-class _EvidenceState(HistoryState):
+class _EvidenceState(EvidenceState):
     """Each unit that is seen for the first time adds its own evidence."""
 
     def __init__(self, model: NaiveBayesIP, history: History, answers: Tensor | None):
@@ -205,13 +205,6 @@ class _EvidenceState(HistoryState):
         self._asked = history.asked.clone()  # (B, Q)
         self._seen = model.query_set.units.known(history.known).clone()  # (B, U)
         self._evidence = model.evidence(history)  # (B, C)
-
-    @property
-    def asked(self) -> Tensor:
-        return self._asked
-
-    def log_posterior(self) -> Tensor:
-        return self._evidence.log_softmax(dim=1)
 
     def scores(self) -> Tensor:
         return self._model.scored(self._model.information(self.log_posterior(), self._seen, self._answers))

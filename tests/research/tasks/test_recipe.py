@@ -59,7 +59,13 @@ def query_set_for(task: str, recipe: Recipe) -> QuerySet:
     return QUERY_SETS[task]().with_options(**recipe.query_options)
 
 
-@pytest.mark.parametrize(("task", "name"), EVERY)
+def quick_first() -> list[Any]:
+    """Every recipe; those that take a GPU or hours have large networks and are tried with the slow tests."""
+    quick = ("fast", "demo")
+    return [pytest.param(task, name, marks=() if name in quick else pytest.mark.slow) for task, name in EVERY]
+
+
+@pytest.mark.parametrize(("task", "name"), quick_first())
 def test_every_recipe_builds_its_networks_on_the_tasks_queries(task: str, name: str) -> None:
     info, recipe = TASKS[task], find_recipe(task, name)
     query_set = query_set_for(task, recipe)

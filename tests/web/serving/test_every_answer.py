@@ -12,6 +12,7 @@ import pytest
 from httpx import Client, Response
 from sqlalchemy.exc import IntegrityError, OperationalError
 
+from program import wait_for
 from pursuit.web.serving.models import ServedModels
 from pursuit.web.serving.security import HEADERS, logged_path, without_values
 from served import begin, move, running, try_move
@@ -175,6 +176,7 @@ def test_the_log_of_requests_has_no_answers_words_or_whole_ids(client: Client) -
         client.get("/api/sessions", params={"query": "winter"})
         client.get("/api/models/illness%0a2026-01-01 GET /forged")
         client.get(f"/s/{session['id']}")
+        wait_for(lambda: len(written.getvalue().splitlines()) >= 5)  # the line is written once the answer is sent
     finally:
         logger.removeHandler(handler)
         logger.setLevel(logging.NOTSET)

@@ -96,7 +96,8 @@ def render(described: dict[str, Any], weights: bytes) -> str:
     own = words[described["language"] or LANGUAGES[0]]
     program, loader = bundle("exporting/start.js"), small_script(part("exporting/loader.js"))
     style = small_style(part("interview/page.css"))
-    page = {"program": program, "words": words, "model": {**described, "fingerprint": _fingerprint(weights)}}
+    fingerprint = hashlib.sha256(weights).hexdigest()[:12]  # by which a browser keeps interviews of models apart
+    page = {"program": program, "words": words, "model": {**described, "fingerprint": fingerprint}}
     parts = {
         "LANGUAGE": described["language"] or LANGUAGES[0],
         "TITLE": html.escape(described["title"]),
@@ -112,11 +113,6 @@ def render(described: dict[str, Any], weights: bytes) -> str:
     }
     # In one pass, so that nothing in the data is taken for a place to fill.
     return re.sub(r"\{\{([A-Z]+)\}\}", lambda place: parts[place[1]], part("exporting/page.html"))
-
-
-def _fingerprint(weights: bytes) -> str:
-    """What tells one model from another, where a browser keeps interviews of both."""
-    return hashlib.sha256(weights).hexdigest()[:12]
 
 
 def _hash(text: str) -> str:
