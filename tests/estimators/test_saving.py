@@ -447,7 +447,7 @@ def test_a_description_that_makes_no_sense_is_called_damaged(folder: Path, place
         pursuit.load(folder)
 
 
-@pytest.mark.parametrize(("version", "advice"), [(3, "Train the model again"), (99, "pip install --upgrade")])
+@pytest.mark.parametrize(("version", "advice"), [(3, "Train the model again"), (99, "Update pursuit")])
 def test_another_format_says_what_to_do(folder: Path, version: int, advice: str) -> None:
     rewrite(folder, "pursuit", value="9.9")
     rewrite(folder, "format", value=version)

@@ -232,9 +232,10 @@ class Gate(nn.Module):
         """The scores (B, Q) with those of a group's members nearly replaced by their mean, in which each counts by its
         weight (Q,): a group is chosen for all that it tells, and its best member comes first."""
         is_open = ~closed & (scores > -torch.inf)
-        weight = is_open * weights
-        total = (weight * scores.masked_fill(~is_open, 0)) @ self.members
-        mean = (total / (weight @ self.members).clamp(min=torch.finfo(scores.dtype).tiny)) @ self.members.T  # (B, Q)
+        weight = is_open * weights.to(scores.dtype)
+        members = self.members.to(scores.dtype)
+        total = (weight * scores.masked_fill(~is_open, 0)) @ members
+        mean = (total / (weight @ members).clamp(min=torch.finfo(scores.dtype).tiny)) @ members.T
         return torch.where(is_open & self.is_member, mean + OWN_SHARE * (scores - mean), scores)
 
     def _holds(self, x: Tensor, known: Tensor, asked: Tensor) -> Tensor:

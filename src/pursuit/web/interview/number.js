@@ -4,7 +4,7 @@ import { h, keyHint } from "./dom.js";
 import { numberAnswer } from "./answers.js";
 import { daysOf, fixed, isoDate, say, spokenLanguage } from "./words.js";
 
-const LARGEST = 1e38; // numbers beyond it do not fit the precision that models compute in
+const LARGEST_ANSWER = 1e38; // numbers beyond it do not fit the precision that models compute in
 
 /** A number as people write it: with a decimal comma, and perhaps the unit; NaN if it is none. */
 export function parseNumber(question, text) {
@@ -54,7 +54,7 @@ export function numberField(question, current, onAnswer) {
   const typeInto = text => { input.value = text; error.textContent = ""; input.removeAttribute("aria-invalid"); };
   const submit = () => {
     const number = isDate ? daysOf(input.value) : parseNumber(question, input.value);
-    if (!(Math.abs(number) <= LARGEST)) return refuse(isDate ? say("date_wrong") : say("number_wrong", { example: fixed(question.centre ?? 0, question.decimals) }));
+    if (!(Math.abs(number) <= LARGEST_ANSWER)) return refuse(isDate ? say("date_wrong") : say("number_wrong", { example: fixed(question.centre ?? 0, question.decimals) }));
     if ((question.low !== null && number < question.low) || (question.high !== null && number > question.high)) return refuse(say("number_outside", { range: rangeText(question) }));
     return onAnswer(isDate ? input.value : number);
   };
