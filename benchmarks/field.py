@@ -129,7 +129,14 @@ FIGURES = {name: "steps" if name in RULES else f"mean.{METRICS[name]}" for name 
 """What is compared: steps, or the mean over the curve."""
 GOALS = dict(zip(SETS, (4.1, 4.2, 5.4, 0.74, 0.71, 0.915, 0.676), strict=True))
 """For V-IP by default: the most steps on made sets, the least mean of the curve on others."""
-TITLES = {"vip": "V-IP by default", "vip-straight-through": "straight-through", "vip-information": "information"}
+TITLES = {
+    "vip": "V-IP by default",
+    "vip-straight-through": "V-IP, straight-through",
+    "vip-information": "V-IP, by information",
+    "sefa": "SEFA (ours)",
+    "gdfs": "GDFS (ours)",
+    "dime": "DIME (ours)",
+}
 PUBLISHED = {
     "SEFA": ("4.017", "4.099", "5.084", ".761", ".721", ".919", ".676"),
     "Opportunistic RL": ("4.201", "4.846", "5.850", ".740", ".708", ".910", ".657"),
@@ -206,8 +213,8 @@ def page(records: list[Record]) -> dict[str, str]:
     return {
         "goals": table(["goal of V-IP by default", "found", ""], goals),
         "figures": table(["", *(f"{name}, {path.removeprefix('mean.')}" for name, path in FIGURES.items())], rows),
-        "curves": grid(by_both, curves, "set, by its metric", "V-IP"),
-        "learnt": grid(by_both, learnt, "set", "V-IP"),
+        "curves": grid(by_both, curves, "set, by its metric", "method"),
+        "learnt": grid(by_both, learnt, "set", "method"),
         "origins": origins(done, "name", "method"),
     }
 

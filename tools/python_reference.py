@@ -30,8 +30,8 @@ TOPICS = {
     "Estimators": "VIPClassifier VIPRegressor PursuitClassifier PursuitRegressor PursuitEstimator load export Exported",
     "Other methods": "AllAnswersClassifier FixedOrderClassifier RandomOrderClassifier TreeClassifier TreeSettings "
     "NaiveBayesIPClassifier NaiveBayesSettings GDFSClassifier GDFSSettings DIMEClassifier DIMESettings RAMClassifier "
-    "RAMSettings REFUELClassifier REFUELSettings PartialVAEClassifier PartialVAESettings GIPClassifier GIPSettings "
-    "Langevin ConvLayers",
+    "RAMSettings REFUELClassifier REFUELSettings SEFAClassifier SEFASettings PartialVAEClassifier PartialVAESettings "
+    "GIPClassifier GIPSettings Langevin ConvLayers",
     "Asking": "Session Chain Chains DoubtfulAnswer",
     "Stopping rules": "Budget Confidence NothingWorthAsking CostBudget IntervalWidth Stability RiskControlled "
     "ConformalSet AnyOf StoppingRule Standing",
@@ -41,7 +41,7 @@ TOPICS = {
     "Networks": "MLP SetNetwork Conv PaperConv Residual DLA DenseNet NetworkSettings",
     "Training": "Stage TrainingRun CarriedHistories RandomHistories RolledOutHistories AnswerSettings Unreliable Tuned",
     "Inside": "VIP InformationVIP ModelSpec History Pursuer Rows TargetBins",
-    "Models of other methods": "AllAnswers FixedOrder RandomOrder DecisionTree NaiveBayesIP GDFS DIME RAM REFUEL "
+    "Models of other methods": "AllAnswers FixedOrder RandomOrder DecisionTree NaiveBayesIP GDFS DIME RAM REFUEL SEFA "
     "PartialVAE GIP",
     "Extending": "register method Method METHODS method_of",
 }

@@ -16,9 +16,10 @@ from pursuit import ModelSpec
 from pursuit.evaluation.curves import evaluate
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
-from pursuit.methods.partial_vae import Gaussian, PartialVAE, PartialVAEClassifier, PartialVAESettings, some_labels
+from pursuit.methods.partial_vae import PartialVAE, PartialVAEClassifier, PartialVAESettings
 from pursuit.methods.random_order import RandomOrder
 from pursuit.methods.shared import answer_likelihood
+from pursuit.methods.shared.latents import Gaussian, some_labels
 from pursuit.networks import MLP, Conv, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training import AdamW, Batch, CarriedHistories, RandomHistories, RolledOutHistories, Stage, train

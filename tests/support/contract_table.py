@@ -23,6 +23,7 @@ from pursuit.methods import (
     PartialVAESettings,
     RAMSettings,
     REFUELSettings,
+    SEFASettings,
     TreeSettings,
 )
 from pursuit.methods.g_ip import Langevin
@@ -53,6 +54,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "gdfs": UNTAUGHT,
     "dime": UNTAUGHT,
     "refuel": NETWORKS,
+    "sefa": {**UNTAUGHT, "settings": SEFASettings(latent=3, width=8, samples=16)},
 }
 """Parameters with which a method learns enough, and is quick enough, for tests."""
 
@@ -114,6 +116,7 @@ OTHER_SETTINGS: dict[str, Any] = {
     "partial-vae": PartialVAESettings(4, 24, label_weight=2.0, reward="label", samples=4, candidates=None, labels=8),
     "gdfs": GDFSSettings(temperature=(1.0, 0.2), pretraining=0.25),
     "dime": DIMESettings(penalty=0.01, epsilon=(0.3, 0.1), candidates=2, pretraining=0.25),
+    "sefa": SEFASettings(latent=3, width=8, beta=0.01, training_samples=3, samples=12, labels=2),
     "refuel": REFUELSettings(
         lr=1e-3, positive=0.5, rebuilding=0.5, entropy=0.02, discount=0.9, trace=0.4, random_share=0.5
     ),

@@ -21,6 +21,7 @@ from pursuit.methods.partial_vae import PartialVAE, PartialVAEClassifier, Partia
 from pursuit.methods.ram import RAM, RAMClassifier, RAMSettings
 from pursuit.methods.random_order import RandomOrder, RandomOrderClassifier
 from pursuit.methods.refuel import REFUEL, REFUELClassifier, REFUELSettings
+from pursuit.methods.sefa import SEFA, SEFAClassifier, SEFASettings
 from pursuit.methods.vip import VIPClassifier, VIPRegressor
 from pursuit.registry import known
 
@@ -50,6 +51,7 @@ __all__ = [
     "METHODS",
     "RAM",
     "REFUEL",
+    "SEFA",
     "AllAnswers",
     "AllAnswersClassifier",
     "ConvLayers",
@@ -75,6 +77,8 @@ __all__ = [
     "REFUELSettings",
     "RandomOrder",
     "RandomOrderClassifier",
+    "SEFAClassifier",
+    "SEFASettings",
     "TreeClassifier",
     "TreeSettings",
     "VIPClassifier",

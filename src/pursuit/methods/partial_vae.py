@@ -29,10 +29,11 @@ from pursuit.inference.history import History
 from pursuit.inference.pursuer import choose
 from pursuit.inference.stopping import BIT
 from pursuit.methods.shared.answer_likelihood import AnswerLikelihood, n_at_once
+from pursuit.methods.shared.latents import Gaussian, of_random_queries, some_labels
 from pursuit.networks.dense import dense_layers
 from pursuit.networks.first_layer import split_first_layer
 from pursuit.registry import register
-from pursuit.training import Batch, CarriedHistories, ClassifierModel, RandomHistories, Stage, TrainingOutcome
+from pursuit.training import Batch, ClassifierModel, Stage, TrainingOutcome
 from pursuit.training.learner import ModelSpec
 from pursuit.training.rows import RowSource
 
@@ -198,25 +199,6 @@ class PartialVAESettings:
             raise ValueError(f"label_weight is above 0, not {self.label_weight}: without it no label is learnt.")
 
 
-class Gaussian(NamedTuple):
-    """Independent normal variables, the last dimension of both."""
-
-    mean: Tensor
-    log_variance: Tensor
-
-    def at(self, index: Any) -> "Gaussian":
-        return Gaussian(self.mean[index], self.log_variance[index])
-
-    def sample(self, noise: Tensor) -> Tensor:
-        return self.mean + (0.5 * self.log_variance).exp() * noise
-
-    def divergence(self, other: "Gaussian") -> Tensor:
-        """KL from this to the other."""
-        wider = self.log_variance - other.log_variance
-        apart = (self.mean - other.mean) ** 2 * (-other.log_variance).exp()
-        return 0.5 * (wider.exp() + apart - 1 - wider).sum(dim=-1)
-
-
 @register
 class PartialVAE(ClassifierModel):
     """An autoencoder of answers and label, and the pursuit of information by it.
@@ -369,18 +351,6 @@ def _decoder(latent: int, width: int, n_outputs: int) -> nn.Sequential:
     return nn.Sequential(*dense_layers(latent, (width,), 0.0), nn.Linear(width, n_outputs))
 
 
-def some_labels(posterior: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """Labels (B, L) that stand for all C, and how many times each counts: every label once, or `most` of them, those at
-    equal steps of the cumulative `posterior` (B, C), each by its share."""
-    n_classes = posterior.shape[1]
-    if n_classes <= most:
-        every = torch.arange(n_classes, device=posterior.device).expand(posterior.shape)
-        return every, torch.ones_like(posterior)
-    steps = (torch.arange(most, device=posterior.device) + 0.5) / most
-    chosen = torch.searchsorted(posterior.cumsum(dim=1), steps.repeat(len(posterior), 1)).clamp(max=n_classes - 1)
-    return chosen, 1 / (most * posterior.gather(1, chosen).clamp(min=torch.finfo(posterior.dtype).tiny))
-
-
 @method("partial-vae", "Partial VAE")
 @dataclass(kw_only=True, eq=False, repr=False)
 class PartialVAEClassifier(MethodClassifier, NetworkClassifier):
@@ -406,10 +376,4 @@ class PartialVAEClassifier(MethodClassifier, NetworkClassifier):
         return PartialVAE.build(replace(spec, settings=self.chosen_settings))
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
-        """Histories as long as V-IP's, of random queries."""
-        return [
-            stage
-            if isinstance(stage.histories, CarriedHistories)
-            else replace(stage, histories=RandomHistories(stage.histories.max_queries))
-            for stage in stages
-        ]
+        return of_random_queries(stages)
