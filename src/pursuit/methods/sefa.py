@@ -39,6 +39,8 @@ from pursuit.training.rows import RowSource
 
 LARGEST = 8.0
 """Log variances lie between this and its negative."""
+FIRST_LOG_VARIANCE = -4.0
+"""At first, so that answers are not drowned in noise."""
 SMALLEST = 1e-12
 """Attributions that are all smaller than this are not compared."""
 
@@ -90,6 +92,7 @@ class AnswerEncoders(nn.Module):
             torch.randn(n_queries, n_in, n_out) / math.sqrt(n_in) for n_in, n_out in pairwise(sizes)
         )
         self.biases = nn.ParameterList(torch.zeros(n_queries, n_out) for n_out in sizes[1:])
+        nn.init.constant_(self.biases[-1][:, latent:], FIRST_LOG_VARIANCE)
 
     def forward(self, x: Tensor, known: Tensor) -> Gaussian:
         """The latent variables (B, Q, D) of answers `x` (B, F) of which `known` (B, Q) may be read."""
