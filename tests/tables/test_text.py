@@ -114,7 +114,7 @@ def test_files_of_other_programs_are_called_by_their_names(tmp_path: Path) -> No
             read(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("[Content_Types].xml", "")
-    with pytest.raises(ValueError, match=r"t.csv is an Excel file: open it there and save it as CSV \(UTF-8\)"):
+    with pytest.raises(ValueError, match=r"t.csv is a document of an office program: open it there"):
         read(path)
 
 

@@ -19,10 +19,14 @@ from typing import Any
 import pandas as pd
 
 from pursuit.queries.column import listed
+from pursuit.tables import excel
 from pursuit.tables.text import COMPRESSED, TextFile, find_text
 
-ENDINGS = tuple(f"{ending}{packed}" for ending in (".csv", ".tsv", ".tab", ".txt") for packed in ("", *COMPRESSED))
-"""How the names of CSV files end."""
+ENDINGS = (
+    *(f"{ending}{packed}" for ending in (".csv", ".tsv", ".tab", ".txt") for packed in ("", *COMPRESSED)),
+    *excel.ENDINGS,
+)
+"""How the names of CSV files end, and of those that are read like them."""
 SEPARATORS = ",;\t|"
 SNIFFED_CHARACTERS, SNIFFED_ROWS = 1 << 20, 50
 """How much of a file is looked at to find its separator."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
 from pursuit.files import CSV_FILE, check_file
+from pursuit.tables import excel
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
 ZIP = b"PK\x03\x04", b"PK\x05\x06"  # with files, and without any
@@ -58,6 +59,12 @@ MOST_TIMES, HARMLESS_BYTES = 200, 1 << 28
 their size, a file of nothing but zeros to a thousandth."""
 
 
+TOO_MUCH = (
+    "{} unpacks to more than {} times its size, as files do that are made to fill a machine's memory. If it is meant "
+    "to be like that, unpack it yourself and give the unpacked file."
+)
+
+
 @dataclass(frozen=True)
 class TextFile:
     """A file that can be read as text."""
@@ -94,7 +101,8 @@ def find_text(path: Path, encoding: str | None = None) -> TextFile:
         if start.lower().startswith(magic.lower()):
             raise ValueError(f"{path} is {what}.")
     if encoding is not None:
-        return TextFile(path, _existing(encoding))
+        is_workbook = zipfile.is_zipfile(path) and excel.is_workbook(path)  # whose text is always that of `as_csv`
+        return TextFile(path, "utf-8" if is_workbook else _existing(encoding))
     for mark, marked in BYTE_ORDER_MARKS:
         if start.startswith(mark):
             return TextFile(path, marked)
@@ -119,6 +127,11 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     try:
         with path.open("rb") as file:
             start = file.read(8)
+        if start.startswith(ZIP) and excel.is_workbook(path):
+            if excel.n_bytes_unpacked(path) > max(HARMLESS_BYTES, MOST_TIMES * path.stat().st_size):
+                raise ValueError(TOO_MUCH.format(path, MOST_TIMES))
+            yield io.BytesIO(excel.as_csv(path))
+            return
         if start.startswith(ZIP):
             with zipfile.ZipFile(path) as archive, archive.open(_only_file(path, archive.namelist())) as member:
                 yield unpacked(cast(BinaryIO, member), path)
@@ -139,7 +152,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 def _only_file(path: Path, names: list[str]) -> str:
     """The one file in a zip archive."""
     if "[Content_Types].xml" in names:
-        raise ValueError(f"{path} is an Excel file: open it there and save it as CSV (UTF-8).")
+        raise ValueError(f"{path} is a document of an office program: open it there and save its table as CSV (UTF-8).")
     if "mimetype" in names and "content.xml" in names:
         raise ValueError(f"{path} is a spreadsheet: open it there and save it as CSV.")
     hidden = ("__MACOSX", ".")
@@ -198,10 +211,7 @@ class _Unpacked(io.RawIOBase):
         data = self._content.read(min(len(buffer), self._most - self._n_read + 1))
         self._n_read += len(data)
         if self._n_read > self._most:
-            raise ValueError(
-                f"{self._path} unpacks to more than {MOST_TIMES} times its size, as files do that are made to fill a "
-                "machine's memory. If it is meant to be like that, unpack it yourself and give the unpacked file."
-            )
+            raise ValueError(TOO_MUCH.format(self._path, MOST_TIMES))
         buffer[: len(data)] = data
         return len(data)
 

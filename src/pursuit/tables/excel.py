@@ -1,0 +1,88 @@
+"""Excel workbooks as the text of a CSV file, so that everything about CSV files goes for them too."""
+
+import csv
+import datetime
+import io
+import zipfile
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+ENDINGS = (".xlsx", ".xlsm")
+HEADER_SHARE = 0.8
+"""The header line is the first with at least this share of the cells of the fullest line."""
+
+
+def is_workbook(path: Path) -> bool:
+    """Whether a zip archive is an Excel workbook."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except zipfile.BadZipFile:
+        return False
+
+
+def n_bytes_unpacked(path: Path) -> int:
+    """How many bytes a workbook unpacks to."""
+    with zipfile.ZipFile(path) as archive:
+        return sum(member.file_size for member in archive.infolist())
+
+
+def as_csv(path: Path) -> bytes:
+    """The sheet with the most filled cells, as the text of a CSV file in UTF-8. Title lines above the header line are
+    empty lines, so that lines are numbered as in Excel."""
+    stat = path.stat()
+    return _converted(path, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=2)  # it is asked for several times while a file is read
+def _converted(path: Path, _changed: int, _size: int) -> bytes:
+    try:
+        import openpyxl
+    except ImportError:
+        raise ValueError(
+            f"{path} is an Excel file, which needs openpyxl to be read: pip install openpyxl. Or open it there and "
+            "save it as CSV (UTF-8)."
+        ) from None
+    try:
+        workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        sheets = [[[_text(cell) for cell in row] for row in sheet.iter_rows(values_only=True)] for sheet in workbook]
+        workbook.close()
+    except Exception as error:  # a damaged workbook can raise anything
+        raise ValueError(
+            f"{path} cannot be read as an Excel file ({type(error).__name__}: {error}). Open it there and save it "
+            "again, or as CSV (UTF-8)."
+        ) from None
+    rows = max(sheets, key=_n_filled, default=[])
+    first = _header(rows)
+    used = [i for i in range(max(map(len, rows), default=0)) if any(i < len(row) and row[i] for row in rows[first:])]
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    for number, row in enumerate(rows):
+        cells = [row[i] if i < len(row) else "" for i in used]
+        writer.writerow(cells if number >= first and any(cells) else [])
+    return file.getvalue().encode()
+
+
+def _n_filled(rows: Sequence[Sequence[str]]) -> int:
+    return sum(bool(cell) for row in rows for cell in row)
+
+
+def _header(rows: Sequence[Sequence[str]]) -> int:
+    """The place of the header line."""
+    filled = [sum(map(bool, row)) for row in rows]
+    most = max(filled, default=0)
+    return next((i for i, n in enumerate(filled) if n and n >= HEADER_SHARE * most), 0)
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, datetime.datetime):
+        return cell.isoformat(sep=" ") if cell.time() != datetime.time() else cell.date().isoformat()
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) < 1e15:
+        return str(int(cell))
+    return str(cell).strip()

@@ -1,0 +1,78 @@
+"""Excel workbooks are read as CSV files are."""
+
+import datetime
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pursuit.research.tasks.loading import load_task
+from pursuit.tables import excel, text
+from pursuit.tables.csv import CsvOptions, read_csv
+
+openpyxl = pytest.importorskip("openpyxl")
+
+
+def write(path: Path, **sheets: list[list[Any]]) -> Path:
+    workbook = openpyxl.Workbook()
+    workbook.remove(workbook.active)
+    for name, rows in sheets.items():
+        sheet = workbook.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+    workbook.save(path)
+    return path
+
+
+def test_values_are_those_of_the_cells(tmp_path: Path) -> None:
+    day = datetime.datetime(2024, 3, 1)
+    rows = [["a b", "n", "when", "ok", "text"], [1, 2.5, day, True, 'x, "y"'], [None, 3.0, day, False, " z "]]
+    table = read_csv(write(tmp_path / "t.xlsx", Sheet=rows))
+    assert list(table.frame.columns) == ["a b", "n", "when", "ok", "text"]
+    assert table.frame["n"].tolist() == [2.5, 3.0]
+    assert table.frame["when"].tolist() == ["2024-03-01"] * 2
+    assert table.frame["ok"].tolist() == ["yes", "no"]
+    assert table.frame["text"].tolist() == ['x, "y"', "z"]
+    assert table.frame["a b"].isna().tolist() == [False, True]
+
+
+def test_the_fullest_sheet_without_titles_and_empty_columns(tmp_path: Path) -> None:
+    notes = [["only", "notes"]]
+    data = [["Repairs of 2024"], [], [None, "who: me"], [None, "a", "b", None, "y"]]
+    data += [[None, i % 3, "x" if i % 2 else "z", None, "ab"[i % 2]] for i in range(40)]
+    path = write(tmp_path / "messy.xlsx", Notes=notes, Data=data)
+    table = read_csv(path)
+    assert list(table.frame.columns) == ["a", "b", "y"]
+    assert len(table.frame) == 40
+    assert table.line(0) == 5  # as Excel numbers its rows
+    task = load_task(str(path), target="y")
+    assert [query.name for query in task.query_set.queries] == ["a", "b"]
+    assert read_csv(path, CsvOptions(encoding="cp1252")).frame.equals(table.frame)  # which a workbook does not have
+
+
+def test_a_workbook_that_was_changed_is_read_again(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.xlsx", Sheet=[["a", "y"], [1, "p"]])
+    assert read_csv(path).frame["a"].tolist() == [1]
+    write(path, Sheet=[["a", "y"], [1, "p"], [22, "q"]])
+    assert read_csv(path).frame["a"].tolist() == [1, 22]
+
+
+def test_damaged_and_enormous_workbooks_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "t.xlsx", Sheet=[["a", "y"], [1, "p"]])
+    with zipfile.ZipFile(tmp_path / "odd.xlsx", "w") as archive:
+        archive.writestr("xl/workbook.xml", "<nothing")
+    with pytest.raises(ValueError, match=r"odd.xlsx cannot be read as an Excel file"):
+        read_csv(tmp_path / "odd.xlsx")
+    monkeypatch.setattr(text, "HARMLESS_BYTES", 10)
+    monkeypatch.setattr(text, "MOST_TIMES", 0)
+    with pytest.raises(ValueError, match="unpacks to more than 0 times its size"):
+        read_csv(path)
+
+
+def test_without_the_package_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "t.xlsx", Sheet=[["a", "y"], [1, "p"]])
+    excel._converted.cache_clear()
+    monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
+    with pytest.raises(ValueError, match=r"is an Excel file, which needs openpyxl .* save it as CSV"):
+        read_csv(path)
