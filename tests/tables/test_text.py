@@ -103,7 +103,8 @@ def test_files_of_other_programs_are_called_by_their_names(tmp_path: Path) -> No
     for content, message in (
         (b"\xd0\xcf\x11\xe0 old", "an old Excel file: open it there and save it as CSV"),
         (pickle.dumps([1]), "a pickle: read it in Python and write it as CSV or Parquet"),
-        (b'[{"a": 1}]', "a JSON file: read it in Python and write it as CSV or Parquet"),
+        (b'[{"a": 1}, 5]', "is JSON, but not a list of objects"),
+        (b'[{"a": 1}', "cannot be read as JSON"),
         (b"PAR1 columns", r"a Parquet file: give it a name that ends in .parquet"),
         (b"<!DOCTYPE HTML><html>", "a web page: download the file that it shows"),
         (gzip.compress(b"SQLite format 3\0"), "an SQLite database"),

@@ -19,12 +19,12 @@ from typing import Any
 import pandas as pd
 
 from pursuit.queries.column import listed
-from pursuit.tables import excel
+from pursuit.tables import converted
 from pursuit.tables.text import COMPRESSED, TextFile, find_text
 
 ENDINGS = (
     *(f"{ending}{packed}" for ending in (".csv", ".tsv", ".tab", ".txt") for packed in ("", *COMPRESSED)),
-    *excel.ENDINGS,
+    *converted.ENDINGS,
 )
 """How the names of CSV files end, and of those that are read like them."""
 SEPARATORS = ",;\t|"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
 from pursuit.files import CSV_FILE, check_file
-from pursuit.tables import excel
+from pursuit.tables import converted
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
 ZIP = b"PK\x03\x04", b"PK\x05\x06"  # with files, and without any
@@ -39,8 +39,6 @@ NOT_TABLES = (
     (b"%PDF", "a PDF file: a CSV file with the table is needed"),
     (b"<!doctype html", "a web page: download the file that it shows"),
     (b"<html", "a web page: download the file that it shows"),
-    (b"[{", "a JSON file: read it in Python and write it as CSV or Parquet"),
-    (b'{"', "a JSON file: read it in Python and write it as CSV or Parquet"),
     (b"version https://git-lfs", "only the pointer to a file in Git LFS: fetch the file by `git lfs pull`"),
 )
 """What files that begin with these bytes are, in any case of letters, and what to do."""
@@ -101,8 +99,9 @@ def find_text(path: Path, encoding: str | None = None) -> TextFile:
         if start.lower().startswith(magic.lower()):
             raise ValueError(f"{path} is {what}.")
     if encoding is not None:
-        is_workbook = zipfile.is_zipfile(path) and excel.is_workbook(path)  # whose text is always that of `as_csv`
-        return TextFile(path, "utf-8" if is_workbook else _existing(encoding))
+        with open_bytes(path) as file:
+            is_converted = isinstance(file, io.BytesIO)  # to UTF-8, whatever the file is in
+        return TextFile(path, "utf-8" if is_converted else _existing(encoding))
     for mark, marked in BYTE_ORDER_MARKS:
         if start.startswith(mark):
             return TextFile(path, marked)
@@ -122,15 +121,22 @@ def find_text(path: Path, encoding: str | None = None) -> TextFile:
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, unpacked if they are compressed."""
+    """The bytes of a file, unpacked if they are compressed; those of a CSV file where it is one of another kind."""
+    with _open_unpacked(path) as file:
+        is_json = isinstance(file, io.BufferedReader) and converted.is_json(file.peek(64))
+        yield io.BytesIO(converted.json_as_csv(path, file.read())) if is_json else file
+
+
+@contextmanager
+def _open_unpacked(path: Path) -> Iterator[BinaryIO]:
     check_file(path)
     try:
         with path.open("rb") as file:
             start = file.read(8)
-        if start.startswith(ZIP) and excel.is_workbook(path):
-            if excel.n_bytes_unpacked(path) > max(HARMLESS_BYTES, MOST_TIMES * path.stat().st_size):
+        if start.startswith(ZIP) and converted.is_workbook(path):
+            if converted.n_bytes_unpacked(path) > max(HARMLESS_BYTES, MOST_TIMES * path.stat().st_size):
                 raise ValueError(TOO_MUCH.format(path, MOST_TIMES))
-            yield io.BytesIO(excel.as_csv(path))
+            yield io.BytesIO(converted.workbook_as_csv(path))
             return
         if start.startswith(ZIP):
             with zipfile.ZipFile(path) as archive, archive.open(_only_file(path, archive.namelist())) as member:

@@ -1,6 +1,8 @@
-"""Excel workbooks are read as CSV files are."""
+"""Excel workbooks and JSON files are read as CSV files are."""
 
 import datetime
+import gzip
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 import pytest
 
 from pursuit.research.tasks.loading import load_task
-from pursuit.tables import excel, text
+from pursuit.tables import converted, text
 from pursuit.tables.csv import CsvOptions, read_csv
 
 openpyxl = pytest.importorskip("openpyxl")
@@ -72,7 +74,32 @@ def test_damaged_and_enormous_workbooks_are_refused(tmp_path: Path, monkeypatch:
 
 def test_without_the_package_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "t.xlsx", Sheet=[["a", "y"], [1, "p"]])
-    excel._converted.cache_clear()
+    converted._converted.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
     with pytest.raises(ValueError, match=r"is an Excel file, which needs openpyxl .* save it as CSV"):
         read_csv(path)
+
+
+def test_json_lists_and_lines_are_tables(tmp_path: Path) -> None:
+    rows = [{"a": i, "b": {"town": "x, y" if i % 2 else "z"}, "many": ["p", "q"], "ok": i % 3 == 0} for i in range(20)]
+    rows[3] = {"a": None, "extra": 1.5}
+    lines = "\n".join(map(json.dumps, rows))
+    frames = []
+    for name, content in (("t.json", json.dumps(rows, indent=2)), ("t.jsonl", lines), ("t.txt", "\ufeff" + lines)):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        frames.append(read_csv(tmp_path / name).frame)
+    (tmp_path / "t.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    frames.append(read_csv(tmp_path / "t.jsonl.gz", CsvOptions(encoding="cp1252")).frame)
+    assert all(frame.equals(frames[0]) for frame in frames)
+    assert list(frames[0].columns) == ["a", "b.town", "many", "ok", "extra"]
+    assert frames[0]["b.town"].tolist()[:3] == ["z", "x, y", "z"]
+    assert frames[0]["many"].tolist()[0] == "p; q"
+    assert frames[0]["ok"].tolist()[:3] == ["yes", "no", "no"]
+    assert frames[0].iloc[3].isna().tolist() == [True, True, True, True, False]
+
+
+@pytest.mark.parametrize("content", ['{"a": 1}\n5', '[{"a": 1}, [2]]', '{"a": 1', '{"a": ' + "[" * 100_000])
+def test_other_json_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "t.json").write_text(content)
+    with pytest.raises(ValueError, match=r"t\.json (cannot be read as JSON|is JSON, but not a list of objects)"):
+        read_csv(tmp_path / "t.json")

@@ -1,17 +1,61 @@
-"""Excel workbooks as the text of a CSV file, so that everything about CSV files goes for them too."""
+"""Excel workbooks and JSON files as the text of a CSV file, so that everything about CSV files goes for them too."""
 
+import codecs
 import csv
 import datetime
 import io
+import json
+import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-ENDINGS = (".xlsx", ".xlsm")
+ENDINGS = (".xlsx", ".xlsm", ".json", ".jsonl", ".ndjson")
 HEADER_SHARE = 0.8
 """The header line is the first with at least this share of the cells of the fullest line."""
+
+
+def is_json(start: bytes) -> bool:
+    """Whether a file that begins with these bytes is a list of JSON objects, or has one on each line."""
+    return re.match(rb"\s*(\[\s*)?\{\s*\"", start.removeprefix(codecs.BOM_UTF8)) is not None
+
+
+@lru_cache(maxsize=2)  # it is asked for several times while a file is read
+def json_as_csv(path: Path, content: bytes) -> bytes:
+    """Objects of a JSON list, or of lines, as the text of a CSV file in UTF-8. What is inside an object is a column
+    named by both, as in `address.town`, and what is in a list stands side by side, after semicolons."""
+    try:
+        rows = _objects(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} cannot be read as JSON ({error}).") from None
+    if not all(isinstance(row, dict) for row in rows):
+        raise ValueError(f"{path} is JSON, but not a list of objects, nor one on each line: a table is needed.")
+    flat = [dict(_flat(row)) for row in rows]
+    names = list(dict.fromkeys(name for row in flat for name in row))
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerows([names, *([row.get(name, "") for name in names] for row in flat)])
+    return file.getvalue().encode()
+
+
+def _objects(text: str) -> list[Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    return found if isinstance(found, list) else [found]
+
+
+def _flat(row: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in row.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{key}.")
+        elif isinstance(value, list):
+            yield f"{above}{key}", "; ".join(map(_text, value))
+        else:
+            yield f"{above}{key}", _text(value)
 
 
 def is_workbook(path: Path) -> bool:
@@ -29,14 +73,14 @@ def n_bytes_unpacked(path: Path) -> int:
         return sum(member.file_size for member in archive.infolist())
 
 
-def as_csv(path: Path) -> bytes:
+def workbook_as_csv(path: Path) -> bytes:
     """The sheet with the most filled cells, as the text of a CSV file in UTF-8. Title lines above the header line are
     empty lines, so that lines are numbered as in Excel."""
     stat = path.stat()
     return _converted(path, stat.st_mtime_ns, stat.st_size)
 
 
-@lru_cache(maxsize=2)  # it is asked for several times while a file is read
+@lru_cache(maxsize=2)
 def _converted(path: Path, _changed: int, _size: int) -> bytes:
     try:
         import openpyxl
