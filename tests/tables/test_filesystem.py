@@ -164,3 +164,11 @@ def test_files_in_a_folder_are_found_without_a_look_into_those_of_other_programs
     finally:
         (tmp_path / ".git").chmod(0o700)
     assert [str(path.relative_to(tmp_path)) for path in found] == ["a.csv", "below/b.CSV", "below/deep/c.csv"]
+
+
+def test_a_folder_of_everything_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pursuit.tables.filesystem.MOST_FILES", 20)
+    for i in range(30):
+        (tmp_path / f"{i}.txt").write_text("x")
+    with pytest.raises(ValueError, match="holds more than 20 files and folders: give the path of those with the table"):
+        files_below(tmp_path, (".csv",))

@@ -23,6 +23,8 @@ from pursuit.files import whole_file, write_whole
 
 T = TypeVar("T")
 
+MOST_FILES = 200_000
+"""A folder with more files and folders below it is hardly one of tables."""
 AT_ONCE = 32
 """How many files on other machines are looked at together."""
 GOOGLE = ("gs://", "gcs://")
@@ -253,8 +255,14 @@ def files_below(folder: AnyPath, endings: tuple[str, ...]) -> list[AnyPath]:
 
 def _files_here(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
     """The same on this machine, without a look into folders of other programs: large ones have millions of files."""
+    n_seen = 0
     for above, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        n_seen += len(folders) + len(names)
+        if n_seen > MOST_FILES:
+            raise ValueError(
+                f"{folder} holds more than {MOST_FILES:,} files and folders: give the path of those with the table."
+            )
         yield from (
             Path(above, name) for name in names if name.lower().endswith(endings) and not name.startswith((".", "_"))
         )
