@@ -133,7 +133,7 @@ def read_described(described: Path, sha256: str) -> bytes | None:
 
 
 def waiting(path: Path) -> Path:
-    """Where data wait until their description is written."""
+    """The path that new data have until their description is written."""
     return path.with_name(f"{path.name}.new")
 
 

@@ -248,7 +248,7 @@ computed from settings, and for the initial values of weights."""
 SPARE_TENSORS, TENSORS_EACH = 50_000, 100
 """How many tensors it may make, and how many more for each that is saved."""
 NOTABLE = 2**20
-"""Numbers that two tensors make together count from here on."""
+"""The size from which the results of element-wise functions are counted."""
 MAKE = {"empty", "zeros", "ones", "full", "rand", "randn", "eye", "empty_strided", "arange", "linspace"}
 """The functions that make tensors from sizes alone."""
 MAKE_LIKE = {"new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided", "repeat"}
@@ -273,7 +273,7 @@ class Sizes(TorchDispatchMode):
             self._count(_n_numbers(name, args))
         elif name in MAKE_LIKE:
             self._count(_product(args[1]) * (args[0].numel() if name == "repeat" else 1))
-        elif (n_numbers := _n_together(args)) > NOTABLE:
+        elif (n_numbers := _broadcast_size(args)) > NOTABLE:
             self._count(n_numbers)
         return func(*args, **(kwargs or {}))
 
@@ -296,8 +296,9 @@ def _n_numbers(name: str, args: Any) -> int:
     return _product(args[0])
 
 
-def _n_together(args: Any) -> int:
-    """How many numbers a function of these tensors has that takes them element by element; 0 for another function."""
+def _broadcast_size(args: Any) -> int:
+    """The number of elements that an element-wise function of these tensors gives; 0 if their shapes do not broadcast,
+    or if there is only one of them."""
     shapes = [arg.shape for arg in args if isinstance(arg, Tensor)]
     with suppress(RuntimeError):
         return torch.broadcast_shapes(*shapes).numel() if len(shapes) > 1 else 0

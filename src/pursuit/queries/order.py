@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from pursuit.registry import register
 
 OWN_SHARE = 1e-3
-"""How much of its own score decides which member of a group comes first; the rest is the mean of the group."""
+"""Weight of a query's own score beside the mean score of its group: it only decides which member comes first."""
 
 
 @register
