@@ -29,7 +29,9 @@ def json_as_csv(path: Path, content: bytes) -> bytes:
     try:
         rows = _objects(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} cannot be read as JSON ({error}).") from None
+        raise ValueError(
+            f"{path} cannot be read as JSON ({error}): write it again, as a list of objects or as CSV."
+        ) from None
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError(f"{path} is JSON, but not a list of objects, nor one on each line: a table is needed.")
     flat = [dict(_flat(row)) for row in rows]
