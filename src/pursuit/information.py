@@ -248,12 +248,14 @@ class AnswerModel(nn.Module):
         log_total, belief = total.log_(), posterior[:, :, None]  # (B, c, 1)
         # Full precision: information may be the small difference of large entropies.
         with torch.autocast(log_odds.device.type, enabled=False):
-            unseen = share.index_select(1, self.untold_odds).mul_(log_total.index_select(1, self.untold))
-            parts = (share, log_odds.mul_(share), log_total, unseen)
-            mixed, weighed, expected, unseen = ((part @ belief)[:, :, 0] for part in parts)
+            parts = (share, log_odds.mul_(share), log_total)
+            mixed, weighed, noise = ((part @ belief)[:, :, 0] for part in parts)
+            seen = torch.special.entr(mixed).add_(weighed)
+            if len(self.untold):
+                unseen = share.index_select(1, self.untold_odds).mul_(log_total.index_select(1, self.untold))
+                noise.index_add_(1, self.untold, (unseen @ belief)[:, :, 0], alpha=-1)
+                seen.index_fill_(1, self.untold_odds, 0.0)
         first = (1 - self._by_query(mixed)).clamp(min=0)
-        seen = (torch.special.entr(mixed) + weighed).index_fill_(1, self.untold_odds, 0.0)
-        noise = expected.index_add_(1, self.untold, unseen, alpha=-1)
         nats = self._by_query(seen) + torch.special.entr(first) - noise
         return nats.clamp_(min=0)
 
