@@ -41,6 +41,14 @@ Querier = Annotated[
     ),
 ]
 Seed = Annotated[int, Option("The seed of everything random.", min=0, max=2**32 - 1)]
+Also = Annotated[
+    list[str] | None,
+    Option(
+        "The folder of another model, trained on the same columns, whose target the same interview tells about; "
+        "repeatable.",
+        metavar="MODEL",
+    ),
+]
 Stop = Annotated[
     str | None,
     Option(

@@ -13,15 +13,19 @@ import typer
 from pursuit.cli.console import err, escaped, out, print_json, show
 from pursuit.cli.options import AsJson, Model
 from pursuit.files import read_bytes, write_whole
-from pursuit.options import Option, Stop
+from pursuit.options import Also, Option, Stop
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pursuit.sessions.joint import FurtherTarget
     from pursuit.sessions.session import Session
 
 
 def ask(
     model: Model,
     stop: Stop = None,
+    also: Also = None,
     session_file: Annotated[
         Path | None,
         Option("The file that keeps the session; if it exists, the session goes on from it.", "--session"),
@@ -43,13 +47,17 @@ def ask(
     from pursuit.queries import Questions
     from pursuit.report.chains import ExplainedRow, chains_to_dict
     from pursuit.report.measured import kept
+    from pursuit.web.bundle import title_of
 
     classifier = load(model)
-    session = classifier.session(stop)
+    further = {title_of(other, Path(folder).name): other for folder, other in ((one, load(one)) for one in also or ())}
+    if len(further) < len(also or ()):
+        raise ValueError("Two of the targets have the same name: give models of different targets.")
+    session = classifier.session(stop, also=further)
     if session_file and (session_file.is_dir() or not session_file.parent.is_dir()):
         raise ValueError(f"The session cannot be kept in {session_file}: give a file in a folder that exists.")
     if session_file and session_file.exists():
-        session = _saved_session(session_file, session)
+        session = _saved_session(session_file, session, classifier.further_targets(further, stop=stop))
     _report(session, tell or [])
     console = err if as_json else out
     presentation = Questions.presented(classifier.notes_)
@@ -63,22 +71,27 @@ def ask(
             write_whole(session_file, session.to_json().encode())
 
     keep()
-    measured = kept(model, classifier) if stop is None else None  # by another rule it is as good as nobody knows
+    # By another rule, or when asked about other things as well, it is as good as nobody knows.
+    measured = kept(model, classifier) if stop is None and not also else None
     experience = None if measured is None else measured.experience
     talk = Conversation(session, console, not as_json, keep, experience, presentation)
     try:
         if not talk.run():
-            _keep_for_later(session, model, stop, session_file, always=sys.stdin.isatty())
+            _keep_for_later(session, model, stop, also, session_file, always=sys.stdin.isatty())
     except KeyboardInterrupt:
         console.print()
-        _keep_for_later(session, model, stop, session_file, always=True)
+        _keep_for_later(session, model, stop, also, session_file, always=True)
         raise typer.Exit(130) from None
     if as_json:
         name = classifier.notes_.get("task", {}).get("name") or model.name
         described = {**ExplainedRow.of_session(session).to_dict(), "finished": session.done}
+        if session.also:
+            described["also"] = {each: ExplainedRow.of_session(one).to_dict() for each, one in session.also.items()}
         print_json(chains_to_dict(name, [described]))
     else:
         show(f"\n{session.chain}")
+        for each, one in session.also.items():
+            show(f"\n{escaped(each)}: {escaped(one.belief)}")
 
 
 def _greet(session: "Session", has_initially_known: bool, as_json: bool) -> None:
@@ -110,18 +123,20 @@ def _report(session: "Session", answers: list[str]) -> None:
             raise ValueError(f"--tell {text}: {error}") from None
 
 
-def _saved_session(path: Path, fresh: "Session") -> "Session":
+def _saved_session(path: Path, fresh: "Session", also: "Mapping[str, FurtherTarget]") -> "Session":
     from pursuit.sessions.session import Session
 
     try:
-        return Session.from_json(read_bytes(path).decode("utf-8"), fresh.pursuer, fresh.stop)
+        return Session.from_json(read_bytes(path).decode("utf-8"), fresh.pursuer, fresh.stop, also=also)
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not a saved session. Give another --session, or remove this file.") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error} Give another --session, or remove this file.") from None
 
 
-def _keep_for_later(session: "Session", model: Path, stop: str | None, path: Path | None, always: bool) -> None:
+def _keep_for_later(
+    session: "Session", model: Path, stop: str | None, also: list[str] | None, path: Path | None, always: bool
+) -> None:
     """Save a session that is not finished, and say how to go on with it. Without a file of its own it is only saved if
     `always`, and if anything was said."""
     if path is None:
@@ -129,5 +144,6 @@ def _keep_for_later(session: "Session", model: Path, stop: str | None, path: Pat
             return
         path = Path(f"session-{datetime.datetime.now():%Y%m%d-%H%M%S}.json")
     write_whole(path, session.to_json().encode())
-    command = ["pursuit", "ask", str(model), *(["--stop", stop] if stop else []), "--session", str(path)]
+    others = [word for folder in also or () for word in ("--also", folder)]
+    command = ["pursuit", "ask", str(model), *(["--stop", stop] if stop else []), *others, "--session", str(path)]
     err.print(f"Saved. Go on with: {escaped(shlex.join(command))}", soft_wrap=True, highlight=False)

@@ -187,6 +187,7 @@ class Conversation:
             self.keep()
             if typed.action not in ("skip", "more"):  # which leave the belief as it is
                 self._say(belief_bars(session.state(), self.console.encoding))
+                self._say_also()
         except ValueError as error:
             self.console.print(f"   {escaped(str(error))}", style="red", highlight=False, soft_wrap=True)
         return True
@@ -223,6 +224,9 @@ class Conversation:
                 self._say("\n".join(filter(None, (advice.text, advice.link))), margin="")
             if state.result.trust is not None:
                 self._say(trust_text(state.result.trust, state.is_number), margin="")
+            for name, other in self.session.also.items():
+                start = "Not sure, a person must decide. Most probable: " if other.decided is False else ""
+                self._say(f"\n{name}: {start}{other.reasons()}", margin="")
             self._has_result = True
         more = ", m for more questions" if state.can_go_on else ""
         wrong = "" if state.is_number else ", n if that is wrong"
@@ -316,6 +320,11 @@ class Conversation:
         for start in range(0, len(items), n_columns):
             line = "".join(f"{item:<{width}}" for item in items[start : start + n_columns])
             self.console.print(f"   {escaped(line.rstrip())}", highlight=False, soft_wrap=True)
+
+    def _say_also(self) -> None:
+        """The belief about further targets, a line each."""
+        for name, other in self.session.also.items():
+            self._say(f"{name}: {other.belief}")
 
     def _say(self, text: str, margin: str = "   ") -> None:
         self.console.print(escaped(indent(text, margin)), highlight=False, soft_wrap=True)

@@ -31,6 +31,7 @@ from pursuit.inference.stopping import Standing, StoppingRule, stopping_rule
 from pursuit.inference.target_bins import TargetBins
 from pursuit.processes import is_first
 from pursuit.queries import Answers, ColumnQueries, ColumnType, QuerySet
+from pursuit.sessions.joint import FurtherTarget
 from pursuit.sessions.session import Session
 from pursuit.training import TrainingRun
 from pursuit.training.devices import find_device
@@ -230,11 +231,39 @@ class PursuitEstimator(BaseEstimator, ABC):
         known = self._initially_known(initially_known, len(answers.x))
         return answers, predict_rows(self.model_, *answers, self.stopping_rule(stop), known)
 
-    def session(self, stop: StoppingRule | str | None = None, known: Mapping[str, Any] | None = None) -> Session:
+    def session(
+        self,
+        stop: StoppingRule | str | None = None,
+        known: Mapping[str, Any] | None = None,
+        *,
+        also: "Mapping[str, PursuitEstimator] | None" = None,
+        weights: Mapping[str, float] | None = None,
+    ) -> Session:
         """A session with a person, who is asked one query after the other; `known` are answers by name that are known
-        before anything is asked."""
+        before anything is asked.
+
+        `also` are models of further targets, by name, which ask about the same columns: a question is then chosen by
+        what it is expected to tell about all targets, and the session goes on until each is settled. A bit about a
+        further target counts as much as its `weights` say, beside 1 for a bit about this one.
+        """
         check_is_fitted(self, "model_")
-        return Session(self.model_, self.stopping_rule(stop), known)
+        return Session(self.model_, self.stopping_rule(stop), known, also=self.further_targets(also, weights, stop))
+
+    @staticmethod
+    def further_targets(
+        also: "Mapping[str, PursuitEstimator] | None",
+        weights: Mapping[str, float] | None = None,
+        stop: StoppingRule | str | None = None,
+    ) -> dict[str, FurtherTarget]:
+        """The targets of other models, for a session that is to tell about them as well. Each is settled by the rule of
+        its model, if no other is given."""
+        also, weights = also or {}, weights or {}
+        if unknown := set(weights) - set(also):
+            raise ValueError(f"There are weights for {', '.join(sorted(unknown))}, but no such targets.")
+        return {
+            name: FurtherTarget(model.model_, model.stopping_rule(stop), weights.get(name, 1.0))
+            for name, model in also.items()
+        }
 
     def save(self, folder: str | Path, notes: dict[str, Any] | None = None) -> None:
         """Write the trained model, its parameters and `notes` (JSON values) into a folder, as `model.json` and

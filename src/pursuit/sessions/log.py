@@ -63,7 +63,7 @@ def once(method: F) -> F:
 
     @functools.wraps(method)
     def found(log: "SessionLog", *arguments: Any, **options: Any) -> Any:
-        key = method.__name__, arguments, tuple(options.items())
+        key = method.__qualname__, arguments, tuple(options.items())
         if key not in log._found:
             log._found[key] = method(log, *arguments, **options)
         return log._found[key]
@@ -89,6 +89,10 @@ class SessionLog:
     @property
     def now(self) -> Position:
         return self.positions[-1]
+
+    def others(self) -> dict[str, "SessionLog"]:
+        """The logs of further targets of the same interview, by name."""
+        return {}
 
     # ---- moves
 

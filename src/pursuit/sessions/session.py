@@ -18,6 +18,7 @@ from pursuit.inference.unusual import Unusual, unusual_of
 from pursuit.queries import DoubtfulAnswer
 from pursuit.sessions.exclusion import without
 from pursuit.sessions.experience import Experience
+from pursuit.sessions.joint import FurtherTarget, JointLog
 from pursuit.sessions.log import Position, SessionLog
 from pursuit.sessions.moves import (
     GoOn,
@@ -52,7 +53,8 @@ class Session:
     """Ask and tell until the stopping rule is satisfied. Everything follows from the moves of the person so far.
 
     `known` are answers by name that are known before anything is asked; None stands for one that is not. Where there
-    are many sessions with one pursuer, a `template` shares among them what does not depend on answers.
+    are many sessions with one pursuer, a `template` shares among them what does not depend on answers. `also` are
+    further targets that the same answers are to tell about.
     """
 
     def __init__(
@@ -62,9 +64,10 @@ class Session:
         known: Mapping[str, Any] | None = None,
         *,
         template: HistoryState | None = None,
+        also: Mapping[str, FurtherTarget] | None = None,
     ):
         self.pursuer, self.stop = pursuer, stop
-        self._log = SessionLog(pursuer, stop, template)
+        self._log = JointLog(pursuer, stop, template, also) if also else SessionLog(pursuer, stop, template)
         for name, answer in (known or {}).items():
             if answer is not None:
                 self.tell(answer, name)
@@ -86,7 +89,17 @@ class Session:
         """All that there is to show now: question, belief, answers and, once enough was asked, the result.
         `experience` is what was measured of the model, if it was."""
         options = {"accepted": accepted, "has_picture": has_picture, "expects_reports": expects_reports}
-        return state_of(self._log, self.chain, title, experience, **options)
+        also = {name: other.chain for name, other in self.also.items()}
+        return state_of(self._log, self.chain, title, experience, also, **options)
+
+    @property
+    def also(self) -> dict[str, "Session"]:
+        """What the answers tell about further targets: a session of each, to be read."""
+        found = {}
+        for name, log in self._log.others().items():
+            found[name] = session = Session.__new__(Session)
+            session.pursuer, session.stop, session._log = log.pursuer, log.stop, log
+        return found
 
     # ---- what is asked
 
@@ -434,9 +447,10 @@ class Session:
         stop: StoppingRule | None = None,
         *,
         template: HistoryState | None = None,
+        also: Mapping[str, FurtherTarget] | None = None,
     ) -> "Session":
         """Go on where `to_dict` left off."""
-        session = cls(pursuer, stop, template=template)
+        session = cls(pursuer, stop, template=template, also=also)
         moves, changes = moves_from_dict(state, pursuer)
         for move in moves:
             session._log.add(move)
@@ -444,9 +458,16 @@ class Session:
         return session
 
     @classmethod
-    def from_json(cls, text: str, pursuer: Pursuer, stop: StoppingRule | None = None) -> "Session":
+    def from_json(
+        cls,
+        text: str,
+        pursuer: Pursuer,
+        stop: StoppingRule | None = None,
+        *,
+        also: Mapping[str, FurtherTarget] | None = None,
+    ) -> "Session":
         try:
             state = parse_json(text)
         except ValueError:
             raise ValueError("This is not a saved session: it is not JSON.") from None
-        return cls.from_dict(state, pursuer, stop)
+        return cls.from_dict(state, pursuer, stop, also=also)

@@ -4,7 +4,7 @@ The fields are those of the JSON that the server sends, so a field may be added 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -243,6 +243,16 @@ class Image:
 
 
 @dataclass(frozen=True)
+class TargetState:
+    """What is believed about a further target."""
+
+    name: str
+    is_number: bool
+    belief: Belief
+    is_settled: bool
+
+
+@dataclass(frozen=True)
 class State:
     """All that a page shows of a session."""
 
@@ -268,6 +278,8 @@ class State:
     expects_reports: bool
     """Whether people usually begin by telling something."""
     image: Image | None
+    also: tuple[TargetState, ...] = ()
+    """Further targets of the same interview."""
 
 
 def state_of(
@@ -275,12 +287,13 @@ def state_of(
     chain: Chain,
     title: str,
     experience: Experience | None,
+    also: Mapping[str, Chain],
     *,
     accepted: bool,
     has_picture: bool,
     expects_reports: bool,
 ) -> State:
-    """The state after the moves of a `log`, whose `chain` this is."""
+    """The state after the moves of a `log`, whose `chain` this is; `also` are those of further targets."""
     query_set, texts, open_queries = log.pursuer.query_set, texts_of(log.pursuer.query_set), log.open_queries()
     done, image = log.is_over, None
     if query_set.patches is not None:
@@ -292,8 +305,11 @@ def state_of(
         n_labels=len(chain.classes),
         is_number=chain.target is not None,
         is_image=image is not None,
-        progress=progress(doubt(chain.prior), doubt(chain.posterior)),
-        questions_left=None if done else _questions_left(log, chain, experience),
+        progress=progress(
+            sum(doubt(each.prior) for each in (chain, *also.values())),
+            sum(doubt(each.posterior) for each in (chain, *also.values())),
+        ),
+        questions_left=None if done else _questions_left(log, chain, None if also else experience),
         question=None if done else texts.question(log.next_query, log.next_number),
         belief=belief_of(chain),
         answers=tuple(_answers(log, chain, texts)),
@@ -306,6 +322,10 @@ def state_of(
         result=_result(log, chain, experience, accepted) if done else None,
         expects_reports=expects_reports,
         image=image,
+        also=tuple(
+            TargetState(name, each.target is not None, belief_of(each), log.others()[name].now.enough)
+            for name, each in also.items()
+        ),
     )
 
 

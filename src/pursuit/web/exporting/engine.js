@@ -201,7 +201,7 @@ export class BrowserEngine {
     const { log, model } = this, query = this.isAccepted ? null : log.next;
     const number = query === null || log.isBeforehand(query) ? 0 : log.now.nAsked + 1;
     return {
-      title: model.title, n_labels: model.labels.length, is_number: Boolean(model.target), is_image: false, image: null,
+      title: model.title, n_labels: model.labels.length, is_number: Boolean(model.target), is_image: false, image: null, also: [],
       progress: log.progress, questions_left: log.questionsLeft,
       question: query === null ? null : this.describeQuestion(query, number),
       belief: this.describeBelief(), answers: this.describeAnswers(), skipped: log.now.putOff.map(one => model.queries[one].question.name),

@@ -4,6 +4,7 @@ import { barRow, h } from "./dom.js";
 import { percent, say, spokenLanguage } from "./words.js";
 
 const N_NAMED = 5; // named in the belief
+const N_ALSO = 3; // named in that about a further target
 let shares = new Map(); // of the bars shown last, so that they move from there
 
 /** The bars of a list of {label, probability}. */
@@ -37,8 +38,12 @@ function namedLabels({ labels, number }) {
     .map(({ ends: [low, high], ...one }) => ({ ...one, text: low === high ? one.text : say("span", { low, high }) }));
 }
 
+/** What is believed about a further target of the same interview, in its most probable labels. */
+const alsoBlock = ({ name, belief, is_settled: isSettled }) => [h("h3", {}, name, isSettled && h("small", { class: "lead" }, ` ${say("settled")}`)),
+  belief.number && h("p", { class: "lead small" }, `${numberText(belief.number)} ${intervalText(belief.number)}`), !belief.number && labelBars(belief.labels.slice(0, N_ALSO))];
+
 /** The section with the belief of a state. */
-export function beliefSection({ belief }) {
+export function beliefSection({ belief, also }) {
   const named = namedLabels(belief), most = Math.max(...named.map(one => one.probability));
   const n = belief.n_others + belief.labels.length - named.length;
   const rest = Math.max(0, 1 - named.reduce((sum, one) => sum + one.probability, 0));
@@ -47,5 +52,5 @@ export function beliefSection({ belief }) {
   shares = new Map([...named.map(one => [one.label, one.probability]), [null, rest]]);
   return h("section", { "aria-labelledby": "belief" }, h("h2", { id: "belief" }, say("belief")),
     belief.number && [h("p", { class: "expected" }, numberText(belief.number)), h("p", { class: "lead small" }, intervalText(belief.number))],
-    h("ul", { class: "bars" }, rows));
+    h("ul", { class: "bars" }, rows), also.map(alsoBlock));
 }

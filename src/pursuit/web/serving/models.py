@@ -28,6 +28,7 @@ from pursuit.report import ModelReport
 from pursuit.report.facts import ModelFacts, no_better_than_guessing, quality
 from pursuit.report.measured import Measured, kept
 from pursuit.sessions.experience import Experience
+from pursuit.sessions.joint import FurtherTarget
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import question_of
 from pursuit.web.bundle import presented, title_of
@@ -67,6 +68,8 @@ class ServedModel:
     measured: Measured | None = None
     """How good it is; None until that is measured, and where there is nothing to measure on."""
     is_measured: bool = False
+    also: Mapping[str, FurtherTarget] = field(default_factory=dict)
+    """Further targets that interviews with it tell about."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @cached_property
@@ -87,8 +90,8 @@ class ServedModel:
         know their questions."""
         model = self.estimator.model_
         if saved is None:
-            return Session(model, self.stop, known, template=self._template)
-        return Session.from_dict(saved, model, self.stop, template=self._template)
+            return Session(model, self.stop, known, template=self._template, also=self.also)
+        return Session.from_dict(saved, model, self.stop, template=self._template, also=self.also)
 
     @cached_property
     def _template(self) -> HistoryState:
@@ -209,8 +212,11 @@ def load_models(
     stop: StoppingRule | str | None = None,
     measure: Measure = nothing,
     find_samples: FindSamples = nothing,
+    also: Iterable[str | Path] = (),
 ) -> ServedModels:
-    """The models in these folders, each with an id made of its folder's name; raises what `load` does."""
+    """The models in these folders, each with an id made of its folder's name; raises what `load` does. Interviews with
+    the first tell about the targets of those in `also` as well."""
+    further = {title_of(other, Path(folder).name): other for folder, other in ((one, load(one)) for one in also)}
     found: dict[str, ServedModel] = {}
     for folder in folders:
         path = Path(folder)
@@ -219,6 +225,9 @@ def load_models(
         model_id = next(other for n in range(1, 10_000) if (other := name if n == 1 else f"{name}-{n}") not in found)
         rule = estimator.stopping_rule(stop)
         served = ServedModel(model_id, estimator, fingerprint(path), rule, measure, find_samples)
+        if further and not found:
+            served.also = estimator.further_targets(further, stop=stop)
+            served.session()  # says at once where the models do not fit one another
         is_own_rule = str(rule) == str(estimator.stopping_rule())
         if is_own_rule and (before := kept(path, estimator)) is not None:
             served.measured, served.is_measured = before, True

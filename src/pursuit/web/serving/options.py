@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from pursuit.options import Option, Stop
+from pursuit.options import Also, Option, Stop
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +19,7 @@ class ServingOptions:
         ),
     ] = None
     stop: Stop = None
+    also: Also = None
     origins: Annotated[
         list[str] | None,
         Option(

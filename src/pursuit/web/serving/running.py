@@ -67,7 +67,7 @@ class Settings(ServingOptions):
     def make_app(self, measure: Measure, find_samples: FindSamples) -> tuple[Guard, str]:
         """The application, and where it keeps sessions; raises ValueError or OSError saying what is wrong."""
         torch.set_num_threads(1)  # sessions are small, and many may run at once
-        models = load_models(self.models, self.stop, measure, find_samples)
+        models = load_models(self.models, self.stop, measure, find_samples, self.also or ())
         store = Store(self.database or default_database(self.models))
         if self.logs_requests:
             _log_requests()
