@@ -1,12 +1,18 @@
 """Sessions that answer themselves from a picture."""
 
 import io
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from httpx import Client
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from pursuit.web.serving.models import ServedModels
 from pursuit.web.serving.pictures import HIDDEN, Picture
@@ -106,6 +112,79 @@ def test_a_picture_that_would_unpack_to_too_much_is_not_unpacked(
     monkeypatch.setattr(ImageOps, "exif_transpose", lambda image: pytest.fail("it is unpacked"))
     with pytest.raises(Refused, match="more than 30 million pixels"):
         Picture.read(bomb, models["digits"].estimator.model_.query_set)
+
+
+LARGE = (6000, 5000)
+
+
+def test_a_large_picture_is_seen_as_its_small_copy_is(models: ServedModels) -> None:
+    """Averaged down band by band, whatever its colours are, and turned in the end."""
+    query_set = models["digits"].estimator.model_.query_set
+    small = Image.fromarray(np.random.default_rng(0).integers(0, 256, (8, 8), dtype=np.uint8))
+    large = small.resize((3001, 2999), Image.Resampling.NEAREST)
+    seen = Picture.read(png(small.resize((256, 256), Image.Resampling.NEAREST)), query_set).pixels
+    for mode, kind in (("L", "PNG"), ("RGB", "PNG"), ("P", "GIF"), ("L", "JPEG")):
+        np.testing.assert_allclose(Picture.read(png(large.convert(mode), kind), query_set).pixels, seen, atol=0.5)
+    clear = Image.merge("LA", (Image.new("L", large.size, 0), large))  # black, as opaque as the other is bright
+    np.testing.assert_allclose(16 - Picture.read(png(clear), query_set).pixels, seen, atol=0.5)
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    turned = Picture.read(png(large, "JPEG", exif=exif), query_set).pixels[0]
+    np.testing.assert_allclose(np.rot90(turned), seen[0], atol=0.5)
+
+
+@pytest.mark.programs
+def test_sixteen_of_the_largest_pictures_take_no_gigabytes(model_folders: dict[str, Path], tmp_path: Path) -> None:
+    script = """
+import io, resource, sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from PIL import Image
+from pursuit.web.serving.models import load_models
+from served import running
+
+with running(load_models([sys.argv[1]]), f"sqlite:///{sys.argv[2]}") as client:
+    def send(data):
+        return client.post("/api/sessions/picture", data={"model": "digits"}, files={"picture": ("a.png", data)})
+    def peak():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    send((Path(sys.argv[2]).parent / "small.png").read_bytes())
+    before, data = peak(), (Path(sys.argv[2]).parent / "large.png").read_bytes()
+    with ThreadPoolExecutor(16) as pool:
+        assert {answer.status_code for answer in pool.map(send, [data] * 16)} == {201}
+    print(peak() - before)
+"""
+    (tmp_path / "small.png").write_bytes(png(Image.new("1", (60, 50))))
+    (tmp_path / "large.png").write_bytes(png(Image.new("1", LARGE)))
+    folder = str(model_folders["digits"])
+    done = subprocess.run(
+        [sys.executable, "-c", script, folder, str(tmp_path / "a.sqlite")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 300_000  # kilobytes
+
+
+def test_who_sends_pictures_lets_nobody_wait(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_go_on, read = threading.Event(), Picture.read
+
+    def slow(*arguments: Any) -> Picture:
+        assert may_go_on.wait(60)
+        return read(*arguments)
+
+    monkeypatch.setattr(Picture, "read", slow)
+    files = {"picture": ("a.png", png(Image.new("L", (9, 9))))}
+    with ThreadPoolExecutor(16) as pool:
+        sent = [
+            pool.submit(client.post, "/api/sessions/picture", data={"model": "digits"}, files=files) for _ in "x" * 16
+        ]
+        session = begin(client)  # while sixteen pictures wait
+        move(client, session, "dont_know")
+        assert not any(one.done() for one in sent)
+        may_go_on.set()
+        assert {one.result().status_code for one in sent} == {201}
 
 
 @pytest.mark.parametrize("error", [MemoryError, RecursionError, IndexError, KeyError, TypeError, ZeroDivisionError])

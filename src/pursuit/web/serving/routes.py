@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, File, Form, Path, Query, Request, UploadFile
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
 from pursuit.sessions.why import Why
@@ -191,7 +192,7 @@ def begin_session(parts: Parts, browser: Own, new: schemas.NewSession) -> schema
     responses=FULL,
     tags=["pictures"],
 )
-def begin_with_picture(
+async def begin_with_picture(
     parts: Parts,
     browser: Own,
     model: Annotated[schemas.Text, Form(description="The id of the model.")],
@@ -202,13 +203,13 @@ def begin_with_picture(
     """The picture answers the questions: the move `reveal` shows the model the patch that it asks for."""
     served = parts.models.find(model)
     check_consent(served, consented)
-    data = picture.file.read(MOST_BYTES + 1)
+    data = await picture.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise Refused(too_large(MOST_BYTES))
     query_set = served.estimator.model_.query_set
-    samples = None if query_set.patches is None else served.samples
-    read = Picture.read(data, query_set, None if samples is None else samples.pixels)
-    return parts.begin(model, None, read, title, browser.owner())
+    samples = None if query_set.patches is None else await run_in_threadpool(lambda: served.samples)
+    read = await Picture.decode(data, query_set, None if samples is None else samples.pixels)
+    return await run_in_threadpool(parts.begin, model, None, read, title, browser.owner())
 
 
 @of_sessions.get("/sessions", summary="Past sessions", responses=NOT_FOUND)
