@@ -1,5 +1,9 @@
 """The processes that train one model together."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from pursuit.processes import is_first, n_processes, process_number, started_by_torchrun
@@ -36,3 +40,15 @@ def test_torchrun_knows_the_number_of_processes(monkeypatch: pytest.MonkeyPatch)
     for name, value in (("TORCHELASTIC_RUN_ID", "x"), ("LOCAL_WORLD_SIZE", "2"), ("WORLD_SIZE", "4")):
         monkeypatch.setenv(name, value)
     assert n_processes(1) == 4
+
+
+@pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="the system does not say what is free")
+def test_free_memory_ends_at_the_limit_of_the_process() -> None:
+    script = """
+import resource
+from pursuit.processes import free_memory
+first = free_memory()
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+print(0 < free_memory() < 1 << 30, first > 0)
+"""
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "True True\n"

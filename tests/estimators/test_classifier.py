@@ -26,6 +26,7 @@ from pursuit import (
     WordQueries,
     yes_no,
 )
+from pursuit.methods import NaiveBayesIPClassifier
 from pursuit.networks import MLP
 from pursuit.queries import Date
 from small_table import (
@@ -436,3 +437,18 @@ def test_nobody_is_warned_of_a_prior_that_no_row_starts_with(recwarn: pytest.War
     assert not [warning for warning in recwarn if "before the first question" in str(warning.message)]
     with pytest.warns(UserWarning, match="would stop before the first question"):
         VIPClassifier(**QUICKEST, stop="confidence=0.3").fit(X, y)
+
+
+def test_the_cost_of_many_labels_is_told_before_it_is_paid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is not the memory for it, nothing is begun."""
+    n = 3000
+    X, y = pd.DataFrame({"a": np.arange(n) % 2}), np.arange(n)
+    monkeypatch.setattr("pursuit.estimators.validation.free_memory", lambda: 10**8)
+    with pytest.raises(
+        ValueError, match=r"3,000 labels of 3,000 rows take at least 0\.1 GB of memory, and 0\.1 GB are free"
+    ):
+        NaiveBayesIPClassifier(random_state=0).fit(X, y)
+    monkeypatch.setattr("pursuit.estimators.validation.free_memory", lambda: None)
+    monkeypatch.setattr("pursuit.estimators.validation.NOTABLE_BYTES", 10**8)
+    with pytest.warns(UserWarning, match="3,000 labels of 3,000 rows take at least"):
+        NaiveBayesIPClassifier(random_state=0).fit(X, y)

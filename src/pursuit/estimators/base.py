@@ -20,7 +20,14 @@ from pursuit.estimators import saving
 from pursuit.estimators.guarantees import HeldOut
 from pursuit.estimators.plan import Reason
 from pursuit.estimators.tuned import Ranges
-from pursuit.estimators.validation import checked_weights, group_numbers, known_answers, rows_that_count, validated
+from pursuit.estimators.validation import (
+    check_cost_of_labels,
+    checked_weights,
+    group_numbers,
+    known_answers,
+    rows_that_count,
+    validated,
+)
 from pursuit.files import claimed
 from pursuit.inference.chain import Chains, explain
 from pursuit.inference.guarantees import guarantees_of
@@ -131,6 +138,8 @@ class PursuitEstimator(BaseEstimator, ABC):
                 X, y, sample_weight, groups, initially_known, seed
             )
         query_set, rows = self._training_rows(X, y, sample_weight, groups, initially_known)
+        if isinstance(rows, Rows):
+            check_cost_of_labels(len(rows), len(self.labels))
         self._warn_if_nothing_will_be_asked(rows)
         is_free = run.path is not None and not run.is_claimed and is_first()
         alone = claimed(run.path) if run.path is not None and is_free else nullcontext()

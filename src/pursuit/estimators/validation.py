@@ -1,5 +1,6 @@
 """Rows as users give them, checked in scikit-learn's manner: tables of any library, arrays, sparse matrices, texts."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from torch import Tensor
 
 from pursuit.inference.pursuer import Labels, label_list
+from pursuit.processes import free_memory
 from pursuit.queries import QuerySet
 from pursuit.queries.frames import as_pandas, as_series, numbered
 
@@ -112,6 +114,25 @@ def plain_labels(y: Any, as_words: bool = False) -> Any:
 
 def _in_words(label: Any) -> str:
     return str(int(label) if isinstance(label, float) and label.is_integer() else label)
+
+
+BYTES_EACH = 12
+"""Of every row with every label, at least: which label a row has is counted in whole numbers and in shares."""
+NOTABLE_BYTES = 2 << 30
+"""From here on the cost is told even where there is room for it."""
+
+
+def check_cost_of_labels(n_rows: int, n_labels: int) -> None:
+    """Say what learning so many labels costs before it is paid; raises ValueError where there is not the memory."""
+    cost, free = BYTES_EACH * n_rows * n_labels, free_memory()
+    told = f"{n_labels:,} labels of {n_rows:,} rows take at least {cost / 2**30:,.1f} GB of memory"
+    if free is not None and cost > free:
+        raise ValueError(
+            f"{told}, and {free / 2**30:,.1f} GB are free: train with fewer rows, join rare labels into one, or if the "
+            "labels are numbers, predict them as such."
+        )
+    if cost > NOTABLE_BYTES:
+        warnings.warn(f"{told}.", stacklevel=4)
 
 
 # How much rows and classes count in training.
