@@ -2,10 +2,15 @@
 
 import contextlib
 import json
+import logging
 import socket
+import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +19,9 @@ from httpx import Client
 
 from pursuit.web.serving import connections
 from pursuit.web.serving.models import ServedModels
-from pursuit.web.serving.running import bound
+from pursuit.web.serving.running import Seldom, bound
 from pursuit.web.serving.security import HEADERS
-from served import begin, running, try_move
+from served import begin, client_of, running, try_move
 
 
 @pytest.fixture
@@ -130,19 +135,152 @@ def test_what_is_no_request_is_answered_in_a_sentence_with_all_headers(client: C
     assert json.loads(content)["message"] == connections.UNREADABLE
 
 
-def test_too_many_connections_are_told_to_come_later(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+ASK = b"GET /api/models/none HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def answered(connection: socket.socket) -> bytes:
+    connection.sendall(ASK)
+    found = b""
+    while not found.endswith(b"}"):
+        found += connection.recv(65536)
+    return found
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /api/mod", ASK], ids=["idle", "slow", "answered"])
+def test_who_holds_all_connections_makes_room_for_others(
+    client: Client, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    """The longest idle ones of the address with the most end; a single one of another address stays."""
+    client.close()
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 8)
+    port = client.base_url.port or 0
+    with socket.create_connection(("127.0.0.1", port), 30, source_address=("127.0.0.2", 0)) as other:
+        assert answered(other).startswith(b"HTTP/1.1 404")
+        held = []
+        for _ in range(30):
+            held.append(raw(client))
+            held[-1].sendall(sent)
+            with raw(client) as connection:  # whoever comes is answered
+                assert answered(connection).startswith(b"HTTP/1.1 404")
+        assert answered(other).startswith(b"HTTP/1.1 404")
+        for connection in held:
+            connection.close()
+
+
+def test_too_many_that_are_being_answered_let_others_come_later(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pursuit.web.serving.interviews import Interviews
+
+    may_go_on, begun, find = threading.Event(), threading.Semaphore(0), Interviews.find
+
+    def slow(*arguments: Any) -> Any:
+        begun.release()
+        assert may_go_on.wait(60)
+        return find(*arguments)
+
     client.close()
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(Interviews, "find", slow)
     held = [raw(client) for _ in range(3)]
-    for connection in held:  # answered, so they are counted
-        connection.sendall(b"GET /api/models/none HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert connection.recv(65536).startswith(b"HTTP/1.1 404")
+    for connection in held:
+        connection.sendall(b"GET /api/sessions HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert begun.acquire(timeout=60)
     with raw(client) as connection:
         answer = all_of(connection)
     assert answer.startswith(b"HTTP/1.1 503")
     assert b"Too many connections" in answer
+    may_go_on.set()
     for connection in held:
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
         connection.close()
+
+
+@pytest.mark.programs
+def test_slow_clients_do_not_shut_a_server_that_may_have_few_files_open(
+    model_folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """Four hundred at once, where 256 files may be open: others are answered, and the log stays short."""
+    resource = pytest.importorskip("resource")
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "pursuit", "serve", str(model_folders["illness"]), "--no-open", "--port", "0"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "--database", f"sqlite:///{tmp_path / 'a.sqlite'}"],
+            stdout=output,
+            stderr=output,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)),
+        )
+    try:
+        deadline = time.monotonic() + 120
+        while b"Open http://" not in log.read_bytes():
+            assert process.poll() is None
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
+        port = int(log.read_text().split("Open http://")[1].split()[0].rsplit(":", 1)[1])
+        held = []
+        for _ in range(400):
+            with contextlib.suppress(OSError):
+                held.append(socket.create_connection(("127.0.0.1", port), timeout=30))
+                held[-1].sendall(b"GET /api/mod")
+        with client_of(port) as client:
+            assert client.get("/api/models").status_code == 200
+            session = begin(client)
+            assert try_move(client, session, "dont_know").status_code == 200
+        for connection in held:
+            connection.close()
+    finally:
+        process.kill()
+        process.wait()
+    assert log.stat().st_size < 20_000
+
+
+def test_a_line_of_the_log_is_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    logger = logging.getLogger("pursuit.test-of-seldom")
+    logger.addFilter(Seldom(lambda: now))
+    for _ in range(500):
+        logger.warning("The database failed: %s", "locked")
+    logger.warning("Something else")
+    now = 61.0
+    logger.warning("The database failed: %s", "locked")
+    assert [record.getMessage() for record in caplog.records] == [
+        "The database failed: locked",
+        "Something else",
+        "The database failed: locked (499 more since this was last said.)",
+    ]
+
+
+def test_pages_and_models_need_no_database(models: ServedModels, tmp_path: Path) -> None:
+    """While another program has locked it, and as many people as there are threads wait for it."""
+    path = tmp_path / "sessions.sqlite"
+    with running(models, f"sqlite:///{path}") as client, ThreadPoolExecutor(12) as pool:
+        sessions = [begin(client) for _ in range(12)]
+        with contextlib.closing(sqlite3.connect(path)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            waiting = [pool.submit(try_move, client, session, "dont_know") for session in sessions]
+            for address in ("/", "/assets/served/main.js", "/api/models", "/api/models/illness"):
+                assert client.get(address).status_code == 200
+            assert not any(one.done() for one in waiting)
+            other.rollback()
+        assert {one.result().status_code for one in waiting} == {200}
+
+
+def test_a_database_that_stays_locked_is_told_of(
+    models: ServedModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To all who wait for it at the same time, not one after the other."""
+    monkeypatch.setattr("pursuit.web.serving.store.SECONDS_TO_WAIT", 0.5)
+    path = tmp_path / "sessions.sqlite"
+    with running(models, f"sqlite:///{path}") as client, ThreadPoolExecutor(12) as pool:
+        sessions = [begin(client) for _ in range(12)]
+        with contextlib.closing(sqlite3.connect(path)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            answers = list(pool.map(lambda session: try_move(client, session, "dont_know"), sessions))
+            other.rollback()
+        assert {answer.status_code for answer in answers} == {503}
+        assert "Try again" in answers[0].json()["message"]
+        assert {try_move(client, session, "dont_know").status_code for session in sessions} == {200}
 
 
 def wait_until_refused(client: Client) -> None:

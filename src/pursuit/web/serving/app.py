@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import anyio.to_thread
+import anyio
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
@@ -32,7 +32,7 @@ from pursuit.web.serving.store import Store, first_line
 
 ROUTERS = (of_models, of_sessions, of_pages)
 N_THREADS = 8
-"""How many requests are worked on at once, of which one computes."""
+"""How many requests of sessions are worked on at once, of which one computes."""
 SECONDS_TO_END = 5.0
 """For the measurement of a model that is under way, and as long again for whatever else does not end by itself."""
 ROOM_FOR_FORM = 100_000
@@ -77,7 +77,7 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        anyio.to_thread.current_default_thread_limiter().total_tokens = N_THREADS
+        app.state.interviews.threads = anyio.CapacityLimiter(N_THREADS)
         ends = threading.Event()
         measuring = threading.Thread(target=models.measure_all, args=(ends,), daemon=True)
         measuring.start()

@@ -171,8 +171,12 @@ def _again(seconds: float, reason: str) -> tuple[int, str]:
 
 
 def client_of(scope: Scope) -> str:
-    """Who asks: an address, of which IPv6 has the network alone."""
-    host = scope["client"][0] if scope.get("client") else ""
+    """Who asks."""
+    return network_of(scope["client"][0] if scope.get("client") else "")
+
+
+def network_of(host: str) -> str:
+    """An address, of which IPv6 has the network alone."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -1,13 +1,16 @@
-"""Connections that may not stay open for nothing: whoever sends or reads too slowly is cut off."""
+"""Connections that may not stay open for nothing: who sends or reads too slowly is cut off, and in a crowd the address
+with the most connections makes room."""
 
 import asyncio
 import json
+from collections import Counter
 from http import HTTPStatus
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from pursuit.web.serving.auth import network_of
 from pursuit.web.serving.security import HEADERS
 
 SECONDS_TO_SEND = 60.0
@@ -18,7 +21,13 @@ SECONDS_IDLE = 15
 MOST_HEADER_BYTES = 16_384
 """Of an address with all headers."""
 MOST_CONNECTIONS = 4000
-"""At once, in one process: three hundred browsers with six each, twice."""
+"""At once, in one process: three hundred browsers with six each, twice. Fewer where fewer files may be open."""
+BACKLOG = 1024
+"""How many may wait to be connected, and are connected in one moment."""
+OTHER_FILES = 200
+"""How many files and connections a process may have open besides those of its clients."""
+SHARE_TO_END = 20
+"""One in so many connections ends where room is made."""
 UNREADABLE = (
     f"This is not a request that can be read: it must be HTTP, with at most {MOST_HEADER_BYTES // 1024} kB of address "
     "and headers."
@@ -26,17 +35,78 @@ UNREADABLE = (
 CROWDED = "Too many connections are open. Try again in a few seconds."
 
 
+def backlog() -> int:
+    """How many connections are accepted in one moment: an eighth of the files that may be open, at most."""
+    return min(BACKLOG, _files() // 8)
+
+
+def most_connections() -> int:
+    """How many connections there is room for, those included that are accepted before they are counted."""
+    return min(MOST_CONNECTIONS, _files() - backlog() - min(OTHER_FILES, _files() // 4))
+
+
+def _files() -> int:
+    """How many files this process may have open."""
+    enough = MOST_CONNECTIONS + BACKLOG + OTHER_FILES
+    try:
+        import resource
+    except ImportError:  # not every system counts them
+        return enough
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return enough if soft == resource.RLIM_INFINITY else min(soft, enough)
+
+
+def allow_many_files() -> None:
+    """Let the process have as many files open as it may have clients, where the system lets it."""
+    try:
+        import resource
+    except ImportError:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS + BACKLOG + OTHER_FILES
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 class Connection(H11Protocol):
-    """uvicorn's, which by itself waits without end for the rest of a request."""
+    """uvicorn's, which by itself waits without end for the rest of a request, and knows no limit for an address."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _since = 0.0
+    """When it last had nothing to answer."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
+        self._since = self.loop.time()
+        if len(self.connections) > most_connections() and not self._make_room():
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, CROWDED)
         else:
             self._set_deadline()
+
+    def _make_room(self) -> bool:
+        """End the connections that have waited longest, of the address that has the most; whether there were any. What
+        is being answered goes on, so a proxy, from which everybody comes, loses nothing but idle connections."""
+        others = [one for one in self.connections if isinstance(one, Connection) and one is not self]
+        waiting = [one for one in others if one._is_waiting]
+        if not waiting:
+            return False
+        address, _ = Counter(one._address for one in waiting).most_common(1)[0]
+        longest = sorted((one for one in waiting if one._address == address), key=lambda one: one._since)
+        for one in longest[: max(1, len(self.connections) // SHARE_TO_END)]:
+            one.transport.abort()
+        return True
+
+    @property
+    def _address(self) -> str:
+        return "" if self.client is None else network_of(self.client[0])
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether it waits for the client, to send a request or to read the answer."""
+        if self.transport.is_closing():
+            return False
+        return self.cycle is None or self.cycle.response_complete or self.flow.write_paused
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -48,6 +118,7 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         if self.conn.their_state is not h11.SEND_BODY:  # of a body that nobody wanted the rest may still come
             self._clear_deadline()
+        self._since = self.loop.time()
         super().on_response_complete()
 
     def pause_writing(self) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import anyio
+
 from pursuit.inference.predictions import BETWEEN
 from pursuit.queries import DoubtfulAnswer
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
@@ -73,6 +75,8 @@ class Interviews:
         self.lists_sessions = lists_sessions
         self._retaining = retaining or RetentionLoop(store)
         self._computing = threading.Lock()
+        self.threads: anyio.CapacityLimiter | None = None
+        """Of the server, for what waits for the database; None: those of everything else."""
 
     # ---- one session
 

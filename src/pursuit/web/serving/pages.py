@@ -48,7 +48,7 @@ def is_page(path: str) -> bool:
 of_pages = APIRouter(include_in_schema=False)
 
 
-def _show_page(request: Request) -> HTMLResponse:
+async def _show_page(request: Request) -> HTMLResponse:
     return HTMLResponse(request.app.state.frame, headers=CHECKED)
 
 

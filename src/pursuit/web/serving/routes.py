@@ -1,9 +1,11 @@
 """What the API does with models and with sessions."""
 
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable
+from functools import partial, wraps
+from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
+from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, File, Form, Path, Query, Request, UploadFile
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
 from pursuit.sessions.why import Why
@@ -18,7 +20,7 @@ from pursuit.web.serving.store import Search
 from pursuit.web.serving.truth import accuracy_of, csv_lines
 
 
-def interviews(request: Request) -> Interviews:
+async def interviews(request: Request) -> Interviews:
     found: Interviews = request.app.state.interviews
     return found
 
@@ -27,7 +29,7 @@ Parts = Annotated[Interviews, Depends(interviews)]
 SessionId = Annotated[schemas.Text, Path(description="The id of a session.", examples=["Zb1nV0b8vQ4hR2xk9sT3uw"])]
 
 
-def _model(
+async def _model(
     parts: Parts, model_id: Annotated[schemas.Text, Path(description="The id of a model.", examples=["animals"])]
 ) -> ServedModel:
     return parts.models.find(model_id)
@@ -43,14 +45,33 @@ OfModel = Annotated[schemas.Text | None, Query(alias="model", description="Only 
 IsAll = Annotated[bool, Query(alias="all", description="Those of everybody, which only the operator may see.")]
 
 
-Own = Annotated[Browser, Depends(Browser)]
+async def _browser(request: Request, response: Response) -> Browser:
+    return Browser(request, response)
 
 
-def _search(browser: Own, text: SearchText = "", model: OfModel = None, is_all: IsAll = False) -> Search:
+Own = Annotated[Browser, Depends(_browser)]
+
+
+async def _search(browser: Own, text: SearchText = "", model: OfModel = None, is_all: IsAll = False) -> Search:
     return browser.search(text, model, is_all)
 
 
 OwnSearch = Annotated[Search, Depends(_search)]
+
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+def in_session(function: Callable[Given, Found]) -> Callable[Given, Awaitable[Found]]:
+    """Run it in one of the threads for sessions, which may wait for the database: pages and models have others."""
+
+    @wraps(function)
+    async def run(*args: Given.args, **kwargs: Given.kwargs) -> Found:
+        parts = cast(Interviews, kwargs["parts"])
+        return await run_sync(partial(function, *args, **kwargs), limiter=parts.threads)
+
+    return run
 
 
 class PngResponse(Response):
@@ -127,6 +148,7 @@ def show_model_report(model: Model) -> HTMLResponse:
 
 
 @of_models.post("/{model_id}/next", summary="The next question, given all answers so far", responses=NOT_FOUND)
+@in_session
 def ask_next(parts: Parts, model: Model, evidence: schemas.Evidence) -> schemas.Next:
     """All evidence at once, and nothing is kept: the next question, the belief, and why this is asked."""
     return parts.next(model.id, evidence)
@@ -177,6 +199,7 @@ of_sessions = APIRouter(prefix="/api", tags=["sessions"], responses=ALWAYS)
 
 
 @of_sessions.post("/sessions", summary="Begin a session", status_code=201, responses=FULL)
+@in_session
 def begin_session(parts: Parts, browser: Own, new: schemas.NewSession) -> schemas.Session:
     """With a model, and perhaps with answers that are known already, or with one of its sample pictures. A browser gets
     a cookie, by which it finds its own sessions again."""
@@ -207,12 +230,14 @@ async def begin_with_picture(
     if len(data) > MOST_BYTES:
         raise Refused(too_large(MOST_BYTES))
     query_set = served.estimator.model_.query_set
-    samples = None if query_set.patches is None else await run_in_threadpool(lambda: served.samples)
+    samples = None if query_set.patches is None else await run_sync(lambda: served.samples)
     read = await Picture.decode(data, query_set, None if samples is None else samples.pixels)
-    return await run_in_threadpool(parts.begin, model, None, read, title, browser.owner())
+    begin = partial(parts.begin, model, None, read, title, browser.owner())
+    return await run_sync(begin, limiter=parts.threads)
 
 
 @of_sessions.get("/sessions", summary="Past sessions", responses=NOT_FOUND)
+@in_session
 def find_sessions(
     parts: Parts,
     search: OwnSearch,
@@ -224,6 +249,7 @@ def find_sessions(
 
 
 @of_sessions.get("/sessions.csv", summary="Past sessions as a table", response_class=CsvResponse, responses=NOT_FOUND)
+@in_session
 def export_sessions(parts: Parts, search: OwnSearch) -> CsvResponse:
     """All that the same search finds, the oldest first. Texts that a spreadsheet would take for formulas get an
     apostrophe."""
@@ -232,41 +258,48 @@ def export_sessions(parts: Parts, search: OwnSearch) -> CsvResponse:
 
 
 @of_sessions.get("/accuracy", summary="How often sessions were right, over time", responses=NOT_FOUND)
+@in_session
 def show_accuracy(parts: Parts, search: OwnSearch) -> schemas.Accuracy:
     """Of those whose true result is known. One in which a guess was called wrong counts as wrong."""
     return accuracy_of(parts.store.each(search, is_judged=True))
 
 
 @of_sessions.get("/sessions/{session_id}", summary="Where a session stands", responses=MOVED)
+@in_session
 def show_session(parts: Parts, session_id: SessionId) -> schemas.Session:
     return parts.show(session_id)
 
 
 @of_sessions.get("/sessions/{session_id}/why", summary="Why the question is asked", responses=MOVED)
+@in_session
 def show_why(parts: Parts, session_id: SessionId) -> Why:
     """What the question is expected to tell, the next best ones, and what each answer would change."""
     return parts.why(session_id)
 
 
 @of_sessions.post("/sessions/{session_id}/moves", summary="Answer, or do something else", responses=MOVED)
+@in_session
 def make_move(parts: Parts, session_id: SessionId, move: schemas.Move) -> schemas.Session:
     """One move at a time: it counts only if the session is still at the `revision` that the client has seen."""
     return parts.move(session_id, move)
 
 
 @of_sessions.put("/sessions/{session_id}/truth", summary="Note what it really was", responses=MOVED)
+@in_session
 def note_truth(parts: Parts, session_id: SessionId, truth: schemas.Truth) -> schemas.Session:
     """It may be something that the model does not know. null takes it back."""
     return parts.note_truth(session_id, truth.label)
 
 
 @of_sessions.delete("/sessions/{session_id}", summary="Delete a session", status_code=204, responses=NOT_FOUND)
+@in_session
 def delete_session(parts: Parts, session_id: SessionId) -> None:
     """With its answers and its picture, for good."""
     parts.delete(session_id)
 
 
 @of_sessions.get("/sessions/{session_id}/answers.json", summary="All that was said, as a file", responses=MOVED)
+@in_session
 def save_answers(parts: Parts, session_id: SessionId, response: Response) -> schemas.SavedAnswers:
     """For the person who said it, to take along."""
     response.headers["Content-Disposition"] = 'attachment; filename="answers.json"'
@@ -279,6 +312,7 @@ def save_answers(parts: Parts, session_id: SessionId, response: Response) -> sch
     responses=MOVED,
     response_class=HTMLResponse,
 )
+@in_session
 def show_report(parts: Parts, session_id: SessionId) -> HTMLResponse:
     """One page that is whole by itself, to be read, printed or saved."""
     return HTMLResponse(parts.report(session_id), headers={"Content-Security-Policy": REPORT_POLICY})
@@ -291,6 +325,7 @@ def show_report(parts: Parts, session_id: SessionId) -> HTMLResponse:
     response_class=PngResponse,
     tags=["pictures"],
 )
+@in_session
 def show_picture(parts: Parts, session_id: SessionId) -> PngResponse:
     """Grey where nothing was looked at."""
     return PngResponse(parts.picture(session_id))

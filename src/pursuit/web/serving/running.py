@@ -11,6 +11,8 @@ import socket
 import threading
 import time
 import webbrowser
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +20,14 @@ import torch
 import uvicorn
 
 from pursuit.web.serving.app import make_app
-from pursuit.web.serving.connections import MOST_CONNECTIONS, MOST_HEADER_BYTES, SECONDS_IDLE, Connection
+from pursuit.web.serving.connections import (
+    BACKLOG,
+    MOST_HEADER_BYTES,
+    SECONDS_IDLE,
+    Connection,
+    allow_many_files,
+    backlog,
+)
 from pursuit.web.serving.models import FindSamples, Measure, load_models
 from pursuit.web.serving.options import ServingOptions
 from pursuit.web.serving.security import Guard
@@ -40,11 +49,12 @@ OPTIONS: dict[str, Any] = {
     "timeout_keep_alive": SECONDS_IDLE,
     "timeout_graceful_shutdown": SECONDS_TO_FINISH,
 }
-BACKLOG = 1024
 SECONDS_BETWEEN_LOOKS = 1.0
 """Whether the process that started this one is still there."""
-OTHER_FILES = 200
-"""How many files and connections a process may have open besides those of its clients."""
+QUIET_SECONDS = 60.0
+"""Between two lines of the log that say the same."""
+MOST_KINDS = 1000
+"""Of lines, that are told apart."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +79,7 @@ class Settings(ServingOptions):
         torch.set_num_threads(1)  # sessions are small, and many may run at once
         models = load_models(self.models, self.stop, measure, find_samples, self.also or ())
         store = Store(self.database or default_database(self.models))
+        _log_seldom()
         if self.logs_requests:
             _log_requests()
         secrets: dict[str, Any] = {"token": self.token, "operator_token": self.operator_token}
@@ -78,9 +89,10 @@ class Settings(ServingOptions):
     @property
     def options(self) -> dict[str, Any]:
         """Of uvicorn."""
+        own = {**OPTIONS, "backlog": backlog()}
         if self.proxy is None:
-            return OPTIONS
-        return {**OPTIONS, "proxy_headers": True, "forwarded_allow_ips": self.proxy}
+            return own
+        return {**own, "proxy_headers": True, "forwarded_allow_ips": self.proxy}
 
     def to_environment(self) -> None:
         os.environ[SETTINGS_VARIABLE] = json.dumps(dataclasses.asdict(self))
@@ -130,7 +142,7 @@ def is_loopback(host: str) -> bool:
 
 def run(app: Guard, settings: Settings, listening: socket.socket, show: str | None = None) -> None:
     """Serve until somebody stops it; `show` is the address to open in a browser."""
-    _allow_many_connections()
+    allow_many_files()
     if show is not None:
         threading.Timer(1.0, webbrowser.open, [show]).start()
     uvicorn.Server(uvicorn.Config(app, **settings.options)).run(sockets=[listening])
@@ -138,7 +150,7 @@ def run(app: Guard, settings: Settings, listening: socket.socket, show: str | No
 
 def run_workers(factory: str, settings: Settings, listening: socket.socket, n: int) -> None:
     """The same with several processes, each with an application of its own; `factory` is where it is made."""
-    _allow_many_connections()
+    allow_many_files()
     settings.to_environment()
     uvicorn.run(factory, factory=True, workers=n, fd=listening.fileno(), **settings.options)
 
@@ -156,17 +168,33 @@ def end_with_parent() -> None:
         threading.Thread(target=watch, daemon=True).start()
 
 
-def _allow_many_connections() -> None:
-    """Let the process have as many files open as it may have clients, where the system lets it."""
-    try:
-        import resource
-    except ImportError:  # not every system counts them
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_CONNECTIONS + OTHER_FILES
-    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+class Seldom(logging.Filter):
+    """Lets a kind of line through once a minute: whoever makes the server complain cannot fill its disk."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        super().__init__()
+        self._clock = clock
+        self._kinds: OrderedDict[str, tuple[float, int]] = OrderedDict()  # when it was let through, and how many since
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        told, now = record.getMessage(), self._clock()
+        kind = f"{record.levelname} {told.splitlines()[0] if told else ''}"
+        last, n_since = self._kinds.pop(kind, (-QUIET_SECONDS, 0))
+        if is_let_through := now - last >= QUIET_SECONDS:
+            if n_since:
+                record.msg, record.args = f"{told} ({n_since:,} more since this was last said.)", ()
+            last, n_since = now, -1
+        self._kinds[kind] = last, n_since + 1
+        if len(self._kinds) > MOST_KINDS:
+            self._kinds.popitem(last=False)
+        return is_let_through
+
+
+def _log_seldom() -> None:
+    for name in ("pursuit.serving", "uvicorn.error", "asyncio"):
+        logger = logging.getLogger(name)
+        if not any(isinstance(one, Seldom) for one in logger.filters):
+            logger.addFilter(Seldom())
 
 
 def _log_requests() -> None:

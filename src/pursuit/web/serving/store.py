@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from types import NoneType, UnionType
@@ -36,8 +36,8 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.engine import URL, Engine, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 SCHEMA_VERSION = 3
 DATABASE_VARIABLE = "PURSUIT_DATABASE"
@@ -132,7 +132,7 @@ class Store:
     def __init__(self, url: str | URL):
         self.engine = _engine(url)
         # SQLite has one writer at a time, and lets others look again after ever longer pauses: a queue is quicker.
-        self._writing: AbstractContextManager[Any] = threading.Lock() if self._is_sqlite else nullcontext()
+        self._queue = threading.Lock()
         try:
             self._prepare()
         except SQLAlchemyError as error:
@@ -140,6 +140,18 @@ class Store:
                 f"The database {self.place} cannot be used: {first_line(error)} Check the address, and that you may "
                 "write there."
             ) from None
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """A transaction. Who queues for a database that another program has locked waits no longer than its first."""
+        if self._is_sqlite and not self._queue.acquire(timeout=SECONDS_TO_WAIT):
+            raise OperationalError(None, None, TimeoutError("The database is locked."))
+        try:
+            with self.engine.begin() as connection:
+                yield connection
+        finally:
+            if self._is_sqlite:
+                self._queue.release()
 
     @property
     def _is_sqlite(self) -> bool:
@@ -208,7 +220,7 @@ class Store:
             has_picture=pixels is not None,
             owner=owner,
         )
-        with self._writing, self.engine.begin() as connection:
+        with self._writing() as connection:
             connection.execute(insert(SESSIONS).values(asdict(session)))
             if pixels is not None:
                 connection.execute(insert(PICTURES).values(session=session.id, pixels=pixels))
@@ -228,7 +240,7 @@ class Store:
             **{field.name: getattr(record, field.name) for field in fields(SessionRecord)},
         }
         seen = {"wanted": before.id, "seen": before.revision}
-        with self._writing, self.engine.begin() as connection:
+        with self._writing() as connection:
             written = connection.execute(_WRITE, {**values, **seen}).first()
         return None if written is None else replace(before, **values, truth=written.truth)
 
@@ -236,7 +248,7 @@ class Store:
         """Note what it really was; whether there is such a session."""
         folded = None if truth is None else truth.casefold()
         values = {"truth": truth, "truth_folded": folded, "updated": now()}
-        with self._writing, self.engine.begin() as connection:
+        with self._writing() as connection:
             changed = update(SESSIONS).where(_ROW.id == session_id).values(values)
             return connection.execute(changed).rowcount == 1
 
@@ -249,7 +261,7 @@ class Store:
         return self._delete(_ROW.updated < than)
 
     def _delete(self, which: ColumnElement[bool]) -> int:
-        with self._writing, self.engine.begin() as connection:
+        with self._writing() as connection:
             n_deleted = connection.execute(delete(SESSIONS).where(which)).rowcount  # pictures go with them
         if n_deleted and self._is_sqlite:
             with self.engine.connect() as connection:  # or the log before the file would still hold them
