@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from pursuit.queries import Choice, ColumnQueries, Date, DoubtfulAnswer, Number, PatchQueries
-from pursuit.queries.doubts import usual_range
+from pursuit.queries.doubts import rounded_outward, usual_range
 
 N_ROWS = 1000
 COLUMNS = {
@@ -143,11 +143,23 @@ def test_a_stray_code_does_not_make_everything_usual(name: str, code: float) -> 
 
 def test_strays_at_both_ends_are_left_out_and_long_tails_are_not() -> None:
     values = [*range(100), 9999, -9999]
-    assert trained(values).seen == (0, 99)
-    assert trained([*range(1000), 4000, 15_000]).seen == (0, 15_000)  # one after the other
-    assert trained([*range(1000), 15_000]).seen == (0, 999)
-    assert trained([*([5.0] * 98), 6.0, 9.0]).seen == (5, 9)  # nothing to judge them by
-    assert trained([1.0, 2.0, 9999.0]).seen == (1, 9999)  # too few to say
+    assert usual_range(np.array(values)) == (0, 99)
+    assert usual_range(np.array([*range(1000), 4000, 15_000])) == (0, 15_000)  # one after the other
+    assert usual_range(np.array([*range(1000), 15_000])) == (0, 999)
+    assert usual_range(np.array([*([5.0] * 98), 6.0, 9.0])) == (5, 9)  # nothing to judge them by
+    assert usual_range(np.array([1.0, 2.0, 9999.0])) == (1, 9999)  # too few to say
+
+
+@pytest.mark.parametrize(
+    ("ends", "rounded"),
+    [((17.123, 99.877), (0, 100)), ((35.1, 41.8), (34, 42)), ((0, 16), (0, 20)), ((-0.031, 0.26), (-0.1, 0.3))],
+)
+def test_ranges_are_told_in_round_numbers(ends: tuple[float, float], rounded: tuple[float, float]) -> None:
+    """The exact ends are numbers of two people."""
+    assert rounded_outward(*ends) == rounded
+    assert rounded_outward(3.0, 3.0) == (3.0, 3.0)
+    values = np.linspace(*ends, 200)
+    assert trained(values).seen == rounded
 
 
 def test_a_slip_is_found_beside_a_code_for_missing_values() -> None:

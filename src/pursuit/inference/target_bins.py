@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pursuit.queries.doubts import rounded_outward
 from pursuit.registry import register
 
 COVERAGE = 0.9
@@ -59,8 +60,12 @@ class TargetBins(Sequence[str]):
             _, code = np.unique((middle / counts.sum() * n_bins).astype(int), return_inverse=True)
         parts = [(values[code == i], counts[code == i]) for i in range(code.max() + 1)]
         mean = np.average(values, weights=counts)
+        points = [_quantiles(*part) for part in parts]
+        if len(values) > n_bins:  # of a few values, each is that of many rows
+            low, high = rounded_outward(float(values[0]), float(values[-1]))
+            points[0], points[-1] = (low, *points[0][1:]), (*points[-1][:-1], high)
         return cls(
-            points=tuple(_quantiles(*part) for part in parts),
+            points=tuple(points),
             means=tuple(float(np.average(own, weights=n)) for own, n in parts),
             spread=float(np.sqrt(np.average((values - mean) ** 2, weights=counts))),
         )

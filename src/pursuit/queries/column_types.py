@@ -21,7 +21,7 @@ from pursuit.queries.column import (
     wording,
     yes_no,
 )
-from pursuit.queries.doubts import usual_range
+from pursuit.queries.doubts import rounded_outward, usual_range
 from pursuit.queries.number_encoding import quantile_edges
 from pursuit.queries.reading import (
     MISSING_WORDS,
@@ -216,6 +216,6 @@ def scaled(query: N, numbers: np.ndarray, n_pieces: int) -> N:
         centre=float(centre),
         spread=spread,
         edges=quantile_edges(present, n_pieces),
-        seen=usual_range(present),
+        seen=rounded_outward(*usual_range(present)),
         decimals=decimals_of(present),
     )

@@ -1,5 +1,6 @@
 """Doubts about an answer: it can be read, but is hardly what the person meant."""
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -40,6 +41,23 @@ def usual_range(numbers: np.ndarray) -> tuple[float, float]:
         else:
             high = above.pop()
     return low, high
+
+
+N_STEPS = 5
+"""How finely ends of ranges are told: in steps of at least this part of the range."""
+
+
+def rounded_outward(low: float, high: float) -> tuple[float, float]:
+    """The range with round ends (steps of 1, 2 or 5 times a power of ten): models are shown to strangers and exported,
+    and the least and the greatest number are those of two people."""
+    share = (high - low) / N_STEPS
+    if not 0 < share < math.inf:
+        return low, high
+    power = 10.0 ** math.floor(math.log10(share))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= share * (1 - 1e-9))
+    # Written and read again, or 3 * 0.1 would end in ...04.
+    ends = math.floor(low / step) * step, math.ceil(high / step) * step
+    return float(f"{ends[0]:.12g}"), float(f"{ends[1]:.12g}")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -26,7 +28,7 @@ from exported import (
     unpack,
 )
 from ordered import clinic
-from pursuit import MLP, SetNetwork, StoppingRule, VIPClassifier, export
+from pursuit import MLP, SetNetwork, Stage, StoppingRule, VIPClassifier, VIPRegressor, export
 from pursuit.methods.naive_bayes import NaiveBayesIPClassifier
 from pursuit.web.bundle import LANGUAGES
 from pursuit.web.exporting.weights import belief_weights, question_weights
@@ -86,6 +88,21 @@ def test_the_file_needs_nothing_else() -> None:
     assert not re.findall(r"https?://", text)
     assert "default-src 'none'" in text
     assert not re.findall(r"\{\{[A-Z]+\}\}", text.replace(HOSTILE.split()[1], ""))
+
+
+def test_no_number_of_a_single_person_is_in_the_file(tmp_path: Path) -> None:
+    """Neither the least nor the greatest of a column, nor of what is predicted."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"weight": rng.normal(60, 9, 300).round(2), "is_old": rng.integers(0, 2, 300)})
+    X.loc[0, "weight"], X.loc[1, "weight"] = 17.123, 99.877
+    y = rng.normal(5000, 300, 300).round(2)
+    y[2], y[3] = 3211.57, 7123.43
+    for estimator, labels in ((VIPClassifier, np.where(X["weight"] > 60, "a", "b")), (VIPRegressor, y)):
+        model = estimator(random_state=0, network=MLP((4,)), stages=(Stage(2),), teachers=None).fit(X, labels)
+        export(model, tmp_path / "page.html")
+        told = json.dumps(described(tmp_path / "page.html"))
+        assert '"weight"' in told
+        assert not re.findall(r"17\.12|99\.87|3211\.|7123\.", told)
 
 
 def test_texts_of_the_model_cannot_leave_their_place() -> None:
