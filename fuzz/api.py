@@ -13,7 +13,6 @@ request is accepted, if it tells of the inside of the machine, lacks a header, o
 import argparse
 import json
 import logging
-import re
 import sys
 import tempfile
 import threading
@@ -26,8 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
-import numpy as np
-import pandas as pd
 import requests
 import schemathesis
 import uvicorn
@@ -43,17 +40,16 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from pursuit import MLP, Stage, VIPClassifier
-from pursuit.methods import METHODS
-from pursuit.research.tasks import load_task
 from pursuit.web.serving.app import make_app
 from pursuit.web.serving.auth import Rates
-from pursuit.web.serving.models import SamplePictures, ServedModels, load_models
+from pursuit.web.serving.models import ServedModels
 from pursuit.web.serving.running import OPTIONS, bound
-from pursuit.web.serving.security import HEADERS
 from pursuit.web.serving.store import Store
 
 ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT))  # as a program, it is not part of a package
+from fuzz.served import Finding, judge, small_models  # noqa: E402
+
 EXAMPLES, SEED, SECONDS = 50, 0, 30.0
 CHECKS = [
     not_a_server_error,
@@ -63,39 +59,12 @@ CHECKS = [
     response_schema_conformance,
     negative_data_rejection,
 ]
-INSIDE = re.compile(r"Traceback|File \"|site-packages|/tmp/|/usr/|/home/|/root/|\.py\b|sqlite|psycopg|sqlalchemy", re.I)
-"""What would tell of the machine or the program."""
 SECONDS_TO_START = 300
 TOO_LARGE = 413
 """A refusal as good as others, which schemathesis does not know as one."""
 N_SESSIONS = 20
 """How many there are at first; those that are deleted are begun again."""
 MOST_SHOWN = 20
-
-
-class Finding(Exception):
-    """What is wrong with an answer."""
-
-
-def small_models(folder: Path) -> ServedModels:
-    """Models that are learnt in a moment: labels by numbers, choices and dates, and pictures."""
-    randomness, n = np.random.default_rng(0), 300
-    y = randomness.choice(["cold", "flu", "hay fever"], n)
-    frame = pd.DataFrame(
-        {
-            "temperature": np.round(randomness.normal(37 + 2 * (y == "flu"), 0.4, n), 1),
-            "sneezing": np.where((y != "flu") == (randomness.random(n) < 0.85), "yes", "no"),
-            "season": np.where(y == "hay fever", "spring", randomness.choice(["autumn", "winter"], n)),
-            "since": pd.to_datetime("2024-01-01") + pd.to_timedelta(randomness.integers(0, 300, n), "D"),
-        }
-    )
-    illness = METHODS["naive-bayes"].build(None, random_state=0, column_types={"since": "date"}, stop="confidence=0.97")
-    illness.fit(frame, y).save(folder / "illness")
-    task = load_task("digits")
-    digits = VIPClassifier(task.query_set, random_state=0, stages=(Stage(2),), network=MLP((16,)), stop="budget=6")
-    digits.fit(task.X_train[:300], task.y_train[:300]).save(folder / "digits")
-    samples = SamplePictures(task.X_test[:3].astype(np.float32), tuple(map(str, task.y_test[:3])))
-    return load_models([folder / "illness", folder / "digits"], find_samples=lambda _: samples)
 
 
 @contextmanager
@@ -198,25 +167,6 @@ class Fuzzer:
         return f"{response.status_code // 100}xx"
 
 
-def judge(status: int, headers: Any, content: bytes) -> None:
-    """Raise Finding if an answer is not as every answer should be."""
-    present = {name.lower() for name in headers}
-    if missing := [name for name in HEADERS if name.lower() not in present]:
-        raise Finding(f"an answer without {', '.join(missing)}")
-    kind = "".join(headers["content-type"]) if "content-type" in present else ""
-    text = content.decode(errors="replace")
-    if ("json" in kind or status >= 400) and (found := INSIDE.search(text)):
-        raise Finding(f"it tells of the inside: {found[0]}")
-    if "json" in kind and text:  # an answer to HEAD has none
-        said = json.loads(text, parse_constant=_refuse)
-        if status >= 400 and not str(said.get("message", "")).strip():
-            raise Finding("a refusal without a sentence")
-
-
-def _refuse(constant: str) -> None:
-    raise Finding(f"{constant} is not a number")
-
-
 def main(n_examples: int = EXAMPLES, seed: int = SEED, only: str | None = None) -> dict[str, Any]:
     """Try so many right and so many wrong requests of every operation, and count."""
     began = time.perf_counter()
@@ -259,7 +209,6 @@ def page(measured: dict[str, Any]) -> str:
 
 
 def _record(found: dict[str, Any]) -> None:
-    sys.path.append(str(ROOT))
     from benchmarks.report import RESULTS, cpu, save, where
 
     save({**found, "where": {**where("cpu"), "processor": cpu()}}, page, "api-fuzzing", RESULTS)

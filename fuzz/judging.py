@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 FINE, REFUSED, BAD = "fine", "refused", "bad"
 MOST_BYTES = 3 << 30
-"""Memory that a worker may ask for beyond what it starts with."""
+"""Memory that a worker may ask for beyond what it starts with, in addresses."""
+MOST_RESIDENT = 1 << 30
+"""Memory that one input may really take."""
 FOREIGN = {
     "os.system",
     "os.exec",
@@ -60,6 +62,8 @@ class Watch:
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self.is_on:
             return
+        if event == "ctypes.dlopen" and _is_installed(arguments[0]):
+            return
         if event in FOREIGN:
             if event == "pickle.find_class" and _is_allowed(arguments):
                 return
@@ -72,9 +76,14 @@ class Watch:
             return  # a file that is open already
         place = Path(os.fsdecode(path)).absolute()
         if not any(place.is_relative_to(allowed) for allowed in (self.folder, tempfile.gettempdir(), "/dev/null")):
-            if "__pycache__" in place.parts or ".cache" in place.parts:
+            if {"__pycache__", ".cache", "matplotlib"} & set(place.parts):
                 return  # of Python and libraries, which write there whatever the input is
             self.seen.append(f"{event} outside: {place}")
+
+
+def _is_installed(library: Any) -> bool:
+    """Whether a library is one of the packages here, as threadpoolctl looks at them."""
+    return library is None or (isinstance(library, str) and "site-packages" in Path(library).parts)
 
 
 def _is_allowed(arguments: tuple[Any, ...]) -> bool:
@@ -92,6 +101,7 @@ def _writes(arguments: tuple[Any, ...]) -> bool:
 
 def judged(try_it: Callable[[Path], None], folder: Path, watch: Watch | None) -> Outcome:
     """Try an input that lies in a folder. Nobody can `watch` what is done in a process of its own."""
+    before = peak_memory()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if watch is not None:
@@ -108,6 +118,8 @@ def judged(try_it: Callable[[Path], None], folder: Path, watch: Watch | None) ->
         except BaseException as error:
             outcome = Outcome(BAD, f"traceback: {type(error).__name__}: {error!s:.300}{_place(error)}")
         seen = [] if watch is None else watch.end()
+    if (taken := peak_memory() - before) > MOST_RESIDENT:
+        return Outcome(BAD, f"takes {taken >> 20:,} MB of memory")
     return Outcome(BAD, f"does what no input may: {'; '.join(seen[:3])}") if seen else outcome
 
 
@@ -120,6 +132,13 @@ def _place(error: BaseException) -> str:
             place = f" ({Path(name).name}:{trace.tb_lineno})"
         trace = trace.tb_next
     return place
+
+
+def peak_memory() -> int:
+    """The most bytes that this process has had."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def limit_memory() -> None:

@@ -17,6 +17,11 @@ NAME = "fuzzing"
 
 def record(seed: int, counts: "dict[Target, Count]", into: Path = RESULTS) -> None:
     """Write down what came of the inputs of every target."""
+    put("inputs", counted(seed, counts), into)
+
+
+def counted(seed: int, counts: "dict[Target, Count]") -> dict[str, Any]:
+    """What came of the inputs, and where."""
     targets = {
         target.name: {
             "title": target.title,
@@ -24,7 +29,7 @@ def record(seed: int, counts: "dict[Target, Count]", into: Path = RESULTS) -> No
             "fine": count.outcomes["fine"],
             "refused": count.outcomes["refused"],
             "bad": count.outcomes["bad"],
-            "sentences": len(count.sentences),
+            "sentences": count.n_sentences,
             "seconds": count.seconds,
             "found": count.bad[:20],
             "seed": seed,
@@ -32,7 +37,7 @@ def record(seed: int, counts: "dict[Target, Count]", into: Path = RESULTS) -> No
         }
         for target, count in counts.items()
     }
-    _put("inputs", {"where": _where(), "targets": targets}, into)
+    return {"where": _where(), "targets": targets}
 
 
 def record_kills(seed: int, kills: "Sequence[Kill]", into: Path = RESULTS) -> None:
@@ -44,14 +49,14 @@ def record_kills(seed: int, kills: "Sequence[Kill]", into: Path = RESULTS) -> No
         plan["kills"] += kill.n_kills
         plan["exact"] += kill.is_exact and kill.is_log_whole
         plan["before the first report"] += sum(n < 2 for n in kill.n_reports)
-    _put("kills", {"where": _where(), "seed": seed, "plans": by_plan}, into)
+    put("kills", {"where": _where(), "seed": seed, "plans": by_plan}, into)
 
 
 def _where() -> dict[str, Any]:
     return {**where("cpu"), "processor": cpu()}
 
 
-def _put(part: str, values: dict[str, Any], into: Path) -> None:
+def put(part: str, values: dict[str, Any], into: Path = RESULTS) -> None:
     """Replace one part of what is written down, and write the page again."""
     path = into / f"{NAME}.json"
     measured = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -68,10 +73,11 @@ HEAD = """# Bad input and killed trainings
 
 Whatever is read must be read rightly or refused in a sentence that says what is wrong. Here inputs are made bad on
 purpose, from good ones: bytes are flipped, cut, repeated and spliced; values are replaced by others of the wrong type,
-size or meaning; checksums are made to fit again. What counts as **bad** is a traceback, a crash, no end after 20
-seconds of work, more than 3 GB of memory, a share that is not a number, a file written elsewhere, and foreign code that
-is run. The seed of a run makes the same inputs again, and a bad one is kept, to be tried again by `python -m fuzz
---replay`.
+size or meaning; checksums are made to fit again. Others are made from what is declared: every field of every setting,
+every request of the API, every option, with extremes of their types. What counts as **bad** is a traceback, a crash, no
+end after 20 seconds of work, more than a gigabyte of memory for one input, a share that is not a number, a file written
+elsewhere, and foreign code that is run. The seed of a run makes the same inputs again, and a bad one is kept, to be
+tried again by `python -m fuzz --replay`.
 
 This page is written by `python -m fuzz --record` and `python -m fuzz.kills --record`; `make fuzz` runs for some
 minutes and `make soak` for an hour, with another seed each time.

@@ -344,3 +344,9 @@ def test_training_that_diverges_ends_with_a_sentence_and_without_a_model(tmp_pat
         model.fit(X, y, run=TrainingRun(tmp_path))
     assert not (tmp_path / "model.json").exists()
     assert not hasattr(model, "model_")
+
+
+def test_a_network_beyond_all_memory_is_refused_in_a_sentence() -> None:
+    X, y = np.random.default_rng(0).integers(0, 2, (40, 3)), np.arange(40) % 2
+    with pytest.raises(ValueError, match="not the memory to train VIPClassifier"):
+        VIPClassifier(random_state=0, network=MLP((2**40,)), stages=(Stage(1),), teachers=None).fit(X, y)

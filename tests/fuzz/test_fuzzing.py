@@ -2,8 +2,9 @@
 
 import json
 import os
+import random
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,11 @@ from fuzz.__main__ import TARGETS, Count, fuzz, main
 from fuzz.judging import BAD, FINE, REFUSED, Watch, Wrong, judged
 from fuzz.kills import PLANS, Kill
 from fuzz.page import record, record_kills
+from fuzz.schemas import Generator
 from fuzz.workers import Target, Worker, input_of
+
+from pursuit.inference.stopping import StoppingRule
+from pursuit.networks import MLP
 
 pytestmark = pytest.mark.programs
 
@@ -22,7 +27,9 @@ SEED = 0
 
 @pytest.mark.parametrize("name", [name for name, target in TARGETS.items() if not target.is_slow])
 def test_bad_input_is_read_rightly_or_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
-    n_inputs = 40 if name in ("csv", "parquet", "models") else 150
+    n_inputs = {"csv": 40, "parquet": 40, "models": 40, "descriptions": 40, "settings": 12, "options": 20}.get(
+        name, 150
+    )
     count = fuzz(TARGETS[name], SEED, lambda count: count.n_inputs >= n_inputs, found=tmp_path)
     assert not count.bad
     assert count.outcomes[REFUSED]
@@ -131,3 +138,42 @@ def test_what_was_found_is_written_down(tmp_path: Path) -> None:
 def test_an_input_is_judged_by_what_it_raises(tmp_path: Path) -> None:
     (tmp_path / "deed").write_text("refuse")
     assert judged(lambda folder: _read(folder, None), tmp_path, Watch()) == (REFUSED, "This is a sentence.")
+
+
+def test_several_processes_try_other_inputs_and_are_added_up(tmp_path: Path) -> None:
+    out = tmp_path / "counts.json"
+    code = main(
+        [
+            "--seed",
+            "5",
+            "--inputs",
+            "80",
+            "--jobs",
+            "2",
+            "--targets",
+            "rules",
+            "--out",
+            str(out),
+            "--found",
+            str(tmp_path),
+        ]
+    )
+    counts = json.loads(out.read_text())
+    assert code == 0
+    assert counts["targets"]["rules"]["inputs"] == 80
+    assert counts["targets"]["rules"]["bad"] == 0
+
+
+@pytest.mark.parametrize(
+    "hint", [int, float, bool, str, tuple[int, ...], dict[str, float], MLP, StoppingRule, int | None]
+)
+def test_values_are_made_of_every_declared_type_and_of_others(hint: Any) -> None:
+    rng = random.Random(0)
+    right = [Generator(rng, wrong=0.0).of_type(hint) for _ in range(200)]
+    wrong = [Generator(rng, wrong=1.0).of_type(hint) for _ in range(200)]
+    assert len({json.dumps(value) for value in right}) > 1
+    assert {type(value) for value in wrong} > {str, int, float}
+    if hint is MLP:
+        assert all(
+            value["type"] == "MLP" and set(value) <= {"type", *(one.name for one in fields(MLP))} for value in right
+        )

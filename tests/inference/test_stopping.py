@@ -437,3 +437,8 @@ def test_what_is_not_a_rule_is_refused_with_examples(text: str) -> None:
 def test_rules_out_of_range_are_refused_when_read(text: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=rf"{re.escape(sentence)}$"):
         parse_stop(text)
+
+
+def test_a_number_of_hundreds_of_digits_is_refused_in_a_sentence() -> None:
+    with pytest.raises(ValueError, match="budget"):
+        parse_stop("budget=1" + "0" * 400)

@@ -25,6 +25,7 @@ from pursuit.estimators.validation import (
     checked_weights,
     group_numbers,
     known_answers,
+    refusing_more_than_memory,
     rows_that_count,
     validated,
 )
@@ -143,7 +144,11 @@ class PursuitEstimator(BaseEstimator, ABC):
         self._warn_if_nothing_will_be_asked(rows)
         is_free = run.path is not None and not run.is_claimed and is_first()
         alone = claimed(run.path) if run.path is not None and is_free else nullcontext()
-        with alone, torch.random.fork_rng(devices=[]):  # for whatever is drawn without a generator
+        with (
+            alone,
+            refusing_more_than_memory(type(self).__name__),
+            torch.random.fork_rng(devices=[]),
+        ):  # for whatever is drawn without a generator
             torch.default_generator.manual_seed(seed)
             with with_bar(run, type(self).__name__, self.verbose) as watched:
                 self.model_ = self.learn(query_set, rows, seed, watched)

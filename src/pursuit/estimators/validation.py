@@ -1,7 +1,8 @@
 """Rows as users give them, checked in scikit-learn's manner: tables of any library, arrays, sparse matrices, texts."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,20 @@ def check_cost_of_labels(n_rows: int, n_labels: int) -> None:
         )
     if cost > NOTABLE_BYTES:
         warnings.warn(f"{told}.", stacklevel=4)
+
+
+@contextmanager
+def refusing_more_than_memory(name: str) -> Iterator[None]:
+    """What the machine has not the memory for is refused in a sentence, where the system says so before it is taken."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "allocate memory" not in str(error):
+            raise
+        raise ValueError(
+            f"There is not the memory to train {name} on these rows with these settings: take a smaller network, "
+            "smaller batches, or fewer rows, labels and questions."
+        ) from None
 
 
 # How much rows and classes count in training.

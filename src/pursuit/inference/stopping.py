@@ -321,7 +321,9 @@ class AnyOf(StoppingRule):
 
 
 def _is_whole(number: object) -> bool:
-    return isinstance(number, Integral | float) and not isinstance(number, bool) and float(number).is_integer()
+    if isinstance(number, float):
+        return number.is_integer()
+    return isinstance(number, Integral) and not isinstance(number, bool)
 
 
 def entropy(log_posterior: Tensor) -> Tensor:
