@@ -31,6 +31,8 @@ TARGETS: dict[str, Target] = {
 }
 FOUND = Path(__file__).parent / "found"
 ROOT = Path(__file__).parent.parent
+ADDED = ("inputs", FINE, REFUSED, BAD, "seconds")
+"""What is added up over runs."""
 PART = 10**9
 """Between the numbers of the inputs of two processes."""
 AT_ONCE = 20
@@ -183,10 +185,21 @@ def _write(path: Path, seed: int, counts: dict[str, Count]) -> None:
     path.write_text(json.dumps(counted(seed, {TARGETS[name]: one for name, one in counts.items()}), indent=1) + "\n")
 
 
-def _record_from(path: Path) -> int:
+def _record_from(paths: Sequence[Path]) -> int:
+    """Add up what several runs counted, and write it into docs/results."""
     from fuzz.page import put
 
-    put("inputs", json.loads(path.read_text(encoding="utf-8")))
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    total = found[-1]
+    for other in found[:-1]:
+        for name, one in other["targets"].items():
+            own = total["targets"].setdefault(
+                name, {**one, **dict.fromkeys(ADDED, 0), "found": [], "seed": one["seed"]}
+            )
+            own |= {key: own[key] + one[key] for key in (*ADDED, "found")}
+            if str(one["seed"]) not in str(own["seed"]).split(", "):
+                own["seed"] = f"{one['seed']}, {own['seed']}"
+    put("inputs", total)
     return 0
 
 
@@ -211,7 +224,9 @@ def _options(arguments: Sequence[str] | None) -> Any:
     parser.add_argument("--record", action="store_true", help="write the counts into docs/results/fuzzing.md")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes try inputs at once")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the counts as JSON")
-    parser.add_argument("--record-from", type=Path, metavar="FILE", help="write counts of --out into docs/results")
+    parser.add_argument(
+        "--record-from", type=Path, nargs="+", metavar="FILE", help="write counts of --out into docs/results"
+    )
     parser.add_argument("--found", type=Path, default=FOUND, help="where bad inputs are kept")
     parser.add_argument("--part", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--replay", type=Path, metavar="FOLDER", help="try a kept input again")

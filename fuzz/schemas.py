@@ -484,7 +484,7 @@ TARGETS = (
         models._prepare_models,
         _make_description,
         models._read_model,
-        weight=250,
+        weight=30,
     ),
     Target(
         "settings",
@@ -492,7 +492,7 @@ TARGETS = (
         _prepare_table,
         _make_settings,
         _read_settings,
-        weight=30,
+        weight=10,
     ),
     Target(
         "rules",
@@ -516,6 +516,6 @@ TARGETS = (
         _prepare_commands,
         _make_command,
         _read_command,
-        weight=40,
+        weight=15,
     ),
 )
