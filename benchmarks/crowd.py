@@ -231,3 +231,51 @@ class Server:
         """What its process has used of the processor."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+HELLO = """
+import sys
+import uvicorn
+from fastapi import FastAPI
+
+app = FastAPI()
+
+@app.post("/hello")
+async def hello(body: dict) -> dict:
+    return {"message": "hello"}
+
+uvicorn.run(app, port=int(sys.argv[1]), log_level="warning", http="h11", access_log=False)
+"""
+
+
+async def hellos_per_second(people: int, seconds: float) -> float:
+    """How often a plain FastAPI application of one process says hello to as many people who do not pause: the limit of
+    this machine and of these clients."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    process = subprocess.Popen([sys.executable, "-c", HELLO, str(port)])
+    count, ends = 0, time.perf_counter() + SECONDS_TO_START
+
+    async def ask(connection: Connection) -> None:
+        nonlocal count
+        while time.perf_counter() < ends:
+            await connection.call("POST", "/hello", {"answer": "yes"})
+            count += 1
+        connection.close()
+
+    try:
+        first = Connection(port)
+        while True:
+            try:
+                await first.open()
+                break
+            except LOST_CONNECTION:
+                await asyncio.sleep(0.2)
+        first.close()
+        began, ends = time.perf_counter(), time.perf_counter() + seconds
+        await asyncio.gather(*(ask(Connection(port)) for _ in range(people)))
+        return count / (time.perf_counter() - began)
+    finally:
+        process.terminate()
+        process.wait()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 
-from benchmarks.crowd import LOST_CONNECTION, Ledger, Person, Server
+from benchmarks.crowd import LOST_CONNECTION, Ledger, Person, Server, hellos_per_second
 from benchmarks.report import Record, columns, grid, grouped, met, origins
 from benchmarks.speed import quantile
 from benchmarks.study import Study
@@ -93,8 +93,10 @@ def measure(
     found = {"played": path.name, "cores": os.cpu_count(), **kept, **found, "load_average": os.getloadavg()[0]}
     if kills:
         return {**found, "seconds_away": sum(server.seconds_away) / kills}
+    hellos = asyncio.run(hellos_per_second(people, min(5.0, seconds)))
     return {
         **found,
+        "hellos_per_second": hellos,
         "n_steps": len(load.steps),
         "n_begins": len(load.begins),
         "steps_per_second": len(load.steps) / took,
@@ -109,7 +111,8 @@ def page(records: list[Record]) -> dict[str, str]:
     steps = columns(
         "steps = n_steps|,; errors = n_errors; lost = n_lost; steps/s = steps_per_second|figure;"
         "median ms = median_ms|figure; 95 % ms = p95_ms|figure; 99 % ms = p99_ms|figure;"
-        "slowest ms = slowest_ms|figure; processor ms = cpu_ms|figure; load = load_average|figure"
+        "slowest ms = slowest_ms|figure; processor ms = cpu_ms|figure;"
+        "hello/s = hellos_per_second|figure; load = load_average|figure"
     )
     losses = columns(
         "kills = kills; sessions = n_sessions|,; confirmed = n_confirmed|,; lost = n_lost; no reply = n_cut_off|,;"
@@ -131,7 +134,10 @@ def page(records: list[Record]) -> dict[str, str]:
 STUDY = Study(
     name="serving",
     runs=[
-        *({"people": n, "workers": own, "pause": pause} for n, own, pause in product((50, 300), (1, 2), [*PAUSES][:2])),
+        *(
+            {"people": n, "workers": own, "pause": pause}
+            for n, own, pause in product((50, 300, 500), (1, 2), [*PAUSES][:2])
+        ),
         {"people": 200, "kills": 10},
     ],
     measure=measure,

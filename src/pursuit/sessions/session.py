@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from pursuit.files import parse_json
-from pursuit.inference.chain import Chain, chain_step, doubt, remaining
+from pursuit.inference.chain import Chain, ChainStep, chain_step, doubt, remaining
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import Pursuer, highest_left, label_list, leave_out, score_unit
@@ -68,6 +68,7 @@ class Session:
     ):
         self.pursuer, self.stop = pursuer, stop
         self._log = JointLog(pursuer, stop, template, also) if also else SessionLog(pursuer, stop, template)
+        self._steps: dict[Any, tuple[Position, ChainStep]] = {}  # of the chain, by where they led
         for name, answer in (known or {}).items():
             if answer is not None:
                 self.tell(answer, name)
@@ -301,18 +302,23 @@ class Session:
         query_set, x = self.pursuer.query_set, self.history.x[0]
         positions = [log.positions[0], *answered]
         beliefs = [without(position.log_posterior[0], log.now.excluded).exp() for position in positions]
-        steps = tuple(
-            chain_step(
-                query_set,
-                tell.query,
-                None if tell.answer is None else query_set.describe_given(tell.query, x, tell.answer),
-                before,
-                after,
-                position.bits,
-                tell.volunteered,
+        # Steps before the last are those of the last look, unless something was changed or excluded since.
+        known, self._steps = self._steps, {}
+        for tell, position, (before, after) in zip(tells, answered, pairwise(beliefs), strict=True):
+            key = id(position), log.now.excluded
+            self._steps[key] = known.get(key) or (
+                position,
+                chain_step(
+                    query_set,
+                    tell.query,
+                    None if tell.answer is None else query_set.describe_given(tell.query, x, tell.answer),
+                    before,
+                    after,
+                    position.bits,
+                    tell.volunteered,
+                ),
             )
-            for tell, position, (before, after) in zip(tells, answered, pairwise(beliefs), strict=True)
-        )
+        steps = tuple(step for _, step in self._steps.values())
         return Chain(
             tuple(label_list(self.pursuer.classes)),
             beliefs[0],

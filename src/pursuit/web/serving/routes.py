@@ -261,7 +261,7 @@ def export_sessions(parts: Parts, search: OwnSearch) -> CsvResponse:
 @in_session
 def show_accuracy(parts: Parts, search: OwnSearch) -> schemas.Accuracy:
     """Of those whose true result is known. One in which a guess was called wrong counts as wrong."""
-    return accuracy_of(parts.store.each(search, is_judged=True))
+    return accuracy_of(parts.store.judged(search))
 
 
 @of_sessions.get("/sessions/{session_id}", summary="Where a session stands", responses=MOVED)

@@ -3,15 +3,16 @@
 import datetime
 import hashlib
 import os
+import queue
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from sqlalchemy import (
     JSON,
@@ -21,6 +22,7 @@ from sqlalchemy import (
     DateTime,
     Double,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -39,6 +41,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
+T = TypeVar("T")
 SCHEMA_VERSION = 3
 DATABASE_VARIABLE = "PURSUIT_DATABASE"
 SECONDS_TO_WAIT = 10
@@ -93,6 +96,20 @@ class StoredSession(SessionRecord):
     """What the browser that began it is known by; None where nobody can list it but the operator."""
 
 
+@dataclass(frozen=True)
+class Judged:
+    """Sessions of one day that ended alike."""
+
+    date: datetime.date
+    outcome: str | None
+    truth: str | None
+    accepted: bool
+    n_rejected: int
+    low: float | None
+    high: float | None
+    n: int
+
+
 _TYPES = {str: Text, int: Integer, float: Double, bool: Boolean, datetime.datetime: DateTime, dict: JSON}
 
 
@@ -118,6 +135,12 @@ PICTURES = Table(
     Column("pixels", LargeBinary, nullable=False),
 )
 _ROW = SESSIONS.c
+_IS_JUDGED = or_(_ROW.truth.is_not(None), _ROW.accepted)
+_JUDGED = [_ROW[field.name] for field in fields(Judged)[1:-1]]
+# All that accuracy over time needs: without it, every session with all its answers would be read.
+_OF_JUDGED = Index(
+    "pursuit_judged", _ROW.created, _ROW.model, *_JUDGED, sqlite_where=_IS_JUDGED, postgresql_where=_IS_JUDGED
+)
 _COLUMNS = [_ROW[field.name] for field in fields(StoredSession)]
 # Statements of every move, which are made once: to make one takes longer than to execute it.
 _READ = select(*_COLUMNS).where(_ROW.id == bindparam("wanted"))
@@ -126,13 +149,71 @@ _WRITE = update(SESSIONS).where(_ROW.id == bindparam("wanted"), _ROW.revision ==
 _WRITE = _WRITE.values({name: bindparam(name) for name in _WRITTEN}).returning(_ROW.truth)
 
 
+class SharedCommits:
+    """One thread writes to SQLite, which has one writer at a time, and commits together what came while it waited for
+    the disk. Nobody is told that something is kept before it is."""
+
+    def __init__(self, engine: Engine):
+        self._engine = engine
+        self._queue: queue.SimpleQueue[tuple[Callable[[Connection], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def do(self, work: Callable[[Connection], T]) -> T:
+        """What some work gives, once it is committed; raises OperationalError where its turn does not come."""
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="commits", daemon=True)
+                self._thread.start()
+        waiting: Future[T] = Future()
+        self._queue.put((work, waiting))
+        try:
+            return waiting.result(SECONDS_TO_WAIT)
+        except TimeoutError:
+            if waiting.cancel():
+                raise OperationalError(None, None, TimeoutError("The database is locked.")) from None
+            return waiting.result()  # it is being written: how that ends will be known
+
+    def end(self) -> None:
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        while (first := self._queue.get()) is not None:
+            group, is_last = [first], False
+            while not self._queue.empty() and not is_last:
+                if (other := self._queue.get()) is None:
+                    is_last = True
+                else:
+                    group.append(other)
+            self._commit([one for one in group if one[1].set_running_or_notify_cancel()])
+            if is_last:
+                return
+
+    def _commit(self, group: list[tuple[Callable[[Connection], Any], Future[Any]]]) -> None:
+        try:
+            with self._engine.begin() as connection:
+                found = [work(connection) for work, _ in group]
+        except Exception as error:
+            if len(group) == 1 or isinstance(error, OperationalError):  # the database itself cannot be written
+                for _, waiting in group:
+                    waiting.set_exception(error)
+            else:  # one of them cannot: the others can
+                for one in group:
+                    self._commit([one])
+            return
+        for (_, waiting), value in zip(group, found, strict=True):
+            waiting.set_result(value)
+
+
 class Store:
     """Sessions in a database. Every call is a transaction of its own, and may come from any thread."""
 
     def __init__(self, url: str | URL):
         self.engine = _engine(url)
-        # SQLite has one writer at a time, and lets others look again after ever longer pauses: a queue is quicker.
-        self._queue = threading.Lock()
+        self._commits = SharedCommits(self.engine) if self._is_sqlite else None
         try:
             self._prepare()
         except SQLAlchemyError as error:
@@ -141,17 +222,12 @@ class Store:
                 "write there."
             ) from None
 
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        """A transaction. Who queues for a database that another program has locked waits no longer than its first."""
-        if self._is_sqlite and not self._queue.acquire(timeout=SECONDS_TO_WAIT):
-            raise OperationalError(None, None, TimeoutError("The database is locked."))
-        try:
-            with self.engine.begin() as connection:
-                yield connection
-        finally:
-            if self._is_sqlite:
-                self._queue.release()
+    def _write(self, work: Callable[[Connection], T]) -> T:
+        """Do some work in a transaction; SQLite's share their commits, each of which waits for the disk."""
+        if self._commits is not None:
+            return self._commits.do(work)
+        with self.engine.begin() as connection:
+            return work(connection)
 
     @property
     def _is_sqlite(self) -> bool:
@@ -185,6 +261,7 @@ class Store:
 
     def _version(self) -> int:
         TABLES.create_all(self.engine)
+        _OF_JUDGED.create(self.engine, checkfirst=True)  # of tables that were made without it
         with self.engine.begin() as connection:
             version = connection.scalar(select(func.max(VERSIONS.c.version)))
             if version is None:
@@ -192,6 +269,8 @@ class Store:
             return version or SCHEMA_VERSION
 
     def close(self) -> None:
+        if self._commits is not None:
+            self._commits.end()
         self.engine.dispose()
 
     # ---- one session
@@ -220,10 +299,13 @@ class Store:
             has_picture=pixels is not None,
             owner=owner,
         )
-        with self._writing() as connection:
+
+        def keep(connection: Connection) -> None:
             connection.execute(insert(SESSIONS).values(asdict(session)))
             if pixels is not None:
                 connection.execute(insert(PICTURES).values(session=session.id, pixels=pixels))
+
+        self._write(keep)
         return session
 
     def read(self, session_id: str) -> StoredSession | None:
@@ -240,17 +322,15 @@ class Store:
             **{field.name: getattr(record, field.name) for field in fields(SessionRecord)},
         }
         seen = {"wanted": before.id, "seen": before.revision}
-        with self._writing() as connection:
-            written = connection.execute(_WRITE, {**values, **seen}).first()
+        written = self._write(lambda connection: connection.execute(_WRITE, {**values, **seen}).first())
         return None if written is None else replace(before, **values, truth=written.truth)
 
     def note_truth(self, session_id: str, truth: str | None) -> bool:
         """Note what it really was; whether there is such a session."""
         folded = None if truth is None else truth.casefold()
         values = {"truth": truth, "truth_folded": folded, "updated": now()}
-        with self._writing() as connection:
-            changed = update(SESSIONS).where(_ROW.id == session_id).values(values)
-            return connection.execute(changed).rowcount == 1
+        changed = update(SESSIONS).where(_ROW.id == session_id).values(values)
+        return self._write(lambda connection: connection.execute(changed).rowcount == 1)
 
     def delete(self, session_id: str) -> bool:
         """Delete a session with its picture; whether there was one."""
@@ -261,8 +341,8 @@ class Store:
         return self._delete(_ROW.updated < than)
 
     def _delete(self, which: ColumnElement[bool]) -> int:
-        with self._writing() as connection:
-            n_deleted = connection.execute(delete(SESSIONS).where(which)).rowcount  # pictures go with them
+        # Pictures go with them.
+        n_deleted = self._write(lambda connection: connection.execute(delete(SESSIONS).where(which)).rowcount)
         if n_deleted and self._is_sqlite:
             with self.engine.connect() as connection:  # or the log before the file would still hold them
                 connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -287,13 +367,19 @@ class Store:
             rows = connection.execute(found.limit(limit).offset(offset))
             return total, [StoredSession(**row._mapping) for row in rows]
 
-    def each(self, search: "Search", is_judged: bool = False) -> Iterator[StoredSession]:
-        """The same, all of them, the oldest first, a part at a time; perhaps only those with a truth."""
+    def judged(self, search: "Search") -> list[Judged]:
+        """How sessions with a truth ended, those of a day that ended alike together, the oldest first."""
+        day = func.date(_ROW.created)
+        ended = select(day, *_JUDGED, func.count()).where(*search.conditions(), _IS_JUDGED)
+        with self.engine.connect() as connection:
+            rows = connection.execute(ended.group_by(day, *_JUDGED).order_by(day)).all()
+        return [Judged(datetime.date.fromisoformat(str(date)), *rest) for date, *rest in rows]
+
+    def each(self, search: "Search") -> Iterator[StoredSession]:
+        """The same, all of them, the oldest first, a part at a time."""
         last: tuple[datetime.datetime, str] | None = None
         while True:
             found = select(*_COLUMNS).where(*search.conditions())
-            if is_judged:
-                found = found.where(or_(_ROW.truth.is_not(None), _ROW.accepted))
             if last is not None:
                 is_later = (_ROW.created == last[0]) & (_ROW.id > last[1])
                 found = found.where(or_(_ROW.created > last[0], is_later))

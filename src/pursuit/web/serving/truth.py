@@ -11,7 +11,7 @@ from pursuit.evaluation.calibration import accuracy_interval
 from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.target_bins import target_of
 from pursuit.web.serving import schemas
-from pursuit.web.serving.store import StoredSession
+from pursuit.web.serving.store import Judged, StoredSession
 
 
 def checked_truth(pursuer: Pursuer, label: str | None) -> str | None:
@@ -23,7 +23,7 @@ def checked_truth(pursuer: Pursuer, label: str | None) -> str | None:
     return label.strip()
 
 
-def is_right(stored: StoredSession) -> bool | None:
+def is_right(stored: StoredSession | Judged) -> bool | None:
     """Whether the first guess of a session was right, or the number lay in the range that was given; None where nobody
     knows. A person who accepts a result says that it is right; one who called a guess wrong, that it was not."""
     if stored.outcome is None or (stored.truth is None and not stored.accepted):
@@ -36,18 +36,18 @@ def is_right(stored: StoredSession) -> bool | None:
     return stored.truth is None or stored.truth.casefold() == stored.outcome.casefold()
 
 
-def accuracy_of(sessions: Iterable[StoredSession]) -> schemas.Accuracy:
+def accuracy_of(sessions: Iterable[Judged]) -> schemas.Accuracy:
     """How often sessions, the oldest first, were right, day by day and so far."""
-    judged = [(one.created.date(), right) for one in sessions if (right := is_right(one)) is not None]
+    judged = [(one.date, one.n, one.n * right) for one in sessions if (right := is_right(one)) is not None]
     points, n, n_right = [], 0, 0
     for date, group in groupby(judged, key=lambda one: one[0]):
-        own = [right for _, right in group]
-        n, n_right = n + len(own), n_right + sum(own)
+        own = [sum(counts) for counts in zip(*((total, right) for _, total, right in group), strict=True)]
+        n, n_right = n + own[0], n_right + own[1]
         points.append(
             schemas.DayOfAccuracy(
                 date=date,
-                n=len(own),
-                n_right=sum(own),
+                n=own[0],
+                n_right=own[1],
                 so_far_n=n,
                 so_far_right=n_right,
                 so_far_accuracy=n_right / n,
