@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from pursuit.files import parse_json
-from pursuit.inference.chain import Chain, ChainStep, chain_step, doubt, remaining
+from pursuit.inference.chain import Chain, chain_step, doubt, remaining
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import Pursuer, highest_left, label_list, leave_out, score_unit
@@ -68,7 +68,6 @@ class Session:
     ):
         self.pursuer, self.stop = pursuer, stop
         self._log = JointLog(pursuer, stop, template, also) if also else SessionLog(pursuer, stop, template)
-        self._steps: dict[Any, tuple[Position, ChainStep]] = {}  # of the chain, by where they led
         for name, answer in (known or {}).items():
             if answer is not None:
                 self.tell(answer, name)
@@ -303,10 +302,10 @@ class Session:
         positions = [log.positions[0], *answered]
         beliefs = [without(position.log_posterior[0], log.now.excluded).exp() for position in positions]
         # Steps before the last are those of the last look, unless something was changed or excluded since.
-        known, self._steps = self._steps, {}
+        known, log.steps = log.steps, {}
         for tell, position, (before, after) in zip(tells, answered, pairwise(beliefs), strict=True):
             key = id(position), log.now.excluded
-            self._steps[key] = known.get(key) or (
+            log.steps[key] = known.get(key) or (
                 position,
                 chain_step(
                     query_set,
@@ -318,7 +317,7 @@ class Session:
                     tell.volunteered,
                 ),
             )
-        steps = tuple(step for _, step in self._steps.values())
+        steps = tuple(step for _, step in log.steps.values())
         return Chain(
             tuple(label_list(self.pursuer.classes)),
             beliefs[0],
