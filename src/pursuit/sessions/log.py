@@ -82,7 +82,7 @@ class SessionLog:
         self.changes: list[Change] = []
         self.x = pursuer.query_set.blank()
         self._state: HistoryState | None = None  # of all answers; None once one of them was taken back
-        self.steps: dict[Any, tuple[Position, ChainStep]] = {}  # of the chain that was looked at last, by where they led
+        self.steps: dict[Any, tuple[Position, ChainStep]] = {}  # of the chain looked at last, by where they led
         self._found: dict[Any, Any] = {}  # what `once` computed at the position now
         start = Position(self._belief(()), torch.zeros(1, device=pursuer.query_set.costs.device))
         self.positions: list[Position] = []  # before anything, then after each move
