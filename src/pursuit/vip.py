@@ -27,6 +27,7 @@ from pursuit.inference.history import History
 from pursuit.inference.pursuer import ASKED, Labels, PossibleAnswer, ScoreUnit, choose, per_cost
 from pursuit.inference.unusual import NEVER
 from pursuit.information import AnswerModel
+from pursuit.lookahead import Lookahead
 from pursuit.networks import MLP, TrunkAndHeads
 from pursuit.queries import QuerySet
 from pursuit.registry import register
@@ -58,6 +59,8 @@ class VIP(QuerierClassifier):
         super().__init__(spec, querier, classifier)
         self.answer_model, self.reader = answer_model, reader
         """The answer model, and the network that reads the history for it."""
+        self.lookahead: Lookahead | None = None
+        """While it is trained: what lies beyond the next answer, if the querier learns to look there."""
         # (Q + 1,) oddness beyond which answers are unusual, by the number of known ones: see `inference/unusual.py`
         self.register_buffer("unusual_from", torch.full((len(spec.query_set) + 1,), NEVER))
         # (C, C) weight with which a training row of each label counts for the others, where labels are ordered
@@ -67,6 +70,14 @@ class VIP(QuerierClassifier):
     def _with_fresh_networks(cls, spec: ModelSpec, *, answer_model: AnswerModel | None = None, **parts: Any) -> Self:
         reader = None if answer_model is None else fresh_reader(spec, answer_model)
         return cls(spec, *spec.networks(), answer_model=answer_model, reader=reader, **parts)
+
+    def look_ahead(self, n_answers: int) -> None:
+        """Train the straight-through querier on the losses after about so many answers; 1: the next one alone."""
+        self.lookahead = None
+        if n_answers > 1:
+            assert self.spec.network is not None
+            _, value = self.spec.network.build(self.query_set, 1, shared=False)
+            self.lookahead = Lookahead(starting_at_zero(value), n_answers)
 
     @torch.no_grad()
     def start_from_counts(self, rows: Rows) -> None:
@@ -95,15 +106,32 @@ class VIP(QuerierClassifier):
         """The V-IP objective on a batch of histories, and the queries chosen (B,)."""
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
         scores = self.querier(encoded).float()
-        query = choose_straight_through(scores, self.closed(batch), batch.tau)  # (B, Q) one-hot
-        loss, chosen = self.loss_after(query, batch)
-        return TrainingOutcome(loss + self.loss_at_start(encoded, batch) + self.surprise(encoded, batch), chosen)
+        closed = self.closed(batch)
+        query = choose_straight_through(scores, closed, batch.tau)  # (B, Q) one-hot
+        answered = self.answered(query, closed, batch)
+        after = self.input_after(batch.x, batch.known.to(batch.x.dtype), answered)
+        logits = self.classifier(after).float()
+        loss = batch.label_loss(logits, self.label_kernel) + self.loss_ahead(encoded, after, answered, logits, batch)
+        loss = loss + self.loss_at_start(encoded, batch) + self.surprise(encoded, batch)
+        return TrainingOutcome(loss, query.detach().argmax(dim=1))
 
-    def loss_after(self, query: Tensor, batch: Batch) -> TrainingOutcome:
-        """The classifier's loss once the answers to `query` (B, Q), one-hot, are known too."""
-        answered = query * batch.available  # one without an answer reveals nothing
-        logits = self.classifier(self.input_after(batch.x, batch.known.to(batch.x.dtype), answered)).float()
-        return TrainingOutcome(batch.label_loss(logits, self.label_kernel), query.detach().argmax(dim=1))
+    def answered(self, query: Tensor, closed: Tensor, batch: Batch) -> Tensor:
+        """Which answers (B, Q) a `query` (B, Q), one-hot, reveals: its own and those of its group. What has no answer
+        reveals nothing."""
+        return self.query_set.whole_groups(query) * (batch.available & ~closed)
+
+    def loss_ahead(
+        self, before: Tensor, after: Tensor, answered: Tensor, logits: Tensor, batch: Batch
+    ) -> Tensor | float:
+        """What looking further ahead adds to the loss, if it does: from the networks' inputs `before` and `after` some
+        queries were `answered` (B, Q), and the classifier's logits after it."""
+        if self.lookahead is None:
+            return 0.0
+        if self.reads_next_apart:
+            after = self.network_input(batch.x, batch.known.to(batch.x.dtype) + answered)
+        losses = batch.label_losses(logits, self.label_kernel)
+        goes_on = (~batch.known & (answered < 0.5) & batch.available).any(dim=1)
+        return batch.mean(self.lookahead(before, after, losses, goes_on))
 
     def loss_at_start(self, encoded: Tensor, batch: Batch) -> Tensor | float:
         """The classifier's loss at histories of nothing but initially known answers. The objective always adds one more
@@ -156,7 +184,8 @@ class VIP(QuerierClassifier):
 
     def to_config(self) -> dict[str, Any]:
         answers = None if self.answer_model is None else self.answer_model.to_config()
-        return {**super().to_config(), "answers": answers}
+        ahead = {} if self.lookahead is None else {"lookahead": self.lookahead.n_answers}  # only while it is trained
+        return {**super().to_config(), "answers": answers, **ahead}
 
     @classmethod
     def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
@@ -216,8 +245,9 @@ class InformationVIP(VIP):
             query = choose(self.query_set.group_scores(scores, closed, self.cost_aware), closed)
         if not self.learns_after:
             return TrainingOutcome(loss, query)
-        after = self.loss_after(F.one_hot(query, scores.shape[1]) * ~closed, batch)
-        return TrainingOutcome(loss + after.loss, after.query)
+        answered = self.answered((F.one_hot(query, scores.shape[1]) * ~closed).to(batch.x.dtype), closed, batch)
+        after = self.classifier(self.input_after(batch.x, batch.known.to(batch.x.dtype), answered)).float()
+        return TrainingOutcome(loss + batch.label_loss(after, self.label_kernel), query)
 
     def read(self, encoded: Tensor) -> Tensor:
         return self.querier(encoded)
@@ -267,10 +297,13 @@ class TwoQueriers(VIP):
         one, and the loss of the answer model, by whose information the rest continue."""
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
         through, by_bits = (batch.take(slice(first, None, 2)) for first in (0, 1))
-        choice = choose_straight_through(self.querier(encoded[::2]).float(), self.closed(through), batch.tau)
-        answered = self.input_after(through.x, through.known.to(batch.x.dtype), choice * through.available)
-        logits, logits_after = self._classified(encoded, answered)
+        closed = self.closed(through)
+        choice = choose_straight_through(self.querier(encoded[::2]).float(), closed, batch.tau)
+        answered = self.answered(choice, closed, through)
+        after = self.input_after(through.x, through.known.to(batch.x.dtype), answered)
+        logits, logits_after = self._classified(encoded, after)
         loss = batch.label_loss(logits, self.label_kernel) + through.label_loss(logits_after, self.label_kernel)
+        loss = loss + self.loss_ahead(encoded[::2], after, answered, logits_after, through)
         outputs = self.read(encoded[1::2])
         query = torch.zeros_like(batch.y)
         query[::2] = choice.detach().argmax(dim=1)
@@ -283,13 +316,11 @@ class TwoQueriers(VIP):
             going_on.copy_(choose(self.query_set.group_scores(bits, closed), closed))
         return TrainingOutcome(loss + self.surprise_at(outputs, by_bits), query)
 
-    def _classified(self, encoded: Tensor, answered: Tensor) -> tuple[Tensor, Tensor]:
+    def _classified(self, encoded: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
         """The logits of the histories and of those with one more answer, in one pass if their shapes agree."""
-        if encoded.shape[1:] != answered.shape[1:]:
-            return self.classifier(encoded).float(), self.classifier(answered).float()
-        logits, logits_after = (
-            self.classifier(torch.cat([encoded, answered])).float().split([len(encoded), len(answered)])
-        )
+        if encoded.shape[1:] != after.shape[1:]:
+            return self.classifier(encoded).float(), self.classifier(after).float()
+        logits, logits_after = self.classifier(torch.cat([encoded, after])).float().split([len(encoded), len(after)])
         return logits, logits_after
 
     def asking(self, querier: Literal["information", "straight-through"]) -> VIP:
@@ -315,8 +346,13 @@ def fresh_reader(spec: ModelSpec, answer_model: AnswerModel, trunk: nn.Module | 
     else:
         assert isinstance(network, TrunkAndHeads)
         reader = nn.Sequential(trunk, network.heads(spec.query_set, answer_model.n_outputs)[1])
-    last = reader[-1] if isinstance(reader, nn.Sequential) else None
-    if isinstance(last, nn.Linear):  # so that the model starts with its counts, as naive Bayes
+    return starting_at_zero(reader)  # so that the model starts with its counts, as naive Bayes
+
+
+def starting_at_zero(network: nn.Module) -> nn.Module:
+    """The network, with a last layer that gives zeros whatever it reads, if it ends in a linear one."""
+    last = network[-1] if isinstance(network, nn.Sequential) else None
+    if isinstance(last, nn.Linear):
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)
-    return reader
+    return network

@@ -183,7 +183,7 @@ def test_by_default_an_estimator_learns_both_and_says_which_it_took(
     assert chosen(model)["querier"] == "straight-through"
     assert type(model.model_) is VIP
     first = [[step.name for step in chain.steps] for chain in model.explain(X[:50], "budget=2")]
-    assert all(asked == ["q0", "q1"] for asked in first)
+    assert {tuple(asked) for asked in first} == {("q0", "q1")}
     model.save(tmp_path)
     loaded = VIPClassifier.load(tmp_path)
     assert loaded.chosen_ == model.chosen_

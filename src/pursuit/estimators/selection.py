@@ -45,14 +45,21 @@ def better_querier(model: TwoQueriers, rows: Rows, max_queries: int | None = Non
 
 
 def chain_losses(learner: Learner, rows: Rows, max_queries: int | None = None) -> Tensor:
-    """The log loss of each row (N,), averaged over the posteriors after 1 to T questions of its chain, in nats. A row
-    that is sure, or has no query left, keeps its last posterior. The best of a few temperatures is used."""
+    """The log loss of each row (N,), averaged over the posteriors after 1 to T questions of its chain, in nats; a group
+    counts as one. A row that is sure, or has no query left, keeps its last posterior. The best of a few temperatures is
+    used."""
     longest = min(len(learner.query_set), QUERIER_LONGEST, max_queries or QUERIER_LONGEST)
     loss = torch.zeros(len(rows), longest + 1, len(TEMPERATURES), dtype=torch.double)
+    first_of_group = learner.query_set.first_of_group
+    group_of = torch.arange(len(learner.query_set)) if first_of_group is None else first_of_group.cpu()
+    n_asked, last = torch.zeros(len(rows), dtype=torch.long), torch.full((len(rows),), -1)
     for step in judged_steps(learner, rows, Confidence(SURE) | Budget(longest)):
         now = surprise(step.log_posterior.float(), rows.take(step.rows))
-        later = torch.arange(longest + 1) >= step.n_asked[:, None]
+        later = torch.arange(longest + 1) >= n_asked[step.rows, None]
         loss[step.rows] = torch.where(later[:, :, None], now[:, None], loss[step.rows])
+        going, group = step.rows[step.goes_on], group_of[step.query[step.goes_on]]
+        n_asked[going] += group != last[going]  # the members of a group follow each other
+        last[going] = group
     losses = loss[:, 1:].mean(dim=1)
     return losses[:, int(losses.mean(dim=0).argmin())]
 

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from pursuit.estimators import PursuitRegressor, TaughtClassifier, TaughtEstimator, method
@@ -23,6 +24,8 @@ TUNABLE = {**OF_NETWORK, "random_share": OneOf((0.4, 1.0, 2.0))}
 """The search space of `pursuit tune`."""
 LOOKED_AT = 4096
 """Number of rows from which the encoding of answers is read."""
+LOOKAHEAD = 5
+"""How many answers ahead the straight-through querier looks where held-out rows say whether it pays."""
 COUNTED_ROWS = 100_000
 """The most rows that answers are counted on where rows are not in memory."""
 
@@ -37,6 +40,7 @@ class VIPEstimator(TaughtEstimator):
     tunable = TUNABLE
 
     querier: Querier = "auto"
+    lookahead: Literal["auto"] | int = "auto"
     cost_aware: bool | None = None
     answers: AnswerSettings | None = None
     shared: bool = False
@@ -48,6 +52,13 @@ class VIPEstimator(TaughtEstimator):
             raise ValueError(f"querier is one of {', '.join(QUERIERS)}, not {self.querier!r}.")
         if self.answers is not None and not isinstance(self.answers, AnswerSettings):
             raise TypeError(f"answers are AnswerSettings(...), not {self.answers!r}.")
+        if self.lookahead != "auto" and not (isinstance(self.lookahead, int) and self.lookahead >= 1):
+            raise ValueError(f'lookahead is "auto" or a number of answers, at least 1, not {self.lookahead!r}.')
+        if self._looks_ahead and (self.cost_aware or self.querier == "information"):
+            raise ValueError(
+                "Only a straight-through querier looks ahead, and it does not weigh costs: leave out lookahead, or "
+                "querier='information' and cost_aware."
+            )
         if self.cost_aware and self.querier == "straight-through":
             raise ValueError(
                 "A straight-through querier does not know how many bits a query is worth, so it cannot weigh them "
@@ -60,12 +71,14 @@ class VIPEstimator(TaughtEstimator):
         answer_model = self._answer_model(query_set, rows)
         querier = self.querier
         if querier == "auto":  # patches have too many answers to list
-            querier = "straight-through" if answer_model is None else "information"
+            querier = "straight-through" if answer_model is None or self._looks_ahead else "information"
         model: VIP
         if querier == "straight-through":
             model = VIP.build(spec, answer_model=answer_model)
+            model.look_ahead(1 if self.lookahead == "auto" else self.lookahead)
         elif self._tries_both(query_set, rows):
             model = TwoQueriers.build(spec, answer_model=answer_model)
+            model.look_ahead(LOOKAHEAD if self.lookahead == "auto" else self.lookahead)
         else:
             model = InformationVIP.build(spec, answer_model=answer_model)
             model.cost_aware = self._weighs_costs(query_set)
@@ -82,6 +95,15 @@ class VIPEstimator(TaughtEstimator):
 
     def suitable_stop(self, model: VIP, rows: Rows) -> StoppingRule | None:
         return None if model.answer_model is None else suitable_stop(model, rows, self.max_queries)
+
+    def finish(self, learner: VIP, rows: RowSource) -> VIP:
+        learner.lookahead = None  # which has done its work
+        return learner
+
+    @property
+    def _looks_ahead(self) -> bool:
+        """Whether the user wants it to, whatever held-out rows say."""
+        return self.lookahead != "auto" and self.lookahead > 1
 
     def _tries_both(self, query_set: QuerySet, rows: RowSource) -> bool:
         """Whether rows whose labels were not learnt choose the querier, as they do where nothing else is said and there
@@ -116,8 +138,9 @@ class VIPEstimator(TaughtEstimator):
         """Whether to ask by bits per unit of cost: as `cost_aware` says, or where costs differ and bits are known."""
         if self.cost_aware is not None:
             return self.cost_aware
-        knows_bits = query_set.has_own_units and self.querier != "straight-through"
-        return knows_bits and len({query.cost for query in query_set.queries}) > 1
+        knows_bits = query_set.has_own_units and self.querier != "straight-through" and not self._looks_ahead
+        prices = query_set.prices(torch.zeros(1, len(query_set), dtype=torch.bool))  # of a whole group for its members
+        return knows_bits and not torch.allclose(prices, prices.flatten()[:1])
 
     def _answer_model(self, query_set: QuerySet, rows: RowSource) -> AnswerModel | None:
         """None for queries without a list of answers, unless it is needed, which says why it cannot be made."""
@@ -156,9 +179,14 @@ class VIPClassifier(TaughtClassifier, VIPEstimator):
         rows that were not learnt from, or information where they are level. Patches have too many answers to list and
         take straight-through; given `stages`, a shared trunk or costs take information. Either way the answer model
         says how many bits a query is expected to give, unless queries are patches.
+    lookahead : "auto" or int
+        Over how many answers the straight-through querier learns to be right: with 1, over the next one alone; with
+        more, it also asks what tells little by itself, but decides what to ask next (`pursuit.lookahead`). "auto" looks
+        5 answers ahead wherever it learns both queriers, so that rows not learnt from say whether it pays. A number
+        above 1 takes the straight-through querier.
     cost_aware : bool, optional
         Whether to ask for the most bits per unit of cost, instead of the most bits. By default it does where the costs
-        of queries differ, unless they are patches or the querier is straight-through.
+        of queries, or of groups of them, differ, unless they are patches or the querier is straight-through.
     answers : AnswerSettings, optional
         How the answer model is made.
     teachers : "auto", None or list of classifiers

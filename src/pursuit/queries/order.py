@@ -153,6 +153,7 @@ class Gate(nn.Module):
     needs_answer: Tensor
     members: Tensor
     is_member: Tensor
+    first_of_group: Tensor
 
     def __init__(self, order: Order, query_set: Ordered):
         super().__init__()
@@ -172,6 +173,10 @@ class Gate(nn.Module):
             members[[index_of[name] for name in group.queries], i] = 1
         self._keep("members", members)  # (Q, G)
         self._keep("is_member", members.any(dim=1))  # (Q,)
+        first = torch.arange(n_queries)
+        for own in members.T.bool():
+            first[own] = own.int().argmax()
+        self._keep("first_of_group", first)  # (Q,)
         self._keep_answers(order.only_after, query_set)
 
     def _keep(self, name: str, tensor: Tensor) -> None:
@@ -237,6 +242,11 @@ class Gate(nn.Module):
         total = (weight * scores.masked_fill(~is_open, 0)) @ members
         mean = (total / (weight @ members).clamp(min=torch.finfo(scores.dtype).tiny)) @ members.T
         return torch.where(is_open & self.is_member, mean + OWN_SHARE * (scores - mean), scores)
+
+    def whole_groups(self, chosen: Tensor) -> Tensor:
+        """What is `chosen` (B, Q), with the groups it belongs to; differentiable."""
+        members = self.members.to(chosen.dtype)
+        return torch.where(self.is_member, (chosen @ members) @ members.T, chosen)
 
     def _holds(self, x: Tensor, known: Tensor, asked: Tensor) -> Tensor:
         """Which conditions are met: (B, J)."""

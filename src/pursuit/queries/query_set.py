@@ -186,6 +186,19 @@ class QuerySet(nn.Module, ABC):
         weights = self.costs.clamp(min=FREE) if per_cost else torch.ones_like(self.costs)
         return self._gate.group_scores(scores, closed, weights)
 
+    def whole_groups(self, chosen: Tensor) -> Tensor:
+        """What is `chosen` (B, Q), one-hot or relaxed, with all that is asked together with it; differentiable."""
+        if self._gate is None or not self._gate.has_groups:
+            return chosen
+        return self._gate.whole_groups(chosen)
+
+    @property
+    def first_of_group(self) -> Tensor | None:
+        """The first member of the group of each query (Q,), or the query itself; None where there are no groups."""
+        if self._gate is None or not self._gate.has_groups:
+            return None
+        return self._gate.first_of_group
+
     def known_beforehand(self, n_rows: int, given: Tensor | None = None) -> Tensor | None:
         """What is known of `n_rows` rows before anything is asked (n_rows, Q): what is `given`, and what the order
         says; None: nothing."""

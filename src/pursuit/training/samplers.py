@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from pursuit.inference.history import History
@@ -140,11 +141,18 @@ class HistorySettings(Protocol):
     def sampler(self, stream: RowStream, batch_size: int, generator: torch.Generator) -> Sampler: ...
 
 
-def random_histories(rows: Rows, k: Tensor, generator: torch.Generator) -> History:
-    """Histories in which k (B,) queries, chosen uniformly, were asked on top of what is initially known."""
+def random_histories(
+    rows: Rows, k: Tensor, generator: torch.Generator, first_of_group: Tensor | None = None
+) -> History:
+    """Histories in which k (B,) queries, chosen uniformly, were asked on top of what is initially known. Where there
+    are groups (`first_of_group` of a query set), every other row is asked whole ones, so that both are learnt from:
+    histories as they are once a group was asked, and those in the midst of it."""
     given = rows.start().asked
+    place = torch.rand(given.shape, generator=generator, device=generator.device)
+    if first_of_group is not None:
+        place[::2] = place[::2, first_of_group]
     # What is initially known comes last in the order, so that k queries come on top of it.
-    order = (torch.rand(given.shape, generator=generator, device=generator.device) + given).argsort(dim=1)
+    order = (place + given).argsort(dim=1)
     first_k = torch.arange(order.shape[1], device=order.device) < k[:, None]
     asked = torch.zeros_like(given).scatter(1, order, first_k) | given
     return History(rows.x, asked & rows.available, asked)
@@ -192,7 +200,8 @@ def _record(query: Tensor, available: Tensor, known: Tensor, asked: Tensor, allo
 class _RandomSampler(Sampler):
     def draw(self, pursuer: Pursuer) -> Batch:
         rows = self.stream.take(self.rows_a_step)
-        return Batch.of(rows, random_histories(rows, self._lengths(len(rows), self.max_queries), self.generator))
+        k = self._lengths(len(rows), self.max_queries)
+        return Batch.of(rows, random_histories(rows, k, self.generator, pursuer.query_set.first_of_group))
 
 
 class _RolledOutSampler(Sampler):
@@ -232,7 +241,7 @@ class _CarriedSampler(Sampler):
         drawn, self._fresh = rows.take(slice(self.n_random)), rows.take(slice(self.n_random, None))
         k = self._lengths(self.n_random, rows.n_queries, self.random_skew)
         k[: self.n_complete] = rows.n_queries
-        history = random_histories(drawn, k, self.generator)
+        history = random_histories(drawn, k, self.generator, pursuer.query_set.first_of_group)
         for name, new in _tensors(drawn, history).items():
             self._batch()[name][self.n_carried :] = new
         self._query_set = pursuer.query_set
@@ -249,7 +258,13 @@ class _CarriedSampler(Sampler):
         now = self._carried()
         known, asked = now["known"], now["asked"]
         allowed = self._query_set.allowed(now["x"], known, asked)
-        _record(query[: self.n_carried], now["available"], known, asked, allowed)
+        query = query[: self.n_carried]
+        _record(query, now["available"], known, asked, allowed)
+        if allowed is not None:
+            together = self._query_set.whole_groups(F.one_hot(query, known.shape[1]).float()) > 0
+            together &= allowed
+            asked |= together
+            known |= together & now["available"]
         self._start_again()
         self.step += 1
 

@@ -1,0 +1,297 @@
+"""# Looking ahead
+
+Written by `python -m benchmarks lookahead`. **CUBE-NM** is a made set of
+[AFABench](https://github.com/Linusaronsson/AFA-Benchmark) on which whoever asks for the most information fails: a
+context, one of five, says which block of ten features depends on the label, one of eight; the other forty are noise.
+The context tells nothing about the label by itself. It is asked as one group, and costs what each of the fifty features
+costs. There are 40 pairs of context and label, with independent normal answers, so that beliefs, information and plans
+can be computed.
+
+- **exact** pursuers know the distribution: by the most information, by the most information in two answers, and with
+  the context first and the most information after it. **Best** is the largest accuracy that any plan with the context
+  first can have, by dynamic programming over all histories of the ten features of a block, with answers in six bins.
+- **learnt** ones know training rows alone, and nothing is set but what is said. Greedy V-IP is `querier="information"`.
+
+Accuracy is that of test rows after a budget, drawn anew. *Gain* is the mean over budgets 3, 5 and 7 of what a method is
+ahead of greedy V-IP that learnt from as many rows, as a share of what the exact planner (context first) is ahead of it;
+in brackets, the same beside exact greedy.
+"""
+
+import itertools
+import math
+import statistics
+from functools import cache
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from benchmarks.common import Stopwatch
+from benchmarks.report import NOTHING, Record, cell, grouped, met, origins, table
+from benchmarks.study import Study
+from pursuit import ColumnQueries, VIPClassifier
+from pursuit.inference.history import History
+from pursuit.inference.pursuer import by_groups, choose
+from pursuit.queries.order import Group, Order
+
+CONTEXTS, LABELS, BLOCK = 5, 8, 10
+N_FEATURES = CONTEXTS * BLOCK
+CONTEXT = N_FEATURES
+"""The number of the action that asks for the context, after those that ask for a feature."""
+MEANS = torch.tensor([0.5, 0.0, 1.0])
+"""Of a feature that is noise, and of one that has a bit of the label: no, and yes."""
+SPREAD, CONTEXT_SPREAD = 0.3, 0.1
+NAMES = [f"context {c}" for c in range(CONTEXTS)]
+NAMES += [f"block {block}, {i}" for block in range(CONTEXTS) for i in range(BLOCK)]
+BUDGETS, GAIN_BUDGETS = (3, 5, 7, 10, 14), (3, 5, 7)
+GOAL = 0.9
+
+
+def kinds() -> Tensor:
+    """Which of the means each feature has under each pair of context and label: (40, 50)."""
+    found = torch.zeros(CONTEXTS, LABELS, CONTEXTS, BLOCK, dtype=torch.long)
+    for context, label, bit in itertools.product(range(CONTEXTS), range(LABELS), range(3)):
+        found[context, label, context, label + bit] = 1 + (label >> bit & 1)
+    return found.view(CONTEXTS * LABELS, N_FEATURES)
+
+
+KINDS = kinds()
+OF_KIND = F.one_hot(KINDS, len(MEANS)).float()  # (40, 50, 3)
+
+
+def draw(n_rows: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Answers (N, 55) with the context first, labels and contexts (N,)."""
+    generator = torch.Generator().manual_seed(seed)
+    context = torch.randint(CONTEXTS, (n_rows,), generator=generator)
+    label = torch.randint(LABELS, (n_rows,), generator=generator)
+    shown = F.one_hot(context, CONTEXTS) + CONTEXT_SPREAD * torch.randn(n_rows, CONTEXTS, generator=generator)
+    features = MEANS[KINDS[context * LABELS + label]] + SPREAD * torch.randn(n_rows, N_FEATURES, generator=generator)
+    return torch.cat([shown, features], dim=1), label, context
+
+
+# ---- what can be computed
+
+
+def densities(values: Tensor) -> Tensor:
+    """Of an answer with each of the means, up to a factor (..., 3)."""
+    return torch.exp(-((values[..., None] - MEANS) ** 2) / (2 * SPREAD**2))
+
+
+def on_grid(n_points: int) -> Tensor:
+    """The probability of each of so many answers, under each of the means: (3, G)."""
+    density = densities(torch.linspace(-1.0, 2.0, n_points)).T
+    return density / density.sum(dim=1, keepdim=True)
+
+
+def posterior(x: Tensor, known: Tensor, is_told: Tensor, context: Tensor) -> Tensor:
+    """The exact belief about context and label (B, 5, 8), where some features are known (B, 50) and of some rows the
+    context, which its answers leave no doubt about: contexts lie 14 deviations apart."""
+    evidence = torch.einsum("bfk,hfk->bfh", densities(x[:, CONTEXTS:]).log(), OF_KIND)
+    log_belief = (evidence * known[:, :, None]).sum(dim=1).view(-1, CONTEXTS, LABELS)
+    other = is_told[:, None] & ~F.one_hot(context, CONTEXTS).bool()
+    return log_belief.masked_fill(other[:, :, None], -torch.inf).flatten(1).softmax(dim=1).view_as(log_belief)
+
+
+def entropy(p: Tensor, *dims: int) -> Tensor:
+    return torch.special.entr(p).sum(dim=dims) / math.log(2)
+
+
+def information(belief: Tensor, grid: Tensor) -> Tensor:
+    """The exact information of each action (B, 51) about the label, in bits; the context comes last."""
+    of_kind = torch.einsum("bcl,clfk->blfk", belief, OF_KIND.view(CONTEXTS, LABELS, N_FEATURES, -1))
+    joint = of_kind @ grid  # (B, 8, 50, G)
+    doubt = entropy(belief.sum(dim=1), 1)[:, None]
+    features = entropy(joint.sum(dim=1), 2) + doubt - entropy(joint, 1, 3)
+    context = doubt[:, 0] + entropy(belief.sum(dim=2), 1) - entropy(belief, 1, 2)
+    return torch.cat([features, context[:, None]], dim=1)
+
+
+def two_steps(belief: Tensor, asked: Tensor, outer: Tensor, inner: Tensor) -> Tensor:
+    """The information of each action (B, 51) and of the best one after it."""
+    found = information(belief, inner)
+    for action in range(N_FEATURES + 1):
+        if action == CONTEXT:
+            joint = belief[:, None] * torch.eye(CONTEXTS)[:, :, None]  # (B, answers, 5, 8)
+        else:
+            likelihood = OF_KIND[:, action] @ outer  # (40, G)
+            joint = belief[:, None] * likelihood.T.view(-1, CONTEXTS, LABELS)
+        share = joint.sum(dim=(2, 3))  # (B, answers)
+        after = joint / share[:, :, None, None].clamp(min=1e-12)
+        closed = asked.index_fill(1, torch.tensor(action), True).repeat_interleave(share.shape[1], dim=0)
+        then = information(after.flatten(0, 1), inner).masked_fill(closed, 0).max(dim=1).values
+        found[:, action] += (then.view_as(share) * share).sum(dim=1)
+    return found
+
+
+def exact(plan: str, n_rows: int) -> list[float]:
+    """The accuracy after 0 to 14 questions of an exact pursuer."""
+    x, y, context = draw(n_rows, seed=1)
+    asked, right, grid = torch.zeros(n_rows, N_FEATURES + 1, dtype=torch.bool), [], on_grid(31)
+    for step in range(BUDGETS[-1] + 1):
+        beliefs = []
+        for part in torch.arange(n_rows).split(100):
+            belief = posterior(x[part], asked[part, :CONTEXT], asked[part, CONTEXT], context[part])
+            beliefs.append(belief.sum(dim=1))
+            if plan == "two steps" and step < GAIN_BUDGETS[-1]:
+                scores = two_steps(belief, asked[part], on_grid(7), on_grid(13))
+            else:
+                scores = information(belief, grid)
+            if plan == "context first" and step == 0:
+                scores[:, CONTEXT] = torch.inf
+            asked[part] |= F.one_hot(choose(scores, asked[part]), N_FEATURES + 1).bool()
+        right.append(float((torch.cat(beliefs).argmax(dim=1) == y).float().mean()))
+    return right
+
+
+def best(n_features: int, n_bins: int = 6) -> float:
+    """The best accuracy once the context is known and so many features of its block may be asked one by one."""
+    edges = torch.linspace(-0.05, 1.05, n_bins - 1)
+    below = F.pad(torch.special.ndtr((edges - MEANS[:, None]) / SPREAD), (1, 1))
+    below[:, -1] = 1
+    likelihood = below.diff(dim=1)[KINDS[:LABELS, :BLOCK]]  # (8, 10, bins)
+
+    @cache
+    def value(known: tuple[int, ...]) -> Tensor:
+        """The probability of answers to `known`, an axis each, together with being right in the end."""
+        if len(known) == n_features:
+            joint = torch.full((LABELS,), 1 / LABELS)
+            for feature in known:
+                joint = joint[..., None] * likelihood[:, feature].view(LABELS, *[1] * (joint.dim() - 1), n_bins)
+            return joint.max(dim=0).values
+        options = []
+        for feature in set(range(BLOCK)) - set(known):
+            after = tuple(sorted((*known, feature)))
+            options.append(value(after).sum(dim=after.index(feature)))
+        return torch.stack(options).max(dim=0).values
+
+    return float(value(()))
+
+
+# ---- what is learnt
+
+
+METHODS: dict[str, dict[str, Any]] = {
+    "greedy V-IP": {"querier": "information"},
+    "V-IP by default": {},
+    "lookahead=1": {"querier": "straight-through", "lookahead": 1},
+    "lookahead=5": {"lookahead": 5},
+}
+
+
+def frame(x: Tensor) -> pd.DataFrame:
+    return pd.DataFrame(x.numpy(), columns=NAMES)
+
+
+def learnt(method: str, rows: int, seed: int, n_test: int) -> Record:
+    x, y, _ = draw(rows, seed=100 + seed)
+    query_set = ColumnQueries.from_data(frame(x), costs=dict.fromkeys(NAMES[:CONTEXTS], 1 / CONTEXTS))
+    query_set.set_order(Order(groups=(Group("context", tuple(NAMES[:CONTEXTS])),)))
+    fitting = Stopwatch()
+    model = VIPClassifier(query_set=query_set, random_state=seed, **METHODS[method]).fit(frame(x), y.numpy())
+    fit_time = fitting.read("fit")
+    x, y, _ = draw(n_test, seed=1)
+    is_right, asks_context = asked_within(model, frame(x), y)
+    session = model.session()
+    steps = []
+    for _ in range(10):
+        watch = Stopwatch()
+        question = session.ask()
+        session.tell(0.5)
+        steps.append(1000 * watch.read("step")["step_cpu_seconds"])
+        assert question is not None
+    return {
+        "accuracy": is_right.mean(dim=0).tolist(),
+        "context_first": asks_context,
+        "chosen": [str(reason) for reason in model.chosen_],
+        "session_step_ms": statistics.median(steps),
+        **fit_time,
+    }
+
+
+@torch.no_grad()
+def asked_within(model: VIPClassifier, X: pd.DataFrame, y: Tensor) -> tuple[Tensor, float]:
+    """Which rows are right (N, 15) once 0 to 14 questions are asked, the context counting as one; and how many are
+    asked for it first."""
+    pursuer, rows = model.model_, model.rows(X, y.numpy())
+    is_context = torch.tensor([query.name in NAMES[:CONTEXTS] for query in pursuer.query_set.queries])
+    history, n_asked, first = rows.start(), torch.zeros(len(rows)), 0.0
+    is_right = torch.zeros(len(rows), BUDGETS[-1] + 1)
+    for step in range(BUDGETS[-1] + CONTEXTS):
+        now = (pursuer.log_posterior(history).argmax(dim=1) == rows.y).float()
+        within = torch.arange(BUDGETS[-1] + 1) >= n_asked.round(decimals=3)[:, None]
+        is_right = torch.where(within, now[:, None], is_right)
+        closed = pursuer.query_set.closed(history.x, history.known, history.asked)
+        query = choose(by_groups(pursuer, pursuer.scores(history), closed), closed)
+        first = float(is_context[query].float().mean()) if step == 0 else first
+        n_asked += torch.where(is_context, 1 / CONTEXTS, 1.0)[query]
+        history = History(history.x, history.known, history.asked).ask(query)
+    return is_right, first
+
+
+def measure(pursuer: str, rows: int = 0, seed: int = 0, n_test: int = 5_000) -> Record:
+    if pursuer in METHODS:
+        return learnt(pursuer, rows, seed, n_test)
+    if pursuer == "best":
+        return {"accuracy": [best(n - 1) if n in GAIN_BUDGETS else math.nan for n in range(BUDGETS[-1] + 1)]}
+    return {"accuracy": exact(pursuer, min(n_test, 1_000) if pursuer == "two steps" else n_test)}
+
+
+def gain(record: Record, greedy: Record, planner: Record) -> float:
+    """What is ahead of `greedy`, as a share of what the `planner` is ahead of it."""
+    ahead = [one["accuracy"] for one in (record, greedy, planner)]
+    return statistics.fmean((own[n] - base[n]) / (top[n] - base[n]) for n in GAIN_BUDGETS for own, base, top in [ahead])
+
+
+def page(records: list[Record]) -> dict[str, str]:
+    done = [one for one in records if "not_run" not in one]
+    by = grouped(done, "pursuer", "rows")
+    exactly = {name: each[0] for (name, rows), each in by.items() if not rows}
+    lines, goals = [], []
+    for (name, rows), each in by.items():
+        beside = NOTHING
+        greedy = by.get(("greedy V-IP", rows))
+        if rows and greedy and name != "greedy V-IP" and {"greedy", "context first"} <= exactly.keys():
+            planner, base = exactly["context first"], exactly["greedy"]
+            gains = [statistics.fmean(gain(one, low, planner) for one in each) for low in (greedy[0], base)]
+            beside = f"{gains[0]:.0%} ({gains[1]:.0%})"
+            goals.append([f"{name}, {rows:,} rows: gain of {GOAL:.0%}", beside, met(gains[0], least=GOAL)])
+        title = f"{name}, {rows:,} rows" if rows else f"exact: {name}"
+        after = (cell(each, f"accuracy.{n}|.3f±") for n in BUDGETS)
+        first = cell(each, "context_first|.0%") if rows else NOTHING
+        lines.append([title, *("–" if "nan" in one else one for one in after), beside, first])
+        if rows:
+            lines[-1] += [cell(each, "fit_cpu_seconds|.0f"), cell(each, "session_step_ms|.1f")]
+        else:
+            lines[-1] += [NOTHING, NOTHING]
+    titles = [
+        "",
+        *(f"after {n}" for n in BUDGETS),
+        "gain",
+        "context first",
+        "CPU seconds to learn",
+        "ms a session's step",
+    ]
+    return {
+        "goals": table(["goal", "found", ""], goals),
+        "figures": table(titles, lines),
+        "origins": origins(done, "pursuer", "rows"),
+    }
+
+
+STUDY = Study(
+    name="lookahead",
+    runs=[
+        *({"pursuer": plan, "rows": 0, "seed": 0} for plan in ("greedy", "two steps", "context first", "best")),
+        *(
+            {"pursuer": method, "rows": rows, "seed": seed}
+            for seed in (0, 1, 2)
+            for rows in (50_000, 10_000, 600)
+            for method in METHODS
+        ),
+    ],
+    measure=measure,
+    page=page,
+    quick={"rows": 120, "n_test": 20},
+)
