@@ -30,6 +30,7 @@ from pursuit import (
 )
 from pursuit.inference.guarantees import unkept
 from pursuit.queries import Choice, Date, Number, QuerySet
+from pursuit.queries.order import Group, Order
 from pursuit.queries.query import NOT_GIVEN_TEXT
 from pursuit.web.bundle import bundle
 from pursuit.web.exporting.weights import EXACT, Packed
@@ -146,11 +147,13 @@ def straight_through_model(**options: Any) -> VIPClassifier:
     return stirred(VIPClassifier(stages=BRIEFLY, stop="stability=0.05x2", random_state=0, **options).fit(X, y))
 
 
-def deciding_model() -> VIPClassifier:
+def deciding_model(order: Order | None = None) -> VIPClassifier:
     """Two answers that tell nothing but together tell all, beside a hint. The paper's querier asks for the two."""
     X, y = halves()
+    query_set = ColumnQueries.from_data(X)
+    query_set.set_order(order)
     options: dict[str, Any] = {"network": MLP((16,)), "stages": BRIEFLY, "teachers": None, "stop": "confidence=0.9"}
-    fitted = VIPClassifier(querier="straight-through", random_state=0, **options).fit(X, y)
+    fitted = VIPClassifier(query_set, querier="straight-through", random_state=0, **options).fit(X, y)
     model, rows = fitted.model_, fitted.rows(X, y)
     with torch.no_grad():
         model.querier[-1].weight.zero_()
@@ -198,6 +201,7 @@ MODELS = {
     "not given": not_given_model,
     "number": number_model,
     "deciding": deciding_model,
+    "deciding group": lambda: deciding_model(Order(groups=(Group("both", ("one", "other")),))),
 }
 
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from pursuit.files import parse_json
 from pursuit.inference.chain import Chain, chain_step, doubt, remaining
@@ -155,12 +156,12 @@ class Session:
             kind = "beforehand"
         elif query in log.now.put_off:
             kind = "again"
-        elif n_left == 1:
+        elif n_left == 1 and not log.is_in_group(query):  # of which one may be left, and others come after it
             kind = "last"
         elif best.bits is None:
             kind = "share"
         elif log.is_in_group(query):
-            kind = "group"
+            kind = "decides" if self._group_tells_little(query) else "group"
         elif score_unit(self.pursuer) == "bits per cost":
             kind = "cost"
         else:
@@ -175,6 +176,14 @@ class Session:
             self.bits_gained,
             is_cost_aware=score_unit(self.pursuer) == "bits per cost",
         )
+
+    def _group_tells_little(self, query: int) -> bool:
+        """Whether a querier that does not go by bits begins a group that tells little by itself, even all of it."""
+        query_set, bits, log = self.pursuer.query_set, self._log.information(), self._log
+        if score_unit(self.pursuer) is not None or bits is None:
+            return False
+        group = query_set.whole_groups(F.one_hot(torch.tensor([query]), len(query_set)).to(bits)) * ~log.asked
+        return float((group * bits).sum()) < LITTLE * self._most_bits(query)
 
     def _most_bits(self, query: int) -> float:
         """The most bits that a query promises which may be asked now, and was not put off."""

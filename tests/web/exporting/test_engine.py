@@ -45,6 +45,7 @@ MOVES: dict[str, list[list[Any]]] = {
     "not given": [["skip"], ["tell", "not given"], ["tell", None], ["undo"], *[["tell", None]] * 8],
     "straight-through": [["skip"], *[["tell", None]] * 3, ["undo"], ["undo"], *[["tell", None]] * 3],
     "deciding": [["tell", "yes"], ["undo"], ["tell", "no"], ["tell", "no"], ["goOn"], ["undo"], ["reject"]],
+    "deciding group": [["tell", "yes"], ["undo"], ["tell", "no"], ["tell", "no"], ["goOn"], ["undo"], ["reject"]],
     "number": [["tell", None], ["skip"], ["tell", None], ["tell", None], ["tell", None], ["goOn"], ["undo"]],
 }
 IN_WORDS = {"text_of_number"}
@@ -141,9 +142,9 @@ def test_states_and_reasons_are_those_of_a_session(name: str) -> None:
     assert len([call for call in calls if call != ["why"]]) >= 7
     for i, (own, theirs) in enumerate(zip(found, expected, strict=True)):
         assert_same(own, as_json(theirs), f"{name} after {calls[: i + 1]}: ")
-    if name == "deciding":
+    if name.startswith("deciding"):
         kinds = [one.reason.kind for one, call in zip(expected, calls, strict=True) if call == ["why"]]
-        assert kinds[:2] == ["decides", "prefers"]
+        assert kinds[:2] == ["decides", "group" if name == "deciding group" else "prefers"]
 
 
 @needs_node

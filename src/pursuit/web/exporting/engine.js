@@ -234,11 +234,12 @@ export class BrowserEngine {
     const { log, model } = this;
     if (log.isBeforehand(query)) return "beforehand";
     if (log.now.putOff.includes(query)) return "again";
-    if (n === 1) return "last";
+    const group = model.order.groups.find(own => own.includes(query))?.filter(own => !log.answers.has(own));
+    if (n === 1 && !group) return "last";
     if (bits === null) return "share";
-    if (model.order.groups.some(own => own.includes(query))) return "group";
-    if (model.cost_aware) return "cost";
     const all = bitsAt(model, log.now.belief), most = Math.max(...log.ranking().map(other => all[other]));
+    if (group) return model.querier && group.reduce((sum, own) => sum + all[own], 0) < LITTLE * most ? "decides" : "group";
+    if (model.cost_aware) return "cost";
     if (most <= bits) return "bits";
     return Math.max(bits, log.bitsTold(query)) < LITTLE * most ? "decides" : "prefers";
   }
