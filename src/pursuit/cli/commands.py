@@ -24,6 +24,7 @@ COMMANDS = (
     "ask",
     "serve",
     "export",
+    "mcp",
     "compare",
     "tune",
     "reproduce",
