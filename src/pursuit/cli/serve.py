@@ -62,7 +62,7 @@ def serve(
     listening = bound(host, port)
     folders = tuple(str(folder.resolve()) for folder in models or default_models())
     settings = Settings(models=folders, token=secret, operator_token=operators, **vars(serving))
-    app, place = settings.make_app(measure, find_samples)
+    app, place = settings.make_app(measure, find_samples, _routers(settings))
     address = address_of(host, listening.getsockname()[1])
     show(f"Open {address} in your browser. Stop with Ctrl-C.")
     days = serving.keep_days
@@ -95,8 +95,16 @@ def app_of_worker() -> Any:
 
     end_with_parent()
     load_plugins([])
-    app, _ = Settings.from_environment().make_app(measure, find_samples)
+    settings = Settings.from_environment()
+    app, _ = settings.make_app(measure, find_samples, _routers(settings))
     return app
+
+
+def _routers(options: ServingOptions) -> list[Any]:
+    """Addresses that are only there where somebody asks for them."""
+    from pursuit.connect.fhir_routes import of_fhir
+
+    return [of_fhir] if options.fhir else []
 
 
 def _check_installed() -> None:

@@ -3,12 +3,12 @@
 import logging
 import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import TypeAdapter
@@ -58,6 +58,7 @@ def make_app(
     store: Store,
     options: ServingOptions | None = None,
     *,
+    routers: Sequence[APIRouter] = (),
     rates: Rates | None = None,
     token: str | None = None,
     operator_token: str | None = None,
@@ -67,7 +68,7 @@ def make_app(
 
     It answers to addresses, to localhost and to the hosts in `options`; pages of other origins may use it only if they
     are named. With a `token`, it answers to those who know it; who knows the `operator_token` may list the sessions of
-    all. `rates` are by default those of the options. With
+    all. `routers` are further addresses. `rates` are by default those of the options. With
     `ends_process`, the process ends for certain once the server was told to stop.
     """
     options = options or ServingOptions()
@@ -118,7 +119,8 @@ def make_app(
     app.state.operator = operator
     own = {"limits": Limits(rates), "token": visitors, "operator": operator, "frame": app.state.frame}
     app.add_middleware(Authentication, **own)
-    for router in ROUTERS:
+    app.state.routers = (*ROUTERS, *routers)
+    for router in app.state.routers:
         app.include_router(router)
     if origins:
         app.add_middleware(
@@ -176,7 +178,7 @@ def _nothing_here(request: Request) -> Response:
 
 def _methods(request: Request) -> list[str]:
     """What an address takes."""
-    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, Route)]
+    routes = [route for router in request.app.state.routers for route in router.routes if isinstance(route, Route)]
     matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
     return sorted({method for route in matching for method in route.methods or ()})
 

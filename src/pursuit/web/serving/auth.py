@@ -87,6 +87,8 @@ FILE_SHARE = 0.1
 """What a page or one of its files counts, beside a request to the API: a page has dozens of them."""
 IPV6_BITS = 64
 """Of an address: the rest is anybody's own choice in one network."""
+COMPUTED = ("/api/", "/fhir/", "/mcp")
+"""What is no page and no file."""
 SECONDS_AT_ONCE = 15
 """How many seconds' worth of requests may come in one moment."""
 BEGINNING = ("/api/sessions", "/api/sessions/picture")
@@ -150,7 +152,7 @@ class Limits:
     def problem(self, scope: Scope) -> tuple[int, str] | None:
         """After how many seconds to come again, and why, where a client asks for too much."""
         client, path = client_of(scope), scope["path"]
-        if seconds := self._requests.take(client, 1.0 if path.startswith("/api/") else FILE_SHARE):
+        if seconds := self._requests.take(client, 1.0 if path.startswith(COMPUTED) else FILE_SHARE):
             return _again(seconds, "There were too many requests from your address.")
         if scope["method"] == "POST" and path in BEGINNING and (seconds := self._beginnings.take(client)):
             return _again(seconds, "Too many sessions were begun from your address.")

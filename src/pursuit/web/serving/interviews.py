@@ -74,7 +74,7 @@ class Interviews:
         self.models, self.store, self._live = models, store, LiveSessions()
         self.lists_sessions = lists_sessions
         self._retaining = retaining or RetentionLoop(store)
-        self._computing = threading.Lock()
+        self.computing = threading.Lock()
         self.threads: anyio.CapacityLimiter | None = None
         """Of the server, for what waits for the database; None: those of everything else."""
 
@@ -90,7 +90,7 @@ class Interviews:
     ) -> schemas.Session:
         """A new session of an owner, in which some answers may be known already; raises Problem."""
         model = self.models.find(model_id)
-        with self._computing:
+        with self.computing:
             with _refusing():
                 session = model.session(known=known)
             record, state = _record_and_state(session, model, title, has_picture=picture is not None)
@@ -122,7 +122,7 @@ class Interviews:
             stored, model = self._stored(session_id)
             if stored.revision != move.revision:
                 raise self._moved(session_id)
-        with self._computing:
+        with self.computing:
             session = live[1] if live is not None else self._restored(stored, model)
             with _refusing():
                 if len(session.moves) >= MOST_MOVES:
@@ -141,7 +141,7 @@ class Interviews:
     def next(self, model_id: str, evidence: schemas.Evidence) -> schemas.Next:
         """What comes next where all of this is known, without anything being kept."""
         model = self.models.find(model_id)
-        with self._computing:
+        with self.computing:
             return _answer_all(model, evidence)
 
     def note_truth(self, session_id: str, label: str | None) -> schemas.Session:
@@ -223,7 +223,7 @@ class Interviews:
     def _session(self, session_id: str) -> Iterator[tuple[StoredSession, ServedModel, Session]]:
         """The session of this id, to be looked at."""
         stored, model = self._stored(session_id)
-        with self._computing:
+        with self.computing:
             live = self._live.take(stored.id, stored.revision)
             session = live[1] if live is not None else self._restored(stored, model)
             yield stored, model, session

@@ -60,3 +60,4 @@ class ServingOptions:
     logs_requests: Annotated[
         bool, Option("Write a line for every request; never answers, searched words or whole ids.", "--log/--no-log")
     ] = False
+    fhir: Annotated[bool, Option("Answer $next-question of HL7 FHIR, too, at /fhir.", "--fhir")] = False

@@ -12,12 +12,13 @@ import threading
 import time
 import webbrowser
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import uvicorn
+from fastapi import APIRouter
 
 from pursuit.web.serving.app import make_app
 from pursuit.web.serving.connections import (
@@ -74,7 +75,9 @@ class Settings(ServingOptions):
                 f"The proxy is named by its address or network, as in --behind-proxy 127.0.0.1, not by '{self.proxy}'."
             ) from None
 
-    def make_app(self, measure: Measure, find_samples: FindSamples) -> tuple[Guard, str]:
+    def make_app(
+        self, measure: Measure, find_samples: FindSamples, routers: Sequence[APIRouter] = ()
+    ) -> tuple[Guard, str]:
         """The application, and where it keeps sessions; raises ValueError or OSError saying what is wrong."""
         torch.set_num_threads(1)  # sessions are small, and many may run at once
         models = load_models(self.models, self.stop, measure, find_samples, self.also or ())
@@ -83,7 +86,7 @@ class Settings(ServingOptions):
         if self.logs_requests:
             _log_requests()
         secrets: dict[str, Any] = {"token": self.token, "operator_token": self.operator_token}
-        app = make_app(models, store, self, **secrets, ends_process=True)
+        app = make_app(models, store, self, routers=routers, **secrets, ends_process=True)
         return app, store.place
 
     @property

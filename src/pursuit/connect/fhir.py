@@ -1,0 +1,375 @@
+"""Models as adaptive questionnaires of HL7 FHIR (R4, Structured Data Capture 4): a `Questionnaire` with everything that
+may be asked, and the operation `$next-question`, which keeps nothing: all that is known is in what is sent."""
+
+import datetime
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pursuit.inference.chain import percent
+from pursuit.queries import QuerySet
+from pursuit.queries.order import Order
+from pursuit.sessions.moves import FORMAT
+from pursuit.sessions.session import Session
+from pursuit.sessions.state import Question, Result, State, question_of
+
+SDC = "http://hl7.org/fhir/uv/sdc/StructureDefinition"
+CORE = "http://hl7.org/fhir/StructureDefinition"
+ADAPTIVE = f"{SDC}/sdc-questionnaire-questionnaireAdaptive"
+ABSENT = f"{CORE}/data-absent-reason"
+ABSENT_CODES = "http://terminology.hl7.org/CodeSystem/data-absent-reason"
+UNKNOWN = "asked-unknown"
+DONT_KNOW = {"system": ABSENT_CODES, "code": UNKNOWN, "display": "I don't know"}
+KNOWN, RESULT = "pursuit-known", "pursuit-result"
+"""The groups of what was known before anything was asked, and of the result."""
+MOST_DEPTH = 20
+"""How deep items may be nested in what is sent."""
+
+Json = dict[str, Any]
+
+
+class NotFhir(ValueError):
+    """What was sent is not what the operation takes."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """The questions of a model as items of FHIR."""
+
+    query_set: QuerySet
+    title: str
+    url: str
+    """The canonical address of its Questionnaire."""
+    target: str = "result"
+    """The code of what is predicted."""
+
+    def __post_init__(self) -> None:
+        if self.query_set.patches is not None:
+            raise ValueError("This model looks at pictures, and a questionnaire of FHIR asks no patches of pictures.")
+
+    @classmethod
+    def of(cls, query_set: QuerySet, title: str, url: str | None, fingerprint: str, target: str = "result") -> "Form":
+        """The form of a model; without an address, it is named after the fingerprint of the model."""
+        name = url or f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_OID, fingerprint)}"
+        if "|" in name or "#" in name or " " in name:
+            raise ValueError(f"The address of a Questionnaire holds no space, # or |, as “{name}” does.")
+        return cls(query_set, title, name, target)
+
+    @property
+    def system(self) -> str:
+        """The code system of answers and labels."""
+        return self.url if self.url.startswith("urn:") else f"{self.url}/answers"
+
+    # ---- questions
+
+    def questionnaire(self, *, with_items: bool = True, endpoint: str | None = None) -> Json:
+        """Everything that may be asked as a Questionnaire; without items, what a registry lists of an adaptive one."""
+        profile = "sdc-questionnaire" if with_items else "sdc-questionnaire-adapt-srch"
+        found: Json = {
+            "resourceType": "Questionnaire",
+            "id": _id(self.url.rsplit("/", 1)[-1].rsplit(":", 1)[-1]),
+            "meta": {"profile": [f"{SDC}/{profile}"]},
+            "url": self.url,
+            "name": "P" + re.sub(r"\W+", "_", self.title, flags=re.ASCII)[:200].strip("_") + "_",
+            "title": self.title,
+            "status": "active",
+            "subjectType": ["Patient"],
+            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        }
+        if not with_items:
+            where = {"valueBoolean": True} if endpoint is None else {"valueUrl": endpoint}
+            return {**found, "extension": [{"url": ADAPTIVE, **where}]}
+        questions = [question_of(self.query_set, i) for i in range(len(self.query_set))]
+        return {**found, "item": [{**self.item(one), **self._condition(one.name)} for one in questions]}
+
+    def item(self, question: Question) -> Json:
+        """A question as an item."""
+        item: Json = {"linkId": question.name, "text": question.text, "type": _type(question)}
+        extensions: list[Json] = []
+        if question.kind == "number":
+            kind = "valueInteger" if item["type"] == "integer" else "valueDecimal"
+            number: Callable[[float], float] = int if kind == "valueInteger" else float
+            ends = {"minValue": question.low, "maxValue": question.high}
+            extensions += [{"url": f"{CORE}/{end}", kind: number(v)} for end, v in ends.items() if v is not None]
+            if question.unit:
+                unit = {"display": question.unit}
+                extensions.append({"url": f"{CORE}/questionnaire-unit", "valueCoding": unit})
+        elif item["type"] == "choice":
+            codings = [*(self._coding(choice.text) for choice in question.choices), DONT_KNOW]
+            item["answerOption"] = [{"valueCoding": coding} for coding in codings]
+        if helps := self._help(question):
+            control = {"coding": [{"system": "http://hl7.org/fhir/questionnaire-item-control", "code": "help"}]}
+            shown = {"url": f"{CORE}/questionnaire-itemControl", "valueCodeableConcept": control}
+            own = {"linkId": f"{question.name}/help", "text": helps, "type": "display", "extension": [shown]}
+            item["item"] = [own]
+        return {**({"extension": extensions} if extensions else {}), **item}
+
+    @staticmethod
+    def _help(question: Question) -> str:
+        usual = ""
+        if question.kind == "number" and question.seen is not None and question.low is None and question.high is None:
+            low, high = (f"{end:g}" for end in question.seen)
+            usual = f"Usually {low} to {high}{f' {question.unit}' if question.unit else ''}."
+        return " ".join(part for part in (question.help, usual) if part)
+
+    def _coding(self, text: str) -> Json:
+        return {"system": self.system, "code": " ".join(text.split()), "display": text}
+
+    def _condition(self, name: str) -> Json:
+        """What must be answered before a question is asked, as far as one rule of FHIR can say it."""
+        conditions = [one for one in (self.query_set.order or Order()).only_after if one.query == name]
+        if not conditions or (len(conditions) > 1 and any(len(one.answers) > 1 for one in conditions)):
+            return {}
+        when: list[Json] = []
+        for one in conditions:
+            other = question_of(self.query_set, self.query_set.index_of[one.after])
+            if not one.answers:
+                when.append({"question": one.after, "operator": "exists", "answerBoolean": True})
+            is_boolean = _type(other) == "boolean"
+            for answer in one.answers:
+                value = (
+                    {"answerBoolean": _is_yes(other, answer)} if is_boolean else {"answerCoding": self._coding(answer)}
+                )
+                when.append({"question": one.after, "operator": "=", **value})
+        behavior = {"enableBehavior": "any" if len(conditions) == 1 else "all"} if len(when) > 1 else {}
+        return {"enableWhen": when, **behavior}
+
+    # ---- answers
+
+    def value(self, question: Question, value: Any) -> Json:
+        """An answer of a session as an answer of FHIR; None: don't know."""
+        kind = _type(question)
+        if value is None:
+            key = {"choice": "Coding", "dateTime": "DateTime"}.get(kind, kind.capitalize())
+            if kind == "choice":
+                return {"valueCoding": DONT_KNOW}
+            return {f"_value{key}": {"extension": [{"url": ABSENT, "valueCode": UNKNOWN}]}}
+        match kind:
+            case "boolean":
+                return {"valueBoolean": _is_yes(question, str(value))}
+            case "integer":
+                return {"valueInteger": round(value)}
+            case "decimal":
+                return {"valueDecimal": float(value)}
+            case "date":
+                return {"valueDate": str(value)}
+            case "dateTime":
+                return {"valueDateTime": f"{str(value).replace(' ', 'T')}:00Z"}
+        return {"valueCoding": self._coding(str(value))}
+
+    def answer(self, question: Question, answer: Mapping[str, Any]) -> Any:
+        """An answer of FHIR as a session takes it; None: don't know. Raises ValueError where it is neither."""
+        values = [(key, value) for key, value in answer.items() if key.startswith("value")]
+        if not values and any(ABSENT in str(part) for key, part in answer.items() if key.startswith("_value")):
+            return None
+        if len(values) != 1:
+            raise NotFhir(f"The answer to “{question.name}” has no value.")
+        key, value = values[0]
+        if key == "valueQuantity" and isinstance(value, dict):
+            value = value.get("value")
+        if key == "valueCoding" and isinstance(value, dict):
+            if value.get("system") == ABSENT_CODES:
+                return None
+            given = [value.get("code"), value.get("display")]
+            value = next((one.value for one in question.choices if self._coding(one.text)["code"] in given), given[1])
+        if isinstance(value, bool) and question.is_yes_no:
+            return question.choices[0 if value else 1].value
+        if key == "valueDateTime" and isinstance(value, str):
+            value = datetime.datetime.fromisoformat(value).replace(tzinfo=None).isoformat()
+        if not isinstance(value, str | int | float):
+            raise NotFhir(f"The answer to “{question.name}” cannot be read: {key} is not what it takes.")
+        return value
+
+
+def _type(question: Question) -> str:
+    if question.kind == "number":
+        return "integer" if question.decimals == 0 and not question.choices else "decimal"
+    if question.kind == "date":
+        return "dateTime" if question.has_time else "date"
+    return "boolean" if question.is_yes_no and len(question.choices) == 2 else "choice"
+
+
+def _is_yes(question: Question, answer: str) -> bool:
+    return answer == question.choices[0].value
+
+
+def _id(text: str) -> str:
+    """A text as an id, which has letters, digits, - and . only."""
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", text)[:64] or "questionnaire"
+
+
+# ---- $next-question
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a client sent: a QuestionnaireResponse with its questionnaire."""
+
+    response: Json
+    questionnaire: Json
+    canonical: str
+    """The address of the Questionnaire that it comes from."""
+
+    @classmethod
+    def read(cls, body: Any) -> "Sent":
+        """The response, alone or in `Parameters`; raises NotFhir, saying what is wrong."""
+        if isinstance(body, dict) and body.get("resourceType") == "Parameters":
+            given = [part.get("resource") for part in _dicts(body.get("parameter"))]
+            body = next((one for one in given if isinstance(one, dict)), None)
+        if not isinstance(body, dict) or body.get("resourceType") != "QuestionnaireResponse":
+            raise NotFhir("Send a QuestionnaireResponse that contains its adaptive Questionnaire.")
+        contained = [one for one in _dicts(body.get("contained")) if one.get("resourceType") == "Questionnaire"]
+        own = next((one for one in contained if f"#{one.get('id')}" == body.get("questionnaire")), None)
+        if own is None:
+            raise NotFhir("The response names no contained Questionnaire: questionnaire is # and its id.")
+        derived = own.get("derivedFrom")
+        if not isinstance(derived, list) or len(derived) != 1 or not isinstance(derived[0], str):
+            raise NotFhir("derivedFrom of the contained Questionnaire is the one Questionnaire that it comes from.")
+        return cls(body, own, derived[0].partition("|")[0])
+
+    def asked(self) -> Iterator[tuple[str, bool]]:
+        """The questions in the questionnaire, in order, and whether they were known before anything was asked."""
+        for item in _dicts(self.questionnaire.get("item")):
+            if item.get("linkId") == KNOWN:
+                yield from ((str(one.get("linkId")), True) for one in _dicts(item.get("item")))
+            elif item.get("linkId") != RESULT:
+                yield str(item.get("linkId")), False
+
+    def answers(self) -> dict[str, Json]:
+        """The answers by the linkId of their item, at whatever depth they stand."""
+        found: dict[str, Json] = {}
+        level = _dicts(self.response.get("item"))
+        for _ in range(MOST_DEPTH):
+            for item in level:
+                if (given := _dicts(item.get("answer"))) and item.get("linkId") not in found:
+                    found[str(item.get("linkId"))] = given[0]
+            level = [inner for item in level if item.get("linkId") != RESULT for inner in _dicts(item.get("item"))]
+        return found
+
+
+def _dicts(value: Any) -> list[Json]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def next_question(
+    sent: Sent,
+    form: Form,
+    session_from: Callable[[Json], Session],
+    state_of: Callable[[Session], State],
+) -> Json:
+    """The response with the next question, or completed with the result.
+
+    Answers to what is not in the questionnaire were known beforehand. A question that is left without an answer is
+    skipped: others come first, and once nothing else is left it counts as not known.
+    """
+    if sent.response.get("status") in ("completed", "amended"):
+        return sent.response
+    given, index_of = sent.answers(), form.query_set.index_of
+    listed = dict(sent.asked())
+    if unknown := [name for name in (*listed, *given) if name not in index_of]:
+        raise NotFhir(f"This questionnaire has no item “{unknown[0]}”.")
+    known = {name: True for name in given if name not in listed}
+    beforehand = () if form.query_set.order is None else form.query_set.order.beforehand
+    moves: list[Json] = []
+    for name, is_known in (known | listed).items():
+        if name in given:
+            answer = form.answer(question_of(form.query_set, index_of[name]), given[name])
+            is_volunteered = is_known or name in beforehand
+            moves.append({"move": "tell", "query": name, "answer": answer, "volunteered": is_volunteered})
+        else:
+            moves.append({"move": "skip", "query": name})
+    session = session_from({"format": FORMAT, "moves": moves})
+    while not session.done and session.ask().name in listed:  # it comes back, as nothing else is left
+        session.dont_know()
+    state = state_of(session)
+    groups = {True: [name for name, is_known in (known | listed).items() if is_known]}
+    groups[False] = [name for name in listed if name not in groups[True]]
+    if state.question is not None:
+        groups[False].append(state.question.name)
+    return _updated(sent, form, state, given, groups)
+
+
+def _updated(sent: Sent, form: Form, state: State, given: Mapping[str, Json], groups: Mapping[bool, list[str]]) -> Json:
+    def question(name: str) -> Question:
+        return question_of(form.query_set, form.query_set.index_of[name])
+
+    def answered(name: str) -> Json:
+        answer = {"answer": [given[name]]} if name in given else {}
+        return {"linkId": name, "text": question(name).text, **answer}
+
+    items = [form.item(question(name)) for name in groups[False]]
+    answers = [answered(name) for name in groups[False]]
+    if groups[True]:
+        shared = {"linkId": KNOWN, "text": "Known beforehand"}
+        items.insert(0, {**shared, "type": "group", "item": [form.item(question(name)) for name in groups[True]]})
+        answers.insert(0, {**shared, "item": [answered(name) for name in groups[True]]})
+    if state.result is not None:
+        result = _Result(form, state, state.result)
+        items.append(result.item)
+        answers.append(result.answer)
+    adaptive = {"extension": [{"url": ADAPTIVE, "valueBoolean": True}], "status": "active"}
+    own = {**adaptive, **sent.questionnaire, "item": items}
+    contained = [own if one is sent.questionnaire else one for one in _dicts(sent.response["contained"])]
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {
+        "meta": {"profile": [f"{SDC}/sdc-questionnaireresponse-adapt"]},
+        **sent.response,
+        "contained": contained,
+        "status": "in-progress" if state.result is None else "completed",
+        "authored": now,
+        "item": answers,
+    }
+
+
+class _Result:
+    """The result as a group of items that nobody can change, of which the first can be extracted as an observation."""
+
+    def __init__(self, form: Form, state: State, result: Result):
+        self.parts: list[tuple[Json, Json]] = []
+        number, code = state.belief.number, {"system": form.system, "code": " ".join(form.target.split())}
+        if number is None:
+            value: Json = {"valueString": result.label}
+            self._add("label", "Most probable result", "string", value, code)
+            assert result.probability is not None
+            self._add("probability", "Probability", "decimal", {"valueDecimal": round(result.probability, 6)})
+            shares = ", ".join(f"{one.label} {percent(one.probability)}" for one in state.belief.labels)
+            self._add("belief", "Most probable labels", "text", {"valueString": shares})
+        else:
+            self._add("label", "Expected number", "decimal", {"valueDecimal": number.expected}, code)
+            self._add("low", "90 % sure: from", "decimal", {"valueDecimal": number.low})
+            self._add("high", "90 % sure: to", "decimal", {"valueDecimal": number.high})
+        if result.decided is not None:
+            self._add("decided", "The model vouches for it", "boolean", {"valueBoolean": result.decided})
+        if result.label_set is not None:
+            self._add("set", "Labels that remain", "text", {"valueString": ", ".join(result.label_set)})
+        in_words = percent if number is None else f"{{:.{number.decimals}f}}".format
+        reasons = [
+            f"{one.text} {one.answer}: {in_words(one.before)} -> {in_words(one.after)}"
+            for one in (*result.reasons["for"], *result.reasons["against"])
+        ]
+        if reasons:
+            self._add("why", "Why", "text", {"valueString": "\n".join(reasons)})
+        if result.unusual is not None:
+            self._add("unusual", "Unusual answers", "text", {"valueString": result.unusual.sentence})
+
+    def _add(self, name: str, text: str, kind: str, value: Json, code: Json | None = None) -> None:
+        shared = {"linkId": f"{RESULT}/{name}", "text": text}
+        extract = {"url": f"{SDC}/sdc-questionnaire-observationExtract", "valueBoolean": True}
+        coded: Json = {} if code is None else {"extension": [extract], "code": [code]}
+        self.parts.append(({**coded, **shared, "type": kind, "readOnly": True}, {**shared, "answer": [value]}))
+
+    @property
+    def item(self) -> Json:
+        return {"linkId": RESULT, "text": "Result", "type": "group", "item": [item for item, _ in self.parts]}
+
+    @property
+    def answer(self) -> Json:
+        return {"linkId": RESULT, "text": "Result", "item": [answer for _, answer in self.parts]}
+
+
+def outcome(message: str, code: str = "invalid") -> Json:
+    """What is wrong, as FHIR says it."""
+    issue = {"severity": "error", "code": code, "diagnostics": message}
+    return {"resourceType": "OperationOutcome", "issue": [issue]}

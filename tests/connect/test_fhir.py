@@ -1,0 +1,361 @@
+"""Adaptive questionnaires of HL7 FHIR: judged by fhir.resources, by the published profiles, and by a form filler of
+others, LHC-Forms of the National Library of Medicine, in Chromium."""
+
+import json
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fhir.resources.R4B.bundle import Bundle
+from fhir.resources.R4B.capabilitystatement import CapabilityStatement
+from fhir.resources.R4B.operationoutcome import OperationOutcome
+from fhir.resources.R4B.questionnaire import Questionnaire
+from fhir.resources.R4B.questionnaireresponse import QuestionnaireResponse
+
+from browsing import ARGUMENTS, CHROMIUM, needs_browser
+from illness import ILL
+from npm import installed, node, package
+from program import run
+from pursuit import PursuitEstimator
+from pursuit.connect.fhir import DONT_KNOW, KNOWN, RESULT, Form
+from pursuit.connect.fhir_routes import of_fhir
+from pursuit.queries import ColumnQueries, Order, yes_no
+from pursuit.queries.column import Choice
+from pursuit.queries.order import OnlyAfter
+from pursuit.web.serving.models import ServedModels
+from served import running
+
+SDC, FHIRPATH, LFORMS = ("hl7.fhir.uv.sdc", "4.0.0-ballot"), "fhirpath@4.11.0", ("lforms", "40.1.3")
+NEXT = "/fhir/Questionnaire/$next-question"
+PROFILES = (Path(__file__).parent / "profiles.js").read_text(encoding="utf-8")
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def client(models: ServedModels, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    database = f"sqlite:///{tmp_path_factory.mktemp('fhir') / 'sessions.db'}"
+    with running(models, database, routers=[of_fhir]) as own:
+        yield own
+
+
+def first(client: httpx.Client, model: str = "illness", **more: Any) -> Json:
+    """What a client sends first."""
+    url = f"{str(client.base_url).rstrip('/')}/fhir/Questionnaire/{model}"
+    contained = {"resourceType": "Questionnaire", "id": "q", "status": "active", "derivedFrom": [url]}
+    shared = {"status": "in-progress", "questionnaire": "#q", "authored": "2026-01-01T00:00:00Z"}
+    return {"resourceType": "QuestionnaireResponse", "contained": [contained], **shared, **more}
+
+
+def ask(client: httpx.Client, sent: Json) -> Json:
+    reply = client.post(NEXT, json=sent, headers={"content-type": "application/fhir+json"})
+    assert reply.status_code == 200, reply.text
+    assert reply.headers["content-type"] == "application/fhir+json"
+    QuestionnaireResponse.model_validate(reply.json())
+    Questionnaire.model_validate(reply.json()["contained"][0])
+    return reply.json()
+
+
+def open_item(response: Json) -> Json:
+    """The item that waits for an answer."""
+    last = response["contained"][0]["item"][-1]
+    assert last["linkId"] == response["item"][-1]["linkId"]
+    assert "answer" not in response["item"][-1]
+    return last
+
+
+def answer_of(item: Json, value: Any) -> Json:
+    """A value as a form filler would write it for an item, by its type alone."""
+    match item["type"]:
+        case "boolean":
+            return {"valueBoolean": value == "yes"}
+        case "decimal":
+            return {"valueDecimal": value}
+        case "date":
+            return {"valueDate": value}
+        case "choice":
+            options = [option["valueCoding"] for option in item["answerOption"]]
+            return {"valueCoding": next(one for one in options if one["display"] == value)}
+    raise AssertionError(item["type"])
+
+
+def answered(response: Json, value: Any = None) -> Json:
+    item = open_item(response)
+    response["item"][-1]["answer"] = [answer_of(item, ILL[item["linkId"]] if value is None else value)]
+    return response
+
+
+def results(response: Json) -> dict[str, Any]:
+    group = response["item"][-1]
+    assert group["linkId"] == RESULT
+    return {one["linkId"].rpartition("/")[2]: next(iter(one["answer"][0].values())) for one in group["item"]}
+
+
+def test_an_interview_without_a_session_gives_what_a_session_gives(
+    client: httpx.Client, illness: PursuitEstimator
+) -> None:
+    response, asked = ask(client, first(client)), []
+    while response["status"] == "in-progress":
+        asked.append(open_item(response)["linkId"])
+        response = ask(client, answered(response))
+    session = illness.session()
+    while not session.done:
+        session.tell(ILL[session.ask().name])
+    assert asked == list(session.answers)
+    found = results(response)
+    assert found["label"] == session.prediction == "flu"
+    assert found["probability"] == pytest.approx(session.posterior["flu"], abs=1e-6)
+    assert "How high is your temperature? 39.2 °C" in found["why"]
+    assert ask(client, response) == response  # nothing more is asked, and nothing changes
+
+
+def test_parameters_are_taken_as_well(client: httpx.Client) -> None:
+    body = {"resourceType": "Parameters", "parameter": [{"name": "questionnaire-response", "resource": first(client)}]}
+    assert ask(client, body)["contained"][0]["item"]
+
+
+def test_what_is_known_is_not_asked(client: httpx.Client, illness: PursuitEstimator) -> None:
+    known = [{"linkId": "season", "answer": [{"valueString": "winter"}]}]
+    response = ask(client, first(client, item=known))
+    assert response["item"][0] == {
+        "linkId": KNOWN,
+        "text": "Known beforehand",
+        "item": [{"linkId": "season", "text": "Which season is it?", "answer": [{"valueString": "winter"}]}],
+    }
+    session = illness.session(known={"season": "winter"})
+    while response["status"] == "in-progress":
+        assert open_item(response)["linkId"] == session.ask().name
+        session.tell(ILL[session.ask().name])
+        response = ask(client, answered(response))
+    assert session.done
+    assert results(response)["probability"] == pytest.approx(session.posterior["flu"], abs=1e-6)
+
+
+def test_what_is_left_empty_is_skipped_and_what_nobody_knows_is_not_asked_again(client: httpx.Client) -> None:
+    response = ask(client, first(client))
+    skipped = open_item(response)["linkId"]
+    response = ask(client, response)
+    second = open_item(response)
+    assert second["linkId"] != skipped
+    unknown = {"extension": [{"url": "http://hl7.org/fhir/StructureDefinition/data-absent-reason"}]}
+    unknown["extension"][0]["valueCode"] = "asked-unknown"
+    key = {"choice": "valueCoding", "boolean": "_valueBoolean", "decimal": "_valueDecimal", "date": "_valueDate"}
+    is_choice = second["type"] == "choice"
+    response["item"][-1]["answer"] = [{key[second["type"]]: DONT_KNOW if is_choice else unknown}]
+    response = ask(client, response)
+    assert open_item(response)["linkId"] not in (skipped, second["linkId"])
+    for _ in range(5):
+        response = ask(client, response) if response["status"] == "in-progress" else response
+    assert response["status"] == "completed"  # nobody answered anything, and it ends all the same
+    assert len(response["contained"][0]["item"]) == 6
+
+
+def test_a_number_that_is_predicted_has_its_range(client: httpx.Client) -> None:
+    response = ask(client, first(client, "degrees"))
+    while response["status"] == "in-progress":
+        response = ask(client, answered(response))
+    found = results(response)
+    assert found["low"] < found["label"] < found["high"]
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "says"),
+    [
+        ({"resourceType": "Patient"}, 400, "Send a QuestionnaireResponse"),
+        ({"questionnaire": "#other"}, 400, "names no contained Questionnaire"),
+        ({"contained": 3}, 400, "names no contained Questionnaire"),
+        ({"item": [{"linkId": "height", "answer": [{"valueDecimal": 3}]}]}, 400, "no item “height”"),
+        ({"item": [{"linkId": "season", "answer": [{"valueString": "purple"}]}]}, 422, "not 'purple'"),
+        ({"item": [{"linkId": "temperature", "answer": [{"valueDecimal": 300}]}]}, 422, "30 to 45"),
+        ({"item": [{"linkId": "temperature", "answer": [{}]}]}, 400, "has no value"),
+        ({"item": [{"linkId": "since", "answer": [{"valueDateTime": "yesterday"}]}]}, 422, "yesterday"),
+        ({"item": [{"linkId": "season", "answer": [{"valueCoding": {"code": ["x"]}}]}]}, 400, "cannot be read"),
+    ],
+)
+def test_what_is_wrong_is_an_operation_outcome(client: httpx.Client, change: Json, status: int, says: str) -> None:
+    reply = client.post(NEXT, json=first(client) | change)
+    assert reply.status_code == status, reply.text
+    OperationOutcome.model_validate(reply.json())
+    assert says in reply.json()["issue"][0]["diagnostics"]
+
+
+def test_what_is_no_json_or_no_questionnaire_is_one_too(client: httpx.Client) -> None:
+    for content in (b"{", b"[" * 100_000, b"\xff"):
+        reply = client.post(NEXT, content=content)
+        assert reply.status_code == 422
+        OperationOutcome.model_validate(reply.json())
+    sent = first(client, "fever")
+    assert "derivedFrom names one of those served" in client.post(NEXT, json=sent).text
+    OperationOutcome.model_validate(client.get("/fhir/Questionnaire/fever").json())
+
+
+def test_a_server_says_what_it_has(client: httpx.Client) -> None:
+    CapabilityStatement.model_validate(client.get("/fhir/metadata").json())
+    bundle = client.get("/fhir/Questionnaire").json()
+    Bundle.model_validate(bundle)
+    assert {entry["resource"]["id"] for entry in bundle["entry"]} == {"illness", "degrees"}
+    assert "/fhir" not in client.get("/api/openapi.json").text
+
+
+def test_without_the_option_there_is_no_fhir(models: ServedModels, tmp_path: Path) -> None:
+    with running(models, f"sqlite:///{tmp_path / 'sessions.db'}") as own:
+        assert own.get("/fhir/metadata").status_code == 404
+
+
+def test_the_program_writes_a_questionnaire(model_folders: dict[str, Path], tmp_path: Path) -> None:
+    path = tmp_path / "illness.json"
+    done = run(tmp_path, "export", str(model_folders["illness"]), str(path), "--fhir")
+    assert done.returncode == 0, done.stderr
+    written = json.loads(path.read_text(encoding="utf-8"))
+    Questionnaire.model_validate(written)
+    temperature = {one["linkId"]: one for one in written["item"]}["temperature"]
+    extensions = {one["url"].rpartition("/")[2]: one for one in temperature["extension"]}
+    assert extensions["questionnaire-unit"]["valueCoding"]["display"] == "°C"
+    assert (extensions["minValue"]["valueDecimal"], extensions["maxValue"]["valueDecimal"]) == (30, 45)
+    assert temperature["item"][0]["text"] == "Measured under the tongue."
+    refused = run(tmp_path, "export", str(model_folders["illness"]), str(path), "--url", "https://example.org/q")
+    assert "goes with --fhir" in refused.stderr
+
+
+def conditional() -> Form:
+    queries = ColumnQueries([yes_no("fever"), Choice("where", "Where?", ("head", "belly", "leg")), yes_no("cough")])
+    conditions = (OnlyAfter("where", "fever", ("yes",)), OnlyAfter("cough", "where", ("head", "belly")))
+    queries.set_order(Order(only_after=conditions))
+    return Form(queries, "Conditions", "https://example.org/Questionnaire/conditions")
+
+
+def test_what_is_asked_only_after_something_is_enabled_by_it() -> None:
+    items = {one["linkId"]: one for one in conditional().questionnaire()["item"]}
+    assert items["where"]["enableWhen"] == [{"question": "fever", "operator": "=", "answerBoolean": True}]
+    assert items["cough"]["enableBehavior"] == "any"
+    assert [one["answerCoding"]["code"] for one in items["cough"]["enableWhen"]] == ["head", "belly"]
+
+
+# ---- by the programs and profiles of others
+
+
+def judged(resource: Json, *names: str, root: Json | None = None) -> tuple[list[str], int]:
+    """What profiles of SDC find wrong in a resource, and how many rules were evaluated."""
+    folder = package(*SDC)
+    texts = [(folder / f"StructureDefinition-{name}.json").read_text(encoding="utf-8") for name in names]
+    found = node(PROFILES, installed(FHIRPATH), resource=resource, root=root, profiles=[json.loads(t) for t in texts])
+    return found["wrong"], found["rules"]
+
+
+@pytest.mark.programs
+def test_the_published_profiles_find_nothing_wrong(client: httpx.Client) -> None:
+    whole = client.get("/fhir/Questionnaire/illness").json()
+    for questionnaire in (whole, conditional().questionnaire()):
+        wrong, n_rules = judged(questionnaire, "sdc-questionnaire")
+        assert not wrong
+        assert n_rules > 50
+    listed = client.get("/fhir/Questionnaire").json()["entry"][0]["resource"]
+    assert judged(listed, "sdc-questionnaire-adapt-srch")[0] == []
+    known = [{"linkId": "season", "answer": [{"valueString": "winter"}]}]
+    response = ask(client, first(client, item=known))
+    while response["status"] == "in-progress":
+        response = ask(client, answered(response))
+    for one in (response, ask(client, first(client))):
+        assert judged(one, "sdc-questionnaireresponse-adapt")[0] == []
+        assert judged(one["contained"][0], "sdc-questionnaire-adapt", root=one)[0] == []
+
+
+@pytest.mark.programs
+def test_the_profiles_accept_their_own_example_and_find_errors() -> None:
+    folder = package(*SDC) / "example"
+    name = "QuestionnaireResponse-adaptive-questionnaireresponse-sdc-example-phq9.json"
+    example = json.loads((folder / name).read_text(encoding="utf-8"))
+    assert judged(example, "sdc-questionnaireresponse-adapt")[0] == []
+    broken = {**example, "authored": None}
+    del broken["authored"]
+    assert any("authored" in one for one in judged(broken, "sdc-questionnaireresponse-adapt")[0])
+    twice = {"resourceType": "Questionnaire", "url": "https://example.org/q", "status": "active"}
+    twice["item"] = [{"linkId": "a", "type": "display", "text": "A"}] * 2  # type: ignore[assignment]
+    assert any("que-2" in one for one in judged(twice, "sdc-questionnaire")[0])
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Any]:
+    """A page of the form filler, served with its files by a server of its own."""
+    needs_browser()
+    folder = package(*LFORMS) / "dist" / "lforms"
+    scripts = ["webcomponent/assets/lib/zone.min.js", "webcomponent/lhc-forms.js", "fhir/R4/lformsFHIR.min.js"]
+    parts = [f'<script src="{name}"></script>' for name in scripts if (folder / name).exists()]
+    style = '<link rel="stylesheet" href="webcomponent/styles.css">'
+    (folder / "client.html").write_text(f"<!doctype html>{style}<div id=form></div>{''.join(parts)}", encoding="utf-8")
+    handler = partial(QuietHandler, directory=str(folder))
+    files = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=files.serve_forever, daemon=True).start()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        own = browser.new_page()
+        own.goto(f"http://127.0.0.1:{files.server_port}/client.html")
+        own.wait_for_function("window.LForms && LForms.Util && LForms.FHIR")
+        yield own
+        browser.close()
+    files.shutdown()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+SHOW = """async ([questionnaire, response]) => {
+  document.getElementById("form").replaceChildren();
+  const options = { fhirVersion: "R4", questionnaireResponse: response, prepopulate: false };
+  await LForms.Util.addFormToPage(questionnaire, "form", options);
+}"""
+READ = """() => LForms.Util.getFormFHIRData("QuestionnaireResponse", "R4")"""
+
+
+def fill(page: Any, item: Json, value: Any) -> None:
+    """Answer an item as a person does."""
+    field = page.locator(f"[id='{item['linkId']}/1'], [id^='{item['linkId']}/1']").first
+    match item["type"]:
+        case "boolean":
+            page.get_by_role("radio", name="Yes" if value == "yes" else "No", exact=True).last.check(force=True)
+        case "choice":
+            field.click()
+            page.get_by_role("option", name=value).or_(
+                page.locator("#lhc-tools-searchResults li", has_text=value)
+            ).first.click()
+        case _:
+            field.fill(str(value) if item["type"] != "date" else "02/03/2024")
+            field.press("Tab")
+
+
+@pytest.mark.programs
+def test_a_form_filler_of_others_plays_an_interview(client: httpx.Client, page: Any, illness: PursuitEstimator) -> None:
+    response, n = ask(client, first(client)), 0
+    while response["status"] == "in-progress":
+        item = open_item(response)
+        page.evaluate(SHOW, [response["contained"][0], response])
+        page.get_by_text(item["text"]).first.wait_for()
+        fill(page, item, ILL[item["linkId"]])
+        filled = page.evaluate(READ)
+        assert {one["linkId"] for one in filled["item"]} >= {item["linkId"]}, filled
+        response = ask(client, {**response, "item": filled["item"]})
+        n += 1
+        assert n < 6
+    page.evaluate(SHOW, [response["contained"][0], response])
+    page.get_by_text("Most probable result").first.wait_for()
+    session = illness.session(known=None)
+    while not session.done:
+        session.tell(ILL[session.ask().name])
+    assert results(response)["label"] == session.prediction
+    assert results(response)["probability"] == pytest.approx(session.posterior["flu"], abs=1e-6)
+
+
+@pytest.mark.programs
+def test_the_form_filler_shows_everything_that_is_asked(client: httpx.Client, page: Any) -> None:
+    whole = client.get("/fhir/Questionnaire/illness").json()
+    page.evaluate(SHOW, [whole, None])
+    for item in whole["item"]:
+        page.get_by_text(item["text"]).first.wait_for()
