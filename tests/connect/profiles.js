@@ -2,8 +2,9 @@
 // be there, and every rule, as the FHIRPath engine of the National Library of Medicine evaluates it.
 const fhirpath = require("fhirpath"), r4 = require("fhirpath/fhir-context/r4");
 const { resource, root, profiles } = JSON.parse(require("fs").readFileSync(0, "utf8"));
-const wrong = [];
+const wrong = [], unclear = [];
 let rules = 0;
+console.log = ((log) => (text) => String(text).startsWith("TRACE") || log(text))(console.log); // of rules that call trace()
 
 // All nodes at a path such as Questionnaire.item.text; items may stand in items, to any depth.
 function nodes(path) {
@@ -36,7 +37,7 @@ for (const profile of profiles) {
     const own = (node, part) => children(node, part).filter((one) => !url || one.url === url);
     if (at > 0 && !path.slice(0, at).split(".").includes("contained")) {
       const name = path.slice(at + 1);
-      for (const parent of typeof nodes(path.slice(0, at)) === "object" ? nodes(path.slice(0, at)) : []) {
+      for (const parent of nodes(path.slice(0, at))) {
         if (parent === null || typeof parent !== "object") continue;
         const n = own(parent, name).length;
         if (n < element.min || (element.max !== "*" && n > Number(element.max)))
@@ -53,7 +54,7 @@ for (const profile of profiles) {
         try {
           holds = fhirpath.evaluate(node, { base: path, expression: rule.expression }, context, r4);
         } catch (error) {
-          wrong.push(`${profile.name}: ${rule.key} at ${element.id} cannot be evaluated: ${error.message}`);
+          unclear.push(`${profile.name}: ${rule.key} at ${element.id}: ${error.message}`);
           continue;
         }
         rules += 1;
@@ -62,4 +63,4 @@ for (const profile of profiles) {
     }
   }
 }
-console.log(JSON.stringify({ wrong, rules }));
+console.log(JSON.stringify({ wrong, unclear, rules }));

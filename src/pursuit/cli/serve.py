@@ -102,9 +102,12 @@ def app_of_worker() -> Any:
 
 def _routers(options: ServingOptions) -> list[Any]:
     """Addresses that are only there where somebody asks for them."""
-    from pursuit.connect.fhir_routes import of_fhir
+    routers: list[Any] = []
+    if options.fhir:
+        from pursuit.connect.fhir_routes import of_fhir
 
-    return [of_fhir] if options.fhir else []
+        routers.append(of_fhir)
+    return routers
 
 
 def _check_installed() -> None:
