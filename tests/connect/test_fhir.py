@@ -3,10 +3,7 @@ others, LHC-Forms of the National Library of Medicine, in Chromium."""
 
 import json
 import re
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +15,9 @@ from fhir.resources.R4B.operationoutcome import OperationOutcome
 from fhir.resources.R4B.questionnaire import Questionnaire
 from fhir.resources.R4B.questionnaireresponse import QuestionnaireResponse
 
-from browsing import ARGUMENTS, CHROMIUM, needs_browser
+from browsing import needs_browser
 from illness import ILL
-from npm import installed, node, package
+from npm import installed, node, opened, package
 from program import run
 from pursuit import PursuitEstimator
 from pursuit.connect.fhir import DONT_KNOW, KNOWN, RESULT, Form
@@ -299,26 +296,10 @@ def page() -> Iterator[Any]:
     folder = package(*LFORMS) / "dist" / "lforms"
     names = [f"webcomponent/{name}.js" for name in ("assets/lib/zone.min", "runtime", "polyfills", "main")]
     parts = [f'<script src="{name}"></script>' for name in (*names, "fhir/R4/lformsFHIR.min.js")]
-    head = '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="webcomponent/styles.css">'
-    (folder / "client.html").write_text(f"{head}<div id=form></div>{''.join(parts)}", encoding="utf-8")
-    handler = partial(QuietHandler, directory=str(folder))
-    files = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=files.serve_forever, daemon=True).start()
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
-        own = browser.new_page()
-        own.goto(f"http://127.0.0.1:{files.server_port}/client.html")
+    style = '<link rel="stylesheet" href="webcomponent/styles.css">'
+    with opened(folder, f"{style}<div id=form></div>{''.join(parts)}") as own:
         own.wait_for_function("window.LForms && LForms.Util && LForms.FHIR")
         yield own
-        browser.close()
-    files.shutdown()
-
-
-class QuietHandler(SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        pass
 
 
 SHOW = """async ([questionnaire, response]) => {

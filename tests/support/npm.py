@@ -3,11 +3,18 @@
 import json
 import shutil
 import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from filelock import FileLock
+
+from browsing import ARGUMENTS, CHROMIUM
 
 FOLDER = Path(__file__).parents[2] / ".cache" / "npm"
 NODE, NPM = shutil.which("node"), shutil.which("npm")
@@ -16,12 +23,12 @@ SECONDS = 300
 
 def package(name: str, version: str) -> Path:
     """The files of one package, without those that it depends on; skips the test where it cannot be had."""
-    return _made(f"{name}-{version}", ["pack", f"{name}@{version}"]) / "package"
+    return _made(f"{name.replace('/', '-')}-{version}", ["pack", f"{name}@{version}"]) / "package"
 
 
 def installed(*packages: str) -> Path:
     """A folder in whose node_modules these packages are, as in "survey-core@3.1.1"."""
-    names = "-".join(name.replace("@", "-") for name in packages)
+    names = "-".join(name.replace("@", "-").replace("/", "-") for name in packages)
     return _made(names, ["install", "--no-audit", "--no-fund", "--ignore-scripts", *packages])
 
 
@@ -43,6 +50,28 @@ def _made(name: str, arguments: list[str]) -> Path:
                 shutil.unpack_archive(archive, folder, "gztar", filter="data")
             (folder / "done").touch()
     return folder
+
+
+@contextmanager
+def opened(folder: Path, content: str = "") -> Iterator[Any]:
+    """A page in Chromium beside the files of a folder, which a server of its own gives."""
+    (folder / "client.html").write_text(f'<!doctype html><meta charset="utf-8">{content}', encoding="utf-8")
+    files = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=str(folder)))
+    threading.Thread(target=files.serve_forever, daemon=True).start()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{files.server_port}/client.html")
+        yield page
+        browser.close()
+    files.shutdown()
+
+
+class _Files(SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        pass
 
 
 def node(script: str, folder: Path, **data: Any) -> Any:

@@ -1,6 +1,7 @@
 """`pursuit export`: a model as one HTML file that asks people without a server, or as a form of other programs."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -28,14 +29,43 @@ def export(
     url: Annotated[
         str | None, Option("With --fhir: the canonical address of the Questionnaire; by default one of its own.")
     ] = None,
+    xlsform: Annotated[
+        bool, Option("Write the first questions as an XLSForm (ODK, KoBo) instead: an Excel workbook.", "--xlsform")
+    ] = False,
+    surveyjs: Annotated[
+        bool, Option("Write the first questions as a survey of SurveyJS (JSON) instead.", "--surveyjs")
+    ] = False,
+    script: Annotated[
+        bool, Option("Write the first questions as a page of numbered steps that experts read instead.", "--script")
+    ] = False,
+    depth: Annotated[
+        int, Option("With --xlsform, --surveyjs or --script: how many questions follow each other at most.", min=1)
+    ] = 4,
+    data: Annotated[
+        str | None,
+        Option(
+            "With these: rows with labels that show what the form loses against the interview; by default those that "
+            "the model was trained beside, if they are here.",
+            metavar="TASK_OR_FILE",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a model as one HTML file that asks people in any browser, without a server."""
+    chosen = {"--fhir": fhir, "--xlsform": xlsform, "--surveyjs": surveyjs, "--script": script}
+    names = [name for name, is_chosen in chosen.items() if is_chosen]
+    if len(names) > 1:
+        raise ValueError(f"A file is one thing: give {names[0]} or {names[1]}, not both.")
     if url is not None and not fhir:
         raise ValueError("--url is the address of a Questionnaire: it goes with --fhir.")
     if fhir:
         _export_fhir(model, page, title, url)
         return
+    if names:
+        _export_form(names[0], model, page, title, stop, depth, data)
+        return
+    if data is not None:
+        raise ValueError("--data measures a fixed form: it goes with --xlsform, --surveyjs or --script.")
     from pursuit.public import export as export_page
 
     exported = export_page(model, page, stop=stop, title=title, language=language)
@@ -57,6 +87,39 @@ def _export_fhir(model: Path, path: Path, title: str | None, url: str | None) ->
     form = Form.of(query_set, title or title_of(estimator, model.name), url, fingerprint(model), target)
     _write(path, json.dumps(form.questionnaire(), ensure_ascii=False, indent=2).encode())
     show(f"{path}: a Questionnaire of FHIR R4 with {len(query_set)} items.")
+
+
+def _export_form(
+    kind: str, model: Path, path: Path, title: str | None, stop: str | None, depth: int, data: str | None
+) -> None:
+    if kind == "--xlsform" and find_spec("openpyxl") is None:
+        raise ModuleNotFoundError("An XLSForm is an Excel workbook: pip install 'pursuit[excel]'")
+    from pursuit.cli.rows import measurable, unseen_rows
+    from pursuit.cli.served_models import rows_of
+    from pursuit.connect.forms import Form, Lost, script_page, surveyjs, xlsform
+    from pursuit.public import load
+    from pursuit.report.facts import ModelFacts
+    from pursuit.sessions.script import Script
+    from pursuit.web.bundle import title_of
+
+    estimator = load(model)
+    if estimator.model_.query_set.patches is not None:
+        raise ValueError("This model looks at pictures, and a form asks no patches of pictures.")
+    name = title or title_of(estimator, model.name)
+    form = Form(name, Script.of(estimator.session(stop), depth))
+    rows = rows_of(estimator) if data is None else measurable(estimator, unseen_rows(estimator, data))
+    lost = None if rows is None or rows.y is None else Lost.measured(form.script, estimator, rows.X, rows.y, stop)
+    match kind:
+        case "--xlsform":
+            content = xlsform(form)
+        case "--surveyjs":
+            content = json.dumps(surveyjs(form), ensure_ascii=False, indent=2).encode()
+        case _:
+            content = script_page(form, ModelFacts.of(estimator, name, stop), lost).encode()
+    _write(path, content)
+    n_paths = sum(1 for _ in form.script.paths(with_unknown=False))
+    show(f"{path}: at most {depth} questions, {n_paths} paths.")
+    show(str(lost) if lost else "What it loses against the interview was not measured: give rows with --data.")
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -51,7 +51,7 @@ def _quick_model() -> Path:
 
 def measure(estimator: PursuitEstimator, stop: StoppingRule) -> Measured | None:
     """Measurements of a model that asks by a rule, on rows that it was not trained on; None if there are none."""
-    rows = _rows(estimator)
+    rows = rows_of(estimator)
     if rows is None or rows.y is None:
         return None
     chosen = np.unique(np.linspace(0, len(rows.y) - 1, MOST_ROWS).astype(int))
@@ -59,7 +59,7 @@ def measure(estimator: PursuitEstimator, stop: StoppingRule) -> Measured | None:
     return Measured.of(estimator, some.X, some.y, stop, initially_known=some.initially_known, name=rows.name)
 
 
-def _rows(estimator: PursuitEstimator) -> MemorySource | None:
+def rows_of(estimator: PursuitEstimator) -> MemorySource | None:
     """Rows of the task or file that a model was trained on, if they are on this machine; nothing is fetched."""
     trained = estimator.notes_.get("task", {})
     name, file = str(trained.get("name", "")), str(trained.get("file", ""))
@@ -80,7 +80,7 @@ def _rows(estimator: PursuitEstimator) -> MemorySource | None:
 
 def find_samples(estimator: PursuitEstimator) -> SamplePictures | None:
     """A few pictures of each label that a model was not trained on; None where there are none."""
-    rows, patches = _rows(estimator), estimator.model_.query_set.patches
+    rows, patches = rows_of(estimator), estimator.model_.query_set.patches
     if rows is None or rows.y is None or patches is None:
         return None
     labels = [str(label) for label in rows.y]

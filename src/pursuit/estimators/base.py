@@ -40,6 +40,7 @@ from pursuit.inference.target_bins import TargetBins
 from pursuit.processes import is_first
 from pursuit.queries import Answers, ColumnQueries, ColumnType, QuerySet
 from pursuit.sessions.joint import FurtherTarget
+from pursuit.sessions.script import Script
 from pursuit.sessions.session import Session
 from pursuit.training import TrainingRun
 from pursuit.training.devices import find_device
@@ -278,6 +279,11 @@ class PursuitEstimator(BaseEstimator, ABC):
             name: FurtherTarget(model.model_, model.stopping_rule(stop), weights.get(name, 1.0))
             for name, model in also.items()
         }
+
+    def rules(self, depth: int = 4, stop: StoppingRule | str | None = None) -> pd.DataFrame:
+        """The first `depth` questions as rules, one row for each path of answers: the rule in words, the prediction and
+        its probability, and the share of people who are expected to go this way."""
+        return pd.DataFrame(Script.of(self.session(stop), depth).rules())
 
     def save(self, folder: str | Path, notes: dict[str, Any] | None = None) -> None:
         """Write the trained model, its parameters and `notes` (JSON values) into a folder, as `model.json` and

@@ -1,0 +1,360 @@
+"""The first questions of a model as a form for programs of others: XLSForm (ODK, KoBo), SurveyJS, and a page that
+experts read. Such a form cannot choose its questions, so it is a fixed tree, and what that costs is measured."""
+
+import io
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pursuit.estimators import PursuitEstimator, PursuitRegressor
+from pursuit.inference.pursuer import label_text
+from pursuit.inference.target_bins import target_of
+from pursuit.report.facts import ModelFacts
+from pursuit.report.page import render
+from pursuit.sessions.script import Branch, Node, Path, Script
+from pursuit.sessions.state import Question
+
+UNKNOWN = "dont_know"
+"""The value of the answer that nobody knows; a number is left empty instead."""
+EMPTY = "Leave it empty if you don't know."
+MOST_CHARACTERS = 40
+"""Of the name of a field."""
+MOST_LISTED = 8
+"""Choices that a survey shows at once; of more, it opens a list."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A question of a form. The same question at the same level of the tree is one field, whatever led there."""
+
+    name: str
+    question: Question
+    level: int
+    when: tuple[Path, ...]
+    """The ways that lead there; any of them."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A tree of questions as a form: fields in the order in which they may be asked, and what follows at the ends."""
+
+    title: str
+    script: Script
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        ways: dict[tuple[int, str], list[Path]] = {}
+        questions: dict[tuple[int, str], Question] = {}
+
+        def walk(node: Node, steps: tuple[tuple[Node, Branch], ...]) -> None:
+            if node.question is None:
+                return
+            key = (len(steps), node.question.name)
+            ways.setdefault(key, []).append(Path(steps, node))
+            questions[key] = node.question
+            for branch in node.branches:
+                walk(branch.node, (*steps, (node, branch)))
+
+        walk(self.script.root, ())
+        taken: set[str] = set()
+        fields = []
+        for key in sorted(ways, key=lambda key: key[0]):
+            level, name = key
+            fields.append(Field(_unique(_slug(name), taken), questions[key], level + 1, tuple(ways[key])))
+        return tuple(fields)
+
+    @cached_property
+    def _names(self) -> dict[tuple[int, str], Field]:
+        return {(field.level - 1, field.question.name): field for field in self.fields}
+
+    def conditions(self, path: Path) -> Iterator[tuple[Field, Branch]]:
+        """What must have been answered on a way, field by field."""
+        for level, (node, branch) in enumerate(path.steps):
+            assert node.question is not None
+            yield self._names[level, node.question.name], branch
+
+    @cached_property
+    def ends(self) -> dict[str, list[Path]]:
+        """The ways that end at each label, or number."""
+        found: dict[str, list[Path]] = {}
+        for path in self.script.paths():
+            found.setdefault(path.end.label, []).append(path)
+        return found
+
+    def any_of(self, paths: tuple[Path, ...] | list[Path], condition: Callable[[Field, Branch], str]) -> str:
+        """That one of several ways was gone, in the language of `condition`; empty where no answer is needed."""
+        ways = [" and ".join(condition(*one) for one in self.conditions(path)) for path in paths]
+        if not all(ways):
+            return ""
+        return " or ".join(f"({way})" for way in ways) if len(ways) > 1 else ways[0]
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"\W+", "_", text.casefold(), flags=re.ASCII).strip("_")[:MOST_CHARACTERS] or "field"
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    name = name if re.match("[a-z_]", name) else f"q_{name}"
+    found = next(other for n in range(1, 10_000) if (other := name if n == 1 else f"{name}_{n}") not in taken)
+    taken.add(found)
+    return found
+
+
+def _number(number: float) -> str:
+    return np.format_float_positional(number, trim="-")
+
+
+# ---- XLSForm
+
+
+def xlsform(form: Form) -> bytes:
+    """An Excel workbook with the sheets survey, choices and settings."""
+    from openpyxl import Workbook
+
+    rows: list[dict[str, str]] = []
+    lists: dict[str, dict[str, str]] = {}
+    values: dict[str, dict[str, str]] = {}
+
+    def condition(field: Field, branch: Branch) -> str:
+        name = f"${{{field.name}}}"
+        if field.question.kind in ("number", "date"):
+            return _xpath_number(name, field, branch)
+        if branch.is_unknown:
+            return f"{name} = '{UNKNOWN}'"
+        parts = [f"{name} = '{values[field.question.name][choice]}'" for choice in branch.choices]
+        return parts[0] if len(parts) == 1 else f"({' or '.join(parts)})"
+
+    for field in form.fields:
+        question, hint = field.question, [field.question.help]
+        row = {"name": field.name, "label": question.text, "required": "yes"}
+        if question.kind in ("number", "date"):
+            row |= {"type": "date" if question.kind == "date" else "decimal", "required": ""}
+            ends = [(">=", question.low), ("<=", question.high)]
+            row["constraint"] = " and ".join(f". {sign} {_number(end)}" for sign, end in ends if end is not None)
+            hint += [f"In {question.unit}." if question.unit else "", EMPTY]
+        else:
+            if question.name not in values:
+                taken: set[str] = {UNKNOWN}
+                own = {choice.value: _unique(_slug(choice.value), taken) for choice in question.choices}
+                values[question.name] = own
+                lists[f"list_{len(lists) + 1}"] = {
+                    **{own[c.value]: c.text for c in question.choices},
+                    UNKNOWN: "I don't know",
+                }
+                row["type"] = f"select_one list_{len(lists)}"
+            else:
+                place = list(values).index(question.name) + 1
+                row["type"] = f"select_one list_{place}"
+        row["hint"] = " ".join(part for part in hint if part)
+        row["relevant"] = form.any_of(field.when, condition)
+        rows.append(row)
+    labels = [
+        f"if({form.any_of(paths, condition) or 'true()'}, {_quoted(label)}, '')" for label, paths in form.ends.items()
+    ]
+    rows.append({"type": "calculate", "name": "result", "calculation": _joined(labels)})
+    probabilities = [
+        f"if({form.any_of([path], condition) or 'true()'}, '{path.end.probability:.4f}', '')"
+        for paths in form.ends.values()
+        for path in paths
+        if path.end.probability is not None
+    ]
+    if probabilities:
+        rows.append({"type": "calculate", "name": "probability", "calculation": _joined(probabilities)})
+    rows.append(
+        {"type": "note", "name": "result_note", "label": "Most probable: ${result}", "relevant": "${result} != ''"}
+    )
+    workbook = Workbook()
+    survey = workbook.active
+    assert survey is not None
+    survey.title = "survey"
+    columns = ("type", "name", "label", "hint", "required", "constraint", "relevant", "calculation")
+    _fill(survey, columns, [[row.get(column, "") for column in columns] for row in rows])
+    choices = [[name, value, label] for name, own in lists.items() for value, label in own.items()]
+    _fill(workbook.create_sheet("choices"), ("list_name", "name", "label"), choices)
+    _fill(workbook.create_sheet("settings"), ("form_title", "form_id"), [[form.title, _slug(form.title)]])
+    written = io.BytesIO()
+    workbook.save(written)
+    return written.getvalue()
+
+
+def _xpath_number(name: str, field: Field, branch: Branch) -> str:
+    if branch.is_unknown:
+        return f"{name} = ''"
+    if branch.choices:  # "not given" is not told apart from what nobody knows
+        return "false()"
+    ends = [(">", branch.above), ("<=", branch.up_to)]
+    written = (lambda end: f"date({_date(end)})") if field.question.kind == "date" else _number
+    found = [f"{name} {sign} {written(end)}" for sign, end in ends if end is not None]
+    return " and ".join([f"{name} != ''", *found])
+
+
+def _quoted(text: str) -> str:
+    return f"'{text}'" if "'" not in text else f'"{text.replace(chr(34), "")}"'
+
+
+def _joined(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"concat({', '.join(parts)})"
+
+
+def _fill(sheet: Any, columns: tuple[str, ...], rows: list[list[str]]) -> None:
+    sheet.append(list(columns))
+    for i, row in enumerate(rows, start=2):
+        for j, text in enumerate(row, start=1):
+            if text:
+                sheet.cell(i, j, text).data_type = "s"  # whatever it begins with, it is no formula
+
+
+# ---- SurveyJS
+
+
+def surveyjs(form: Form) -> dict[str, Any]:
+    """A survey of SurveyJS, one question a page; `result` and `probability` are among its values in the end."""
+
+    def condition(field: Field, branch: Branch) -> str:
+        name = f"{{{field.name}}}"
+        if field.question.kind in ("number", "date"):
+            if branch.is_unknown:
+                return f"{name} empty"
+            if branch.choices:
+                return "false"
+            ends = [(">", branch.above), ("<=", branch.up_to)]
+            own = [
+                (sign, _date(end) if field.question.kind == "date" else _number(end))
+                for sign, end in ends
+                if end is not None
+            ]
+            return " and ".join([f"{name} notempty", *(f"{name} {sign} {end}" for sign, end in own)])
+        if branch.is_unknown:
+            return f"{name} = '{UNKNOWN}'"
+        parts = [f"{name} = {_quoted(choice)}" for choice in branch.choices]
+        return parts[0] if len(parts) == 1 else f"({' or '.join(parts)})"
+
+    elements = []
+    for field in form.fields:
+        question = field.question
+        element: dict[str, Any] = {"name": field.name, "title": question.text}
+        hint = [question.help]
+        if question.kind in ("number", "date"):
+            ends = {"min": question.low, "max": question.high}
+            element |= {"type": "text", "inputType": question.kind}
+            element |= {key: end for key, end in ends.items() if end is not None}
+            hint += [f"In {question.unit}." if question.unit else "", EMPTY]
+        else:
+            choices = [{"value": choice.value, "text": choice.text} for choice in question.choices]
+            choices.append({"value": UNKNOWN, "text": "I don't know"})
+            element |= {
+                "type": "radiogroup" if len(choices) < 9 else "dropdown",
+                "choices": choices,
+                "isRequired": True,
+            }
+        if any(hint):
+            element["description"] = " ".join(part for part in hint if part)
+        if visible := form.any_of(field.when, condition):
+            element["visibleIf"] = visible
+        elements.append(element)
+    result = [(label, form.any_of(paths, condition)) for label, paths in form.ends.items()]
+    numbers = [
+        (f"{path.end.probability:.4f}", form.any_of([path], condition))
+        for paths in form.ends.values()
+        for path in paths
+        if path.end.probability is not None
+    ]
+    computed = [{"name": "result", "expression": _first(result), "includeIntoResult": True}]
+    if numbers:
+        computed.append({"name": "probability", "expression": _first(numbers), "includeIntoResult": True})
+    return {
+        "title": form.title,
+        "questionsOnPageMode": "questionPerPage",
+        "clearInvisibleValues": "onHidden",
+        "elements": elements,
+        "calculatedValues": computed,
+        "completedHtml": "<p>Most probable: {result}</p>",
+    }
+
+
+def _date(days: float) -> str:
+    return f"'{np.datetime64('1970-01-01') + np.timedelta64(math.floor(days), 'D')}'"
+
+
+def _first(parts: list[tuple[str, str]]) -> str:
+    """The text whose condition holds; the conditions exclude each other."""
+    found = "''"
+    for text, condition in reversed(parts):
+        found = f"iif({condition}, {_quoted(text)}, {found})" if condition else _quoted(text)
+    return found
+
+
+# ---- a page for experts
+
+
+def script_page(form: Form, facts: ModelFacts, lost: "Lost | None" = None) -> str:
+    """The tree as a page to read and to print: numbered steps, each with what follows from every answer."""
+    steps: list[dict[str, Any]] = []
+
+    def walk(node: Node) -> int:
+        number = len(steps) + 1
+        step: dict[str, Any] = {"number": number, "question": node.question, "answers": []}
+        steps.append(step)
+        for branch in node.branches:
+            end = branch.node
+            sure = "" if end.probability is None else f"{end.probability:.0%}"
+            follows = {"text": branch.text, "label": end.label, "probability": sure}
+            step["answers"].append(follows | {"step": None if end.is_end else walk(end)})
+        return number
+
+    if not form.script.root.is_end:
+        walk(form.script.root)
+    named: dict[str, Any] = {"facts": facts, "subtitle": "Its first questions", "contents": ()}
+    return render("script.html", **named, steps=steps, root=form.script.root, lost=lost)
+
+
+# ---- what is lost
+
+
+@dataclass(frozen=True)
+class Lost:
+    """How good a form is beside the interview that it is made of, on rows that the model has not seen."""
+
+    n_rows: int
+    form: float
+    """The share of rows whose label is right; where a number is predicted, the mean absolute error."""
+    interview: float
+    form_asked: float
+    """The mean number of questions."""
+    interview_asked: float
+    is_number: bool
+
+    @classmethod
+    def measured(cls, script: Script, estimator: PursuitEstimator, X: Any, y: Any, stop: Any = None) -> "Lost":
+        rows = estimator.rows(X, y)
+        ends, n_asked = script.follow(rows.x.cpu(), rows.available.cpu())
+        table = estimator.predict_table(X, stop)
+        asked = float(np.mean(n_asked)), float(table["n_asked"].mean())
+        if isinstance(estimator, PursuitRegressor):
+            target = target_of(estimator.model_)
+            assert target is not None
+            own = np.array([float(target.mean(end.posterior[None])) for end in ends])
+            form, interview = (
+                float(np.abs(one - np.asarray(y, dtype=float)).mean()) for one in (own, table["prediction"])
+            )
+            return cls(len(ends), form, interview, *asked, is_number=True)
+        labels = [label_text(one) for one in np.asarray(y).tolist()]
+        predicted = [label_text(one) for one in table["prediction"].tolist()]
+        form, interview = (
+            float(np.mean([one == label for one, label in zip(found, labels, strict=True)]))
+            for found in ([end.label for end in ends], predicted)
+        )
+        return cls(len(ends), form, interview, *asked, is_number=False)
+
+    def __str__(self) -> str:
+        if self.is_number:
+            quality = f"is off by {self.form:.3g} on average, and the interview by {self.interview:.3g}"
+        else:
+            quality = f"is right in {self.form:.1%} of them, and the interview in {self.interview:.1%}"
+        asked = f"It asks {self.form_asked:.1f} questions on average, and the interview {self.interview_asked:.1f}."
+        return f"On {self.n_rows:,} rows that the model has not seen, the form {quality}. {asked}"
