@@ -107,6 +107,12 @@ def _routers(options: ServingOptions) -> list[Any]:
         from pursuit.connect.fhir_routes import of_fhir
 
         routers.append(of_fhir)
+    if options.words:
+        from pursuit.connect.words_routes import of_words
+        from pursuit.queries.sentence_vectors import sentence_vectors
+
+        sentence_vectors()  # which says what is missing, and is then ready
+        routers.append(of_words)
     return routers
 
 

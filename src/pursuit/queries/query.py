@@ -31,6 +31,9 @@ class Query:
     """Whether it is an answer of its own, "not given", that data have no value. It is not "don't know", which is no
     answer."""
 
+    words: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), kw_only=True)
+    """Words that people use for a choice, by the choice; those without one mean yes, or what a number measures."""
+
     @property
     def offered(self) -> tuple[str, ...]:
         """The choices that a person may pick, "not given" last where it is an answer; empty without choices."""

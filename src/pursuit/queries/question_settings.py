@@ -30,6 +30,8 @@ class QuestionSettings:
     only_after: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """(query, answers): asked only once that query was asked, or got one of the answers where there are any."""
     column_type: ColumnType | None = None
+    words: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """What people say who mean a choice, by the choice; without one: who mean yes, or tell the number."""
 
     @property
     def is_never_asked(self) -> bool:
@@ -52,7 +54,18 @@ class QuestionSettings:
             self._refuse(self.has_range, "range", "is not a number")
             self._refuse(self.column_type == "number", "type", "was read as one of a list")
         query = replace(query, **{name: value for name, value in changes.items() if value is not None})
-        return _with_choices(query, self.choices) if self.choices and isinstance(query, Choice) else query
+        if self.choices and isinstance(query, Choice):
+            query = _with_choices(query, self.choices)
+        return replace(query, words=self._checked_words(query)) if self.words else query
+
+    def _checked_words(self, query: Query) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The words by the choices as they are offered."""
+        found = []
+        for choice, words in self.words:
+            place = place_of(query, choice) if choice and isinstance(query, Choice) else None
+            self._refuse(bool(choice) and place is None, "words", f"has no choice “{choice}”")
+            found.append((query.choices[place] if place is not None else "", words))
+        return tuple(found)
 
     def _refuse(self, is_wrong: bool, key: str, why: str) -> None:
         if is_wrong:

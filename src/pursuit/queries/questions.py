@@ -164,4 +164,5 @@ def _settings(
         query.cost,
         "beforehand" if is_beforehand else None,
         tuple(after.get(query.name, ())),
+        words=query.words,
     )

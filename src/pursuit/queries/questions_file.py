@@ -24,6 +24,7 @@ KEYS = {
     "unit": "what a number is measured in",
     "range": "the least and the greatest number that is accepted; inf where there is no limit",
     "cost": "what it takes to get the answer, in any unit; 1 by default",
+    "words": "what people say who mean it: a list, or a table of choices and lists",
     "ask": '"never": the column is not used; "beforehand": known before anything is asked',
     "only_after": "asked only once another column was asked, or got an answer",
     "type": f"how to read the column: {', '.join(COLUMN_TYPES)}",
@@ -56,6 +57,13 @@ def parse(
         raise ValueError(f"This is not TOML: {error}. Names and texts stand in quotation marks.") from None
     except (RecursionError, ValueError) as error:  # a number of thousands of digits
         raise ValueError(f"This is not a questions file: {str(error) or 'it'} is beyond all measure.") from None
+    return parse_tables(tables, folder)
+
+
+def parse_tables(
+    tables: Mapping[str, Any], folder: Path | None = None
+) -> tuple[tuple[QuestionSettings, ...], tuple[Group, ...], Presentation]:
+    """The same of the tables that a TOML text holds."""
     parts = ("questions", "groups", "interview", "results")
     _check_keys(tables, parts, "the file", "[questions.COLUMN], [groups], [interview] and [results.LABEL]")
     questions = {
@@ -133,6 +141,7 @@ def _question(name: str, value: Any) -> QuestionSettings:
         _one_of(table, "ask", ASKS, where),
         _only_after(table.get("only_after", {}), f"{where}.only_after"),
         _one_of(table, "type", COLUMN_TYPES, where),
+        _words(table.get("words", []), f"{where}.words"),
     )
 
 
@@ -218,6 +227,14 @@ def _choices(value: Any, where: str) -> tuple[tuple[str, str | None], ...]:
     return tuple(value.items())
 
 
+def _words(value: Any, where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    what = "what people say"
+    if isinstance(value, dict):
+        return tuple((choice, _texts(own, f"{where}.{choice}", what)) for choice, own in value.items())
+    found = _texts(value, where, what)
+    return (("", found),) if found else ()
+
+
 def _only_after(value: Any, where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if isinstance(value, str):
         return ((value, ()),)
@@ -299,6 +316,7 @@ def _question_text(one: QuestionSettings, suggestions: Mapping[str, str] | None 
         "unit": None if one.unit is None else _string(one.unit),
         "range": _range_text(one.low, one.high),
         "cost": None if one.cost is None else _number_text(one.cost),
+        "words": _words_text(one.words),
         "ask": one.ask and _string(one.ask),
         "only_after": _only_after_text(one.only_after),
         "type": one.column_type and _string(one.column_type),
@@ -318,6 +336,14 @@ def _choices_text(one: QuestionSettings) -> tuple[str | None, list[str]]:
     if len(inline) + len("choices = ") <= LONGEST:
         return inline, []
     return None, [f"[questions.{_key(one.name)}.choices]", *pairs]
+
+
+def _words_text(words: Sequence[tuple[str, tuple[str, ...]]]) -> str | None:
+    if not words:
+        return None
+    if [choice for choice, _ in words] == [""]:
+        return _list(words[0][1])
+    return f"{{ {', '.join(f'{_string(choice)} = {_list(own)}' for choice, own in words)} }}"
 
 
 def _only_after_text(conditions: Sequence[tuple[str, tuple[str, ...]]]) -> str | None:

@@ -17,6 +17,7 @@ from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target_bins import target_of
 from pursuit.inference.unusual import Unusual, unusual_of
 from pursuit.queries import DoubtfulAnswer
+from pursuit.queries.own_words import Suggestion, suggest
 from pursuit.sessions.exclusion import without
 from pursuit.sessions.experience import Experience
 from pursuit.sessions.joint import FurtherTarget, JointLog
@@ -352,6 +353,11 @@ class Session:
     def what_if(self) -> tuple[WhatIf, ...]:
         """The answers any of which alone would have led to another prediction, the surest first."""
         return what_if(self.pursuer, self.history.x[0], self.chain)
+
+    def suggest(self, text: str) -> tuple[Suggestion, ...]:
+        """Answers that a text in a person's own words may mean, to be confirmed one by one: nothing is told by this.
+        Needs the extra `words`."""
+        return suggest(self.pursuer.query_set, text, self.open_queries)
 
     # ---- what the person does
 

@@ -11,6 +11,7 @@ import anyio
 
 from pursuit.inference.predictions import BETWEEN
 from pursuit.queries import DoubtfulAnswer
+from pursuit.queries.own_words import Suggestion
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
 from pursuit.sessions.moves import FORMAT, Tell, query_index
 from pursuit.sessions.session import Session
@@ -109,6 +110,11 @@ class Interviews:
             if session.done:
                 raise Refused(OVER)
             return session.why()
+
+    def suggest(self, session_id: str, text: str) -> tuple[Suggestion, ...]:
+        """Answers that a person's own words may mean; nothing is changed."""
+        with self._session(session_id) as (_, _, session):
+            return session.suggest(text)
 
     def move(self, session_id: str, move: schemas.Move) -> schemas.Session:
         """Make a move; raises Outdated where somebody else did since the revision that the client has seen.

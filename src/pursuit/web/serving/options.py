@@ -61,3 +61,6 @@ class ServingOptions:
         bool, Option("Write a line for every request; never answers, searched words or whole ids.", "--log/--no-log")
     ] = False
     fhir: Annotated[bool, Option("Answer $next-question of HL7 FHIR, too, at /fhir.", "--fhir")] = False
+    words: Annotated[
+        bool, Option("Propose answers to what people say in their own words, too; needs pursuit[words].", "--words")
+    ] = False

@@ -1,0 +1,220 @@
+"""What a person says in their own words, as proposals: answers to known questions, each with the words that led to it.
+Nothing is an answer until the person says so."""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from torch import Tensor
+
+from pursuit.queries.column import Choice, Date, Number
+from pursuit.queries.query import NOT_GIVEN_TEXT, Query
+from pursuit.queries.query_set import QuerySet
+from pursuit.queries.sentence_vectors import sentence_vectors
+
+MOST_PROPOSALS = 3
+"""For the same words."""
+LEAST_SIMILARITY = 0.45
+"""The least cosine between words and a question for the question to be proposed."""
+NEAR = 0.12
+"""How much less similar than the best one a further proposal may be."""
+LEAST_ADVANTAGE = 0.03
+"""How much more similar to one choice than to the next the words must be, where choices are many."""
+MOST_CHARACTERS = 2000
+"""Of a text."""
+Vectors = Callable[[Sequence[str]], Tensor]
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """An answer that somebody's words may mean."""
+
+    name: str
+    """Of the question."""
+    text: str
+    answer: str | float
+    words: str
+    """Those that led to it."""
+    place: int
+    """1 for the best guess at these words, then 2 and 3."""
+    similarity: float
+
+
+# ---- what was said
+
+_JOINS = "and|but|though|although|while|because|so|then|which|that is"
+_SPLIT = re.compile(rf"(?:[;:!?\n]|[.,](?!\d))\s*(?:(?:{_JOINS})\s+)?|\s+(?:{_JOINS})\s+", re.I)
+_NOT = re.compile(
+    r"\b(?:no longer|not|no|never|without|none|neither|nor|cannot|nothing|nobody|hardly|lacks?|free of|any ?more)\b"
+    r"|\b(?:can|won|don|doesn|didn|isn|aren|wasn|weren|hasn|haven|hadn|wouldn|couldn|shouldn)['’]?t\b",
+    re.I,
+)
+_COUNTED = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen",
+    "eighteen nineteen twenty",
+)
+_NUMBERS = {word: i for i, word in enumerate(" ".join(_COUNTED).split())}
+_NUMBER = re.compile(rf"(?<![\w.])(-?\d+(?:[.,]\d+)?|{'|'.join(_NUMBERS)})\b", re.I)
+_IN_DAYS = {"week": 7.0, "month": 30.0, "year": 365.0}
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A part of what was said that stands for itself."""
+
+    words: str
+    is_negated: bool
+    meaning: str
+    """The words without those that negate them."""
+
+    @classmethod
+    def of(cls, words: str) -> "Clause":
+        stripped = " ".join(_NOT.sub(" ", words).split())
+        negations = len(_NOT.findall(words))
+        return cls(words, negations % 2 == 1, stripped or words)
+
+
+def clauses(text: str) -> list[Clause]:
+    """The parts of a text, in order."""
+    parts = (part.strip(" ,\t'\"“”()-") for part in _SPLIT.split(text[:MOST_CHARACTERS]) if part)
+    return [Clause.of(part) for part in parts if re.search(r"\w", part)]
+
+
+def _numbers(words: str) -> Iterator[float]:
+    for found in _NUMBER.findall(words):
+        word = found.casefold()
+        yield float(_NUMBERS[word]) if word in _NUMBERS else float(word.replace(",", "."))
+
+
+# ---- what may be answered
+
+
+@dataclass(frozen=True)
+class _Meaning:
+    """A sentence that would answer a query."""
+
+    query: int
+    answer: str | None
+    """None: a number, which the words must hold."""
+    sentence: str
+    is_yes_no: bool = False
+
+
+def statement(question: str) -> str:
+    """A question as the statement that a yes to it makes, as well as a few rules do that."""
+    text = question.strip().rstrip("?").strip()
+    match = re.match(r"(do|does|did|is|are|was|were|has|have|had|can|could|would|will)\s+(.+)$", text, re.I)
+    if match is None:
+        return text
+    verb, rest = match[1].casefold(), match[2]
+    subject = re.match(r"(it|you|there|they|(?:the|your|its|most of its|a|an)\s+\S+)\s+(.*)$", rest, re.I)
+    if subject is None:
+        return rest
+    if verb in ("do", "does", "did"):
+        return f"{subject[1]} {subject[2]}"
+    return f"{subject[1]} {verb} {subject[2]}"
+
+
+def _meanings(query_set: QuerySet) -> Iterator[_Meaning]:
+    for i, query in enumerate(query_set.queries):
+        if isinstance(query, Date):
+            continue
+        own = dict(query.words)
+        if isinstance(query, Number):
+            for sentence in (query.text, f"{query.name} {query.unit}", *own.get("", ())):
+                yield _Meaning(i, None, sentence)
+        elif isinstance(query, Choice) and query.is_yes_no:
+            no, yes = query.choices
+            for sentence in (query.text, statement(query.text), *own.get("", ()), *own.get(yes, ())):
+                yield _Meaning(i, yes, sentence, True)
+            for sentence in own.get(no, ()):
+                yield _Meaning(i, no, sentence)
+        else:
+            for choice in (choice for choice in query.choices if choice != NOT_GIVEN_TEXT):
+                for sentence in (f"{query.text} {choice}", choice, *own.get(choice, ())):
+                    yield _Meaning(i, choice, sentence)
+
+
+class _Reader:
+    """The meanings of a query set as vectors, made once."""
+
+    def __init__(self, query_set: QuerySet, vectors: Vectors):
+        self.queries, self.vectors = query_set.queries, vectors
+        self.meanings = list(_meanings(query_set))
+        self.vector = vectors([meaning.sentence for meaning in self.meanings])  # (M, D)
+
+    def read(self, text: str) -> list[Suggestion]:
+        parts = clauses(text)
+        if not parts or not self.meanings:
+            return []
+        similarity = self.vectors([part.meaning for part in parts]) @ self.vector.T  # (clauses, M)
+        return [one for part, row in zip(parts, similarity, strict=True) for one in self._proposals(part, row)]
+
+    def _proposals(self, clause: Clause, similarity: Tensor) -> list[Suggestion]:
+        best: dict[int, list[tuple[float, str | float]]] = {}
+        for meaning, own in zip(self.meanings, similarity.tolist(), strict=True):
+            query = self.queries[meaning.query]
+            answer: str | float | None = meaning.answer
+            if answer is None:
+                answer, own = self._number(query, clause, own)
+            elif meaning.is_yes_no and clause.is_negated and isinstance(query, Choice):
+                answer = query.choices[0]
+            elif not meaning.is_yes_no and clause.is_negated:
+                answer = None  # that it is not this choice does not say which one it is
+            if answer is not None:
+                best.setdefault(meaning.query, []).append((own, answer))
+        ranked = sorted(
+            ((max(own, key=lambda one: one[0]), i, own) for i, own in best.items()), key=lambda one: -one[0][0]
+        )
+        found: list[Suggestion] = []
+        for (score, answer), i, own in ranked:
+            rival = max((other for other, second in own if second != answer), default=-1.0)
+            is_clear = score - rival >= LEAST_ADVANTAGE
+            near = not found or score >= found[0].similarity - NEAR
+            if score >= LEAST_SIMILARITY and is_clear and near and len(found) < MOST_PROPOSALS:
+                query = self.queries[i]
+                found.append(Suggestion(query.name, query.text, answer, clause.words, len(found) + 1, round(score, 4)))
+        return found
+
+    @staticmethod
+    def _number(query: Query, clause: Clause, similarity: float) -> tuple[float | None, float]:
+        """The number in a clause that a query takes, and how well the clause fits it, more so with the unit."""
+        assert isinstance(query, Number)
+        words = clause.words.casefold()
+        unit = query.unit.casefold().rstrip("s")
+        says_unit = bool(unit) and (unit in words or (unit == "°c" and "degree" in words))
+        for number in _numbers(clause.words):
+            scaled = [number]
+            if unit == "day" and not says_unit:
+                scaled = [number * days for word, days in _IN_DAYS.items() if word in words] or scaled
+            for value in scaled:
+                if query.accepts(value) and query.doubt(value) is None:
+                    is_typical = query.seen is not None and query.seen[0] <= value <= query.seen[1] and "." in words
+                    return value, similarity + 0.3 * (says_unit or scaled != [number]) + 0.1 * is_typical
+        return None, -math.inf
+
+
+_readers: WeakKeyDictionary[QuerySet, _Reader] = WeakKeyDictionary()
+
+
+def suggest(query_set: QuerySet, text: str, open_queries: Sequence[int] | None = None) -> tuple[Suggestion, ...]:
+    """Answers that a text may mean, for the person to confirm one by one, in the order of the words that led to them.
+    Of the same question, the likeliest. Only queries among `open_queries` are proposed, if these are given."""
+    if query_set.patches is not None:
+        return ()
+    if query_set not in _readers:
+        _readers[query_set] = _Reader(query_set, sentence_vectors())
+    names = None if open_queries is None else {query_set.queries[i].name for i in open_queries}
+    found = [one for one in _readers[query_set].read(text) if names is None or one.name in names]
+    best: dict[str, Suggestion] = {}
+    for one in found:
+        if one.name not in best or one.similarity > best[one.name].similarity:
+            best[one.name] = one
+    kept = [one for one in found if best[one.name] is one]
+    places: dict[str, int] = {}
+    for i, one in enumerate(kept):
+        places[one.words] = places.get(one.words, 0) + 1
+        kept[i] = Suggestion(one.name, one.text, one.answer, one.words, places[one.words], one.similarity)
+    return tuple(kept)

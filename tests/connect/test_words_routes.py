@@ -1,0 +1,36 @@
+"""The server proposes answers to what people say, and a client confirms them one by one."""
+
+from pathlib import Path
+
+import pytest
+
+from pursuit.web.serving.models import ServedModels
+from served import begin, client_of, move, port_of, program, running
+
+pytest.importorskip("tokenizers")
+SAID = {"text": "I sneeze all the time, it is winter, and my temperature is 36.9 degrees."}
+
+
+def test_proposals_are_confirmed_one_by_one(models: ServedModels, tmp_path: Path) -> None:
+    from pursuit.connect.words_routes import of_words
+
+    with running(models, f"sqlite:///{tmp_path / 's.db'}", routers=[of_words]) as client:
+        session = begin(client)
+        address = f"/api/sessions/{session['id']}"
+        found = client.post(f"{address}/suggestions", json=SAID).json()["suggestions"]
+        best = {one["name"]: one["answer"] for one in found if one["place"] == 1}
+        assert best == {"sneezing": "yes", "season": "winter", "temperature": 36.9}
+        assert client.get(address).json()["state"]["answers"] == []  # nothing is filled in silently
+        for name, answer in best.items():
+            session = move(client, session, "tell", query=name, answer=answer)
+        assert {one["question"]["name"]: one["value"] for one in session["state"]["answers"]} == best
+        assert client.post(f"{address}/suggestions", json={"text": "x" * 3000}).status_code == 422
+        assert client.post("/api/sessions/none/suggestions", json=SAID).status_code == 404
+
+
+@pytest.mark.programs
+def test_the_program_serves_it(model_folders: dict[str, Path], tmp_path: Path) -> None:
+    options = ("--words", "--port", "0", "--database", f"sqlite:///{tmp_path / 's.db'}")
+    with program(model_folders["illness"], *options) as own, client_of(port_of(own)) as client:
+        address = f"/api/sessions/{begin(client)['id']}/suggestions"
+        assert client.post(address, json=SAID).json()["suggestions"]

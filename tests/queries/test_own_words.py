@@ -1,0 +1,108 @@
+"""What people say in their own words: vectors like those of the library that the weights come from, negation, numbers,
+choices, words from the questions file; and that nothing is answered by it."""
+
+import pytest
+import torch
+
+from pursuit import ColumnQueries, Questions, Session
+from pursuit.exact import IndependentIP
+from pursuit.queries import Choice, Number, QuerySet, yes_no
+from pursuit.queries.own_words import clauses, statement, suggest
+from pursuit.queries.questions_file import parse
+from pursuit.queries.sentence_vectors import PACKAGE, sentence_vectors
+
+pytest.importorskip("tokenizers")
+pytest.importorskip(PACKAGE.replace("-", "_"), reason="its weights are not installed", exc_type=ImportError)
+
+
+@pytest.fixture(scope="module")
+def queries() -> ColumnQueries:
+    smells = Choice("smell", "What does it smell of?", ("nothing", "petrol", "cheese"))
+    height = Number("height", "How tall are you?", unit="cm", centre=170, spread=10, seen=(140.0, 210.0))
+    asked = [yes_no("dog", "Do you have a dog?"), yes_no("rain", "Is it raining?"), smells, height]
+    return ColumnQueries(asked)
+
+
+def found(queries: QuerySet, text: str) -> dict[str, object]:
+    return {one.name: one.answer for one in suggest(queries, text) if one.place == 1}
+
+
+def test_vectors_are_those_of_the_library() -> None:
+    transformers = pytest.importorskip("sentence_transformers")
+    from importlib.util import find_spec
+
+    spec = find_spec(PACKAGE)
+    assert spec is not None
+    assert spec.submodule_search_locations
+    library = transformers.SentenceTransformer(f"{spec.submodule_search_locations[0]}/model", device="cpu")
+    texts = ["My washing machine hums.", "no", "A much longer sentence, so that the others have to be padded " * 4]
+    assert torch.allclose(sentence_vectors()(texts), torch.tensor(library.encode(texts)), atol=1e-5)
+    assert sentence_vectors()([]).shape == (0, 384)
+
+
+def test_negation_is_a_no_and_a_number_is_read(queries: ColumnQueries) -> None:
+    assert found(queries, "I own a puppy, and there is no rain.") == {"dog": "yes", "rain": "no"}
+    assert found(queries, "I'm 183 cm tall") == {"height": 183.0}
+    assert found(queries, "I haven't got a dog") == {"dog": "no"}
+    assert found(queries, "it reeks of petrol") == {"smell": "petrol"}
+    assert "smell" not in found(queries, "no smell of cheese")  # which does not say what it smells of
+
+
+def test_each_proposal_has_its_words(queries: ColumnQueries) -> None:
+    proposals = suggest(queries, "We have a dog; it is raining.")
+    assert [(one.name, one.words) for one in proposals if one.place == 1] == [
+        ("dog", "We have a dog"),
+        ("rain", "it is raining"),
+    ]
+    assert len({one.name for one in proposals}) == len(proposals)
+
+
+@pytest.mark.parametrize("text", ["", " ", "...", "The parliament met on Tuesday", "9999999 cm tall", "x" * 5000])
+def test_what_says_nothing_proposes_nothing(queries: ColumnQueries, text: str) -> None:
+    assert suggest(queries, text) == ()
+
+
+def test_words_of_the_questions_file_are_known(queries: ColumnQueries) -> None:
+    text = """
+    [questions.dog]
+    words = { no = ["only cats here"], yes = ["man's best friend"] }
+    [questions.rain]
+    words = ["it's bucketing down"]
+    """
+    questions = Questions(*parse(text))
+    again = Questions(*parse(questions.to_toml()))
+    assert again == questions
+    own = questions.apply(queries)
+    assert Questions.of(own).settings[0].words == questions.settings[0].words
+    assert found(own, "only cats live here") == {"dog": "no"}
+    assert found(own, "it is bucketing down outside") == {"rain": "yes"}
+    with pytest.raises(ValueError, match="no choice “maybe”"):
+        Questions(*parse('[questions.dog]\nwords = { maybe = ["x"] }')).apply(queries)
+    with pytest.raises(ValueError, match="list of what people say"):
+        parse("[questions.dog]\nwords = 3")
+
+
+def test_a_session_proposes_what_is_open_and_answers_nothing() -> None:
+    queries = ColumnQueries([yes_no("dog", "Do you have a dog?"), yes_no("rain", "Is it raining?")])
+    pursuer = IndependentIP.from_yes(
+        queries, ["a", "b"], torch.tensor([0.5, 0.5]), torch.tensor([[0.9, 0.2], [0.2, 0.7]])
+    )
+    session = Session(pursuer)
+    before = session.posterior
+    (proposal, *_) = session.suggest("I have a dog")
+    assert (session.posterior, session.answers) == (before, {})
+    session.tell(proposal.answer, proposal.name)
+    assert session.answers == {"dog": "yes"}
+    assert session.suggest("I have a dog") == ()
+
+
+def test_clauses_and_statements() -> None:
+    assert [(one.words, one.is_negated) for one in clauses("It hums, but doesn't drain. No, not never")] == [
+        ("It hums", False),
+        ("doesn't drain", True),
+        ("No", True),
+        ("not never", False),
+    ]
+    assert statement("Do you have a fever?") == "you have a fever"
+    assert statement("Is your throat sore?") == "your throat is sore"
+    assert statement("Where is it?") == "Where is it"
