@@ -44,12 +44,15 @@ class Api(FastAPI):
     """FastAPI, whose description of itself is put right in one place."""
 
     def openapi(self) -> dict[str, Any]:
-        """The description. FastAPI takes a refusal for whatever else the route gives, a picture for instance."""
+        """The description. FastAPI takes a refusal for whatever else the route gives, a picture for instance, and a
+        picture for text."""
         described = super().openapi()
         for operation in [one for path in described["paths"].values() for one in path.values()]:
             for status, response in operation["responses"].items():
                 if status >= "400" and "content" in response:
                     response["content"] = {"application/json": next(iter(response["content"].values()))}
+                for kind in set(response.get("content", ())) & {"image/png"}:
+                    response["content"][kind]["schema"]["format"] = "binary"
         return described
 
 
@@ -96,6 +99,7 @@ def make_app(
         version=__version__,
         summary="Predictions that explain themselves by the questions they ask.",
         openapi_url="/api/openapi.json",
+        generate_unique_id_function=lambda route: route.endpoint.__name__,  # names of functions in generated clients
         docs_url=None,  # these pages would be fetched from other hosts
         redoc_url=None,
         openapi_tags=[

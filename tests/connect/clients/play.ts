@@ -1,0 +1,32 @@
+// Plays an interview with a client that is generated from the description of the API, and prints the result.
+import createClient from "openapi-fetch";
+import type { components, paths } from "./api.js";
+
+type Session = components["schemas"]["Session"];
+
+async function play(baseUrl: string, answers: Record<string, string | number>): Promise<Session> {
+  const client = createClient<paths>({ baseUrl });
+  const listed = await client.GET("/api/models");
+  if (!listed.data?.models.some((model) => model.id === "illness")) throw new Error("no such model");
+  const begun = await client.POST("/api/sessions", { body: { model: "illness" } });
+  if (!begun.data) throw new Error(begun.error.message);
+  let session: Session = begun.data;
+  const wrong = await client.POST("/api/sessions/{session_id}/moves", {
+    params: { path: { session_id: session.id } },
+    body: { move: "tell", revision: session.revision, query: "season", answer: "purple" },
+  });
+  if (wrong.data || !wrong.error.message.includes("purple")) throw new Error("purple is no season");
+  while (session.state.question !== null) {
+    const name: string = session.state.question.name;
+    const moved = await client.POST("/api/sessions/{session_id}/moves", {
+      params: { path: { session_id: session.id } },
+      body: { move: "tell", revision: session.revision, answer: answers[name] ?? null },
+    });
+    if (!moved.data) throw new Error(moved.error.message);
+    session = moved.data;
+  }
+  return session;
+}
+
+const [, , address, told] = process.argv;
+play(address!, JSON.parse(told!)).then((session) => console.log(JSON.stringify(session.state.result)));
