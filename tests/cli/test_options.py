@@ -37,8 +37,8 @@ def test_the_fields_of_a_group_are_options_in_its_place() -> None:
         given.append((path, before, file, after))
 
     command = typer.main.get_command(app)
-    assert [parameter.name for parameter in command.params][:6] == [
-        *("path", "before", "missing", "encoding", "decimal", "after")
+    assert [parameter.name for parameter in command.params][:8] == [
+        *("path", "before", "missing", "encoding", "decimal", "sheet", "query", "after")
     ]
     assert command.help == "Read a file."
     done = CliRunner().invoke(app, ["t.csv", "--missing", "?", "--missing", "-", "--decimal", ",", "--after"])
@@ -73,7 +73,13 @@ def test_commands_have_all_options_of_their_group(command: str, group: type) -> 
 
 
 def test_what_is_not_given_is_what_reading_takes_for_nothing() -> None:
-    assert ReadingOptions().reading() == {"missing": (), "encoding": None, "decimal": None}
+    assert ReadingOptions().reading() == {
+        "missing": (),
+        "encoding": None,
+        "decimal": None,
+        "sheet": None,
+        "query": None,
+    }
     told = TableOptions(column_type=["born=date"], drop=["note"], group="ward", test_share=0.1).reading()
     assert told["column_types"] == {"born": "date"}
     assert (told["drop"], told["group"], told["test_share"]) == (["note"], "ward", 0.1)

@@ -62,7 +62,7 @@ def test_what_is_skipped_is_neither_asked_for_nor_looked_at() -> None:
         (["x", "y"], "date", "'a' is not a date: it holds 'x', 'y'. Write dates as 2024-12-31"),
         ([1987.0, 1990.0], "date", "'a' is not a date"),
         (["01/02/2003", "03/04/2005"], "date", "can be read in two ways, such as '01/02/2003'"),
-        ([1, 2], "text", "asked as number, choice, yes/no, date or skip, not as 'text'"),
+        ([1, 2], "text", "asked as number, choice, yes/no, date, weekday, age, choices, words or skip, not as 'text'"),
     ],
 )
 def test_contradictions_get_a_sentence(values: Any, kind: str, message: str) -> None:

@@ -238,11 +238,11 @@ def test_as_many_texts_as_allowed_are_choices() -> None:
         [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)],
     ],
 )
-def test_dates_are_refused_with_what_to_do(values: Any) -> None:
+def test_dates_are_refused_where_all_is_to_be_asked(values: Any) -> None:
     with pytest.raises(
         NotAQuestion, match=r"Column 'a' holds dates: .* column_types=\{'a': 'date'\}, .*\{'a': 'skip'\}"
     ):
-        ColumnQueries.from_data(column(values))
+        ColumnQueries.from_data(column(values), ask_all=True)
 
 
 def test_durations_are_refused() -> None:

@@ -103,3 +103,31 @@ def test_other_json_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "t.json").write_text(content)
     with pytest.raises(ValueError, match=r"t\.json (cannot be read as JSON|is JSON, but not a list of objects)"):
         read_csv(tmp_path / "t.json")
+
+
+def test_a_sheet_may_be_chosen(tmp_path: Path) -> None:
+    small = [["c", "y"], [1, "p"], [2, "q"]]
+    path = write(tmp_path / "t.xlsx", Large=[["a", "b", "y"], *([i, i, "p"] for i in range(9))], Small=small)
+    assert list(read_csv(path).frame.columns) == ["a", "b", "y"]
+    assert list(read_csv(path, CsvOptions(sheet="Small")).frame.columns) == ["c", "y"]
+    with pytest.raises(ValueError, match=r"has no sheet 'Smal'. Its sheets are: Large, Small\."):
+        read_csv(path, CsvOptions(sheet="Smal"))
+    (tmp_path / "t.csv").write_text("a,y\n1,2\n")
+    with pytest.raises(ValueError, match="is not an Excel workbook, and has no sheets: leave --sheet out"):
+        read_csv(tmp_path / "t.csv", CsvOptions(sheet="Small"))
+
+
+def test_money_and_percent_keep_their_units(tmp_path: Path) -> None:
+    rows = [[1000.5 + i * i, i * i % 30 / 100, f"€ {i + 1}.234,50", i / 7, "ab"[i % 2]] for i in range(30)]
+    path = write(tmp_path / "t.xlsx", Sheet=[["cost", "share", "paid", "plain", "y"], *rows])
+    workbook = openpyxl.load_workbook(path)
+    for row in workbook.active.iter_rows(min_row=2):
+        row[0].number_format, row[1].number_format = "#,##0.00\\ [$€-407]", "0.00%"
+    workbook.save(path)
+    table = read_csv(path)
+    assert table.units == {"cost": "€", "share": "%", "paid": "€"}
+    assert table.frame["share"].tolist()[:3] == [0, 1, 4]
+    assert table.frame["paid"].tolist()[:2] == [1234.5, 2234.5]
+    queries = {query.name: query for query in load_task(str(path), target="y").query_set.queries}
+    assert [queries[name].unit for name in ("cost", "share", "paid", "plain")] == ["€", "%", "€", ""]
+    assert queries["share"].expected == "1 to 25 %"

@@ -156,8 +156,11 @@ def print_chosen(reasons: "Sequence[Reason]") -> None:
         show("\n".join(["Settings:", *(f"  {reason}" for reason in reasons)]))
 
 
-def print_trained(model: str, source: str) -> None:
-    folder, data = shlex.quote(model), shlex.quote(source)
+def print_trained(model: str, source: str, query: str | None = None) -> None:
+    from pursuit.tables.filesystem import display_name
+
+    folder, data = shlex.quote(model), shlex.quote(display_name(source) if query else source)
+    data += f" --query {shlex.quote(query)}" if query else ""
     show(f"Saved in {model}. Try next:\n  pursuit explain {folder} --data {data}\n  pursuit ask {folder}")
 
 

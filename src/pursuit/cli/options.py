@@ -38,13 +38,19 @@ def existing_model(folder: Path) -> Path:
 Source = Annotated[
     str,
     typer.Argument(
-        help="A task (see `pursuit tasks`), a CSV file, or Parquet files.", metavar="TASK_OR_FILE", callback=existing
+        help="A task (see `pursuit tasks`), a CSV, Excel or JSON file, Parquet files, or a database by its address.",
+        metavar="TASK_OR_FILE",
+        callback=existing,
     ),
 ]
 Model = Annotated[Path, typer.Argument(help="The folder of a trained model.", metavar="MODEL", callback=existing_model)]
 Data = Annotated[
     str,
-    typer.Option(help="The rows: a task, a CSV file, or Parquet files.", metavar="TASK_OR_FILE", callback=existing),
+    typer.Option(
+        help="The rows: a task, a CSV, Excel or JSON file, Parquet files, or a database by its address.",
+        metavar="TASK_OR_FILE",
+        callback=existing,
+    ),
 ]
 Target = Annotated[str | None, Option("The column of a file that holds the label.")]
 Regress = Annotated[bool, Option("Predict a number, by its distribution, and not one of several classes.")]
@@ -72,6 +78,11 @@ class ReadingOptions:
     )
     decimal: Annotated[
         str | None, Option("The decimal separator of a CSV file, '.' or ','; by default it is guessed.")
+    ] = None
+
+    sheet: Annotated[str | None, Option("The sheet of an Excel workbook; by default the fullest.")] = None
+    query: Annotated[
+        str | None, Option("With the address of a database: which rows, as in 'SELECT * FROM repairs'.", metavar="SQL")
     ] = None
 
     def reading(self) -> dict[str, Any]:

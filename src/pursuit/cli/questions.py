@@ -29,7 +29,12 @@ def questions(
         raise ValueError(f"There is no folder {to.parent} to write {to.name} into: make it first.")
     task = load_task(source, test_share=0.0, **table.reading())
     remark_on_task(task)
-    once = {"--encoding": table.encoding, "--decimal": table.decimal}
+    once = {
+        "--encoding": table.encoding,
+        "--decimal": table.decimal,
+        "--sheet": table.sheet,
+        "--query": table.query,
+    }
     repeated = {"--missing": table.missing, "--column-type": table.column_type}
     options = [word for option, texts in repeated.items() for text in texts or () for word in (option, text)]
     options += [word for option, text in once.items() if text for word in (option, text)]

@@ -177,7 +177,7 @@ def train(
     if evaluation:
         print_evaluation(task.name, evaluation)
     print_chosen(model.chosen_)
-    print_trained(str(folder), source)
+    print_trained(str(folder), source, table.query)
 
 
 def folder_name(task: str, method: "Method") -> str:

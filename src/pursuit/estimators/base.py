@@ -366,7 +366,9 @@ class PursuitEstimator(BaseEstimator, ABC):
         codes, weight = self._learn_labels(y, weight)
         query_set = self.query_set
         if query_set is None:
-            query_set = ColumnQueries.from_data(X, column_types=self.column_types, missing_informs=self.missing_informs)
+            query_set = ColumnQueries.from_data(
+                X, column_types=self.column_types, missing_informs=self.missing_informs, labels=codes
+            )
         known = known_answers(self, initially_known, query_set, len(y))
         self.has_initially_known_ = known is not None
         weights = None if weight is None else torch.from_numpy(weight).float()

@@ -48,9 +48,10 @@ def validated(estimator: Any, X: Any, query_set: QuerySet | None, reset: bool) -
 
 def _with_all_columns(X: pd.DataFrame, names: list[str], query_set: QuerySet) -> pd.DataFrame:
     """The table with all columns of training, if it lacks only such as are not asked for."""
-    asked = [name for name in names if name in query_set.index_of]
+    sources = {query.source for query in query_set.queries}
+    asked = [name for name in names if name in sources]
     lacks_some = len(X.columns) < len(names) and set(X.columns) <= set(names)
-    is_enough = lacks_some and asked == [name for name in X.columns if name in query_set.index_of]
+    is_enough = lacks_some and asked == [name for name in X.columns if name in sources]
     return X.reindex(columns=names) if is_enough else X
 
 
@@ -64,7 +65,7 @@ def known_answers(estimator: Any, initially_known: Any, query_set: QuerySet, n_r
     if query_set.reads_columns and known.shape == (n_rows, n_columns) != shape:
         names = getattr(estimator, "feature_names_in_", numbered(n_columns))
         place_of = {name: i for i, name in enumerate(names)}
-        known = known[:, [place_of[query.name] for query in query_set.queries]]
+        known = known[:, [place_of[query.source] for query in query_set.queries]]
     if known.shape != shape:
         raise ValueError(
             f"initially_known says for every row and query whether its answer is given before anything is asked: shape "

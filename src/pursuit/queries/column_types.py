@@ -37,8 +37,10 @@ from pursuit.queries.reading import (
 )
 from pursuit.queries.scaling import TINIEST, decimals_of
 
-ColumnType = Literal["number", "choice", "yes/no", "date", "skip"]
-"""What a column is asked as; "skip": not at all."""
+ColumnType = Literal["number", "choice", "yes/no", "date", "weekday", "age", "choices", "words", "skip"]
+"""What a column is asked as: "weekday" and "age" of a date, "choices" of several items a cell, "words" of a text;
+"skip": not at all."""
+PARTS = ("weekday", "age", "choices", "words")
 COLUMN_TYPES: tuple[str, ...] = get_args(ColumnType)
 N = TypeVar("N", bound=Number)
 

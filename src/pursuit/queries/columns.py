@@ -97,33 +97,37 @@ class ColumnQueries(QuerySet):
         ask_all: bool = False,
         missing_informs: bool = False,
         questions: str | Path | Questions | None = None,
+        labels: np.ndarray | None = None,
     ) -> "ColumnQueries":
         """Guess what every column of a table is asked as: a DataFrame of any library, a 2-d array or a sparse matrix.
 
-        `texts`, `costs` and `column_types` go by column name. Types overrule the guess: "number", "choice", "yes/no",
-        "date" or "skip". Columns that are empty, the same in every row, number the rows or cannot be a question are
-        left out with a warning, unless a type is given; with `ask_all` none are, and the last are an error. An empty
-        cell means no beside a single value that is a tick, or that at most half of the rows have. With
-        `missing_informs`, a missing value is the answer "not given" in columns that lack it in at least 10 rows and 1 %
-        of them. `questions` is a questions file, which says how columns are asked, and more.
+        `texts` and `costs` go by the name of the query, `column_types` by that of the column. Types overrule the guess:
+        "number", "choice", "yes/no", "date", "weekday", "age", "choices" (several a cell), "words" or "skip". Columns
+        that are empty, the same in every row, number the rows or cannot be a question are left out with a warning,
+        unless a type is given; with `ask_all` none are, and the last are an error. An empty cell means no beside a
+        single value that is a tick, or that at most half of the rows have. With `missing_informs`, a missing value is
+        the answer "not given" in columns that lack it in at least 10 rows and 1 % of them. `questions` is a questions
+        file, which says how columns are asked, and more. With `labels` (N,), whole numbers, dates are asked for by
+        their weekday where that tells more of them.
         """
         frame = as_frame(data)
         if questions is not None:
             file = Questions.read(questions)
             options: dict[str, Any] = {"unknown": unknown, "ask_all": ask_all, "missing_informs": missing_informs}
+            options |= {"labels": labels}
             options["column_types"] = {**file.column_types, **(column_types or {})}
             return cls._asked_as(file, frame, texts, costs, mask, **options)
         texts, costs = texts or {}, costs or {}
-        existing = set(frame.columns)
-        stray = [str(name) for name in (*texts, *costs) if name not in existing]
-        if stray:
-            raise ValueError(f"texts and costs name columns that the table does not have: {listed(stray)}.")
         checked = check_column_types(column_types or {}, list(frame.columns))
         options = {"floats_are_numbers": is_float_array(data), "ask_all": ask_all, "missing_informs": missing_informs}
+        options |= {"labels": labels}
         guess, refused = guess_askable(frame, checked, **options)
         if refused:
             warnings.warn(f"Not asked for. {refused}", stacklevel=2)
         guess.report(stacklevel=2)
+        existing = {*frame.columns, *(query.name for query in guess.queries)}
+        if stray := [str(name) for name in (*texts, *costs) if name not in existing]:
+            raise ValueError(f"texts and costs name columns that the table does not have: {listed(stray)}.")
         columns = _with_codes(guess.queries, frame)
         worded = [replace(c, text=texts.get(c.name, c.text), cost=float(costs.get(c.name, c.cost))) for c in columns]
         return cls(worded, mask, unknown)
@@ -135,9 +139,19 @@ class ColumnQueries(QuerySet):
         assert isinstance(query_set, cls)
         return query_set
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns that answers are read from, each once."""
+        return list(dict.fromkeys(query.source for query in self.queries))
+
+    def _by_query(self, frame: pd.DataFrame) -> list[Any]:
+        """The column of each query."""
+        columns = dict(zip(frame.columns, columns_of(frame), strict=True))
+        return [columns[query.source] for query in self.queries]
+
     def rescaled(self, data: Any) -> "ColumnQueries":
         """The same queries, with the centre and spread of numbers taken from these rows."""
-        frame = as_frame(data, [query.name for query in self.queries])
+        frame = as_frame(data, self.columns)
         return ColumnQueries(_with_codes(self.queries, frame), self.mask, self.unknown, self.order)
 
     def with_queries(self, queries: Sequence[Query], order: Order | None = None) -> QuerySet:
@@ -148,7 +162,7 @@ class ColumnQueries(QuerySet):
 
     def answers(self, data: Any) -> Answers:
         """Read a DataFrame of any library (columns are found by name), a 2-d array or a sparse matrix (by position)."""
-        frame = as_frame(data, [query.name for query in self.queries])
+        frame = as_frame(data, self.columns)
         raw = self._codes(frame)  # (N, Q), NaN where missing
         x = np.zeros((len(raw), *self.answer_shape), dtype=np.float32)
         available = ~np.isnan(raw)
@@ -170,7 +184,7 @@ class ColumnQueries(QuerySet):
 
     def _mark_missing(self, frame: pd.DataFrame, x: np.ndarray, available: np.ndarray) -> None:
         """Make a missing value the answer "not given", in place, where the query may be answered so."""
-        for i, (query, column) in enumerate(zip(self.queries, columns_of(frame), strict=True)):
+        for i, (query, column) in enumerate(zip(self.queries, self._by_query(frame), strict=True)):
             if query.may_be_missing:
                 missing = is_missing(query, column)
                 available[missing, i] = True
@@ -178,9 +192,9 @@ class ColumnQueries(QuerySet):
 
     def _codes(self, frame: pd.DataFrame) -> np.ndarray:
         """The table as numbers (N, Q): a choice by its place in the list, a missing value as NaN."""
-        raw = np.empty(frame.shape, order="F")
+        raw = np.empty((len(frame), len(self.queries)), order="F")
         unseen: dict[str, dict[Any, int]] = {}
-        for i, (query, column) in enumerate(zip(self.queries, columns_of(frame), strict=True)):
+        for i, (query, column) in enumerate(zip(self.queries, self._by_query(frame), strict=True)):
             raw[:, i], others = read_column(query, column)
             if others and self.unknown == "error":
                 raise refusal(query, next(iter(others)))
@@ -266,6 +280,8 @@ def _with_codes(columns: Sequence[Choice | Number], frame: pd.DataFrame) -> list
     n_pieces = suitable_pieces(len(frame), sum(isinstance(column, Number) for column in columns))
     values = dict(zip(frame.columns, columns_of(frame), strict=True))
     return [
-        scaled(column, read_column(column, values[column.name])[0], n_pieces) if isinstance(column, Number) else column
+        scaled(column, read_column(column, values[column.source])[0], n_pieces)
+        if isinstance(column, Number)
+        else column
         for column in columns
     ]

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pursuit.queries.column import NO_WORDS, Choice, Number, fold, listed, looks_ticked, tick, wording, yes_no
+from pursuit.queries.column import NO_WORDS, Choice, Date, Number, fold, listed, looks_ticked, tick, wording, yes_no
 from pursuit.queries.column_types import (
     MAX_STRAY,
+    PARTS,
     ColumnType,
     as_written,
     choice_query,
@@ -20,6 +21,8 @@ from pursuit.queries.column_types import (
     query_of_type,
 )
 from pursuit.queries.frames import INFINITE, columns_of
+from pursuit.queries.part_guessing import best_date_query, item_queries, queries_of_parts, word_queries
+from pursuit.queries.parts import BETWEEN, Age, Contains, Weekday
 from pursuit.queries.reading import (
     MISSING_WORDS,
     Distinct,
@@ -75,6 +78,8 @@ class Guess:
     """Columns of one value and empty cells, where an empty cell was guessed to mean no."""
     rounded: tuple[str, ...] = ()
     """Columns of whole numbers that are too large to be told apart."""
+    in_parts: tuple[str, ...] = ()
+    """Columns that are asked for by parts of what stands in them."""
 
     def report(self, stacklevel: int) -> None:
         """One warning for all that is not asked for, and one for all texts among numbers."""
@@ -93,6 +98,8 @@ class Guess:
             warnings.warn(f"Not asked for: {named}.{advice}", stacklevel=stacklevel + 1)
         if self.ticked:
             warnings.warn(on_ticked(self.ticked), stacklevel=stacklevel + 1)
+        for remark in on_parts(self.queries, self.in_parts):
+            warnings.warn(remark, stacklevel=stacklevel + 1)
         if self.rounded:
             warnings.warn(on_rounded([f"'{name}'" for name in self.rounded]), stacklevel=stacklevel + 1)
         stray = {query.name: query.missing for query in self.queries if isinstance(query, Number) and query.missing}
@@ -105,6 +112,29 @@ def on_ticked(names: Sequence[str]) -> str:
     """What a person should know of columns that are ticked or left empty."""
     named = listed([f"'{name}'" for name in names])
     return f"Empty cells mean no, because there is only one value beside them: {named}."
+
+
+def on_parts(queries: Sequence[Choice | Number], columns: Sequence[str]) -> list[str]:
+    """What a person should know of columns that are asked for by parts of what stands in them."""
+    by_column: dict[str, list[Choice | Number]] = {}
+    for query in queries:
+        if query.source in columns:
+            by_column.setdefault(query.source, []).append(query)
+    return [_on_part(name, own) for name, own in by_column.items()]
+
+
+def _on_part(name: str, queries: Sequence[Choice | Number]) -> str:
+    first = queries[0]
+    if isinstance(first, Contains):
+        parts = listed([f"'{query.name.removeprefix(f'{name}{BETWEEN}')}'" for query in queries])
+        if first.separator:
+            return f"Cells of '{name}' hold several items, each of which is a yes/no question: {parts}."
+        return f"'{name}' is asked for by its words: {parts}."
+    if isinstance(first, Age):
+        return f"'{name}' is asked for as an age, in years at {Date('', '').written(first.on)}."
+    if isinstance(first, Weekday):
+        return f"'{name}' is asked for by the day of the week, which tells more than the date."
+    return f"'{name}' is asked for as a date. If it is known only afterwards, leave it out."
 
 
 def on_rounded(named: Sequence[str]) -> str:
@@ -121,15 +151,19 @@ def guess_queries(
     floats_are_numbers: bool = False,
     ask_all: bool = False,
     missing_informs: bool = False,
+    labels: np.ndarray | None = None,
 ) -> Guess:
     """The query of every column; raises NotAQuestion, with all columns that cannot be one.
 
     With `floats_are_numbers`, a column of fractions is never yes/no. With `ask_all`, nothing is left out for having the
     same value in every row or another one in each. With `missing_informs`, columns that lack a value in enough rows may
     be answered "not given", and are then not the same in every row. Columns of one value and empty cells are yes/no
-    questions where the value is a tick mark or at least half of the cells are empty.
+    questions where the value is a tick mark or at least half of the cells are empty. Cells of several items, texts and
+    dates are asked for by parts, unless `ask_all`; dates by their weekday where that tells more of the `labels` (N,),
+    whole numbers of which those below 0 do not count.
     """
     queries: dict[str, Choice | Number] = {}
+    parts: dict[str, Sequence[Choice | Number]] = {}
     unasked: dict[str, str] = {}
     ticked: list[str] = []
     problems: dict[str, str] = {}
@@ -139,12 +173,18 @@ def guess_queries(
     refuse_infinite(numbers)
     for name, series in columns.items():
         try:
+            if column_types.get(name) in PARTS:
+                parts[name] = queries_of_parts(name, pd.Series(series, name=name), column_types[name])
+                queries[name] = parts[name][0]
+                continue
             if name in column_types:
                 queries[name] = query_of_type(name, pd.Series(series, name=name), column_types[name])
                 continue
             query: Choice | Number | None
             if name in numbers:
                 query, reason = _guess_number(name, series.dtype, numbers[name], floats_are_numbers)
+            elif not ask_all and (found := _guess_parts(name, series, labels)):
+                parts[name], query, reason = found, found[0], ""
             else:
                 query, reason = _guess_other(name, series, ask_all)
             if reason == CONSTANT and query is not None and (ticks := _ticks(name, query, series, missing_informs)):
@@ -167,10 +207,33 @@ def guess_queries(
         raise ValueError(
             f"The table has no columns to ask for: {listed([f'{n!r} is {w}' for n, w in unasked.items()])}."
         )
+    chosen = [query for name in asked for query in parts.get(name, [queries[name]])]
     if missing_informs:
-        queries = {name: replace(q, may_be_missing=_lacks_values(q, columns[name])) for name, q in queries.items()}
+        chosen = [replace(query, may_be_missing=_lacks_values(query, columns[query.source])) for query in chosen]
     rounded = [name for name in asked if name in numbers and _is_rounded(columns[name])]
-    return Guess([queries[name] for name in asked], unasked, tuple(ticked), tuple(rounded))
+    guessed = tuple(name for name in asked if name in parts and name not in column_types)
+    return Guess(chosen, unasked, tuple(ticked), tuple(rounded), guessed)
+
+
+def _guess_parts(name: str, series: pd.Series, labels: np.ndarray | None) -> Sequence[Choice | Number]:
+    """The queries of a column of dates, of several items a cell, or of texts; none where it is none of these."""
+    if pd.api.types.is_timedelta64_dtype(series.dtype) or isinstance(series.dtype, pd.CategoricalDtype):
+        return []
+    if is_date_type(series):
+        return [] if series.nunique() < 2 else [best_date_query(name, series, labels)]
+    distinct = distinct_values(series)
+    if len(distinct.values) < 2:
+        return []
+    if _look_like_dates(distinct.values):
+        try:
+            return [best_date_query(name, series, labels)]
+        except ValueError as error:  # days and months cannot be told apart
+            raise NotAQuestion(str(error), [name]) from None
+    if items := item_queries(name, distinct):
+        return items
+    n_rows, n_different = int(distinct.counts.sum()), len({fold(value) for value in distinct.values})
+    is_free = n_different > MAX_CHOICES or len(distinct.values) == n_rows >= FEW_ROWS
+    return word_queries(name, distinct) if is_free and not _are_numbers(distinct) else []
 
 
 def _is_rounded(series: Any) -> bool:
@@ -181,7 +244,7 @@ def _is_rounded(series: Any) -> bool:
     return bool(len(values)) and max(abs(int(values.min())), abs(int(values.max()))) > LARGEST_WHOLE
 
 
-def guess_askable(frame: pd.DataFrame, column_types: Mapping[str, ColumnType], **options: bool) -> tuple[Guess, str]:
+def guess_askable(frame: pd.DataFrame, column_types: Mapping[str, ColumnType], **options: Any) -> tuple[Guess, str]:
     """The same without the columns that cannot be asked for, unless there is no other or all are wanted, and a text on
     these."""
     try:
@@ -262,6 +325,8 @@ def _is_numbering(name: str, numbers: np.ndarray, is_float: bool) -> bool:
 
 def _guess_other(name: str, series: pd.Series, ask_all: bool) -> tuple[Choice | Number | None, str]:
     if is_date_type(series):
+        if not ask_all:  # otherwise it is asked for by parts
+            return None, CONSTANT if series.notna().any() else EMPTY
         raise NotAQuestion(_dates(name), [name])
     if pd.api.types.is_timedelta64_dtype(series.dtype):
         raise NotAQuestion(

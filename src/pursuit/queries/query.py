@@ -33,6 +33,13 @@ class Query:
 
     words: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), kw_only=True)
     """Words that people use for a choice, by the choice; those without one mean yes, or what a number measures."""
+    column: str = field(default="", kw_only=True)
+    """The column of a table that answers are read from, where that has not the name of the query."""
+
+    @property
+    def source(self) -> str:
+        """The name of the column that answers are read from."""
+        return self.column or self.name
 
     @property
     def offered(self) -> tuple[str, ...]:

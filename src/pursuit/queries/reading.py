@@ -14,6 +14,7 @@ import pandas as pd
 
 from pursuit.queries.column import DAY, EPOCH, ISO, Choice, Date, Number, fold, listed
 from pursuit.queries.frames import json_value
+from pursuit.queries.parts import Age, Contains, Weekday
 
 Unknown = Literal["warn", "ignore", "error"]
 """What becomes of a value never seen in training: it is an unknown answer, with a warning or without; or an error."""
@@ -156,6 +157,15 @@ def _read(query: Choice | Number, series: Any) -> tuple[np.ndarray, dict[Any, in
         series = pd.Series(series)
         days = date_days(series, query.pattern)
         return days, _counts(series[np.isnan(days) & series.notna().to_numpy()], query.missing)
+    if isinstance(query, Age | Weekday):
+        series = pd.Series(series)
+        days = date_days(series, query.pattern)
+        read = query.years(days) if isinstance(query, Age) else query.places(days)
+        return read, _counts(series[np.isnan(read) & series.notna().to_numpy()])
+    if isinstance(query, Contains):
+        values, _, codes = distinct_values(pd.Series(series))
+        held = [query.place_of_empty if fold(value) in MISSING_WORDS else query.holds(value) for value in values]
+        return np.array([*held, query.place_of_empty], dtype=float)[codes], {}
     if isinstance(query, Number):
         if is_plain_number(series):
             return plain_numbers(series), {}

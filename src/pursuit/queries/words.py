@@ -1,10 +1,7 @@
 """Words as queries: is this word in the text? Words are compared by their stems, for English texts."""
 
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,17 +12,8 @@ from pursuit.queries.column import Choice, Number, yes_no
 from pursuit.queries.columns import ColumnQueries
 from pursuit.queries.query_set import Answers
 from pursuit.queries.reading import Unknown
+from pursuit.queries.terms import term_of, words
 from pursuit.registry import register
-
-_ENDING = r"(?:s|m|re|ve|ll|d)(?![^\W_])"  # of "Obama's", "we've": cut off, while "don't" stays one word
-_WORD = re.compile(
-    r"((?:[^\W\d_]\.){2,}"  # u.s.
-    r"|\d+(?:[.,]\d+)+"  # 1,000
-    rf"|[^\W_]+(?:'(?!{_ENDING})[^\W_]+)*)"
-    rf"(?:'{_ENDING})*"
-)
-_SPELLING = str.maketrans({"’": "'", "‘": "'", "\u00ad": None, "\u200b": None})  # soft hyphens and zero-width spaces go
-_NOT_STEMMED = frozenset({"news"})  # whose stem "new" is another word
 
 
 @register
@@ -118,32 +106,6 @@ def word_query(term: str, word: str = "", place: str = "text") -> Choice:
     """The yes/no query for a term; `word` is a full word that shows what a stem such as 'senat' stands for."""
     hint = f" (as in '{word}')" if word and word != term else ""
     return yes_no(term, f"Is the word '{term}'{hint} in the {place}?")
-
-
-def words(text: str) -> list[str]:
-    """The words of a text in lower case, without endings such as 's; "u.s.", "don't" and "1,000" are words."""
-    return _WORD.findall(unicodedata.normalize("NFC", text.lower()).translate(_SPELLING))
-
-
-@lru_cache(maxsize=2**18)
-def term_of(word: str) -> str:
-    """What a word counts as: its stem by Porter's rules; empty for stop words, single letters and single digits."""
-    stem = _stem(word)
-    return "" if len(word) == 1 or stem in _stop_terms() else stem
-
-
-def _stem(word: str) -> str:
-    import snowballstemmer  # type: ignore[import-untyped]
-
-    # A stemmer holds the word it works on, so threads must not share one; making one takes next to no time.
-    return word if word in _NOT_STEMMED else snowballstemmer.stemmer("porter").stemWord(word)
-
-
-@cache
-def _stop_terms() -> frozenset[str]:
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-    return frozenset(ENGLISH_STOP_WORDS) | {_stem(word) for word in ENGLISH_STOP_WORDS}
 
 
 def _as_texts(data: Any, n_columns: int | None = None) -> list[str | None] | None:

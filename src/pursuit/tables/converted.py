@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 ENDINGS = (".xlsx", ".xlsm", ".json", ".jsonl", ".ndjson")
+UNIT = re.compile(r"(?<!\[)\$|[%€£¥]|EUR|USD|GBP|CHF")
+"""The unit in a number format of Excel; $ may also begin a code, as in [$€-407]."""
 HEADER_SHARE = 0.8
 """The header line is the first with at least this share of the cells of the fullest line."""
 
@@ -55,9 +57,9 @@ def _flat(row: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
         if isinstance(value, dict):
             yield from _flat(value, f"{above}{key}.")
         elif isinstance(value, list):
-            yield f"{above}{key}", "; ".join(map(_text, value))
+            yield f"{above}{key}", "; ".join(map(cell_text, value))
         else:
-            yield f"{above}{key}", _text(value)
+            yield f"{above}{key}", cell_text(value)
 
 
 def is_workbook(path: Path) -> bool:
@@ -75,15 +77,15 @@ def n_bytes_unpacked(path: Path) -> int:
         return sum(member.file_size for member in archive.infolist())
 
 
-def workbook_as_csv(path: Path) -> bytes:
-    """The sheet with the most filled cells, as the text of a CSV file in UTF-8. Title lines above the header line are
-    empty lines, so that lines are numbered as in Excel."""
+def workbook_as_csv(path: Path, sheet: str | None = None) -> bytes:
+    """A sheet, by default that with the most filled cells, as the text of a CSV file in UTF-8. Title lines above the
+    header line are empty lines, so that lines are numbered as in Excel."""
     stat = path.stat()
-    return _converted(path, stat.st_mtime_ns, stat.st_size)
+    return _converted(path, stat.st_mtime_ns, stat.st_size, sheet)
 
 
 @lru_cache(maxsize=2)
-def _converted(path: Path, _changed: int, _size: int) -> bytes:
+def _converted(path: Path, _changed: int, _size: int, wanted: str | None) -> bytes:
     try:
         import openpyxl
     except ImportError:
@@ -93,13 +95,16 @@ def _converted(path: Path, _changed: int, _size: int) -> bytes:
         ) from None
     try:
         workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        sheets = [[[_text(cell) for cell in row] for row in sheet.iter_rows(values_only=True)] for sheet in workbook]
+        names = [sheet.title for sheet in workbook]
+        sheets = [_cells(sheet) for sheet in workbook if wanted is None or sheet.title == wanted]
         workbook.close()
     except Exception as error:  # a damaged workbook can raise anything
         raise ValueError(
             f"{path} cannot be read as an Excel file ({type(error).__name__}: {error}). Open it there and save it "
             "again, or as CSV (UTF-8)."
         ) from None
+    if wanted is not None and not sheets:
+        raise ValueError(f"{path} has no sheet '{wanted}'. Its sheets are: {', '.join(names)}.")
     rows = max(sheets, key=_n_filled, default=[])
     first = _header(rows)
     used = [i for i in range(max(map(len, rows), default=0)) if any(i < len(row) and row[i] for row in rows[first:])]
@@ -109,6 +114,10 @@ def _converted(path: Path, _changed: int, _size: int) -> bytes:
         cells = [row[i] if i < len(row) else "" for i in used]
         writer.writerow(cells if number >= first and any(cells) else [])
     return file.getvalue().encode()
+
+
+def _cells(sheet: Any) -> list[list[str]]:
+    return [[cell_text(cell.value, str(cell.number_format or "")) for cell in row] for row in sheet.iter_rows()]
 
 
 def _n_filled(rows: Sequence[Sequence[str]]) -> int:
@@ -122,13 +131,16 @@ def _header(rows: Sequence[Sequence[str]]) -> int:
     return next((i for i, n in enumerate(filled) if n and n >= HEADER_SHARE * most), 0)
 
 
-def _text(cell: Any) -> str:
+def cell_text(cell: Any, number_format: str = "") -> str:
+    """What a cell shows, for people and for those who read numbers: money and percent with their units."""
     if cell is None:
         return ""
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, datetime.datetime):
         return cell.isoformat(sep=" ") if cell.time() != datetime.time() else cell.date().isoformat()
+    if isinstance(cell, int | float) and (unit := UNIT.search(number_format)):
+        return f"{100 * cell if unit[0] == '%' else cell:.12g} {unit[0]}"
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 1e15:
         return str(int(cell))
     return str(cell).strip()

@@ -53,6 +53,8 @@ class CsvOptions:
     encoding: str | None = None
     decimal: str | None = None
     """What stands before the decimals: "." or ","."""
+    sheet: str | None = None
+    """The sheet of an Excel workbook; by default the fullest."""
 
     def __post_init__(self) -> None:
         if self.decimal not in (None, ".", ","):
@@ -80,6 +82,8 @@ class CsvTable:
     layout: _Layout
     remarks: list[str] = field(default_factory=list)
     """What a person should know of how it was read."""
+    units: dict[str, str] = field(default_factory=dict)
+    """The units of columns of numbers that stand in their cells, such as € and %."""
 
     @cached_property
     def _lines(self) -> list[int]:
@@ -105,11 +109,11 @@ def read_csv(
     """The file as a table; `as_text` reads every value as it is written, and otherwise those of the columns `texts` are
     not turned into numbers. Raises ValueError saying what is wrong."""
     options = options or CsvOptions()
-    text = find_text(path, options.encoding)
+    text = find_text(path, options.encoding, options.sheet)
     layout = _find_layout(text)
     if as_text:
         return CsvTable(_parse(text, layout, options, dtype=str, keep_default_na=False), text, layout)
-    frame = _parse(text, layout, options, dtype=dict.fromkeys(texts, str))
+    frame = as_read = _parse(text, layout, options, dtype=dict.fromkeys(texts, str))
     remarks = [text.remark] if text.remark else []
     with_commas = _decimal_comma_columns(frame, layout.separator) if options.decimal is None else []
     if with_commas or options.decimal == ",":
@@ -126,7 +130,10 @@ def read_csv(
         remarks.append(f"Read without units, and without commas between thousands: {listed(list(rewritten))}.")
     if frame.iloc[:, -1].isna().any() and (short := _too_short(text, layout)):
         remarks.append(short)
-    return CsvTable(frame, text, layout, remarks)
+    were_texts = [name for name in frame.columns if pd.api.types.is_string_dtype(as_read[name])]
+    found = {name: unit for name in were_texts if (unit := unit_of(as_read[name]))}
+    units = {name: unit for name, unit in found.items() if not frame[name].equals(as_read[name])}
+    return CsvTable(frame, text, layout, remarks, units)
 
 
 def _find_layout(text: TextFile) -> _Layout:
@@ -346,10 +353,15 @@ def plainly_written(column: pd.Series, commas_group: bool) -> pd.Series | None:
 
 def without_unit(texts: pd.Series) -> pd.Series:
     """Texts without the sign of a currency, or that of percent, if it is the same in all that have one."""
+    return texts.str.replace(UNIT, "", regex=True) if unit_of(texts) else texts
+
+
+def unit_of(texts: pd.Series) -> str:
+    """The sign of a currency, or that of percent, if it is the same in all texts that have one."""
     if not texts.str.contains(f"%|{CURRENCY}", na=False).any():
-        return texts
-    units = texts.str.extract(f"({UNIT})", expand=False).str.replace(SPACE, "", regex=True).dropna()
-    return texts.str.replace(UNIT, "", regex=True) if units.nunique() == 1 else texts
+        return ""
+    units = texts.str.extract(f"({UNIT})", expand=False).str.replace(SPACE, "", regex=True).dropna().unique()
+    return str(units[0]) if len(units) == 1 else ""
 
 
 def as_numbers(column: pd.Series) -> pd.Series:

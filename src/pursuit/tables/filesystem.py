@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from pursuit import files
 from pursuit.files import whole_file, write_whole
+from pursuit.tables.sql import QueryResult, is_database
 
 T = TypeVar("T")
 
@@ -52,6 +53,8 @@ def find_path(source: "str | AnyPath") -> "AnyPath":
     as ?endpoint_override=HOST:PORT behind it."""
     if isinstance(source, RemotePath):
         return source
+    if is_database(source):
+        return SqlTable.of(str(source))
     if not is_remote(source):
         return Path(str(source).removeprefix("file://"))
     uri = str(source)
@@ -62,6 +65,8 @@ def find_path(source: "str | AnyPath") -> "AnyPath":
 
 def display_name(source: "str | AnyPath") -> str:
     """A name without options behind it, and without a password in it."""
+    if isinstance(source, SqlTable) or is_database(source):
+        return str(find_path(source))
     return re.sub("//[^/@]*:[^/@]*@", "//", str(source).partition("?")[0]) if is_remote(source) else str(source)
 
 
@@ -217,6 +222,44 @@ class RemotePath:
                 file.write(data)
             if is_seen:
                 self._files.move(torn, self.path)
+
+
+@dataclass(frozen=True)
+class SqlTable(RemotePath):
+    """What a query finds in a database, as a CSV file."""
+
+    result: QueryResult = field(kw_only=True, repr=False)
+
+    @classmethod
+    def of(cls, source: str) -> "SqlTable":
+        result = QueryResult.of(source)
+        return cls(result.query, result.address, result=result)
+
+    def __str__(self) -> str:
+        return self.result.shown
+
+    @property
+    def name(self) -> str:
+        return self.result.name
+
+    @property
+    def suffix(self) -> str:
+        return ".csv"
+
+    def exists(self) -> bool:
+        return True  # or reading it says what is wrong
+
+    def is_dir(self) -> bool:
+        return False
+
+    def is_file(self) -> bool:
+        return True
+
+    def version(self) -> str:
+        return self.result.version()
+
+    def read_bytes(self) -> bytes:
+        return self.result.content
 
 
 AnyPath = Path | RemotePath

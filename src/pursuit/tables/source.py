@@ -25,6 +25,7 @@ from pursuit.tables.csv import CsvOptions, CsvTable, read_csv
 from pursuit.tables.filesystem import AnyPath, display_name, files_below, find_path, for_each, is_remote, local
 from pursuit.tables.labels import same_labels, split_target, target_values, with_same
 from pursuit.tables.splitting import Division, group_numbers, time_numbers, uniform_hash
+from pursuit.tables.sql import with_query
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,6 +36,7 @@ MAX_MEASURED = 20_000
 """Rows of Parquet and Arrow files to measure on in memory; more would not make a measurement much better."""
 ONLY_CSV = {
     "encoding": "which is always UTF-8 here",
+    "sheet": "which have no sheets",
     "decimal": "because numbers are stored as such here",
     "column_types": "because columns have their types here",
     "from_data": "because rows are streamed, with one query per column",
@@ -161,6 +163,7 @@ class FileSource(TableSource):
     missing: Sequence[str] = ()
     encoding: str | None = None
     decimal: str | None = None
+    sheet: str | None = None
 
     @abstractmethod
     def __post_init__(self) -> None:
@@ -201,7 +204,9 @@ class FileSource(TableSource):
 def open_table(source: str | AnyPath, columns: Sequence[str], trained: Mapping[str, Any], **wanted: Any) -> FileSource:
     """The rows of a CSV file, of a folder of them, or of Parquet or Arrow files; those a model was trained on and those
     without a label included. Columns the files lack are missing values. `wanted` are fields of `FileSource`, of which
-    `missing`, `encoding` and `decimal` are those of training where they are not given."""
+    `missing`, `encoding`, `decimal` and `sheet` are those of training where they are not given; `query` is what to read
+    of a database."""
+    source = with_query(source, wanted.pop("query", None))
     kind = CsvSource if csv_files(source) else ArrowSource
     return kind(find_path(source), columns, trained, **wanted)
 
@@ -213,13 +218,10 @@ class CsvSource(FileSource):
         self.paths = csv_files(self.path)
         self.shares = tuple(str(path) for path in self.paths)
         self._as_trained = CsvOptions(
-            tuple(self.trained.get("missing", ())), self.trained.get("encoding"), self.trained.get("decimal")
+            tuple(self.trained.get("missing", ())), *map(self.trained.get, ("encoding", "decimal", "sheet"))
         )
-        self._options = CsvOptions(
-            tuple(self.missing) or self._as_trained.missing,
-            self.encoding or self._as_trained.encoding,
-            self.decimal or self._as_trained.decimal,
-        )
+        given = {name: getattr(self, name) for name in ("missing", "encoding", "decimal", "sheet")}
+        self._options = replace(self._as_trained, **{name: value for name, value in given.items() if value})
 
     def read(self, share: int) -> Iterator[RowsPart]:
         path = self.paths[share]
@@ -294,7 +296,7 @@ class ArrowSource(FileSource):
     drop: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        refuse_csv_options(encoding=self.encoding, decimal=self.decimal)
+        refuse_csv_options(encoding=self.encoding, decimal=self.decimal, sheet=self.sheet)
         arrow.require_pyarrow()
         self.missing = tuple(self.missing or self.trained.get("missing", ()))
         self.files = for_each(arrow.open_file, arrow.find_files(self.path))

@@ -34,7 +34,10 @@ NOT_TABLES = (
     (b"\x80\x03", "a pickle: read it in Python and write it as CSV or Parquet"),
     (b"\x80\x04", "a pickle: read it in Python and write it as CSV or Parquet"),
     (b"\x80\x05", "a pickle: read it in Python and write it as CSV or Parquet"),
-    (b"SQLite format 3", "an SQLite database: write the table that you need as CSV"),
+    (
+        b"SQLite format 3",
+        "an SQLite database: write sqlite:///FILE, and what to read, as in --query 'SELECT * FROM table'",
+    ),
     (b"$FL2", "an SPSS file: open it there and save it as CSV"),
     (b"%PDF", "a PDF file: a CSV file with the table is needed"),
     (b"<!doctype html", "a web page: download the file that it shows"),
@@ -69,6 +72,8 @@ class TextFile:
 
     path: Path
     encoding: str
+    sheet: str | None = None
+    """Which sheet of a workbook; by default the fullest."""
     remark: str = ""
     """What to tell a person about the encoding, if it is a guess that may be wrong."""
 
@@ -76,7 +81,7 @@ class TextFile:
     def open(self) -> Iterator[TextIO]:
         """Its text as it is, with the ends of lines that it has."""
         try:
-            with open_bytes(self.path) as file, io.TextIOWrapper(file, self.encoding, newline="") as text:
+            with open_bytes(self.path, self.sheet) as file, io.TextIOWrapper(file, self.encoding, newline="") as text:
                 yield text
         except UnicodeError as error:
             raise ValueError(
@@ -85,14 +90,19 @@ class TextFile:
             ) from None
 
 
-def find_text(path: Path, encoding: str | None = None) -> TextFile:
-    """The file as text, in this encoding or one that it can be read in; raises an error that says what it is instead
-    of a table."""
+def find_text(path: Path, encoding: str | None = None, sheet: str | None = None) -> TextFile:
+    """The file as text, in this encoding or one that it can be read in, of a workbook this sheet; raises an error that
+    says what it is instead of a table."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder. Give the path of a CSV file.")
     if not path.exists():
         raise FileNotFoundError(f"There is no file {path}. Give the path of {CSV_FILE}.")
     check_file(path, "a CSV file")
+    if sheet is not None:
+        if not converted.is_workbook(path):
+            raise ValueError(f"{path} is not an Excel workbook, and has no sheets: leave --sheet out.")
+        with open_bytes(path, sheet):
+            return TextFile(path, "utf-8", sheet)  # to which workbooks are converted
     with open_bytes(path) as file:
         start = file.read(64)
     for magic, what in NOT_TABLES:
@@ -115,20 +125,22 @@ def find_text(path: Path, encoding: str | None = None) -> TextFile:
     guess = next(name for name in OLD_ENCODINGS if _can_be(path, name))
     shown = {"cp1252": "Windows-1252", "latin-1": "Latin-1"}[guess]
     return TextFile(
-        path, guess, f"{path.name} is not UTF-8: it is read as {shown}. If letters look wrong, name another --encoding."
+        path,
+        guess,
+        remark=f"{path.name} is not UTF-8: it is read as {shown}. If letters look wrong, name another --encoding.",
     )
 
 
 @contextmanager
-def open_bytes(path: Path) -> Iterator[BinaryIO]:
+def open_bytes(path: Path, sheet: str | None = None) -> Iterator[BinaryIO]:
     """The bytes of a file, unpacked if they are compressed; those of a CSV file where it is one of another kind."""
-    with _open_unpacked(path) as file:
+    with _open_unpacked(path, sheet) as file:
         is_json = isinstance(file, io.BufferedReader) and converted.is_json(file.peek(64))
         yield io.BytesIO(converted.json_as_csv(path, file.read())) if is_json else file
 
 
 @contextmanager
-def _open_unpacked(path: Path) -> Iterator[BinaryIO]:
+def _open_unpacked(path: Path, sheet: str | None) -> Iterator[BinaryIO]:
     check_file(path)
     try:
         with path.open("rb") as file:
@@ -136,7 +148,7 @@ def _open_unpacked(path: Path) -> Iterator[BinaryIO]:
         if start.startswith(ZIP) and converted.is_workbook(path):
             if converted.n_bytes_unpacked(path) > max(HARMLESS_BYTES, MOST_TIMES * path.stat().st_size):
                 raise ValueError(TOO_MUCH.format(path, MOST_TIMES))
-            yield io.BytesIO(converted.workbook_as_csv(path))
+            yield io.BytesIO(converted.workbook_as_csv(path, sheet))
             return
         if start.startswith(ZIP):
             with zipfile.ZipFile(path) as archive, archive.open(_only_file(path, archive.namelist())) as member:

@@ -11,12 +11,14 @@ import numpy as np
 
 from pursuit.inference.pursuer import label_list, label_text
 from pursuit.queries import QuerySet, Questions
+from pursuit.queries.parts import BETWEEN
 from pursuit.registry import find, known
 from pursuit.research.tasks import tables
 from pursuit.research.tasks.recipe import Recipe
 from pursuit.research.tasks.task import Task, TaskInfo
 from pursuit.tables.csv import ENDINGS
 from pursuit.tables.source import find_csv_file
+from pursuit.tables.sql import is_database, with_query
 from pursuit.tables.streaming import ParquetRows
 
 for _module in pkgutil.iter_modules([str(Path(__file__).parent)]):
@@ -45,14 +47,19 @@ def load_task(
 
     `queries` names a registered query set to read the rows of a CSV file with, by its `from_data`; by default every
     column is a query. `costs` says by name what queries cost; those of columns that are left out do not matter.
-    `questions` is a questions file, which says how columns are asked.
+    `questions` is a questions file, which says how columns are asked. Of a database, by its address, the option `query`
+    selects the rows.
     """
+    source = with_query(source, table_options.pop("query", None))
     asked_as = None if questions is None else Questions.read(questions)
     if asked_as is not None:
         if str(source) in TASKS or queries:
             raise ValueError("A questions file is for CSV and Parquet files, where every column is a query.")
         drop = table_options.get("drop", ())
-        table_options["drop"] = [*drop, *(name for name in asked_as.never_asked if name not in drop)]
+        table_options["drop"] = [
+            *drop,
+            *(name for name in asked_as.never_asked if name not in drop and BETWEEN not in name),
+        ]
         table_options["column_types"] = {**asked_as.column_types, **(table_options.get("column_types") or {})}
     task = _load(source, seed, target, queries, table_options)
     left_out = {*table_options.get("drop", ()), *task.notes.get("unasked_columns", ())}
@@ -89,7 +96,7 @@ def _load(
         info = TASKS[str(source)]
         task = info.load(seed)
         return task.with_recipe(info.recipes["fast"]) if "fast" in info.recipes else task
-    path = find_csv_file(source)
+    path = None if is_database(source) else find_csv_file(source)
     if path is not None and not path.exists() and not path.name.lower().endswith(ENDINGS):
         raise ValueError(
             f"'{source}' is neither a task ({', '.join(TASKS)}) nor a CSV or Parquet file that exists. If it is a task "

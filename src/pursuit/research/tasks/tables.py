@@ -20,12 +20,14 @@ from pursuit.queries.guessing import (
     NUMBERING,
     UNIQUE,
     guess_askable,
+    on_parts,
     on_rounded,
     on_ticked,
 )
 from pursuit.research.tasks.task import Task
 from pursuit.tables.arrow import existing_column
 from pursuit.tables.csv import CsvOptions, CsvTable, read_csv
+from pursuit.tables.filesystem import find_path, local
 from pursuit.tables.labels import (
     refuse_amounts,
     remark_on_same,
@@ -44,6 +46,7 @@ from pursuit.tables.source import (
     refuse_csv_options,
 )
 from pursuit.tables.splitting import USUAL_SHARE, Division
+from pursuit.tables.sql import is_database
 from pursuit.tables.streaming import ParquetRows
 
 MAX_STRAYS = 3
@@ -78,9 +81,14 @@ def load_table(
     share = USUAL_SHARE if test_share is None else test_share
     if not 0 <= share < 1:
         raise ValueError(f"The share of test rows must be at least 0 and below 1, not {share}.")
-    path = find_csv_file(source)
+    database = find_path(source) if is_database(source) else None
+    path = None if database else find_csv_file(source)
     common: dict[str, Any] = {"drop": drop, "missing": missing, "test_share": share, "seed": seed, "regress": regress}
-    if path is None:
+    if database is not None:
+        with local(database) as copy:
+            task, why_none = read_rows(copy, target, **common, **of_csv)
+        task = replace(task, notes={**task.notes, "file": str(database), "query": str(source).partition("#")[2]})
+    elif path is None:
         task, why_none = stream_rows(source, target, **common, **of_csv)
     else:
         task, why_none = read_rows(path, target, **common, **of_csv)
@@ -107,6 +115,7 @@ def read_rows(
     regress: bool,
     encoding: str | None = None,
     decimal: str | None = None,
+    sheet: str | None = None,
     column_types: Mapping[str, str] | None = None,
     missing_informs: bool = False,
     group: str | None = None,
@@ -115,14 +124,14 @@ def read_rows(
 ) -> tuple[Task, str | None]:
     """The task of a CSV file, and why it has no test rows, if it has none.
 
-    The `encoding` and what stands before decimals (`decimal`: "." or ",") are guessed where they are not given;
-    `column_types` and `missing_informs` say how columns are asked (`ColumnQueries.from_data`). Rows with the same value
-    in the column `group` are held out together, and of a column `time` the latest rows are. Neither column is asked
-    for, unless `column_types` says what a time is. `from_data` makes the query set from training rows, if columns are
-    not the queries.
+    The `encoding` and what stands before decimals (`decimal`: "." or ",") are guessed where they are not given, and the
+    `sheet` of a workbook is the fullest; `column_types` and `missing_informs` say how columns are asked
+    (`ColumnQueries.from_data`). Rows with the same value in the column `group` are held out together, and of a column
+    `time` the latest rows are. Neither column is asked for, unless `column_types` says what a time is. `from_data`
+    makes the query set from training rows, if columns are not the queries.
     """
     column_types = dict(column_types or {})
-    table = read_csv(path, CsvOptions(tuple(missing), encoding, decimal))
+    table = read_csv(path, CsvOptions(tuple(missing), encoding, decimal, sheet))
     X, y, division = divided(table, target, regress, group, time)
     if not regress:
         refuse_amounts(table.frame[target].dropna(), path.name)
@@ -135,8 +144,9 @@ def read_rows(
             raise ValueError("--missing-informs is for columns as queries: leave it out, or leave --queries out.")
         query_set = from_data(X.iloc[train])
     else:
-        queries, on_columns = column_queries(X, column_types, table, missing_informs)
-        X, remarks = X[[query.name for query in queries.queries]], [*remarks, *on_columns]
+        labels = _label_numbers(y, train, regress)
+        queries, on_columns = column_queries(X, column_types, table, missing_informs, labels)
+        X, remarks = X[queries.columns], [*remarks, *on_columns]
         query_set = queries.rescaled(X.iloc[train])  # test rows have no influence on the scale of numbers
     if not regress:
         written = np.unique(table.frame[target].dropna().astype(str), return_counts=True)
@@ -149,6 +159,7 @@ def read_rows(
         "regress": regress,
         "encoding": encoding,
         "decimal": decimal,
+        "sheet": sheet,
         "group": group,
         "time": time,
         "n_rows": len(X),
@@ -259,16 +270,19 @@ def _numbering_columns(table: ArrowSource) -> list[str]:
 
 
 def column_queries(
-    X: pd.DataFrame, column_types: Mapping[str, str], table: CsvTable, missing_informs: bool = False
+    X: pd.DataFrame,
+    column_types: Mapping[str, str],
+    table: CsvTable,
+    missing_informs: bool = False,
+    labels: np.ndarray | None = None,
 ) -> tuple[ColumnQueries, list[str]]:
     """The queries of a table, whose numbers are not scaled yet, and remarks on columns that are not asked for or read
     in a way that may surprise."""
     for name in column_types:
         existing_column(name, X.columns, table.text.path.name)
     try:
-        guess, refused = guess_askable(
-            X, check_column_types(column_types, list(X.columns)), missing_informs=missing_informs
-        )
+        checked = check_column_types(column_types, list(X.columns))
+        guess, refused = guess_askable(X, checked, missing_informs=missing_informs, labels=labels)
     except ValueError as error:
         raise ValueError(in_options(str(error))) from None
     remarks = [f"Warning: not asked for. {in_options(refused)}"] if refused else []
@@ -278,18 +292,35 @@ def column_queries(
         remarks.append(on_ticked(guess.ticked))
     if rounded := [f"'{query.name}'" for query in guess.queries if query.name in guess.rounded]:
         remarks.append(f"Warning: {on_rounded(rounded)} {_option(guess.rounded[0], 'skip')} leaves it out.")
+    remarks += on_parts(guess.queries, guess.in_parts)
     for query in guess.queries:
         if isinstance(query, Number) and query.missing:
-            words, where = _quoted(X[query.name], query.missing, table)
+            words, where = _quoted(X[query.source], query.missing, table)
             remarks.append(f"Among the numbers of '{query.name}', {words} count as missing{where}.")
         elif isinstance(query, Choice) and (marks := _marks(query)):
-            words, where = _quoted(X[query.name], marks, table)
+            words, where = _quoted(X[query.source], marks, table)
             options = " ".join(f"--missing {shlex.quote(mark)}" for mark in marks)
             remarks.append(f"Warning: '{query.name}' holds {words}{where}. If that means missing, add {options}")
     if missing_informs:
         lacking = [f"'{query.name}'" for query in guess.queries if query.may_be_missing]
         remarks.append(f'These may be answered "not given": {listed(lacking)}.' if lacking else NOTHING_MISSING)
-    return ColumnQueries(guess.queries), remarks
+    queries = [
+        replace(query, unit=table.units[query.name])
+        if isinstance(query, Number) and not query.unit and query.name in table.units
+        else query
+        for query in guess.queries
+    ]
+    return ColumnQueries(queries), remarks
+
+
+def _label_numbers(y: np.ndarray, train: np.ndarray, regress: bool) -> np.ndarray:
+    """The label of each training row as a whole number, or in which quarter a number lies; -1 for other rows."""
+    numbers = np.full(len(y), -1)
+    if regress:
+        numbers[train] = np.searchsorted(np.quantile(y[train], (0.25, 0.5, 0.75)), y[train])
+    else:
+        numbers[train] = np.unique(y[train], return_inverse=True)[1]
+    return numbers
 
 
 def in_options(text: str) -> str:

@@ -1,0 +1,103 @@
+"""Queries about part of what stands in a cell: an item of several, a word of a text, the weekday or the age of a
+date. Several of them may read the same column."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pursuit.queries.column import ISO, Choice, Number, fold, wording, yes_no
+from pursuit.queries.terms import terms_in
+from pursuit.registry import register
+
+BETWEEN = ": "
+"""Stands in the name of such a query between the column and the part."""
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+FIRST_WEEKDAY = 3
+"""1970 began on a Thursday."""
+DAYS_A_YEAR = 365.25
+
+
+@register
+@dataclass(frozen=True)
+class Contains(Choice):
+    """A yes/no question: is this item among those of a cell, or this word in its text?"""
+
+    part: str = ""
+    """The item, or the stem of the word."""
+    separator: str = ""
+    """What stands between items; empty where words are looked for."""
+
+    def holds(self, cell: Any) -> bool:
+        if not self.separator:
+            return self.part in terms_in(str(cell))
+        return fold(self.part) in {fold(item) for item in str(cell).split(self.separator)}
+
+
+@register
+@dataclass(frozen=True)
+class Weekday(Choice):
+    """On which day of the week a date is."""
+
+    pattern: str = ISO
+    """How dates are written in the data."""
+
+    def places(self, days: np.ndarray) -> np.ndarray:
+        """Where in the list the weekdays of dates (N,) in days since 1970 stand; NaN where nowhere."""
+        place = {value: i for i, value in enumerate(self.values)}
+        of_weekday = np.array([place.get(name, np.nan) for name in WEEKDAYS])
+        there = ~np.isnan(days)
+        read = np.full(len(days), np.nan)
+        read[there] = of_weekday[weekdays(days[there])]
+        return read
+
+
+@register
+@dataclass(frozen=True)
+class Age(Number):
+    """How many whole years lie between a date and the day `on`. People say the years, data have the date."""
+
+    pattern: str = ISO
+    on: float = 0.0
+    """In days since 1970."""
+
+    def years(self, days: np.ndarray) -> np.ndarray:
+        return np.floor((self.on - days) / DAYS_A_YEAR)
+
+
+def weekdays(days: np.ndarray) -> np.ndarray:
+    """The weekday of dates in days since 1970: 0 is Monday."""
+    return (np.floor(days).astype(int) + FIRST_WEEKDAY) % len(WEEKDAYS)
+
+
+def item_query(column: str, item: str, separator: str) -> Contains:
+    """Is this item among those of a cell? An empty cell has none."""
+    asked = yes_no(f"{column}{BETWEEN}{item}", _about(column, "Does {{}} include {}?", item))
+    return Contains(**{**vars(asked), "column": column, "empty_means": 0}, part=item, separator=separator)
+
+
+def word_query(column: str, term: str, word: str) -> Contains:
+    """Is a word with this stem in the text of a cell?"""
+    asked = yes_no(f"{column}{BETWEEN}{word}", _about(column, "Does {{}} mention '{}'?", word))
+    return replace(Contains(**vars(asked), part=term), column=column)
+
+
+def weekday_query(column: str, pattern: str, seen: np.ndarray) -> Weekday:
+    """On which of the weekdays that were `seen` (0 is Monday) is the date?"""
+    names = tuple(name for i, name in enumerate(WEEKDAYS) if i in set(seen.tolist()))
+    return Weekday(column, wording(column, "On which day of the week is {}?"), names, pattern=pattern)
+
+
+def age_query(column: str, pattern: str, on: float) -> Age:
+    """How many years ago is the date?"""
+    return Age(column, wording(column, "What is the age, in years ({})?"), unit="years", pattern=pattern, on=on)
+
+
+def _about(column: str, pattern: str, part: str) -> str:
+    """A question about part of a column, whose name may be a question already."""
+    is_question = column.strip().endswith("?")
+    return (
+        f"{column.strip()} {part}?"
+        if is_question
+        else wording(column, pattern.format(part.replace("{", "{{").replace("}", "}}")))
+    )
