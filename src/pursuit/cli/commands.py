@@ -14,6 +14,7 @@ from pursuit.cli.options import with_options
 
 COMMANDS = (
     "demo",
+    "new",
     "questions",
     "train",
     "show",

@@ -1,6 +1,7 @@
 """The labels of a table in memory: found, read as classes or numbers, and what a person should know of them before
 training."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,10 @@ MAX_FRACTIONS = 20
 """A target with more different fractions than this is a measurement, not a label."""
 FEW_ROWS = 3
 """A label with fewer rows than this can hardly be learnt."""
+TARGET_NAME = re.compile(
+    r"(^|[\W_])(target|label|class|outcome|result|diagnosis|y|ergebnis|diagnose|klasse|résultat|resultado)$", re.I
+)
+"""How columns of labels are called."""
 MANY_NUMBERS, ROWS_PER_NUMBER = 50, 20
 """More different whole numbers than this are amounts, not labels, where each has fewer rows than this on average."""
 
@@ -147,13 +152,34 @@ def remarks_on_counts(classes: np.ndarray, counts: np.ndarray) -> list[str]:
     return remarks
 
 
-def refuse_amounts(labels: pd.Series, where: str) -> None:
-    """Raise ValueError for numbers that are not classes but amounts."""
+def guess_target(frame: pd.DataFrame, where: str) -> str:
+    """The column that is most likely the label: the last with a name that says so, or else the last that may be one."""
+    may_be = [name for name in frame.columns if frame[name].nunique() >= 2 and _may_be_label(frame[name].dropna())]
+    named = [name for name in frame.columns if TARGET_NAME.search(name) and frame[name].nunique() > 1]
+    if not may_be and not named:
+        raise ValueError(
+            f"Which column of {where} is the label? Name it with --target: {', '.join(map(str, frame.columns[:20]))}."
+        )
+    return str((named or may_be)[-1])
+
+
+def _may_be_label(column: pd.Series) -> bool:
+    return not is_amount(column) and column.nunique() <= min(MANY_NUMBERS, len(column) / FEW_ROWS)
+
+
+def is_amount(labels: pd.Series) -> bool:
+    """Whether numbers are not classes but amounts."""
     if not pd.api.types.is_numeric_dtype(labels) or pd.api.types.is_bool_dtype(labels):
-        return
+        return False
     n_labels, n_rows, are_whole = labels.nunique(), len(labels), _are_whole(labels)
     are_few = n_labels <= (MANY_NUMBERS if are_whole else MAX_FRACTIONS)
-    if not are_few and not (are_whole and n_rows >= ROWS_PER_NUMBER * n_labels):
+    return not are_few and not (are_whole and n_rows >= ROWS_PER_NUMBER * n_labels)
+
+
+def refuse_amounts(labels: pd.Series, where: str) -> None:
+    """Raise ValueError for numbers that are not classes but amounts."""
+    if is_amount(labels):
+        n_labels, n_rows, are_whole = labels.nunique(), len(labels), _are_whole(labels)
         what = "whole numbers" if are_whole else "fractions"
         raise ValueError(
             f"Column '{labels.name}' of {where} has {n_labels} different {what} in {n_rows:,} rows, but a label is "

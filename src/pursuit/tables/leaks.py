@@ -22,15 +22,7 @@ FEW = 5
 
 def leaks(X: pd.DataFrame, y: np.ndarray, regress: bool = False) -> list[str]:
     """A warning of the columns that give the label, or the number to predict, away; nothing where there are none."""
-    if len(y) < LEAST_ROWS or not len(X.columns):
-        return []
-    some = np.linspace(0, len(y) - 1, min(len(y), MOST_ROWS)).astype(int)
-    X, y = X.iloc[some], y[some]
-    labels = y.astype(float) if regress else np.unique(y, return_inverse=True)[1]
-    if not regress and np.bincount(labels).max() > MOST_FREQUENT * len(labels):
-        return []
-    given_away = _follows if regress else _gives_away
-    names = [name for name in X.columns if given_away(X[name], labels)]
+    names = leaking_columns(X, y, regress)
     if not names or len(names) == len(X.columns) > 1:
         return []
     quoted, each = listed([f"'{name}'" for name in names]), "by itself" if len(names) == 1 else "each by itself"
@@ -39,6 +31,19 @@ def leaks(X: pd.DataFrame, y: np.ndarray, regress: bool = False) -> list[str]:
         f"Warning: {quoted} nearly always {'gives' if len(names) == 1 else 'give'} {what} away, {each}. If people know "
         f"it only afterwards, leave it out: {' '.join(f'--drop {shlex.quote(name)}' for name in names[:3])}"
     ]
+
+
+def leaking_columns(X: pd.DataFrame, y: np.ndarray, regress: bool = False) -> list[str]:
+    """The columns that nearly always give the label, or the number to predict, away."""
+    if len(y) < LEAST_ROWS or not len(X.columns):
+        return []
+    some = np.linspace(0, len(y) - 1, min(len(y), MOST_ROWS)).astype(int)
+    X, y = X.iloc[some], y[some]
+    labels = y.astype(float) if regress else np.unique(y, return_inverse=True)[1]
+    if not regress and np.bincount(labels).max() > MOST_FREQUENT * len(labels):
+        return []
+    given_away = _follows if regress else _gives_away
+    return [name for name in X.columns if given_away(X[name], labels)]
 
 
 def _gives_away(column: pd.Series, labels: np.ndarray) -> bool:

@@ -1,0 +1,157 @@
+"""`pursuit new`: from a file to a served interview. Each step is asked for in a terminal, has a default, and is an
+option."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pursuit.cli.console import escaped, out, plain_table, remark_on_task, say, show
+from pursuit.cli.options import ColumnOptions, Source, TableOptions
+from pursuit.files import make_folder, write_whole
+from pursuit.options import Option
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pursuit.research.tasks.task import Task
+
+
+def new(
+    source: Source,
+    *,
+    table: ColumnOptions,
+    keep: Annotated[list[str] | None, Option("A column that gives the label away, to be asked all the same.")] = None,
+    questions: Annotated[
+        Path | None,
+        Option("How columns are asked; by default a first draft, which is written beside the model.", metavar="FILE"),
+    ] = None,
+    to: Annotated[Path | None, Option("The folder of the model; by default runs/NAME.", "--out")] = None,
+    overwrite: Annotated[bool, Option("Replace the model that is in the folder.")] = False,
+    yes: Annotated[bool, Option("Ask nothing, and take every default; so it is without a terminal, too.")] = False,
+    serves: Annotated[bool, Option("Serve the interview in the end.", "--serve/--no-serve")] = True,
+    port: Annotated[int, Option("The port to serve on; 0 takes any that is free.", min=0, max=65535)] = 8000,
+) -> None:
+    """Make an interview of a file: choose the label, look at the questions, train, and serve it."""
+    from pursuit.cli.train import TrainingOptions, train
+    from pursuit.research.tasks import TASKS, load_task
+    from pursuit.tables.labels import guess_target, is_amount
+    from pursuit.tables.leaks import leaking_columns
+
+    if source in TASKS:
+        raise ValueError(f"'{source}' is a task with its own questions: train it with pursuit train {source}.")
+    asks = not yes and _somebody_is_there()
+    frame = _frame(source, table)
+    target = table.target
+    if target is None:
+        if frame is None:
+            raise ValueError("Which column is the label? Name it with --target.")
+        target = _answer(asks, "Which column is to be found out?", guess_target(frame, source), list(frame.columns))
+        say(f"The interview finds out '{target}'. Another: --target COLUMN")
+    regress = frame is not None and target in frame.columns and is_amount(frame[target].dropna())
+    columns = replace(table, target=target)
+    task = load_task(source, questions=questions, regress=regress, **columns.reading())
+    leaking = [] if task.y_train is None else leaking_columns(task.X_train, task.y_train, regress)
+    left_out = [name for name in leaking if name not in (keep or ()) and len(task.X_train.columns) > len(leaking)]
+    for name in left_out:
+        why = f"'{name}' gives '{target}' away by itself, as what is known only afterwards does."
+        if _agreed(asks, f"{why} Leave it out?"):
+            columns = replace(columns, drop=[*(columns.drop or ()), name])
+            say(f"{why} It is left out; --keep '{name}' asks for it.")
+    if columns.drop != table.drop:
+        task = load_task(source, questions=questions, regress=regress, **columns.reading())
+    if asks:  # others read the same when training begins
+        remark_on_task(task)
+    _print_questions(task)
+    while asks and (typed := typer.prompt("Ask a column in another way? COLUMN=TYPE, or nothing", default="").strip()):
+        try:
+            changed = replace(columns, column_type=[*(columns.column_type or ()), typed])
+            task = load_task(source, questions=questions, regress=regress, **changed.reading())
+            columns = changed
+            _print_questions(task)
+        except ValueError as error:
+            say(str(error))
+    folder = to or Path("runs") / task.name
+    if questions is None:
+        questions = folder.with_name(f"{folder.name}.toml")
+        if not questions.exists() or overwrite:
+            make_folder(questions.parent)
+            write_whole(questions, _draft(task, source, columns, questions).encode())
+            say(f"How it is asked is written to {questions}: edit it to change words, and train again.")
+        if asks:
+            typer.prompt(f"Edit {questions} now if you like, then press Enter", default="", show_default=False)
+    given = {name: getattr(columns, name) for name in ColumnOptions.__dataclass_fields__}
+    train(
+        source,
+        to=folder,
+        regress=regress,
+        table=TableOptions(**given, questions=questions),
+        options=TrainingOptions(),
+        overwrite=overwrite,
+    )
+    if serves and _agreed(asks, "Serve it now?"):
+        from pursuit.cli.serve import serve
+        from pursuit.web.serving.options import ServingOptions
+
+        serve(models=[folder], port=port, serving=ServingOptions())
+    else:
+        show(f"Serve it: pursuit serve {folder}")
+
+
+def _somebody_is_there() -> bool:
+    return sys.stdin.isatty()
+
+
+def _frame(source: str, table: ColumnOptions) -> "pd.DataFrame | None":
+    """The table, to guess by; None for Parquet and Arrow files, which may be larger than memory."""
+    from pursuit.tables.csv import CsvOptions, read_csv
+    from pursuit.tables.filesystem import find_path, local
+    from pursuit.tables.source import csv_files, find_csv_file
+    from pursuit.tables.sql import is_database, with_query
+
+    source = with_query(source, table.query)
+    if not is_database(source) and (not csv_files(source) or find_csv_file(source) is None):
+        return None
+    with local(find_path(source)) as path:
+        return read_csv(path, CsvOptions(tuple(table.missing or ()), table.encoding, table.decimal, table.sheet)).frame
+
+
+def _answer(asks: bool, question: str, default: str, choices: list[str]) -> str:
+    """What a person chooses, by its name or its number; the default where nobody is asked."""
+    if not asks:
+        return default
+    for number, choice in enumerate(choices, start=1):
+        show(f"  {number:>3}  {choice}")
+    while True:
+        typed: str = typer.prompt(question, default=default).strip()
+        if typed in choices:
+            return typed
+        if typed.isdecimal() and 1 <= int(typed) <= len(choices):
+            return choices[int(typed) - 1]
+        say(f"There is no column '{typed}'.")
+
+
+def _agreed(asks: bool, question: str) -> bool:
+    return typer.confirm(question, default=True) if asks else True
+
+
+def _print_questions(task: "Task") -> None:
+    shown = plain_table("column", "question", "answers", gap=3)
+    for query in task.query_set.queries:
+        shown.add_row(*(escaped(text) for text in (query.name, query.text, query.expected)))
+    out.print(shown)
+
+
+def _draft(task: "Task", source: str, columns: ColumnOptions, to: Path) -> str:
+    import shlex
+
+    from pursuit.queries import Questions
+    from pursuit.tables.filesystem import display_name
+
+    given: dict[str, Any] = {"--target": [columns.target], "--query": [columns.query], "--sheet": [columns.sheet]}
+    given |= {"--drop": columns.drop, "--column-type": columns.column_type, "--missing": columns.missing}
+    options = [word for option, texts in given.items() for text in texts or () if text for word in (option, text)]
+    command = ["pursuit", "new", display_name(source), *options, "--questions", str(to), "--overwrite"]
+    return Questions.draft(task.query_set, shlex.join(command))

@@ -1,0 +1,116 @@
+"""`pursuit new`: from a file to a served interview."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import messy_workbook
+from program import run
+from pursuit import load
+from pursuit.queries import Questions
+from pursuit.tables.labels import guess_target
+from served import begin, client_of, move, port_of
+
+ANSWERS = {
+    "Symptoms: smoke": "yes",
+    "Price": "1700,50 €",
+    "Opened": "Sunday",
+    "Comment: board": "yes",
+    "Discount": "5 %",
+}
+
+
+@pytest.fixture
+def workbook(tmp_path: Path) -> Path:
+    pytest.importorskip("openpyxl")
+    return messy_workbook.write(tmp_path / "messy.xlsx")
+
+
+@pytest.mark.programs
+def test_a_messy_workbook_is_a_served_interview_by_one_command(workbook: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pursuit", "new", workbook.name, "--port", "0"]
+    environment = {**os.environ, "PURSUIT_DATABASE": f"sqlite:///{tmp_path / 'sessions.sqlite'}"}
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=(tmp_path / "said").open("w"),
+        text=True,
+    ) as process:
+        try:
+            with client_of(port_of(process)) as client:
+                (model,) = client.get("/api/models").json()["models"]
+                session = begin(client, model["id"])
+                while (question := session["state"]["question"]) is not None:
+                    assert question["name"] not in ("Ticket Nr", "Invoice code")
+                    told = ANSWERS.get(question["name"])
+                    known = {} if told is None else {"answer": told}
+                    session = move(client, session, "tell" if known else "dont_know", **known)
+                assert session["state"]["result"]["label"] == "replace"
+        finally:
+            process.kill()
+    said = (tmp_path / "said").read_text()
+    assert "The interview finds out 'Outcome'" in said
+    assert "'Invoice code' gives 'Outcome' away by itself" in said
+    assert "'Ticket Nr' (numbers the rows)" in said
+
+
+def test_the_questions_of_a_messy_workbook(workbook: Path, tmp_path: Path) -> None:
+    done = run(tmp_path, "new", workbook.name, "--no-serve", "--out", "model")
+    assert done.returncode == 0, done.stderr
+    assert "pursuit serve model" in done.stdout
+    model = load(tmp_path / "model")
+    queries = {query.name: query for query in model.model_.query_set.queries}
+    assert set(model.classes_) == {"repair", "replace"}
+    assert queries["Price"].unit == "€"
+    assert queries["Discount"].unit == "%"
+    assert queries["Warranty?"].choices == ("No", "yes")
+    assert queries["Symptoms: no power"].choices == ("no", "yes")
+    assert "Comment: pump" in queries
+    assert queries["Opened"].choices[0] == "Monday"
+    assert queries["Customer born"].unit == "years"
+    assert Questions.read(tmp_path / "model.toml").settings  # as it was trained with
+    again = run(tmp_path, "new", workbook.name, "--no-serve", "--out", "model")
+    assert again.returncode == 1
+    assert "holds a model already" in again.stderr
+    kept = run(tmp_path, "new", workbook.name, "--no-serve", "--out", "kept", "--keep", "Invoice code")
+    assert kept.returncode == 0, kept.stderr
+    assert "Invoice code" in (query.name for query in load(tmp_path / "kept").model_.query_set.queries)
+
+
+def test_each_step_is_asked_for(workbook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pursuit.cli.new._somebody_is_there", lambda: True)
+    typed = ["nothing", "11", "n", "Opened=date", "Opened=colour", "", "", "n"]
+    done = run(tmp_path, "new", workbook.name, "--out", "model", typed="\n".join([*typed, ""]))
+    assert done.returncode == 0, done.stderr
+    assert "There is no column 'nothing'" in done.stderr
+    assert "not as 'colour'" in done.stderr
+    assert "Serve it: pursuit serve model" in done.stdout
+    queries = {query.name: query for query in load(tmp_path / "model").model_.query_set.queries}
+    assert "Invoice code" in queries  # nobody wanted it left out
+    assert type(queries["Opened"]).__name__ == "Date"
+
+
+def test_the_label_is_guessed_by_its_name_or_its_place() -> None:
+    rows = range(30)
+    frame = pd.DataFrame(
+        {"Diagnosis": ["flu", "cold", "no"] * 10, "a": [i % 2 for i in rows], "n": [i / 7 for i in rows]}
+    )
+    assert guess_target(frame, "t.csv") == "Diagnosis"
+    assert guess_target(frame.rename(columns={"Diagnosis": "x"}), "t.csv") == "a"
+    with pytest.raises(ValueError, match=r"Which column of t.csv is the label\? Name it with --target: n"):
+        guess_target(frame[["n"]], "t.csv")
+
+
+def test_numbers_are_predicted_as_such(tmp_path: Path) -> None:
+    rows = "\n".join(f"{i % 7},{'ab'[i % 2]},{i % 7 * 3.5 + i % 2 + i / 997:.3f}" for i in range(120))
+    (tmp_path / "t.csv").write_text(f"a,b,price result\n{rows}\n")
+    done = run(tmp_path, "new", "t.csv", "--no-serve", "--out", "model")
+    assert done.returncode == 0, done.stderr
+    assert type(load(tmp_path / "model")).__name__ == "VIPRegressor"
