@@ -25,6 +25,7 @@ from pursuit.evaluation.counts import (
 )
 from pursuit.evaluation.details import ClassResult, ClassResults, QuestionUses
 from pursuit.evaluation.rollouts import Batch, ClassTrace, placed, row_batches
+from pursuit.inference import html
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Labels, Pursuer
 from pursuit.inference.rollout import RolloutStep
@@ -113,6 +114,21 @@ class Evaluation:
         """The class of most rows; None where results were not asked for class by class."""
         return None if self.by_class is None else max(self.by_class.classes, key=lambda result: result.n_rows)
 
+    def _repr_html_(self) -> str:
+        """The accuracy as a notebook shows it."""
+        last = len(self.accuracy_by_asked) - 1
+        rows = [[str(n), html.Bar(f"{self.accuracy_by_asked[n]:.1%}", self.accuracy_by_asked[n])] for n in few_of(last)]
+        rows.append(["all answers", html.Bar(f"{self.accuracy_all_answers:.1%}", self.accuracy_all_answers)])
+        stop = self.at_stop
+        at_stop = (
+            f"By the rule {stop.rule}: {stop.accuracy:.1%} right after {stop.mean_asked:.1f} queries on average, at a "
+            f"mean confidence of {stop.mean_confidence:.1%}."
+            if stop
+            else ""
+        )
+        title = f"Accuracy on {self.n_rows:,} rows, {self.n_queries:,} queries"
+        return html.block(title, html.paragraph(at_stop), html.table(("queries asked", "accuracy"), rows))
+
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "questions": self.questions and self.questions.to_list()}
 
@@ -139,6 +155,11 @@ class Evaluation:
         remark = f"at {stop.rule}: calibration error {stop.calibration_error:.3f}" if stop else ""
         beside = (self.accuracy_by_asked, self.confidence_by_asked)
         return reliability_figure(self.reliability or (), *beside, path, title, remark)
+
+
+def few_of(last: int) -> list[int]:
+    """Some of the numbers from 0 to the last one, close to each other at first."""
+    return [n for n in (0, 1, 2, 3, 5, 8, 12, 20, 35, 60, 100, 200, 500, 1000) if n < last] + [last]
 
 
 @torch.no_grad()

@@ -3,15 +3,18 @@ happens at a stopping rule."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pursuit.evaluation.counts import QuestionCounter, QuestionCounts
+from pursuit.evaluation.curves import few_of
 from pursuit.evaluation.details import QuestionUses
 from pursuit.evaluation.rollouts import Trace, placed, row_batches
+from pursuit.inference import html
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.rollout import RolloutStep
@@ -19,6 +22,9 @@ from pursuit.inference.stopping import Budget, StoppingRule
 from pursuit.inference.target_bins import COVERAGE, TargetBins, target_of
 from pursuit.registry import read_as
 from pursuit.training.rows import Rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,25 @@ class RegressionEvaluation:
     questions: QuestionUses | None = None
     """What is asked until the stopping rule stops."""
 
+    def _repr_html_(self) -> str:
+        """The errors as a notebook shows them."""
+        few = few_of(len(self.by_asked) - 1)
+        rows = [[str(n), *_score_cells(self.by_asked[n])] for n in few] + [
+            ["all answers", *_score_cells(self.all_answers)]
+        ]
+        title = f"Numbers of {self.n_rows:,} rows, {self.n_queries:,} queries"
+        return html.block(title, html.table(("queries asked", "R²", "mean absolute error"), rows))
+
+    def plot(self, path: str | Path | None = None, title: str = "") -> "Figure":
+        """R² against queries asked, with the R² of all answers."""
+        from pursuit.evaluation.figures import INK, accuracy_curve, save_figure
+
+        curve = [scores.r2 for scores in self.by_asked]
+        figure = accuracy_curve({"R²": curve}, None, title)
+        figure.axes[0].set_ylabel("R²")
+        figure.axes[0].axhline(self.all_answers.r2, color=INK, linestyle="--", linewidth=1.2)
+        return save_figure(figure, path)
+
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "questions": self.questions and self.questions.to_list()}
 
@@ -75,6 +100,10 @@ class RegressionEvaluation:
             cls, {**values, "questions": None if questions is None else {"uses": questions}}
         )
         return found
+
+
+def _score_cells(scores: NumberScores) -> list[str]:
+    return [html.Bar(f"{scores.r2:.3f}", scores.r2), f"{scores.mae:.4g}"]
 
 
 @torch.no_grad()

@@ -4,21 +4,29 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import pairwise
-from typing import Any, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import Tensor
 
+from pursuit.inference import html
 from pursuit.inference.pursuer import Pursuer, label_list
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target_bins import COVERAGE, TargetBins, target_of
 from pursuit.queries import QuerySet
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 NOT_SURE = "Not sure, a person must decide; most probable: "
 """What a chain's text says before the prediction if its stopping rule does not vouch for it."""
 UNKNOWN = "unknown"
+MOST_IN_NOTEBOOKS = 10
+"""How many chains a notebook shows."""
 """What a chain's text says for a query that could not be answered."""
 CHAINS_SCHEMA = "pursuit/chains/1"
 """The version of the JSON that chains are written as: docs/schemas/chains-1.json describes it."""
@@ -118,6 +126,40 @@ class Chain:
             lines.append(f"  Excluded as wrong: {', '.join(map(str, self.excluded))}")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """The chain as a notebook shows it."""
+        with_bits = any(step.bits is not None for step in self.steps)
+        header = ["", "question", "answer", *(["expected"] if with_bits else []), "belief"]
+        rows = [
+            ["+", step.text, step.answer or UNKNOWN, *([""] if with_bits else []), ""] for step in self.initially_known
+        ]
+        rows.append(["", "start", "", *([""] if with_bits else []), self._bar(self.prior)])
+        n_asked = 0
+        for step in self.steps:
+            n_asked += not step.volunteered
+            bits = ["" if step.bits is None else bits_text(step.bits)] if with_bits else []
+            start = "+" if step.volunteered else str(n_asked)
+            rows.append([start, step.text, step.answer or UNKNOWN, *bits, self._bar(step.posterior)])
+        remarks = (
+            [f"What remains possible: {', '.join(map(str, self.label_set))}"] if self.label_set is not None else []
+        )
+        remarks += [f"Excluded as wrong: {', '.join(map(str, self.excluded))}"] if self.excluded else []
+        title = f"{NOT_SURE if self.decided is False else ''}{self._predicted()} after {self._length()}"
+        return html.block(title, html.table(header, rows), *map(html.paragraph, remarks))
+
+    def _bar(self, posterior: Tensor) -> str:
+        """The belief in words, beside a bar of the label that leads in the end."""
+        if self.target is not None:
+            return self._top(posterior)
+        return html.Bar(self._top(posterior, 2), float(posterior[int(self.posterior.argmax())]))
+
+    def plot(self, path: str | Path | None = None, title: str = "") -> "Figure":
+        """Beliefs step by step: as a heat map of labels, or as intervals where a number is predicted."""
+        figures = import_module("pursuit.evaluation.figures")  # which draws chains, and so comes after them
+        draw = figures.answer_chain if self.target is None else figures.number_chain
+        figure: Figure = draw(self, path, title)
+        return figure
+
     def _predicted(self) -> str:
         if self.target is not None:
             return self.target.belief(self.posterior)
@@ -188,6 +230,11 @@ class Chains(Sequence[Chain]):
         return "\n\n".join(str(chain) for chain in self._chains)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        more = len(self) - MOST_IN_NOTEBOOKS
+        rest = html.paragraph(f"and {more:,} more") if more > 0 else ""
+        return "<br/>".join(chain._repr_html_() for chain in self._chains[:MOST_IN_NOTEBOOKS]) + rest
 
     def to_dict(self) -> list[dict[str, Any]]:
         return [chain.to_dict() for chain in self._chains]

@@ -3,12 +3,14 @@
 import json
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 
 from pursuit.files import parse_json
+from pursuit.inference import html
 from pursuit.inference.chain import Chain, chain_step, doubt, remaining
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
@@ -47,6 +49,9 @@ from pursuit.sessions.why import (
     imagined_answers,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 N_NAMED = 3
 """How many labels a belief in words names."""
 
@@ -78,6 +83,18 @@ class Session:
         decision = "not sure" if self.decided is False else self.prediction
         state = f"finished: {decision}" if self.done else "going on"
         return f"Session({len(self._log.told)} questions answered or not known, {state})"
+
+    def _repr_html_(self) -> str:
+        """Where the session stands, as a notebook shows it."""
+        if self.done:
+            return self.chain._repr_html_()
+        asked = self.ask()
+        question = f"{asked.text} ({asked.expected})" if asked.expected else asked.text
+        return html.block("It asks:", html.paragraph(question)) + self.chain._repr_html_()
+
+    def plot(self, path: str | Path | None = None, title: str = "") -> "Figure":
+        """Beliefs after each answer so far, as those of a chain."""
+        return self.chain.plot(path, title)
 
     def state(
         self,

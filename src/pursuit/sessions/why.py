@@ -4,17 +4,23 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from pursuit.inference import html
 from pursuit.inference.chain import bits_text, percent
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import PossibleAnswer, Pursuer, by_groups, choose, label_list, label_text, score_unit
 from pursuit.inference.target_bins import target_of
 from pursuit.queries.answer_values import Interval
 from pursuit.sessions.exclusion import answers_without, without
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 N_NEXT_BEST, N_LEADING = 3, 3
 """How many queries that come next are named, and how many labels that lead after an answer."""
@@ -204,6 +210,34 @@ class Why:
             shifts = [f"{one.label} {percent(one.before)} -> {percent(one.probability)}" for one in answer.labels]
             lines.append(f"  {name:<{width}}  {answer.text_of_number or ', '.join(shifts)}")
         return [*lines, f"  and {len(rest)} more"] if rest else lines
+
+    def _repr_html_(self) -> str:
+        """The reasons as a notebook shows them."""
+        most = max((one.bits for one in self.candidates if one.bits is not None), default=0.0) or 1.0
+        others = [
+            [
+                html.Bar(self._worth(one), (one.bits or 0.0) / most) if one.bits is not None else self._worth(one),
+                one.text,
+            ]
+            for one in self.candidates
+        ]
+        effects = [line.strip() for line in self._effects()[1:]]
+        parts = [
+            html.paragraph(self._reason()),
+            html.paragraph(self._so_far()),
+            html.table(("worth", "question"), others),
+        ]
+        if effects:
+            parts += [html.paragraph("What an answer would change:"), html.table(("",), [[line] for line in effects])]
+        return html.block(f"“{self.question.text}”", *parts)
+
+    def plot(self, path: str | Path | None = None, title: str = "") -> "Figure":
+        """How much each of the best questions is expected to tell."""
+        figures = import_module("pursuit.evaluation.figures")
+        values = [one.bits if one.bits is not None else one.share or 0.0 for one in self.candidates]
+        unit = "bits" if self.question.bits is not None else "share of the preference"
+        figure: Figure = figures.bars([one.text for one in self.candidates], values, unit, path, title)
+        return figure
 
     def to_dict(self) -> dict[str, Any]:
         """The reasons as JSON values."""

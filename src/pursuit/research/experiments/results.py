@@ -11,14 +11,18 @@ import statistics
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pursuit.evaluation.calibration import seeds_and_rows_interval
 from pursuit.evaluation.curves import Evaluation
 from pursuit.evaluation.protocols import AtProtocol
 from pursuit.files import DamagedFile, make_folder, read_json, write_whole
 from pursuit.registry import read_as
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 S = TypeVar("S")
 
@@ -220,6 +224,17 @@ class Results:
 
     def write(self, path: Path) -> None:
         _write_json(path, self.to_dict())
+
+    def _repr_html_(self) -> str:
+        """The table of methods, as a notebook shows it."""
+        text: str = import_module("pursuit.research.experiments.table").html_table(self)
+        return text
+
+    def plot(self, path: str | Path | None = None) -> "Figure | None":
+        """The accuracy of all methods against queries asked; None if none has a curve."""
+        draw = import_module("pursuit.research.experiments.table").draw_curves  # which comes after results
+        figure: Figure | None = draw(self, None if path is None else Path(path))
+        return figure
 
 
 def read_result(path: Path) -> Result | None:

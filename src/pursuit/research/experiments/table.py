@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pursuit.evaluation.curves import AtStop, Evaluation
 from pursuit.evaluation.figures import accuracy_curve
+from pursuit.inference import html
 from pursuit.research.experiments.results import (
     BUDGETS,
     NOTHING,
@@ -18,6 +20,9 @@ from pursuit.research.experiments.results import (
     mean_only,
     three_digits,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ALL_ANSWERS = "all-answers"
 """The method that predicts nothing before it has all answers: it has no curve worth showing."""
@@ -140,15 +145,23 @@ def remark(results: Results) -> str:
     )
 
 
-def draw_curves(results: Results, path: Path) -> None:
-    """The accuracy of all methods against queries asked and, where costs differ, against cost; no figure if no method
-    has a curve."""
+def html_table(results: Results) -> str:
+    """All methods, a row each, as a notebook shows them."""
+    rows = [cells(results, name, in_full=False) for name in results.methods]
+    return html.block(
+        str(results.run["task"]), html.table(header(results, in_full=False), rows), html.paragraph(remark(results))
+    )
+
+
+def draw_curves(results: Results, path: Path | None) -> "Figure | None":
+    """The accuracy of all methods against queries asked and, where costs differ, in a second file against cost; None if
+    no method has a curve."""
     worked = results.worked
     curves = [found for name, found in worked.items() if name != ALL_ANSWERS]
     if not curves:
-        return
+        return None
     all_answers = worked.get(ALL_ANSWERS) or worked.get("vip")
-    draw_accuracy(
+    return draw_accuracy(
         {method.title: [seed.evaluation for seed in method.seeds] for method, _ in curves},
         {method.title: summary.at_stop for method, summary in curves if summary.at_stop},
         path,
@@ -160,17 +173,17 @@ def draw_curves(results: Results, path: Path) -> None:
 def draw_accuracy(
     measured: Mapping[str, Sequence[Evaluation | Beside]],
     stops: Mapping[str, StopSummary],
-    path: Path,
+    path: Path | None,
     title: str,
     all_answers: float | None,
-) -> None:
+) -> "Figure":
     """The accuracy of all seeds by title, against queries asked; where queries do not all cost 1, a second figure,
     NAME-by-cost, shows it against cost."""
     asked = {name: [one.accuracy_by_asked or [] for one in seeds] for name, seeds in measured.items()}
     points = {name: (stop.mean_asked.mean, stop.accuracy.mean) for name, stop in stops.items()}
-    accuracy_curve(asked, path, title, points, all_answers)
+    figure = accuracy_curve(asked, path, title, points, all_answers)
     costs = [[cost for cost, _ in one.accuracy_by_cost] for seeds in measured.values() for one in seeds]
-    if all(costs):
+    if all(costs) and path is not None:
         spent = {
             name: [[accuracy for _, accuracy in one.accuracy_by_cost] for one in seeds]
             for name, seeds in measured.items()
@@ -178,6 +191,7 @@ def draw_accuracy(
         points = {name: (stop.mean_cost.mean, stop.accuracy.mean) for name, stop in stops.items()}
         beside = path.with_name(f"{path.stem}-by-cost{path.suffix}")
         accuracy_curve(spent, beside, title, points, all_answers, costs=costs[0])
+    return figure
 
 
 def _on_one_line(text: str) -> str:
