@@ -179,7 +179,9 @@ def test_a_choice_stands_for_its_group() -> None:
 def test_chains_and_random_histories_have_whole_groups() -> None:
     query_set = queries(gated(50, 0)[0])
     rows = rows_of(query_set, 400)
-    sampler = CarriedHistories(4, random_share=0.0).sampler(rows.stream(torch.Generator().manual_seed(0)), 64, torch.Generator())
+    sampler = CarriedHistories(4, random_share=0.0).sampler(
+        rows.stream(torch.Generator().manual_seed(0)), 64, torch.Generator()
+    )
     model = VIP.build(ModelSpec(query_set, [0, 1], MLP((8,))))
     batch = sampler.draw(model)
     sampler.advance(torch.zeros(64, dtype=torch.long))
