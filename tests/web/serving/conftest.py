@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from httpx import Client
 
+from illness import table
 from postgres import Cluster, cluster
 from pursuit import MLP, ColumnQueries, Stage, VIPClassifier, VIPRegressor
 from pursuit.methods import METHODS
@@ -16,24 +16,6 @@ from pursuit.queries import Order
 from pursuit.research.tasks import load_task
 from pursuit.web.serving.models import SamplePictures, ServedModels, load_models
 from served import running
-
-
-def table(n: int = 400) -> tuple[pd.DataFrame, np.ndarray]:
-    """Three illnesses, asked by a number, two yes/no questions, a choice and a date."""
-    rng = np.random.default_rng(0)
-    y = rng.choice(["cold", "flu", "hay fever"], n)
-    is_hot = np.where(y == "flu", rng.random(n) < 0.9, rng.random(n) < 0.15)
-    seasons = np.where(y == "hay fever", rng.choice(["spring", "summer"], n), rng.choice(["autumn", "winter"], n))
-    frame = pd.DataFrame(
-        {
-            "temperature": np.round(np.where(is_hot, rng.normal(39, 0.4, n), rng.normal(36.8, 0.3, n)), 1),
-            "sneezing": np.where((y != "flu") == (rng.random(n) < 0.85), "yes", "no"),
-            "itching": np.where((y == "hay fever") == (rng.random(n) < 0.9), "yes", "no"),
-            "season": seasons,
-            "since": pd.to_datetime("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, n), "D"),
-        }
-    )
-    return frame, y
 
 
 @pytest.fixture(scope="session")
