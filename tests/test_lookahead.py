@@ -106,6 +106,7 @@ def test_the_value_is_fitted_backwards_and_leads_the_choice_alone() -> None:
     torch.testing.assert_close(found, 3 * rest + error**2)
     found.sum().backward()
     torch.testing.assert_close(after.grad, torch.stack([3 * value.weight[0], torch.zeros(2)]).detach())
+    assert value.weight.grad is not None
     torch.testing.assert_close(value.weight.grad[0], (2 * error[:, None] * before).sum(dim=0).detach())
 
 
@@ -173,6 +174,7 @@ def test_a_choice_stands_for_its_group() -> None:
     whole = query_set.whole_groups(picked)
     assert whole.detach().nonzero().tolist() == [[0, 0], [0, 1], [1, 3]]
     whole[0, 0].backward()
+    assert chosen.grad is not None
     assert chosen.grad.nonzero().tolist() == [[0, 0], [0, 1]]
 
 

@@ -106,19 +106,25 @@ class VIP(QuerierClassifier):
         """The V-IP objective on a batch of histories, and the queries chosen (B,)."""
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
         scores = self.querier(encoded).float()
-        closed = self.closed(batch)
-        query = choose_straight_through(scores, closed, batch.tau)  # (B, Q) one-hot
-        answered = self.answered(query, closed, batch)
+        query = choose_straight_through(scores, self.closed(batch), batch.tau)  # (B, Q) one-hot
+        loss, chosen = self.loss_after(query, batch, encoded)
+        return TrainingOutcome(loss + self.loss_at_start(encoded, batch) + self.surprise(encoded, batch), chosen)
+
+    def loss_after(self, query: Tensor, batch: Batch, before: Tensor | None = None) -> TrainingOutcome:
+        """The classifier's loss once the answers to `query` (B, Q), one-hot, are known too, and what lies ahead of it,
+        if a querier is trained that looks there: from the networks' input `before` (B, ...)."""
+        answered = self.answered(query, batch)
         after = self.input_after(batch.x, batch.known.to(batch.x.dtype), answered)
         logits = self.classifier(after).float()
-        loss = batch.label_loss(logits, self.label_kernel) + self.loss_ahead(encoded, after, answered, logits, batch)
-        loss = loss + self.loss_at_start(encoded, batch) + self.surprise(encoded, batch)
+        loss = batch.label_loss(logits, self.label_kernel)
+        if before is not None:
+            loss = loss + self.loss_ahead(before, after, answered, logits, batch)
         return TrainingOutcome(loss, query.detach().argmax(dim=1))
 
-    def answered(self, query: Tensor, closed: Tensor, batch: Batch) -> Tensor:
+    def answered(self, query: Tensor, batch: Batch) -> Tensor:
         """Which answers (B, Q) a `query` (B, Q), one-hot, reveals: its own and those of its group. What has no answer
         reveals nothing."""
-        return self.query_set.whole_groups(query) * (batch.available & ~closed)
+        return self.query_set.whole_groups(query) * (batch.available & ~self.closed(batch))
 
     def loss_ahead(
         self, before: Tensor, after: Tensor, answered: Tensor, logits: Tensor, batch: Batch
@@ -245,9 +251,8 @@ class InformationVIP(VIP):
             query = choose(self.query_set.group_scores(scores, closed, self.cost_aware), closed)
         if not self.learns_after:
             return TrainingOutcome(loss, query)
-        answered = self.answered((F.one_hot(query, scores.shape[1]) * ~closed).to(batch.x.dtype), closed, batch)
-        after = self.classifier(self.input_after(batch.x, batch.known.to(batch.x.dtype), answered)).float()
-        return TrainingOutcome(loss + batch.label_loss(after, self.label_kernel), query)
+        after = self.loss_after((F.one_hot(query, scores.shape[1]) * ~closed).to(batch.x.dtype), batch)
+        return TrainingOutcome(loss + after.loss, after.query)
 
     def read(self, encoded: Tensor) -> Tensor:
         return self.querier(encoded)
@@ -297,9 +302,8 @@ class TwoQueriers(VIP):
         one, and the loss of the answer model, by whose information the rest continue."""
         encoded = self.network_input(batch.x, batch.known.to(batch.x.dtype))
         through, by_bits = (batch.take(slice(first, None, 2)) for first in (0, 1))
-        closed = self.closed(through)
-        choice = choose_straight_through(self.querier(encoded[::2]).float(), closed, batch.tau)
-        answered = self.answered(choice, closed, through)
+        choice = choose_straight_through(self.querier(encoded[::2]).float(), self.closed(through), batch.tau)
+        answered = self.answered(choice, through)
         after = self.input_after(through.x, through.known.to(batch.x.dtype), answered)
         logits, logits_after = self._classified(encoded, after)
         loss = batch.label_loss(logits, self.label_kernel) + through.label_loss(logits_after, self.label_kernel)
