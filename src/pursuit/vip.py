@@ -27,12 +27,12 @@ from pursuit.inference.history import History
 from pursuit.inference.pursuer import ASKED, Labels, PossibleAnswer, ScoreUnit, choose, per_cost
 from pursuit.inference.unusual import NEVER
 from pursuit.information import AnswerModel
-from pursuit.lookahead import Lookahead
 from pursuit.networks import MLP, TrunkAndHeads
 from pursuit.queries import QuerySet
 from pursuit.registry import register
 from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.learner import ModelSpec, QuerierClassifier
+from pursuit.training.lookahead import Lookahead
 from pursuit.training.rows import Rows
 
 MOST_LABELS = 64
@@ -72,7 +72,7 @@ class VIP(QuerierClassifier):
         return cls(spec, *spec.networks(), answer_model=answer_model, reader=reader, **parts)
 
     def look_ahead(self, n_answers: int) -> None:
-        """Train the straight-through querier on the losses after about so many answers; 1: the next one alone."""
+        """Train the straight-through querier on the losses of so many answers ahead; 1: of the next one alone."""
         self.lookahead = None
         if n_answers > 1:
             assert self.spec.network is not None

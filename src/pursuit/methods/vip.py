@@ -181,9 +181,9 @@ class VIPClassifier(TaughtClassifier, VIPEstimator):
         says how many bits a query is expected to give, unless queries are patches.
     lookahead : "auto" or int
         Over how many answers the straight-through querier learns to be right: with 1, over the next one alone; with
-        more, it also asks what tells little by itself, but decides what to ask next (`pursuit.lookahead`). "auto" looks
-        5 answers ahead wherever it learns both queriers, so that rows not learnt from say whether it pays. A number
-        above 1 takes the straight-through querier.
+        more, it also asks what tells little by itself, but decides what to ask next. "auto" looks 5 answers ahead
+        wherever it learns both queriers, so that rows not learnt from say whether it pays. A number above 1 takes the
+        straight-through querier.
     cost_aware : bool, optional
         Whether to ask for the most bits per unit of cost, instead of the most bits. By default it does where the costs
         of queries, or of groups of them, differ, unless they are patches or the querier is straight-through.

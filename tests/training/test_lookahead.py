@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from pursuit import MLP, CarriedHistories, ColumnQueries, ModelSpec, Stage, VIPClassifier
-from pursuit.lookahead import Lookahead
 from pursuit.queries.order import Group, Order
+from pursuit.training.lookahead import Lookahead
 from pursuit.training.rows import Rows
 from pursuit.training.samplers import random_histories
 from pursuit.training.schedule import AdamW
