@@ -24,6 +24,8 @@ COMMANDS = (
     "explain",
     "ask",
     "serve",
+    "watch",
+    "recalibrate",
     "export",
     "mcp",
     "compare",

@@ -63,6 +63,14 @@ Address = Annotated[
     ),
 ]
 Seeds = Annotated[int, Option("How many seeds to train and measure.", min=1)]
+Database = Annotated[
+    str | None,
+    Option(
+        "Where sessions are kept: sqlite:///FILE or postgresql://USER@HOST/NAME; by default where `pursuit serve` "
+        "keeps those of this model.",
+        metavar="URL",
+    ),
+]
 AsJson = Annotated[bool, Option("Print exactly one JSON object.", "--json")]
 
 

@@ -2,7 +2,7 @@
 try them with, where these are on the machine."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,8 @@ from pursuit.research.tasks import EMBEDDED, TASKS, load_task
 from pursuit.research.tasks.files import cache_folder, locate
 from pursuit.research.tasks.task import take_rows
 from pursuit.tables.source import MemorySource
-from pursuit.web.serving.models import SamplePictures
+from pursuit.web.serving.models import SamplePictures, id_of
+from pursuit.web.serving.store import Search, Store, StoredSession, default_database
 
 DEMO = Path("demo")
 QUICK_METHOD = "naive-bayes"
@@ -33,6 +34,20 @@ def default_models() -> list[Path]:
     """The models of the demonstration or, if it was not run, one that is trained now and saved."""
     found = [DEMO / name for name in EMBEDDED if (DEMO / name / DESCRIPTION).is_file()]
     return found or [_quick_model()]
+
+
+def kept_sessions(model: Path, database: str | None) -> Iterator[StoredSession]:
+    """The sessions with a model, the oldest first; raises ValueError where none are kept."""
+    address = database or default_database([str(model.resolve())])
+    file = address.removeprefix("sqlite:///")
+    if file != address and not Path(file).expanduser().is_file():
+        raise ValueError(
+            f"No sessions are kept in {file}: serve the model first, or say by --database where its sessions are."
+        )
+    store, own = Store(address), id_of(model)
+    if store.find(Search(), 1, 0)[0] and not store.find(Search(model=own), 1, 0)[0]:
+        raise ValueError(f"The database has sessions with other models, and none with “{own}”: check --database.")
+    return store.each(Search(model=own))
 
 
 def _quick_model() -> Path:

@@ -13,6 +13,7 @@ from pursuit.inference.predictions import BETWEEN
 from pursuit.queries import DoubtfulAnswer
 from pursuit.queries.own_words import Suggestion
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
+from pursuit.report.watch import SeenSession, Watch
 from pursuit.sessions.moves import FORMAT, Tell, query_index
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import GivenAnswer, Rejection, State
@@ -76,6 +77,8 @@ class Interviews:
         self.lists_sessions = lists_sessions
         self._retaining = retaining or RetentionLoop(store)
         self.computing = threading.Lock()
+        self._watching = threading.Lock()
+        self._looked_at: dict[str, dict[Any, SeenSession]] = {}  # by model
         self.threads: anyio.CapacityLimiter | None = None
         """Of the server, for what waits for the database; None: those of everything else."""
 
@@ -206,6 +209,12 @@ class Interviews:
     def find(self, search: Search, limit: int, offset: int) -> schemas.Sessions:
         total, found = self.store.find(search, limit, offset)
         return schemas.Sessions(total=total, sessions=[schemas.SessionSummary(**_summary(one)) for one in found])
+
+    def watch(self, model: ServedModel) -> Watch:
+        """What the sessions with a model say of it. Others go on meanwhile: this model is only read."""
+        with self._watching:  # two who look at the same time would do the same work twice
+            looked_at = self._looked_at.setdefault(model.id, {})
+            return Watch.of(model.estimator, self.store.each(Search(model=model.id)), looked_at=looked_at)
 
     # ---- how a session comes back
 

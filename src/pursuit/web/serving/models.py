@@ -207,6 +207,11 @@ class ServedModels(dict[str, ServedModel]):
         return self[model_id]
 
 
+def id_of(folder: Path) -> str:
+    """The id of the model in a folder, unless an earlier one has it."""
+    return re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.casefold()).strip("-") or "model"
+
+
 def load_models(
     folders: Iterable[str | Path],
     stop: StoppingRule | str | None = None,
@@ -221,7 +226,7 @@ def load_models(
     for folder in folders:
         path = Path(folder)
         estimator = load(path)
-        name = re.sub(r"[^a-z0-9]+", "-", path.resolve().name.casefold()).strip("-") or "model"
+        name = id_of(path)
         model_id = next(other for n in range(1, 10_000) if (other := name if n == 1 else f"{name}-{n}") not in found)
         rule = estimator.stopping_rule(stop)
         served = ServedModel(model_id, estimator, fingerprint(path), rule, measure, find_samples)

@@ -264,6 +264,19 @@ def show_accuracy(parts: Parts, search: OwnSearch) -> schemas.Accuracy:
     return accuracy_of(parts.store.judged(search))
 
 
+@of_sessions.get(
+    "/watch/{model_id}",
+    summary="What sessions say of a model, as a page for the operator",
+    responses=NOT_FOUND,
+    response_class=HTMLResponse,
+)
+@in_session
+def show_watch(parts: Parts, browser: Own, model: Model) -> HTMLResponse:
+    """Accuracy, calibration, questions and answers over time, and an alarm where a promise is not kept."""
+    browser.search("", None, is_all=True)  # which only the operator may
+    return HTMLResponse(parts.watch(model).html(model.title), headers={"Content-Security-Policy": REPORT_POLICY})
+
+
 @of_sessions.get("/sessions/{session_id}", summary="Where a session stands", responses=MOVED)
 @in_session
 def show_session(parts: Parts, session_id: SessionId) -> schemas.Session:

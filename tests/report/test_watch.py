@@ -1,0 +1,145 @@
+"""A model that is watched: false alarms as rare as they are said to be, and what sessions tell."""
+
+import datetime
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pursuit.methods import NaiveBayesIPClassifier
+from pursuit.report.confirmed import confirmed_rows
+from pursuit.report.watch import Watch, evidence
+
+LABELS = np.array(["a", "b", "c"])
+
+
+def alarms(stated: np.ndarray, right: np.ndarray, rate: float, tolerance: float) -> np.ndarray:
+    """Whether each of many models (M, N) is alarmed about, ever."""
+    return np.array([evidence(p, r, tolerance).max() >= np.log(1 / rate) for p, r in zip(stated, right, strict=True)])
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.05])
+@pytest.mark.parametrize("rate", [0.01, 0.1])
+def test_a_model_that_keeps_its_promise_is_alarmed_about_as_rarely_as_is_said(rate: float, tolerance: float) -> None:
+    """Right exactly as often as it may be at the worst, watched after every one of 300 results."""
+    rng = np.random.default_rng(0)
+    n = 1000
+    stated = rng.uniform(0.4, 0.99, (n, 300))
+    right = rng.random(stated.shape) < stated - tolerance
+    found = alarms(stated, right, rate, tolerance)
+    assert found.mean() <= rate + 3 * np.sqrt(rate * (1 - rate) / n)
+
+
+@pytest.mark.parametrize("n_good", [0, 300])
+def test_a_model_that_breaks_its_promise_is_found_even_after_a_good_time(n_good: int) -> None:
+    rng = np.random.default_rng(1)
+    stated = rng.uniform(0.85, 0.95, (200, n_good + 250))
+    chance = np.where(np.arange(stated.shape[1]) < n_good, stated, stated - 0.25)
+    assert alarms(stated, rng.random(stated.shape) < chance, 0.01, 0.05).mean() > 0.95
+
+
+@dataclass(frozen=True)
+class Kept:
+    id: str
+    created: datetime.datetime
+    moves: dict[str, Any]
+    truth: str | None
+    accepted: bool = False
+    revision: int = 0
+
+
+def table(rng: np.random.Generator, n: int, flip: float = 0.1) -> tuple[pd.DataFrame, np.ndarray]:
+    y = rng.integers(0, 3, n)
+    columns = {f"is_{LABELS[i]}": np.where((y == i) ^ (rng.random(n) < flip), "yes", "no") for i in range(3)}
+    columns["coin"] = np.where(rng.random(n) < 0.5, "yes", "no")
+    return pd.DataFrame(columns), LABELS[y]
+
+
+@cache
+def model() -> NaiveBayesIPClassifier:
+    return NaiveBayesIPClassifier(random_state=0, stop="confidence=0.9").fit(*table(np.random.default_rng(0), 1000))
+
+
+def played(n: int, flip: float = 0.1, coin: float | None = None, unknown: str = "") -> list[Kept]:
+    """Sessions with people whose answers are wrong as often as `flip` says."""
+    rng = np.random.default_rng(5)
+    X, y = table(rng, n, flip)
+    if coin is not None:
+        X["coin"] = np.where(rng.random(n) < coin, "yes", "no")
+    found = []
+    for i in range(n):
+        session = model().session()
+        session.tell(X["coin"][i], "coin")
+        while not session.done:
+            name = session.ask().name
+            if name == unknown:
+                session.dont_know()
+            else:
+                session.tell(X[name][i])
+        begun = datetime.datetime(2026, 1, 5) + datetime.timedelta(hours=3 * i)
+        found.append(Kept(str(i), begun, session.to_dict(), str(y[i])))
+    return found
+
+
+def test_people_like_the_rows_of_training_raise_no_alarm() -> None:
+    watch = Watch.of(model(), played(200))
+    assert not watch.is_alarmed
+    assert watch.n_judged == watch.n_sessions == 200
+    assert watch.interval is not None
+    assert watch.interval[0] < watch.n_right / 200 < watch.interval[1]
+    assert not any(one.has_moved for one in watch.questions)
+    assert sum(one.n for one in watch.periods) == 200
+    assert len(watch.periods) == 4
+    assert "No alarm" in " ".join(watch.sentences)
+
+
+def test_people_who_differ_raise_an_alarm_and_moved_answers_are_named() -> None:
+    watch = Watch.of(model(), played(200, flip=0.45, coin=0.95))
+    assert watch.is_alarmed
+    moved = {one.name for one in watch.questions if one.has_moved}
+    assert "coin" in moved
+    assert any(name.startswith("is_") for name in moved)
+    assert any(one.startswith("Answers have moved: “yes” to") and "is given by 9" in one for one in watch.sentences)
+    page = watch.html("illness <b>")
+    assert "Alarm" in page
+    assert "illness &lt;b&gt;" in page
+    assert all(one.text in page for one in watch.questions)
+
+
+def test_what_nobody_knows_is_counted_by_question_and_results_nobody_confirmed_are_not_judged() -> None:
+    sessions = [Kept(one.id, one.created, one.moves, None) for one in played(40, unknown="is_b")]
+    watch = Watch.of(model(), sessions)
+    assert watch.n_judged == 0
+    assert {one.name for one in watch.questions if one.n_unknown} == {"is_b"}
+    assert "Nobody confirmed" in " ".join(watch.sentences)
+
+
+def test_a_guess_that_was_called_wrong_counts_as_wrong_with_the_probability_it_had() -> None:
+    session = model().session()
+    while not session.done:
+        session.tell("yes" if session.ask().name == "is_a" else "no")
+    stated = max(session.posterior.values())
+    session.reject()
+    watch = Watch.of(model(), [Kept("1", datetime.datetime(2026, 1, 1), session.to_dict(), None)])
+    assert (watch.n_judged, watch.n_right) == (1, 0)
+    assert watch.stated == pytest.approx(stated)
+
+
+def test_a_session_of_another_model_is_left_out() -> None:
+    other = Kept("1", datetime.datetime(2026, 1, 1), {"format": 2, "moves": [{"move": "tell", "query": "x"}]}, "a")
+    watch = Watch.of(model(), [other])
+    assert (watch.n_sessions, watch.n_unreadable) == (0, 1)
+
+
+def test_confirmed_sessions_are_rows_of_the_answers_that_were_given() -> None:
+    sessions = played(30)
+    X, y = confirmed_rows(model(), [*sessions, Kept("x", sessions[0].created, sessions[0].moves, "something else")])
+    assert len(y) == 30
+    assert set(y) <= set(LABELS)
+    assert list(X.columns) == ["is_a", "is_b", "is_c", "coin"]
+    told = [len([move for move in one.moves["moves"] if move["move"] == "tell"]) for one in sessions]
+    assert X.notna().sum(axis=1).tolist() == told
+    assert model().predict(X).shape == (30,)
