@@ -38,10 +38,12 @@ def recalibrate(model: Model, *, database: Database = None, as_json: AsJson = Fa
         other = copy.deepcopy(estimator).calibrate(X[learnt], y[learnt])
         before += _loss(estimator, X[judged], y[judged]) * judged.sum() / len(y)
         after += _loss(other, X[judged], y[judged]) * judged.sum() / len(y)
-    if is_better := after < before:
+    if is_better := bool(after < before):
         estimator.calibrate(X, y).save(model, estimator.notes_)
     if as_json:
-        print_json({"model": str(model), "n": len(y), "before": before, "after": after, "is_changed": is_better})
+        print_json(
+            {"model": str(model), "n": len(y), "before": float(before), "after": float(after), "is_changed": is_better}
+        )
         return
     losses = (
         f"log loss on {len(y):,} confirmed sessions: {before:.3f} before, {after:.3f} after, each judged by the others"

@@ -119,6 +119,15 @@ def train(
     table: TableOptions,
     options: TrainingOptions,
     overwrite: Annotated[bool, Option("Replace the model that is in the folder.")] = False,
+    confirmed: Annotated[
+        str | None,
+        Option(
+            "Learn from sessions with the model in the folder whose truth is known, too, and replace it only if the "
+            "new one is no worse on the held-out rows: sqlite:///FILE, postgresql://USER@HOST/NAME or a file.",
+            "--and",
+            metavar="SESSIONS",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train on a task, a CSV file or Parquet files, measure on held-out rows, and save the model."""
@@ -140,6 +149,10 @@ def train(
         source, options.seed, costs=table.costs(), regress=chosen.predicts_numbers, **table.reading()
     ).with_costs({}, table.cost_aware)
     folder = to or Path("runs") / folder_name(task.name, chosen)
+    before, place = None, folder
+    if confirmed is not None:
+        before, task = _with_sessions(folder, task, confirmed)
+        folder, overwrite = place.with_name(f"{place.name}.new"), not options.resume
     model = chosen.build(task.query_set, **options.settings(task, chosen))
     check_log(options.log)
     remark_on_task(task)
@@ -169,6 +182,9 @@ def train(
         measured = Measured.of(model, task.X_test, task.y_test, initially_known=known, name=task.name)
         measured.keep(folder, model)
         evaluation = measured.evaluation
+        if before is not None and not _replaces(place, folder, before, model, measured, task):
+            return
+        folder = place
     if as_json:
         chosen_by_data = [asdict(reason) for reason in model.chosen_]
         figures = evaluation.to_dict() if evaluation else {}
@@ -178,6 +194,64 @@ def train(
         print_evaluation(task.name, evaluation)
     print_chosen(model.chosen_)
     print_trained(str(folder), source, table.query)
+
+
+def _with_sessions(folder: Path, task: "Task", sessions: str) -> tuple[Any, "Task"]:
+    """The model in a folder, and a task whose training rows have its confirmed sessions among them."""
+    from dataclasses import replace
+
+    import numpy as np
+    import pandas as pd
+
+    from pursuit.cli.served_models import kept_sessions
+    from pursuit.files import check_model
+    from pursuit.public import load
+    from pursuit.report.confirmed import confirmed_rows
+
+    check_model(folder)
+    is_table = isinstance(task.X_train, pd.DataFrame) and task.groups_train is None
+    if not is_table or task.initially_known_train is not None or not len(task.y_test):
+        raise ValueError(
+            "Sessions are learnt from beside rows of a table that fit into memory, without groups, of which some are "
+            "held out: leave out --and."
+        )
+    before = load(folder)
+    address = sessions if "://" in sessions else f"sqlite:///{Path(sessions).resolve()}"
+    X, y = confirmed_rows(before, kept_sessions(folder, address))
+    if not len(y):
+        raise ValueError("The truth is known of no session: note it on the page of a session, or leave out --and.")
+    say(f"{len(y):,} confirmed sessions are learnt from beside {len(task.X_train):,} rows.")
+    columns = [name for name in task.X_train.columns if name in X.columns]
+    more = X[columns].reindex(columns=task.X_train.columns)
+    rows = pd.concat([task.X_train, more.infer_objects()], ignore_index=True)
+    labels = np.concatenate([np.asarray(task.y_train), y.astype(np.asarray(task.y_train).dtype)])
+    return before, replace(task, X_train=rows, y_train=labels, division_train=None)
+
+
+def _replaces(place: Path, folder: Path, before: Any, model: Any, measured: Any, task: "Task") -> bool:
+    """Put a new model in place of the one before it, if it is no worse on the held-out rows; whether it did."""
+    import shutil
+
+    old, new = before.evaluate(task.X_test, task.y_test), measured.evaluation
+    is_worse = _quality(new) < _quality(old)
+    told = f"{_quality(old):.4f} before, {_quality(new):.4f} after, on {new.n_rows:,} held-out rows"
+    if not is_worse:
+        model.save(place, {"task": {"name": task.name, **task.notes}})
+        measured.keep(place, model)
+    shutil.rmtree(folder)
+    if is_worse:
+        say(f"The model stays as it was, because the new one is worse: {told}.")
+    else:
+        say(f"The new model takes its place: {told}.")
+    return not is_worse
+
+
+def _quality(evaluation: Any) -> float:
+    """The accuracy at the stop, or the share of variance explained of a number: more is better."""
+    if hasattr(evaluation, "accuracy_all_answers"):
+        at_stop = evaluation.at_stop
+        return float(evaluation.accuracy_all_answers if at_stop is None else at_stop.accuracy)
+    return float((evaluation.at_stop or evaluation.all_answers).r2)
 
 
 def folder_name(task: str, method: "Method") -> str:

@@ -411,4 +411,4 @@ def _most_moved(given: Sequence[tuple[str, dict[str, float]]]) -> MovedAnswer | 
         found.append(
             MovedAnswer(text, n / len(given), total / len(given), (n - total) / math.sqrt(variance + LEAST_VARIANCE))
         )
-    return max(found, key=lambda one: abs(one.deviation))
+    return max(found, key=lambda one: (round(abs(one.deviation), 6), one.deviation))

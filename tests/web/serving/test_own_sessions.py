@@ -108,3 +108,17 @@ def test_a_person_takes_the_answers_along_and_deletes_them(client: httpx.Client)
     assert (told["name"], told["answer"], asked["answer"]) == ("sneezing", "yes", None)
     assert client.delete(f"/api/sessions/{session['id']}").status_code == 204
     assert client.get(f"/api/sessions/{session['id']}/answers.json").status_code == 404
+
+
+def test_the_operator_watches_a_model(client: httpx.Client) -> None:
+    session = begin(client)
+    while not session["state"]["done"]:
+        session = move(client, session, "dont_know")
+    client.put(f"/api/sessions/{session['id']}/truth", json={"label": "flu"})
+    assert client.get("/api/watch/illness").status_code == 401
+    operator = {"authorization": f"Bearer {OPERATOR}"}
+    for _ in range(2):  # what was looked at is kept
+        page = client.get("/api/watch/illness", headers=operator)
+        assert page.status_code == 200
+        assert "1 session, of which the truth is known of 1." in page.text
+    assert client.get("/api/watch/none", headers=operator).status_code == 404
