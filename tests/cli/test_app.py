@@ -24,7 +24,19 @@ def test_commands_come_in_the_order_people_need_them(tmp_path: Path) -> None:
     lines = run(tmp_path, "--help").stdout.splitlines()
     commands = [line.split()[1] for line in lines if line.startswith("│ ") and line[2] != " " and line[2] != "-"]
     first = ["demo", "questions", "train", "show", "evaluate", "report", "predict", "explain", "ask", "serve"]
-    then = ["export", "mcp", "compare", "tune", "reproduce", "tasks", "methods", "concepts", "data"]
+    then = [
+        "watch",
+        "recalibrate",
+        "export",
+        "mcp",
+        "compare",
+        "tune",
+        "reproduce",
+        "tasks",
+        "methods",
+        "concepts",
+        "data",
+    ]
     assert commands == [*first, *then]
 
 
