@@ -231,14 +231,17 @@ class Enough(BaseException):
 def _read_settings(folder: Path, frame: Any) -> None:
     wanted = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
     method = METHODS[wanted["method"]]
-    values = {name: _as_declared(from_config(value)) for name, value in wanted["settings"].items()}
+    try:
+        values = {name: _as_declared(from_config(value)) for name, value in wanted["settings"].items()}
+    except TypeError as error:  # of a class that cannot be made: files refuse it in a sentence of their own
+        raise ValueError(f"It cannot be made: {error}") from None
     if method.accepts("stages"):
         values = {"network": models.SHORT["network"], "stages": [Stage(2, batch_size=16)], **values}
     if method.accepts("teachers"):
         values = {"teachers": None, **values}
     X = frame.drop(columns=[LABEL, "seen"])
     y = frame["weight"] if method.predicts_numbers else frame[LABEL]
-    with _for_a_while():
+    with _for_a_while(), _refusing_types():
         model = method.build(None, **{"random_state": 0, **values}).fit(X, y)
         if hasattr(model, "predict_proba"):
             check_predictions(model, X)
@@ -258,6 +261,17 @@ def _for_a_while() -> Any:
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
+
+
+@contextmanager
+def _refusing_types() -> Any:
+    """In Python, a setting of the wrong type may be refused by a TypeError, if it is a sentence."""
+    try:
+        yield
+    except TypeError as error:
+        if not str(error).endswith("."):
+            raise
+        raise ValueError(str(error)) from None
 
 
 def _as_declared(value: Any) -> Any:

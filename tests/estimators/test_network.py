@@ -350,3 +350,9 @@ def test_a_network_beyond_all_memory_is_refused_in_a_sentence() -> None:
     X, y = np.random.default_rng(0).integers(0, 2, (40, 3)), np.arange(40) % 2
     with pytest.raises(ValueError, match="not the memory to train VIPClassifier"):
         VIPClassifier(random_state=0, network=MLP((2**40,)), stages=(Stage(1),), teachers=None).fit(X, y)
+
+
+def test_holding_out_all_rows_is_refused_in_a_sentence() -> None:
+    X, y = np.random.default_rng(0).integers(0, 2, (40, 3)), np.arange(40) % 2
+    with pytest.raises(ValueError, match="none is left to learn from"):
+        VIPClassifier(random_state=0, network=MLP((4,)), stages=(Stage(1),), teachers=None, held_out=0.999).fit(X, y)

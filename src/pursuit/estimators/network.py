@@ -129,6 +129,8 @@ class LearnerEstimator(PursuitEstimator):
         self.plan_, stages = plan, self._adapted(query_set, plan.stages if self.stages is None else self.stages)
         check_plan(stages, self.device, run.log, n_processes(self.devices))
         kept, judging = self._set_aside(query_set, rows, seed, self._share_aside(rows))
+        if isinstance(kept, Rows) and not len(kept):
+            raise ValueError(f"Of {len(rows):,} rows, none is left to learn from: hold out fewer, or give more rows.")
         lesson, more_reasons = kept, []
         if is_taught and isinstance(kept, Rows):
             with threadpool_limits(1 if _is_small(query_set, rows) else None):  # for scikit-learn what `one_thread` is
