@@ -138,6 +138,10 @@ def test_one_model_is_the_interview_itself_and_a_browser_sees_its_own_alone(visi
         stranger.page.wait_for_selector(".sessions > li")
         assert stranger.heading == "Sessions of all"
         assert_for_everybody(stranger.page, "sessions of all")
+        link = stranger.page.get_by_role("link", name="How the model fares")
+        stranger.open(f"{address}{link.get_attribute('href')}")
+        assert stranger.heading == "After it was served"
+        assert_for_everybody(stranger.page, "watching a model")
         own.page.get_by_role("link", name="Go on where you stopped").click()
         own.page.wait_for_selector(".footnote .tools")
         with own.page.expect_download() as download:

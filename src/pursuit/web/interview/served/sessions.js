@@ -64,7 +64,8 @@ class SessionsPage {
       oninput: () => { this.text = field.value; clearTimeout(timer); timer = setTimeout(() => this.searchNow(), TYPING); } });
     const select = h("select", { "aria-label": say("which_model"), onchange: () => { this.model = select.value; this.act(() => this.load()); } },
       h("option", { value: "" }, say("every_model")), this.models.map(({ id, title }) => h("option", { value: id, selected: id === this.model }, title)));
-    return h("div", { class: "controls" }, field, select, h("a", { class: "button", href: this.path("/api/sessions.csv", this.text ? { query: this.text } : {}), download: "sessions.csv" }, say("as_csv")));
+    const watched = this.model || (this.models.length === 1 && this.models[0].id);
+    return h("div", { class: "controls" }, field, select, this.isAll && watched && h("a", { class: "button", href: `/api/watch/${encoded(watched)}`, target: "_blank", rel: "noopener" }, say("watch")), h("a", { class: "button", href: this.path("/api/sessions.csv", this.text ? { query: this.text } : {}), download: "sessions.csv" }, say("as_csv")));
   }
 
   /** Search while somebody types: only the list changes, and the field keeps the focus. */
