@@ -68,7 +68,8 @@ def test_a_client_in_typescript(client: httpx.Client, description: Path, illness
     packages = installed(*PACKAGES)
     folder, programs = description.parent, packages / "node_modules" / ".bin"
     (folder / "node_modules").symlink_to(packages / "node_modules")
-    run(programs / "openapi-typescript", description, "-o", "api.d.ts", folder=folder)
+    given = ("--default-non-nullable", "false")  # what has a default need not be sent
+    run(programs / "openapi-typescript", description, "-o", "api.d.ts", *given, folder=folder)
     shutil.copy(CLIENTS / "play.ts", folder)
     (folder / "package.json").write_text('{"type": "module"}')
     options = ("--strict", "--target", "es2022", "--module", "nodenext", "--moduleResolution", "nodenext")

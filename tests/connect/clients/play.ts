@@ -1,16 +1,14 @@
 // Plays an interview with a client that is generated from the description of the API, and prints the result.
 import createClient from "openapi-fetch";
-import type { components, paths } from "./api.js";
+import type { paths } from "./api.js";
 
-type Session = components["schemas"]["Session"];
-
-async function play(baseUrl: string, answers: Record<string, string | number>): Promise<Session> {
+async function play(baseUrl: string, answers: Record<string, string | number>) {
   const client = createClient<paths>({ baseUrl });
   const listed = await client.GET("/api/models");
   if (!listed.data?.models.some((model) => model.id === "illness")) throw new Error("no such model");
   const begun = await client.POST("/api/sessions", { body: { model: "illness" } });
   if (!begun.data) throw new Error(begun.error.message);
-  let session: Session = begun.data;
+  let session = begun.data;
   const wrong = await client.POST("/api/sessions/{session_id}/moves", {
     params: { path: { session_id: session.id } },
     body: { move: "tell", revision: session.revision, query: "season", answer: "purple" },
@@ -25,8 +23,9 @@ async function play(baseUrl: string, answers: Record<string, string | number>): 
     if (!moved.data) throw new Error(moved.error.message);
     session = moved.data;
   }
-  return session;
+  if (session.state.result === null) throw new Error("no result");
+  return session.state.result;
 }
 
 const [, , address, told] = process.argv;
-play(address!, JSON.parse(told!)).then((session) => console.log(JSON.stringify(session.state.result)));
+play(address!, JSON.parse(told!)).then((result) => console.log(JSON.stringify(result)));
