@@ -1,13 +1,17 @@
 """`pursuit questions`: a first draft of how the columns of a file are asked, to edit and to train with."""
 
+import re
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pursuit.cli.console import err, escaped, remark_on_task
+from pursuit.cli.console import err, escaped, remark_on_task, show
 from pursuit.cli.options import ColumnOptions, Source
 from pursuit.files import write_whole
 from pursuit.options import Option
+
+MOST_LABELS = 20
+"""More numbers than this are a number that is predicted, not labels."""
 
 
 def questions(
@@ -16,6 +20,13 @@ def questions(
     to: Annotated[Path, Option("The file to write.", "--out")] = Path("questions.toml"),
     table: ColumnOptions,
     force: Annotated[bool, Option("Replace the file if it is there.", "--force")] = False,
+    prompt: Annotated[
+        bool, Option("Print a prompt instead, which any language model answers with the questions.", "--prompt")
+    ] = False,
+    language: Annotated[str | None, Option("With --prompt: the language to write in, such as German.")] = None,
+    reply: Annotated[
+        Path | None, Option("The reply of a language model to the prompt: it is checked, compared and written.")
+    ] = None,
 ) -> None:
     """Write down how the columns of a file would be asked: a TOML file to edit, for `pursuit train --questions`."""
     from pursuit.queries import Questions
@@ -23,12 +34,19 @@ def questions(
 
     if source in TASKS:
         raise ValueError(f"'{source}' is a task with its own questions: give a CSV file or Parquet files.")
-    if to.exists() and (to.is_dir() or not force):
+    if prompt and reply is not None:
+        raise ValueError("First --prompt, then --reply with what the language model answered.")
+    if language is not None and not prompt:
+        raise ValueError("--language is that of the reply: it goes with --prompt.")
+    if not prompt and to.exists() and (to.is_dir() or not force):
         raise ValueError(f"{to} is there already: choose another --out, or add --force to replace it.")
-    if not to.parent.is_dir():
+    if not prompt and not to.parent.is_dir():
         raise ValueError(f"There is no folder {to.parent} to write {to.name} into: make it first.")
     task = load_task(source, test_share=0.0, **table.reading())
     remark_on_task(task)
+    if prompt:
+        _print_prompt(task, table, language)
+        return
     once = {
         "--encoding": table.encoding,
         "--decimal": table.decimal,
@@ -40,5 +58,29 @@ def questions(
     options += [word for option, text in once.items() if text for word in (option, text)]
     command = ["pursuit", "train", source, "--target", str(table.target), *options, "--questions", str(to)]
     text = Questions.draft(task.query_set, shlex.join(command), never_asked=table.drop or ())
+    if reply is not None:
+        text = _replied(task, reply)
     write_whole(to, text.encode())
     err.print(escaped(f"Written to {to}. Edit it, then: {shlex.join(command)}"), soft_wrap=True, highlight=False)
+
+
+def _print_prompt(task: Any, table: ColumnOptions, language: str | None) -> None:
+    from pursuit.connect.prompt import prompt_for
+
+    labels = sorted({str(label) for label in task.y_train})
+    is_number = len(labels) > MOST_LABELS and all(re.fullmatch(r"-?\d+(\.\d+)?", label) for label in labels)
+    print(prompt_for(task.query_set, str(table.target), None if is_number else labels, language), end="")
+
+
+def _replied(task: Any, reply: Path) -> str:
+    """The questions file that a reply makes, after showing what it changes."""
+    from pursuit.connect.prompt import difference, merged, read_reply
+    from pursuit.files import read_bytes
+
+    read = read_reply(read_bytes(reply, "a reply").decode("utf-8-sig"), task.query_set)
+    before, after = merged(task.query_set, read)
+    show(difference(before, after) or "The reply changes nothing.")
+    absent = [one.name for one in after.settings if one.name not in {other.name for other in read.settings}]
+    if absent:
+        err.print(escaped(f"The reply says nothing of {', '.join(absent)}: they stay as they were."), soft_wrap=True)
+    return after.to_toml()
