@@ -34,3 +34,34 @@ def test_the_program_serves_it(model_folders: dict[str, Path], tmp_path: Path) -
     with program(model_folders["illness"], *options) as own, client_of(port_of(own)) as client:
         address = f"/api/sessions/{begin(client)['id']}/suggestions"
         assert client.post(address, json=SAID).json()["suggestions"]
+
+
+@pytest.mark.programs
+def test_a_person_confirms_and_denies_on_the_page(models: ServedModels, tmp_path: Path) -> None:
+    from browsing import ARGUMENTS, CHROMIUM, Visit, needs_browser
+    from pursuit.connect.words_routes import of_words
+
+    needs_browser()
+    from playwright.sync_api import sync_playwright
+
+    with (
+        running(models, f"sqlite:///{tmp_path / 's.db'}", routers=[of_words], words=True) as client,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        visit = Visit.of(browser.new_context(locale="en-GB")).open(f"{client.base_url}/m/illness")
+        visit.page.set_default_timeout(20_000)
+        visit.page.get_by_role("button", name="Begin", exact=True).click()
+        visit.page.get_by_role("button", name="Add a fact").click()
+        visit.page.get_by_label("Or say it in your own words").fill(SAID["text"])
+        visit.page.get_by_role("button", name="See what that means").click()
+        season = visit.page.locator("li", has_text="Which season is it? winter")
+        season.get_by_role("button", name="Yes").click()
+        sneezing = visit.page.locator("li", has_text="Do you sneeze? yes")
+        sneezing.get_by_role("button", name="No").click()
+        sneezing.wait_for(state="detached")
+        address = f"/api/sessions/{visit.page.url.rpartition('/')[2]}"
+        answers = client.get(address).json()["state"]["answers"]
+        browser.close()
+        assert visit.problems == []
+        assert [(one["question"]["name"], one["value"]) for one in answers] == [("season", "winter")]

@@ -2,7 +2,7 @@
 //
 // An engine has async functions that give a state: state, tell(value, {query, confirmed}), skip, undo,
 // change(query, value, {confirmed}), reject, takeBackRejection(label), goOn, accept; beside them why() and
-// question(name), and reveal() and pictureUrl() where a picture answers. Where an answer cannot be taken they throw an object with `doubt` (ask again), `state` (somebody else
+// question(name), reveal() and pictureUrl() where a picture answers, and suggest(text) where the engine `hasWords`. Where an answer cannot be taken they throw an object with `doubt` (ask again), `state` (somebody else
 // moved meanwhile), `isLost` (no connection) or a `message`.
 
 import { h, quietButton } from "./dom.js";
@@ -34,6 +34,9 @@ export class Interview {
       answerSkipped: name => this.volunteer(name),
       volunteer: name => this.volunteer(name),
       pick: () => this.show({ kind: "pick" }),
+      suggest: engine.hasWords && (text => this.suggest(text)),
+      confirm: one => this.confirm(one),
+      deny: one => this.show({ ...this.view, suggestions: this.view.suggestions.filter(other => other !== one) }),
       cancel: () => this.show({ kind: "now" }),
       why: () => this.toggleWhy(),
       startOver: () => places.startOver(),
@@ -59,6 +62,21 @@ export class Interview {
   async volunteer(name) {
     const question = await this.wait(() => this.engine.question(name));
     if (question) this.show({ kind: "volunteer", question });
+  }
+
+  /** Show what a text in a person's own words may mean. */
+  async suggest(text) {
+    const suggestions = await this.wait(() => this.engine.suggest(text));
+    if (suggestions) this.show({ kind: "pick", text, suggestions });
+  }
+
+  /** A proposal is right: it is told, and the others stay. */
+  async confirm(one) {
+    const suggestions = this.view.suggestions.filter(other => other.name !== one.name);
+    const state = await this.wait(() => this.engine.tell(one.answer, { query: one.name }), one.answer);
+    if (state === undefined) return;
+    this.state = state;
+    this.show(suggestions.length && state.open.length ? { kind: "pick", suggestions } : { kind: "now" });
   }
 
   async toggleWhy() {
@@ -150,7 +168,7 @@ export class Interview {
       const { title } = state, own = { ...this.places.presentation, title };
       return welcomeSection(own, () => { this.engine.consented = true; this.show({ kind: "now" }); });
     }
-    if (view.kind === "pick") return pickSection(state, acts);
+    if (view.kind === "pick") return pickSection(state, acts, view);
     if (view.kind !== "now") return questionSection(state, view, acts);
     if (state.question === null) return resultSection(state, acts, this.places.presentation?.results?.[state.result.label]);
     return questionSection(state, { ...view, question: state.question }, acts);

@@ -3,6 +3,7 @@
 import { h, keyHint, quietButton } from "./dom.js";
 import { choiceText } from "./answers.js";
 import { numberField } from "./number.js";
+import { ownWords } from "./own_words.js";
 import { N_KEYS, N_LISTED, searchable } from "./search.js";
 import { pictureBlock } from "./picture.js";
 import { whyPanel } from "./why.js";
@@ -68,9 +69,10 @@ export function questionSection(state, view, acts) {
 }
 
 /** The list of what a person may tell unasked. */
-export function pickSection(state, acts) {
+export function pickSection(state, acts, view) {
   const items = state.open.map(({ name, text }) => ({ text, make: () => h("button", { type: "button", onclick: () => acts.volunteer(name) }, text) }));
   return h("section", {}, h("h1", { tabindex: "-1" }, say("tell_which")), h("p", { class: "lead" }, say("tell_hint")),
+    acts.suggest && ownWords(view, acts),
     searchable(items, say("tell_which")),
     h("div", { class: "row" }, quietButton(`← ${say("back")}`, acts.cancel, { "data-key": "Escape" })));
 }

@@ -137,7 +137,7 @@ def make_app(
         },
     )
     app.state.interviews = Interviews(models, store, retaining, lists_sessions)
-    app.state.frame = read_frame(lists_sessions, options.keep_days)
+    app.state.frame = read_frame(lists_sessions, options.keep_days, options.words)
     app.mount(ASSETS, Assets(directory=FOLDER))
     visitors, operator = (None if secret is None else Token(secret) for secret in (token, operator_token))
     app.state.operator = operator

@@ -31,10 +31,11 @@ class Assets(StaticFiles):
         return response
 
 
-def read_frame(lists_sessions: bool, keep_days: float | None) -> bytes:
-    """The page at all addresses, which knows whether a browser lists its sessions, and for how many days they are
-    kept."""
+def read_frame(lists_sessions: bool, keep_days: float | None, has_words: bool = False) -> bytes:
+    """The page at all addresses, which knows whether a browser lists its sessions, for how many days they are kept, and
+    whether people may answer in their own words."""
     told = {"lists": None if lists_sessions else "no", "keep-days": None if keep_days is None else f"{keep_days:g}"}
+    told["words"] = "yes" if has_words else None
     attributes = "".join(f'data-{name}="{value}" ' for name, value in told.items() if value is not None)
     frame = (FOLDER / "served.html").read_bytes()
     return frame.replace(b"<html ", f"<html {attributes}".encode(), 1)

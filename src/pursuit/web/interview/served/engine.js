@@ -42,11 +42,22 @@ export class ServerEngine {
 
   get reportUrl() { return this.id ? `/api/sessions/${encoded(this.id)}/report` : null; }
 
+  /** Whether the server reads what people say in their own words. */
+  get hasWords() { return document.documentElement.dataset.words === "yes"; }
+
+  async suggest(text) {
+    await this.begun();
+    return (await call("POST", `/api/sessions/${encoded(this.id)}/suggestions`, { text })).suggestions;
+  }
+
+  async begun() {
+    if (this.id) return;
+    this.seen(await call("POST", "/api/sessions", { model: this.model, consented: this.consented }));
+    this.onBegin(this.id);
+  }
+
   async move(move, more = {}) {
-    if (!this.id) {
-      this.seen(await call("POST", "/api/sessions", { model: this.model, consented: this.consented }));
-      this.onBegin(this.id);
-    }
+    await this.begun();
     try {
       return this.seen(await call("POST", `/api/sessions/${encoded(this.id)}/moves`, { move, revision: this.revision, ...more }));
     } catch (problem) {
