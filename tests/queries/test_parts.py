@@ -145,7 +145,7 @@ def test_weekdays_are_read_from_dates() -> None:
 
 @pytest.mark.parametrize("name", ["born", "Date of birth", "customer_born", "DOB", "Geburtsdatum"])
 def test_births_are_ages(name: str) -> None:
-    (query,) = of_column(guess(name, ["1980-05-17", "1999-12-31", "2001-01-01"] * 4), name)
+    (query,) = of_column(guess(name, ["1980-05-17", "1999-12-31", "2001-01-01"] * 4, language="en"), name)
     assert isinstance(query, Age)
     assert query.unit == "years"
     year = datetime.date.today().year

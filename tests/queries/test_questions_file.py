@@ -15,6 +15,7 @@ from pursuit.queries.order import Group
 from pursuit.queries.presentation import Advice, Presentation
 from pursuit.queries.question_settings import ASKS, QuestionSettings
 from pursuit.queries.questions_file import KEYS, draft_text, parse, toml_text
+from pursuit.research.tasks.loading import load_task
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 WORDS = TEXTS.filter(lambda text: bool(text.strip()))
@@ -116,7 +117,10 @@ def test_every_form_a_person_may_write() -> None:
         ("[questions.fever]\ntext = Do you?", "Names and texts stand in quotation marks."),
         ("[questions.fever]\ntext = 'a'\n[questions.fever]", "This is not TOML: "),
         ("[question.fever]", "'question' is not a key of the file. Did you mean 'questions'?"),
-        ("fever = 1", "'fever' is not a key of the file. It may have [questions.COLUMN], [groups], [interview] and "),
+        (
+            "fever = 1",
+            "'fever' is not a key of the file. It may have [questions.COLUMN], [groups], [interview], ",
+        ),
         ("[interview]\ntitel = 'a'", "'titel' is not a key of interview. Did you mean 'title'?"),
         ("[interview]\ncolour = 'red'", "[interview]: colour is six digits after a #, as in #2456c7, not 'red'."),
         ("[interview]\nlogo = 'logo.exe'", "[interview]: logo is the name of a PNG, JPEG or SVG file, not 'logo.exe'."),
@@ -210,3 +214,45 @@ def test_what_is_said_of_results_is_said_of_labels() -> None:
         questions.check_results(["flue", "well"])
     with pytest.raises(ValueError, match=r"a number is predicted: leave it out"):
         questions.check_results(None)
+
+
+LANGUAGES = """[interview]
+title = "Machines"
+
+[results."door seal"]
+text = "Order one."
+
+[languages.de]
+"Machines" = "Maschinen"
+"Which noise?" = "Welches Geräusch?"
+"door seal" = "Türdichtung"
+"Order one." = "Bestellen Sie eine."
+"""
+
+
+def test_languages_are_read_and_written() -> None:
+    presentation = parse(LANGUAGES)[2]
+    assert dict(dict(presentation.languages)["de"])["Which noise?"] == "Welches Geräusch?"
+    assert toml_text((), (), presentation) == LANGUAGES
+    for wrong, message in (
+        ('[languages]\nde = "x"', r"languages.de is a table"),
+        ('[languages.German]\n"a" = "b"', r"goes by its code, as in \[languages.de\], not 'German'"),
+        ('[languages.de]\n"a" = 3', r"is a text in quotation marks"),
+        ('[languages.de]\n"a" = ""', r"languages.de has no words for 'a'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            parse(wrong)
+
+
+def test_what_is_translated_must_be_in_the_interview(tmp_path: Path) -> None:
+    table = "\n".join(["noise,n,fault", *(f"{'ab'[i % 2]},{i % 7},{('seal', 'pump')[i % 2]}" for i in range(60))])
+    (tmp_path / "t.csv").write_text(table)
+    file = tmp_path / "q.toml"
+    good = ['"Which noise?" = "Welches?"', '"a" = "A"', '"seal" = "Dichtung"', '"kg" = "Kilo"', '"Hello" = "Hallo"']
+    head = '[interview]\ntitle = "Hello"\n[questions.n]\nunit = "kg"\n[languages.de]\n'
+    file.write_text(head + "\n".join(good))
+    task = load_task(tmp_path / "t.csv", target="fault", questions=file)
+    assert '"seal" = "Dichtung"' in task.notes["questions"]
+    file.write_text(f'{head}"Which noises?" = "x"')
+    with pytest.raises(ValueError, match=r"languages.de has 'Which noises\?', .* Did you mean 'Which noise\?'"):
+        load_task(tmp_path / "t.csv", target="fault", questions=file)

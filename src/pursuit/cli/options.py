@@ -109,6 +109,10 @@ class ColumnOptions(ReadingOptions):
         list[str] | None, Option("What a column of a CSV file is, as in born=date; repeatable.", metavar="COLUMN=TYPE")
     ] = None
 
+    language: Annotated[
+        str | None, Option("The language of questions made of columns' names, en or de; by default that of the file.")
+    ] = None
+
     def reading(self) -> dict[str, Any]:
         """Arguments of `load_task`."""
         from pursuit.research.tasks.tables import parse_column_types

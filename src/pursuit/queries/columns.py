@@ -98,6 +98,7 @@ class ColumnQueries(QuerySet):
         missing_informs: bool = False,
         questions: str | Path | Questions | None = None,
         labels: np.ndarray | None = None,
+        language: str | None = None,
     ) -> "ColumnQueries":
         """Guess what every column of a table is asked as: a DataFrame of any library, a 2-d array or a sparse matrix.
 
@@ -108,19 +109,20 @@ class ColumnQueries(QuerySet):
         single value that is a tick, or that at most half of the rows have. With `missing_informs`, a missing value is
         the answer "not given" in columns that lack it in at least 10 rows and 1 % of them. `questions` is a questions
         file, which says how columns are asked, and more. With `labels` (N,), whole numbers, dates are asked for by
-        their weekday where that tells more of them.
+        their weekday where that tells more of them. Questions are made in the `language` "en" or "de", by default that
+        of the table.
         """
         frame = as_frame(data)
         if questions is not None:
             file = Questions.read(questions)
             options: dict[str, Any] = {"unknown": unknown, "ask_all": ask_all, "missing_informs": missing_informs}
-            options |= {"labels": labels}
+            options |= {"labels": labels, "language": language}
             options["column_types"] = {**file.column_types, **(column_types or {})}
             return cls._asked_as(file, frame, texts, costs, mask, **options)
         texts, costs = texts or {}, costs or {}
         checked = check_column_types(column_types or {}, list(frame.columns))
         options = {"floats_are_numbers": is_float_array(data), "ask_all": ask_all, "missing_informs": missing_informs}
-        options |= {"labels": labels}
+        options |= {"labels": labels, "language": language}
         guess, refused = guess_askable(frame, checked, **options)
         if refused:
             warnings.warn(f"Not asked for. {refused}", stacklevel=2)

@@ -34,6 +34,7 @@ from pursuit.queries.reading import (
     parse_numbers,
     plain_numbers,
 )
+from pursuit.queries.templates import LANGUAGES, in_language, language_of
 
 MAX_CHOICES = 50
 """A text column with more distinct values than this is not a question with a list of answers."""
@@ -152,6 +153,7 @@ def guess_queries(
     ask_all: bool = False,
     missing_informs: bool = False,
     labels: np.ndarray | None = None,
+    language: str | None = None,
 ) -> Guess:
     """The query of every column; raises NotAQuestion, with all columns that cannot be one.
 
@@ -160,7 +162,8 @@ def guess_queries(
     be answered "not given", and are then not the same in every row. Columns of one value and empty cells are yes/no
     questions where the value is a tick mark or at least half of the cells are empty. Cells of several items, texts and
     dates are asked for by parts, unless `ask_all`; dates by their weekday where that tells more of the `labels` (N,),
-    whole numbers of which those below 0 do not count.
+    whole numbers of which those below 0 do not count. Questions are made in the `language`, "en" or "de", by default
+    that of the table.
     """
     queries: dict[str, Choice | Number] = {}
     parts: dict[str, Sequence[Choice | Number]] = {}
@@ -207,7 +210,10 @@ def guess_queries(
         raise ValueError(
             f"The table has no columns to ask for: {listed([f'{n!r} is {w}' for n, w in unasked.items()])}."
         )
-    chosen = [query for name in asked for query in parts.get(name, [queries[name]])]
+    spoken = language_of(frame[list(columns)]) if language is None else language
+    if spoken not in LANGUAGES:
+        raise ValueError(f"Questions are made in {' or '.join(LANGUAGES)}, not in '{language}'.")
+    chosen = [in_language(query, spoken) for name in asked for query in parts.get(name, [queries[name]])]
     if missing_informs:
         chosen = [replace(query, may_be_missing=_lacks_values(query, columns[query.source])) for query in chosen]
     rounded = [name for name in asked if name in numbers and _is_rounded(columns[name])]

@@ -13,6 +13,7 @@ MOST_LOGO_BYTES = 100_000
 LOGO_TYPES = {".png": "image/png", ".svg": "image/svg+xml", ".jpg": "image/jpeg", ".jpeg": "image/jpeg"}
 LOGO_URI = re.compile(r"data:image/(?:png|jpeg|svg\+xml);base64,[\w+/=]+")
 COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
+LANGUAGE = re.compile("[a-z]{2,3}")
 LINKS = ("http", "https", "mailto", "tel")
 """What a link may begin with: nothing that runs in the page."""
 
@@ -50,12 +51,24 @@ class Presentation:
     logo: str = ""
     """A picture as a data URI."""
     results: tuple[Advice, ...] = ()
+    languages: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    """For each language, by its code, texts of the interview and what they are in it: questions, choices, labels, units
+    and what is said here."""
 
     def __post_init__(self) -> None:
         if self.colour and not COLOUR.fullmatch(self.colour):
             raise ValueError(f"colour is six digits after a #, as in #2456c7, not '{self.colour}'")
         if self.logo and not LOGO_URI.fullmatch(self.logo):
             raise ValueError("logo is the name of a PNG, JPEG or SVG file")
+        for code, _ in self.languages:
+            if not LANGUAGE.fullmatch(code):
+                raise ValueError(f"a language goes by its code, as in [languages.de], not '{code}'")
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that is said here in words."""
+        own = (self.title, self.introduction, self.consent, self.contact)
+        return tuple(filter(None, (*own, *(text for one in self.results for text in (one.text, one.link_text)))))
 
     def advice(self, label: str) -> Advice | None:
         """What to say and do where this label is the result."""

@@ -93,6 +93,21 @@ class Questions:
                 hint = f"Did you mean '{close[0]}'?" if close else f"Labels are {listed(labels)}."
                 raise ValueError(f"{self.where}: there is no label '{advice.label}' that could be a result. {hint}")
 
+    def check_languages(self, query_set: QuerySet, labels: Sequence[str] | None) -> None:
+        """Raise ValueError for a translation of what is neither asked nor answered nor said."""
+        asked = [
+            text for query in query_set.queries for text in (query.text, query.help, query.unit, *query.offered) if text
+        ]
+        known = {*asked, *(labels or ()), *self.presentation.texts}
+        for code, pairs in self.presentation.languages:
+            for text, _ in pairs:
+                if text not in known:
+                    close = difflib.get_close_matches(text, known, n=1)
+                    hint = f"Did you mean '{close[0]}'?" if close else "Write it as it is asked, answered or said."
+                    raise ValueError(
+                        f"{self.where}: languages.{code} has '{text}', which is not in the interview. {hint}"
+                    )
+
     @property
     def never_asked(self) -> tuple[str, ...]:
         """The columns that are not used at all."""

@@ -64,8 +64,9 @@ def parse_tables(
     tables: Mapping[str, Any], folder: Path | None = None
 ) -> tuple[tuple[QuestionSettings, ...], tuple[Group, ...], Presentation]:
     """The same of the tables that a TOML text holds."""
-    parts = ("questions", "groups", "interview", "results")
-    _check_keys(tables, parts, "the file", "[questions.COLUMN], [groups], [interview] and [results.LABEL]")
+    parts = ("questions", "groups", "interview", "results", "languages")
+    known = "[questions.COLUMN], [groups], [interview], [results.LABEL] and [languages.CODE]"
+    _check_keys(tables, parts, "the file", known)
     questions = {
         name: _question(name, value) for name, value in _table(tables.get("questions", {}), "questions").items()
     }
@@ -83,7 +84,8 @@ def parse_tables(
                     "columns: leave one of the two."
                 )
             questions[column] = replace(settings, cost=cost / len(group.queries))
-    presentation = _presentation(tables.get("interview", {}), tables.get("results", {}), folder)
+    own = (tables.get(name, {}) for name in ("interview", "results", "languages"))
+    presentation = _presentation(*own, folder=folder)
     return tuple(questions.values()), tuple(groups), presentation
 
 
@@ -97,15 +99,24 @@ def _group(name: str, value: Any) -> tuple[Group, float | None]:
     return Group(name, _texts(value.get("columns", []), f"{where}.columns", what)), cost
 
 
-def _presentation(interview: Any, results: Any, folder: Path | None) -> Presentation:
+def _presentation(interview: Any, results: Any, languages: Any, *, folder: Path | None) -> Presentation:
     table = _table(interview, "interview")
     _check_keys(table, INTERVIEW_KEYS, "interview", ", ".join(INTERVIEW_KEYS))
     texts = {key: _text(table, key, "interview") or "" for key in INTERVIEW_KEYS}
     advice = tuple(_advice(label, value) for label, value in _table(results, "results").items())
+    spoken = tuple((code, _translations(code, value)) for code, value in _table(languages, "languages").items())
     try:
-        return Presentation(**{**texts, "logo": logo_of(texts["logo"], folder)}, results=advice)
+        return Presentation(**{**texts, "logo": logo_of(texts["logo"], folder)}, results=advice, languages=spoken)
     except ValueError as error:
         raise ValueError(f"[interview]: {error}.") from None
+
+
+def _translations(code: str, value: Any) -> tuple[tuple[str, str], ...]:
+    table = _table(value, f"languages.{code}")
+    for text in table:
+        if _text(table, text, f"languages.{code}") == "":
+            raise ValueError(f"languages.{code} has no words for '{text}': write them, or leave the line out.")
+    return tuple(table.items())
 
 
 def _advice(label: str, value: Any) -> Advice:
@@ -266,9 +277,13 @@ def _presentation_text(presentation: Presentation) -> list[str]:
         lines = [f"{key} = {_string(getattr(values, key))}" for key in keys if getattr(values, key)]
         return "\n".join([f"[{name}]", *lines]) + "\n"
 
-    is_plain = presentation == replace(Presentation(), results=presentation.results)
+    is_plain = replace(presentation, results=(), languages=()) == Presentation()
     own = [] if is_plain else [table("interview", INTERVIEW_KEYS, presentation)]
-    return [*own, *(table(f"results.{_key(one.label)}", RESULT_KEYS, one) for one in presentation.results)]
+    spoken = []
+    for code, pairs in presentation.languages:
+        lines = [f"{_string(text)} = {_string(words)}" for text, words in pairs]
+        spoken.append("\n".join([f"[languages.{_key(code)}]", *lines]) + "\n")
+    return [*own, *(table(f"results.{_key(one.label)}", RESULT_KEYS, one) for one in presentation.results), *spoken]
 
 
 def draft_text(
@@ -288,6 +303,7 @@ def draft_text(
         'Columns asked together stand at the end, as in: [groups] vitals = ["pulse", "pressure"]',
         f"How the interview is presented stands under [interview]: {', '.join(INTERVIEW_KEYS)};",
         f"and what to say and do for each result under [results.LABEL]: {', '.join(RESULT_KEYS)}.",
+        'Other languages: [languages.de] "Which noise?" = "Welches Geräusch?", for every text, choice, label and unit.',
     ]
     comments = "".join(f"# {line}".rstrip() + "\n" for line in head)
     parts = [_question_text(one, _suggestions(one, seen.get(one.name))) for one in settings]

@@ -37,6 +37,7 @@ MAX_MEASURED = 20_000
 ONLY_CSV = {
     "encoding": "which is always UTF-8 here",
     "sheet": "which have no sheets",
+    "language": "whose questions are made in English: word them in a questions file",
     "decimal": "because numbers are stored as such here",
     "column_types": "because columns have their types here",
     "from_data": "because rows are streamed, with one query per column",

@@ -74,7 +74,8 @@ def small_style(text: str) -> str:
 def presented(presentation: "Presentation") -> dict[str, Any]:
     """How an interview is presented, as JSON values for its page."""
     values = asdict(presentation)
-    return {**values, "results": {one.pop("label"): one for one in values["results"]}}
+    spoken = {code: dict(pairs) for code, pairs in presentation.languages}
+    return {**values, "results": {one.pop("label"): one for one in values["results"]}, "languages": spoken}
 
 
 def title_of(estimator: "PursuitEstimator", default: str = "pursuit") -> str:

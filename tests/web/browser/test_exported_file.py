@@ -1,11 +1,12 @@
 """The exported page in a browser, opened from a file."""
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from browsing import Visit, assert_for_everybody, needs_browser
+from browsing import Visit, assert_for_everybody, fever_model, needs_browser
 from exported import promising_model
 from pursuit import export
 
@@ -81,4 +82,65 @@ def test_who_is_not_sure_leaves_it_to_a_person(visit: Visits, tmp_path: Path) ->
     assert "a person who knows the subject should decide" in text
     assert "How far to trust this" not in text
     assert_for_everybody(own.page, "result")
+    own.assert_well("file:")
+
+
+GERMAN = """[interview]
+title = "Machines"
+introduction = "Hello."
+
+[results.flu]
+text = "Stay in bed."
+
+[languages.de]
+"Machines" = "Maschinen"
+"Hello." = "Guten Tag."
+"How high is the fever?" = "Wie hoch ist das Fieber?"
+"Which town?" = "Welche Stadt?"
+"Town A0" = "Stadt A0"
+"°C" = "Grad"
+"flu" = "Grippe"
+"Stay in bed." = "Bleiben Sie im Bett."
+"""
+
+
+def test_an_interview_in_two_languages(visit: Visits, tmp_path: Path) -> None:
+    model = fever_model()
+    noted = copy.copy(model)
+    noted.notes_ = {"task": {"questions": GERMAN}}
+    export(noted, tmp_path / "fever.html")
+    own = visit(locale="de-DE").open((tmp_path / "fever.html").as_uri())
+    assert own.heading == "Maschinen"
+    assert "Guten Tag." in own.page.inner_text("main")
+    own.page.locator("main button.first").click()
+    own.page.get_by_role("heading", name="Wie hoch ist das Fieber?").wait_for()
+    own.page.fill("[data-number]", "39,5 Grad")
+    own.press("Enter")
+    assert "39,5 Grad" in own.page.locator(".chip").inner_text()
+    assert own.heading == "Welche Stadt?"
+    own.page.get_by_role("button", name="Stadt A0").click()
+    own.page.locator(".chip", has_text="Stadt A0").wait_for()
+    own.press("d")
+    own.press("1")
+    assert "Grippe" in own.heading
+    assert "Bleiben Sie im Bett." in own.page.inner_text("main")
+    assert "flu" not in own.page.inner_text("main").lower().split()
+    assert_for_everybody(own.page, "result in German")
+    own.assert_well("file:")
+    english = visit().open((tmp_path / "fever.html").as_uri())
+    assert english.heading == "Machines"
+    english.assert_well("file:")
+
+
+def test_a_long_chain_leaves_no_half_of_the_page_empty(visit: Visits, files: dict[str, str]) -> None:
+    own = visit().open(files["animals"])
+    for _ in range(10):
+        own.press("0")
+    question, answers = (own.page.locator("main section").nth(i).bounding_box() for i in (0, 2))
+    assert question is not None
+    assert answers is not None
+    assert answers["x"] == question["x"]  # below the question, across the page
+    assert answers["width"] > 1.4 * question["width"]
+    assert answers["y"] >= question["y"] + question["height"]
+    assert_for_everybody(own.page, "a long chain")
     own.assert_well("file:")

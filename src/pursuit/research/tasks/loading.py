@@ -64,8 +64,10 @@ def load_task(
     task = _load(source, seed, target, queries, table_options)
     left_out = {*table_options.get("drop", ()), *task.notes.get("unasked_columns", ())}
     if asked_as is not None:
-        asked_as.check_results(None if table_options.get("regress") else _labels(task))
+        labels = None if table_options.get("regress") else _labels(task)
+        asked_as.check_results(labels)
         task = _asked_as(task, asked_as, left_out)
+        asked_as.check_languages(task.query_set, labels)
     return task.with_costs({name: cost for name, cost in (costs or {}).items() if name not in left_out})
 
 

@@ -118,6 +118,7 @@ def read_rows(
     sheet: str | None = None,
     column_types: Mapping[str, str] | None = None,
     missing_informs: bool = False,
+    language: str | None = None,
     group: str | None = None,
     time: str | None = None,
     from_data: Callable[[pd.DataFrame], QuerySet] | None = None,
@@ -126,9 +127,10 @@ def read_rows(
 
     The `encoding` and what stands before decimals (`decimal`: "." or ",") are guessed where they are not given, and the
     `sheet` of a workbook is the fullest; `column_types` and `missing_informs` say how columns are asked
-    (`ColumnQueries.from_data`). Rows with the same value in the column `group` are held out together, and of a column
-    `time` the latest rows are. Neither column is asked for, unless `column_types` says what a time is. `from_data`
-    makes the query set from training rows, if columns are not the queries.
+    (`ColumnQueries.from_data`), in the `language` "en" or "de", by default that of the table. Rows with the same value
+    in the column `group` are held out together, and of a column `time` the latest rows are. Neither column is asked
+    for, unless `column_types` says what a time is. `from_data` makes the query set from training rows, if columns are
+    not the queries.
     """
     column_types = dict(column_types or {})
     table = read_csv(path, CsvOptions(tuple(missing), encoding, decimal, sheet))
@@ -145,7 +147,7 @@ def read_rows(
         query_set = from_data(X.iloc[train])
     else:
         labels = _label_numbers(y, train, regress)
-        queries, on_columns = column_queries(X, column_types, table, missing_informs, labels)
+        queries, on_columns = column_queries(X, column_types, table, missing_informs, labels, language)
         X, remarks = X[queries.columns], [*remarks, *on_columns]
         query_set = queries.rescaled(X.iloc[train])  # test rows have no influence on the scale of numbers
     if not regress:
@@ -275,6 +277,7 @@ def column_queries(
     table: CsvTable,
     missing_informs: bool = False,
     labels: np.ndarray | None = None,
+    language: str | None = None,
 ) -> tuple[ColumnQueries, list[str]]:
     """The queries of a table, whose numbers are not scaled yet, and remarks on columns that are not asked for or read
     in a way that may surprise."""
@@ -282,7 +285,7 @@ def column_queries(
         existing_column(name, X.columns, table.text.path.name)
     try:
         checked = check_column_types(column_types, list(X.columns))
-        guess, refused = guess_askable(X, checked, missing_informs=missing_informs, labels=labels)
+        guess, refused = guess_askable(X, checked, missing_informs=missing_informs, labels=labels, language=language)
     except ValueError as error:
         raise ValueError(in_options(str(error))) from None
     remarks = [f"Warning: not asked for. {in_options(refused)}"] if refused else []

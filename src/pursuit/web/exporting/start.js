@@ -5,7 +5,7 @@ import { Interview } from "../interview/interview.js";
 import { listenToKeys } from "../interview/keys.js";
 import { showColour } from "../interview/presentation.js";
 import { followTheme, preferredLanguage, showKeys } from "../interview/settings.js";
-import { say, speak } from "../interview/words.js";
+import { say, speak, translate } from "../interview/words.js";
 import { BrowserEngine } from "./engine.js";
 import { withWeights } from "./mathematics.js";
 
@@ -25,6 +25,7 @@ function startPage({ model: described, words, weights }) {
     showHeader(head, { title: described.title, logo: described.interview.logo, subtitle, links: [[say("start_over"), startOver]] }, redraw, isMenuOpen);
   };
 
+  translate(described.interview.languages);
   followTheme();
   showColour(described.interview.colour);
   showKeys();

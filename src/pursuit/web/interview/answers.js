@@ -2,7 +2,7 @@
 
 import { bar, h } from "./dom.js";
 import { patchMap } from "./picture.js";
-import { bitsText, isoDate, say, typed, weightShare, weightWord } from "./words.js";
+import { bitsText, isoDate, own, say, typed, weightShare, weightWord } from "./words.js";
 
 /** Whether an answer that is imagined is none at all. */
 export const isNoAnswer = text => /^no answer$/i.test(text);
@@ -10,13 +10,13 @@ export const isNoAnswer = text => /^no answer$/i.test(text);
 /** A choice in the page's language, where it is one of the words that the page itself has. */
 export function choiceText(question, text) {
   if (/^not given$/i.test(text)) return say("not_given");
-  return question.is_yes_no && /^(yes|no)$/i.test(text) ? say(text.toLowerCase()) : text;
+  return question.is_yes_no && /^(yes|no)$/i.test(text) ? say(text.toLowerCase()) : own(text);
 }
 
 /** A number as an answer to a question, with its unit. */
 export function numberAnswer(question, number) {
   if (question.kind === "date") return isoDate(number, question.has_time).replace("T", " ");
-  return question.unit ? `${typed(number)} ${question.unit}` : typed(number);
+  return question.unit ? `${typed(number)} ${own(question.unit)}` : typed(number);
 }
 
 /** An answer as people read it; "don't know" for one that was left open. */

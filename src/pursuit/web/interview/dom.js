@@ -1,4 +1,6 @@
-// Elements. Texts of a model only ever become text nodes.
+// Elements. Texts of a model only ever become text nodes, in the language that is spoken.
+
+import { own } from "./words.js";
 
 /** An element with listeners (onclick), properties of style, attributes and children. */
 export function h(tag, properties = {}, ...children) {
@@ -16,7 +18,8 @@ function filled(element, properties, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(3).filter(child => child !== null && child !== undefined && child !== false));
+  const there = children.flat(3).filter(child => child !== null && child !== undefined && child !== false);
+  element.append(...there.map(child => (typeof child === "string" ? own(child) : child)));
   return element;
 }
 

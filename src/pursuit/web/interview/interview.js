@@ -15,6 +15,7 @@ import { resultSection } from "./result.js";
 import { say } from "./words.js";
 
 const PATIENCE = 300; // milliseconds until the page says that it waits
+const MOST_BESIDE = 6; // answers that stand beside the question; more stand below it, where there is room
 const RETRIES = [1, 2, 4, 8, 15]; // seconds until the next attempt after the connection was lost
 
 export class Interview {
@@ -181,7 +182,7 @@ export class Interview {
       return;
     }
     const isWelcome = this.view.kind === "welcome", contact = this.places.presentation?.contact;
-    this.main.className = isWelcome ? "wide" : "interview";
+    this.main.className = isWelcome ? "wide" : this.state.answers.length > MOST_BESIDE ? "interview long" : "interview";
     this.main.replaceChildren(...[notice, this.section(),
       !isWelcome && h("div", { class: "side" }, beliefSection(this.state), answersSection(this.state, this.acts, Boolean(this.view.why))),
       h("p", { class: "footnote" }, contact && `${say("contact", { contact })} `, this.places.footnote())].filter(Boolean));

@@ -2,14 +2,15 @@
 
 import { h, keyHint } from "./dom.js";
 import { numberAnswer } from "./answers.js";
-import { daysOf, fixed, isoDate, say, spokenLanguage } from "./words.js";
+import { daysOf, fixed, isoDate, own, say, spokenLanguage } from "./words.js";
 
 const LARGEST_ANSWER = 1e38; // numbers beyond it do not fit the precision that models compute in
 
 /** A number as people write it: with a decimal comma, and perhaps the unit; NaN if it is none. */
 export function parseNumber(question, text) {
   let written = text.trim();
-  if (question.unit && written.endsWith(question.unit)) written = written.slice(0, -question.unit.length).trim();
+  if (question.unit && written.endsWith(own(question.unit))) written = written.slice(0, -own(question.unit).length).trim();
+  else if (question.unit && written.endsWith(question.unit)) written = written.slice(0, -question.unit.length).trim();
   const isThousands = spokenLanguage() === "en" && /^[+-]?\d{1,3},\d{3}$/.test(written);
   if (/^[+-]?\d*,\d+$/.test(written) && !isThousands) written = written.replace(",", ".");
   return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(written) ? Number(written) : NaN;

@@ -1,7 +1,7 @@
 // How an operator presents an interview: its colour, what comes before the first question, and what to do at the end.
 
 import { h } from "./dom.js";
-import { say } from "./words.js";
+import { own, say } from "./words.js";
 
 const CONTRAST = 4.5; // of texts, as WCAG has it
 const WHITE = [255, 255, 255], NIGHT = [28, 32, 40]; // the cards of the light and of the dark page
@@ -36,7 +36,7 @@ export function welcomeSection({ title, introduction, consent }, begin) {
   const tick = consent && h("input", { type: "checkbox", id: "consent", required: true });
   const send = event => { event.preventDefault(); begin(); };
   return h("section", { class: "welcome" }, h("h1", { tabindex: "-1" }, title),
-    introduction.split(/\n\s*\n/).filter(Boolean).map(text => h("p", {}, text)),
+    own(introduction).split(/\n\s*\n/).filter(Boolean).map(text => h("p", {}, text)),
     h("form", { onsubmit: send }, consent && h("label", { class: "consent", for: "consent" }, tick, h("span", {}, consent)),
       h("div", { class: "actions" }, h("button", { type: "submit", class: "first" }, say("begin")))));
 }

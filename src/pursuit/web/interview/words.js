@@ -10,13 +10,24 @@ export function speak(code, words, available) {
   document.documentElement.lang = code;
 }
 
+let translations = {};
+
+/** Know what texts of the interview itself (questions, choices, labels, units) are in other languages: by code, by text. */
+export function translate(byLanguage) { translations = byLanguage || {}; }
+
+/** A text of the interview in the language that is spoken, or as it is. */
+export function own(text) {
+  const words = translations[language];
+  return words && Object.hasOwn(words, text) ? words[text] : text;
+}
+
 export const spokenLanguage = () => language;
 
 /** All languages there are: [code, its own name]. */
 export const languageNames = () => languages.map(code => [code, new Intl.DisplayNames([code], { type: "language" }).of(code)]);
 
 /** A sentence of the page, with {values} filled in. */
-export const say = (key, values = {}) => dictionary[key].replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
+export const say = (key, values = {}) => dictionary[key].replace(/\{(\w+)\}/g, (_, name) => own(String(values[name])));
 
 /** A sentence that is another one for a single thing: `key_one` beside `key`. */
 export const count = (key, n) => say(n === 1 ? `${key}_one` : key, { n: whole(n) });

@@ -106,6 +106,8 @@ class Interview(Reply):
     logo: str
     """A picture as a data URI."""
     results: dict[str, Advice]
+    languages: dict[str, dict[str, str]]
+    """By code of language: texts of the interview, and what they are in it."""
 
 
 class Sample(Reply):

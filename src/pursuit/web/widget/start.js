@@ -5,7 +5,7 @@ import { Interview } from "../interview/interview.js";
 import { listenToKeys } from "../interview/keys.js";
 import { showColour } from "../interview/presentation.js";
 import { followTheme, preferredLanguage, showKeys } from "../interview/settings.js";
-import { say, speak } from "../interview/words.js";
+import { say, speak, translate } from "../interview/words.js";
 
 /** The engine of an interview that Python computes. The widget around the frame carries what both say. */
 class KernelEngine {
@@ -56,6 +56,7 @@ function startFrame({ title, subtitle, presentation, words, language }) {
     const redraw = isOpen => { speakNow(); showHead(isOpen); interview.render(); if (isOpen) head.querySelector("summary").focus(); };
     showHeader(head, { title, logo: presentation.logo, subtitle: subtitle === null ? "" : say(...subtitle), links: [[say("start_over"), startOver]] }, redraw, isMenuOpen);
   };
+  translate(presentation.languages);
   followTheme();
   showColour(presentation.colour);
   showKeys();

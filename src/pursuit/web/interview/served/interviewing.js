@@ -3,7 +3,7 @@
 import { h, quietButton } from "../dom.js";
 import { Interview } from "../interview.js";
 import { showColour } from "../presentation.js";
-import { count, momentText, say } from "../words.js";
+import { count, momentText, say, translate } from "../words.js";
 import { call, encoded, get } from "./api.js";
 import { ServerEngine } from "./engine.js";
 
@@ -12,6 +12,7 @@ export async function interviewPage(shell, { model = null, id = null, unfinished
   const engine = new ServerEngine({ model, id, onBegin: own => history.replaceState(null, "", `/s/${encoded(own)}`) });
   const state = await engine.state(), presentation = await get(`/api/models/${encoded(engine.model)}/interview`);
   showColour(presentation.colour);
+  translate(presentation.languages);
   const startOver = () => location.assign(`/m/${encoded(engine.model)}`);
   const about = { title: state.title, logo: presentation.logo, subtitle: () => (presentation.title ? "" : state.is_number ? say("subtitle_number") : state.is_image ? say("subtitle_image", { n: state.n_labels }) : say("subtitle", { n: state.n_labels })),
     links: () => [[say("start_over"), startOver], [say("about_model"), `/about/${encoded(engine.model)}`]] };
