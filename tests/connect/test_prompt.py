@@ -48,7 +48,7 @@ def queries(folder: Path) -> ColumnQueries:
 
 
 def test_the_prompt_names_columns_and_values_and_no_rows(folder: Path) -> None:
-    done = run(folder, "questions", "rows.csv", "--target", "label", "--prompt", "--language", "German")
+    done = run(folder, "questions", "rows.csv", "--target", "label", "--prompt", "--prompt-language", "German")
     assert done.returncode == 0, done.stderr
     assert "- ag: a number, from " in done.stdout
     assert "- loc: one of bl, hd" in done.stdout
@@ -117,4 +117,4 @@ def test_what_a_reply_leaves_out_stays(queries: ColumnQueries) -> None:
 def test_options_that_do_not_go_together(folder: Path) -> None:
     own = ("questions", "rows.csv", "--target", "label")
     assert "First --prompt" in run(folder, *own, "--prompt", "--reply", "x").stderr
-    assert "goes with --prompt" in run(folder, *own, "--language", "German").stderr
+    assert "goes with --prompt" in run(folder, *own, "--prompt-language", "German").stderr

@@ -23,7 +23,7 @@ def questions(
     prompt: Annotated[
         bool, Option("Print a prompt instead, which any language model answers with the questions.", "--prompt")
     ] = False,
-    language: Annotated[str | None, Option("With --prompt: the language to write in, such as German.")] = None,
+    prompt_language: Annotated[str | None, Option("With --prompt: the language to write in, such as German.")] = None,
     reply: Annotated[
         Path | None, Option("The reply of a language model to the prompt: it is checked, compared and written.")
     ] = None,
@@ -36,8 +36,8 @@ def questions(
         raise ValueError(f"'{source}' is a task with its own questions: give a CSV file or Parquet files.")
     if prompt and reply is not None:
         raise ValueError("First --prompt, then --reply with what the language model answered.")
-    if language is not None and not prompt:
-        raise ValueError("--language is that of the reply: it goes with --prompt.")
+    if prompt_language is not None and not prompt:
+        raise ValueError("--prompt-language is that of the reply: it goes with --prompt.")
     if not prompt and to.exists() and (to.is_dir() or not force):
         raise ValueError(f"{to} is there already: choose another --out, or add --force to replace it.")
     if not prompt and not to.parent.is_dir():
@@ -45,7 +45,7 @@ def questions(
     task = load_task(source, test_share=0.0, **table.reading())
     remark_on_task(task)
     if prompt:
-        _print_prompt(task, table, language)
+        _print_prompt(task, table, prompt_language)
         return
     once = {
         "--encoding": table.encoding,
