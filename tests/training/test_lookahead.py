@@ -90,6 +90,7 @@ def test_the_reason_is_that_it_decides(ahead: VIPClassifier) -> None:
 def test_a_trained_model_has_no_trace_of_it(ahead: VIPClassifier, tmp_path: Path) -> None:
     X, _ = gated(50, 2)
     assert ahead.model_.lookahead is None
+    assert {str(reason) for reason in ahead.chosen_} >= {"lookahead: 4 (given)"}
     ahead.save(tmp_path)
     np.testing.assert_array_equal(VIPClassifier.load(tmp_path).predict_proba(X), ahead.predict_proba(X))
 
