@@ -23,7 +23,7 @@ def test_version_and_help(tmp_path: Path) -> None:
 def test_commands_come_in_the_order_people_need_them(tmp_path: Path) -> None:
     lines = run(tmp_path, "--help").stdout.splitlines()
     commands = [line.split()[1] for line in lines if line.startswith("│ ") and line[2] != " " and line[2] != "-"]
-    first = ["demo", "questions", "train", "show", "evaluate", "report", "predict", "explain", "ask", "serve"]
+    first = ["demo", "new", "questions", "train", "show", "evaluate", "report", "predict", "explain", "ask", "serve"]
     then = [
         "watch",
         "recalibrate",
