@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 import torch
 
+from pursuit import ColumnQueries, yes_no
 from pursuit.queries import PatchQueries
+from pursuit.registry import from_config, to_config
 from pursuit.training.rows import Rows
 from pursuit.training.unreliable import Unreliable, UnreliableRows, answer_features
 
@@ -69,3 +71,18 @@ def test_what_cannot_be_is_refused() -> None:
         Unreliable(1.0, 0.0)
     with pytest.raises(ValueError, match="leave unreliable out"):
         answer_features(PatchQueries((1, 4, 4), size=2, stride=1, low=0, high=1), torch.device("cpu"))
+
+
+def test_some_questions_are_answered_less_reliably_than_others() -> None:
+    query_set = ColumnQueries([yes_no("a"), yes_no("b"), yes_no("c")])
+    rows = Rows(torch.ones(4000, 3), torch.ones(4000, 3, dtype=torch.bool), torch.zeros(4000, dtype=torch.long))
+    settings = Unreliable(0.0, 0.1, {"b": (0.3, 0.0), "c": (0.0, 0.5)})
+    generator = torch.Generator().manual_seed(0)
+    found = UnreliableRows(rows.stream(generator), settings, query_set, generator).take(4000)
+    assert (found.x < 0).float().mean(dim=0).tolist() == pytest.approx([0.1, 0.0, 0.5], abs=0.03)
+    assert (~found.available).float().mean(dim=0).tolist() == pytest.approx([0.0, 0.3, 0.0], abs=0.03)
+    assert from_config(to_config(settings)) == settings
+    with pytest.raises(ValueError, match="Nothing is asked about 'd'"):
+        Unreliable(by_question={"d": (0.1, 0.1)}).rates(query_set, torch.device("cpu"))
+    with pytest.raises(ValueError, match="not 0 and 1"):
+        Unreliable(by_question={"a": (0, 1)})
