@@ -96,3 +96,11 @@ def test_the_site_builds_without_a_warning_and_loads_nothing(tmp_path: Path) -> 
     for page in built:
         loaded = LOADED.findall(page.read_text(encoding="utf-8"))
         assert not loaded, f"{page.name} loads {loaded}"
+
+
+def test_the_left_column_has_seven_groups() -> None:
+    listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]
+    groups = re.findall(r"^  - (.*?):(.*)$", listed, flags=re.M)
+    assert len(groups) == 7
+    assert not any(page.strip() for _, page in groups)
+    assert "navigation.sections" not in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")  # which opens all of them

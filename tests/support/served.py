@@ -36,7 +36,8 @@ def running(
     models: ServedModels, database: str, server: dict[str, Any] | None = None, **options: Any
 ) -> Iterator[httpx.Client]:
     """A client of a server in this process, with `options` of ours and of uvicorn's `server`."""
-    own = {name: options.pop(name) for name in ("routers", "token", "operator_token", "rates") if name in options}
+    named = ("routers", "token", "operator_token", "rates", "api_keys", "webhook_secret")
+    own = {name: options.pop(name) for name in named if name in options}
     app = make_app(models, Store(database), ServingOptions(**options), **own)
     listening = bound("127.0.0.1", 0)
     own = PromptServer(uvicorn.Config(app, **{**OPTIONS, **(server or {})}))

@@ -41,6 +41,9 @@ def serve(
             "PURSUIT_OPERATOR_TOKEN. Without one, nobody can list them."
         ),
     ] = None,
+    api_keys: Annotated[
+        Path | None, Option("A file with a line NAME KEY for each program that may use the API, and no others.")
+    ] = None,
     token_file: Annotated[Path | None, Option("A file that holds the token.")] = None,
     open_browser: Annotated[
         bool | None, Option("Open the page; by default where there is a screen.", "--open/--no-open")
@@ -52,16 +55,21 @@ def serve(
         check_model(folder)
     say(f"Loading {', '.join(map(str, models)) if models else 'the models of the demonstration'} …")
     from pursuit.cli.served_models import default_models, find_samples, measure
-    from pursuit.web.serving.auth import OPERATOR_VARIABLE, VARIABLE, read_token
+    from pursuit.web.serving.auth import OPERATOR_VARIABLE, VARIABLE, read_keys, read_token
     from pursuit.web.serving.running import Settings, address_of, bound, is_loopback, run, run_workers
+    from pursuit.web.serving.webhook import SECRET_VARIABLE
 
     secret = read_token(token or (None if token_file else os.environ.get(VARIABLE) or None), token_file)
     operators = read_token(operator_token or os.environ.get(OPERATOR_VARIABLE) or None, None)
     if operators is not None and operators == secret:
         raise ValueError("The operator's token must differ from the one that people know: give another.")
+    if serving.embed and secret is not None:
+        raise ValueError("Browsers send no token from a page of another site: leave out --token, or --embed.")
+    keys = None if api_keys is None else read_keys(api_keys)
     listening = bound(host, port)
     folders = tuple(str(folder.resolve()) for folder in models or default_models())
-    settings = Settings(models=folders, token=secret, operator_token=operators, **vars(serving))
+    secrets: dict[str, Any] = {"api_keys": keys, "webhook_secret": os.environ.get(SECRET_VARIABLE) or None}
+    settings = Settings(models=folders, token=secret, operator_token=operators, **secrets, **vars(serving))
     app, place = settings.make_app(measure, find_samples, _routers(settings))
     address = address_of(host, listening.getsockname()[1])
     show(f"Open {address} in your browser. Stop with Ctrl-C.")

@@ -5,7 +5,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -31,6 +31,7 @@ from pursuit.web.serving.retention import RetentionLoop
 from pursuit.web.serving.routes import of_models, of_sessions
 from pursuit.web.serving.security import BROKEN, Guard
 from pursuit.web.serving.store import Store, first_line
+from pursuit.web.serving.webhook import Webhook
 
 ROUTERS = (of_models, of_sessions, of_pages)
 N_THREADS = 8
@@ -85,18 +86,22 @@ def make_app(
     rates: Rates | None = None,
     token: str | None = None,
     operator_token: str | None = None,
+    api_keys: Mapping[str, str] | None = None,
+    webhook_secret: str | None = None,
     ends_process: bool = False,
 ) -> Guard:
     """The application that asks with these models and keeps sessions in this store.
 
     It answers to addresses, to localhost and to the hosts in `options`; pages of other origins may use it only if they
     are named. With a `token`, it answers to those who know it; who knows the `operator_token` may list the sessions of
-    all. `routers` are further addresses. `rates` are by default those of the options. With
-    `ends_process`, the process ends for certain once the server was told to stop.
+    all; `api_keys` are tokens of programs, by name, and `webhook_secret` signs what a webhook is told. `routers` are
+    further addresses. `rates` are by default those of the options. With `ends_process`, the process ends for certain
+    once the server was told to stop.
     """
     options = options or ServingOptions()
     origins, lists_sessions = options.origins or [], options.lists_sessions
     rates = rates or Rates(options.rate, SECONDS_AT_ONCE * options.rate, options.new_sessions)
+    webhook = None if options.webhook is None else Webhook(options.webhook, webhook_secret)
     retaining = RetentionLoop(store, options.keep_days, options.most_sessions)
 
     @asynccontextmanager
@@ -107,6 +112,8 @@ def make_app(
         measuring.start()
         tidying = threading.Thread(target=retaining.run, args=(ends,), daemon=True)
         tidying.start()
+        if webhook is not None:
+            threading.Thread(target=webhook.run, args=(ends,), daemon=True).start()
         yield
         ends.set()
         if ends_process:
@@ -137,11 +144,14 @@ def make_app(
         },
     )
     app.state.interviews = Interviews(models, store, retaining, lists_sessions)
+    app.state.interviews.on_end = None if webhook is None else webhook.note_end
+    app.state.embedders = tuple(options.embed or ())
     app.state.frame = read_frame(lists_sessions, options.keep_days, options.words)
     app.mount(ASSETS, Assets(directory=FOLDER))
     visitors, operator = (None if secret is None else Token(secret) for secret in (token, operator_token))
     app.state.operator = operator
     own = {"limits": Limits(rates), "token": visitors, "operator": operator, "frame": app.state.frame}
+    own |= {"keys": {name: Token(key) for name, key in (api_keys or {}).items()}}
     app.add_middleware(Authentication, **own)
     app.state.routers = (*ROUTERS, *routers)
     for router in app.state.routers:
@@ -155,7 +165,8 @@ def make_app(
             expose_headers=["retry-after"],
         )
     # Around all of it, since what fails inside is answered from further out than any middleware.
-    return Guard(app, hosts=options.hosts or (), origins=origins, picture_bytes=MOST_BYTES + ROOM_FOR_FORM)
+    limit = MOST_BYTES + ROOM_FOR_FORM
+    return Guard(app, options.hosts or (), origins, picture_bytes=limit, embedders=options.embed or ())
 
 
 def _end_after(seconds: float) -> None:

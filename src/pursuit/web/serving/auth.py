@@ -7,7 +7,7 @@ import ipaddress
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pursuit.web.serving.options import ServingOptions
-from pursuit.web.serving.pages import ASSETS, is_page
+from pursuit.web.serving.pages import ASSETS, EMBED, is_page
+from pursuit.web.serving.security import KEY_NAME
 
 LEAST_CHARACTERS = 16
 MOST_CHARACTERS = 500
@@ -79,6 +80,30 @@ def read_token(text: str | None, file: Path | None) -> str | None:
     if text is not None:
         Token(text)
     return text
+
+
+def read_keys(file: Path) -> dict[str, str]:
+    """API keys by name, from a file with a line NAME KEY for each; raises ValueError saying what is wrong."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text"
+        raise ValueError(f"API keys cannot be read from {file}: {reason}.") from None
+    keys: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        name, _, key = line.strip().partition(" ")
+        if not name or name.startswith("#"):
+            continue
+        try:
+            Token(key.strip())
+        except ValueError as error:
+            raise ValueError(f"Line {number} of {file} is no API key: write NAME KEY. {error}") from None
+        if name in keys or key.strip() in keys.values():
+            raise ValueError(f"Line {number} of {file} has a name or a key that stands above already: give another.")
+        keys[name] = key.strip()
+    if not keys:
+        raise ValueError(f"{file} has no API keys: write a line NAME KEY for each. {HOW_TO_MAKE}")
+    return keys
 
 
 MOST_CLIENTS = 10_000
@@ -202,10 +227,18 @@ class Authentication:
     Somebody without it gets the page without any content, and the page asks for the token.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits, token: Token | None, operator: Token | None, frame: bytes):
-        self.app, self.limits, self.frame = app, limits, frame
-        self.is_open = token is None
-        self.tokens = [one for one in (token, operator) if one is not None]
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        token: Token | None,
+        operator: Token | None,
+        frame: bytes,
+        keys: Mapping[str, Token] | None = None,
+    ):
+        self.app, self.limits, self.frame, self.keys = app, limits, frame, keys or {}
+        self.is_open = token is None and not self.keys
+        self.tokens = [*(one for one in (token, operator) if one is not None), *self.keys.values()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -221,11 +254,16 @@ class Authentication:
 
     def _unless_known(self, scope: Scope) -> Response | None:
         request, path = Request(scope), scope["path"]
-        if path.startswith(f"{ASSETS}/") or any(token.is_in_cookie(request) for token in self.tokens):
+        if path.startswith(f"{ASSETS}/") or path == EMBED or any(token.is_in_cookie(request) for token in self.tokens):
             return None
         if self.tokens and (given := bearer(request)) is not None:
             known = self._judge(scope, given)
-            return known if isinstance(known, Response) else None
+            if isinstance(known, Response):
+                return known
+            for name, key in self.keys.items():
+                if key is known:
+                    scope[KEY_NAME] = name
+            return None
         if self.is_open:
             return None
         if is_page(path) and scope["method"] in ("GET", "HEAD"):

@@ -76,6 +76,8 @@ class Interviews:
         self.models, self.store, self._live = models, store, LiveSessions()
         self.lists_sessions = lists_sessions
         self._retaining = retaining or RetentionLoop(store)
+        self.on_end: Callable[[schemas.Session], None] | None = None
+        """Hears of every interview that ends."""
         self.computing = threading.Lock()
         self._watching = threading.Lock()
         self._looked_at: dict[str, dict[Any, SeenSession]] = {}  # by model
@@ -141,7 +143,10 @@ class Interviews:
         written = self.store.write(stored, record, model.fingerprint)
         if written is None:
             raise self._moved(session_id)
-        return self._keep(written, model, session, state)
+        kept = self._keep(written, model, session, state)
+        if state.done and not stored.done and self.on_end is not None:
+            self.on_end(kept)
+        return kept
 
     def _moved(self, session_id: str) -> Outdated:
         message = "This session went on in another window. Here is where it stands now."

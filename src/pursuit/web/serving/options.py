@@ -26,6 +26,21 @@ class ServingOptions:
             "A site whose pages may use the API: https://example.org; repeatable.", "--allow-origin", metavar="ORIGIN"
         ),
     ] = None
+    embed: Annotated[
+        list[str] | None,
+        Option(
+            "A site whose pages may show the interview in a frame: https://example.org; repeatable. One line puts it "
+            "there: <script src=SERVER/embed.js></script>.",
+            metavar="ORIGIN",
+        ),
+    ] = None
+    webhook: Annotated[
+        str | None,
+        Option(
+            "An address that is told the end of every interview, signed with the secret in PURSUIT_WEBHOOK_SECRET.",
+            metavar="URL",
+        ),
+    ] = None
     hosts: Annotated[
         list[str] | None,
         Option("A name that the server goes by, besides localhost; repeatable.", "--allow-host", metavar="NAME"),

@@ -14,6 +14,8 @@ PAGES = ("/", "/m/{model_id}", "/s/{session_id}", "/sessions", "/operator", "/ab
 """One frame for all of them: its script looks at the address."""
 ASSETS = "/assets"
 """The address of the files, which are given to everybody: they are the same everywhere."""
+EMBED = "/embed.js"
+"""The script that puts the interview into pages of other sites, where that is allowed."""
 CHECKED = {"Cache-Control": "no-cache"}
 """A browser that has a file asks whether it is still the same."""
 
@@ -51,6 +53,14 @@ of_pages = APIRouter(include_in_schema=False)
 
 async def _show_page(request: Request) -> HTMLResponse:
     return HTMLResponse(request.app.state.frame, headers=CHECKED)
+
+
+@of_pages.get(EMBED)
+def _embed(request: Request) -> Response:
+    if not request.app.state.embedders:
+        return Response("// This server lets no site embed its interview: --embed.", 404, media_type="text/javascript")
+    headers = {**CHECKED, "Cross-Origin-Resource-Policy": "cross-origin"}
+    return Response((FOLDER / "embed.js").read_bytes(), headers=headers, media_type="text/javascript")
 
 
 for _path in PAGES:

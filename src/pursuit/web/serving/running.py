@@ -66,6 +66,8 @@ class Settings(ServingOptions):
     """Folders."""
     token: str | None = None
     operator_token: str | None = None
+    api_keys: dict[str, str] | None = None
+    webhook_secret: str | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -86,6 +88,7 @@ class Settings(ServingOptions):
         if self.logs_requests:
             _log_requests()
         secrets: dict[str, Any] = {"token": self.token, "operator_token": self.operator_token}
+        secrets |= {"api_keys": self.api_keys, "webhook_secret": self.webhook_secret}
         app = make_app(models, store, self, routers=routers, **secrets, ends_process=True)
         return app, store.place
 

@@ -34,6 +34,8 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
+KEY_NAME = "pursuit.key"
+"""Where a request holds the name of the API key that it was let in by."""
 READING = ("GET", "HEAD", "OPTIONS")
 MOST_FRAMES = 8
 """Of an error that is logged, the last ones."""
@@ -44,6 +46,24 @@ logger = logging.getLogger("pursuit.serving")
 requests = logging.getLogger("pursuit.requests")
 
 
+def framed_headers(embedders: Collection[str]) -> dict[str, str]:
+    """The headers of all answers, where pages of these sites may show ours in a frame; raises ValueError for what is
+    no site."""
+    for site in embedders:
+        parts = urlsplit(site)
+        is_origin = parts.scheme in ("http", "https") and f"{parts.scheme}://{parts.netloc}" == site
+        if not is_origin or not parts.hostname or set(site) & set(" ;,'*"):
+            raise ValueError(
+                f"A site that embeds the interview is named as in --embed https://example.org, not by {site}."
+            )
+    if not embedders:
+        return HEADERS
+    policy = PAGE_POLICY.replace("frame-ancestors 'none'", f"frame-ancestors 'self' {' '.join(embedders)}")
+    # X-Frame-Options cannot name sites, and every browser that we support goes by the policy.
+    others = {name: value for name, value in HEADERS.items() if name != "X-Frame-Options"}
+    return {**others, "Content-Security-Policy": policy}
+
+
 class Guard:
     """Looks at every request before anything else does, and at every answer, those to errors included.
 
@@ -52,8 +72,16 @@ class Guard:
     `hosts`; and one that changes anything must not come from a page of another origin than this server or `origins`.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str], origins: Collection[str], picture_bytes: int):
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: Collection[str],
+        origins: Collection[str],
+        picture_bytes: int,
+        embedders: Collection[str] = (),
+    ):
         self.app, self.hosts, self.origins = app, {host.casefold() for host in hosts}, set(origins)
+        self.headers = framed_headers(embedders)
         self.picture_bytes = picture_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,7 +95,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 sent = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in self.headers.items():
                     sent.setdefault(name, value)
             await send(message)
 
@@ -83,7 +111,8 @@ class Guard:
         finally:
             if requests.isEnabledFor(logging.INFO):
                 took = 1000 * (time.perf_counter() - began)
-                requests.info("%s %s %d %.0f ms", scope["method"], logged_path(scope["path"]), status, took)
+                who = f" by {scope[KEY_NAME]}" if KEY_NAME in scope else ""
+                requests.info("%s %s %d %.0f ms%s", scope["method"], logged_path(scope["path"]), status, took, who)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)

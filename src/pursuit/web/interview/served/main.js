@@ -16,6 +16,9 @@ const [head, main, spoken] = ["head", "main", "spoken"].map(id => document.getEl
 const isListing = document.documentElement.dataset.lists !== "no"; // whether past sessions are listed
 const languages = document.documentElement.dataset.languages.split(" ");
 
+// In a frame of another page: say how high the interview is, so that the frame can be.
+if (parent !== window) new ResizeObserver(() => parent.postMessage({ pursuitHeight: document.documentElement.offsetHeight }, "*")).observe(document.documentElement);
+
 async function speakPreferred() {
   const code = preferredLanguage(languages);
   speak(code, await get(`/assets/${code}.json`), languages);

@@ -1,0 +1,111 @@
+"""The interview in a page of another site, by one line."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from browsing import needs_browser
+from pursuit.methods import METHODS
+from pursuit.web.serving.models import ServedModels, load_models
+from pursuit.web.serving.security import framed_headers
+from served import running
+
+needs_browser()
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.programs]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> ServedModels:
+    """Twelve yes/no questions, learnt in a moment."""
+    draw = np.random.default_rng(0)
+    y = draw.integers(0, 4, 300)
+    yes = {f"q{i}": draw.random(300) < 0.2 + 0.2 * ((y + i) % 4) for i in range(12)}
+    frame = pd.DataFrame({name: np.where(own, "yes", "no") for name, own in yes.items()})
+    folder = tmp_path_factory.mktemp("models") / "letters"
+    fitted = METHODS["naive-bayes"].build(None, random_state=0, stop="confidence=0.9999")
+    fitted.fit(frame, np.array([*"abcd"])[y]).save(folder)
+    return load_models([folder])
+
+
+class Site:
+    """A site with one page, on a port of its own, which makes it another origin."""
+
+    def __init__(self) -> None:
+        self.page = b""
+        own = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html")
+                self.end_headers()
+                self.wfile.write(own.page)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.origin = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def sites() -> Iterator[tuple[Site, Site]]:
+    own = Site(), Site()
+    yield own
+    for site in own:
+        site.server.shutdown()
+
+
+@pytest.fixture
+def address(models: ServedModels, tmp_path: Path, sites: tuple[Site, Site]) -> Iterator[str]:
+    """That of a server which the first of the sites may embed."""
+    with running(models, f"sqlite:///{tmp_path / 'sessions.sqlite'}", embed=[sites[0].origin]) as client:
+        found = str(client.base_url).rstrip("/")
+        line = f'<script src="{found}/embed.js" data-model="letters" data-title="Guess"></script>'
+        for site in sites:
+            site.page = f"<!doctype html><h1>Shop</h1>{line}".encode()
+        yield found
+
+
+def test_one_line_shows_the_interview(browser: Any, sites: tuple[Site, Site], address: str) -> None:
+    page = browser.new_page()
+    page.goto(sites[0].origin)
+    frame = page.frame_locator("iframe[title=Guess]")
+    frame.get_by_role("button", name="Yes").click()
+    frame.locator(".chain li").first.wait_for()
+    for n in range(2, 8):
+        frame.get_by_role("button", name="I don't know").click()
+        frame.locator(".chain li").nth(n - 1).wait_for()
+    page.wait_for_function("document.querySelector('iframe').offsetHeight > 700")  # as high as what it shows
+    page.close()
+
+
+def test_other_sites_may_not(browser: Any, sites: tuple[Site, Site], address: str) -> None:
+    page = browser.new_page()
+    with page.expect_console_message(lambda line: "frame-ancestors" in line.text):
+        page.goto(sites[1].origin)
+    assert page.frame_locator("iframe").locator("main h1").count() == 0
+    page.close()
+
+
+def test_without_the_option_there_is_no_script(models: ServedModels, tmp_path: Path) -> None:
+    with running(models, f"sqlite:///{tmp_path / 'sessions.sqlite'}") as client:
+        assert client.get("/embed.js").status_code == 404
+        page = client.get("/")
+        assert page.headers["x-frame-options"] == "DENY"
+        assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    "site", ["shop.test", "https://shop.test/page", "https://*.test", "https://a.test; x", "ftp://a.b"]
+)
+def test_sites_are_checked(site: str) -> None:
+    with pytest.raises(ValueError, match=r"--embed https://example\.org, not by"):
+        framed_headers([site])
