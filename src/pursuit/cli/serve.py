@@ -63,9 +63,9 @@ def serve(
     operators = read_token(operator_token or os.environ.get(OPERATOR_VARIABLE) or None, None)
     if operators is not None and operators == secret:
         raise ValueError("The operator's token must differ from the one that people know: give another.")
-    if serving.embed and secret is not None:
-        raise ValueError("Browsers send no token from a page of another site: leave out --token, or --embed.")
     keys = None if api_keys is None else read_keys(api_keys)
+    if serving.embed and (secret or keys):
+        raise ValueError("Browsers send no token from a frame: leave out --embed, or --token and --api-keys.")
     listening = bound(host, port)
     folders = tuple(str(folder.resolve()) for folder in models or default_models())
     secrets: dict[str, Any] = {"api_keys": keys, "webhook_secret": os.environ.get(SECRET_VARIABLE) or None}

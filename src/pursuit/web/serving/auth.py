@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pursuit.web.serving.options import ServingOptions
-from pursuit.web.serving.pages import ASSETS, EMBED, is_page
+from pursuit.web.serving.pages import ASSETS, is_page
 from pursuit.web.serving.security import KEY_NAME
 
 LEAST_CHARACTERS = 16
@@ -254,7 +254,7 @@ class Authentication:
 
     def _unless_known(self, scope: Scope) -> Response | None:
         request, path = Request(scope), scope["path"]
-        if path.startswith(f"{ASSETS}/") or path == EMBED or any(token.is_in_cookie(request) for token in self.tokens):
+        if path.startswith(f"{ASSETS}/") or any(token.is_in_cookie(request) for token in self.tokens):
             return None
         if self.tokens and (given := bearer(request)) is not None:
             known = self._judge(scope, given)
