@@ -81,7 +81,9 @@ def test_the_site_has_every_page_once() -> None:
 def test_the_reference_is_that_of_the_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     tool = importlib.import_module(name)
-    assert tool.page() == tool.PAGE.read_text(encoding="utf-8"), f"run: python tools/{name}.py"
+    pages = tool.pages() if hasattr(tool, "pages") else {tool.PAGE: tool.page()}
+    for path, text in pages.items():
+        assert text == path.read_text(encoding="utf-8"), f"run: python tools/{name}.py"
 
 
 @pytest.mark.slow

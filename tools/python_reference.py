@@ -1,4 +1,4 @@
-"""The page of all public names, from their docstrings: docs/reference/python.md.
+"""The pages of all public names, from their docstrings: docs/reference/python.md, and a page a topic beside it.
 
 python tools/python_reference.py
 """
@@ -21,7 +21,7 @@ ABOUT = """\
 
 All public names, from their docstrings. They are imported from `pursuit` itself: `from pursuit import VIPClassifier`.
 Estimators follow scikit-learn: settings are arguments of the class, `fit` learns, and what was learnt ends in `_`. What
-is not on this page (`pursuit.report`, `pursuit.research`, `pursuit.methods` …) is in the how-to that needs it, and in
+is not on these pages (`pursuit.report`, `pursuit.research`, `pursuit.methods` …) is in the how-to that needs it, and in
 [Design](../design.md). Written by `python tools/python_reference.py`.
 """
 SECTION = re.compile(r"^([A-Z][a-z]+)\n-{3,}\n", flags=re.M)
@@ -55,24 +55,48 @@ ONLY_ARGUMENTS = (
 """What these define themselves is for the training loop."""
 
 
+def pages() -> dict[Path, str]:
+    """All pages, by the path of their files."""
+    return {PAGE: page(), **{path_of(topic): _page_of(topic) for topic in TOPICS}}
+
+
+def path_of(topic: str) -> Path:
+    return PAGE.with_name(f"python-{topic.lower().replace(' ', '-')}.md")
+
+
 def page() -> str:
+    """The page that says where each name is."""
     listed = [name for names in TOPICS.values() for name in names.split()]
     if sorted(listed) != sorted(pursuit.public.__all__):
         missing, gone = set(pursuit.public.__all__) - set(listed), set(listed) - set(pursuit.public.__all__)
         raise ValueError(f"TOPICS lacks {sorted(missing)} and has {sorted(gone)}, which are not public.")
     parts = [ABOUT]
     for topic, names in TOPICS.items():
-        parts += [f"## {topic}\n", *(_described(name) for name in names.split())]
+        links = ", ".join(map(_link, names.split()))
+        parts.append(f"**[{topic}]({path_of(topic).name})**: {links}\n")
     return "\n".join(parts)
+
+
+def _page_of(topic: str) -> str:
+    described = [_described(name) for name in TOPICS[topic].split()]
+    return "\n".join(
+        [f"# Python: {topic}\n", "From [Python](python.md): all of it is imported from `pursuit`.\n", *described]
+    )
+
+
+def _link(name: str) -> str:
+    topic, names = next((topic, names.split()) for topic, names in TOPICS.items() if name in names.split())
+    is_only = sum(other.lower() == name.lower() for other in names) == 1  # method and Method have one anchor
+    return f"[{name}]({path_of(topic).name}{f'#{name.lower()}' if is_only else ''})"
 
 
 def _described(name: str) -> str:
     found = getattr(pursuit.public, name)
     if inspect.isclass(found):
-        return "\n".join([f"### {name}\n", *_class(found)])
+        return "\n".join([f"## {name}\n", *_class(found)])
     if callable(found):
-        return "\n".join([f"### {name}\n", _code(f"{name}{_arguments(found)}"), _docs(found)])
-    return f"### {name}\n\nAll of them, by name: `{'`, `'.join(found)}`.\n"
+        return "\n".join([f"## {name}\n", _code(f"{name}{_arguments(found)}"), _docs(found)])
+    return f"## {name}\n\nAll of them, by name: `{'`, `'.join(found)}`.\n"
 
 
 def _class(cls: type) -> Iterator[str]:
@@ -87,7 +111,7 @@ def _class(cls: type) -> Iterator[str]:
         yield ""
     bases = [base.__name__ for base in cls.__mro__[1:] if base.__name__ in BASES]
     if bases:
-        links, have = " and ".join(f"[{base}](#{base.lower()})" for base in bases), "have" if len(bases) > 1 else "has"
+        links, have = " and ".join(map(_link, bases)), "have" if len(bases) > 1 else "has"
         yield f"It also has everything that {links} {have}.\n"
     for name, member in _members(cls).items():
         yield f"**`{_signature(name, member)}`**{_said(inspect.getdoc(member) or '')}\n"
@@ -187,5 +211,6 @@ def _code(line: str) -> str:
 
 if __name__ == "__main__":
     PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"Written: {PAGE}")
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
+    print(f"Written: {PAGE}, and a page a topic beside it")
