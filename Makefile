@@ -29,7 +29,7 @@ help:
 	@echo "make bench-field  measure the benchmarks of the field, beside published figures"
 	@echo "make bench-serving  measure the server: 300 people at once, and kill -9 while 200 answer"
 	@echo "make fuzz       try bad input of every kind for some minutes, with another seed each time; a million on 16 cores:"
-	@echo "                make fuzz FUZZ=\"--inputs 1000000 --jobs 16 --out counts.json\""
+	@echo "                make fuzz FUZZ=\"--inputs 1000000 --minutes 60 --jobs 16 --out counts.json\""
 	@echo "make soak       the same for an hour, and kill trainings"
 	@echo "make test-scale  the tests on a Ray cluster of two nodes, one of which is killed"
 	@echo "make setup      only make the environment in $(VENV)"
@@ -137,12 +137,12 @@ bench-serving: setup
 	$(BIN)/python -m benchmarks serving
 
 fuzz: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m fuzz --minutes 4 $(FUZZ)
+	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m fuzz $(or $(FUZZ),--minutes 4)
 	$(BIN)/python fuzz/api.py --examples 50
 
 soak: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m fuzz.kills --times 100
-	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m fuzz --minutes 4 $(FUZZ)0
+	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m fuzz --minutes 40
 	$(BIN)/python fuzz/api.py --examples 1000 --seed $$(date +%s)
 
 clean:

@@ -11,7 +11,9 @@ The seed is printed: the same seed makes the same inputs. Every bad input is kep
 
 import argparse
 import json
+import math
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -33,6 +35,7 @@ FOUND = Path(__file__).parent / "found"
 ROOT = Path(__file__).parent.parent
 ADDED = ("inputs", FINE, REFUSED, BAD, "seconds")
 """What is added up over runs."""
+MINUTES = 3.0
 PART = 10**9
 """Between the numbers of the inputs of two processes."""
 AT_ONCE = 20
@@ -147,9 +150,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _fuzz_together(options: Any, seed: int, counts: dict[str, Count]) -> None:
     """Let several processes try inputs of other numbers each, and add up what came of them."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the others end, and what they counted is added up
     with in_folder() as folder:
         common = [sys.executable, "-W", "ignore", "-m", "fuzz", "--seed", str(seed), "--found", str(options.found)]
-        common += ["--targets", ",".join(counts), "--minutes", str(options.minutes)]
+        common += ["--targets", ",".join(counts)]
+        common += [] if options.minutes is None else ["--minutes", str(options.minutes)]
         if options.inputs is not None:
             common += ["--inputs", str(-(-options.inputs // options.jobs))]
         processes = []
@@ -163,9 +168,12 @@ def _fuzz_together(options: Any, seed: int, counts: dict[str, Count]) -> None:
             for reader, process in zip(readers, processes, strict=True):
                 reader.join()
                 process.wait()
+        except (KeyboardInterrupt, SystemExit):
+            _say("Stopped: what was counted so far is added up.")
         finally:
             for process in processes:
                 process.kill()
+                process.wait()
             for path in sorted(folder.glob("*.json")):  # of a part that broke off, what it had by then
                 for name, found in json.loads(path.read_text(encoding="utf-8"))["targets"].items():
                     counts[name].add(found)
@@ -204,11 +212,10 @@ def _record_from(paths: Sequence[Path]) -> int:
 
 
 def _enough(options: Any, target: Target, weight: int, n_targets: int) -> Callable[[Count], bool]:
-    if options.inputs is not None:
-        wanted = max(1, -(-options.inputs * target.weight // weight))
-        return lambda count: count.n_inputs >= wanted
-    seconds = 60 * options.minutes / n_targets
-    return lambda count: count.seconds >= seconds
+    minutes = MINUTES if options.minutes is None and options.inputs is None else options.minutes
+    wanted = math.inf if options.inputs is None else max(1, -(-options.inputs * target.weight // weight))
+    seconds = math.inf if minutes is None else 60 * minutes / n_targets
+    return lambda count: count.n_inputs >= wanted or count.seconds >= seconds
 
 
 def _say(text: str) -> None:
@@ -217,8 +224,8 @@ def _say(text: str) -> None:
 
 def _options(arguments: Sequence[str] | None) -> Any:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=3.0, help="for how long, over all targets")
-    parser.add_argument("--inputs", type=int, help="how many inputs instead, over all targets")
+    parser.add_argument("--minutes", type=float, help=f"for how long at most, over all targets; by default {MINUTES:g}")
+    parser.add_argument("--inputs", type=int, help="how many inputs at most, over all targets, for however long")
     parser.add_argument("--seed", type=int, help="by default another one every time")
     parser.add_argument("--targets", help=f"comma-separated, of {', '.join(TARGETS)}")
     parser.add_argument("--record", action="store_true", help="write the counts into docs/results/fuzzing.md")
