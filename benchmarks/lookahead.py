@@ -20,15 +20,15 @@ after 1 to 20 questions.
 
 Accuracy is that of test rows after a budget, drawn anew. *Gain* is the mean over budgets 3, 5 and 7 of what a method is
 ahead of exact greedy, as a share of what the exact planner (context first) is ahead of it; in brackets, the same beside
-greedy V-IP that learnt from as many rows, where that was measured. *ms a step* is the CPU time of a session from one
+greedy V-IP that learnt from as many rows, where that was measured. *ms a session's step* is the CPU time of a session from one
 question to the next.
 
 What makes the difference is that a group is one choice in training, too: one of the five answers to the context hardly
 tells where to look, and so was never worth asking for. Then even the straight-through querier that looks at the next
 answer alone (`lookahead=1`) asks for the context first here, because it generalizes from random histories, in which the
-context is worth much; of what looking ahead adds to that, one seed shows nothing. But that is luck: in a world of seven
+context is worth much; looking ahead adds little, and that only with 50,000 rows. But it is luck: in a world of seven
 yes/no questions, two of which say which of four others is the label, `lookahead=1` misses them with some seeds, and
-`lookahead=5` does not (the gate below, 3,000 rows). By default training is too short, and
+`lookahead=5` with none (the gate below, 3,000 rows). By default training is too short, and
 the teachers, who are trees and know little of the context themselves, are no help. Tried and left out: losses of three
 or four straight-through choices in a row, which took as many times as long and found the context no sooner; and
 learning the sum of bits to come query by query (Q-learning), which found the context at once, but chose worse among the
