@@ -20,8 +20,8 @@ after 1 to 20 questions.
 
 Accuracy is that of test rows after a budget, drawn anew. *Gain* is the mean over budgets 3, 5 and 7 of what a method is
 ahead of exact greedy, as a share of what the exact planner (context first) is ahead of it; in brackets, the same beside
-greedy V-IP that learnt from as many rows, where that was measured. *ms a session's step* is the CPU time of a session from one
-question to the next.
+greedy V-IP that learnt from as many rows, where that was measured. *ms a session's step* is
+its CPU time from one question to the next.
 
 What makes the difference is that a group is one choice in training, too: one of the five answers to the context hardly
 tells where to look, and so was never worth asking for. Then even the straight-through querier that looks at the next
