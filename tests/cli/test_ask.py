@@ -122,8 +122,11 @@ class ExactModel:
     has_initially_known_: bool = False
     notes_: dict[str, Any] = field(default_factory=dict)
 
-    def session(self, stop: str | None) -> Session:
+    def session(self, stop: str | None, **more: Any) -> Session:
         return Session(self.pursuer, stopping_rule(stop))
+
+    def further_targets(self, also: Any, **more: Any) -> dict[str, Any]:
+        return {}
 
 
 def test_why_says_bits_costs_and_what_answers_would_change(

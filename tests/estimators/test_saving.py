@@ -182,6 +182,7 @@ EVERYTHING: dict[str, Any] = {
     "standardise": True,
     "shared": True,
     "querier": "information",
+    "lookahead": 3,
     "cost_aware": True,
     "answers": AnswerSettings(rank=2, n_bins=5, smoothing=0.5),
     "teachers": None,

@@ -162,7 +162,7 @@ def test_people_say_and_read_it(queries: ColumnQueries) -> None:
     assert queries.queries[WARD].choices == ("A", "B", "C")
     assert queries.queries[WARD].offered == ("A", "B", "C", "not given")
     assert queries.queries[SMOKES].expected == "no/yes/not given"
-    assert queries.queries[AGE].expected == "0 to 72.5 or not given"
+    assert queries.queries[AGE].expected == "0 to 80 or not given"
     assert queries.queries[AGE].offered == ()
     with pytest.raises(ValueError, match="is one of A, B, C, not given, not 'D'"):
         queries.tell(queries.blank()[0], WARD, "D")

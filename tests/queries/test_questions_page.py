@@ -13,7 +13,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "tables.md").read_text(encoding="ut
 
 
 def test_the_example_is_asked_as_it_says(tmp_path: Path) -> None:
-    example, _ = re.findall(r"^```toml\n(.*?)^```", PAGE, flags=re.M | re.S)
+    example, *_ = re.findall(r"^```toml\n(.*?)^```", PAGE, flags=re.M | re.S)
     (tmp_path / "questions.toml").write_text(example, encoding="utf-8")
     query_set = ColumnQueries.from_data(clinic()[0], questions=tmp_path / "questions.toml")
     assert query_set.order is not None

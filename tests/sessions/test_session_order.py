@@ -99,7 +99,7 @@ def test_the_reasons_speak_of_what_may_be_asked(model: VIPClassifier) -> None:
     why = session.why()
     assert (why.question.name, why.next_best) == ("pressure", ())
     assert why.reason.is_restricted
-    assert "no other question that may be asked now promises more" in str(why)
+    assert "belongs to a group that is asked together" in str(why)
     session.tell("120")
     session.tell("none")  # scan, the last that is open
     assert session.done

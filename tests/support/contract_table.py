@@ -98,6 +98,7 @@ OTHER_PARAMETERS: dict[str, Any] = {
     "standardise": True,
     "shared": True,
     "querier": "information",
+    "lookahead": 3,
     "cost_aware": True,
     "answers": AnswerSettings(rank=3, n_bins=4, smoothing=1.0),
     "teachers": None,

@@ -130,4 +130,4 @@ def test_money_and_percent_keep_their_units(tmp_path: Path) -> None:
     assert table.frame["paid"].tolist()[:2] == [1234.5, 2234.5]
     queries = {query.name: query for query in load_task(str(path), target="y").query_set.queries}
     assert [queries[name].unit for name in ("cost", "share", "paid", "plain")] == ["€", "%", "€", ""]
-    assert queries["share"].expected == "1 to 25 %"
+    assert queries["share"].expected == "0 to 25 %"

@@ -69,7 +69,7 @@ def _print_prompt(task: Any, table: ColumnOptions, language: str | None) -> None
 
     labels = sorted({str(label) for label in task.y_train})
     is_number = len(labels) > MOST_LABELS and all(re.fullmatch(r"-?\d+(\.\d+)?", label) for label in labels)
-    print(prompt_for(task.query_set, str(table.target), None if is_number else labels, language), end="")
+    show(prompt_for(task.query_set, str(table.target), None if is_number else labels, language), end="")
 
 
 def _replied(task: Any, reply: Path) -> str:

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 
 from pursuit.queries.column import (
+    DAY,
+    EPOCH,
     ISO,
     NO_AND_YES,
     NO_WORDS,
@@ -15,6 +17,7 @@ from pursuit.queries.column import (
     Choice,
     Date,
     Number,
+    days_since_1970,
     fold,
     listed,
     tick,
@@ -203,6 +206,15 @@ def _quartiles(numbers: np.ndarray) -> list[float]:
     return [float(ordered[at] * (1 - beyond) + ordered[min(at + 1, last)] * beyond) for at, beyond in places]
 
 
+def whole_years(low: float, high: float) -> tuple[float, float]:
+    """The range of dates, out to the beginning and the end of a year, for the reasons of `rounded_outward`."""
+    try:
+        first, last = (EPOCH + day * DAY for day in (low, high))
+    except OverflowError:
+        return low, high
+    return days_since_1970(first.replace(month=1, day=1)), days_since_1970(last.replace(month=12, day=31))
+
+
 def scaled(query: N, numbers: np.ndarray, n_pieces: int) -> N:
     """The query with the centre and spread of these numbers, by their quartiles, which outliers hardly move; and with a
     code of up to `n_pieces`."""
@@ -218,6 +230,6 @@ def scaled(query: N, numbers: np.ndarray, n_pieces: int) -> N:
         centre=float(centre),
         spread=spread,
         edges=quantile_edges(present, n_pieces),
-        seen=rounded_outward(*usual_range(present)),
+        seen=(whole_years if isinstance(query, Date) else rounded_outward)(*usual_range(present)),
         decimals=decimals_of(present),
     )
