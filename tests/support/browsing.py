@@ -74,7 +74,8 @@ def fever_model() -> VIPClassifier:
     temperature, *others = found.queries
     query_set = ColumnQueries([replace(temperature, unit="°C"), *others])
     query_set.set_order(Order(beforehand=("temperature", "town", "since")))
-    model = VIPClassifier(query_set, network=MLP((16,)), stages=(Stage(3, batch_size=64),), stop="never")
+    plan = (Stage(3, batch_size=64),)
+    model = VIPClassifier(query_set, network=MLP((16,)), stages=plan, stop="never", random_state=0)
     return stirred(model.fit(X, np.where(ill, "flu", "well")))
 
 
