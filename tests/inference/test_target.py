@@ -43,7 +43,7 @@ def test_quantiles_rise_and_lie_within_the_rows_as_means_do(y: list[float], n_bi
     belief = beliefs(bins, seed)
     quantiles = bins.quantiles(belief, [0.0, 0.01, 0.05, 0.3, 0.5, 0.9, 0.95, 1.0])
     assert (quantiles.diff(dim=1) >= -1e-6).all()
-    slack = 1e-6 * (1 + max(map(abs, y)))
+    slack = 1e-6 * (1 + max(map(abs, y))) + (max(y) - min(y)) / 40  # the ends are told in round numbers
     for numbers in (quantiles, bins.mean(belief)[:, None], bins.interval(belief)):
         assert (numbers >= min(y) - slack).all()
         assert (numbers <= max(y) + slack).all()

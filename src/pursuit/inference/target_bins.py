@@ -18,6 +18,8 @@ COVERAGE = 0.9
 MOST_DECIMALS = 12
 STEPS = 8
 """Between as many and one quantiles of its rows a bin is described by."""
+ROUND_STEPS = 100
+"""The ends of the range are round: in steps of at least this part of it, so that intervals hardly widen."""
 
 
 @register
@@ -62,7 +64,7 @@ class TargetBins(Sequence[str]):
         mean = np.average(values, weights=counts)
         points = [_quantiles(*part) for part in parts]
         if len(values) > n_bins:  # of a few values, each is that of many rows
-            low, high = rounded_outward(float(values[0]), float(values[-1]))
+            low, high = rounded_outward(float(values[0]), float(values[-1]), ROUND_STEPS)
             points[0], points[-1] = (low, *points[0][1:]), (*points[-1][:-1], high)
         return cls(
             points=tuple(points),

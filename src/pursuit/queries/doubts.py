@@ -47,10 +47,10 @@ N_STEPS = 5
 """How finely ends of ranges are told: in steps of at least this part of the range."""
 
 
-def rounded_outward(low: float, high: float) -> tuple[float, float]:
+def rounded_outward(low: float, high: float, n_steps: int = N_STEPS) -> tuple[float, float]:
     """The range with round ends (steps of 1, 2 or 5 times a power of ten): models are shown to strangers and exported,
     and the least and the greatest number are those of two people."""
-    share = (high - low) / N_STEPS
+    share = (high - low) / n_steps
     if not 0 < share < math.inf:
         return low, high
     power = 10.0 ** math.floor(math.log10(share))
