@@ -47,12 +47,10 @@ def ask(
     from pursuit.queries import Questions
     from pursuit.report.chains import ExplainedRow, chains_to_dict
     from pursuit.report.measured import kept
-    from pursuit.web.bundle import title_of
+    from pursuit.web.bundle import load_by_title
 
     classifier = load(model)
-    further = {title_of(other, Path(folder).name): other for folder, other in ((one, load(one)) for one in also or ())}
-    if len(further) < len(also or ()):
-        raise ValueError("Two of the targets have the same name: give models of different targets.")
+    further = load_by_title(also or ())
     session = classifier.session(stop, also=further)
     if session_file and (session_file.is_dir() or not session_file.parent.is_dir()):
         raise ValueError(f"The session cannot be kept in {session_file}: give a file in a folder that exists.")

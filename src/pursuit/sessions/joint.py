@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pursuit.inference.incremental import HistoryState
-from pursuit.inference.pursuer import Pursuer, leave_out, per_cost
+from pursuit.inference.pursuer import Pursuer, highest_left, leave_out, per_cost
 from pursuit.inference.stopping import StoppingRule
 from pursuit.queries import QuerySet
 from pursuit.sessions.log import SessionLog, once
@@ -92,8 +92,7 @@ class JointLog(SessionLog):
     def _worth(self) -> Tensor | None:
         """For the rule of the first target, what there is to be told about it alone."""
         bits = None if self.stop is None or not self.stop.needs_worth else super().information()
-        left = None if bits is None else leave_out(bits, self.allowed()).masked_fill(self.asked, -torch.inf)
-        return None if left is None else left.max(dim=1).values
+        return None if bits is None else highest_left(leave_out(bits, self.allowed()), self.asked)
 
     def _expected(self, is_weighted: bool) -> Tensor:
         bits, weights, are_settled = [super().information()], [1.0], [self.now.enough]

@@ -5,8 +5,10 @@ the same name to something at their top."""
 
 import posixpath
 import re
+from collections.abc import Iterable
 from dataclasses import asdict
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -76,6 +78,17 @@ def presented(presentation: "Presentation") -> dict[str, Any]:
     values = asdict(presentation)
     spoken = {code: dict(pairs) for code, pairs in presentation.languages}
     return {**values, "results": {one.pop("label"): one for one in values["results"]}, "languages": spoken}
+
+
+def load_by_title(folders: Iterable[str | Path]) -> "dict[str, PursuitEstimator]":
+    """The models in these folders by what they are about; raises ValueError if that is the same of two."""
+    from pursuit.estimators import load
+
+    models = [(Path(folder).name, load(folder)) for folder in folders]
+    found = {title_of(model, name): model for name, model in models}
+    if len(found) < len(models):
+        raise ValueError("Two of the targets have the same name: give models of different targets.")
+    return found
 
 
 def title_of(estimator: "PursuitEstimator", default: str = "pursuit") -> str:

@@ -31,7 +31,7 @@ from pursuit.sessions.experience import Experience
 from pursuit.sessions.joint import FurtherTarget
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import question_of
-from pursuit.web.bundle import presented, title_of
+from pursuit.web.bundle import load_by_title, presented, title_of
 from pursuit.web.serving import schemas
 from pursuit.web.serving.problems import NotFound
 
@@ -221,7 +221,7 @@ def load_models(
 ) -> ServedModels:
     """The models in these folders, each with an id made of its folder's name; raises what `load` does. Interviews with
     the first tell about the targets of those in `also` as well."""
-    further = {title_of(other, Path(folder).name): other for folder, other in ((one, load(one)) for one in also)}
+    further = load_by_title(also)
     found: dict[str, ServedModel] = {}
     for folder in folders:
         path = Path(folder)
