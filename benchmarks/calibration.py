@@ -4,17 +4,17 @@ they did not learn from. All are measured with beliefs as learnt, with one tempe
 number of answers."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks import tasks
 from benchmarks.common import TARGETS, at_stop, bins_of, expected_error, read_table, split
-from benchmarks.report import NOTHING, Record, columns, grid, grouped, origins, wanted
+from benchmarks.report import NOTHING, RESULTS, Record, columns, grid, grouped, origins, wanted
 from benchmarks.study import Study
 from pursuit import Rows, VIPClassifier, load
+from pursuit.research.experiments.paper import INFORMATION, STRAIGHT_THROUGH, PaperRun, read_records
 from pursuit.research.tasks import load_task
 from pursuit.training.calibration import fit_temperature
 
@@ -22,7 +22,7 @@ HELD_OUT, MOST_TEST, MOST_IMAGES = 0.1, 3000, 1000
 """Share of the training rows that beliefs are fitted to where the recipe holds out none, and test rows that are
 measured at most: of images fewer, because a processor takes long for each."""
 TARGET, GOALS = 0.015, ("digits", "animals", "symcat-200", "mnist")
-REPRODUCED = {"mnist": "mnist-gpu", "symcat-200": "symcat-200-gpu"}
+REPRODUCED = {"mnist": STRAIGHT_THROUGH, "symcat-200": INFORMATION}
 """Tasks whose results by a recipe for a GPU say how far beliefs can be trusted at the stop, as they were learnt."""
 MANNERS = {"as learnt": "beliefs as learnt", "one": "one temperature", "by answers": "temperatures by answers"}
 
@@ -124,10 +124,11 @@ def page(records: list[Record]) -> dict[str, str]:
     )
     by_part = grouped(records, "part")
     by_part["mean of the tables"] = [one for one in records if one["part"] in TARGETS]
-    recipes = {one["name"]: one for one in tasks.STUDY.read()}
-    for name, run in REPRODUCED.items():
-        if run in recipes and name not in by_part:
-            stops = [seed["evaluation"]["at_stop"] for seed in recipes[run]["methods"]["vip"]["seeds"]]
+    done = read_records(RESULTS / "paper")
+    for name, querier in REPRODUCED.items():
+        if name not in by_part:
+            runs = (PaperRun(name, querier=querier, seed=seed) for seed in range(5))
+            stops = [asdict(done[run].evaluation.at_stop) for run in runs if run in done]
             by_part[name] = [{"part": name, "manners": {"as learnt": stop}} for stop in stops]
 
     def goal(each: list[Record]) -> str:

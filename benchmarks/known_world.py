@@ -9,12 +9,12 @@ from torch.nn import functional as F
 from benchmarks.report import Record, columns, grid, grouped, origins
 from benchmarks.study import Study
 from benchmarks.worlds import YesNoRows, yes_no_queries
-from pursuit import MLP, CarriedHistories, Confidence, ModelSpec, Rows, SetNetwork, Stage
+from pursuit import MLP, CarriedHistories, Confidence, InformationVIP, ModelSpec, Rows, SetNetwork, Stage
 from pursuit.evaluation.curves import evaluate
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer, choose
-from pursuit.research.tasks import Task
+from pursuit.information import AnswerModel
 from pursuit.training import train
 from pursuit.training.samplers import random_histories, rolled_out_histories
 from pursuit.vip import VIP
@@ -24,20 +24,11 @@ QUERIES = yes_no_queries(N_QUERIES)
 PRIOR = torch.full((N_LABELS,), 1 / N_LABELS)
 YES = torch.rand(N_LABELS, N_QUERIES, generator=torch.Generator().manual_seed(0))
 EXACT = IndependentIP.from_yes(QUERIES, range(N_LABELS), PRIOR, YES)
-SIZES, SEEDS = (300, 3_000, 50_000), (0, 1, 2)
+BY_INFORMATION, SIZES, SEEDS = "V-IP, by information", (300, 3_000, 50_000), (0, 1, 2)
 
 
 def draw(n: int, seed: int) -> Rows:
     return YesNoRows(YES, n).draw(n, torch.Generator().manual_seed(seed))
-
-
-def task(n_rows: int = 3_000, epochs: float = 64, name: str = NAME) -> Task:
-    """The world as a task; its rows are drawn once, and seeds differ in training."""
-    parts = (draw(n_rows, seed=12), draw(1_000, seed=11))
-    (X, y), (X_test, y_test) = (((rows.x > 0).int().numpy(), rows.y.numpy()) for rows in parts)
-    stages = [Stage(epochs, CarriedHistories(LONGEST))]
-    settings = {"network": MLP((128, 128)), "stages": stages, "stop": "confidence=0.95", "max_queries": LONGEST}
-    return Task(name, QUERIES, X, y, X_test, y_test, exact=lambda: EXACT, settings=settings)
 
 
 def pursuer_of(pursuer: str, rows: int, seed: int, steps: int) -> Pursuer:
@@ -51,7 +42,11 @@ def pursuer_of(pursuer: str, rows: int, seed: int, steps: int) -> Pursuer:
     torch.manual_seed(seed)
     is_set = pursuer.startswith("set network")
     network: Any = SetNetwork(aggregate=pursuer[-3:], hidden=(256, 256)) if is_set else MLP((256, 256))
-    model = VIP.build(ModelSpec(QUERIES, range(N_LABELS), network, prior=PRIOR, shared=is_set))
+    spec = ModelSpec(QUERIES, range(N_LABELS), network, prior=PRIOR, shared=is_set)
+    if pursuer == BY_INFORMATION:
+        model: VIP = InformationVIP.build(spec, answer_model=AnswerModel.count(QUERIES, N_LABELS, learnt))
+    else:
+        model = VIP.build(spec)
     random_share = 0.0 if pursuer.endswith("random_share=0") else 0.25
     stage = Stage(steps * BATCH / rows, CarriedHistories(LONGEST, random_share), batch_size=BATCH)
     train(model, learnt, [stage], seed=seed)
@@ -100,6 +95,7 @@ STUDY = Study(
     runs=[
         {"pursuer": "exact IP", "rows": 0, "seed": 0},
         *({"pursuer": kind, "rows": rows, "seed": 0} for rows in SIZES for kind in ("counted", "V-IP")),
+        *({"pursuer": BY_INFORMATION, "rows": rows, "seed": 0} for rows in SIZES[1:]),
         {"pursuer": "V-IP, random_share=0", "rows": SIZES[-1], "seed": 0},
         *({"pursuer": f"set network, {how}", "rows": SIZES[-1], "seed": i} for how in ("max", "sum") for i in SEEDS),
     ],

@@ -14,7 +14,7 @@ from benchmarks.report import NOTHING, RESULTS, Record, table
 from benchmarks.study import Study
 from pursuit.research.experiments.paper import G_IP, INFORMATION, PLAN, STRAIGHT_THROUGH, PaperRun, read_records
 from pursuit.research.experiments.results import Result, mean_and_sd, mean_and_spread
-from pursuit.research.experiments.run import RANDOM_ORDER
+from pursuit.research.experiments.run import EXACT_IP, RANDOM_ORDER
 from pursuit.research.experiments.table import ALL_ANSWERS
 from pursuit.research.tasks import TASKS
 
@@ -103,7 +103,7 @@ def area(result: Result) -> float | None:
     return result.evaluation.area if is_whole else None
 
 
-LENGTH, SO_FAR = "length", "area so far"
+LENGTH, SO_FAR, EXACT_AFTER = "length", "area so far", (5, 10, 20)
 READ: Mapping[str, Callable[[Result], float | None]] = {
     SO_FAR: lambda result: result.evaluation.area,
     "area": area,
@@ -322,6 +322,27 @@ def draw(_: list[Record], folder: Path) -> None:
             plt.close(figure)
 
 
+def exact_table(done: Mapping[PaperRun, Result]) -> str:
+    """V-IP beside exact Information Pursuit on the same patients, and how far it is behind."""
+    rows = []
+    for task in (task for task in AFTER_20 if task.startswith("symcat")):
+        for querier in (STRAIGHT_THROUGH, INFORMATION):
+            found = [result for run, result in done.items() if run.way == way(task, querier=querier)]
+            pairs = [
+                (result.evaluation.accuracy_by_asked, result.beside[EXACT_IP].accuracy_by_asked)
+                for result in found
+                if EXACT_IP in result.beside
+            ]
+            cells = [
+                f"{mean_and_spread(mean_and_sd([own[n] for own, _ in pairs]))} "
+                f"({mean_and_sd([exact[n] for _, exact in pairs]).mean:.3f})"
+                for n in EXACT_AFTER
+            ]
+            gaps = [exact[EXACT_AFTER[-1]] - own[EXACT_AFTER[-1]] for own, exact in pairs]
+            rows.append([NAMES[task], querier, *cells, mean_and_spread(mean_and_sd(gaps)), len(pairs)])
+    return table(["dataset", "querier", *(f"after {n}" for n in EXACT_AFTER), "behind after 20", "seeds"], rows)
+
+
 def runs_table(done: Mapping[PaperRun, Result]) -> str:
     """Commit, device and time of the runs that the tables show."""
     cells = (cell for _, rows in TABLES.values() for row in rows for cell in row if isinstance(cell, Cell))
@@ -348,6 +369,7 @@ def page(_: list[Record]) -> dict[str, str]:
             name: table(columns, [[cell_text(cell, done) for cell in row] for row in rows])
             for name, (columns, rows) in TABLES.items()
         },
+        "exact": exact_table(done),
         "runs": runs_table(done),
     }
 

@@ -1,5 +1,6 @@
 """The short table of the README, from what was measured of animals, ordinary tables and tasks of the paper."""
 
+from statistics import fmean
 from typing import Any
 
 HEADER = ("what is found out", "questions there are", "asked, on average", "right", "for comparison")
@@ -9,28 +10,30 @@ TABLES = {
     "symptoms-773": "which of 674 diseases, by symptoms",
 }
 PAPER = {
-    "mnist": "which handwritten digit, by patches of 3x3 pixels",
-    "cub": "which of 200 birds, by what a network sees of it",
+    "mnist": ("straight-through", "which handwritten digit, by patches of 3x3 pixels"),
+    "cub": ("information", "which of 200 birds, by what a network sees of it"),
 }
+"""With the querier that their recipes have by default."""
 
 
 def readme_section() -> str:
     """A handful of rows: guessing animals, ordinary tables, and tasks of the paper."""
-    from benchmarks import queriers, tables, tasks
-    from benchmarks.report import table
-    from pursuit.research.experiments.reproduce import published_for
-    from pursuit.research.experiments.results import Results
+    from benchmarks import paper, play, tables
+    from benchmarks.report import grouped, table
+    from pursuit.research.experiments.paper import read_records
     from pursuit.research.tasks import TASKS
 
     def row(title: str, n_queries: int, asked: float, accuracy: float, beside: str) -> list[Any]:
         return [title, n_queries, f"{asked:.1f}", f"{accuracy:.1%}", beside]
 
-    animals = next(one for one in queriers.STUDY.read() if one["task"] == "animals")
-    worked = Results.from_dict(animals).worked
-    own, exact = (worked[name][1].at_stop for name in (animals["auto"], queriers.EXACT))
-    beside = f"{exact.accuracy.mean:.1%} after {exact.mean_asked.mean:.1f}, by exact Information Pursuit"
-    title = "which of 187 animals somebody thinks of"
-    rows = [row(title, TASKS["animals"].n_queries, own.mean_asked.mean, own.accuracy.mean, beside)]
+    games = grouped(play.STUDY.read(), "manner")
+    (sure, n_sure), (right, n_asked) = (
+        (fmean(one["guessed"] for one in games[manner]), fmean(one["asked"] for one in games[manner]))
+        for manner in ("as the table does", "one in twenty wrong")
+    )
+    title = "which of 187 animals somebody thinks of, with one answer in twenty wrong"
+    beside = f"{sure:.1%} after {n_sure:.1f} with no answer wrong"
+    rows = [row(title, TASKS["animals"].n_queries, n_asked, right, beside)]
     runs = tables.Runs(tables.STUDY.read())
     for name, title in TABLES.items():
         each, best = runs.of(name), runs.best_other(name)
@@ -38,12 +41,14 @@ def readme_section() -> str:
         asked, accuracy = (tables.mean(each, key) for key in ("asked", "at_stop"))
         beside = f"{best[1]:.1%} by {tables.TITLES[best[0]]} with all columns"
         rows.append(row(title, each[0]["shape"]["columns"], asked, accuracy, beside))
-    measured = tasks.runs(tasks.STUDY.read())
-    for name, title in PAPER.items():
-        results = next(measured[run] for recipe in ("gpu", "fast") if (run := f"{name}-{recipe}") in measured)
-        paper = published_for(name)
-        assert paper is not None
-        n_asked, accuracy, remark = tasks.at_paper_length(results)
-        beside = f"{paper.accuracy:.1%} after {paper.mean_answered:.1f} in the paper{remark}"
-        rows.append(row(title, TASKS[name].n_queries, n_asked, accuracy, beside))
+    done = read_records(paper.FOLDER)
+    for name, (querier, title) in PAPER.items():
+        way = paper.way(name, querier=querier)
+        results = [result for run, result in done.items() if run.way == way]
+        length, accuracy = (fmean(part) for part in zip(*map(paper.stop, results), strict=True))
+        _, printed_length, printed, *_ = paper.STOPPED[name]
+        beside = (
+            f"{printed:.1%} after {printed_length:.1f} in the paper{', counted alike' if results[0].protocols else ''}"
+        )
+        rows.append(row(title, TASKS[name].n_queries, length, accuracy, beside))
     return table(HEADER, rows)

@@ -60,7 +60,6 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--again", action="store_true", help="also measure what is done")
     parser.add_argument("--changed", action="store_true", help="also what another version of our code measured")
-    parser.add_argument("--collect", nargs="*", type=Path, help="results folders of `pursuit` to take over")
     parser.add_argument("--page", action="store_true", help="only write the page")
     parser.add_argument("--note", help="a sentence about the circumstances, kept with the results")
     parser.add_argument("--out", type=Path, help=f"by default docs/results, or {ELSEWHERE} with --set and --quick")
@@ -72,11 +71,7 @@ def main(words: Sequence[str]) -> None:
     study = find_study(given.study)
     folder = given.out or (ELSEWHERE if given.set or given.quick else RESULTS)
     n_failed = 0
-    if given.collect:
-        for path in given.collect:
-            run, record = take_over(study, path)
-            study.write(run, record, folder)
-    elif not given.page:
+    if not given.page:
         extra = {**(study.quick if given.quick else {}), **settings(given.set)}
         runs = [settings(given.run)] if given.run else chosen(study.runs, given.only, given.seeds)
         runs = [{**run, **extra} for run in runs]
@@ -89,12 +84,6 @@ def main(words: Sequence[str]) -> None:
         print(f"Written: {path}")
     if n_failed:
         raise SystemExit(f"{n_failed} runs failed.")
-
-
-def take_over(study: Study, path: Path) -> tuple[Run, Record]:
-    if study.collect is None:
-        raise SystemExit(f"{study.name} takes over no results folders.")
-    return study.collect(path)
 
 
 def settings(words: Sequence[str]) -> Run:

@@ -38,8 +38,6 @@ class Study:
     file: str = ""
     """Where the result of a run is written, such as `tables/{table}/{method}-{seed}.json`; by default all are in
     NAME.json."""
-    collect: Callable[[Path], tuple[Run, Record]] | None = None
-    """Takes over a results folder of `pursuit compare` or `pursuit reproduce`."""
     limit_seconds: float | None = None
     """Of computing: the most for a run."""
     limit_gb: float | None = None

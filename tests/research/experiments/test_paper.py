@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from experiments.conftest import RECIPE
 from pursuit.methods import METHODS
 from pursuit.methods.ram import RAMSettings
 from pursuit.methods.vip import VIPClassifier
@@ -20,7 +19,6 @@ from pursuit.research.experiments.paper import (
     read_records,
     work_through,
 )
-from pursuit.research.experiments.reproduce import Reproduction, reproduce
 from pursuit.research.experiments.results import read_result
 from pursuit.research.tasks import TASKS
 
@@ -225,16 +223,6 @@ def test_a_real_process_is_begun_and_its_result_read(place: Place) -> None:
     assert said[0] == f"{run.name}: begins"
     assert "right after" in said[1]
     assert run in read_records(place.out, (run,))
-
-
-def test_results_of_whole_tasks_count_as_done(place: Place) -> None:
-    recipe = replace(RECIPE, querier="straight-through")
-    for options in ((), ("effort 0.5",), ("irs",)):
-        results = reproduce(Reproduction("columns", "fast", recipe, options=options), place.work)
-        results.write(place.out.parent / "tasks" / f"{len(options) and options[0]}.json")
-    done = read_records(place.out, ())
-    box = PaperRun("columns", "all-answers", "fast")
-    assert set(done) == {RUN, replace(RUN, effort=0.5), box, replace(box, effort=0.5)}
 
 
 def test_another_seed_says_how_long_a_run_takes(place: Place) -> None:

@@ -24,8 +24,8 @@ from pursuit.methods.g_ip import GIPSettings
 from pursuit.methods.ram import RAMSettings
 from pursuit.queries import QuerySet
 from pursuit.research.experiments.options import Changes
-from pursuit.research.experiments.reproduce import TRADE_OFF, VIP, Reproduction, querier_of, run_name
-from pursuit.research.experiments.results import Result, Results, read_result
+from pursuit.research.experiments.reproduce import TRADE_OFF, VIP, Reproduction, run_name
+from pursuit.research.experiments.results import Result, read_result
 from pursuit.research.experiments.run import (
     ERROR,
     EXACT_IP,
@@ -217,9 +217,6 @@ PLAN: tuple[PaperRun, ...] = (
 )
 
 
-EFFORT = "effort "
-
-
 def write_record(result: Result, path: Path) -> None:
     """Write the part of a result that pages show, to four decimal places."""
     evaluation = replace(result.evaluation, confidence_by_asked=[], calibration_error_by_asked=[], brier_by_asked=[])
@@ -229,29 +226,9 @@ def write_record(result: Result, path: Path) -> None:
 
 
 def read_records(folder: Path, plan: tuple[PaperRun, ...] = PLAN) -> dict[PaperRun, Result]:
-    """The runs that are done: those in files of this folder, and those that `tasks` beside it has from before."""
-    found: dict[PaperRun, Result] = {}
-    for path in sorted((folder.parent / "tasks").glob("*.json")):
-        found |= _of_task(Results.from_dict(json.loads(path.read_text())))
-    for run in plan:
-        if result := read_result(folder / f"{run.name}.json"):
-            found[run] = result
-    return found
-
-
-def _of_task(results: Results) -> dict[PaperRun, Result]:
-    """The runs that one results folder of `pursuit reproduce` has; none if a recipe was changed in other ways."""
-    task, recipe, options = (results.run[key] for key in ("task", "recipe", "options"))
-    if not all(option.startswith(EFFORT) for option in options):
-        return {}
-    effort = float(options[0].removeprefix(EFFORT)) if options else 1.0
-    return {
-        PaperRun(
-            task, name, recipe, querier=querier_of(results) if name == VIP else None, effort=effort, seed=result.seed
-        ): result
-        for name, (method, _) in results.worked.items()
-        for result in method.seeds
-    }
+    """The runs that are done, from their files in a folder."""
+    found = ((run, read_result(folder / f"{run.name}.json")) for run in plan)
+    return {run: result for run, result in found if result}
 
 
 def minutes_of(run: PaperRun, done: Mapping[PaperRun, Result]) -> float:
