@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_WAIT_POLICY := PASSIVE
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup demo serve test test-programs test-scale test-slow test-wheel test-lowest release lint format structure bench bench-speed bench-gpu bench-methods bench-tables bench-subsets bench-field bench-serving fuzz soak docs clean
+.PHONY: help setup demo serve test test-programs test-scale test-slow test-wheel test-lowest release lint format structure bench bench-speed bench-costs bench-tables bench-subsets bench-field bench-serving fuzz soak docs clean
 
 help:
 	@echo "make demo       train on two built-in tasks, print accuracy against queries, draw figures into demo/"
@@ -22,8 +22,7 @@ help:
 	@echo "make structure  print the modules, who imports whom, cycles and lines"
 	@echo "make bench      measure V-IP in a known world, and speed"
 	@echo "make bench-speed  only speed: beside a plain implementation, and how time and memory grow"
-	@echo "make bench-gpu  measure training on an NVIDIA GPU"
-	@echo "make bench-methods  compare V-IP with its rivals"
+	@echo "make bench-costs  compare methods where questions differ in cost"
 	@echo "make bench-tables  measure ordinary tables without a setting, beside what others know with all columns"
 	@echo "make bench-subsets  measure beliefs on random subsets of the answers, beside forests for exactly these"
 	@echo "make bench-field  measure the benchmarks of the field, beside published figures"
@@ -115,12 +114,8 @@ bench-speed: setup
 	$(BIN)/python -m benchmarks growth
 	$(BIN)/python -m benchmarks starting
 
-bench-gpu: setup
-	$(BIN)/python -m benchmarks gpu
-
 # One thread: the networks are small, and the times of all methods are then comparable.
-bench-methods: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks comparison
+bench-costs: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks costs
 
 # One process of one thread for each core, so that times are those of one core.

@@ -42,7 +42,7 @@ N_FOLDS, SEEDS = 3, (0, 1, 2, 3, 4)
 TITLES = {
     "vip": "V-IP",
     "naive-bayes": "naive-Bayes IP",
-    "gdfs": "GDFS",
+    "fixed": "fixed order",
     "tree": "decision tree",
     "logistic": "logistic regression",
     "hgb": "gradient boosting",
@@ -400,7 +400,7 @@ def vip_table(runs: Runs) -> str:
 
 def all_answers_table(runs: Runs) -> str:
     """The accuracy of everybody on all columns; the best of the others, on V-IP's seeds, is bold."""
-    methods = ["vip", *ON_ALL, "naive-bayes", "gdfs"]
+    methods = ["vip", *ON_ALL, "naive-bayes", "fixed"]
     rows = []
     for name in runs.tables:
         best = runs.best_other(name)
@@ -415,13 +415,13 @@ def questions_table(runs: Runs) -> str:
         within, best = (list(zip(*runs.trees(name, which), strict=True)) for which in (True, False))
         rivals = [
             spread(accuracy_at(rival["trade_off"], vip["asked"]) for vip, rival in runs.pairs(name, method))
-            for method in ("naive-bayes", "gdfs")
+            for method in ("naive-bayes", "fixed")
         ]
         own = [spread((one["asked"] for one in runs.of(name)), ".1f±"), spread(one["at_stop"] for one in runs.of(name))]
         tree = f"{spread(within[1])} ({statistics.fmean(within[2]):.1f})" if within else NOTHING
         of_best = [spread(best[2], ".1f"), spread(best[0]), spread(best[1])] if best else [NOTHING] * 3
         rows.append([name, *own, tree, *rivals, *of_best])
-    at_stop = ["asked", "V-IP", "decision tree (asked)", "naive-Bayes IP", "GDFS"]
+    at_stop = ["asked", "V-IP", "decision tree (asked)", "naive-Bayes IP", "fixed order"]
     return table(["table", *at_stop, "best tree asks", "V-IP there", "best tree"], rows)
 
 
