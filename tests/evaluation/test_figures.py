@@ -22,12 +22,10 @@ from pursuit.evaluation.counts import count_classes
 from pursuit.evaluation.curves import AtStop, Evaluation
 from pursuit.evaluation.details import ClassResults
 from pursuit.evaluation.figures import (
+    ANSWERED_COLOUR,
     BLUE,
-    NO_COLOUR,
-    OTHER_COLOUR,
     PANELS,
     UNKNOWN_COLOUR,
-    YES_COLOUR,
     _panels,
     accuracy_curve,
     answer_chain,
@@ -328,7 +326,7 @@ def test_wrong_images_and_step_numbers_are_refused() -> None:
 # --- answer_chain ---
 
 
-def test_questions_are_coloured_by_their_answer() -> None:
+def test_questions_without_an_answer_are_grey_and_all_others_alike() -> None:
     answers = ("yes", "no", None, "3.5", "Yes", "false", "red", "1")
     figure = answer_chain(make_chain(8, answers=answers))
     labels = figure.axes[0].get_yticklabels()
@@ -338,8 +336,8 @@ def test_questions_are_coloured_by_their_answer() -> None:
         "2. Does it have feathers?  no",
         "3. Does it have feathers?  unknown",
     ]
-    yes, no, unknown, other = YES_COLOUR, NO_COLOUR, UNKNOWN_COLOUR, OTHER_COLOUR
-    assert [label.get_color() for label in labels[1:]] == [yes, no, unknown, other, yes, no, other, other]
+    colours = [UNKNOWN_COLOUR if answer is None else ANSWERED_COLOUR for answer in answers]
+    assert [label.get_color() for label in labels[1:]] == colours
     assert_nothing_cut_off(figure)
 
 

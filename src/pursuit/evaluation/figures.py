@@ -19,7 +19,7 @@ from torch import Tensor
 from pursuit.evaluation.calibration import ReliabilityBin
 from pursuit.files import make_folder, write_whole
 from pursuit.inference.chain import Chain, ChainStep, bits_text
-from pursuit.queries import NO_AND_YES, QuerySet
+from pursuit.queries import QuerySet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,11 +32,9 @@ INK, GREY, PALE, FAINT = "#222222", "#767676", "#C3C8CE", "#E4E7EA"
 COLOURS, LINES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY), ("-", "-.", ":")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 """One more than colours, so that a pair of mark and colour repeats late."""
-YES_COLOUR, NO_COLOUR, UNKNOWN_COLOUR, OTHER_COLOUR = "#007A59", "#C04A00", GREY, "#14306B"
+ANSWERED_COLOUR, UNKNOWN_COLOUR = "#14306B", GREY
+"""One colour for every answer: yes is no better than no."""
 UNSEEN, UNSEEN_HATCH = "#9DBDE3", "#6C97CC"
-
-# "1" and "0" are left out: in a chain they may as well be numbers.
-NO_WORDS, YES_WORDS = ({pair[i] for pair in NO_AND_YES if not pair[i].isdigit()} for i in (0, 1))
 
 CHARACTER = 0.073
 """Inches that a character of the usual size takes, generously."""
@@ -423,7 +421,7 @@ def answer_chain(
 ) -> "Figure":
     """The posterior as a heat map: a row a step, a column for each of the `top` classes most probable at any time.
 
-    Columns are ordered by the final posterior. Questions are coloured by their answer: yes, no, unknown or other.
+    Columns are ordered by the final posterior. Questions without an answer are grey.
     Chains of more than `max_steps` are thinned evenly, keeping the first and the last step and their true numbers. A
     `picture` (H, W, 3) of what the questions are about stands beside them.
     """
@@ -503,7 +501,11 @@ class _ChainRows(NamedTuple):
         asked = [chain.steps[n - 1] for n in steps]
         given = [_query_and_answer("given:", step) for step in chain.initially_known]
         labels = [*given, "start", *(_query_and_answer(f"{n}.", step) for n, step in zip(steps, asked, strict=True))]
-        return cls(steps, len(given), labels, [*map(_colour, chain.initially_known), INK, *map(_colour, asked)])
+        colours = [
+            UNKNOWN_COLOUR if step.answer is None else ANSWERED_COLOUR for step in (*chain.initially_known, *asked)
+        ]
+        colours.insert(len(given), INK)
+        return cls(steps, len(given), labels, colours)
 
     @property
     def n_lines(self) -> int:
@@ -560,13 +562,6 @@ def _query_and_answer(number: str, step: ChainStep) -> str:
     answer = "unknown" if step.answer is None else shorten(step.answer, ANSWER_WIDTH)
     bits = "" if step.bits is None else f"  {bits_text(step.bits)}"
     return escape("\n".join(question)) + "  " + answer + bits
-
-
-def _colour(step: ChainStep) -> str:
-    if step.answer is None:
-        return UNKNOWN_COLOUR
-    word = step.answer.split(" (")[0].strip().lower()  # a predicted answer has its probability behind it
-    return YES_COLOUR if word in YES_WORDS else NO_COLOUR if word in NO_WORDS else OTHER_COLOUR
 
 
 def _number(probability: float) -> str:

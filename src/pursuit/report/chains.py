@@ -26,7 +26,6 @@ N_WHAT_IF = 3
 """Most single answers that are listed which would have changed the prediction."""
 LEAST_SHOWN = 0.0005
 """Labels less probable than this are only counted."""
-YES, NO = {"yes", "true", "present"}, {"no", "false", "absent"}
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,6 @@ class ChainsReport:
             quality=[] if self.evaluation is None else quality(self.evaluation, self.facts.name),
             patches=self.patches,
             n_what_if=N_WHAT_IF,
-            answer_class=_answer_class,
             gain=_gain,
             how_sure=_how_sure,
             interval=_interval,
@@ -201,12 +199,6 @@ def _gain(step: ChainStep) -> str:
     if step.gained < 0:
         return f"{expected}but a surprise: {bits_text(-step.gained)} more are open than before"
     return f"{expected}{bits_text(step.gained)} gained"
-
-
-def _answer_class(step: ChainStep) -> str:
-    """The colour of an answer."""
-    word = (step.answer or "").lower()
-    return "none" if step.answer is None else "yes" if word in YES else "no" if word in NO else ""
 
 
 def _seen_pixels(grid: PatchGrid, x: Tensor, queries: Sequence[int]) -> list[tuple[int, int, str]]:

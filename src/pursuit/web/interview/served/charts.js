@@ -10,6 +10,8 @@ const up = share => HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM);
 const line = (x1, y1, x2, y2, name) => s("line", { x1, y1, x2, y2, class: name });
 const words = (x, y, text, anchor) => s("text", { x, y, "text-anchor": anchor }, text);
 
+const curve = (values, place) => s("path", { d: values.map((value, n) => `${n ? "L" : "M"}${place(n).toFixed(1)} ${up(Math.max(0, value)).toFixed(1)}`).join(""), class: "curve" });
+
 /** A drawing with shares from 0 to 1 upwards, and what stands below and beside it. */
 function frame(title, below, parts) {
   const grid = [0, 0.25, 0.5, 0.75, 1].map(share => [line(across(0), up(share), across(1), up(share), "axis"), words(LEFT - 8, up(share) + 4, percent(share), "end")]);
@@ -21,10 +23,9 @@ function frame(title, below, parts) {
 /** How often sessions were right so far, day by day. */
 export function accuracyChart(points, dates) {
   const n = points.length, place = i => across(n === 1 ? 0.5 : i / (n - 1));
-  const path = points.map((point, i) => `${i ? "L" : "M"}${place(i).toFixed(1)} ${up(point.so_far_accuracy).toFixed(1)}`).join("");
   const last = points.at(-1);
   return frame(say("accuracy_drawn", { n: last.so_far_n, right: percent(last.so_far_accuracy) }), n === 1 ? [dates[0], ""] : [dates[0], dates.at(-1)],
-    [s("path", { d: path, class: "curve" }), points.map((point, i) => s("circle", { cx: place(i), cy: up(point.so_far_accuracy), r: 4, class: "dot" },
+    [curve(points.map(point => point.so_far_accuracy), place), points.map((point, i) => s("circle", { cx: place(i), cy: up(point.so_far_accuracy), r: 4, class: "dot" },
       s("title", {}, `${dates[i]}: ${percent(point.so_far_accuracy)} (${point.so_far_right}/${point.so_far_n})`)))]);
 }
 
@@ -41,8 +42,7 @@ export function reliabilityChart(bins) {
 /** How often a model is right after so many questions. */
 export function curveChart(values, mark) {
   const place = n => across(values.length === 1 ? 0 : n / (values.length - 1));
-  const path = values.map((value, n) => `${n ? "L" : "M"}${place(n).toFixed(1)} ${up(Math.max(0, value)).toFixed(1)}`).join("");
-  return frame(say("curve_drawn", { first: percent(Math.max(0, values[0])), last: percent(Math.max(0, values.at(-1))) }), ["0", String(values.length - 1)], [s("path", { d: path, class: "curve" }),
+  return frame(say("curve_drawn", { first: percent(Math.max(0, values[0])), last: percent(Math.max(0, values.at(-1))) }), ["0", String(values.length - 1)], [curve(values, place),
     mark && [line(place(mark.asked), up(0), place(mark.asked), up(1), "guide"), s("circle", { class: "dot", cx: place(mark.asked), cy: up(mark.right), r: 6 })]]);
 }
 
