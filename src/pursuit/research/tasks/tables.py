@@ -4,7 +4,7 @@ are streamed in training, with rows held out for testing."""
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,34 @@ NOTHING_MISSING = (
 IN_PYTHON = re.compile(r"column_types=\{(?P<quote>['\"])(?P<name>.*?)(?P=quote): '(?P<kind>[\w/]+)'\}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableReading:
+    """How a table is read, and which of its rows are held out."""
+
+    drop: Sequence[str]
+    missing: Sequence[str]
+    test_share: float
+    seed: int
+    regress: bool
+    # Of CSV files alone.
+    encoding: str | None = None
+    """Guessed where it is not given, as is what stands before decimals."""
+    decimal: str | None = None
+    sheet: str | None = None
+    """Of a workbook; by default the fullest."""
+    column_types: Mapping[str, str] = field(default_factory=dict)
+    """How columns are asked, as is `missing_informs` (`ColumnQueries.from_data`)."""
+    missing_informs: bool = False
+    language: str | None = None
+    """"en" or "de", by default that of the table."""
+    group: str | None = None
+    """A column: rows with the same value in it are held out together. It is not asked for."""
+    time: str | None = None
+    """A column whose latest rows are held out. It is not asked for, unless `column_types` says what a time is."""
+    from_data: Callable[[pd.DataFrame], QuerySet] | None = None
+    """Makes the query set from training rows, if columns are not the queries."""
+
+
 def load_table(
     source: str | Path,
     target: str | None,
@@ -76,22 +104,25 @@ def load_table(
 
     Columns in `drop` are left out, and texts in `missing` (such as "?") count as missing in addition to the usual ones.
     Rows of Parquet and Arrow files are streamed in training, and at most 20,000 of those held out are test rows.
-    `of_csv` are options of `read_rows`, which they do not have.
+    `of_csv` are options of `TableReading` that they do not have.
     """
     share = USUAL_SHARE if test_share is None else test_share
     if not 0 <= share < 1:
         raise ValueError(f"The share of test rows must be at least 0 and below 1, not {share}.")
     database = find_path(source) if is_database(source) else None
     path = None if database else find_csv_file(source)
-    common: dict[str, Any] = {"drop": drop, "missing": missing, "test_share": share, "seed": seed, "regress": regress}
+    if database is None and path is None:
+        refuse_csv_options(**of_csv)
+    of_csv["column_types"] = dict(of_csv.get("column_types") or {})
+    how = TableReading(drop=drop, missing=missing, test_share=share, seed=seed, regress=regress, **of_csv)
     if database is not None:
         with local(database) as copy:
-            task, why_none = read_rows(copy, target, **common, **of_csv)
+            task, why_none = _read_rows(copy, target, how)
         task = replace(task, notes={**task.notes, "file": str(database), "query": str(source).partition("#")[2]})
     elif path is None:
-        task, why_none = stream_rows(source, target, **common, **of_csv)
+        task, why_none = _stream_rows(source, target, how)
     else:
-        task, why_none = read_rows(path, target, **common, **of_csv)
+        task, why_none = _read_rows(path, target, how)
     remarks = list(task.notes["remarks"])
     if why_none and test_share:
         raise ValueError(
@@ -104,50 +135,24 @@ def load_table(
     return replace(task, notes={**task.notes, **chosen, "remarks": remarks})
 
 
-def read_rows(
-    path: Path,
-    target: str | None,
-    *,
-    drop: Sequence[str],
-    missing: Sequence[str],
-    test_share: float,
-    seed: int,
-    regress: bool,
-    encoding: str | None = None,
-    decimal: str | None = None,
-    sheet: str | None = None,
-    column_types: Mapping[str, str] | None = None,
-    missing_informs: bool = False,
-    language: str | None = None,
-    group: str | None = None,
-    time: str | None = None,
-    from_data: Callable[[pd.DataFrame], QuerySet] | None = None,
-) -> tuple[Task, str | None]:
-    """The task of a CSV file, and why it has no test rows, if it has none.
-
-    The `encoding` and what stands before decimals (`decimal`: "." or ",") are guessed where they are not given, and the
-    `sheet` of a workbook is the fullest; `column_types` and `missing_informs` say how columns are asked
-    (`ColumnQueries.from_data`), in the `language` "en" or "de", by default that of the table. Rows with the same value
-    in the column `group` are held out together, and of a column `time` the latest rows are. Neither column is asked
-    for, unless `column_types` says what a time is. `from_data` makes the query set from training rows, if columns are
-    not the queries.
-    """
-    column_types = dict(column_types or {})
-    table = read_csv(path, CsvOptions(tuple(missing), encoding, decimal, sheet))
+def _read_rows(path: Path, target: str | None, how: TableReading) -> tuple[Task, str | None]:
+    """The task of a CSV file, and why it has no test rows, if it has none."""
+    regress, group, time = how.regress, how.group, how.time
+    table = read_csv(path, CsvOptions(tuple(how.missing), how.encoding, how.decimal, how.sheet))
     X, y, division = divided(table, target, regress, group, time)
     if not regress:
         refuse_amounts(table.frame[target].dropna(), path.name)
-    unasked = [*drop, *([group] if group else []), *([time] if time and time not in column_types else [])]
+    unasked = [*how.drop, *([group] if group else []), *([time] if time and time not in how.column_types else [])]
     X = X.drop(columns=[existing_column(column, X.columns, path.name) for column in unasked])
-    train, test = division.split(test_share, seed)
+    train, test = division.split(how.test_share, how.seed)
     remarks = list(table.remarks)
-    if from_data is not None:
-        if missing_informs:
+    if how.from_data is not None:
+        if how.missing_informs:
             raise ValueError("--missing-informs is for columns as queries: leave it out, or leave --queries out.")
-        query_set = from_data(X.iloc[train])
+        query_set = how.from_data(X.iloc[train])
     else:
         labels = _label_numbers(y, train, regress)
-        queries, on_columns = column_queries(X, column_types, table, missing_informs, labels, language)
+        queries, on_columns = column_queries(X, how.column_types, table, how.missing_informs, labels, how.language)
         X, remarks = X[queries.columns], [*remarks, *on_columns]
         query_set = queries.rescaled(X.iloc[train])  # test rows have no influence on the scale of numbers
     if not regress:
@@ -159,9 +164,9 @@ def read_rows(
         "file": path.name,
         "sha256": hash_of_file(path),
         "regress": regress,
-        "encoding": encoding,
-        "decimal": decimal,
-        "sheet": sheet,
+        "encoding": how.encoding,
+        "decimal": how.decimal,
+        "sheet": how.sheet,
         "group": group,
         "time": time,
         "n_rows": len(X),
@@ -171,7 +176,7 @@ def read_rows(
     }
     parts = X.iloc[train], y[train], X.iloc[test], y[test]
     task = Task(name_of(path), query_set, *parts, notes=notes, division_train=division.take(train))
-    return task, None if len(test) else _why_none(division, test_share)
+    return task, None if len(test) else _why_none(division, how.test_share)
 
 
 def _remarks_on_split(frame: pd.DataFrame, division: Division, train: np.ndarray, test: np.ndarray) -> list[str]:
@@ -206,26 +211,14 @@ def _why_none(division: Division, share: float) -> str:
     return f"{share:g} of {n_rows:,} rows is {n_test:,}, and {n_single:,} rows are the only ones of their label"
 
 
-def stream_rows(
-    source: str | Path,
-    target: str | None,
-    *,
-    drop: Sequence[str],
-    missing: Sequence[str],
-    test_share: float,
-    seed: int,
-    regress: bool,
-    **of_csv: Any,
-) -> tuple[Task, str | None]:
-    """The task of Parquet or Arrow files, and why it has no test rows, if it has none. Options of CSV files are
-    refused."""
-    refuse_csv_options(**of_csv)
-    if regress:
+def _stream_rows(source: str | Path, target: str | None, how: TableReading) -> tuple[Task, str | None]:
+    """The task of Parquet or Arrow files, and why it has no test rows, if it has none."""
+    if how.regress:
         raise ValueError(
             f"{name_of(source)} is streamed, but a number is predicted from rows in memory, because its bins need all "
             "of them: write some of the rows into a CSV file, or group the number into classes."
         )
-    table = ArrowSource(source, target=target, drop=drop)
+    table = ArrowSource(source, target=target, drop=how.drop)
     if target is None:
         columns = ", ".join(list(table.column_types)[:20])
         raise ValueError(f"Which column of {table.where} is the label? Name it with --target: {columns}.")
@@ -234,8 +227,10 @@ def stream_rows(
     rows: ParquetRows | None = None
     while rows is None:  # at most twice, because dates are found before texts
         try:
-            unasked = [*drop, *left_out]
-            rows = ParquetRows(source, target, drop=unasked, missing=missing, test_share=test_share, seed=seed)
+            unasked = [*how.drop, *left_out]
+            rows = ParquetRows(
+                source, target, drop=unasked, missing=how.missing, test_share=how.test_share, seed=how.seed
+            )
         except NotAQuestion as error:
             left_out += error.columns
             remarks.append(f"Warning: not asked for. {in_options(str(error))}")
@@ -252,12 +247,12 @@ def stream_rows(
         "fingerprint": rows.table.fingerprint(),
         "n_rows": labels.n_labelled,
         "n_rows_without_label": rows.n_rows_without_label,
-        "unasked_columns": [*drop, *left_out, *rows.silent_columns],
+        "unasked_columns": [*how.drop, *left_out, *rows.silent_columns],
         "remarks": [*remarks, *leaks(X_test, y_test)],
         "n_test": rows.n_test,
     }
     task = Task(name_of(source), rows.query_set, rows, None, X_test, y_test, notes=notes)
-    return task, None if rows.n_test else f"{test_share:g} of {labels.n_labelled:,} rows is too few"
+    return task, None if rows.n_test else f"{how.test_share:g} of {labels.n_labelled:,} rows is too few"
 
 
 def _numbering_columns(table: ArrowSource) -> list[str]:
