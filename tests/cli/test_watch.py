@@ -1,6 +1,9 @@
 """`pursuit watch`, `pursuit recalibrate` and `pursuit train --and`: what people confirmed, by a server's database."""
 
+import shutil
+from contextlib import closing
 from pathlib import Path
+from sqlite3 import connect
 from typing import Any
 
 import pandas as pd
@@ -14,17 +17,21 @@ from pursuit.web.serving.models import load_models
 from pursuit.web.serving.schemas import Move
 from pursuit.web.serving.store import Store
 
+pytestmark = pytest.mark.xdist_group("watched sessions")
 TRAIN = ("train", "patients.csv", "--target", "label", "--drop", "note")
 
 
-def play(folder: Path, database: Path, n: int, is_right: bool = True) -> None:
-    """Sessions with people like those of the table, who then say what it really was, or something else."""
-    models, store = load_models([folder / "model"]), Store(f"sqlite:///{database}")
-    interviews, frame = (
-        Interviews(models, store),
-        pd.read_csv(folder / "patients.csv").dropna().sample(n, random_state=0),
-    )
-    labels = sorted(set(frame["label"]))
+N_SESSIONS = 60
+
+
+@pytest.fixture(scope="module")
+def databases(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two databases with the same sessions of people like those of the table, who then say what it really was (`good`),
+    or something else (`bad`)."""
+    folder = tmp_path_factory.mktemp("databases")
+    models, store = load_models([workspace / "model"]), Store(f"sqlite:///{folder / 'good.sqlite'}")
+    frame = pd.read_csv(workspace / "patients.csv").dropna().sample(N_SESSIONS, random_state=0)
+    interviews, truths = Interviews(models, store), {}
     for row in frame.to_dict("records"):
         session = interviews.begin("model")
         while not session.state.done:
@@ -32,25 +39,31 @@ def play(folder: Path, database: Path, n: int, is_right: bool = True) -> None:
             answer = row[session.state.question.name]
             move = Move(move="tell", answer=answer, revision=session.revision, confirmed=True)
             session = interviews.move(session.id, move)
-        truth = row["label"] if is_right else labels[(labels.index(row["label"]) + 1) % len(labels)]
-        interviews.note_truth(session.id, truth)
+        truths[session.id] = row["label"]
+    labels = sorted(set(truths.values()))
+    for session_id, truth in truths.items():
+        interviews.note_truth(session_id, labels[(labels.index(truth) + 1) % len(labels)])
+    with closing(connect(folder / "good.sqlite")) as noted, closing(connect(folder / "bad.sqlite")) as copy:
+        noted.backup(copy)
+    for session_id, truth in truths.items():
+        interviews.note_truth(session_id, truth)
     store.close()
+    return folder
 
 
 @pytest.fixture
-def served(workspace: Path, tmp_path: Path) -> Path:
-    """A folder of one's own with the table and the model."""
-    (tmp_path / "patients.csv").write_bytes((workspace / "patients.csv").read_bytes())
+def served(workspace: Path, databases: Path, tmp_path: Path) -> Path:
+    """A folder of one's own with the table, the model and the databases."""
+    for path in (workspace / "patients.csv", *databases.glob("*.sqlite")):
+        shutil.copy(path, tmp_path)
     load(workspace / "model").save(tmp_path / "model")
     return tmp_path
 
 
 def test_a_model_is_watched_and_alarmed_about(served: Path) -> None:
-    play(served, served / "good.sqlite", 60)
     watched = json_of(run(served, "watch", "model", "--database", f"sqlite:///{served / 'good.sqlite'}", "--json"))
-    assert watched["n_judged"] == watched["n_sessions"] == 60
+    assert watched["n_judged"] == watched["n_sessions"] == N_SESSIONS
     assert not watched["is_alarmed"]
-    play(served, served / "bad.sqlite", 60, is_right=False)
     address = f"sqlite:///{served / 'bad.sqlite'}"
     alarmed = run(served, "watch", "model", "--database", address, "--out", "watch.html")
     assert alarmed.returncode == 3
@@ -68,28 +81,25 @@ def test_nothing_to_watch_is_said(served: Path) -> None:
 def test_beliefs_are_fitted_to_what_was_confirmed_only_if_that_is_better(served: Path) -> None:
     few = run(served, "recalibrate", "model", "--database", f"sqlite:///{served / 'none.sqlite'}")
     assert few.returncode == 1
-    play(served, served / "a.sqlite", 100)
     before = fingerprint(served / "model")
-    done = json_of(run(served, "recalibrate", "model", "--database", f"sqlite:///{served / 'a.sqlite'}", "--json"))
-    assert done["n"] == 100
+    done = json_of(run(served, "recalibrate", "model", "--database", f"sqlite:///{served / 'good.sqlite'}", "--json"))
+    assert done["n"] == N_SESSIONS
     assert done["is_changed"] == (done["after"] < done["before"]) == (fingerprint(served / "model") != before)
-    play(served, served / "wrong.sqlite", 100, is_right=False)
-    address = f"sqlite:///{served / 'wrong.sqlite'}"
+    address = f"sqlite:///{served / 'bad.sqlite'}"
     done = json_of(run(served, "recalibrate", "model", "--database", address, "--json"))
     assert done["is_changed"]  # a model that is always wrong is less sure afterwards
     assert done["after"] < done["before"]
 
 
 def _learn_again(served: Path, epochs: str) -> Any:
-    return run(served, *TRAIN, "--out", "model", "--epochs", epochs, "--and", "a.sqlite")
+    return run(served, *TRAIN, "--out", "model", "--epochs", epochs, "--and", "good.sqlite")
 
 
 def test_sessions_are_learnt_from_and_a_worse_model_replaces_nothing(served: Path) -> None:
-    play(served, served / "a.sqlite", 60)
     before = fingerprint(served / "model")
     worse = _learn_again(served, "0.01")
     assert worse.returncode == 0, worse.stderr
-    assert "60 confirmed sessions are learnt from beside 240 rows" in " ".join(worse.stderr.split())
+    assert f"{N_SESSIONS} confirmed sessions are learnt from beside 240 rows" in " ".join(worse.stderr.split())
     assert "stays as it was, because the new one is worse" in " ".join(worse.stderr.split())
     assert fingerprint(served / "model") == before
     done = _learn_again(served, "40")

@@ -52,7 +52,12 @@ def animals_model() -> VIPClassifier:
     plan = (Stage(4, CarriedHistories(12), batch_size=256),)
     network = MLP((128,), direct=True)
     return VIPClassifier(
-        animals.query_set(), network=network, stages=plan, stop="confidence=0.9,budget=25", random_state=0
+        animals.query_set(),
+        network=network,
+        stages=plan,
+        stop="confidence=0.9,budget=25",
+        teachers=None,
+        random_state=0,
     ).fit(X, y)
 
 
