@@ -35,11 +35,14 @@ def tasks(as_json: AsJson = False) -> None:
     absent = [row for row in rows if not row["present"]]
     if absent:
         show("Missing data are fetched when a task is first used, or with: pursuit data get TASK")
-    by_hand = [(row["task"], " ".join(row["by_hand"])) for row in absent if row["by_hand"]]
+    by_hand: dict[str, list[str]] = {}
+    for row in absent:
+        if row["by_hand"]:
+            by_hand.setdefault(" ".join(row["by_hand"]), []).append(row["task"])
     if by_hand:
         show(f"Files that have no public address belong below {next(iter(folders().values()))}:")
-        for task, origin in by_hand:
-            show(f"  {task}: {origin}")
+        for origin, names in by_hand.items():
+            show(f"  {', '.join(names)}: {origin}")
     show("Any CSV or Parquet file is a task too: pursuit train FILE.csv --target COLUMN")
 
 

@@ -324,7 +324,8 @@ def test_get_mends_the_cache_and_not_the_users_folder(data: Path, cache: Path, s
 
 
 def test_a_file_that_was_changed_is_not_used(data: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = DataFile("mnist/labels.gz", sha256=hashlib.sha256(b"labels").hexdigest())
+    url = "https://example.org/labels.gz"
+    file = DataFile("mnist/labels.gz", sha256=hashlib.sha256(b"labels").hexdigest(), url=url)
     write(data / file.path, b"labels")
     assert find(file).read_bytes() == b"labels"
     write(data / file.path, b"tamper")  # of the same size
@@ -334,6 +335,15 @@ def test_a_file_that_was_changed_is_not_used(data: Path, cache: Path, monkeypatc
     monkeypatch.setenv("PURSUIT_UNCHECKED", "1")
     with pytest.warns(UserWarning, match=r"is not the published file .* and is used all the same"):
         assert find(file).read_bytes() == b"tamper"
+
+
+def test_a_changed_file_without_an_address_says_where_it_is_from(data: Path, cache: Path) -> None:
+    other = DataFile("news/news.json", md5=md5(b"news"))
+    file = DataFile("news/news.jsonl", md5=md5(b"news"), origin="It is on Kaggle.", alternatives=(other,))
+    for one in (other, file):
+        write(data / one.path, b"damaged")
+        with pytest.raises(ValueError, match=r"Replace it yourself, or set PURSUIT_UNCHECKED=1 .* It is on Kaggle\.$"):
+            find(file, "news")
 
 
 def test_a_file_that_was_checked_is_not_read_again(data: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

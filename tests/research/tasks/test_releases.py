@@ -15,7 +15,7 @@ import torch
 from pursuit.research.tasks import TASKS, Task, dialogues, files, symcat
 from pursuit.research.tasks.dialogues import CANNOT_SAY
 from pursuit.research.tasks.dialogues_wording import DISEASES, SYMPTOMS
-from pursuit.research.tasks.files import MissingData, locate
+from pursuit.research.tasks.files import MissingData, get, locate
 from pursuit.research.tasks.formats import read_json, read_npz, read_plain_pickle
 
 pytestmark = pytest.mark.xdist_group("real data")  # they share what is loaded or trained
@@ -75,8 +75,13 @@ def test_goal_sets_are_read(data: Path, name: str, file: str, protocol: int) -> 
 @pytest.mark.parametrize("content", [[], {"train": []}, {"train": [{"goal": {}}], "test": []}, {**GOALS, "test": 3}])
 def test_goal_sets_of_another_form_are_reported(data: Path, content: Any) -> None:
     write_goals(data, "muzhi", "acl2018-mds.p", content)
-    with pytest.raises(ValueError, match=r"acl2018-mds.p is damaged: it does not contain what is expected"):
+    with pytest.raises(
+        ValueError, match=r"acl2018-mds.p is damaged: .* expected .*\. Remove it: `pursuit data get` then"
+    ):
         dialogues.load("muzhi")
+    (data / "muzhi" / "acl2018-mds.p").unlink()
+    with pytest.raises(MissingData, match=r"Put acl2018-mds.p, from data/muzhi_dataset of jymChen/Diaformer"):
+        get(dialogues.FILES["muzhi"], "muzhi")
 
 
 @pytest.mark.parametrize("name", ["muzhi", "dxy"])
@@ -216,6 +221,6 @@ def test_every_task_is_fetched_or_says_which_file_goes_where() -> None:
     for name in ("muzhi", "dxy", "symcat-300"):
         for file in TASKS[name].files:
             folder, file_name = Path(file.path).parts
-            assert file_name in file.origin
+            assert file_name.replace("disease300", "disease200") in file.origin  # one sentence for all three
             assert f"into the folder {folder}" in file.origin
             assert "on GitHub" in file.origin

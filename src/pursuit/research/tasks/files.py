@@ -99,7 +99,7 @@ def find(file: DataFile, task: str = "TASK", on_progress: OnProgress | None = No
     if it is not the published one, and MissingData, with advice that names `task`, if there is none.
     """
     if found := locate(file):
-        _refuse_changed(found, task)
+        _refuse_changed(found, file.origin, task)
         return found.path
     failures = []
     for choice in (file, *file.alternatives):
@@ -124,7 +124,7 @@ def get(file: DataFile, task: str = "TASK", on_progress: OnProgress | None = Non
     return find(file, task, on_progress)
 
 
-def _refuse_changed(found: Found, task: str) -> None:
+def _refuse_changed(found: Found, origin: str, task: str) -> None:
     """Raise ValueError for a file that is not the published one. Hashing takes about a second for a gigabyte: within a
     process, a file of the same size and time is not read again."""
     status = found.path.stat()
@@ -137,9 +137,11 @@ def _refuse_changed(found: Found, task: str) -> None:
     elif os.environ.get(UNCHECKED) == "1":
         warnings.warn(f"{found.path} is not the published file ({wrong}), and is used all the same.", stacklevel=3)
     else:
+        how = f"by `pursuit data get {task}`" if _is_available(found.file) else "yourself"
+        advice = f"Replace it {how}, or set {UNCHECKED}=1 to use it as it is. {found.file.origin or origin}".rstrip()
         raise ValueError(
             f"{found.path} is not the published file: {wrong}. It was changed or is damaged, and figures from it would "
-            f"mean nothing. Replace it (`pursuit data get {task}`), or set {UNCHECKED}=1 to use it as it is."
+            f"mean nothing. {advice}"
         )
 
 

@@ -146,7 +146,7 @@ def _parsed(path: str | Path, text: bytes, what: str) -> Any:
 
 def _damaged(path: str | Path, what: str) -> ValueError:
     return ValueError(
-        f"{path} is damaged: {what}. `pursuit data verify` checks it, `pursuit data get` fetches it again."
+        f"{path} is damaged: {what}. Remove it: `pursuit data get` then fetches it again, or says where to get it."
     )
 
 

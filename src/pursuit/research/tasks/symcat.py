@@ -29,24 +29,24 @@ from pursuit.training.samplers import CarriedHistories
 from pursuit.training.schedule import AdamW, Stage
 
 ORIGIN = (
-    "Put SymCAT.json and disease{}_SymCAT.txt, from Baselines/BED/dataset of mila-iqia/Casande-RL on GitHub, into the "
-    "folder symcat (teliov/symcat-to-synthea has the same table in another format)."
+    "Put SymCAT.json and disease200_SymCAT.txt (or 300, or 400), from Baselines/BED/dataset of mila-iqia/Casande-RL on "
+    "GitHub, into the folder symcat (teliov/symcat-to-synthea has the same table in another format)."
 )
 TABLE = DataFile(
     "symcat/symcat_table.npz",
     sha256="c19272d240db114f1065417c9847f2276c211bd7e8d3162dc0f74cb733e8c6c1",
-    origin=ORIGIN.format("N"),
+    origin=ORIGIN,
 )
 NAMES = DataFile(
     "symcat/symcat_names.json",
     sha256="36ba8c895a9a57dc9882b3e2ba7897a9eaf91ce632ce29cabea28ce73af8f3ff",
-    origin=ORIGIN.format("N"),
+    origin=ORIGIN,
 )
 N_SYMPTOMS = {200: 328, 300: 349, 400: 355}
 RELEASED = {
     n: (
-        DataFile("symcat/SymCAT.json", origin=ORIGIN.format(n), alternatives=(TABLE,)),
-        DataFile(f"symcat/disease{n}_SymCAT.txt", origin=ORIGIN.format(n), alternatives=(NAMES,)),
+        DataFile("symcat/SymCAT.json", origin=ORIGIN, alternatives=(TABLE,)),
+        DataFile(f"symcat/disease{n}_SymCAT.txt", origin=ORIGIN, alternatives=(NAMES,)),
     )
     for n in N_SYMPTOMS
 }
