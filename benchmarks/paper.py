@@ -295,8 +295,8 @@ def draw_panel(axes: Any, panel: Panel, done: Mapping[PaperRun, Result]) -> None
         axes.fill_between(grid, mean - sd, mean + sd, color=colour, alpha=0.2, linewidth=0)
     axes.set(title=NAMES[panel.task], xlabel="queries" if panel.rule == BUDGET else "mean length", xlim=(0, None))
     axes.grid(alpha=0.3)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=7, loc="best")
+    if axes.get_legend_handles_labels()[0]:  # below, where no curve can be
+        axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, frameon=False)
 
 
 def draw(_: list[Record], folder: Path) -> None:
@@ -309,7 +309,7 @@ def draw(_: list[Record], folder: Path) -> None:
         if shown:
             n_columns = min(len(shown), 4)
             shape = -(-len(shown) // n_columns), n_columns
-            figure, axes = plt.subplots(*shape, figsize=(4 * shape[1], 3.2 * shape[0]), squeeze=False)
+            figure, axes = plt.subplots(*shape, figsize=(4 * shape[1], 3.5 * shape[0]), squeeze=False)
             for panel, own in zip_longest(shown, axes.flat):
                 if panel is None:
                     own.set_axis_off()

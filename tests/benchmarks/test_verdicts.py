@@ -67,3 +67,16 @@ def test_rows_are_drawn_once_and_measured_all(tmp_path, monkeypatch: pytest.Monk
     found = many_rows.evaluated(model, rows, Local())
     assert found["rows"] == 4000
     assert found["accuracy"] > 0.8  # counting is enough for these rows, on any machine
+
+
+def test_legends_of_the_paper_lie_on_no_curve() -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4, 3.5))
+    axes = figure.subplots()
+    (panel,) = (panel for panel in paper.FIGURES["figure-5"] if panel.task == "symcat-200")
+    paper.draw_panel(axes, panel, paper.read_records(paper.FOLDER))
+    legend = axes.get_legend()
+    assert legend is not None
+    figure.draw_without_rendering()
+    assert not legend.get_window_extent().overlaps(axes.get_window_extent())
