@@ -1,6 +1,8 @@
 """`pursuit new`: from a file to a served interview."""
 
+import contextlib
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,8 @@ import pytest
 import messy_workbook
 from program import run
 from pursuit import load
+from pursuit.cli.new import _frame
+from pursuit.cli.options import ColumnOptions
 from pursuit.queries import Questions
 from pursuit.tables.labels import guess_target
 from served import begin, client_of, move, port_of
@@ -114,3 +118,68 @@ def test_numbers_are_predicted_as_such(tmp_path: Path) -> None:
     done = run(tmp_path, "new", "t.csv", "--no-serve", "--out", "model")
     assert done.returncode == 0, done.stderr
     assert type(load(tmp_path / "model")).__name__ == "VIPRegressor"
+
+
+@pytest.fixture
+def cases() -> pd.DataFrame:
+    """The label is the first column, stands in order, and is given away by the last one."""
+    label = ["flu"] * 60 + ["well"] * 60
+    return pd.DataFrame(
+        {
+            "diagnosis": label,
+            "fever": [37 + i % 10 / 5 + (i < 60) for i in range(120)],
+            "cough": ["no" if i % 3 else "yes" for i in range(120)],
+            "seen": pd.Timestamp("2024-01-01") + pd.to_timedelta(range(120), unit="D"),
+            "ward": ["A" if one == "flu" else "B" for one in label],
+        }
+    )
+
+
+def test_files_that_are_streamed_need_no_target_either(cases: pd.DataFrame, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    cases.to_parquet(tmp_path / "t.parquet")
+    done = run(tmp_path, "new", "t.parquet", "--no-serve", "--out", "model")
+    assert done.returncode == 0, done.stderr
+    assert "The interview finds out 'diagnosis'" in done.stderr
+    assert "'ward' gives 'diagnosis' away by itself" in done.stderr
+    assert {query.name for query in load(tmp_path / "model").model_.query_set.queries} == {"fever", "cough"}
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "json", "jsonl", "xlsx", "sqlite", "feather", "folder"])
+def test_the_label_is_guessed_in_every_kind_of_file(
+    cases: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    for needed in {"xlsx": ["openpyxl"], "sqlite": ["sqlalchemy"], "folder": ["pyarrow"], "feather": ["pyarrow"]}.get(
+        ending, []
+    ):
+        pytest.importorskip(needed)
+    monkeypatch.setattr("pursuit.cli.new.GUESSED_ROWS", 50)  # the first label alone fills more
+    path, options = tmp_path / f"t.{ending}", ColumnOptions()
+    match ending:
+        case "csv" | "csv.gz":
+            cases.to_csv(path, index=False)
+        case "json" | "jsonl":
+            cases.to_json(path, orient="records", lines=ending == "jsonl", date_format="iso")
+        case "xlsx":
+            cases.to_excel(path, index=False)
+        case "sqlite":
+            with contextlib.closing(sqlite3.connect(path)) as connection:
+                cases.to_sql("cases", connection, index=False)
+            options = ColumnOptions(query="select * from cases")
+        case "feather":
+            cases.to_feather(path)
+        case "folder":
+            path.mkdir()
+            for number, part in enumerate((cases[:50], cases[50:])):
+                part.to_parquet(path / f"{number}.parquet")
+    source = f"sqlite:///{path}" if ending == "sqlite" else str(path)
+    assert guess_target(_frame(source, options), "t") == "diagnosis"
+
+
+def test_a_number_in_a_streamed_file_is_refused_as_in_training(cases: pd.DataFrame, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    cases.assign(result=[i / 7 for i in range(120)]).to_parquet(tmp_path / "t.parquet")
+    done = run(tmp_path, "new", "t.parquet", "--no-serve", "--out", "model")
+    assert done.returncode == 1
+    assert "The interview finds out 'result'" in done.stderr
+    assert "write some of the rows into a CSV file" in done.stderr

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from pursuit.research.tasks.task import Task
 
+GUESSED_ROWS = 5000
+"""The label of Parquet and Arrow files is guessed by about this many of their rows."""
+
 
 def new(
     source: Source,
@@ -37,7 +40,7 @@ def new(
     """Make an interview of a file: choose the label, look at the questions, train, and serve it."""
     from pursuit.cli.train import TrainingOptions, train
     from pursuit.research.tasks import TASKS, load_task
-    from pursuit.tables.labels import guess_target, is_amount
+    from pursuit.tables.labels import guess_target, is_amount, split_target
     from pursuit.tables.leaks import leaking_columns
 
     if source in TASKS:
@@ -46,15 +49,17 @@ def new(
     frame = _frame(source, table)
     target = table.target
     if target is None:
-        if frame is None:
-            raise ValueError("Which column is the label? Name it with --target.")
         target = _answer(asks, "Which column is to be found out?", guess_target(frame, source), list(frame.columns))
         say(f"The interview finds out '{target}'. Another: --target COLUMN")
-    regress = frame is not None and target in frame.columns and is_amount(frame[target].dropna())
+    regress = target in frame.columns and is_amount(frame[target].dropna())
     columns = replace(table, target=target)
     task = load_task(source, questions=questions, regress=regress, **columns.reading())
-    leaking = [] if task.y_train is None else leaking_columns(task.X_train, task.y_train, regress)
-    left_out = [name for name in leaking if name not in (keep or ()) and len(task.X_train.columns) > len(leaking)]
+    X, y = task.X_train, task.y_train
+    if y is None:  # rows are streamed
+        X, y = split_target(frame, target, source)
+        X = X[list(task.X_test.columns)]
+    leaking = leaking_columns(X, y, regress)
+    left_out = [name for name in leaking if name not in (keep or ()) and len(X.columns) > len(leaking)]
     for name in left_out:
         why = f"'{name}' gives '{target}' away by itself, as what is known only afterwards does."
         if _agreed(asks, f"{why} Leave it out?"):
@@ -104,18 +109,22 @@ def _somebody_is_there() -> bool:
     return sys.stdin.isatty()
 
 
-def _frame(source: str, table: ColumnOptions) -> "pd.DataFrame | None":
-    """The table, to guess by; None for Parquet and Arrow files, which may be larger than memory."""
+def _frame(source: str, table: ColumnOptions) -> "pd.DataFrame":
+    """The table, to guess by; of Parquet and Arrow files, which may be larger than memory, some of the rows."""
+    from pursuit.tables.arrow import UNASKABLE
     from pursuit.tables.csv import CsvOptions, read_csv
     from pursuit.tables.filesystem import find_path, local
-    from pursuit.tables.source import csv_files, find_csv_file
+    from pursuit.tables.source import ArrowSource, csv_files, find_csv_file
     from pursuit.tables.sql import is_database, with_query
 
-    source = with_query(source, table.query)
+    source, missing = with_query(source, table.query), tuple(table.missing or ())
     if not is_database(source) and (not csv_files(source) or find_csv_file(source) is None):
-        return None
+        rows = ArrowSource(source, missing=missing)
+        columns = [name for name, held in rows.column_types.items() if held not in UNASKABLE]
+        every = -(-rows.n_rows // GUESSED_ROWS)
+        return rows.rows(columns, lambda numbers: numbers % every == 0)[1].to_pandas()
     with local(find_path(source)) as path:
-        return read_csv(path, CsvOptions(tuple(table.missing or ()), table.encoding, table.decimal, table.sheet)).frame
+        return read_csv(path, CsvOptions(missing, table.encoding, table.decimal, table.sheet)).frame
 
 
 def _answer(asks: bool, question: str, default: str, choices: list[str]) -> str:
