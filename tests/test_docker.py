@@ -42,6 +42,12 @@ def test_what_is_installed_is_there_to_install() -> None:
         assert any(file in line.split() for line in of("COPY"))
 
 
+def test_the_versions_that_are_tested_are_installed() -> None:
+    installs = re.findall(r"pip install ([^&]+)", " ".join(of("RUN")))
+    assert len(installs) == 2
+    assert all("-c constraints.txt" in words for words in installs)  # or torch is installed again, with CUDA
+
+
 def test_it_serves_as_nobody_in_particular() -> None:
     order = [name for name, _ in instructions()]
     assert of("USER") == ["pursuit"]
@@ -50,7 +56,8 @@ def test_it_serves_as_nobody_in_particular() -> None:
     assert json.loads(of("ENTRYPOINT")[0]) == ["pursuit"]
     name, *options = json.loads(of("CMD")[0])
     command = load_command(name)
-    command.make_context(name, options, resilient_parsing=False)  # or an option is not known
+    command.make_context(name, list(options), resilient_parsing=False)  # or an option is not known
+    assert options[0] in json.loads(of("VOLUME")[0])  # where models are put
     assert any(line.startswith(f"{DATABASE_VARIABLE}=sqlite:////data/") for line in of("ENV"))
 
 

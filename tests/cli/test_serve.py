@@ -1,6 +1,7 @@
 """`pursuit serve` as people run it: a process of its own, which may be killed at any moment."""
 
 import os
+import shutil
 import signal
 import socket
 import time
@@ -47,6 +48,17 @@ def test_a_server_that_is_killed_loses_nothing_that_was_answered(model: Path, tm
         assert again == changed
         assert try_move(client, session, "dont_know").status_code == 409
         assert move(client, again, "undo")["state"]["answers"] == session["state"]["answers"]
+
+
+def test_a_folder_of_models_is_all_of_them(model: Path, tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        shutil.copytree(model, tmp_path / "models" / name)
+    (tmp_path / "models" / "notes").mkdir()
+    (tmp_path / "models" / "a.toml").touch()
+    database = f"sqlite:///{tmp_path / 'sessions.sqlite'}"
+    with program(tmp_path / "models", "--port", "0", "--database", database) as process:
+        with client_of(port_of(process)) as client:
+            assert [one["id"] for one in client.get("/api/models").json()["models"]] == ["a", "b"]
 
 
 def test_several_processes_share_the_sessions(model: Path, tmp_path: Path) -> None:

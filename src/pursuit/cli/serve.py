@@ -21,7 +21,10 @@ def serve(
     *,
     models: Annotated[
         list[Path] | None,
-        typer.Argument(help="Folders of trained models; by default those of the demonstration.", metavar="[MODEL]…"),
+        typer.Argument(
+            help="Folders of trained models, or one that holds several; by default those of the demonstration.",
+            metavar="[MODEL]…",
+        ),
     ] = None,
     host: Annotated[str, Option("The address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Annotated[int, Option("The port; 0 takes any that is free.", min=0, max=65535)] = 8000,
@@ -54,7 +57,7 @@ def serve(
     for folder in models or ():
         check_model(folder)
     say(f"Loading {', '.join(map(str, models)) if models else 'the models of the demonstration'} …")
-    from pursuit.cli.served_models import default_models, find_samples, measure
+    from pursuit.cli.served_models import default_models, find_samples, measure, models_in
     from pursuit.web.serving.auth import OPERATOR_VARIABLE, VARIABLE, read_keys, read_token
     from pursuit.web.serving.running import Settings, address_of, bound, is_loopback, run, run_workers
     from pursuit.web.serving.webhook import SECRET_VARIABLE
@@ -67,7 +70,7 @@ def serve(
     if serving.embed and (secret or keys):
         raise ValueError("Browsers send no token from a frame: leave out --embed, or --token and --api-keys.")
     listening = bound(host, port)
-    folders = tuple(str(folder.resolve()) for folder in models or default_models())
+    folders = tuple(str(folder.resolve()) for folder in (models_in(models) if models else default_models()))
     secrets: dict[str, Any] = {"api_keys": keys, "webhook_secret": os.environ.get(SECRET_VARIABLE) or None}
     settings = Settings(models=folders, token=secret, operator_token=operators, **secrets, **vars(serving))
     app, place = settings.make_app(measure, find_samples, _routers(settings))

@@ -36,6 +36,17 @@ def default_models() -> list[Path]:
     return found or [_quick_model()]
 
 
+def models_in(folders: Sequence[Path]) -> list[Path]:
+    """The folders of models that are meant: those given, and of a folder that is none itself, all in it by name."""
+    found: list[Path] = []
+    for folder in folders:
+        inside = (
+            [] if (folder / DESCRIPTION).exists() else sorted(one.parent for one in folder.glob(f"*/{DESCRIPTION}"))
+        )
+        found += inside or [folder]
+    return found
+
+
 def kept_sessions(model: Path, database: str | None) -> Iterator[StoredSession]:
     """The sessions with a model, the oldest first; raises ValueError where none are kept."""
     address = database or default_database([str(model.resolve())])
