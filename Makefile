@@ -97,9 +97,10 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Installed apart: only who builds the site needs it.
+# Installed apart: only who builds the site needs it. Interviews of the gallery are trained once, in a few minutes.
 docs: setup
 	$(INSTALL) -e '.[docs]'
+	$(BIN)/python tools/gallery.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Built: open site/index.html"
 

@@ -1,4 +1,5 @@
-"""What MkDocs does here besides its own: pages from outside docs/, source files that pages link to, and MathML.
+"""What MkDocs does here besides its own: pages from outside docs/, source files that pages link to, interviews, and
+MathML.
 
 A page links to `../src/pursuit/vip.py`, which a code host shows. The site has no such file, so each one that is linked
 becomes a page below source/. CHANGELOG, CONTRIBUTING and SECURITY are pages of the site, too, and links to the README
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gallery
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files, InclusionLevel
 
@@ -42,12 +44,15 @@ def on_files(files: Files, config: Any) -> Files:
         language = LANGUAGES.get(Path(path).suffix, "text")
         text = f"---\nsearch:\n  exclude: true\n---\n# {path}\n\n````{language}\n{content}\n````\n"
         files.append(File.generated(config, _source_page(path), content=text, inclusion=InclusionLevel.NOT_IN_NAV))
+    for page in sorted(gallery.PAGES.glob("*.html")):
+        files.append(File.generated(config, f"gallery/{page.name}", abs_src_path=str(page)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Equations become MathML, and links that leave docs/ lead to pages of the site."""
     uri = page.file.src_uri
+    markdown = gallery.frames(markdown) if uri == "gallery.md" else markdown
     text = BLOCK.sub(lambda found: f"\n{_equation(found[1], 'block')}\n", markdown)
     return _outside_code(text, lambda part: INLINE.sub(lambda found: _equation(found[1], "inline"), _linked(uri, part)))
 
