@@ -33,6 +33,8 @@ class Query:
 
     words: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), kw_only=True)
     """Words that people use for a choice, by the choice; those without one mean yes, or what a number measures."""
+    checked: bool = field(default=False, kw_only=True)
+    """Whether the answer is checked, by a document or a measurement, so that nobody can change it on purpose."""
     column: str = field(default="", kw_only=True)
     """The column of a table that answers are read from, where that has not the name of the query."""
 

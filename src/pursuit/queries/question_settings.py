@@ -32,6 +32,7 @@ class QuestionSettings:
     column_type: ColumnType | None = None
     words: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """What people say who mean a choice, by the choice; without one: who mean yes, or tell the number."""
+    checked: bool | None = None
 
     @property
     def is_never_asked(self) -> bool:
@@ -43,7 +44,12 @@ class QuestionSettings:
 
     def apply(self, query: Query) -> Query:
         """The query asked as these settings say; raises ValueError where they do not fit it."""
-        changes: dict[str, Any] = {"text": self.text, "help": self.help, "cost": self.cost}
+        changes: dict[str, Any] = {
+            "text": self.text,
+            "help": self.help,
+            "cost": self.cost,
+            "checked": self.checked,
+        }
         if isinstance(query, Number):
             self._refuse(bool(self.choices), "choices", 'is a number: write type = "choice" beside them')
             self._refuse(self.column_type in ("choice", "yes/no"), "type", "was read as a number")

@@ -180,4 +180,5 @@ def _settings(
         "beforehand" if is_beforehand else None,
         tuple(after.get(query.name, ())),
         words=query.words,
+        checked=query.checked or None,
     )

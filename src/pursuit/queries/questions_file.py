@@ -24,6 +24,7 @@ KEYS = {
     "unit": "what a number is measured in",
     "range": "the least and the greatest number that is accepted; inf where there is no limit",
     "cost": "what it takes to get the answer, in any unit; 1 by default",
+    "checked": "true where the answer is checked, so that nobody can change it on purpose",
     "words": "what people say who mean it: a list, or a table of choices and lists",
     "ask": '"never": the column is not used; "beforehand": known before anything is asked',
     "only_after": "asked only once another column was asked, or got an answer",
@@ -153,6 +154,7 @@ def _question(name: str, value: Any) -> QuestionSettings:
         _only_after(table.get("only_after", {}), f"{where}.only_after"),
         _one_of(table, "type", COLUMN_TYPES, where),
         _words(table.get("words", []), f"{where}.words"),
+        _yes_or_no(table, "checked", where),
     )
 
 
@@ -167,6 +169,13 @@ def _check_keys(table: Mapping[str, Any], keys: Iterable[str], where: str, known
 def _table(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{where} is a table, written [{where}] with a line for each key, not {value!r}.")
+    return value
+
+
+def _yes_or_no(table: Mapping[str, Any], key: str, where: str) -> bool | None:
+    value = table.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise ValueError(f"{key} of {where} is true or false, without quotation marks, not {value!r}.")
     return value
 
 
@@ -332,6 +341,7 @@ def _question_text(one: QuestionSettings, suggestions: Mapping[str, str] | None 
         "unit": None if one.unit is None else _string(one.unit),
         "range": _range_text(one.low, one.high),
         "cost": None if one.cost is None else _number_text(one.cost),
+        "checked": None if one.checked is None else str(one.checked).lower(),
         "words": _words_text(one.words),
         "ask": one.ask and _string(one.ask),
         "only_after": _only_after_text(one.only_after),

@@ -6,6 +6,7 @@ from typing import Any
 from pursuit.estimators import PursuitEstimator
 from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.evaluation.calibration import N_BINS
+from pursuit.evaluation.changed import ChangedAnswers
 from pursuit.inference.pursuer import label_list, label_text
 from pursuit.inference.stopping import (
     AnyOf,
@@ -156,6 +157,27 @@ def no_better_than_guessing(evaluation: Evaluation | RegressionEvaluation) -> li
         f"As far as these rows can tell, that is no better than guessing: always saying “{label_text(guess.label)}” is "
         f"right in {share(guess.n_rows / evaluation.n_rows)}."
     ]
+
+
+def changed_in_words(changed: ChangedAnswers | None) -> list[str]:
+    """How far results move if answers are changed on purpose, in sentences."""
+    if changed is None:
+        return []
+    if changed.n_by_one is None or changed.n_by_two is None:
+        higher, lower = changed.wanted
+        found = [
+            f"As answered, the predicted number is {higher.mean[0]:.4g} on average. The one other answer that moves it "
+            f"most raises it to {higher.mean[1]:.4g} or lowers it to {lower.mean[1]:.4g}; two other answers make it "
+            f"{higher.mean[2]:.4g} or {lower.mean[2]:.4g}."
+        ]
+    else:
+        found = [
+            f"Of {count(changed.n_rows, 'measured row')}, {share(changed.n_by_one / changed.n_rows)} get another "
+            f"result by one other answer, and {share(changed.n_by_two / changed.n_rows)} by at most two."
+        ]
+    if checked := [f"“{one.text}”" for one in changed.questions if one.is_checked]:
+        return [*found, f"Answers that are checked are not changed: {', '.join(checked)}."]
+    return [*found, "No question is marked as checked (checked = true in the questions file), so all are changed."]
 
 
 def overall_trust(confidence: float, accuracy: float, interval: tuple[float, float]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from pursuit.estimators import PursuitEstimator, PursuitRegressor
 from pursuit.estimators.saving import fingerprint
 from pursuit.evaluation import Evaluation, RegressionEvaluation
+from pursuit.evaluation.changed import ChangedAnswers, changed_answers
 from pursuit.evaluation.needed import questions_needed
 from pursuit.evaluation.tree import TreeNode, question_tree
 from pursuit.files import DamagedFile, read_json, write_whole
@@ -33,6 +34,8 @@ class Measured:
     tree: TreeNode
     needed: tuple[tuple[int, ...], ...]
     """How many more questions rows were asked, by progress, as `Experience` has it."""
+    changed: ChangedAnswers | None
+    """How far results move if answers are changed on purpose; None where none can be changed by itself."""
     rows: str
     """The fingerprint of the rows."""
 
@@ -69,7 +72,8 @@ class Measured:
         rule = estimator.stopping_rule(stop)
         tree = question_tree(estimator.model_, rows, rule, depth, estimator.device)
         needed = questions_needed(estimator.model_, rows, rule, estimator.device)
-        return cls(name, evaluation, tree, needed, rows.fingerprint())
+        changed = changed_answers(estimator.model_, rows, rule)
+        return cls(name, evaluation, tree, needed, changed, rows.fingerprint())
 
     def keep(self, folder: Path, estimator: PursuitEstimator) -> None:
         """Write it beside the model saved in `folder`, for those who ask by the rule of the estimator."""
@@ -79,6 +83,7 @@ class Measured:
             "evaluation": self.evaluation.to_dict(),
             "tree": self.tree.to_dict(),
             "needed": self.needed,
+            "changed": None if self.changed is None else self.changed.to_dict(),
             **_asked_by(folder, estimator),
         }
         content = json.loads(json.dumps(content))
@@ -101,7 +106,8 @@ def kept(folder: Path, estimator: PursuitEstimator, rows: Rows | None = None) ->
         evaluation = evaluated_as.from_dict(content["evaluation"])
         needed = tuple(tuple(int(n) for n in part) for part in content["needed"])
         tree = read_as(TreeNode, content["tree"])
-        return Measured(str(content["name"]), evaluation, tree, needed, str(content["rows"]))
+        changed = read_as(ChangedAnswers | None, content["changed"])
+        return Measured(str(content["name"]), evaluation, tree, needed, changed, str(content["rows"]))
     except (OSError, DamagedFile, ValueError, TypeError, KeyError):
         return None  # nothing was kept, or not this
 

@@ -6,13 +6,14 @@ from typing import Any
 
 from pursuit.estimators import PursuitClassifier, PursuitEstimator, PursuitRegressor
 from pursuit.evaluation import Evaluation, RegressionEvaluation
+from pursuit.evaluation.changed import ChangedAnswers
 from pursuit.evaluation.tree import TreeNode
 from pursuit.files import write_whole
 from pursuit.inference.chain import percent
 from pursuit.inference.pursuer import label_text
 from pursuit.inference.stopping import StoppingRule
 from pursuit.queries import QuerySet
-from pursuit.report.facts import ModelFacts, quality, share
+from pursuit.report.facts import ModelFacts, changed_in_words, quality, share
 from pursuit.report.measured import Measured
 from pursuit.report.page import render
 
@@ -28,6 +29,8 @@ class ModelReport:
     evaluation: Evaluation | RegressionEvaluation
     tree: TreeNode
     query_set: QuerySet
+    changed: ChangedAnswers | None = None
+    """How far results move if answers are changed on purpose; None where none can be changed by itself."""
 
     @classmethod
     def of(
@@ -45,18 +48,20 @@ class ModelReport:
     ) -> "ModelReport":
         """A report of earlier measurements."""
         facts = ModelFacts.of(estimator, measured.name, stop)
-        return cls(facts, measured.evaluation, measured.tree, estimator.model_.query_set)
+        return cls(facts, measured.evaluation, measured.tree, estimator.model_.query_set, measured.changed)
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values, as docs/schemas/report-1.json describes them."""
         facts = asdict(self.facts)
-        measured = {"evaluation": self.evaluation.to_dict(), "tree": self.tree.to_dict()}
+        changed = None if self.changed is None else self.changed.to_dict()
+        measured = {"evaluation": self.evaluation.to_dict(), "tree": self.tree.to_dict(), "changed": changed}
         return {"schema": REPORT_SCHEMA, "task": self.facts.name, "model": facts, **measured}
 
     def html(self) -> str:
         """The report as a page that is whole by itself."""
         is_number, uses = isinstance(self.evaluation, RegressionEvaluation), self.evaluation.questions
         contents = ["quality", "trust", *([] if is_number else ["classes"]), "questions", "tree"]
+        contents += [] if self.changed is None else ["changed"]
         share_asked = {use.name: use.share_asked for use in uses or ()}
         return render(
             "model.html",
@@ -68,6 +73,8 @@ class ModelReport:
             numbers=_numbers(self.evaluation),
             quality=quality(self.evaluation, self.facts.name),
             tree=self.tree,
+            changed=self.changed,
+            changed_in_words=changed_in_words(self.changed),
             node_remarks=_node_remarks,
             query_set=self.query_set,
             patches=self.query_set.patches,
