@@ -120,11 +120,41 @@ def test_what_is_expected_is_measured_where_each_row_stops() -> None:
     found = expected(model, judged, Budget(1))
     follows_first = (judged.x[:, 0] > 0) == (judged.y == 1)
     assert found == Expected(1.0, pytest.approx(float(follows_first.float().mean())), 400)
-    assert str(Expected(3.14, 0.925, 10)) == "about 3.1 queries a row and an accuracy of 92%"
     surely = replace(judged, y=torch.full((400,), -1), target=F.one_hot(judged.y, 2).float())
     assert expected(model, surely, Budget(1)) == found
     halves = replace(surely, target=torch.full((400, 2), 0.5))  # as teachers that know nothing label them
     assert expected(model, halves, Budget(1)) == Expected(1.0, 0.5, 400)
+
+
+def test_what_is_expected_is_a_range_that_few_rows_make_wide() -> None:
+    assert str(Expected(3.14, 0.925, 10)) == "about 3.1 queries a row and an accuracy of 55% to 100%"
+    assert str(Expected(3.14, 0.925, 500)) == "about 3.1 queries a row and an accuracy of 89% to 96%"
+    for accuracy in (0.0, 0.5, 0.999, 1.0, 1.0000001):
+        (low, high), (lower, higher) = (Expected(1.0, accuracy, n).accuracy_range for n in (300, 30))
+        assert 0 <= lower <= low <= accuracy
+        assert min(1.0, accuracy) <= high <= higher <= 1
+
+
+@pytest.mark.parametrize("truth", [0.6, 0.9])
+def test_the_range_covers_what_new_rows_show(truth: float) -> None:
+    """In nine of ten worlds or more, also where new rows are no more than those that were judged by."""
+    right = torch.rand(400, 2, 150, generator=torch.Generator().manual_seed(0)) < truth
+    covered = 0
+    for judged, new in right.float().mean(dim=2).tolist():
+        low, high = Expected(1.0, judged, 150).accuracy_range
+        covered += low <= new <= high
+    assert covered >= 0.9 * len(right)
+
+
+def test_rows_of_a_group_count_together() -> None:
+    """Rows of one group are not independent, so that the range is that of as many rows as there are groups."""
+    model, judged = learnt(world(4000, 1, ONE_TELLS)), world(400, 2, ONE_TELLS)
+    grouped = replace(judged, group=torch.arange(400) // 10)
+    found = expected(model, grouped, Budget(1))
+    assert (found.n_rows, found.n_groups) == (400, 40)
+    assert found.accuracy_range == Expected(1.0, found.accuracy, 40).accuracy_range
+    alone = replace(judged, group=torch.full((400,), -1))  # a row without a group is one by itself
+    assert expected(model, alone, Budget(1)).n_groups == 400
 
 
 def test_targets_choose_the_rule_as_labels_do() -> None:

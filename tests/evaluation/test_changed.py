@@ -21,7 +21,9 @@ from pursuit.registry import read_as
 from pursuit.training.rows import Rows
 
 N_QUERIES = 4
-QUERIES = ColumnQueries([yes_no("a"), yes_no("b"), Choice("c", "c?", ("x", "y", "z"), values=("x", "y", "z")), yes_no("d")])
+QUERIES = ColumnQueries(
+    [yes_no("a"), yes_no("b"), Choice("c", "c?", ("x", "y", "z"), values=("x", "y", "z")), yes_no("d")]
+)
 ANSWERS = [(-1.0,), (1.0,)], [(-1.0,), (1.0,)], [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)], [(-1.0,), (1.0,)]
 
 
@@ -79,7 +81,9 @@ def counted(pursuer: TableIP, rows: Rows, stop: StoppingRule, kept: set[int]) ->
         n_by_two += bool(by_two - {result})
         for label in range(3):
             if label != result:
-                wanted[label] = [n + m for n, m in zip(wanted[label], (1, label in by_one, label in by_two), strict=True)]
+                wanted[label] = [
+                    n + m for n, m in zip(wanted[label], (1, label in by_one, label in by_two), strict=True)
+                ]
     return {"one": n_by_one, "two": n_by_two, "query": of_query, "fall": fall, "pair": of_pair, "wanted": wanted}
 
 

@@ -41,8 +41,6 @@ def print_regression(name: str, evaluation: RegressionEvaluation) -> None:
             f"Stopping at {stop.rule}: R² {stop.r2:.3f} and a mean error of {stop.mae:.4g} after {asked}; "
             f"{stop.coverage:.1%} lie in their 90 % intervals."
         )
-    for sentence in no_better_than_guessing(evaluation):
-        show(sentence)
 
 
 def _title(name: str, evaluation: Evaluation | RegressionEvaluation) -> str:
@@ -51,6 +49,9 @@ def _title(name: str, evaluation: Evaluation | RegressionEvaluation) -> str:
 
 
 def print_evaluation(name: str, evaluation: Evaluation | RegressionEvaluation) -> None:
+    """Print how good a model is; that it is no better than guessing is said first."""
+    for sentence in no_better_than_guessing(evaluation):
+        show(sentence)
     if isinstance(evaluation, RegressionEvaluation):
         print_regression(name, evaluation)
         return
@@ -80,7 +81,7 @@ def print_evaluation(name: str, evaluation: Evaluation | RegressionEvaluation) -
             f"mean confidence {stop.mean_confidence:.3f}, calibration error {stop.calibration_error:.3f}"
             f"{'' if stop.brier is None else f', Brier score {stop.brier:.3f}'}."
         )
-        for sentence in (*guarantee_sentences(stop), *no_better_than_guessing(evaluation)):
+        for sentence in guarantee_sentences(stop):
             show(sentence)
 
 

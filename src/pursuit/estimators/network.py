@@ -27,6 +27,7 @@ from pursuit.estimators.tuned import OF_NETWORK, OF_TRAINING, Tuned
 from pursuit.evaluation.rollouts import placed
 from pursuit.files import DamagedFile, make_folder, read_json, remove_torn, write_whole
 from pursuit.inference.guarantees import guarantees_of, without_guarantees
+from pursuit.inference.pursuer import label_text
 from pursuit.inference.stopping import StoppingRule, stopping_rule
 from pursuit.networks import NetworkSettings
 from pursuit.networks.dense import one_thread
@@ -49,6 +50,8 @@ SMALL_TABLE = 2**20
 RUN = "run.json"
 """Says in a folder what is trained there."""
 
+GUESSING = "no better than guessing"
+"""What is said first of a model that may be no better than somebody who always says the most frequent label."""
 NO_GROUP_HELD_OUT = (
     "No group can be held out without all rows of some label, so training is judged by single rows of the groups it "
     "learns from: expect less of new groups."
@@ -157,7 +160,7 @@ class LearnerEstimator(PursuitEstimator):
         if judging is not None and judging.target is None and early_stopping is None:
             what_for = "held out for nothing else" if isinstance(rows, Rows) else "not learnt from"
             more_reasons.append(Reason("calibrated on", f"{len(judging):,} rows", what_for))
-        self.chosen_ = (*reasons, *more_reasons, *self._judged_reasons(judging, learnt))
+        self.chosen_ = _guessing_first([*reasons, *more_reasons, *self._judged_reasons(judging, learnt)])
         return self.model_
 
     def _is_taught(self, query_set: QuerySet, rows: RowSource) -> bool:
@@ -220,8 +223,9 @@ class LearnerEstimator(PursuitEstimator):
         self.guaranteed_ = None
         self._fit_to(rows)
         renewed = self._judged_reasons(rows, self.model_)
-        names = {reason.setting for reason in renewed}
-        self.chosen_ = (*(reason for reason in self.chosen_ if reason.setting not in names), *renewed)
+        names = {GUESSING, *(reason.setting for reason in renewed)}
+        others = [reason for reason in self.chosen_ if reason.setting not in names]
+        self.chosen_ = _guessing_first([*others, *renewed])
         return self
 
     @abstractmethod
@@ -400,8 +404,15 @@ class LearnerClassifier(PursuitClassifier, LearnerEstimator):
         rule = self.stopping_rule()
         if guarantees_of(rule):  # what they take is chosen later, and says itself what to expect
             return []
-        found = expected(learner, judging, rule)
-        return [Reason("expected", str(found), f"on {found.n_rows:,} {_judged_by(judging)}")]
+        found, judged_by = expected(learner, judging, rule), _judged_by(judging)
+        reasons = [Reason("expected", str(found), f"on {found.n_rows:,} {judged_by}")]
+        counts = torch.bincount(judging.y, minlength=len(self.labels))
+        guess = int(counts.argmax())
+        share = float(counts[guess]) / len(judging)
+        if self.class_weight is None and found.accuracy_range[0] <= share:
+            value = f"always saying '{label_text(self.classes_[guess])}' is right in {share:.0%}"
+            reasons.append(Reason(GUESSING, value, f"as far as {found.n_rows:,} {judged_by} can tell"))
+        return reasons
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -412,6 +423,11 @@ class NetworkClassifier(LearnerClassifier, NetworkEstimator):
 @dataclass(kw_only=True, eq=False, repr=False)
 class TaughtClassifier(NetworkClassifier, TaughtEstimator):
     """A classifier around a `ClassifierModel` that can be taught."""
+
+
+def _guessing_first(reasons: Sequence[Reason]) -> tuple[Reason, ...]:
+    """The reasons; that a model is no better than guessing is said before all others."""
+    return tuple(sorted(reasons, key=lambda reason: reason.setting != GUESSING))
 
 
 def _judged_by(rows: Rows | None) -> str:

@@ -1,5 +1,6 @@
 """Choices made on held-out rows: the querier, the stopping rule, and when answers count as unusual."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pursuit.estimators.plan import Reason
+from pursuit.evaluation.calibration import accuracy_interval
 from pursuit.inference.stopping import Budget, Confidence, NothingWorthAsking, StoppingRule
 from pursuit.inference.unusual import alarm_limits, oddness
 from pursuit.training import Learner
@@ -28,6 +30,9 @@ WORSE = 0.01
 """How much the log loss at the stop may exceed that of the best threshold, in nats a row."""
 STOP_ROWS = 500
 """Most rows that the stopping rule is chosen on."""
+WIDENED = 1.5
+"""The range of the accuracy to expect is as wide as if a third fewer rows had shown it: the rows that show it also chose
+the stopping rule, teachers' labels are not quite those of new rows, and new rows are a sample, too."""
 
 
 def better_querier(model: TwoQueriers, rows: Rows, max_queries: int | None = None) -> tuple[VIP, Reason]:
@@ -107,9 +112,18 @@ class Expected(NamedTuple):
     """Mean number of queries asked of a row."""
     accuracy: float
     n_rows: int
+    n_groups: int | None = None
+    """Groups that these rows belong to; None where every row is independent of the others."""
+
+    @property
+    def accuracy_range(self) -> tuple[float, float]:
+        """Between which the accuracy on new rows most likely lies: widened from Wilson's 95 % interval."""
+        n = (self.n_rows if self.n_groups is None else self.n_groups) / WIDENED
+        return accuracy_interval(min(1.0, self.accuracy) * n, n)
 
     def __str__(self) -> str:
-        return f"about {self.n_queries:.1f} queries a row and an accuracy of {self.accuracy:.0%}"
+        low, high = math.floor(100 * self.accuracy_range[0]), math.ceil(100 * self.accuracy_range[1])
+        return f"about {self.n_queries:.1f} queries a row and an accuracy of {low}% to {high}%"
 
 
 def expected(learner: Learner, rows: Rows, rule: StoppingRule) -> Expected:
@@ -121,7 +135,13 @@ def expected(learner: Learner, rows: Rows, rule: StoppingRule) -> Expected:
         best = F.one_hot(step.log_posterior[stopped].argmax(dim=1), step.log_posterior.shape[1])
         n_asked.append(step.n_asked[stopped])
         is_right.append(some.take(step.rows[stopped]).at_label(best.float()))
-    return Expected(float(torch.cat(n_asked).float().mean()), float(torch.cat(is_right).mean()), len(some))
+    mean_asked, accuracy = (float(torch.cat(part).float().mean()) for part in (n_asked, is_right))
+    return Expected(mean_asked, accuracy, len(some), None if some.group is None else _n_groups(some.group))
+
+
+def _n_groups(group: Tensor) -> int:
+    """How many groups rows belong to; one without a group (below 0) is its own."""
+    return len(group[group >= 0].unique()) + int((group < 0).sum())
 
 
 def _surprise(log_posterior: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:

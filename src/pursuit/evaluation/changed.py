@@ -249,7 +249,9 @@ def _values(query_set: QuerySet, rows: Rows) -> list[Tensor]:
         answers = x[there][:, features]
         if units.feature_types[features[0]] in ("number", "share"):
             order = answers[:, 0].argsort(stable=True)
-            places = (torch.tensor(QUANTILES) * (len(there) - 1)).round().long() if len(there) else torch.empty(0).long()
+            places = (
+                (torch.tensor(QUANTILES) * (len(there) - 1)).round().long() if len(there) else torch.empty(0).long()
+            )
             donors = there[order[places]]
             _, first = _first_of_each(x[donors][:, features])
             found.append(donors[first])
@@ -347,9 +349,7 @@ def _listed_pairs(
     return tuple(found), only_together
 
 
-def _wanted(
-    pursuer: Pursuer, before: _Results, changed: Sequence[tuple[Tensor, _Results]]
-) -> tuple[WantedResult, ...]:
+def _wanted(pursuer: Pursuer, before: _Results, changed: Sequence[tuple[Tensor, _Results]]) -> tuple[WantedResult, ...]:
     """How far each result is within reach of rows that have another."""
     n_rows, n_wanted = before.value.shape
     best, reached = [before.value], [torch.zeros_like(before.value, dtype=torch.bool)]

@@ -120,12 +120,12 @@ def quality(evaluation: Evaluation | RegressionEvaluation, name: str) -> list[st
         return [f"Measured on {rows}: {share(evaluation.accuracy_all_answers)} are right once everything is asked."]
     low, high = stop.accuracy_interval
     return [
+        *no_better_than_guessing(evaluation),
         f"Measured on {rows}, it is right in {share(stop.accuracy)} of them "
         f"(on other rows of the same kind, most likely between {share(low)} and {share(high)}).",
         f"It asks {stop.mean_asked:.1f} of {count(evaluation.n_queries, 'question')} on average. "
         f"With the answers to all of them it would be right in {share(evaluation.accuracy_all_answers)}.",
         overall_trust(stop.mean_confidence, stop.accuracy, (low, high)),
-        *no_better_than_guessing(evaluation),
     ]
 
 
@@ -137,10 +137,10 @@ def _quality_of_numbers(evaluation: RegressionEvaluation, rows: str) -> list[str
         if stop is not None
     ]
     return [
+        *no_better_than_guessing(evaluation),
         f"Measured on {rows}, its predictions are off by {found.mae:.3g} on average, and explain "
         f"{share(max(0, found.r2))} of the differences between rows.",
         *asked,
-        *no_better_than_guessing(evaluation),
         f"The range it gives as 90% sure holds the true number in {share(found.coverage)} of the rows.",
     ]
 
@@ -149,13 +149,13 @@ def no_better_than_guessing(evaluation: Evaluation | RegressionEvaluation) -> li
     """A sentence on a model that knows no more than somebody who always says the same; nothing if it knows more."""
     if isinstance(evaluation, RegressionEvaluation):
         scores = evaluation.at_stop or evaluation.all_answers
-        return ["That is no better than always saying the mean."] if scores.r2 <= 0 else []
+        return ["This model is no better than always saying the mean."] if scores.r2 <= 0 else []
     stop, guess = evaluation.at_stop, evaluation.most_frequent
     if stop is None or guess is None or stop.accuracy_interval[0] > guess.n_rows / evaluation.n_rows:
         return []
     return [
-        f"As far as these rows can tell, that is no better than guessing: always saying “{label_text(guess.label)}” is "
-        f"right in {share(guess.n_rows / evaluation.n_rows)}."
+        f"As far as {evaluation.n_rows:,} rows can tell, this model is no better than guessing: always saying "
+        f"“{label_text(guess.label)}” is right in {share(guess.n_rows / evaluation.n_rows)}."
     ]
 
 
