@@ -1,5 +1,5 @@
-"""What training announces of small tables, beside what rows that it has not seen show: whether the range of the accuracy
-holds the truth, and whether a model that is no better than guessing says so."""
+"""What training announces of small tables, beside what rows that it has not seen show: whether the range of the
+accuracy holds the truth, and whether a model that is no better than guessing says so."""
 
 import re
 from typing import Any
@@ -30,7 +30,7 @@ TRAIN_ROWS = {
     "vowel": 300,
 }
 """How many rows of each table are learnt from; all others are the truth."""
-SEEDS, SHUFFLED_SEEDS = range(100, 117), range(100, 105)
+SEEDS, SHUFFLED_SEEDS = range(100, 117), range(100, 103)
 SHUFFLED = ("heart", "titanic", "credit")
 WANTED = 0.9
 
@@ -109,12 +109,11 @@ def page(records: list[Record]) -> dict[str, str]:
     verdict = "Nothing was measured.\n"
     if real:
         below = sum(one["accuracy"] < one["low"] for one in real)
-        rate = sum(covered) / len(covered)
+        rate, width = sum(covered) / len(covered), np.mean([one["high"] - one["low"] for one in real])
         verdict = (
             f"Of {len(covered)} splits, the announced range holds the accuracy on all unseen rows in {sum(covered)} "
-            f"({rate:.1%}); {below} are below it and {len(covered) - sum(covered) - below} above it. Wanted are at least "
-            f"{WANTED:.0%}: {met(rate, least=WANTED)}. The range is {np.mean([one['high'] - one['low'] for one in real]):.2f} "
-            "wide on average.\n"
+            f"({rate:.1%}); {below} are below it and {len(covered) - sum(covered) - below} above it. Wanted are at "
+            f"least {WANTED:.0%}: {met(rate, least=WANTED)}. The range is {width:.2f} wide on average.\n"
         )
     guessing = {
         "splits": shown["splits"],
@@ -133,8 +132,8 @@ def page(records: list[Record]) -> dict[str, str]:
 STUDY = Study(
     name="small-tables",
     runs=[
-        *({"table": table, "seed": seed} for seed in SEEDS for table in TRAIN_ROWS),
         *({"table": table, "seed": seed, "shuffled": True} for seed in SHUFFLED_SEEDS for table in SHUFFLED),
+        *({"table": table, "seed": seed} for seed in SEEDS for table in TRAIN_ROWS),
     ],
     measure=measure,
     page=page,

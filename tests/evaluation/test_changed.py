@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 import torch
 
-from pursuit import PatchQueries
+from pursuit import PatchQueries, Stage, VIPRegressor
 from pursuit.evaluation import changed as changed_module
 from pursuit.evaluation.changed import ChangedAnswers, changed_answers
 from pursuit.exact import TableIP
 from pursuit.inference.history import History
+from pursuit.inference.predictions import predict_rows
 from pursuit.inference.stopping import Budget, Never, StoppingRule
 from pursuit.methods import NaiveBayesIPClassifier
 from pursuit.queries import Choice, ColumnQueries, yes_no
@@ -38,8 +39,6 @@ def world(seed: int, queries: ColumnQueries = QUERIES) -> tuple[TableIP, Rows]:
 
 def interviews(pursuer: TableIP, rows: Rows, stop: StoppingRule) -> list[tuple[int, ...]]:
     """The queries that each row is asked."""
-    from pursuit.inference.predictions import predict_rows
-
     found = predict_rows(pursuer, rows.x, rows.available, stop)
     return [tuple(q for q in own if q >= 0) for own in found.query.tolist()]
 
@@ -56,9 +55,9 @@ def told(pursuer: TableIP, answers: dict[int, tuple[float, ...]]) -> np.ndarray:
 def counted(pursuer: TableIP, rows: Rows, stop: StoppingRule, kept: set[int]) -> dict[str, Any]:
     """The same by going through all answers of all rows, except to the questions in `kept`."""
     n_by_one = n_by_two = 0
-    of_query = {q: 0 for q in range(N_QUERIES)}
+    of_query = dict.fromkeys(range(N_QUERIES), 0)
     fall = {q: [] for q in range(N_QUERIES)}
-    of_pair = {pair: 0 for pair in combinations(range(N_QUERIES), 2)}
+    of_pair = dict.fromkeys(combinations(range(N_QUERIES), 2), 0)
     wanted = {label: [0, 0, 0] for label in range(3)}
     for row, asked in zip(rows.x, interviews(pursuer, rows, stop), strict=True):
         honest = {q: tuple(row[QUERIES.own_inputs.features(q)].tolist()) for q in asked}
@@ -79,11 +78,9 @@ def counted(pursuer: TableIP, rows: Rows, stop: StoppingRule, kept: set[int]) ->
         by_two = by_one.union(*together.values())
         n_by_one += bool(by_one - {result})
         n_by_two += bool(by_two - {result})
-        for label in range(3):
-            if label != result:
-                wanted[label] = [
-                    n + m for n, m in zip(wanted[label], (1, label in by_one, label in by_two), strict=True)
-                ]
+        for label in {0, 1, 2} - {result}:
+            more = 1, label in by_one, label in by_two
+            wanted[label] = [n + m for n, m in zip(wanted[label], more, strict=True)]
     return {"one": n_by_one, "two": n_by_two, "query": of_query, "fall": fall, "pair": of_pair, "wanted": wanted}
 
 
@@ -162,8 +159,6 @@ def test_many_changes_are_tried_on_fewer_rows(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_number_is_raised_and_lowered() -> None:
-    from pursuit import Stage, VIPRegressor
-
     randomness = np.random.default_rng(0)
     X = pd.DataFrame({"a": randomness.normal(size=200), "b": randomness.choice(["x", "y"], 200)})
     model = VIPRegressor(stages=[Stage(epochs=60)], random_state=0).fit(X, 10 * X["a"])

@@ -135,7 +135,10 @@ def test_every_form_a_person_may_write() -> None:
         ("questions = 1", "questions is a table, written [questions] with a line for each key, not 1."),
         ("[questions]\nfever = 1", "questions.fever is a table"),
         ("[questions.fever]\ntxt = ''", "'txt' is not a key of questions.fever. Did you mean 'text'?"),
-        ("[questions.fever]\nzzz = ''", "text, help, choices, unit, range, cost, words, ask, only_after, type."),
+        (
+            "[questions.fever]\nzzz = ''",
+            "text, help, choices, unit, range, cost, checked, words, ask, only_after, type.",
+        ),
         ("[questions.a.b]\ntext = 'x'", 'a column with a dot is written [questions."a.b"].'),
         ("[questions.fever]\ntext = 3", "questions.fever.text is a text in quotation marks, not 3."),
         ("[questions.fever]\ntext = ' '", "questions.fever.text is the wording a person reads: write it"),

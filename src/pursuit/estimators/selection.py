@@ -31,8 +31,8 @@ WORSE = 0.01
 STOP_ROWS = 500
 """Most rows that the stopping rule is chosen on."""
 WIDENED = 1.5
-"""The range of the accuracy to expect is as wide as if a third fewer rows had shown it: the rows that show it also chose
-the stopping rule, teachers' labels are not quite those of new rows, and new rows are a sample, too."""
+"""The range of the accuracy to expect is as wide as if a third fewer rows had shown it: the rows that show it also
+chose the stopping rule, teachers' labels are not quite those of new rows, and new rows are a sample, too."""
 
 
 def better_querier(model: TwoQueriers, rows: Rows, max_queries: int | None = None) -> tuple[VIP, Reason]:

@@ -41,8 +41,8 @@ def brier_scores(log_posterior: Tensor, y: Tensor) -> Tensor:
 
 
 def accuracy_interval(n_right: float, n: float) -> tuple[float, float]:
-    """Wilson's 95 % interval of an accuracy on `n` rows; unlike the normal one it is right near 0 and 1. Rows that count
-    for less than one may make `n` and `n_right` fractions."""
+    """Wilson's 95 % interval of an accuracy on `n` rows; unlike the normal one it is right near 0 and 1. Both
+    numbers may be fractions, where rows count for less than one."""
     z = statistics.NormalDist().inv_cdf((1 + COVERAGE) / 2)  # scipy.stats takes half a second to import
     share, denominator = n_right / n, 2 * (n + z**2)
     centre = (2 * n_right + z**2) / denominator
