@@ -41,6 +41,7 @@ def settings(draw: Any, name: str) -> QuestionSettings:
         maybe(st.sampled_from(ASKS)),
         tuple(draw(st.dictionaries(TEXTS, st.lists(TEXTS, max_size=3).map(tuple), max_size=3)).items()),
         maybe(st.sampled_from(COLUMN_TYPES)),
+        checked=maybe(st.booleans()),
     )
 
 
@@ -148,6 +149,7 @@ def test_every_form_a_person_may_write() -> None:
         ("[questions.fever]\ncost = inf", "questions.fever.cost is a number of at least 0"),
         ("[questions.fever]\ncost = true", "questions.fever.cost is a number of at least 0, not True."),
         ("[questions.fever]\ncost = '2'", "questions.fever.cost is a number of at least 0, not '2'."),
+        ("[questions.fever]\nchecked = 'yes'", "checked of questions.fever is true or false, without quotation marks"),
         ("[questions.fever]\nrange = [1]", "questions.fever.range is two numbers, as in [34, 43], not [1]."),
         ("[questions.fever]\nrange = 'low'", "questions.fever.range is two numbers"),
         ("[questions.fever]\nrange = [nan, 3]", "questions.fever.range is two numbers"),

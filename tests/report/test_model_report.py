@@ -23,6 +23,7 @@ def test_a_page_has_all_that_was_measured(model: Any, table: Any) -> None:
         "What is taken for what",
         "What it asks",
         "The first questions",
+        "If answers are changed on purpose",
     ]
     assert page.under["h1"] == ["patients"]
     cells = page.under["td"]
