@@ -19,7 +19,8 @@ def report(
     depth: Annotated[int, Option("How many levels of questions the tree shows.", min=1, max=8)] = 3,
     as_json: AsJson = False,
 ) -> None:
-    """Write a page about a model: how good it is, how far to trust it, what it asks, and the tree of its questions.
+    """Write a page about a model: how good it is, how far to trust it, what it asks, the tree of its questions, and how
+    far answers that are changed on purpose move results.
 
     It is one file that loads nothing from anywhere, to be read in a browser or printed.
     """
