@@ -1,9 +1,9 @@
 """What was measured of a model on rows that it was not trained on, as sessions report it."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import torch
+from itertools import accumulate
 
 from pursuit.inference.chain import Chain, doubt
 from pursuit.sessions.log import SessionLog
@@ -68,11 +68,11 @@ class Experience:
         never raises them."""
         restarts = [i for i, move in enumerate(log.moves) if isinstance(move, Reject | GoOn)]
         first = restarts[-1] + 1 if restarts else 0
-        part, n_since, found = -1, 0, None
+        part, n_since, found, in_doubt = -1, 0, None, doubt(chain.prior)
         for i, position in enumerate(log.positions[first:], start=first):
             move = log.moves[i - 1] if i > first else None
             n_since += isinstance(move, Tell) and not move.volunteered and move.answer is not None
-            reached = part_of_progress(progress(doubt(chain.prior), doubt(position.log_posterior[0].exp())))
+            reached = part_of_progress(progress(in_doubt, position.doubt))
             if reached > part:
                 part, n_since = reached, 0
             if (usual := _usual(self.needed[part][n_since:] if self.needed else ())) is not None:
@@ -95,6 +95,6 @@ def _usual(counts: Sequence[int]) -> tuple[int, int] | None:
     total = sum(counts)
     if not total:
         return None
-    below = torch.tensor(counts).cumsum(0)
-    low, high = (int((below < share * total).sum()) + 1 for share in USUAL)
+    below = list(accumulate(counts))
+    low, high = (bisect_left(below, share * total) + 1 for share in USUAL)
     return low, high

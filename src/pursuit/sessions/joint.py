@@ -84,6 +84,7 @@ class JointLog(SessionLog):
         """The bits (1, Q) expected of every query about all targets that are not settled."""
         return self._expected(is_weighted=False)
 
+    @once
     def open_scores(self) -> Tensor:
         bits, query_set = self._expected(is_weighted=True), self.pursuer.query_set
         has_costs = bool((query_set.costs != query_set.costs[0]).any())

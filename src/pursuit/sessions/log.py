@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
-from pursuit.inference.chain import ChainStep
+from pursuit.inference.chain import ChainStep, doubt
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState, history_state
 from pursuit.inference.pursuer import (
@@ -58,6 +58,11 @@ class Position:
     decided: bool | None = None
     """Whether the rule vouches for a prediction made here; None where it promises nothing."""
 
+    @functools.cached_property
+    def doubt(self) -> float:
+        """The entropy of the belief, in bits."""
+        return doubt(self.log_posterior[0].exp())
+
 
 def once(method: F) -> F:
     """A method of a log whose result follows from the position, and is computed once at each."""
@@ -83,6 +88,7 @@ class SessionLog:
         self.x = pursuer.query_set.blank()
         self._state: HistoryState | None = None  # of all answers; None once one of them was taken back
         self.steps: dict[Any, tuple[Position, ChainStep]] = {}  # of the chain looked at last, by where they led
+        self.shown: dict[Any, tuple[ChainStep, Any]] = {}  # as the state looked at last has these steps
         self._found: dict[Any, Any] = {}  # what `once` computed at the position now
         start = Position(self._belief(()), torch.zeros(1, device=pursuer.query_set.costs.device))
         self.positions: list[Position] = []  # before anything, then after each move
@@ -253,6 +259,7 @@ class SessionLog:
         """(1, Q) bool"""
         return self._current().asked
 
+    @once
     def open_scores(self) -> Tensor:
         """The scores (1, Q) of what may be asked alone."""
         return leave_out(self._next_scores(), self.allowed())
@@ -272,6 +279,7 @@ class SessionLog:
         others[0, first] = scores[0, first]
         return others
 
+    @once
     def open_queries(self) -> tuple[int, ...]:
         """The queries that may still be asked or volunteered, whatever the rule says."""
         asked, allowed = self.asked[0], self.allowed(is_free=True)
@@ -325,6 +333,7 @@ class SessionLog:
         name = self.pursuer.query_set.queries[query].name
         return order is not None and any(name in group.queries for group in order.groups)
 
+    @once
     def allowed(self, is_free: bool | None = None) -> Tensor | None:
         """What may be asked (1, Q) in the order of queries and, unless the person `is_free` of the rule, with what was
         spent so far; None: everything."""
@@ -388,19 +397,22 @@ class SessionLog:
         with torch.no_grad():
             return without(refuse_nan(self._current().log_posterior()), excluded)
 
-    @torch.no_grad()
     def _current(self) -> HistoryState:
         """The state after all answers, in their order; `x` holds these, and nothing else."""
         if self._state is None:
-            self.x = self.pursuer.query_set.blank()
-            nothing = torch.zeros(1, len(self.pursuer.query_set), dtype=torch.bool, device=self.x.device)
-            history = History(self.x, nothing, nothing)
-            state = history_state(self.pursuer, history) if self._template is None else self._template.restart(history)
-            self._template = state
-            for tell in self.told.values():
-                self._show(state, tell)
-            self._state = state
+            self._state = self._made_again()
         return self._state
+
+    @torch.no_grad()
+    def _made_again(self) -> HistoryState:
+        self.x = self.pursuer.query_set.blank()
+        nothing = torch.zeros(1, len(self.pursuer.query_set), dtype=torch.bool, device=self.x.device)
+        history = History(self.x, nothing, nothing)
+        state = history_state(self.pursuer, history) if self._template is None else self._template.restart(history)
+        self._template = state
+        for tell in self.told.values():
+            self._show(state, tell)
+        return state
 
     @torch.no_grad()
     def _show(self, state: HistoryState, tell: Tell) -> None:

@@ -68,7 +68,7 @@ def moves_to_dict(moves: Sequence[Move], changes: Sequence[Change], pursuer: Pur
 
 
 def _to_dict(move: Move, pursuer: Pursuer) -> dict[str, Any]:
-    queries, labels = pursuer.query_set.queries, label_list(pursuer.classes)
+    queries = pursuer.query_set.queries
     match move:
         case Tell():
             given = {"answer": move.answer, "volunteered": move.volunteered}
@@ -76,6 +76,7 @@ def _to_dict(move: Move, pursuer: Pursuer) -> dict[str, Any]:
         case Skip():
             return {"move": "skip", "query": queries[move.query].name}
         case Reject():
+            labels = label_list(pursuer.classes)
             return {"move": "reject", "labels": [str(labels[i]) for i in move.labels]}
         case GoOn():
             return {"move": "go on"}

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -326,11 +325,10 @@ class Session:
             position for move, position in zip(log.moves, log.positions[1:], strict=True) if isinstance(move, Tell)
         ]
         query_set, x = self.pursuer.query_set, self.history.x[0]
-        positions = [log.positions[0], *answered]
-        beliefs = [without(position.log_posterior[0], log.now.excluded).exp() for position in positions]
+        prior = belief = without(log.positions[0].log_posterior[0], log.now.excluded).exp()
         # Steps before the last are those of the last look, unless something was changed or excluded since.
         known, log.steps = log.steps, {}
-        for tell, position, (before, after) in zip(tells, answered, pairwise(beliefs), strict=True):
+        for tell, position in zip(tells, answered, strict=True):
             key = id(position), log.now.excluded
             log.steps[key] = known.get(key) or (
                 position,
@@ -338,16 +336,17 @@ class Session:
                     query_set,
                     tell.query,
                     None if tell.answer is None else query_set.describe_given(tell.query, x, tell.answer),
-                    before,
-                    after,
+                    belief,
+                    without(position.log_posterior[0], log.now.excluded).exp(),
                     position.bits,
                     tell.volunteered,
                 ),
             )
+            belief = log.steps[key][1].posterior
         steps = tuple(step for _, step in log.steps.values())
         return Chain(
             tuple(label_list(self.pursuer.classes)),
-            beliefs[0],
+            prior,
             steps,
             target=target_of(self.pursuer),
             excluded=self.excluded,

@@ -359,17 +359,22 @@ def belief_of(chain: Chain, most: int = N_LABELS) -> Belief:
 
 def _answers(log: SessionLog, chain: Chain, texts: QuestionTexts) -> Iterator[GivenAnswer | Rejection]:
     steps, number, before = iter(chain.steps), 0, chain.prior
+    known, log.shown = log.shown, {}  # the state looked at last has all but the newest of them
     for move in log.moves:
         if isinstance(move, Reject):
             yield from (Rejection(label_text(chain.classes[i])) for i in move.labels)
         if isinstance(move, Tell):
             step = next(steps)
             number += not step.volunteered
-            question = texts.question(step.query, 0 if step.volunteered else number)
-            value = _value(log.pursuer.query_set.queries[step.query], move.answer, step.answer)
-            gained, told = (None, None) if step.answer is None else (step.gained, _told(before, step.posterior))
+            key = id(step), number
+            if key not in known:
+                question = texts.question(step.query, 0 if step.volunteered else number)
+                value = _value(log.pursuer.query_set.queries[step.query], move.answer, step.answer)
+                gained, told = (None, None) if step.answer is None else (step.gained, _told(before, step.posterior))
+                known[key] = step, GivenAnswer(question, value, step.answer, gained, step.volunteered, told=told)
+            log.shown[key] = known[key]
             before = step.posterior
-            yield GivenAnswer(question, value, step.answer, gained, step.volunteered, told=told)
+            yield known[key][1]
 
 
 def _told(before: Tensor, after: Tensor) -> float:

@@ -260,8 +260,9 @@ def candidates(
     left = scores[0].masked_fill(asked[0], -torch.inf)
     chosen = int(choose(scores, asked))
     shares = left.softmax(dim=0) if bits is None else None
-    best = left.topk(min(N_NEXT_BEST + 1, len(left))).indices.tolist()
-    others = [i for i in best if i != chosen and left[i] > -torch.inf][:N_NEXT_BEST]
+    best = left.topk(min(N_NEXT_BEST + 1, len(left)))
+    ranked = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    others = [i for i, score in ranked if i != chosen and score > -math.inf][:N_NEXT_BEST]
 
     def candidate(i: int) -> Candidate:
         query = pursuer.query_set.queries[i]
