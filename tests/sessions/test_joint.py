@@ -172,6 +172,20 @@ def test_a_served_interview_tells_about_all_targets(folders: tuple[Path, Path]) 
     assert state.belief.labels[0].label == "class 0"
 
 
+def test_further_targets_belong_to_one_model_and_differ_from_it(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ValueError, match="the interview of one model: serve a single one with --also"):
+        load_models(folders, also=folders[1:])
+    with pytest.raises(ValueError, match="Two of the targets have the same name"):
+        load_models(folders[:1], also=folders[:1])
+    monkeypatch.setattr(sys, "argv", ["pursuit", "ask", str(folders[0]), "--also", str(folders[0])])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 1
+    assert "Two of the targets have the same name" in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_person_in_the_terminal_learns_about_all_targets(
     folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -47,10 +47,10 @@ def ask(
     from pursuit.queries import Questions
     from pursuit.report.chains import ExplainedRow, chains_to_dict
     from pursuit.report.measured import kept
-    from pursuit.web.bundle import load_by_title
+    from pursuit.web.bundle import load_by_title, title_of
 
     classifier = load(model)
-    further = load_by_title(also or ())
+    further = load_by_title(also or (), title_of(classifier, model.name))
     session = classifier.session(stop, also=further)
     if session_file and (session_file.is_dir() or not session_file.parent.is_dir()):
         raise ValueError(f"The session cannot be kept in {session_file}: give a file in a folder that exists.")

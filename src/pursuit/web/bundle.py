@@ -80,13 +80,14 @@ def presented(presentation: "Presentation") -> dict[str, Any]:
     return {**values, "results": {one.pop("label"): one for one in values["results"]}, "languages": spoken}
 
 
-def load_by_title(folders: Iterable[str | Path]) -> "dict[str, PursuitEstimator]":
-    """The models in these folders by what they are about; raises ValueError if that is the same of two."""
+def load_by_title(folders: Iterable[str | Path], first: str) -> "dict[str, PursuitEstimator]":
+    """The models in these folders by what they are about; raises ValueError if that is the same of two, or of one and
+    the model that they are asked with, which is about `first`."""
     from pursuit.estimators import load
 
     models = [(Path(folder).name, load(folder)) for folder in folders]
     found = {title_of(model, name): model for name, model in models}
-    if len(found) < len(models):
+    if len({first, *found}) < 1 + len(models):
         raise ValueError("Two of the targets have the same name: give models of different targets.")
     return found
 

@@ -220,8 +220,13 @@ def load_models(
     also: Iterable[str | Path] = (),
 ) -> ServedModels:
     """The models in these folders, each with an id made of its folder's name; raises what `load` does. Interviews with
-    the first tell about the targets of those in `also` as well."""
-    further = load_by_title(also)
+    a single one tell about the targets of those in `also` as well."""
+    folders, also = list(folders), list(also)
+    if also and len(folders) > 1:
+        raise ValueError(
+            "Further targets belong to the interview of one model: serve a single one with --also, and others without "
+            "it, by another server."
+        )
     found: dict[str, ServedModel] = {}
     for folder in folders:
         path = Path(folder)
@@ -230,7 +235,8 @@ def load_models(
         model_id = next(other for n in range(1, 10_000) if (other := name if n == 1 else f"{name}-{n}") not in found)
         rule = estimator.stopping_rule(stop)
         served = ServedModel(model_id, estimator, fingerprint(path), rule, measure, find_samples)
-        if further and not found:
+        if also:
+            further = load_by_title(also, title_of(estimator, path.name))
             served.also = estimator.further_targets(further, stop=stop)
             served.session()  # says at once where the models do not fit one another
         is_own_rule = str(rule) == str(estimator.stopping_rule())
