@@ -11,15 +11,13 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pursuit.web.serving.auth import network_of
-from pursuit.web.serving.security import HEADERS
+from pursuit.web.serving.security import HEADERS, UNREADABLE
 
 SECONDS_TO_SEND = 60.0
 """For one request with its body, and for a client that does not read its answer. A picture of 5 MB comes in time at a
 megabit a second."""
 SECONDS_IDLE = 15
 """How long a connection waits for the next request."""
-MOST_HEADER_BYTES = 16_384
-"""Of an address with all headers."""
 MOST_CONNECTIONS = 4000
 """At once, in one process: three hundred browsers with six each, twice. Fewer where fewer files may be open."""
 BACKLOG = 1024
@@ -28,10 +26,6 @@ OTHER_FILES = 200
 """How many files and connections a process may have open besides those of its clients."""
 SHARE_TO_END = 20
 """One in so many connections ends where room is made."""
-UNREADABLE = (
-    f"This is not a request that can be read: it must be HTTP, with at most {MOST_HEADER_BYTES // 1024} kB of address "
-    "and headers."
-)
 CROWDED = "Too many connections are open. Try again in a few seconds."
 
 

@@ -21,17 +21,10 @@ import uvicorn
 from fastapi import APIRouter
 
 from pursuit.web.serving.app import make_app
-from pursuit.web.serving.connections import (
-    BACKLOG,
-    MOST_HEADER_BYTES,
-    SECONDS_IDLE,
-    Connection,
-    allow_many_files,
-    backlog,
-)
+from pursuit.web.serving.connections import BACKLOG, SECONDS_IDLE, Connection, allow_many_files, backlog
 from pursuit.web.serving.models import FindSamples, Measure, load_models
 from pursuit.web.serving.options import ServingOptions
-from pursuit.web.serving.security import Guard
+from pursuit.web.serving.security import MOST_HEADER_BYTES, Guard
 from pursuit.web.serving.store import Store, default_database
 
 SETTINGS_VARIABLE = "PURSUIT_SERVE_SETTINGS"

@@ -16,6 +16,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 1_000_000
 """Of a request, unless it brings a picture."""
+MOST_HEADER_BYTES = 16_384
+"""Of an address with all headers."""
+UNREADABLE = (
+    f"This is not a request that can be read: it must be HTTP, with at most {MOST_HEADER_BYTES // 1024} kB of address "
+    "and headers."
+)
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -116,7 +122,7 @@ class Guard:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        problem = self._problem(scope["method"], headers)
+        problem = (400, UNREADABLE) if _has_long_head(scope) else self._problem(scope["method"], headers)
         limit = self.picture_bytes if headers.get("content-type", "").startswith("multipart/") else MOST_BYTES
         if problem is None and _is_longer(headers.get("content-length"), limit):
             problem = 413, too_large(limit)
@@ -168,6 +174,12 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _has_long_head(scope: Scope) -> bool:
+    """Whether address and headers are longer than is allowed: the parser only counts what arrives in pieces."""
+    fields = sum(len(name) + len(value) + len(b": \r\n") for name, value in scope["headers"])
+    return fields + len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MOST_HEADER_BYTES
 
 
 def _is_longer(length: str | None, limit: int) -> bool:
