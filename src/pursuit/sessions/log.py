@@ -1,8 +1,9 @@
 """The log of a session: the moves of a person so far, and all that follows from them, move by move."""
 
+import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
@@ -30,6 +31,8 @@ from pursuit.sessions.why import Candidate, candidates
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+PINNED, FORESEEN = "pinned", "foreseen"
+"""What may be known at a position before anything is computed there: the query to ask, and all scores."""
 MOST_CHANGES = 200
 """How many corrections can be taken back; those before them count as what was said at first."""
 
@@ -90,6 +93,7 @@ class SessionLog:
         self.steps: dict[Any, tuple[Position, ChainStep]] = {}  # of the chain looked at last, by where they led
         self.shown: dict[Any, tuple[ChainStep, Any]] = {}  # as the state looked at last has these steps
         self._found: dict[Any, Any] = {}  # what `once` computed at the position now
+        self._ahead: tuple[Tell, Tensor, Tensor] | None = None  # belief and scores after an answer that is to come
         start = Position(self._belief(()), torch.zeros(1, device=pursuer.query_set.costs.device))
         self.positions: list[Position] = []  # before anything, then after each move
         self._stand(start)
@@ -160,20 +164,23 @@ class SessionLog:
     def _tell(self, move: Tell) -> None:
         last, is_known = self.now, move.answer is not None
         bits = None if move.volunteered else self._bits_of(move.query)
+        ahead, self._ahead = self._ahead, None
+        belief, scores = (None, None) if ahead is None or ahead[0] != move else ahead[1:]
         self._show(self._current(), move)
         self.told[move.query] = move
         is_asked = not move.volunteered
         self._stand(
             replace(
                 last,
-                log_posterior=self._belief(last.excluded),
+                log_posterior=self._belief(last.excluded, belief),
                 cost=last.cost + self.pursuer.query_set.costs[move.query] if is_asked else last.cost,
                 n_asked=last.n_asked + is_asked,
                 bits=bits,
                 put_off=tuple(query for query in last.put_off if query != move.query),
                 asked_by_rule=last.asked_by_rule + is_asked,
                 answered_by_rule=last.answered_by_rule + is_known,
-            )
+            ),
+            scores,
         )
 
     @torch.no_grad()
@@ -193,13 +200,13 @@ class SessionLog:
             )
         self._stand(position)
 
-    def _arrive(self, position: Position) -> None:
+    def _arrive(self, position: Position, scores: Tensor | None = None) -> None:
         self.positions.append(position)
-        self._found = {}
+        self._found = {} if scores is None else {FORESEEN: scores}
 
-    def _stand(self, position: Position) -> None:
-        """Arrive at a position, and ask the rule what it says of it."""
-        self._arrive(position)
+    def _stand(self, position: Position, scores: Tensor | None = None) -> None:
+        """Arrive at a position, where scores (1, Q) may be known, and ask the rule what it says of it."""
+        self._arrive(position, scores)
         if self.stop is None:
             return
         belief = position.log_posterior
@@ -292,7 +299,15 @@ class SessionLog:
         if (first := self.first_unknown()) is not None:
             query = self.pursuer.query_set.queries[first]
             return first, (Candidate(query.name, query.text, None, None, query.cost),)
-        return candidates(self.pursuer, self.preferred_scores(), self.asked, self.information())
+        scores, asked, pinned = self.preferred_scores(), self.asked, self._found.get(PINNED)
+        if pinned is not None and (asked[0, pinned] or scores[0, pinned] == -torch.inf):
+            pinned = None
+        return candidates(self.pursuer, scores, asked, self.information(), pinned)
+
+    def pin(self, query: int) -> None:
+        """Let a query be the next one if it may be asked: it was put to the person before, and rounding orders close
+        scores differently where many are computed together."""
+        self._found = {PINNED: query}
 
     @property
     def next_query(self) -> int:
@@ -372,7 +387,8 @@ class SessionLog:
     @torch.no_grad()
     def _next_scores(self) -> Tensor:
         """The scores (1, Q) of what may come next."""
-        scores, unit = refuse_nan(self._current().scores()), score_unit(self.pursuer)
+        scores = self._found[FORESEEN] if FORESEEN in self._found else self._current().scores()
+        scores, unit = refuse_nan(scores), score_unit(self.pursuer)
         bits = self._information_left() if self.now.excluded and unit is not None else None
         if bits is None:
             return scores
@@ -393,9 +409,20 @@ class SessionLog:
         known[0, [tell.query for tell in self.told.values() if tell.answer is not None]] = True
         return History(self.x, known, asked)
 
-    def _belief(self, excluded: tuple[int, ...]) -> Tensor:
+    def history_after(self, tell: Tell) -> History:
+        """The history of one row that an answer leads to; raises ValueError for one that cannot be used."""
+        history = self.history()
+        history = History(history.x.clone(), history.known, history.asked)
+        if tell.answer is not None:
+            self.pursuer.query_set.tell(history.x[0], tell.query, tell.answer)
+            history.known[0, tell.query] = True
+        history.asked[0, tell.query] = True
+        return history
+
+    def _belief(self, excluded: tuple[int, ...], foreseen: Tensor | None = None) -> Tensor:
         with torch.no_grad():
-            return without(refuse_nan(self._current().log_posterior()), excluded)
+            belief = self._current().log_posterior() if foreseen is None else foreseen
+            return without(refuse_nan(belief), excluded)
 
     def _current(self) -> HistoryState:
         """The state after all answers, in their order; `x` holds these, and nothing else."""
@@ -419,3 +446,23 @@ class SessionLog:
         if tell.answer is not None:
             self.pursuer.query_set.tell(self.x[0], tell.query, tell.answer)
         state.ask_one(tell.query, tell.answer is not None)
+
+
+@torch.no_grad()
+def look_ahead(answers: Sequence[tuple[SessionLog, Tell]]) -> None:
+    """Compute, in one batch, what is believed and asked after the answers that several logs of one pursuer are about to
+    get. Nothing is changed by this: an answer that cannot be used is refused when it is told."""
+    found: list[tuple[SessionLog, Tell, History]] = []
+    for log, tell in answers:
+        with contextlib.suppress(ValueError, TypeError):
+            found.append((log, tell, log.history_after(tell)))
+    if len(found) < 2:
+        return
+    rows = [history for _, _, history in found]
+    parts = [[row.x for row in rows], [row.known for row in rows], [row.asked for row in rows]]
+    together = History(*map(torch.cat, parts))
+    first = found[0][0]
+    state = history_state(first.pursuer, together) if first._template is None else first._template.restart(together)
+    beliefs, scores = state.log_posterior(), state.scores()
+    for i, (log, tell, _) in enumerate(found):
+        log._ahead = tell, beliefs[i : i + 1], scores[i : i + 1]

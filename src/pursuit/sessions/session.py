@@ -1,7 +1,7 @@
 """A session: a chain with a person in it, who is asked, answers, skips, takes back, objects, and comes back later."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from pursuit.queries.own_words import Suggestion, suggest
 from pursuit.sessions.exclusion import without
 from pursuit.sessions.experience import Experience
 from pursuit.sessions.joint import FurtherTarget, JointLog
-from pursuit.sessions.log import Position, SessionLog
+from pursuit.sessions.log import Position, SessionLog, look_ahead
 from pursuit.sessions.moves import (
     GoOn,
     Move,
@@ -396,6 +396,11 @@ class Session:
         else:
             self._log.add(Tell(index, answer, query is not None or self._log.is_beforehand(index)))
 
+    def ask_again(self, query: str) -> None:
+        """Ask the query of this name next, if it may still be asked: somebody was asked it when the session was
+        saved."""
+        self._log.pin(self.place_of(query))
+
     def dont_know(self) -> None:
         """Leave the question unanswered, because nobody knows: it is not asked again, and the belief stays."""
         query = self._next_query()
@@ -507,3 +512,14 @@ class Session:
         except ValueError:
             raise ValueError("This is not a saved session: it is not JSON.") from None
         return cls.from_dict(state, pursuer, stop, also=also)
+
+
+def foresee(answers: Sequence[tuple[Session, Any]]) -> None:
+    """Compute, in one batch, what follows from the answers (None: don't know) that sessions with one pursuer are about
+    to get. Sessions about several targets compute by themselves."""
+    expected = []
+    for session, answer in answers:
+        log = session._log
+        if not log.others() and not log.is_over:
+            expected.append((log, Tell(log.next_query, answer, log.is_beforehand(log.next_query))))
+    look_ahead(expected)

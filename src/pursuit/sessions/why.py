@@ -252,13 +252,13 @@ def _rate(bits_per_cost: float) -> str:
 
 
 def candidates(
-    pursuer: Pursuer, scores: Tensor, asked: Tensor, bits: Tensor | None
+    pursuer: Pursuer, scores: Tensor, asked: Tensor, bits: Tensor | None, pinned: int | None = None
 ) -> tuple[int, tuple[Candidate, ...]]:
-    """The query that is asked next, by the `scores` (1, Q) of what may be asked; and what speaks for it and for those
-    that come after it. `bits` (1, Q) are those expected of each, where they are known."""
+    """The query that is asked next, `pinned` or by the `scores` (1, Q) of what may be asked; and what speaks for it and
+    for those that come after it. `bits` (1, Q) are those expected of each, where they are known."""
     scores = by_groups(pursuer, scores, asked)
     left = scores[0].masked_fill(asked[0], -torch.inf)
-    chosen = int(choose(scores, asked))
+    chosen = int(choose(scores, asked)) if pinned is None else pinned
     shares = left.softmax(dim=0) if bits is None else None
     best = left.topk(min(N_NEXT_BEST + 1, len(left)))
     ranked = zip(best.indices.tolist(), best.values.tolist(), strict=True)

@@ -34,7 +34,7 @@ from pursuit.web.serving.store import Store, first_line
 from pursuit.web.serving.webhook import Webhook
 
 ROUTERS = (of_models, of_sessions, of_pages)
-N_THREADS = 8
+N_THREADS = 16
 """How many requests of sessions are worked on at once, of which one computes."""
 SECONDS_TO_END = 5.0
 """For the measurement of a model that is under way, and as long again for whatever else does not end by itself."""

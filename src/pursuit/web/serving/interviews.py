@@ -15,7 +15,7 @@ from pursuit.queries.own_words import Suggestion
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
 from pursuit.report.watch import SeenSession, Watch
 from pursuit.sessions.moves import FORMAT, Tell, query_index
-from pursuit.sessions.session import Session
+from pursuit.sessions.session import Session, foresee
 from pursuit.sessions.state import GivenAnswer, Rejection, State
 from pursuit.sessions.why import Why
 from pursuit.web.serving import schemas
@@ -30,6 +30,8 @@ MOST_LIVE = 1000
 """How many sessions are kept in memory."""
 MOST_MOVES = 5000
 """In one session."""
+ASKED = "asked"
+"""Where saved moves name the question that the person was asked last."""
 OVER = "The interview is over, so nothing is asked: go on, say that the result is wrong, or take an answer back."
 
 
@@ -67,7 +69,8 @@ class Interviews:
     """All sessions of a server. Any of its functions may be called from any thread.
 
     One of them computes at a time: a step is a hundred small operations of torch, after each of which threads would
-    take turns, and all would take twice as long. Meanwhile others read and write the database.
+    take turns, and all would take twice as long. Meanwhile others read and write the database. Those who wait to
+    compute have announced what was answered, and the next one computes beliefs and scores for all of them in one batch.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class Interviews:
         self.on_end: Callable[[schemas.Session], None] | None = None
         """Hears of every interview that ends."""
         self.computing = threading.Lock()
+        self._announced: list[tuple[ServedModel, Session, Any]] = []  # answers of those who wait to compute
         self._watching = threading.Lock()
         self._looked_at: dict[str, dict[Any, SeenSession]] = {}  # by model
         self.threads: anyio.CapacityLimiter | None = None
@@ -133,7 +137,10 @@ class Interviews:
             stored, model = self._stored(session_id)
             if stored.revision != move.revision:
                 raise self._moved(session_id)
+        if live is not None and move.query is None and move.move in ("tell", "dont_know"):
+            self._announced.append((model, live[1], move.answer if move.move == "tell" else None))
         with self.computing:
+            self._foresee()
             session = live[1] if live is not None else self._restored(stored, model)
             with _refusing():
                 if len(session.moves) >= MOST_MOVES:
@@ -147,6 +154,12 @@ class Interviews:
         if state.done and not stored.done and self.on_end is not None:
             self.on_end(kept)
         return kept
+
+    def _foresee(self) -> None:
+        """Compute for all who wait what they need, model by model."""
+        announced, self._announced = self._announced, []
+        for model in {id(model): model for model, _, _ in announced}.values():
+            foresee([(session, answer) for other, session, answer in announced if other is model])
 
     def _moved(self, session_id: str) -> Outdated:
         message = "This session went on in another window. Here is where it stands now."
@@ -251,7 +264,10 @@ class Interviews:
 
     def _restored(self, stored: StoredSession, model: ServedModel) -> Session:
         try:
-            return model.session(stored.moves)
+            session = model.session(stored.moves)
+            if (asked := stored.moves.get(ASKED)) is not None:
+                session.ask_again(asked)  # so that an answer counts for the question that the person saw
+            return session
         except ValueError as error:
             raise Outdated(
                 f"The model was trained again since this session began, and does not know its questions any more "
@@ -359,7 +375,7 @@ def _record_and_state(
     outcome = None if result is None else result.label
     found = [model.id, model.title, title, outcome or "", *map(str, session.excluded), answers]
     record = SessionRecord(
-        moves=session.to_dict(),
+        moves=session.to_dict() | ({} if state.question is None else {ASKED: state.question.name}),
         done=state.done,
         outcome=outcome,
         probability=None if result is None else result.probability,

@@ -1,0 +1,191 @@
+"""Answers of several people at once: what follows from them is computed in one batch, and is what each would get alone."""
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pursuit import MLP, Stage, VIPClassifier
+from pursuit.estimators import PursuitClassifier
+from pursuit.inference.incremental import HistoryState
+from pursuit.methods import METHODS
+from pursuit.sessions.session import Session, foresee
+from pursuit.web.serving import schemas
+from pursuit.web.serving.interviews import ASKED, Interviews
+from pursuit.web.serving.models import ServedModels, load_models
+from pursuit.web.serving.store import SessionRecord, Store
+
+N_PEOPLE = 6
+COLOURS = ["red", "green", "blue"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A network and naive Bayes, learnt from five questions, two of which are twins: their scores are always equal."""
+    chance = np.random.default_rng(0)
+    y = chance.integers(0, 4, 400)
+    yes = {f"q{i}": np.where(chance.random(400) < 0.2 + 0.2 * ((y + i) % 4), "yes", "no") for i in range(4)}
+    frame = pd.DataFrame({**yes, "twin": yes["q0"], "colour": np.array(COLOURS)[(y + chance.integers(0, 2, 400)) % 3]})
+    plan: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(4, batch_size=32)], "teachers": None}
+    models: dict[str, PursuitClassifier] = {
+        "network": VIPClassifier(**plan, random_state=0, stop="confidence=0.999"),
+        "bayes": METHODS["naive-bayes"].build(None, random_state=0, stop="confidence=0.999"),
+    }
+    found = {}
+    for name, model in models.items():
+        found[name] = tmp_path_factory.mktemp(name) / name
+        model.fit(frame, np.array([*"abcd"])[y]).save(found[name])
+    return found
+
+
+@pytest.fixture(scope="module")
+def models(folders: dict[str, Path]) -> ServedModels:
+    return load_models(folders.values())
+
+
+def answers_of(person: int, session: Session) -> Any:
+    """What somebody says to the next question, now and then that nobody knows."""
+    choices = [*session.ask().choices, None]
+    return choices[(person + 2 * len(session.moves)) % len(choices)]
+
+
+def say(session: Session, answer: Any) -> None:
+    if answer is None:
+        session.dont_know()
+    else:
+        session.tell(answer)
+
+
+def almost(value: Any) -> Any:
+    """JSON values, of which numbers may differ by rounding."""
+    if isinstance(value, float):
+        return pytest.approx(value, abs=2e-5)
+    if isinstance(value, dict):
+        return {key: almost(own) for key, own in value.items()}
+    return [almost(own) for own in value] if isinstance(value, list | tuple) else value
+
+
+def as_lists(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: as_lists(own) for key, own in value.items()}
+    return [as_lists(own) for own in value] if isinstance(value, list | tuple) else value
+
+
+@pytest.fixture
+def rows_of_batches(monkeypatch: pytest.MonkeyPatch, models: ServedModels) -> Iterator[list[int]]:
+    """How many rows states were made of."""
+    found: list[int] = []
+    for model in models.values():
+        template, restart = model._template, type(model._template).restart
+
+        def counted(self: HistoryState, history: Any, restart: Any = restart) -> HistoryState:
+            found.append(len(history))
+            state: HistoryState = restart(self, history)
+            return state
+
+        monkeypatch.setattr(type(template), "restart", counted)
+    return found
+
+
+@pytest.mark.parametrize("name", ["network", "bayes"])
+def test_what_is_computed_together_is_what_each_gets_alone(
+    models: ServedModels, name: str, rows_of_batches: list[int]
+) -> None:
+    together, alone = ([models[name].session() for _ in range(N_PEOPLE)] for _ in range(2))
+    for _ in range(4):
+        said = [answers_of(i, session) for i, session in enumerate(alone)]
+        foresee(list(zip(together, said, strict=True)))
+        assert rows_of_batches.pop() == N_PEOPLE
+        for one, other, answer in zip(together, alone, said, strict=True):
+            one.ask_again(other.ask().name)  # of twins either may come first
+            say(one, answer)
+            say(other, answer)
+            state, expected = (as_lists(asdict(session.state())) for session in (one, other))
+            if state["question"] is not None:
+                assert {state["question"]["name"], expected["question"]["name"]} <= {"q0", "twin"} or (
+                    state["question"] == expected["question"]
+                )
+            state["question"] = expected["question"]
+            assert state == almost(expected)
+
+
+def test_what_was_foreseen_counts_for_that_answer_alone(models: ServedModels) -> None:
+    sessions = [models["network"].session() for _ in range(3)]
+    foresee([(session, "yes" if session.ask().choices[0] in ("yes", "no") else "red") for session in sessions])
+    first, second, third = sessions
+    first.dont_know()  # instead
+    second.tell("blue" if second.ask().name == "colour" else "no")
+    third.skip()
+    for session in sessions:
+        again = models["network"].session(session.to_dict())
+        assert as_lists(asdict(session.state())) == as_lists(asdict(again.state()))
+
+
+def test_an_answer_that_cannot_be_used_harms_nobody_else(models: ServedModels, rows_of_batches: list[int]) -> None:
+    sessions = [models["bayes"].session() for _ in range(4)]
+    answers: list[Any] = ["maybe", ["?"], sessions[2].ask().choices[0], sessions[3].ask().choices[1]]
+    foresee(list(zip(sessions, answers, strict=True)))
+    assert rows_of_batches.pop() == 2
+    with pytest.raises(ValueError, match="maybe"):
+        sessions[0].tell("maybe")
+
+
+def test_people_who_wait_for_each_other_share_a_batch(
+    models: ServedModels, tmp_path: Path, rows_of_batches: list[int]
+) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'sessions.sqlite'}")
+    interviews = Interviews(models, store)
+    begun = [interviews.begin("network") for _ in range(N_PEOPLE)]
+    question = begun[0].state.question
+    assert question is not None
+    choices = [choice.value for choice in question.choices]
+    said = [choices[i % len(choices)] for i in range(N_PEOPLE)]
+    found: dict[int, schemas.Session] = {}
+
+    def answer(i: int) -> None:
+        found[i] = interviews.move(begun[i].id, schemas.Move(move="tell", answer=said[i], revision=0))
+
+    threads = [threading.Thread(target=answer, args=(i,)) for i in range(N_PEOPLE)]
+    rows_of_batches.clear()
+    with interviews.computing:
+        for thread in threads:
+            thread.start()
+        while len(interviews._announced) < N_PEOPLE:
+            time.sleep(0.01)
+    for thread in threads:
+        thread.join()
+    assert rows_of_batches == [N_PEOPLE]
+    for i in range(N_PEOPLE):
+        alone = models["network"].session()
+        alone.tell(said[i])
+        assert as_lists(asdict(found[i].state.belief)) == almost(as_lists(asdict(alone.state().belief)))
+    store.close()
+
+
+def test_an_answer_counts_for_the_question_that_was_asked(models: ServedModels, tmp_path: Path) -> None:
+    """Another process, which makes the session again, may order close scores otherwise."""
+    store = Store(f"sqlite:///{tmp_path / 'sessions.sqlite'}")
+    begun = Interviews(models, store).begin("network")
+    stored = store.read(begun.id)
+    assert stored is not None
+    assert begun.state.question is not None
+    assert stored.moves[ASKED] == begun.state.question.name
+    record = {field.name: getattr(stored, field.name) for field in fields(SessionRecord)}
+    others = [one.name for one in begun.state.open if one.name not in ("colour", begun.state.question.name)]
+    changed = store.write(stored, SessionRecord(**{**record, "moves": {**stored.moves, ASKED: others[0]}}), "same")
+    assert changed is not None
+    elsewhere = Interviews(models, store)
+    shown = elsewhere.show(begun.id)
+    assert shown.state.question is not None
+    assert shown.state.question.name == others[0]
+    moved = Interviews(models, store).move(begun.id, schemas.Move(move="tell", answer="yes", revision=1))
+    (given,) = moved.state.answers
+    assert given.kind == "answer"
+    assert given.question.name == others[0]
+    store.close()
