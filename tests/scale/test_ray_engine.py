@@ -1,13 +1,18 @@
 """The same work on a real Ray cluster of two nodes, one of which is killed in the middle."""
 
+import _thread
+import os
 import socket
 import subprocess
 import sys
+import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from program import wait_for
 from pursuit.estimators import PursuitClassifier
 from pursuit.tables.engine import Local, Ray, find_engine
 from pursuit.tables.row_jobs import Explain, Predict, measure_all, write_file, write_folder
@@ -51,6 +56,38 @@ def test_what_is_written_of_rows_is_that_of_one_machine(
     assert parts == sorted(path.name for path in (tmp_path / "ray").glob("part-*"))
     for name in parts:
         assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
+
+
+def counting_on(number: int, folder: Path) -> int:
+    """Work that no signal interrupts, and that does not end by itself."""
+    (folder / f"{number}").touch()
+    return sum(range(10**13))
+
+
+def test_work_that_is_interrupted_frees_its_cores(tmp_path: Path, cluster: Any) -> None:
+    import ray
+
+    def interrupt() -> None:
+        wait_for(lambda: len([*tmp_path.iterdir()]) == 2, seconds=300)
+        _thread.interrupt_main()
+
+    stopping = threading.Thread(target=interrupt)
+    stopping.start()
+    with pytest.raises(KeyboardInterrupt):
+        list(Ray().each(partial(counting_on, folder=tmp_path), [1, 2, 3]))
+    stopping.join()
+    wait_for(lambda: ray.available_resources().get("CPU") == 2.0, seconds=300)
+
+
+def test_relative_paths_are_those_of_the_caller(
+    model: PursuitClassifier, parquet: Path, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows").symlink_to(parquet)
+    work = Predict(model, of(Path("rows")), None, Path("out"))
+    assert write_folder(work, Ray(), lambda n: None) == 2400
+    assert len([*(tmp_path / "out").glob("part-*.parquet")]) == 6
+    assert [*Ray().each(os.path.abspath, ["here"])] == [("here", str(tmp_path / "here"))]
 
 
 def test_a_file_is_that_of_one_machine(model: PursuitClassifier, parquet: Path, tmp_path: Path, cluster: Any) -> None:

@@ -117,6 +117,20 @@ def test_an_interrupted_training_ends_and_can_be_resumed(folder: Path, by_torchr
     assert weights(folder / "stopped") == by_torchrun
 
 
+def test_a_stopped_training_frees_its_cores(folder: Path, cluster: Any) -> None:
+    import ray
+
+    def stop(report: Any) -> None:
+        raise KeyboardInterrupt
+
+    long = small(stages=[Stage(100_000, batch_size=32)])
+    rows = load_task(str(folder / "rows.csv"), 0, "label", drop=["key"])
+    with pytest.raises(KeyboardInterrupt):
+        train_on(Ray(), long, rows, TrainingRun(folder / "freed", on_report=stop))
+    assert {one["state"] for one in ray.util.placement_group_table().values()} <= {"REMOVED"}
+    wait_for(lambda: ray.available_resources().get("CPU") == 2.0, seconds=300)
+
+
 def small(**changes: Any) -> PursuitClassifier:
     settings = {"network": MLP((8,)), "stages": [Stage(4, batch_size=32)], "random_state": 0, "devices": 2, **changes}
     return VIPClassifier(**settings)

@@ -95,8 +95,8 @@ class Ray(Engine):
                     (done, *_), _ = ray.wait(list(waiting), num_returns=1)
                     yield waiting.pop(done), _result(done)
             finally:
-                for task_left in waiting:
-                    ray.cancel(task_left)
+                for task_left in waiting:  # their workers end, whatever they are doing, and cores are free at once
+                    ray.cancel(task_left, force=True)
 
     def _places(self) -> int:
         """Number of items that the cluster has room for."""

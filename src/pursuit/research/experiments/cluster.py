@@ -21,7 +21,7 @@ from pursuit.training.checkpoints import remove_checkpoints
 PATIENCE = 10
 """Minutes until a cluster that has lost too many machines counts as too small."""
 LAST = 30.0
-"""Seconds that workers have to end when training is stopped."""
+"""Seconds that Ray Train has to end when training is stopped."""
 LOOK = 0.5
 """Seconds between two looks at how far training is."""
 
@@ -72,9 +72,11 @@ def _trained(
             for report in ray.get(desk.take_reports.remote()):
                 on_report(report)
     except BaseException:  # somebody stops it
-        ray.cancel(training)  # which ends the workers and gives back what they had
+        ray.cancel(training)  # which ends what looks after the workers, in a while
+        _free(desk)
         if not ray.wait([training], timeout=LAST)[0]:
             ray.cancel(training, force=True)
+            _free(desk)
         raise
     if problem := ray.get(training):
         raise ValueError(problem)
@@ -122,6 +124,7 @@ def _work(config: dict[str, Any]) -> None:
     try:
         if Path(config["home"]).is_dir():
             os.chdir(config["home"])
+        ray.get(desk.note_places.remote(ray.util.get_current_placement_group()))
         _look_like_torchrun(config["on_gpu"])
         model, task, run = ray.cloudpickle.loads(ray.get(config["work"]))
         model.device = "cuda" if config["on_gpu"] else "cpu"
@@ -156,6 +159,14 @@ class _Desk:
     def __init__(self) -> None:
         self._reports: list[Report] = []
         self._result: bytes | None = None
+        self._places: Any = None
+
+    def note_places(self, places: Any) -> None:
+        """The cores and GPUs that the workers have, as a placement group."""
+        self._places = places
+
+    def places(self) -> Any:
+        return self._places
 
     def report(self, report: Report) -> None:
         self._reports.append(report)
@@ -169,6 +180,15 @@ class _Desk:
 
     def result(self) -> bytes | None:
         return self._result
+
+
+def _free(desk: Any) -> None:
+    """End the workers, whatever they are doing, and give back the cores and GPUs that they had."""
+    import ray
+
+    places = ray.get(desk.places.remote())
+    if places is not None:
+        ray.util.remove_placement_group(places)
 
 
 def _check_room(n_workers: int, device: str) -> bool:

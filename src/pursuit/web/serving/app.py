@@ -33,7 +33,7 @@ from pursuit.web.serving.security import BROKEN, Guard
 from pursuit.web.serving.store import Store, first_line
 from pursuit.web.serving.webhook import Webhook
 
-ROUTERS = (of_models, of_sessions, of_pages)
+ROUTERS = (of_sessions, of_models, of_pages)
 N_THREADS = 16
 """How many requests of sessions are worked on at once, of which one computes."""
 SECONDS_TO_END = 5.0

@@ -196,6 +196,14 @@ class CsvResponse(StreamingResponse):
 
 
 of_sessions = APIRouter(prefix="/api", tags=["sessions"], responses=ALWAYS)
+# Addresses are tried in their order, so what is asked for most comes first.
+
+
+@of_sessions.post("/sessions/{session_id}/moves", summary="Answer, or do something else", responses=MOVED)
+@in_session
+def make_move(parts: Parts, session_id: SessionId, move: schemas.Move) -> schemas.Session:
+    """One move at a time: it counts only if the session is still at the `revision` that the client has seen."""
+    return parts.move(session_id, move)
 
 
 @of_sessions.post("/sessions", summary="Begin a session", status_code=201, responses=FULL)
@@ -288,13 +296,6 @@ def show_session(parts: Parts, session_id: SessionId) -> schemas.Session:
 def show_why(parts: Parts, session_id: SessionId) -> Why:
     """What the question is expected to tell, the next best ones, and what each answer would change."""
     return parts.why(session_id)
-
-
-@of_sessions.post("/sessions/{session_id}/moves", summary="Answer, or do something else", responses=MOVED)
-@in_session
-def make_move(parts: Parts, session_id: SessionId, move: schemas.Move) -> schemas.Session:
-    """One move at a time: it counts only if the session is still at the `revision` that the client has seen."""
-    return parts.move(session_id, move)
 
 
 @of_sessions.put("/sessions/{session_id}/truth", summary="Note what it really was", responses=MOVED)
