@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +57,13 @@ def test_what_is_written_of_rows_is_that_of_one_machine(
         assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
 
 
-def counting_on(number: int, folder: Path) -> int:
-    """Work that no signal interrupts, and that does not end by itself."""
-    (folder / f"{number}").touch()
-    return sum(range(10**13))
-
-
 def test_work_that_is_interrupted_frees_its_cores(tmp_path: Path, cluster: Any) -> None:
     import ray
+
+    def count_on(number: int) -> int:
+        """Work that no signal interrupts, and that does not end by itself."""
+        (tmp_path / f"{number}").touch()
+        return sum(range(10**13))
 
     def interrupt() -> None:
         wait_for(lambda: len([*tmp_path.iterdir()]) == 2, seconds=300)
@@ -74,7 +72,7 @@ def test_work_that_is_interrupted_frees_its_cores(tmp_path: Path, cluster: Any) 
     stopping = threading.Thread(target=interrupt)
     stopping.start()
     with pytest.raises(KeyboardInterrupt):
-        list(Ray().each(partial(counting_on, folder=tmp_path), [1, 2, 3]))
+        list(Ray().each(count_on, [1, 2, 3]))
     stopping.join()
     wait_for(lambda: ray.available_resources().get("CPU") == 2.0, seconds=300)
 

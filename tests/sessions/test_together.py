@@ -1,4 +1,4 @@
-"""Answers of several people at once: what follows from them is computed in one batch, and is what each would get alone."""
+"""Answers of several people at once: what follows is computed in one batch, and is what each would get alone."""
 
 import threading
 import time
