@@ -10,7 +10,7 @@ Scores are this information in bits, or in bits for each unit of cost.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -54,6 +54,14 @@ class NaiveBayesSettings:
             raise ValueError(f"smoothing is added to counts so that none is zero: above 0, not {self.smoothing}.")
         if self.n_bins < 2:
             raise ValueError(f"n_bins is a number of intervals, at least 2, not {self.n_bins}.")
+
+
+class Likelihoods(NamedTuple):
+    """What does not depend on histories."""
+
+    of_value: Tensor  # (C, V)
+    noise: Tensor  # (C, U) entropy if the label were known
+    of_answer: Tensor | None  # of queries that show several units, `answer_likelihood()`
 
 
 @register
@@ -124,19 +132,22 @@ class NaiveBayesIP(nn.Module):
         """Scores (B, Q) from the information of every query (B, Q)."""
         return per_cost(bits, self.query_set.costs) if self.settings.cost_aware else bits
 
-    def information(self, log_posterior: Tensor, seen: Tensor, answers: Tensor | None = None) -> Tensor:
+    def likelihoods(self) -> Likelihoods:
+        of_value = self.log_likelihood.exp().T
+        noise = self.outcomes.by_unit(torch.special.entr(of_value))
+        return Likelihoods(of_value, noise, self.answer_likelihood() if self._shows_several else None)
+
+    def information(self, log_posterior: Tensor, seen: Tensor, likelihoods: Likelihoods | None = None) -> Tensor:
         """The mutual information of the label and what each query shows (B, Q), in bits, at a log posterior (B, C).
 
-        `seen` (B, U) are the units that are known; `answers`, if given, are the `answer_likelihood()`.
+        `seen` (B, U) are the units that are known; `likelihoods`, if given, are those of the model.
         """
-        posterior, likelihood = log_posterior.exp(), self.log_likelihood.exp().T
-        # (B, U): entropy if the label were known
-        noise = posterior @ self.outcomes.by_unit(torch.special.entr(likelihood))
-        noise = (noise * ~seen)[:, self.units_of_query].sum(dim=2)
-        if not self._shows_several:
-            entropy = self.outcomes.by_unit(torch.special.entr(posterior @ likelihood)) * ~seen
+        of_value, noise, answers = likelihoods or self.likelihoods()
+        posterior = log_posterior.exp()
+        noise = ((posterior @ noise) * ~seen)[:, self.units_of_query].sum(dim=2)
+        if answers is None:
+            entropy = self.outcomes.by_unit(torch.special.entr(posterior @ of_value)) * ~seen
             return (entropy[:, self.units_of_query[:, 0]] - noise) / BIT
-        answers = self.answer_likelihood() if answers is None else answers
         at_once = max(1, CHUNK_BYTES // (8 * answers.shape[1]))
         parts = zip(posterior.split(at_once), seen[:, self.units_of_query].split(at_once), strict=True)
         return (torch.cat([self._entropy(one @ answers, there) for one, there in parts]) - noise) / BIT
@@ -185,7 +196,7 @@ class NaiveBayesIP(nn.Module):
         return answers_by_joint(self.outcomes.describe(query), likelihood * posterior)
 
     def history_state(self, history: History) -> HistoryState:
-        return _EvidenceState(self, history, self.answer_likelihood() if self._shows_several else None)
+        return _EvidenceState(self, history, self.likelihoods())
 
     def to_config(self) -> dict[str, Any]:
         return {"n_values": self.outcomes.n_values, "settings": to_config(self.settings)}
@@ -199,15 +210,15 @@ class NaiveBayesIP(nn.Module):
 class _EvidenceState(EvidenceState):
     """Each unit that is seen for the first time adds its own evidence."""
 
-    def __init__(self, model: NaiveBayesIP, history: History, answers: Tensor | None):
-        self._model, self._x, self._answers = model, history.x.flatten(1), answers
+    def __init__(self, model: NaiveBayesIP, history: History, likelihoods: Likelihoods):
+        self._model, self._x, self._likelihoods = model, history.x.flatten(1), likelihoods
         self._rows = torch.arange(len(history), device=history.x.device)
         self._asked = history.asked.clone()  # (B, Q)
         self._seen = model.query_set.units.known(history.known).clone()  # (B, U)
         self._evidence = model.evidence(history)  # (B, C)
 
     def scores(self) -> Tensor:
-        return self._model.scored(self._model.information(self.log_posterior(), self._seen, self._answers))
+        return self._model.scored(self._model.information(self.log_posterior(), self._seen, self._likelihoods))
 
     def ask(self, query: Tensor, answered: Tensor) -> None:
         self._asked.scatter_(1, query[:, None], True)
@@ -219,7 +230,7 @@ class _EvidenceState(EvidenceState):
         self._seen.scatter_(1, units, self._seen.gather(1, units) | answered[:, None])
 
     def restart(self, history: History) -> HistoryState:
-        return _EvidenceState(self._model, history, self._answers)
+        return _EvidenceState(self._model, history, self._likelihoods)
 
     def keep(self, rows: Tensor) -> None:
         self._rows, self._asked, self._seen = self._rows[rows], self._asked[rows], self._seen[rows]
