@@ -47,8 +47,13 @@ def readme_section() -> str:
         results = [result for run, result in done.items() if run.way == way]
         length, accuracy = (fmean(part) for part in zip(*map(paper.stop, results), strict=True))
         _, printed_length, printed, *_ = paper.STOPPED[name]
-        beside = (
-            f"{printed:.1%} after {printed_length:.1f} in the paper{', counted alike' if results[0].protocols else ''}"
-        )
+        beside = f"{printed:.1%} after {printed_length:.1f} in the paper"
+        if results[0].protocols:
+            caps: dict[str, list[float]] = {
+                one.name: [] for one in results[0].protocols if not one.name.startswith("released code")
+            }
+            for one in (one for result in results for one in result.protocols if one.name in caps):
+                caps[one.name].append(one.accuracy)
+            beside += "".join([", counted alike", *(f"; {fmean(found):.1%} with {cap}" for cap, found in caps.items())])
         rows.append(row(title, TASKS[name].n_queries, length, accuracy, beside))
     return table(HEADER, rows)
