@@ -126,11 +126,13 @@ def test_labels_that_decode_alike_leave_nothing_to_ask(make_columns: Any, make_r
     torch.testing.assert_close(model.log_posterior(history).exp(), torch.full((6, 3), 1 / 3))
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_a_row_is_asked_the_same_whatever_rows_are_beside_it(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("size", "side"), [(1, 3), (2, 3), (3, 4)])
+def test_a_row_is_asked_the_same_whatever_rows_are_beside_it(
+    size: int, side: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(g_ip, "LISTED_UNITS", 4)  # those of nine pixels are drawn
-    query_set = PatchQueries((1, 4, 4), size=size)
-    x = torch.rand(4, 1, 4, 4, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    query_set = PatchQueries((1, side, side), size=size)
+    x = torch.rand(4, 1, side, side, generator=torch.Generator().manual_seed(0)) * 2 - 1
     rows = Rows(x, torch.ones(4, len(query_set), dtype=torch.bool), torch.zeros(4, dtype=torch.long))
     model, history = untrained(query_set), some_history(query_set, rows)
     scores, log_posterior = model.scores(history), model.log_posterior(history)

@@ -113,6 +113,7 @@ def test_patches_have_encodings_too() -> None:
     assert torch.allclose(scores.sum(dim=1), torch.ones(3), atol=1e-5)
 
 
+@pytest.mark.slow  # how well a rival learns; test_contract.py holds that it does
 def test_it_learns_what_decides(tmp_path: Any) -> None:
     """The first of six answers says which of two others is the label."""
     randomness = np.random.default_rng(0)

@@ -37,7 +37,7 @@ def table(missing: bool = False) -> tuple[pd.DataFrame, pd.Series]:
 @pytest.fixture(scope="module")
 def models() -> dict[str, Any]:
     X, y = table()
-    options: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(3)], "random_state": 0}
+    options: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(3)], "teachers": None, "random_state": 0}
     return {
         "naive Bayes": NaiveBayesIPClassifier().fit(X, y).model_,
         "information": VIPClassifier(querier="information", **options).fit(X, y).model_,
@@ -88,7 +88,7 @@ def test_sessions_ask_the_same_after_a_wrong_guess(name: str, models: dict[str, 
 
 def test_with_nothing_excluded_bits_are_those_of_the_pursuer() -> None:
     X, y = table(missing=True)
-    options: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(3)], "random_state": 0}
+    options: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(3)], "teachers": None, "random_state": 0}
     for querier in ("information", "straight-through"):
         model = VIPClassifier(querier=querier, **options).fit(X, y).model_
         x, available = model.query_set.answers(X[:4])
