@@ -124,11 +124,11 @@ def page(records: list[Record]) -> dict[str, str]:
     )
     by_part = grouped(records, "part")
     by_part["mean of the tables"] = [one for one in records if one["part"] in TARGETS]
-    done = read_records(RESULTS / "paper")
     for name, querier in REPRODUCED.items():
         if name not in by_part:
-            runs = (PaperRun(name, querier=querier, seed=seed) for seed in range(5))
-            stops = [asdict(done[run].evaluation.at_stop) for run in runs if run in done]
+            runs = tuple(PaperRun(name, querier=querier, seed=seed) for seed in range(5))
+            done = read_records(RESULTS / "paper", runs)
+            stops = [asdict(result.evaluation.at_stop) for result in done.values()]
             by_part[name] = [{"part": name, "manners": {"as learnt": stop}} for stop in stops]
 
     def goal(each: list[Record]) -> str:

@@ -20,7 +20,7 @@ def readme_section() -> str:
     """A handful of rows: guessing animals, ordinary tables, and tasks of the paper."""
     from benchmarks import paper, play, tables
     from benchmarks.report import grouped, table
-    from pursuit.research.experiments.paper import read_records
+    from pursuit.research.experiments.paper import PLAN, read_records
     from pursuit.research.tasks import TASKS
 
     def row(title: str, n_queries: int, asked: float, accuracy: float, beside: str) -> list[Any]:
@@ -41,10 +41,9 @@ def readme_section() -> str:
         asked, accuracy = (tables.mean(each, key) for key in ("asked", "at_stop"))
         beside = f"{best[1]:.1%} by {tables.TITLES[best[0]]} with all columns"
         rows.append(row(title, each[0]["shape"]["columns"], asked, accuracy, beside))
-    done = read_records(paper.FOLDER)
     for name, (querier, title) in PAPER.items():
         way = paper.way(name, querier=querier)
-        results = [result for run, result in done.items() if run.way == way]
+        results = list(read_records(paper.FOLDER, tuple(run for run in PLAN if run.way == way)).values())
         length, accuracy = (fmean(part) for part in zip(*map(paper.stop, results), strict=True))
         _, printed_length, printed, *_ = paper.STOPPED[name]
         beside = f"{printed:.1%} after {printed_length:.1f} in the paper"

@@ -1,10 +1,7 @@
 """Every study: its runs are well-formed, its pages say what its results say, and its smallest run works."""
 
-import json
 import os
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from benchmarks.report import RESULTS, fill, significant
@@ -13,7 +10,6 @@ from benchmarks.study import Study
 
 from benchmarks import many_rows
 from pursuit.research.experiments.paper import PLAN
-from pursuit.research.experiments.results import MethodResults
 
 STUDIES = studies()
 every_study = pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
@@ -52,26 +48,7 @@ def test_what_is_published_counts_as_done(study: Study) -> None:
     assert len(others) <= ALSO.get(study.name, 0)
 
 
-@pytest.fixture(scope="module")
-def results_read_once() -> Iterator[None]:
-    """Several pages say something of the same results, which take a second to read."""
-    known: dict[str, MethodResults] = {}
-    read = MethodResults.from_dict
-
-    def read_once(values: Mapping[str, Any]) -> MethodResults:
-        content = json.dumps(values)
-        if content not in known:
-            known[content] = read(values)
-        return known[content]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(MethodResults, "from_dict", read_once)
-        yield
-
-
 @every_study
-@pytest.mark.xdist_group("pages of studies")
-@pytest.mark.usefixtures("results_read_once")
 def test_the_pages_say_what_was_measured(study: Study) -> None:
     sections = study.page(study.read())
     assert sections
