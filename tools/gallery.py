@@ -114,7 +114,7 @@ def wein() -> pd.DataFrame:
 
 GERMAN = ("--language", "de")
 GALLERY = {
-    "repairs": Interview("A triage with a next step", repairs, "fault", EXAMPLES / "repairs.toml", row=2),
+    "repairs": Interview("A triage with a next step", repairs, "fault", EXAMPLES / "repairs.toml", row=12),
     "animals": Interview(
         "A guessing game",
         "animals",
@@ -145,14 +145,15 @@ def frames(markdown: str, pages: Path = PAGES) -> str:
 
 
 def make(name: str, run: Callable[..., Any] = pursuit, folder: Path = PAGES) -> Path:
-    """The page of an interview, trained and exported unless that was done with the same table, words and options."""
-    one, page, known = GALLERY[name], folder / f"{name}.html", folder / f"{name}.key"
-    if not (page.exists() and known.exists() and known.read_text() == one.key()):
-        folder.mkdir(parents=True, exist_ok=True)
-        for words in one.commands(name, folder):
-            run(*words)
+    """The page of an interview, exported; before that trained, unless it was with the same table, words and options."""
+    one, known = GALLERY[name], folder / f"{name}.key"
+    folder.mkdir(parents=True, exist_ok=True)
+    train, export = one.commands(name, folder)
+    if not (known.exists() and known.read_text() == one.key()):
+        run(*train)
         known.write_text(one.key())
-    return page
+    run(*export)
+    return folder / f"{name}.html"
 
 
 def begin(page: Any) -> None:
@@ -178,18 +179,19 @@ def answer(page: Any, told: Mapping[str, str], most: int) -> None:
             page.locator("[data-number]").fill(said)
             page.locator("[data-number]").press("Enter")
         else:
-            page.locator(".choices button").filter(has_text=re.compile(rf"(^|\d|\s){re.escape(said)}$")).click()
+            page.locator(".choices button").filter(has_text=re.compile(rf"(^|\d|\s){re.escape(said)}$", re.I)).click()
         page.wait_for_function("text => document.querySelector('main').textContent !== text", arg=before)
 
 
 def told_by(model: Path, row: Mapping[str, Any]) -> dict[str, str]:
     """What a row of the table answers, by the texts of questions."""
     from pursuit import load
+    from pursuit.queries import Choice
 
     told = {}
     for query in load(model).model_.query_set.queries:
         value = row[query.name]
-        if hasattr(query, "choices"):
+        if isinstance(query, Choice):
             places = {str(own): place for place, own in enumerate(query.values)}
             told |= {query.text: query.choices[places[str(value)]]} if str(value) in places else {}
         elif not pd.isna(value):

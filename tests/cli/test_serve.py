@@ -56,9 +56,9 @@ def test_a_folder_of_models_is_all_of_them(model: Path, tmp_path: Path) -> None:
     (tmp_path / "models" / "notes").mkdir()
     (tmp_path / "models" / "a.toml").touch()
     database = f"sqlite:///{tmp_path / 'sessions.sqlite'}"
-    with program(tmp_path / "models", "--port", "0", "--database", database) as process:
-        with client_of(port_of(process)) as client:
-            assert [one["id"] for one in client.get("/api/models").json()["models"]] == ["a", "b"]
+    served = program(tmp_path / "models", "--port", "0", "--database", database)
+    with served as process, client_of(port_of(process)) as client:
+        assert [one["id"] for one in client.get("/api/models").json()["models"]] == ["a", "b"]
 
 
 def test_several_processes_share_the_sessions(model: Path, tmp_path: Path) -> None:

@@ -19,10 +19,14 @@ export function numberAnswer(question, number) {
   return question.unit ? `${typed(number)} ${own(question.unit)}` : typed(number);
 }
 
+/** An answer in the page's language: a number with its unit, or the text that was `shown`. */
+export const answerText = (question, value, shown) =>
+  (question.kind === "number" && typeof value === "number" ? numberAnswer(question, value) : choiceText(question, shown));
+
 /** An answer as people read it; "don't know" for one that was left open. */
 export function shownAnswer(question, value, shown) {
   if (shown === null || shown === undefined) return say("unknown_chip");
-  const text = question.kind === "number" && typeof value === "number" ? numberAnswer(question, value) : choiceText(question, shown);
+  const text = answerText(question, value, shown);
   return question.is_yes_no ? text.toLowerCase() : text;
 }
 

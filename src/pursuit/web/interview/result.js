@@ -1,7 +1,7 @@
 // The result: what it is, how far to trust it, what speaks for and against it, and what may be done about it.
 
 import { bar, h } from "./dom.js";
-import { choiceText } from "./answers.js";
+import { answerText, choiceText } from "./answers.js";
 import { intervalText, numberText } from "./belief.js";
 import { adviceLink, adviceText } from "./presentation.js";
 import { pictureFigure } from "./picture.js";
@@ -10,11 +10,13 @@ import { fixed, percent, say, weightShare, weightWord, whole } from "./words.js"
 const N_REASONS = 5;
 const FEW_ROWS = 10; // of one confidence, of which nothing is said
 
-function reasonList(reasons, most, isNumber, questions) {
+const UNKNOWN = { question: { is_yes_no: false } };
+
+function reasonList(reasons, most, isNumber, entries) {
   if (!reasons.length) return h("p", { class: "lead small" }, say("nothing_speaks"));
   return h("ul", {}, reasons.slice(0, N_REASONS).map(reason => {
-    const size = Math.abs(reason.weight), question = questions.get(reason.name) || { is_yes_no: false };
-    return h("li", {}, h("span", {}, reason.text, " ", h("b", {}, choiceText(question, reason.answer))),
+    const size = Math.abs(reason.weight), { question, value } = entries.get(reason.name) || UNKNOWN;
+    return h("li", {}, h("span", {}, reason.text, " ", h("b", {}, answerText(question, value, reason.answer))),
       h("em", {}, isNumber ? fixed(size, 2) : say(`weight_${weightWord(size)}`)), bar(isNumber ? Math.min(1, size / most) : weightShare(size)));
   }));
 }
@@ -23,21 +25,21 @@ function reasonsBlock(state) {
   const { result } = state, pro = result.reasons.for, con = result.reasons.against;
   if (!pro.length && !con.length) return null;
   const most = Math.max(...[...pro, ...con].map(reason => Math.abs(reason.weight)), 1e-9);
-  const questions = new Map(state.answers.filter(entry => entry.kind === "answer").map(({ question }) => [question.name, question]));
+  const entries = new Map(state.answers.filter(entry => entry.kind === "answer").map(entry => [entry.question.name, entry]));
   const list = (reasons, key) => h("div", { class: key === "for" ? "for" : "against" },
     h("h2", {}, say(state.is_number ? (key === "for" ? "raised" : "lowered") : key === "for" ? "speaks_for" : "speaks_against")),
-    reasonList(reasons, most, state.is_number, questions));
+    reasonList(reasons, most, state.is_number, entries));
   const what = result.what_if;
   return [h("div", { class: "reasons" }, list(pro, "for"), list(con, "against")),
     what && h("p", { class: "lead small turning" }, say("turning_point", {
-      answer: choiceText(questions.get(what.name) || { is_yes_no: false }, what.instead).toLowerCase(), question: what.text, label: what.label }))];
+      answer: choiceText((entries.get(what.name) || UNKNOWN).question, what.instead).toLowerCase(), question: what.text, label: what.label }))];
 }
 
 function unusualText({ result, answers }) {
   const odd = result.unusual;
   if (!odd) return null;
   const own = answers.find(entry => entry.kind === "answer" && entry.question.name === odd.name);
-  return h("p", { class: "promise unusual" }, say("unusual", { question: odd.text, answer: own ? choiceText(own.question, odd.answer) : odd.answer }));
+  return h("p", { class: "promise unusual" }, say("unusual", { question: odd.text, answer: own ? answerText(own.question, own.value, odd.answer) : odd.answer }));
 }
 
 function sureText({ result, belief, is_number: isNumber }) {
