@@ -298,3 +298,31 @@ def test_names_of_very_many_columns_are_compared_quickly(tmp_path: Path) -> None
     started = time.monotonic()
     _find_layout(find_text(tmp_path / "a.csv", None))
     assert time.monotonic() - started < 20  # every name beside every other would take minutes
+
+
+def test_titles_above_the_header_line_are_left_out(tmp_path: Path) -> None:
+    rows = "1;Ja;2,5\n2;nein;3,5\n3;Ja;4,5\n"
+    for title in ("Werkstatt;;\nStand: 12.03.2024;;\n", "Werkstatt, Halle\n\nStand: 12.03.2024\n", ";;\nWerkstatt;;\n"):
+        (tmp_path / "t.csv").write_text(f"{title}Nr.;Elektrisch?;Bremsweg\n{rows}Summe;;\n", encoding="utf-8")
+        table = read_csv(tmp_path / "t.csv")
+        assert list(table.frame.columns) == ["Nr.", "Elektrisch?", "Bremsweg"]
+        assert table.frame["Bremsweg"].tolist()[:3] == [2.5, 3.5, 4.5]
+        header = title.count("\n") + 1
+        assert f"What stands above the header line, which is line {header}, is left out." in table.remarks
+        assert table.lines is not None
+        assert table.lines[0] == header + 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,,\n1,2,3\n4,5,6\n",
+        "a,b\n1,\nx,\ny,2\n",
+        ",,\n1,2,3\n",
+        "only,,,\nx,y,y,z\n1,2,3,4\n",
+        '"a\nb",,\nx,y,z\n1,2,3\n',
+    ],
+)
+def test_what_may_be_a_header_line_is_no_title(tmp_path: Path, text: str) -> None:
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    assert _find_layout(find_text(tmp_path / "t.csv", None)).n_skipped == 0

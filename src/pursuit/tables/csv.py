@@ -11,7 +11,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,8 @@ class _Layout:
     header: list[str]
     n_skipped: int
     """Lines before the header line that are not part of the table."""
+    has_title: bool = False
+    """Whether these have words in them."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ def read_csv(
         return CsvTable(_parse(text, layout, options, dtype=str, keep_default_na=False), text, layout)
     frame = as_read = _parse(text, layout, options, dtype=dict.fromkeys(texts, str))
     remarks = [text.remark] if text.remark else []
+    if layout.has_title:
+        remarks.append(f"What stands above the header line, which is line {layout.n_skipped + 1}, is left out.")
     with_commas = _decimal_comma_columns(frame, layout.separator) if options.decimal is None else []
     if with_commas or options.decimal == ",":
         written, are_sure = _parse(text, layout, options, dtype=str), options.decimal == ","
@@ -148,7 +152,9 @@ def _find_layout(text: TextFile) -> _Layout:
     else:
         layouts = [_Layout(separator, [], 0) for separator in SEPARATORS]
     sampled = [(layout, _sampled_rows(sample, layout)) for layout in layouts]
-    layout, rows = max(sampled, key=lambda pair: _evenness(pair[1]))
+    if any(len(rows[0][1]) > 1 and len({len(row) for _, row in rows}) == 1 for _, rows in sampled):
+        sampled = [max(sampled, key=lambda pair: _evenness([row for _, row in pair[1]]))]  # also of titles, if any
+    layout, rows = max((_below_titles(*pair) for pair in sampled), key=lambda pair: _evenness(pair[1]))
     header = [name.strip() for name in rows[0]] if rows else []
     for name, n in Counter(header).items():
         if name and n > 1:
@@ -157,14 +163,35 @@ def _find_layout(text: TextFile) -> _Layout:
                 f"{text.path} has more than one column '{name}' (columns {' and '.join(numbers)}): give each a name of "
                 "its own in the header line. If the first line is data, put a line with names above it."
             )
-    return _Layout(layout.separator, header, layout.n_skipped)
+    return replace(layout, header=header)
 
 
-def _sampled_rows(sample: str, layout: _Layout) -> list[list[str]]:
+def _below_titles(layout: _Layout, rows: list[tuple[int, list[str]]]) -> tuple[_Layout, list[list[str]]]:
+    """The layout and the rows without title lines, as spreadsheets have them above the header line: lines with hardly
+    anything in them, before one with names in nearly all columns."""
+    filled = [sum(bool(cell.strip()) for cell in row) for _, row in rows]
+    most = max(filled, default=0)
+    first = next((i for i, n in enumerate(filled) if 2 * n > most), 0)
+    names = [cell.strip() for cell in rows[first][1] if cell.strip()] if rows else []
+    is_header = len(names) >= converted.HEADER_SHARE * most and len(set(names)) == len(names) and first + 1 < len(rows)
+    titles = [cell for _, row in rows[:first] for cell in row]
+    if not first or not is_header or any(re.fullmatch(NUMBER_LIKE, name) for name in names) or "\n" in "".join(titles):
+        return layout, [row for _, row in rows]
+    return replace(layout, n_skipped=rows[first][0], has_title=True), [row for _, row in rows[first:]]
+
+
+def _sampled_rows(sample: str, layout: _Layout) -> list[tuple[int, list[str]]]:
+    """The first rows, each with the number of lines before it."""
     reader = csv.reader(_after_skipped(io.StringIO(sample, newline=""), layout), **_dialect(layout))
-    rows: list[list[str]] = []
+    rows: list[tuple[int, list[str]]] = []
     try:
-        rows += itertools.islice((row for row in reader if not _is_blank(row)), SNIFFED_ROWS + 1)
+        line = layout.n_skipped
+        for row in reader:
+            if not _is_blank(row):
+                rows.append((line, row))
+            line = layout.n_skipped + reader.line_num
+            if len(rows) > SNIFFED_ROWS:
+                break
     except csv.Error:
         return rows[:1]  # a separator that does not divide long lines
     is_cut = len(sample) == SNIFFED_CHARACTERS and len(rows) <= SNIFFED_ROWS
