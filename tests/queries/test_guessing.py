@@ -381,3 +381,27 @@ def test_whole_numbers_that_floats_cannot_tell_apart_are_named() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ColumnQueries.from_data(large.assign(account=large.account - 2**60 + 2**40))
+
+
+def test_a_line_of_sums_does_not_hide_that_a_column_numbers_the_rows() -> None:
+    n = 60
+    numbers = [*range(1001, 1001 + n - 1), "Summe"]
+    frame = pd.DataFrame(
+        {
+            "Auftrag-Nr.": numbers,
+            "order": np.random.default_rng(0).permutation(np.array(numbers, dtype=object)),
+            "km": np.random.default_rng(1).integers(0, 20, n).astype(object),
+            "share": [f"{i / 7:.3f}" for i in range(n)],
+        }
+    )
+    frame.loc[3, "km"] = "unbekannt"
+    names, said = asked(frame)
+    assert names == ["km", "share"]
+    assert said[0].startswith("Not asked for: 'Auftrag-Nr.', 'order' (numbers the rows).")
+
+
+def test_german_yes_and_no_are_one_question_however_they_are_written() -> None:
+    frame = pd.DataFrame({"Akku?": ["J", "ja", "ja", "N", "nein", "nein"] * 9, "kurz": ["J", "N"] * 27})
+    assert [query.choices for query in ColumnQueries.from_data(frame).queries] == [("nein", "ja"), ("N", "J")]
+    answers = ColumnQueries.from_data(frame).answers(frame)
+    assert answers.x[:, 0].tolist() == [1.0, 1.0, 1.0, -1.0, -1.0, -1.0] * 9

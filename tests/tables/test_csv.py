@@ -326,3 +326,11 @@ def test_titles_above_the_header_line_are_left_out(tmp_path: Path) -> None:
 def test_what_may_be_a_header_line_is_no_title(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.csv").write_text(text, encoding="utf-8")
     assert _find_layout(find_text(tmp_path / "t.csv", None)).n_skipped == 0
+
+
+def test_no_statement_is_missing_in_german_too(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\nja,k.A.\nk. A.,1\n N/A,2\n", encoding="utf-8")
+    frame = read_csv(tmp_path / "t.csv").frame
+    assert frame["a"].isna().tolist() == [False, True, True]
+    assert frame["b"].tolist()[1:] == [1, 2]
+    assert read_csv(tmp_path / "t.csv", as_text=True).frame["b"][0] == "k.A."

@@ -25,6 +25,7 @@ NO_AND_YES = [
     ("neg", "pos"),
     ("off", "on"),
     ("nein", "ja"),
+    ("n", "j"),
     ("falsch", "wahr"),
     ("negativ", "positiv"),
     ("non", "oui"),

@@ -325,7 +325,7 @@ def _is_numbering(name: str, numbers: np.ndarray, is_float: bool) -> bool:
     if is_float or n < FEW_ROWS or np.isnan(numbers).any():
         return False
     span = float(numbers.max() - numbers.min() + 1)
-    may_be = n * (n - 1) / 2 / span >= LIKELY or ID_NAME.search(name.strip()) is not None
+    may_be = n * (n - 1) / 2 / span >= LIKELY or ID_NAME.search(name.strip(" .:#")) is not None
     return may_be and len(np.unique(numbers)) == n
 
 
@@ -355,7 +355,10 @@ def _guess_other(name: str, series: pd.Series, ask_all: bool) -> tuple[Choice | 
     if _look_like_dates(values):
         raise NotAQuestion(_dates(name), [name])
     if _are_numbers(distinct):
-        return number_query(name, distinct), ""
+        numbers = parse_numbers(series)
+        numbers = numbers[~np.isnan(numbers)]  # what else is there, such as the word of a line of sums, says nothing
+        is_counting = _is_numbering(name, numbers, bool((numbers % 1).any()))
+        return number_query(name, distinct), NUMBERING if is_counting and not ask_all else ""
     if len(values) == n_rows >= FEW_ROWS and not ask_all:
         return (query if len(query.choices) <= MAX_CHOICES else None), UNIQUE
     if len(query.choices) > MAX_CHOICES:

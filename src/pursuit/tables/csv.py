@@ -30,6 +30,8 @@ ENDINGS = (
 SEPARATORS = ",;\t|"
 SNIFFED_CHARACTERS, SNIFFED_ROWS = 1 << 20, 50
 """How much of a file is looked at to find its separator."""
+NO_STATEMENT = ("k.A.", "k. A.")
+"""What N/A is in German; pandas knows those in English."""
 NEARLY_ALL = 0.9
 SPACE = r"[\s\u00a0\u202f]*"
 CURRENCY = r"(?:[$€£¥]|EUR|USD|GBP|CHF)"
@@ -238,7 +240,7 @@ def _parse(text: TextFile, layout: _Layout, options: CsvOptions, **of_pandas: An
         "index_col": False,
         "skiprows": layout.n_skipped,
         "skipinitialspace": True,
-        "na_values": list(options.missing),
+        "na_values": [*options.missing, *(NO_STATEMENT if of_pandas.get("keep_default_na", True) else ())],
         "low_memory": False,  # which would guess types anew in every part of a long file
         **of_pandas,
     }
