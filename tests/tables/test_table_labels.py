@@ -95,7 +95,8 @@ def test_a_header_line_that_is_not_the_first(names: list[str]) -> None:
     [
         ({"yes": 3, "Yes": 9, "Y": 2, "no": 5, "N": 1}, {"yes": "Yes", "Y": "Yes", "N": "no"}),
         ({"Yes": 3, "No": 9}, {}),
-        ({"Ja": 3, "j": 1, "nein": 2}, {}),
+        ({"Ja": 3, "j": 1, "nein": 2}, {"j": "Ja"}),
+        ({"Ja": 3, "q": 1, "nein": 2}, {}),
         ({"Ja": 3, "ja": 4, "nein": 2, "NEIN": 1}, {"Ja": "ja", "NEIN": "nein"}),
         ({"pos": 3, "positive": 1, "neg": 2}, {"pos": "positive"}),
         ({"yes": 3, "no": 2, "maybe": 2, "Maybe": 9}, {"maybe": "Maybe"}),
