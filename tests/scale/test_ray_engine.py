@@ -69,7 +69,7 @@ def test_work_that_is_interrupted_frees_its_cores(tmp_path: Path, cluster: Any) 
         wait_for(lambda: len([*tmp_path.iterdir()]) == 2, seconds=300)
         _thread.interrupt_main()
 
-    stopping = threading.Thread(target=interrupt)
+    stopping = threading.Thread(target=interrupt, daemon=True)
     stopping.start()
     with pytest.raises(KeyboardInterrupt):
         list(Ray().each(count_on, [1, 2, 3]))
