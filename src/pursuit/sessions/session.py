@@ -228,7 +228,7 @@ class Session:
     @property
     def excluded(self) -> tuple[Any, ...]:
         """The labels that the person said are wrong."""
-        labels = label_list(self.pursuer.classes)
+        labels = label_list(self.pursuer.classes) if self._log.now.excluded else []
         return tuple(labels[i] for i in self._log.now.excluded)
 
     @property
@@ -516,9 +516,9 @@ class Session:
 
 def foresee(answers: Sequence[tuple[Session, Any]]) -> None:
     """Compute, in one batch, what follows from the answers (None: don't know) that sessions with one pursuer are about
-    to get. Sessions about several targets compute by themselves."""
+    to get. Sessions about several targets compute by themselves, and so does a single one."""
     expected = []
-    for session, answer in answers:
+    for session, answer in answers if len(answers) > 1 else ():
         log = session._log
         if not log.others() and not log.is_over:
             expected.append((log, Tell(log.next_query, answer, log.is_beforehand(log.next_query))))

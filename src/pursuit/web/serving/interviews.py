@@ -140,7 +140,8 @@ class Interviews:
         if live is not None and move.query is None and move.move in ("tell", "dont_know"):
             self._announced.append((model, live[1], move.answer if move.move == "tell" else None))
         with self.computing:
-            self._foresee()
+            if live is not None and any(one is live[1] for _, one, _ in self._announced):
+                self._foresee()  # for all who wait; of a session in an earlier batch, more may gather meanwhile
             session = live[1] if live is not None else self._restored(stored, model)
             with _refusing():
                 if len(session.moves) >= MOST_MOVES:
