@@ -123,7 +123,7 @@ def test_a_stopped_training_frees_its_cores(folder: Path, cluster: Any) -> None:
     def stop(report: Any) -> None:
         raise KeyboardInterrupt
 
-    long = small(stages=[Stage(100_000, batch_size=32)])
+    long = small(stages=[Stage(400, batch_size=32)])
     rows = load_task(str(folder / "rows.csv"), 0, "label", drop=["key"])
     with pytest.raises(KeyboardInterrupt):
         train_on(Ray(), long, rows, TrainingRun(folder / "freed", on_report=stop))
