@@ -266,7 +266,8 @@ class Interviews:
     def _restored(self, stored: StoredSession, model: ServedModel) -> Session:
         try:
             session = model.session(stored.moves)
-            if (asked := stored.moves.get(ASKED)) in model.estimator.model_.query_set.index_of:
+            asked = str(stored.moves.get(ASKED, ""))
+            if asked in model.estimator.model_.query_set.index_of:
                 session.ask_again(asked)  # so that an answer counts for the question that the person saw
             return session
         except ValueError as error:
