@@ -174,9 +174,9 @@ class _Interviews:
                 differs = (x[rows][:, features] != self.donors[donor, features]).any(dim=1)
                 changed = rows[differs]
                 parts.append((changed, torch.full_like(changed, query), torch.full_like(changed, donor)))
-        row, query, donor = (torch.cat(part) for part in zip(*parts, strict=True))
+        row, of_query, of_donor = (torch.cat(part) for part in zip(*parts, strict=True))
         order = row.argsort(stable=True)
-        return _Changes(row[order], query[order, None], donor[order, None])
+        return _Changes(row[order], of_query[order, None], of_donor[order, None])
 
     def results(self, changes: _Changes) -> _Results:
         """The results if answers are changed."""
@@ -244,14 +244,13 @@ def _spread(n: int, most: int) -> Tensor:
 def _values(query_set: QuerySet, rows: Rows) -> list[Tensor]:
     """For every query, rows that have the answers to change to."""
     units, x, found = query_set.units, rows.x.flatten(1), []
-    for query, features in enumerate(units.features):
+    for query in range(len(query_set)):
+        features = (units.of_feature == query).nonzero()[:, 0]
         there = rows.available[:, query].nonzero()[:, 0]
         answers = x[there][:, features]
-        if units.feature_types[features[0]] in ("number", "share"):
+        if units.feature_types[int(features[0])] in ("number", "share") and len(there):
             order = answers[:, 0].argsort(stable=True)
-            places = (
-                (torch.tensor(QUANTILES) * (len(there) - 1)).round().long() if len(there) else torch.empty(0).long()
-            )
+            places = (torch.tensor(QUANTILES) * (len(there) - 1)).round().long()
             donors = there[order[places]]
             _, first = _first_of_each(x[donors][:, features])
             found.append(donors[first])
