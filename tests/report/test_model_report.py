@@ -1,5 +1,6 @@
 """A report on a model."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,9 +8,11 @@ import pandas as pd
 
 from json_schema import problems
 from pages import EVIL, HOSTILE, check_page
-from pursuit import Stage, VIPRegressor
+from pursuit import ColumnQueries, Stage, VIPRegressor, load
 from pursuit.methods import NaiveBayesIPClassifier
+from pursuit.queries import Questions
 from pursuit.report import ModelReport
+from pursuit.report.facts import share
 
 
 def test_a_page_has_all_that_was_measured(model: Any, table: Any) -> None:
@@ -103,3 +106,27 @@ def test_a_model_of_a_number_says_so() -> None:
     assert "should hold the true number in 90% of all cases" in page.words
     assert "Label by label" not in page.under["h2"]
     assert problems(report.to_dict(), "report-1") == []
+
+
+def test_a_page_says_what_answers_changed_on_purpose_do(table: Any, tmp_path: Path) -> None:
+    """A question that the questions file marks as checked is not changed, also in a model that was saved."""
+    X, y = table
+    (tmp_path / "questions.toml").write_text("[questions.age]\nchecked = true\n")
+    queries = Questions.read(tmp_path / "questions.toml").apply(ColumnQueries.from_data(X))
+    NaiveBayesIPClassifier(queries, stop="confidence=0.95").fit(X, y).save(tmp_path / "model")
+    report = ModelReport.of(load(tmp_path / "model"), X, y)
+    page, changed = check_page(report.html()), report.changed
+    assert changed is not None
+    assert changed.n_by_one is not None
+    assert changed.n_by_two is not None
+    assert f"{share(changed.n_by_one / changed.n_rows)} get another result by one other answer" in page.words
+    assert f"{share(changed.n_by_two / changed.n_rows)} by at most two" in page.words
+    assert f"Answers that are checked are not changed: “{queries.queries[queries.index_of['age']].text}”" in page.words
+    assert [one.name for one in changed.questions if one.is_checked] == ["age"]
+    assert "age" not in {name for pair in changed.pairs for name in pair.names}
+    assert "age" not in {check.name for check in changed.checks}
+    unchecked = ModelReport.of(NaiveBayesIPClassifier(stop="confidence=0.95").fit(X, y), X, y).changed
+    assert unchecked is not None
+    assert unchecked.n_by_one is not None
+    assert unchecked.n_by_one > changed.n_by_one
+    assert "age" in {check.name for check in unchecked.checks}
