@@ -78,7 +78,7 @@ def test_damaged_idx(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         read_idx(path)
     assert str(path) in str(caught.value)
-    assert "pursuit data verify" in str(caught.value)
+    assert "pursuit data get" in str(caught.value)
 
 
 @given(content=st.binary(max_size=60), start=st.sampled_from([b"", b"\0\0\x08\x01", b"\x1f\x8b\x08\0", b"\xfd7zXZ\0"]))
@@ -277,7 +277,7 @@ def test_damaged_jsonl(tmp_path: Path, content: bytes, message: str) -> None:
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", gzip.compress(b"{}", mtime=0)[:-3], b"[" * 100_000])
 def test_damaged_json(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "value").write_bytes(content)
-    with pytest.raises(ValueError, match=r"value is damaged.*pursuit data verify"):
+    with pytest.raises(ValueError, match=r"value is damaged.*pursuit data get"):
         read_json(tmp_path / "value")
 
 

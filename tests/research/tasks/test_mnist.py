@@ -176,5 +176,5 @@ def test_a_tampered_file_is_not_trained_on(tmp_path: Path, monkeypatch: pytest.M
     for file in MNIST.files:
         (tmp_path / file.path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file.path).write_bytes(b"labels that somebody changed")
-    with pytest.raises(ValueError, match=r"is not the published file.*Replace it \(`pursuit data get mnist`\)"):
+    with pytest.raises(ValueError, match=r"is not the published file.*Replace it by `pursuit data get mnist`"):
         load_task("mnist")
