@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from browsing import Visit, assert_for_everybody, fever_model, needs_browser
-from exported import promising_model
+from exported import number_model, promising_model
 from pursuit import export
 
 needs_browser()
@@ -143,4 +143,19 @@ def test_a_long_chain_leaves_no_half_of_the_page_empty(visit: Visits, files: dic
     assert answers["width"] > 1.4 * question["width"]
     assert answers["y"] >= question["y"] + question["height"]
     assert_for_everybody(own.page, "a long chain")
+    own.assert_well("file:")
+
+
+def test_what_answers_did_to_a_number_is_said_roughly(visit: Visits, tmp_path: Path) -> None:
+    export(number_model(), tmp_path / "number.html", title="Pulse")
+    own = visit().open((tmp_path / "number.html").as_uri())
+    while not own.page.locator(".reasons").count():
+        if own.page.locator("[data-number]").count():
+            own.page.fill("[data-number]", "38")
+            own.press("Enter")
+        else:
+            own.press("1")
+    sizes = own.page.locator(".reasons em").all_inner_texts()
+    assert sizes
+    assert all(len(size.replace(".", "").lstrip("0")) <= 2 or size.endswith("0") for size in sizes), sizes
     own.assert_well("file:")

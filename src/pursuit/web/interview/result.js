@@ -5,7 +5,7 @@ import { answerText, choiceText } from "./answers.js";
 import { intervalText, numberText } from "./belief.js";
 import { adviceLink, adviceText } from "./presentation.js";
 import { pictureFigure } from "./picture.js";
-import { fixed, percent, say, weightShare, weightWord, whole } from "./words.js";
+import { percent, roughly, say, weightShare, weightWord, whole } from "./words.js";
 
 const N_REASONS = 5;
 const FEW_ROWS = 10; // of one confidence, of which nothing is said
@@ -17,7 +17,7 @@ function reasonList(reasons, most, isNumber, entries) {
   return h("ul", {}, reasons.slice(0, N_REASONS).map(reason => {
     const size = Math.abs(reason.weight), { question, value } = entries.get(reason.name) || UNKNOWN;
     return h("li", {}, h("span", {}, reason.text, " ", h("b", {}, answerText(question, value, reason.answer))),
-      h("em", {}, isNumber ? fixed(size, 2) : say(`weight_${weightWord(size)}`)), bar(isNumber ? Math.min(1, size / most) : weightShare(size)));
+      h("em", {}, isNumber ? roughly(size) : say(`weight_${weightWord(size)}`)), bar(isNumber ? Math.min(1, size / most) : weightShare(size)));
   }));
 }
 

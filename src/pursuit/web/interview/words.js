@@ -35,6 +35,9 @@ export const count = (key, n) => say(n === 1 ? `${key}_one` : key, { n: whole(n)
 export const fixed = (number, digits) =>
   number.toLocaleString(language, { maximumFractionDigits: digits, useGrouping: false });
 
+/** A number by its first two digits that are not zero. */
+export const roughly = number => number.toLocaleString(language, { maximumSignificantDigits: 2, useGrouping: false });
+
 export const whole = number => number.toLocaleString(language, { maximumFractionDigits: 0 });
 
 /** A number with all its digits, as somebody would type it. */
