@@ -1,4 +1,4 @@
-"""One browser and one server for all tests of this folder; every test has fresh profiles."""
+"""One browser for each file of tests, and one server for all of them; every test has fresh profiles."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,8 +12,10 @@ from pursuit import export
 WIDE, PHONE = {"width": 1200, "height": 900}, {"width": 360, "height": 740}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """Closed after each file of tests: as long as it is open, an event loop runs, and tests elsewhere that need one of
+    their own fail in the same process."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
