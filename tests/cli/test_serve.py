@@ -8,29 +8,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from pursuit.cli.serve import _warning, serve
-from pursuit.methods import METHODS
 from pursuit.web.serving.options import ServingOptions
-from served import begin, client_of, move, port_of, program, try_move
+from served import begin, client_of, letters_model, move, port_of, program, try_move
 
 pytestmark = pytest.mark.programs
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of twelve yes/no questions, learnt in a moment."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 4, 300)
-    yes = {f"q{i}": rng.random(300) < 0.2 + 0.2 * ((y + i) % 4) for i in range(12)}
-    frame = pd.DataFrame({name: np.where(own, "yes", "no") for name, own in yes.items()})
-    folder = tmp_path_factory.mktemp("serve") / "Letters (old)"
-    fitted = METHODS["naive-bayes"].build(None, random_state=0, stop="confidence=0.9999")
-    fitted.fit(frame, np.array([*"abcd"])[y]).save(folder, {"task": {"name": "letters"}})
-    return folder
+    return letters_model(tmp_path_factory.mktemp("serve") / "Letters (old)")
 
 
 def test_a_server_that_is_killed_loses_nothing_that_was_answered(model: Path, tmp_path: Path) -> None:

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
+import pandas as pd
 import uvicorn
 
+from pursuit.methods import METHODS
 from pursuit.web.serving.app import make_app
 from pursuit.web.serving.models import ServedModels
 from pursuit.web.serving.options import ServingOptions
@@ -21,6 +24,17 @@ from pursuit.web.serving.running import OPTIONS, bound
 from pursuit.web.serving.store import Store
 
 SECONDS = 120
+
+
+def letters_model(folder: Path) -> Path:
+    """A model of twelve yes/no questions, learnt in a moment and saved into the folder."""
+    draw = np.random.default_rng(0)
+    y = draw.integers(0, 4, 300)
+    yes = {f"q{i}": draw.random(300) < 0.2 + 0.2 * ((y + i) % 4) for i in range(12)}
+    frame = pd.DataFrame({name: np.where(own, "yes", "no") for name, own in yes.items()})
+    fitted = METHODS["naive-bayes"].build(None, random_state=0, stop="confidence=0.9999")
+    fitted.fit(frame, np.array([*"abcd"])[y]).save(folder, {"task": {"name": "letters"}})
+    return folder
 
 
 class PromptServer(uvicorn.Server):

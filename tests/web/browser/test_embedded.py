@@ -6,15 +6,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from browsing import needs_browser
-from pursuit.methods import METHODS
 from pursuit.web.serving.models import ServedModels, load_models
 from pursuit.web.serving.security import framed_headers
-from served import running
+from served import letters_model, running
 
 needs_browser()
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.programs]
@@ -22,15 +19,7 @@ pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.programs]
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> ServedModels:
-    """Twelve yes/no questions, learnt in a moment."""
-    draw = np.random.default_rng(0)
-    y = draw.integers(0, 4, 300)
-    yes = {f"q{i}": draw.random(300) < 0.2 + 0.2 * ((y + i) % 4) for i in range(12)}
-    frame = pd.DataFrame({name: np.where(own, "yes", "no") for name, own in yes.items()})
-    folder = tmp_path_factory.mktemp("models") / "letters"
-    fitted = METHODS["naive-bayes"].build(None, random_state=0, stop="confidence=0.9999")
-    fitted.fit(frame, np.array([*"abcd"])[y]).save(folder)
-    return load_models([folder])
+    return load_models([letters_model(tmp_path_factory.mktemp("models") / "letters")])
 
 
 class Site:
