@@ -329,10 +329,10 @@ FAST = Recipe(
     standardise=True,
     query_options={"scale": "log odds"},
 )
-# It begins as naive Bayes. All photos are learnt from: there are only thirty of each bird.
+# All photos are learnt from: there are only thirty of each bird.
 GPU = Recipe(
-    MLP((1024,), dropout=0.5, direct=True),
-    (Stage(300, CarriedHistories(40, random_share=0.4), AdamW(1e-3, 0.1), batch_size=512, average=0.998),),
+    MLP((2000, 500), dropout=0.5),
+    (Stage(1000, CarriedHistories(40, random_share=0.4), AdamW(1e-3, 0.1), batch_size=512, average=0.998),),
     "stability=0.001",
     standardise=True,
     held_out=0.0,
