@@ -11,9 +11,9 @@ TABLES = {
 }
 PAPER = {
     "mnist": ("straight-through", "which handwritten digit, by patches of 3x3 pixels"),
-    "cub": ("information", "which of 200 birds, by what a network sees of it"),
+    "cub": ("straight-through", "which of 200 birds, by what a network sees of it"),
 }
-"""With the querier that their recipes have by default."""
+"""By the querier of the paper."""
 
 
 def readme_section() -> str:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from pursuit.networks import MLP, SetNetwork, dense
-from pursuit.networks.dense import dense_layers
+from pursuit.networks.dense import Dropout, dense_layers
 from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, yes_no
 
 YES_NO = ColumnQueries([yes_no(name) for name in "pqrs"])
@@ -125,8 +125,35 @@ def test_the_papers_medical_network_has_its_size() -> None:
 
 def test_layers_are_linear_normalised_and_cut_off() -> None:
     layers = [type(layer) for layer in dense_layers(3, (5, 4), dropout=0.1)]
-    assert layers == [nn.Linear, nn.LayerNorm, nn.ReLU, nn.Dropout] * 2
+    assert layers == [nn.Linear, nn.LayerNorm, nn.ReLU, Dropout] * 2
     assert dense_layers(3, (), dropout=0.1) == []
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5])
+@pytest.mark.parametrize("shape", [(256, 256), (3, 5), (1024, 1024)])  # the last is larger than the pool's masks
+def test_dropout_drops_its_share_at_other_places_each_time_and_keeps_the_mean(p: float, shape: tuple[int, int]) -> None:
+    torch.manual_seed(0)
+    dropout, ones = Dropout(p), torch.ones(shape)
+    masks = torch.stack([dropout(ones) for _ in range(8 if len(ones) > 3 else 2000)])
+    assert set(masks.unique().tolist()) == {0.0, masks.max().item()}
+    assert masks.max().item() == pytest.approx(1 / (1 - p))
+    assert (masks == 0).float().mean().item() == pytest.approx(p, abs=0.01)
+    together = ((masks[0::2] == 0) & (masks[1::2] == 0)).float().mean().item()  # no more than by chance
+    assert together == pytest.approx(p * p, abs=0.02)
+    by_unit = (masks == 0).float().mean(dim=(0, 1))
+    assert (by_unit - p).abs().max().item() < 0.2, "a unit is dropped as often as others"
+
+
+def test_dropout_is_repeated_by_the_seed_has_gradients_and_does_nothing_in_use() -> None:
+    dropout, x = Dropout(0.3), torch.randn(64, 32, requires_grad=True)
+    torch.manual_seed(5)
+    first = dropout(x)
+    torch.manual_seed(5)
+    torch.testing.assert_close(dropout(x), first, rtol=0, atol=0)
+    first.sum().backward()
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad, (first / x).detach())
+    assert dropout.eval()(x) is x
 
 
 def test_an_mlp_without_hidden_layers_is_linear() -> None:

@@ -1,10 +1,9 @@
 """AdamW for a single process on a CPU, on all parameters side by side.
 
-A step of training on a CPU is many small operations. With the parameters in one tensor, an update takes six of them,
+A step of training on a CPU is many small operations. With the parameters in one tensor, an update takes one of them,
 however many layers there are; and torch's optimizers, which import its compiler, are not needed.
 """
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -44,12 +43,21 @@ class FlatAdamW:
     @torch.no_grad()
     def step(self) -> None:
         self._n_steps += 1
-        lr, (first, second) = self.param_groups[0]["lr"], BETAS
-        self._mean.lerp_(self._gradient, 1 - first)
-        self._square.mul_(second).addcmul_(self._gradient, self._gradient, value=1 - second)
-        spread = self._square.sqrt().div_(math.sqrt(1 - second**self._n_steps)).add_(EPS)
-        self.flat.mul_(1 - lr * self.weight_decay)
-        self.flat.addcdiv_(self._mean, spread, value=-lr / (1 - first**self._n_steps))
+        torch._fused_adamw_(  # the operation of torch.optim.AdamW(fused=True)
+            [self.flat],
+            [self._gradient],
+            [self._mean],
+            [self._square],
+            [],
+            [torch.tensor(float(self._n_steps))],
+            lr=self.param_groups[0]["lr"],
+            beta1=BETAS[0],
+            beta2=BETAS[1],
+            weight_decay=self.weight_decay,
+            eps=EPS,
+            amsgrad=False,
+            maximize=False,
+        )
 
     def zero_grad(self) -> None:
         self._gradient.zero_()
