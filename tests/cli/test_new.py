@@ -17,6 +17,7 @@ from pursuit.cli.new import _frame
 from pursuit.cli.options import ColumnOptions
 from pursuit.queries import Questions
 from pursuit.tables.labels import guess_target
+from pursuit.tables.splitting import uniform_hash
 from served import begin, client_of, move, port_of
 
 ANSWERS = {
@@ -176,10 +177,30 @@ def test_the_label_is_guessed_in_every_kind_of_file(
     assert guess_target(_frame(source, options), "t") == "diagnosis"
 
 
-def test_a_number_in_a_streamed_file_is_refused_as_in_training(cases: pd.DataFrame, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+def test_a_number_in_a_file_of_any_kind_is_predicted_as_such(
+    cases: pd.DataFrame, tmp_path: Path, ending: str
+) -> None:
     pytest.importorskip("pyarrow")
+    fever = cases["fever"].rename("result") * 2 + pd.Series(range(120)) / 100
+    table = cases.drop(columns=["ward", "diagnosis"]).assign(result=fever.where(cases.index != 5))
+    getattr(table, f"to_{ending}")(tmp_path / f"t.{ending}")
+    done = run(tmp_path, "new", f"t.{ending}", "--no-serve", "--out", "model")
+    assert done.returncode == 0, done.stderr
+    assert "The interview finds out 'result'" in done.stderr
+    assert type(load(tmp_path / "model")).__name__ == "VIPRegressor"
+    measured = run(tmp_path, "evaluate", "model", "--data", f"t.{ending}")
+    assert measured.returncode == 0, measured.stderr
+    n_held_out = int((uniform_hash(table.index.drop(5).to_numpy(), 0) < 0.2).sum())
+    assert f"{n_held_out} of the {n_held_out} held-out rows are used" in measured.stderr
+
+
+def test_numbers_of_files_that_do_not_fit_into_memory_are_refused(
+    cases: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr("pursuit.research.tasks.tables.MOST_CELLS", 500)
     cases.assign(result=[i / 7 for i in range(120)]).to_parquet(tmp_path / "t.parquet")
     done = run(tmp_path, "new", "t.parquet", "--no-serve", "--out", "model")
     assert done.returncode == 1
-    assert "The interview finds out 'result'" in done.stderr
-    assert "write some of the rows into a CSV file" in done.stderr
+    assert "has 720 cells. Up to 500 can be read to predict a number" in done.stderr

@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from pursuit.queries import Choice, ColumnQueries, NotAQuestion, Number, QuerySet
+from pursuit.queries import Choice, ColumnQueries, NotAQuestion, Number, Query, QuerySet
 from pursuit.queries.column import listed
 from pursuit.queries.column_types import check_column_types
 from pursuit.queries.guessing import (
@@ -34,6 +34,7 @@ from pursuit.tables.labels import (
     remarks_on_counts,
     remarks_on_labels,
     same_labels,
+    target_values,
 )
 from pursuit.tables.leaks import leaks
 from pursuit.tables.source import (
@@ -45,10 +46,14 @@ from pursuit.tables.source import (
     name_of,
     refuse_csv_options,
 )
-from pursuit.tables.splitting import USUAL_SHARE, Division
+from pursuit.tables.splitting import USUAL_SHARE, Division, uniform_hash
 from pursuit.tables.sql import is_database
 from pursuit.tables.streaming import ParquetRows
+from pursuit.tables.survey import guess_queries
 
+T = TypeVar("T")
+MOST_CELLS = 20_000_000
+"""Of Parquet and Arrow files that are read into memory."""
 MAX_STRAYS = 3
 """More different words than this among numbers are not marks for missing values."""
 NOTHING_MISSING = (
@@ -213,33 +218,19 @@ def _why_none(division: Division, share: float) -> str:
 
 def _stream_rows(source: str | Path, target: str | None, how: TableReading) -> tuple[Task, str | None]:
     """The task of Parquet or Arrow files, and why it has no test rows, if it has none."""
-    if how.regress:
-        raise ValueError(
-            f"{name_of(source)} is streamed, but a number is predicted from rows in memory, because its bins need all "
-            "of them: write some of the rows into a CSV file, or group the number into classes."
-        )
-    table = ArrowSource(source, target=target, drop=how.drop)
+    table = ArrowSource(source, target=target, drop=how.drop, missing=how.missing)
     if target is None:
         columns = ", ".join(list(table.column_types)[:20])
         raise ValueError(f"Which column of {table.where} is the label? Name it with --target: {columns}.")
-    left_out = _numbering_columns(table)
-    remarks = [f"Not asked for: {listed(left_out)} (numbers the rows)."] if left_out else []
-    rows: ParquetRows | None = None
-    while rows is None:  # at most twice, because dates are found before texts
-        try:
-            unasked = [*how.drop, *left_out]
-            rows = ParquetRows(
-                source, target, drop=unasked, missing=how.missing, test_share=how.test_share, seed=how.seed
-            )
-        except NotAQuestion as error:
-            left_out += error.columns
-            remarks.append(f"Warning: not asked for. {in_options(str(error))}")
-    if rows.silent_columns:
-        remarks.append(f"Not asked for: {listed(rows.silent_columns)} (empty, or the same in every row).")
+    if how.regress:
+        return _read_numbers(table, target, how)
+
+    def opened(drop: list[str]) -> ParquetRows:
+        return ParquetRows(source, target, drop=drop, missing=how.missing, test_share=how.test_share, seed=how.seed)
+
+    rows, left_out, remarks = _asking(table, how.drop, opened)
     assert rows.query_set is not None
-    queries = rows.query_set.queries
-    if ticked := [one.name for one in queries if isinstance(one, Choice) and one.empty_means is not None]:
-        remarks.append(on_ticked(ticked))
+    remarks += _on_streamed(rows.query_set.queries, rows.silent_columns)
     labels, (X_test, y_test) = rows.labels, rows.test_rows(MAX_MEASURED)
     remarks += [*remark_on_same(labels.same), *remarks_on_counts(labels.classes, labels.counts)]
     notes = {
@@ -253,6 +244,67 @@ def _stream_rows(source: str | Path, target: str | None, how: TableReading) -> t
     }
     task = Task(name_of(source), rows.query_set, rows, None, X_test, y_test, notes=notes)
     return task, None if rows.n_test else f"{how.test_share:g} of {labels.n_labelled:,} rows is too few"
+
+
+def _read_numbers(table: ArrowSource, target: str, how: TableReading) -> tuple[Task, str | None]:
+    """The task of Parquet or Arrow files whose target is a number, and why it has no test rows, if it has none. The
+    rows are read into memory, because the bins of the number need all of them."""
+    if (n_cells := table.n_rows * len(table.column_types)) > MOST_CELLS:
+        raise ValueError(
+            f"{table.where} has {n_cells:,} cells. Up to {MOST_CELLS:,} can be read to predict a number, because its "
+            "bins need all rows in memory: write some of the rows into a smaller file, or group the number into "
+            "classes."
+        )
+
+    def guessed(drop: list[str]) -> tuple[ColumnQueries, list[str]]:
+        return guess_queries(table, [name for name in table.columns if name not in drop])
+
+    (queries, silent), left_out, remarks = _asking(table, how.drop, guessed)
+    numbers, rows = table.rows(queries.columns)
+    y = target_values(rows[target].to_pandas().rename(target), regress=True, where=table.where)
+    if not len(y):
+        raise ValueError(f"Column '{target}' of {table.where} has no numbers: all its values are missing.")
+    X = rows.select(queries.columns).to_pandas().set_axis(numbers, axis=0)
+    test = uniform_hash(numbers, how.seed) < how.test_share  # as `ArrowSource` finds them again
+    if test.all():
+        test[:] = False
+    remarks += [*_on_streamed(queries.queries, silent), *leaks(X[~test], y[~test], regress=True)]
+    notes = {
+        "file": table.where,
+        "fingerprint": table.fingerprint(),
+        "regress": True,
+        "n_rows": len(y),
+        "n_rows_without_label": table.n_rows - len(y),
+        "unasked_columns": [*how.drop, *left_out, *silent],
+        "remarks": remarks,
+        "n_test": int(test.sum()),
+    }
+    parts = X[~test], y[~test], X[test], y[test]
+    task = Task(name_of(table.path), queries.rescaled(X[~test]), *parts, notes=notes)
+    return task, None if test.any() else f"{how.test_share:g} of {len(y):,} rows is too few"
+
+
+def _asking(
+    table: ArrowSource, drop: Sequence[str], opened: Callable[[list[str]], T]
+) -> tuple[T, list[str], list[str]]:
+    """What `opened` makes of the columns that can be asked for, given those to drop; the columns left out, and what a
+    person should know of them."""
+    left_out = _numbering_columns(table)
+    remarks = [f"Not asked for: {listed(left_out)} (numbers the rows)."] if left_out else []
+    while True:  # at most twice, because dates are found before texts
+        try:
+            return opened([*drop, *left_out]), left_out, remarks
+        except NotAQuestion as error:
+            left_out += error.columns
+            remarks.append(f"Warning: not asked for. {in_options(str(error))}")
+
+
+def _on_streamed(queries: Sequence[Query], silent: Sequence[str]) -> list[str]:
+    """What a person should know of how the columns of Parquet and Arrow files are asked."""
+    remarks = [f"Not asked for: {listed(silent)} (empty, or the same in every row)."] if silent else []
+    if ticked := [one.name for one in queries if isinstance(one, Choice) and one.empty_means is not None]:
+        remarks.append(on_ticked(ticked))
+    return remarks
 
 
 def _numbering_columns(table: ArrowSource) -> list[str]:
