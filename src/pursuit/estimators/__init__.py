@@ -1,8 +1,8 @@
 """Estimators in scikit-learn's manner: what those of all methods share, and how they are saved."""
 
-from pursuit.estimators.lazy_imports import left_out
+from pursuit.estimators.lazy_imports import without_statistics
 
-with left_out("scipy.stats"):  # takes longer than the rest of scikit-learn's base, of which few functions use it
+with without_statistics():
     import sklearn.base  # noqa: F401
 
 from pursuit.estimators.base import PursuitEstimator

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from sklearn.base import clone
 from torch import Tensor
 
+from pursuit.estimators.lazy_imports import without_statistics
 from pursuit.inference.pursuer import Labels
 from pursuit.inference.target_bins import TargetBins
 from pursuit.queries import QuerySet
@@ -184,8 +185,9 @@ def calibrated(beliefs: Beliefs, rows: Rows) -> Beliefs:
 
 def _suitable(query_set: QuerySet, lesson: Lesson) -> Iterator[Teacher]:
     """The teachers that learn rows like these in a few seconds, the cheapest first."""
-    from sklearn import ensemble
-    from sklearn.linear_model import LogisticRegression, Ridge
+    with without_statistics():
+        from sklearn import ensemble
+        from sklearn.linear_model import LogisticRegression, Ridge
 
     gaps, encoded, is_number = _answers_with_gaps(query_set), _encoded_answers(query_set), lesson.bins is not None
     n_rows, seed = len(lesson.rows), lesson.seed
@@ -225,7 +227,8 @@ def _encoded_answers(query_set: QuerySet) -> Read:
 
 def _ask(teacher: Teacher, lesson: Lesson, best: Beliefs | None) -> Beliefs | None:
     """The posteriors by a teacher; None if it turns out early that it is clearly worse than the `best` so far."""
-    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+    with without_statistics():
+        from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     is_forest = isinstance(teacher.model, RandomForestClassifier | RandomForestRegressor)
     by_bag = is_forest and teacher.model.bootstrap and lesson.rows.group is None
@@ -261,8 +264,8 @@ def _out_of_fold(teacher: Teacher, lesson: Lesson, best: Beliefs | None = None) 
     """Each row and its copies (1 + R, N, C), by a teacher that learnt from other folds."""
     from sklearn.exceptions import ConvergenceWarning
 
-    parts = lesson.read(teacher.read)
-    found = np.zeros((len(parts), len(lesson.rows), 1 if lesson.bins else len(lesson.labels)))
+    parts = np.stack(lesson.read(teacher.read))  # (1 + R, N, F)
+    found = np.zeros((*parts.shape[:2], 1 if lesson.bins else len(lesson.labels)))
     for fold, (seen, unseen) in enumerate(_folds(lesson)):
         if not lesson.bins and len(only := np.unique(lesson.y[seen])) == 1:  # as may be where groups are held out
             found[:, unseen, only] = 1.0
@@ -272,11 +275,10 @@ def _out_of_fold(teacher: Teacher, lesson: Lesson, best: Beliefs | None = None) 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(parts[0][seen], lesson.learnt[seen], **weight)
-        for predicted, part in zip(found, parts, strict=True):
-            if lesson.bins:
-                predicted[unseen, 0] = model.predict(part[unseen])
-            else:
-                predicted[unseen[:, None], model.classes_] = model.predict_proba(part[unseen])
+        shown = parts[:, unseen]
+        predicted = (model.predict if lesson.bins else model.predict_proba)(shown.reshape(-1, parts.shape[2]))
+        columns = [0] if lesson.bins else model.classes_
+        found[:, unseen[:, None], columns] = predicted.reshape(*shown.shape[:2], len(columns))
         if fold == 0 and best is not None and not lesson.bins:
             own, its = (lesson.losses(posterior)[unseen].mean() for posterior in (found[0], best.own))
             if own > WORSE * its + NEAR_NATS:
@@ -285,7 +287,8 @@ def _out_of_fold(teacher: Teacher, lesson: Lesson, best: Beliefs | None = None) 
 
 
 def _folds(lesson: Lesson) -> list[tuple[np.ndarray, np.ndarray]]:
-    from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
+    with without_statistics():
+        from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
     n_folds, y, options = min(N_FOLDS, len(lesson.rows)), lesson.y, {"shuffle": True, "random_state": lesson.seed}
     if lesson.rows.group is not None:

@@ -5,6 +5,7 @@ import shlex
 import numpy as np
 import pandas as pd
 
+from pursuit.estimators.lazy_imports import without_statistics
 from pursuit.queries.column import listed
 from pursuit.queries.reading import is_plain_number, plain_numbers
 
@@ -53,7 +54,8 @@ def _gives_away(column: pd.Series, labels: np.ndarray) -> bool:
         return False
     column, labels = column[present], labels[present]
     if is_plain_number(column) and column.nunique() > FEW * (labels.max() + 1):
-        from sklearn.tree import DecisionTreeClassifier
+        with without_statistics():
+            from sklearn.tree import DecisionTreeClassifier
 
         numbers = np.clip(plain_numbers(column), -1e30, 1e30)[:, None].astype(np.float32)
         tree = DecisionTreeClassifier(max_leaf_nodes=2 * int(labels.max() + 1), min_samples_leaf=FEW)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from pursuit.estimators.lazy_imports import without_statistics
 from pursuit.queries.column import ISO, fold
 from pursuit.queries.column_types import date_patterns
 from pursuit.queries.reading import MISSING_WORDS, date_days, distinct_values, is_plain_number, plain_numbers
@@ -64,7 +65,8 @@ def _random(y: np.ndarray, n_test: int, seed: int) -> Rows:
         return rows, rows[:0]  # nothing is left to learn some label from
     n_classes = len(np.unique(y[several]))
     can_stratify = n_test >= n_classes and len(several) - n_test >= n_classes
-    from sklearn.model_selection import train_test_split  # takes a second to import
+    with without_statistics():
+        from sklearn.model_selection import train_test_split  # takes half a second to import
 
     _, test = train_test_split(
         several, test_size=n_test, random_state=seed, stratify=y[several] if can_stratify else None
