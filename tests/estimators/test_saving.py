@@ -459,6 +459,15 @@ def test_another_format_says_what_to_do(folder: Path, version: int, advice: str)
 def test_no_folder_and_a_file_in_its_place(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no model folder"):
         pursuit.load(tmp_path / "nowhere")
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "notes.txt").touch()
+    with pytest.raises(FileNotFoundError, match=r"^There is no model in .*others\. It holds other files\."):
+        pursuit.load(tmp_path / "others")
+    (tmp_path / "others" / "run.json").touch()
+    with pytest.raises(FileNotFoundError, match=r"^The training in .*others was not finished: .* --resume"):
+        pursuit.load(tmp_path / "others")
+    with pytest.raises(FileNotFoundError, match=rf"but these folders in it are: {folder.name}\. Name one"):
+        pursuit.load(folder.parent)
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="is a file"):
         pursuit.load(folder).save(tmp_path / "file")

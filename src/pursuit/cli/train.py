@@ -299,8 +299,7 @@ def _tuned(folder: Path, method: str) -> dict[str, Any]:
 
 def _check_free(folder: Path, resume: bool, overwrite: bool) -> None:
     """Raise ValueError if training into `folder` would overwrite or mix up its files."""
-    from pursuit.estimators.network import RUN
-    from pursuit.estimators.saving import DESCRIPTION
+    from pursuit.estimators.saving import DESCRIPTION, RUN
 
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, but a folder is needed: choose another --out.")

@@ -21,6 +21,7 @@ from pursuit.estimators import saving
 from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.classifier import PursuitClassifier
 from pursuit.estimators.plan import MANY_ROWS, MOST_HELD_OUT, Reason, given, suitable_plan
+from pursuit.estimators.saving import RUN
 from pursuit.estimators.selection import expected
 from pursuit.estimators.teachers import Teachers, can_teach, taught
 from pursuit.estimators.tuned import OF_NETWORK, OF_TRAINING, Tuned
@@ -47,8 +48,6 @@ STANDARD_ROWS = 20_000
 
 SMALL_TABLE = 2**20
 """Up to this many answers are learnt from by one thread."""
-RUN = "run.json"
-"""Says in a folder what is trained there."""
 
 GUESSING = "no better than guessing"
 """What is said first of a model that may be no better than somebody who always says the most frequent label."""

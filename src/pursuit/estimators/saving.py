@@ -23,11 +23,14 @@ from pursuit.inference.pursuer import Labels, Pursuer
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target_bins import TargetBins
 from pursuit.queries import QuerySet
+from pursuit.queries.column import listed
 from pursuit.registry import UnknownName, check_fields, find, from_config, name_of, settings_from, to_config
 from pursuit.version import __version__
 
 FORMAT = 8
 DESCRIPTION, WEIGHTS = "model.json", "model.safetensors"
+RUN = "run.json"
+"""Says in a folder what is trained there."""
 LEARNED = {"n_features_in_": int, "has_initially_known_": bool}
 """What an estimator learned besides its pursuer, its classes and the names of columns."""
 
@@ -194,14 +197,25 @@ def _rule(config: Any) -> StoppingRule | None:
     return None if config is None else settings_from(config, StoppingRule)  # type: ignore[type-abstract]
 
 
+def _without_model(folder: Path) -> str:
+    """What to do about a folder that is not a model."""
+    if (folder / RUN).exists():
+        return f"The training in {folder} was not finished: run its command again with --resume."
+    if inside := sorted(one.parent.name for one in folder.glob(f"*/{DESCRIPTION}")):
+        return f"{folder} is not a model, but these folders in it are: {listed(inside)}. Name one of them."
+    there = "It holds other files." if any(folder.iterdir()) else "It is empty."
+    return (
+        f"There is no model in {folder.resolve()}. {there} Name the folder of a model, or train one with: pursuit train "
+        "TASK_OR_CSV"
+    )
+
+
 def _read_description(folder: Path) -> dict[str, Any]:
     check_model(folder)
     try:
         description = read_json(folder / DESCRIPTION)
     except FileNotFoundError:
-        raise FileNotFoundError(
-            f"{folder} is not a model: {DESCRIPTION} is missing. Was its training interrupted? Go on with --resume."
-        ) from None
+        raise FileNotFoundError(_without_model(folder)) from None
     except (ValueError, OSError):
         raise DamagedFile(
             f"{folder / DESCRIPTION} is damaged: it is not JSON. Copy the whole folder again, or train again."

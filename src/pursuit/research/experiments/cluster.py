@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pursuit.estimators import PursuitEstimator, saving
-from pursuit.estimators.network import RUN
+from pursuit.estimators.saving import RUN
 from pursuit.files import claimed
 from pursuit.networks.dense import one_thread
 from pursuit.processes import is_first, started_by_torchrun

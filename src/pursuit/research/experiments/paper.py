@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from pursuit.estimators import Method
-from pursuit.estimators.network import RUN
+from pursuit.estimators.saving import RUN
 from pursuit.files import make_folder, write_whole
 from pursuit.methods import METHODS
 from pursuit.methods.g_ip import GIPSettings

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from pursuit.estimators import CannotResume, Method, PursuitClassifier, PursuitEstimator
-from pursuit.estimators.network import RUN
+from pursuit.estimators.saving import RUN
 from pursuit.evaluation.curves import Evaluation, evaluate
 from pursuit.evaluation.figures import draw_chain
 from pursuit.evaluation.protocols import AtProtocol, Protocol, measure_protocols
