@@ -44,7 +44,7 @@ def test_items_are_yes_no_questions(separator: str) -> None:
         queries = guess("colours", texts)
     items = of_column(queries, "colours")
     assert [query.name for query in items] == ["colours: red", "colours: blue", "colours: green"]
-    assert items[0].text == "Does colours include red?"
+    assert items[0].text == "Do colours include red?"
     frame = pd.DataFrame({"colours": [" blue ", "RED;green", "N/A", None, "pink"], "n": range(5)})
     if separator == ";":
         told = answered(queries, frame)

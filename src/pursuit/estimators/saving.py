@@ -205,8 +205,8 @@ def _without_model(folder: Path) -> str:
         return f"{folder} is not a model, but these folders in it are: {listed(inside)}. Name one of them."
     there = "It holds other files." if any(folder.iterdir()) else "It is empty."
     return (
-        f"There is no model in {folder.resolve()}. {there} Name the folder of a model, or train one with: pursuit train "
-        "TASK_OR_CSV"
+        f"There is no model in {folder.resolve()}. {there} Name the folder of a model, or train one with: "
+        "pursuit train TASK_OR_CSV"
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from pursuit.queries.doubts import Doubt
 from pursuit.queries.query import NOT_GIVEN_TEXT, Query
 from pursuit.queries.scaling import LARGEST, MOST_DECIMALS
+from pursuit.queries.wording import wording
 from pursuit.registry import register
 
 NO_AND_YES = [
@@ -299,12 +300,6 @@ def tick(name: str, value: Any) -> Choice:
     choices = next((pair for pair in NO_AND_YES if pair[1] == word), NO_AND_YES[0])
     text = wording(name, "{}?") if looks_ticked(name, value) else f"{wording(name, 'Is {}')} {value}?"
     return Choice(name, text, choices, values=(choices[0], value), empty_means=choices[0])
-
-
-def wording(name: str, pattern: str) -> str:
-    """A question made from a column's name, unless the name is a question already."""
-    words = name.strip().replace("_", " ")
-    return words if words.endswith("?") else pattern.format(words)
 
 
 def fold(value: Any) -> str:

@@ -21,7 +21,6 @@ from pursuit.queries.column import (
     fold,
     listed,
     tick,
-    wording,
     yes_no,
 )
 from pursuit.queries.doubts import rounded_outward, usual_range
@@ -39,6 +38,7 @@ from pursuit.queries.reading import (
     whole_as_text,
 )
 from pursuit.queries.scaling import TINIEST, decimals_of
+from pursuit.queries.wording import wording
 
 ColumnType = Literal["number", "choice", "yes/no", "date", "weekday", "age", "choices", "words", "skip"]
 """What a column is asked as: "weekday" and "age" of a date, "choices" of several items a cell, "words" of a text;

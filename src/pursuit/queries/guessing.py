@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pursuit.queries.column import NO_WORDS, Choice, Date, Number, fold, listed, looks_ticked, tick, wording, yes_no
+from pursuit.queries.column import NO_WORDS, Choice, Date, Number, fold, listed, looks_ticked, tick, yes_no
 from pursuit.queries.column_types import (
     MAX_STRAY,
     PARTS,
@@ -35,6 +35,7 @@ from pursuit.queries.reading import (
     plain_numbers,
 )
 from pursuit.queries.templates import LANGUAGES, in_language, language_of
+from pursuit.queries.wording import wording
 
 MAX_CHOICES = 50
 """A text column with more distinct values than this is not a question with a list of answers."""

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pursuit.queries.column import ISO, Choice, Number, fold, wording, yes_no
+from pursuit.queries.column import ISO, Choice, Number, fold, yes_no
 from pursuit.queries.terms import terms_in
+from pursuit.queries.wording import wording
 from pursuit.registry import register
 
 BETWEEN = ": "

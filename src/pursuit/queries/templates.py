@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pandas as pd
 
-from pursuit.queries.column import Choice, Number, fold, wording
+from pursuit.queries.column import Choice, Number, fold
 from pursuit.queries.parts import WEEKDAYS, Contains
+from pursuit.queries.wording import wording
 
 LANGUAGES = ("en", "de")
 GERMAN = {
