@@ -23,7 +23,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> ServedModels:
 
 
 class Site:
-    """A site with one page, on a port of its own, which makes it another origin."""
+    """A site with one page, on a port of its own, which makes it another origin, and by a name that makes it another
+    site than that of the server."""
 
     def __init__(self) -> None:
         self.page = b""
@@ -40,7 +41,7 @@ class Site:
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.origin = f"http://127.0.0.1:{self.server.server_port}"
+        self.origin = f"http://localhost:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
 
@@ -59,21 +60,40 @@ def address(models: ServedModels, tmp_path: Path, sites: tuple[Site, Site]) -> I
         found = str(client.base_url).rstrip("/")
         line = f'<script src="{found}/embed.js" data-model="letters" data-title="Guess"></script>'
         for site in sites:
-            site.page = f"<!doctype html><h1>Shop</h1>{line}".encode()
+            shown = f'<meta name="viewport" content="width=device-width"><h1>Shop</h1>{line}<p>Imprint</p>'
+            site.page = f"<!doctype html>{shown}".encode()
         yield found
 
 
-def test_one_line_shows_the_interview(browser: Any, sites: tuple[Site, Site], address: str) -> None:
-    page = browser.new_page()
-    page.goto(sites[0].origin)
-    frame = page.frame_locator("iframe[title=Guess]")
-    frame.get_by_role("button", name="Yes").click()
-    frame.locator(".chain li").first.wait_for()
-    for n in range(2, 8):
-        frame.get_by_role("button", name="I don't know").click()
-        frame.locator(".chain li").nth(n - 1).wait_for()
-    page.wait_for_function("document.querySelector('iframe').offsetHeight > 700")  # as high as what it shows
-    page.close()
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True, "color_scheme": "dark"}
+FITS = "document.documentElement.scrollHeight === innerHeight && document.documentElement.scrollWidth === innerWidth"
+
+
+@pytest.mark.parametrize("device", [{}, PHONE], ids=["screen", "phone"])
+def test_one_line_shows_the_interview(
+    browser: Any, sites: tuple[Site, Site], address: str, device: dict[str, Any]
+) -> None:
+    with browser.new_context(**device) as context:
+        page = context.new_page()
+        page.goto(sites[0].origin)
+        frame = page.frame_locator("iframe[title=Guess]")
+        frame.get_by_role("button", name="Yes").click()
+        frame.locator(".chain li").first.wait_for()
+        inside = page.frames[1]
+        assert frame.get_by_text("Past sessions").count() == 0  # without a cookie, there are none
+        assert "Save or delete them here before you leave" in frame.locator("main").inner_text()
+        for n in range(2, 30):
+            inside.wait_for_function(FITS)  # nothing is scrolled inside of the frame
+            button = frame.get_by_role("button", name="I don't know")
+            if not button.count():
+                break
+            button.click()
+            frame.locator(".chain li").nth(n - 1).wait_for()
+        frame.get_by_role("button", name="That's right").click()
+        frame.get_by_role("heading", name="Thank you").wait_for()
+        inside.wait_for_function(FITS)
+        assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+        assert context.cookies() == []
 
 
 def test_other_sites_may_not(browser: Any, sites: tuple[Site, Site], address: str) -> None:

@@ -3,6 +3,7 @@
 import { h, quietButton } from "../dom.js";
 import { Interview } from "../interview.js";
 import { showColour } from "../presentation.js";
+import { isFramed } from "../settings.js";
 import { count, momentText, say, translate } from "../words.js";
 import { call, encoded, get } from "./api.js";
 import { ServerEngine } from "./engine.js";
@@ -32,7 +33,7 @@ export const soFarText = ({ n_asked: n, updated }) => [n > 0 && count("answered_
 /** What is kept of this interview, for whom and for how long, and what its person may do about it. */
 function ownFootnote(shell, engine, startOver) {
   const { lists, keepDays } = document.documentElement.dataset, place = `/api/sessions/${encoded(engine.id)}`;
-  const kept = [engine.session?.model_changed && say("model_changed"), say(lists === "no" ? "kept_unlisted" : "kept_here"), keepDays ? count("kept_days", Number(keepDays)) : say("kept_always")];
+  const kept = [engine.session?.model_changed && say("model_changed"), say(isFramed ? "kept_framed" : lists === "no" ? "kept_unlisted" : "kept_here"), keepDays ? count("kept_days", Number(keepDays)) : say("kept_always")];
   if (!engine.id) return kept.filter(Boolean).join(" ");
   const remove = async () => {
     await call("DELETE", place);

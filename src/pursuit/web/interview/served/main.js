@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { showHeader } from "../header.js";
 import { listenToKeys } from "../keys.js";
-import { followTheme, preferredLanguage, showKeys } from "../settings.js";
+import { followTheme, isFramed, preferredLanguage, showKeys } from "../settings.js";
 import { say, speak, spokenLanguage } from "../words.js";
 import { aboutPage } from "./about.js";
 import { get } from "./api.js";
@@ -13,11 +13,12 @@ import { sessionsPage } from "./sessions.js";
 import { tokenPage } from "./token.js";
 
 const [head, main, spoken] = ["head", "main", "spoken"].map(id => document.getElementById(id));
-const isListing = document.documentElement.dataset.lists !== "no"; // whether past sessions are listed
+// A browser keeps no cookie of a frame in a page of another site, and so it finds none of its sessions there.
+const isListing = document.documentElement.dataset.lists !== "no" && !isFramed; // whether past sessions are listed
 const languages = document.documentElement.dataset.languages.split(" ");
 
 // In a frame of another page: say how high the interview is, so that the frame can be.
-if (parent !== window) new ResizeObserver(() => parent.postMessage({ pursuitHeight: document.documentElement.offsetHeight }, "*")).observe(document.documentElement);
+if (isFramed) new ResizeObserver(() => parent.postMessage({ pursuitHeight: document.documentElement.offsetHeight }, "*")).observe(document.documentElement);
 
 async function speakPreferred() {
   const code = preferredLanguage(languages);
