@@ -11,11 +11,12 @@ import torch
 from rich.console import Console
 
 from known_bits import in_bits
-from pursuit.cli.conversation import BAR_WIDTH, Conversation, belief_bars
+from pursuit.cli.conversation import BAR_WIDTH, Conversation, belief_bars, trust_text
 from pursuit.exact import IndependentIP
 from pursuit.inference.stopping import Budget
 from pursuit.inference.target_bins import TargetBins
 from pursuit.queries import Choice, ColumnQueries, Number, yes_no
+from pursuit.sessions.experience import Trust
 from pursuit.sessions.session import Session
 
 
@@ -230,3 +231,15 @@ def test_of_many_labels_some_have_bars() -> None:
     lines = belief_bars(Session(_Indifferent(ColumnQueries([yes_no("red")]), labels)).state()).splitlines()
     assert lines[0].startswith("x" * 29 + "…  ")
     assert lines[5:] == ["and 5 more with 50.0% together"]
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "text"),
+    [
+        (0, "about as sure in none of 180 rows that it was not trained on, so nobody knows"),
+        (1, "about as sure in only 1 of 180 rows"),
+        (90, "about as sure in 90 of 180 rows that it was not trained on, and 80 of them were right"),
+    ],
+)
+def test_how_far_to_trust_a_result(n_rows: int, text: str) -> None:
+    assert text in trust_text(Trust(n_measured=180, n_rows=n_rows, n_right=min(n_rows, 80)), is_number=False)

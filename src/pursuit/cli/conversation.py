@@ -112,6 +112,8 @@ def trust_text(trust: Trust, is_number: bool) -> str:
     rows = f"{trust.n_measured:,} rows that it was not trained on"
     if is_number:
         return f"Measured: of {rows}, {trust.n_right:,} lay within the range that it gave."
+    if not trust.n_rows:
+        return f"Measured: it was about as sure in none of {rows}, so nobody knows how often it is right."
     if trust.n_rows < FEW_ROWS:
         return (
             f"Measured: it was about as sure in only {trust.n_rows} of {rows}: too few to tell how often it is right."

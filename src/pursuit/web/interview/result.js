@@ -50,7 +50,7 @@ function sureText({ result, belief, is_number: isNumber }) {
 
 /** How often results such as this one were right when it was measured. */
 function trustText({ is_number: isNumber, result: { trust } }) {
-  const key = !trust ? "trust_unmeasured" : isNumber ? "trust_number" : trust.n_rows < FEW_ROWS ? "trust_few" : "trust_label";
+  const key = !trust ? "trust_unmeasured" : isNumber ? "trust_number" : !trust.n_rows ? "trust_none" : trust.n_rows < FEW_ROWS ? "trust_few" : "trust_label";
   const values = trust && { n: whole(trust.n_rows), total: whole(trust.n_measured), right: whole(trust.n_right) };
   return h("p", { class: "promise" }, h("b", {}, say("trust")), ` ${say(key, values ?? {})} ${say("trust_check")}`);
 }
