@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -75,6 +77,27 @@ def test_a_folder_holds_the_model_its_training_and_the_result(tmp_path: Path) ->
     assert {"commit", "torch", "device"} <= result.provenance.keys()
     assert (result.notes, result.resumed, result.step_milliseconds, result.beside) == ({"seed": 0}, False, None, {})
     assert load(folder).notes_["task"] == {"name": "columns", "seed": 0}
+
+
+@pytest.mark.parametrize(("n_chains", "drawn"), [(0, []), (1, [5]), (3, [2, 5, 9]), (99, [1, 2, 3, 4, 5, 6, 7, 9, 49])])
+def test_chains_that_are_drawn_are_spread_over_their_lengths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_chains: int, drawn: list[int]
+) -> None:
+    lengths, found = [49, 3, 1, 7, 5, 9, 2, 4, 6], []
+    chains = [SimpleNamespace(n_asked=n) for n in lengths]
+
+    def note(query_set: Any, X: Any, chain: Any, path: Path, title: str, picture: Any) -> None:
+        assert path.name == f"chain-{len(found)}.png"
+        assert f"Asked {chain.n_asked} times; 9 test rows: 1 to 49 times, half of them at most 5" in title
+        assert lengths.index(chain.n_asked) == int(X.index[0])
+        found.append(chain.n_asked)
+
+    task = columns_task(0)
+    X = pd.DataFrame(task.X_test)[:9].reset_index(drop=True)
+    model: Any = SimpleNamespace(explain=lambda X, **_: chains, model_=SimpleNamespace(query_set=None))
+    monkeypatch.setattr(module, "draw_chain", note)
+    module._draw_chains(model, replace(task, X_test=X, y_test=task.y_test[:9]), tmp_path, n_chains)
+    assert found == drawn
 
 
 def test_chains_are_drawn_without_pictures_that_are_not_on_the_machine(tmp_path: Path) -> None:

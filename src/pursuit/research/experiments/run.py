@@ -51,6 +51,8 @@ VALIDATION_SEED = 1_000_003
 TIMED_ROWS, TIMED_SECONDS = 5, 5.0
 """Number of rows that are timed step by step, and the most seconds that may take."""
 
+DRAWN_FROM = 50
+"""Number of test rows, the first ones, whose chains are looked at to draw some."""
 WHOLE_ON_CPU = 100
 """Up to this many queries a curve goes to its end on a CPU too."""
 
@@ -90,7 +92,7 @@ class Measurement:
     batch_rows: int | None = None
     """Number of rows that are asked side by side; by default as many as suit the device."""
     n_chains: int = 0
-    """Number of chains, those of the first test rows, that are drawn."""
+    """Number of chains that are drawn, from short to long ones; a single one is of middle length."""
 
 
 @dataclass(frozen=True)
@@ -278,13 +280,22 @@ def _n_histories(classifier: PursuitClassifier | None, task: Task) -> int | None
 
 
 def _draw_chains(classifier: PursuitClassifier, task: Task, folder: Path, n_chains: int) -> None:
-    """The chains of the first test rows, as chain-0.png, chain-1.png …"""
-    for i in range(min(n_chains, len(task.y_test))):
-        X = take_rows(task.X_test, slice(i, i + 1))
-        known = None if task.initially_known_test is None else task.initially_known_test[i : i + 1]
-        chain = classifier.explain(X, initially_known=known)[0]
-        title = f"{task.name}, true label: {task.y_test[i]}"
-        draw_chain(classifier.model_.query_set, X, chain, folder / f"chain-{i}.png", title, _picture(task, i))
+    """Chains of test rows as chain-0.png, chain-1.png …, evenly spread over their lengths."""
+    n_rows = min(DRAWN_FROM, len(task.y_test))
+    if not n_chains or not n_rows:
+        return
+    known = None if task.initially_known_test is None else task.initially_known_test[:n_rows]
+    chains = classifier.explain(take_rows(task.X_test, slice(n_rows)), initially_known=known)
+    lengths = [chain.n_asked for chain in chains]
+    by_length, n_drawn = np.argsort(lengths, kind="stable"), min(n_chains, n_rows)
+    for number, place in enumerate((np.arange(n_drawn) + 0.5) / n_drawn * n_rows):
+        i = int(by_length[int(np.ceil(place)) - 1])
+        title = (
+            f"{task.name}, true label: {task.y_test[i]}. Asked {lengths[i]} times; {n_rows} test rows: "
+            f"{min(lengths)} to {max(lengths)} times, half of them at most {sorted(lengths)[(n_rows - 1) // 2]}"
+        )
+        X, path = take_rows(task.X_test, slice(i, i + 1)), folder / f"chain-{number}.png"
+        draw_chain(classifier.model_.query_set, X, chains[i], path, title, _picture(task, i))
 
 
 def _picture(task: Task, row: int) -> np.ndarray | None:
