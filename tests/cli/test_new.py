@@ -75,7 +75,7 @@ def test_the_questions_of_a_messy_workbook(workbook: Path, tmp_path: Path) -> No
     assert set(model.classes_) == {"repair", "replace"}
     assert queries["Price"].unit == "€"
     assert queries["Discount"].unit == "%"
-    assert queries["Warranty?"].choices == ("No", "yes")
+    assert queries["Warranty?"].choices == ("no", "yes")
     assert queries["Symptoms: no power"].choices == ("no", "yes")
     assert "Comment: pump" in queries
     assert queries["Opened"].choices[0] == "Monday"
@@ -109,6 +109,12 @@ def test_the_label_is_guessed_by_its_name_or_its_place() -> None:
     )
     assert guess_target(frame, "t.csv") == "Diagnosis"
     assert guess_target(frame.rename(columns={"Diagnosis": "x"}), "t.csv") == "a"
+    years = pd.concat([frame] * 2).assign(since=[1990 + i % 12 for i in range(60)])
+    assert guess_target(years.rename(columns={"Diagnosis": "x"}), "t.csv") == "a"  # hardly twelve labels
+    assert guess_target(years[["since"]], "t.csv") == "since"
+    loans = pd.DataFrame({"Decision ": ["no", "yes"] * 15, "Days to decision": [i % 4 for i in rows], "kids": rows})
+    assert guess_target(loans, "t.csv") == "Decision "
+    assert guess_target(loans.drop(columns="Decision "), "t.csv") == "Days to decision"
     with pytest.raises(ValueError, match=r"Which column of t.csv is the label\? Name it with --target: n"):
         guess_target(frame[["n"]], "t.csv")
 

@@ -27,7 +27,7 @@ def asked_as(values: Any, kind: str) -> ColumnQueries:
         ([10, 9, 100], "choice", Choice("a", "Which a?", ("9", "10", "100"), values=(9, 10, 100))),
         (["007", "012"], "choice", Choice("a", "Which a?", ("007", "012"))),
         ([0.0, 1.0], "yes/no", yes_no("a")),
-        (["Ja", "nein"], "yes/no", Choice("a", "a?", ("nein", "Ja"))),
+        (["Ja", "nein"], "yes/no", Choice("a", "a?", ("nein", "ja"), values=("nein", "Ja"))),
         (["yes", "yes"], "yes/no", yes_no("a")),
     ],
 )

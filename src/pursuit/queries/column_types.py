@@ -141,9 +141,16 @@ def choice_query(name: str, series: pd.Series, distinct: Distinct) -> Choice:
         pair = max(pairs, key=lambda pair: totals[pair[0]] + totals[pair[1]])
         values = {word: values[word] for word in pair}
         text = wording(name, "{}?")
+        if len({_case(value) for value in values.values()}) > 1:  # NO and yes
+            return Choice(name, text, pair, values=tuple(values.values()))
     else:
         text = wording(name, "Which {}?")
     return Choice(name, text, tuple(str(value) for value in values.values()), values=tuple(values.values()))
+
+
+def _case(value: Any) -> tuple[bool, bool]:
+    """How a word is written: whether its first letter is a capital, and whether the others are."""
+    return str(value)[:1].isupper(), str(value)[1:].isupper()
 
 
 def as_written(value: Any) -> str | int | float | bool:

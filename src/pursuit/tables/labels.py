@@ -17,9 +17,13 @@ MAX_FRACTIONS = 20
 FEW_ROWS = 3
 """A label with fewer rows than this can hardly be learnt."""
 TARGET_NAME = re.compile(
-    r"(^|[\W_])(target|label|class|outcome|result|diagnosis|y|ergebnis|diagnose|klasse|résultat|resultado)$", re.I
+    r"(?P<before>^|.*[\W_])(target|label|class|outcome|result|decision|verdict|diagnosis|disease|fault|species|churn|"
+    r"survived|y|ergebnis|entscheidung|diagnose|befund|klasse|résultat|resultado)$",
+    re.I,
 )
-"""How columns of labels are called."""
+"""How columns of labels are called, perhaps with something `before` it."""
+MOST_NUMBERED = 10
+"""More different numbers than this are hardly labels, unless the name of the column says so."""
 MANY_NUMBERS, ROWS_PER_NUMBER = 50, 20
 """More different whole numbers than this are amounts, not labels, where each has fewer rows than this on average."""
 
@@ -153,9 +157,15 @@ def remarks_on_counts(classes: np.ndarray, counts: np.ndarray) -> list[str]:
 
 
 def guess_target(frame: pd.DataFrame, where: str) -> str:
-    """The column that is most likely the label: the last with a name that says so, or else the last that may be one."""
-    may_be = [name for name in frame.columns if frame[name].nunique() >= 2 and _may_be_label(frame[name].dropna())]
-    named = [name for name in frame.columns if TARGET_NAME.search(name) and frame[name].nunique() > 1]
+    """The column that is most likely the label: the last that is called so, or whose name ends so, or else the last
+    that may be one."""
+    several = [name for name in frame.columns if frame[name].nunique() > 1]
+    may_be = [name for name in several if _may_be_label(frame[name].dropna())]
+    found = {name: match for name in several if (match := TARGET_NAME.match(str(name).strip()))}
+    named = [name for name in found if not found[name]["before"]]
+    if not named:
+        named = [name for name in found if name in may_be] or list(found)
+    may_be = [name for name in may_be if not _is_numbered(frame[name].dropna())] or may_be
     if not may_be and not named:
         raise ValueError(
             f"Which column of {where} is the label? Name it with --target: {', '.join(map(str, frame.columns[:20]))}."
@@ -165,6 +175,12 @@ def guess_target(frame: pd.DataFrame, where: str) -> str:
 
 def _may_be_label(column: pd.Series) -> bool:
     return not is_amount(column) and column.nunique() <= min(MANY_NUMBERS, len(column) / FEW_ROWS)
+
+
+def _is_numbered(column: pd.Series) -> bool:
+    """Whether labels are more numbers than classes usually are."""
+    is_number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    return is_number and column.nunique() > MOST_NUMBERED
 
 
 def is_amount(labels: pd.Series) -> bool:
