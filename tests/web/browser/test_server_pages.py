@@ -75,6 +75,23 @@ def test_what_is_not_there_is_said(visit: Visits, address: str) -> None:
     own.assert_well(address)
 
 
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/s/nothing", "Dieses Gespräch gibt es nicht"),
+        ("/m/nothing", "Dieses Modell gibt es hier nicht"),
+        ("/about/nothing", "Dieses Modell gibt es hier nicht"),
+        ("/operator", "Hier kann niemand die Gespräche aller auflisten"),
+    ],
+)
+def test_what_is_not_there_is_said_in_the_language_of_the_page(
+    visit: Visits, address: str, path: str, said: str
+) -> None:
+    own = visit(locale="de-DE").open(f"{address}{path}")
+    assert own.heading.startswith(said)
+    assert_for_everybody(own.page, path)
+
+
 def test_an_address_without_anything_is_a_page_and_for_programs_a_sentence(visit: Visits, address: str) -> None:
     for path in ("/nothing", "/sessions/nothing", "/api/sessions/nothing/report"):
         own = visit()

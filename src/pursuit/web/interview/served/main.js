@@ -25,9 +25,15 @@ async function speakPreferred() {
   speak(code, await get(`/assets/${code}.json`), languages);
 }
 
-/** The page of an address: [what makes it, the rest of the address]. */
+/** The parts of an address: [all of it, the page, which model or session]. */
+const partsOf = path => path.match(/^\/(m|s|about|sessions|operator)?(?:\/(.+))?$/) || [];
+
+/** What is said of a page that is not there. */
+const MISSING = { m: "no_such_model", s: "no_such_session", about: "no_such_model", sessions: "no_list", operator: "no_operator" };
+
+/** The page of an address. */
 function pageAt(path) {
-  const [, place, id] = path.match(/^\/(m|s|about|sessions|operator)?(?:\/(.+))?$/) || [];
+  const [, place, id] = partsOf(path);
   if (place === "sessions") return shell => sessionsPage(shell);
   if (place === "operator") return shell => sessionsPage(shell, true);
   if (place === "about") return shell => aboutPage(shell, decodeURIComponent(id));
@@ -73,4 +79,7 @@ speakPreferred().then(() => {
   shell.setHeader({ title: "pursuit" }, () => {});
   if (document.documentElement.dataset.missing) throw { message: say("nothing_here") };
   return pageAt(location.pathname)(shell);
-}).catch(problem => shell.fail(problem));
+}).catch(problem => {
+  const missing = problem.status === 404 && MISSING[partsOf(location.pathname)[1]];
+  shell.fail(missing ? { ...problem, message: say(missing) } : problem);
+});
