@@ -118,7 +118,7 @@ def test_a_server_with_a_token_asks_for_it_once(visit: Visits, tmp_path: Path) -
         assert_for_everybody(own.page, "the token")
         own.page.get_by_label("Token").fill("a-wrong-token-of-mine")
         own.press("Enter")
-        assert "That is not the token" in own.page.inner_text("main")
+        assert "That is not the right token" in own.page.inner_text("main")
         own.page.get_by_label("Token").fill("a-token-of-the-tests")
         own.page.keyboard.press("Enter")
         own.page.wait_for_selector("#question")
@@ -149,7 +149,7 @@ def test_one_model_is_the_interview_itself_and_a_browser_sees_its_own_alone(visi
         stranger.open(f"{address}/sessions")
         assert stranger.page.locator(".sessions > li").count() == 0
         stranger.open(f"{address}/operator")
-        assert stranger.heading == "This server asks for a token"
+        assert stranger.heading == "This list asks for the operator's token"
         stranger.page.get_by_label("Token").fill("the-operators-own-token")
         stranger.page.keyboard.press("Enter")
         stranger.page.wait_for_selector(".sessions > li")

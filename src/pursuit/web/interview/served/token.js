@@ -20,7 +20,7 @@ export function tokenPage(shell) {
       }
     };
     shell.main.className = "wide";
-    shell.main.replaceChildren(h("section", {}, h("h1", { tabindex: "-1" }, say("token_title")), h("p", { class: "lead", id: "token-hint" }, say("token_hint")),
+    shell.main.replaceChildren(h("section", {}, h("h1", { tabindex: "-1" }, say(location.pathname === "/operator" ? "token_operator" : "token_title")), h("p", { class: "lead", id: "token-hint" }, say("token_hint")),
       h("form", { class: "truth", onsubmit: send }, h("label", { for: "token" }, say("token_label")),
         h("div", { class: "controls" }, field, h("button", { type: "submit", class: "small-button first" }, say("token_send")))), error));
     field.focus();
