@@ -3,7 +3,7 @@
 const SHARES = "pursuit.";
 
 /** Whether the page is in a frame of another page. */
-export const isFramed = parent !== window;
+export const isFramed = globalThis.parent !== globalThis.window;
 
 /** Something kept in the browser, or null: storage may be refused, and the page then begins anew. */
 export function kept(name, place = "localStorage") {
