@@ -17,7 +17,6 @@ from pursuit.web.serving.models import load_models
 from pursuit.web.serving.schemas import Move
 from pursuit.web.serving.store import Store
 
-pytestmark = pytest.mark.xdist_group("watched sessions")
 TRAIN = ("train", "patients.csv", "--target", "label", "--drop", "note")
 
 

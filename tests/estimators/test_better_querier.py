@@ -21,8 +21,6 @@ from pursuit.training.rows import Rows
 from pursuit.vip import VIP, InformationVIP, TwoQueriers
 from trained import kept
 
-pytestmark = pytest.mark.xdist_group("queriers compared")  # they share what is trained
-
 N_QUERIES = 6
 QUERIES = ColumnQueries([yes_no(f"q{i}") for i in range(N_QUERIES)])
 

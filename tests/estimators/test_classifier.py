@@ -40,8 +40,6 @@ from small_table import (
     symptom_classifier,
 )
 
-pytestmark = pytest.mark.xdist_group("classifier")  # they share what is loaded or trained
-
 
 @pytest.fixture(scope="module")
 def fitted() -> VIPClassifier:

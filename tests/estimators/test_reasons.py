@@ -14,8 +14,6 @@ from pursuit.estimators.plan import Reason, given
 from pursuit.methods import METHODS, TreeClassifier
 from small_table import PATIENTS, QUICK, QUICKEST, patients, symptom_classifier
 
-pytestmark = pytest.mark.xdist_group("chosen by default")  # they share what is trained
-
 
 @pytest.fixture(scope="module")
 def by_default() -> VIPClassifier:

@@ -11,7 +11,6 @@ from pursuit import MLP, Stage, VIPClassifier
 from pursuit.inference.unusual import FALSE_ALARMS, LEAST_LIMIT, NEVER, alarm_limits, oddness, unusual_rows
 from pursuit.training.calibration import group_of
 
-pytestmark = pytest.mark.xdist_group("unusual answers")  # they share what is trained
 N_QUERIES = 16
 
 

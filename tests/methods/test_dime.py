@@ -26,8 +26,6 @@ from pursuit.training.rows import Rows
 from pursuit.training.samplers import CarriedHistories, RandomHistories, random_histories
 from pursuit.training.schedule import AdamW, Stage
 
-pytestmark = pytest.mark.xdist_group("dime")  # they share what is loaded or trained
-
 N_QUERIES = 12
 QUERIES = ColumnQueries([yes_no(f"q{i}") for i in range(N_QUERIES)])
 YES = torch.rand(4, N_QUERIES, generator=torch.Generator().manual_seed(5)) ** 2

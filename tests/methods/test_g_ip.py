@@ -21,8 +21,6 @@ from pursuit.training.rows import Rows
 from pursuit.training.samplers import random_histories
 from trained import kept
 
-pytestmark = pytest.mark.xdist_group("g_ip")  # they share what is loaded or trained
-
 SMALL = GIPSettings(latent=2, hidden=(16,), langevin=Langevin(n_chains=8, burn_in=5))
 IMAGES = PatchQueries((1, 3, 4), size=2, threshold=0.5)
 N_LABELS, N_QUERIES = 4, 10

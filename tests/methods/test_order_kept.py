@@ -28,13 +28,7 @@ from pursuit.training.step import TrainingStep
 
 X, Y = clinic(missing=0.1)
 QUERIES = clinic_queries()
-
-
-def in_one_process(method: str) -> Any:
-    return pytest.param(method, marks=pytest.mark.xdist_group(f"order of {method}"))
-
-
-EVERY_METHOD = pytest.mark.parametrize("method", [in_one_process(name) for name in CHECKED])
+EVERY_METHOD = pytest.mark.parametrize("method", CHECKED)
 
 
 def quick(method: str, epochs: float) -> dict[str, Any]:
@@ -93,7 +87,6 @@ def test_no_chain_breaks_the_order_in_training(method: str, monkeypatch: pytest.
         assert seen > 20
 
 
-@pytest.mark.xdist_group("order of vip")
 @pytest.mark.parametrize("settings", [CarriedHistories(7, random_share=0), RolledOutHistories(7)])
 def test_histories_to_train_on_keep_the_order(settings: Any) -> None:
     model = fitted("vip").model_
@@ -113,7 +106,6 @@ def test_histories_to_train_on_keep_the_order(settings: Any) -> None:
     assert longest == 7
 
 
-@pytest.mark.xdist_group("order of ram")
 def test_a_policy_rolls_out_in_order() -> None:
     policy = fitted("ram").model_
     assert isinstance(policy, Policy)

@@ -27,8 +27,6 @@ from pursuit.training.rows import Rows
 from pursuit.training.samplers import random_histories
 from trained import kept
 
-pytestmark = pytest.mark.xdist_group("partial_vae")  # they share what is loaded or trained
-
 Reward = Literal["eddi", "label"]
 REWARDS: list[Reward] = ["eddi", "label"]
 SMALL = PartialVAESettings(latent=4, width=12, samples=4, candidates=None)

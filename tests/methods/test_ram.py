@@ -24,8 +24,6 @@ from pursuit.queries import PatchQueries
 from pursuit.training.samplers import CarriedHistories, RandomHistories
 from pursuit.training.schedule import Adam, Stage
 
-pytestmark = pytest.mark.xdist_group("ram")  # they share what is loaded or trained
-
 
 @pytest.fixture(scope="module")
 def two_informative() -> tuple[np.ndarray, np.ndarray]:

@@ -18,8 +18,6 @@ from pursuit.training import Batch
 from pursuit.training.samplers import CarriedHistories, rolled_out_histories
 from pursuit.training.schedule import Stage
 
-pytestmark = pytest.mark.xdist_group("refuel")  # they share what is loaded or trained
-
 MIXED = ColumnQueries(
     [
         yes_no("fever"),

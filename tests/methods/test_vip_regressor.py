@@ -34,7 +34,6 @@ from pursuit.inference.stopping import Stability
 from pursuit.research.tasks.symcat import Patients
 from pursuit.training.schedule import AdamW
 
-pytestmark = pytest.mark.xdist_group("regressor")
 STAGE = Stage(20, optimizer=AdamW(1e-2), batch_size=64)
 QUICK: dict[str, Any] = {"network": MLP((32,)), "stages": [STAGE], "random_state": 0}
 QUICKEST: dict[str, Any] = {

@@ -18,7 +18,6 @@ from pursuit.training.samplers import random_histories
 from pursuit.training.schedule import AdamW
 from pursuit.vip import VIP, InformationVIP, TwoQueriers
 
-pytestmark = pytest.mark.xdist_group("looking ahead")  # they share what is trained
 N_WAYS = 4
 SETTINGS: dict[str, Any] = {
     "network": MLP((64,)),

@@ -35,8 +35,6 @@ from pursuit.training import AdamW, Batch
 from pursuit.training.rows import Rows
 from pursuit.vip import choose_straight_through
 
-pytestmark = pytest.mark.xdist_group("answers beside")  # they share what is trained
-
 NAMES = ["test", "question", "coin", "age"]
 
 

@@ -28,8 +28,6 @@ from pursuit.training.rows import Rows
 from pursuit.vip import VIP, InformationVIP, TwoQueriers, choose_straight_through
 from trained import kept
 
-pytestmark = pytest.mark.xdist_group("vip trained")  # they share what is loaded or trained
-
 N_CLASSES, N_QUERIES = 6, 8
 
 
