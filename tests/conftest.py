@@ -20,6 +20,7 @@ SHARED_DATA, OWN_CACHE = ROOT.parent / "shared" / "data", ROOT / ".cache" / "dat
 if SHARED_DATA.is_dir():
     os.environ.setdefault("PURSUIT_DATA", str(SHARED_DATA))
 os.environ.setdefault("PURSUIT_CACHE", str(OWN_CACHE))
+os.environ.setdefault("PURSUIT_COMMIT", "under test")  # or git would be asked at every result
 
 # Temporary files lie in memory where there is room: databases and checkpoints wait for a disk at every write.
 MEMORY, ENOUGH = Path("/dev/shm"), 8 << 30

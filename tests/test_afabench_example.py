@@ -20,7 +20,7 @@ QUICK: dict[str, Any] = {
     "teachers": None,
     "held_out": 0.0,
     "random_state": 0,
-    "stages": [Stage(40, CarriedHistories(6, random_share=0.5), AdamW(4e-3), batch_size=128)],
+    "stages": [Stage(20, CarriedHistories(6, random_share=0.5), AdamW(1e-2), batch_size=128)],
 }
 
 
@@ -53,7 +53,7 @@ def play(method: VIPMethod, x: Tensor, budget: int) -> tuple[Tensor, Tensor]:
 
 @pytest.fixture(scope="module")
 def method() -> VIPMethod:
-    x, y = cube(1500, seed=0)
+    x, y = cube(1000, seed=0)
     return VIPMethod.train(x, torch.nn.functional.one_hot(y, 8), **QUICK)
 
 

@@ -79,7 +79,7 @@ def mixed_rows(query_set: ColumnQueries, n: int = 60, seed: int = 0) -> Rows:
 def test_only_with_the_option_the_label_is_found(kind: str) -> None:
     X, y = world(kind, share=0.4)
     X_test, y_test = world(kind, 200, seed=1, share=0.4)
-    plain = VIPClassifier(stages=STAGES, teachers=None, max_queries=1, random_state=0).fit(X, y)
+    plain = VIPClassifier(stages=[STAGES[0].scaled(0.2)], teachers=None, max_queries=1, random_state=0).fit(X, y)
     informed = VIPClassifier(missing_informs=True, stages=STAGES, teachers=None, max_queries=1, random_state=0).fit(
         X, y
     )

@@ -24,14 +24,15 @@ SHORTER = {
     "plan.DEFAULT_PASSES": 1,
     "plan.TAUGHT": ((2000, Size(64, 256, 2e-2, 10)),),
     "teachers.MOST_COPIES": 2,
+    "teachers.N_FOLDS": 2,
 }
 FEWER = {
-    "forest": {"n_estimators": 10},
+    "forest": {"n_estimators": 6},
     "boosting": {"max_iter": 2},
     "logistic regression (C=1)": {"max_iter": 10},
     "logistic regression (C=0.1)": {"max_iter": 10},
 }
-"""Trees and iterations of the default teachers, which all learn as they do for users. Of ten trees, some row is drawn
+"""Trees and iterations of the default teachers, which all learn as they do for users. Of six trees, some row is drawn
 by all."""
 
 _suitable, _save_figure = teachers._suitable, figures.save_figure

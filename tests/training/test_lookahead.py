@@ -22,7 +22,7 @@ N_WAYS = 4
 SETTINGS: dict[str, Any] = {
     "network": MLP((64,)),
     "teachers": None,
-    "stages": [Stage(40, CarriedHistories(N_WAYS), AdamW(1e-2), batch_size=256)],
+    "stages": [Stage(30, CarriedHistories(N_WAYS), AdamW(1e-2), batch_size=256)],
     "stop": "budget=3",
     "random_state": 0,
 }

@@ -26,7 +26,13 @@ from pursuit.research.tasks import Task
 from pursuit.training import Report, TrainingRun
 
 QUERIES = ColumnQueries([yes_no(f"q{i}", f"Query {i}?") for i in range(6)])
-SETTINGS = {"network": MLP((8,)), "stages": [Stage(4, batch_size=16)], "stop": "budget=2", "max_queries": 5}
+SETTINGS = {
+    "network": MLP((8,)),
+    "stages": [Stage(4, batch_size=16)],
+    "teachers": None,
+    "stop": "budget=2",
+    "max_queries": 5,
+}
 YES = torch.tensor([[0.9, 0.2, 0.5] * 2, [0.1, 0.7, 0.5] * 2])
 
 

@@ -14,7 +14,7 @@ import pytest
 from program import wait_for
 from pursuit.research.tasks.files import TRIES, DownloadFailed, download, wrong_checksum
 
-CONTENT = bytes(i * i % 251 for i in range(1_000_000))
+CONTENT = bytes(i * i % 251 for i in range(10_000)) * 100
 MD5, SHA256 = hashlib.md5(CONTENT).hexdigest(), hashlib.sha256(CONTENT).hexdigest()
 Deed = Callable[["Answer"], None]
 
