@@ -1,7 +1,6 @@
 """Results class by class and query by query, against the chains they sum up."""
 
 from statistics import mean
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,9 +14,7 @@ from sklearn.metrics import classification_report, confusion_matrix
 from pursuit import ColumnQueries, Stage, VIPClassifier, VIPRegressor
 from pursuit.evaluation.counts import count_classes
 from pursuit.evaluation.curves import evaluate
-from pursuit.evaluation.details import ClassResults, shares_asked
-from pursuit.inference.chain import explain
-from pursuit.inference.stopping import Budget, Confidence
+from pursuit.evaluation.details import ClassResults
 
 
 def class_results(names: list[str], y: torch.Tensor, predicted: torch.Tensor, n_asked: torch.Tensor) -> ClassResults:
@@ -149,24 +146,3 @@ def test_they_are_known_where_a_number_is_predicted() -> None:
         if steps:
             assert use.mean_gained == pytest.approx(mean(step.gained for step in steps), abs=1e-4)
     assert found.to_dict()["questions"] == found.questions.to_list()
-
-
-@given(seed=st.integers(0, 1000), missing=st.sampled_from([0.0, 0.4]), known_share=st.sampled_from([0.0, 0.4]))
-def test_shares_are_those_of_the_chains(
-    make_columns: Any, make_rows: Any, make_vip: Any, seed: int, missing: float, known_share: float
-) -> None:
-    query_set = make_columns(["yes_no", "choice", "number", "yes_no"])
-    rows, model = make_rows(query_set, 25, seed, missing, known_share), make_vip(query_set, seed=seed)
-    rule = Confidence(0.6) | Budget(3)
-    chains = explain(model, rows.x, rows.available, rule, rows.initially_known)
-    wanted = np.zeros((max(len(chain) for chain in chains), 4))
-    for chain in chains:
-        for place, step in enumerate(chain.steps):
-            wanted[place, step.query] += 1 / 25
-    np.testing.assert_allclose(shares_asked(model, rows, rule), wanted)
-
-
-def test_rows_are_needed(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
-    query_set = make_columns(["yes_no"])
-    with pytest.raises(ValueError, match="no rows to ask"):
-        shares_asked(make_vip(query_set), make_rows(query_set, 3, 0).take(slice(0, 0)), Budget(1))

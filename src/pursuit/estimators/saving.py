@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import astuple
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
 import safetensors.torch
@@ -19,10 +19,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from pursuit.estimators.plan import Reason
 from pursuit.files import DamagedFile, check_model, make_folder, read_described, read_json, waiting, write_pair
 from pursuit.inference.history import History
-from pursuit.inference.pursuer import Labels, Pursuer
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target_bins import TargetBins
-from pursuit.queries import QuerySet
 from pursuit.queries.column import listed
 from pursuit.registry import UnknownName, check_fields, find, from_config, name_of, settings_from, to_config
 from pursuit.version import __version__
@@ -33,17 +31,6 @@ RUN = "run.json"
 """Says in a folder what is trained there."""
 LEARNED = {"n_features_in_": int, "has_initially_known_": bool}
 """What an estimator learned besides its pursuer, its classes and the names of columns."""
-
-
-class Saveable(Pursuer, Protocol):
-    """A pursuer that is a registered module and says how to build it: its tensors and this are all that is saved."""
-
-    def to_config(self) -> dict[str, Any]:
-        """How to build it, as JSON values."""
-
-    @classmethod
-    def from_config(cls, query_set: QuerySet, classes: Labels, config: dict[str, Any]) -> Self:
-        """What `to_config` described, with tensors of the right shapes for those saved."""
 
 
 def save(folder: str | Path, classifier: Any, notes: dict[str, Any]) -> None:

@@ -6,18 +6,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
 from pursuit.evaluation.counts import UNIT, QuestionCounts
-from pursuit.evaluation.rollouts import placed
-from pursuit.inference.pursuer import Labels, Pursuer, label_list
-from pursuit.inference.rollout import pursue_in_batches
-from pursuit.inference.stopping import StoppingRule
+from pursuit.inference.pursuer import Labels, label_list
 from pursuit.queries import QuerySet
-from pursuit.training.rows import Rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -157,19 +152,3 @@ class QuestionUses:
 
     def to_list(self) -> list[dict[str, Any]]:
         return [asdict(use) for use in self.uses]
-
-
-@torch.no_grad()
-def shares_asked(pursuer: Pursuer, rows: Rows, stop: StoppingRule, device: str = "cpu") -> np.ndarray:
-    """(T, Q): the share of the rows that are asked query q as their n-th before `stop` stops them, for n from 1 to the
-    length of the longest chain."""
-    if not len(rows):
-        raise ValueError("There are no rows to ask: at least one is needed.")
-    counts = np.zeros((rows.n_queries, rows.n_queries))
-    with placed(pursuer, device) as place:
-        part = rows.to(place)
-        for step in pursue_in_batches(pursuer, part.x, part.available, stop, part.initially_known):
-            query = step.query[step.goes_on].cpu().numpy()
-            np.add.at(counts, (step.n_asked[step.goes_on].cpu().numpy(), query), 1)
-    longest = int((counts.sum(axis=1) > 0).sum())
-    return counts[:longest] / len(rows)

@@ -8,7 +8,6 @@ import io
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,12 +45,8 @@ MOST_NAMED_CLASSES = 40
 """Up to this many classes of a confusion matrix have names, and cells with numbers."""
 MAX_BARS, TOP_BARS = 12, 10
 """Up to MAX_BARS classes all have a bar; of more, only the TOP_BARS most probable."""
-SHOWN_PROBABILITY, SHOWN_SHARE = 0.005, 0.05
-"""Cells of a heat map of probabilities, and of shares of the rows, above this have a number."""
-MOST_QUERIES, MOST_POSITIONS = 25, 20
-"""The size of a heat map of queries by position."""
-PANELS = (1, 2, 4, 7, 13)
-"""The first position of each map of patches; the last of them goes on to the end, and one more has all positions."""
+SHOWN_PROBABILITY = 0.005
+"""Cells of a heat map of probabilities above this have a number."""
 PICTURE_WIDTH, INTERVAL_WIDTH = 2.4, 4.0
 """Inches of a picture beside a chain, and of the intervals of a number."""
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -266,60 +261,6 @@ def confusion_figure(
     return save_figure(figure, path)
 
 
-def asked_map(query_set: QuerySet, shares: np.ndarray, path: str | Path | None = None, title: str = "") -> "Figure":
-    """What is asked when, from shares (T, Q): maps of the image if queries are patches, and otherwise a row for each of
-    the queries asked most and a column for each position in the chain."""
-    if shares.ndim != 2 or shares.shape[1] != len(query_set) or not len(shares):
-        raise ValueError(f"Shares are to be (places, {len(query_set)}), at least one place, not {shares.shape}.")
-    if query_set.patches is not None:
-        return _patch_maps(query_set.patches.shape, shares, path, title)
-    return _query_positions(query_set, shares, path, title)
-
-
-def _patch_maps(grid: tuple[int, int], shares: np.ndarray, path: str | Path | None, title: str) -> "Figure":
-    parts = _panels(len(shares))
-    figure = new_figure(1.6 * len(parts) + 0.2, 1.6 * grid[0] / grid[1] + 0.75, title)
-    for axes, (first, last) in zip(figure.subplots(1, len(parts), squeeze=False)[0], parts, strict=True):
-        share = shares[first - 1 : last].sum(axis=0)  # no row is asked a patch twice
-        axes.imshow(share.reshape(grid) ** 0.5, cmap="magma", vmin=0, vmax=max(share.max(), 1e-9) ** 0.5)
-        axes.set_title("all" if (first, last) == (1, len(shares)) else _positions(first, last), fontsize=10)
-        axes.set(xticks=[], yticks=[])
-        axes.set_xlabel(f"brightest: {share.max():.0%}", fontsize=9, color=GREY)
-        axes.spines[:].set(color=GREY, linewidth=0.8)
-    return save_figure(figure, path)
-
-
-def _panels(n_positions: int) -> list[tuple[int, int]]:
-    """The first and last position of each map; the last map has all."""
-    starts = [first for first in PANELS if first <= n_positions]
-    return [*((first, after - 1) for first, after in pairwise([*starts, n_positions + 1])), (1, n_positions)]
-
-
-def _positions(first: int, last: int) -> str:
-    return f"query {first}" if first == last else f"queries {first} to {last}"
-
-
-def _query_positions(query_set: QuerySet, shares: np.ndarray, path: str | Path | None, title: str) -> "Figure":
-    asked = shares.sum(axis=0)
-    chosen = [query for query in np.argsort(-asked, kind="stable")[:MOST_QUERIES] if asked[query] > 0]
-    # From those asked first to those asked last, so that the map runs from the upper left to the lower right.
-    position = np.arange(1, len(shares) + 1) @ shares
-    chosen.sort(key=lambda query: position[query] / asked[query])
-    shown = shares[:MOST_POSITIONS, chosen].T  # (K, T)
-    names = [f"{shorten(query_set.queries[q].name, QUERY_WIDTH)}  {asked[q]:.0%}" for q in chosen]
-    width = CHARACTER * max(map(len, names)) + 0.36 * shown.shape[1] + 0.3
-    figure = new_figure(width, 0.25 * len(names) + 0.7, title)
-    axes = figure.add_subplot()
-    axes.imshow(shown**0.5, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    _write_cells(axes, shown, shown > SHOWN_SHARE, lambda row, column: f"{100 * shown[row, column]:.0f}", 0.4, 8)
-    axes.set_yticks(range(len(names)), names, fontsize=9.5)
-    axes.set_xticks(range(shown.shape[1]), [str(n + 1) for n in range(shown.shape[1])], fontsize=9)
-    axes.set_xlabel("place in the chain; cells: % of the rows, beside names: asked at all", fontsize=9, color=GREY)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    return save_figure(figure, path)
-
-
 def draw_chain(
     query_set: QuerySet, X: Any, chain: Chain, path: Path, title: str, picture: np.ndarray | None = None
 ) -> "Figure":
@@ -522,18 +463,11 @@ class _ChainRows(NamedTuple):
         axes.set_yticks(places, self.labels, fontsize=9.5, linespacing=1.05, va="center")
 
 
-def _write_cells(
-    axes: "Axes",
-    shades: np.ndarray,
-    has_text: np.ndarray,
-    text: Callable[[int, int], str],
-    dark: float = 0.55,
-    size: float = 8.5,
-) -> None:
-    """Write a text into the cells of a heat map, in white where the shade is above `dark`."""
+def _write_cells(axes: "Axes", shades: np.ndarray, has_text: np.ndarray, text: Callable[[int, int], str]) -> None:
+    """Write a text into the cells of a heat map, in white where the shade is dark."""
     for row, column in np.argwhere(has_text).tolist():
-        colour = "white" if shades[row, column] > dark else INK
-        axes.text(column, row, text(row, column), ha="center", va="center", fontsize=size, color=colour)
+        colour = "white" if shades[row, column] > 0.55 else INK
+        axes.text(column, row, text(row, column), ha="center", va="center", fontsize=8.5, color=colour)
 
 
 def _thinned(n_steps: int, most: int) -> list[int]:

@@ -16,12 +16,6 @@ NEVER = 2.0
 """A confidence that is never reached: nothing is decided there."""
 BY_LENGTH, BY_CLASS = "length", "class"
 """What texts say behind the numbers, as in `risk=0.05x0.1xlength` and `conformal=0.1xclass`."""
-ASSUMED = (
-    "This holds for new rows that come from where the rows it was chosen on come from, that are asked by the same "
-    "model in the same way, and answer as these did; not for other people, places or times, nor once the rows were "
-    "used to choose anything else."
-)
-"""What every guarantee assumes."""
 
 
 class NotGuaranteed(ValueError):
