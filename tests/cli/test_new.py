@@ -84,6 +84,7 @@ def test_the_questions_of_a_messy_workbook(workbook: Path, tmp_path: Path) -> No
     again = run(tmp_path, "new", workbook.name, "--no-serve", "--out", "model")
     assert again.returncode == 1
     assert "holds a model already" in again.stderr
+    assert not again.stdout  # before anything is asked about the questions
     kept = run(tmp_path, "new", workbook.name, "--no-serve", "--out", "kept", "--keep", "Invoice code")
     assert kept.returncode == 0, kept.stderr
     assert "Invoice code" in (query.name for query in load(tmp_path / "kept").model_.query_set.queries)

@@ -38,7 +38,7 @@ def new(
     port: Annotated[int, Option("The port to serve on; 0 takes any that is free.", min=0, max=65535)] = 8000,
 ) -> None:
     """Make an interview of a file: choose the label, look at the questions, train, and serve it."""
-    from pursuit.cli.train import TrainingOptions, train
+    from pursuit.cli.train import TrainingOptions, check_free, train
     from pursuit.research.tasks import TASKS, load_task
     from pursuit.tables.labels import guess_target, is_amount, split_target
     from pursuit.tables.leaks import leaking_columns
@@ -54,6 +54,8 @@ def new(
     regress = target in frame.columns and is_amount(frame[target].dropna())
     columns = replace(table, target=target)
     task = load_task(source, questions=questions, regress=regress, **columns.reading())
+    folder = to or Path("runs") / task.name
+    check_free(folder, resume=False, overwrite=overwrite)  # before anything more is asked
     X, y = task.X_train, task.y_train
     if y is None:  # rows are streamed
         X, y = split_target(frame, target, source)
@@ -78,7 +80,6 @@ def new(
             _print_questions(task)
         except ValueError as error:
             say(str(error))
-    folder = to or Path("runs") / task.name
     if questions is None:
         questions = folder.with_name(f"{folder.name}.toml")
         if not questions.exists() or overwrite:

@@ -170,7 +170,7 @@ def train(
     go_on = "with --resume to continue" if chosen.accepts(LOOP) else "to start again"
     with contextlib.ExitStack() as alone:
         if is_first():  # nobody else writes to the folder until the model is in it
-            _check_free(folder, options.resume, overwrite)
+            check_free(folder, options.resume, overwrite)
             alone.enter_context(claimed(folder))
         with stoppable(f"Run the same command {go_on}."), training_bar(task.name) as on_report:
             run = TrainingRun(folder, options.resume, options.log, on_report)  # type: ignore[arg-type]
@@ -297,7 +297,7 @@ def _tuned(folder: Path, method: str) -> dict[str, Any]:
     return settings
 
 
-def _check_free(folder: Path, resume: bool, overwrite: bool) -> None:
+def check_free(folder: Path, resume: bool, overwrite: bool) -> None:
     """Raise ValueError if training into `folder` would overwrite or mix up its files."""
     from pursuit.estimators.saving import DESCRIPTION, RUN
 
