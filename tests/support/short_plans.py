@@ -24,7 +24,6 @@ SHORTER = {
     "plan.DEFAULT_PASSES": 1,
     "plan.TAUGHT": ((2000, Size(64, 256, 2e-2, 10)),),
     "teachers.MOST_COPIES": 2,
-    "teachers.N_FOLDS": 2,
 }
 FEWER = {
     "forest": {"n_estimators": 6},
@@ -35,13 +34,19 @@ FEWER = {
 """Trees and iterations of the default teachers, which all learn as they do for users. Of six trees, some row is drawn
 by all."""
 
-_suitable, _save_figure = teachers._suitable, figures.save_figure
+_suitable, _folds, _save_figure = teachers._suitable, teachers._folds, figures.save_figure
 
 
 def few_trees(query_set: QuerySet, lesson: teachers.Lesson) -> Iterator[teachers.Teacher]:
     """The default teachers with few trees and iterations."""
     for teacher in _suitable(query_set, lesson):
         yield teacher._replace(model=teacher.model.set_params(**FEWER.get(teacher.name, {})))
+
+
+def two_folds(lesson: teachers.Lesson) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(teachers, "N_FOLDS", 2)
+        return _folds(lesson)
 
 
 def _save_coarse_figure(figure: Any, path: str | Path | None) -> Any:
@@ -55,6 +60,7 @@ def short_plans() -> Iterator[None]:
     """Train what is chosen by default a tenth as long, with teachers of few trees, and draw with few pixels."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(teachers, "_suitable", few_trees)
+        patch.setattr(teachers, "_folds", two_folds)
         patch.setattr(figures, "save_figure", _save_coarse_figure)
         patch.setattr(figures, "DPI", 20)
         for name, value in SHORTER.items():
