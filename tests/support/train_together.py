@@ -1,13 +1,13 @@
 """A program that trains on several devices; `test_devices.py` runs it.
 
-python train_together.py FOLDER N_DEVICES [--copy-at N] [--resume-in FOLDER] [--images] [--by-information] [--ends]
+python train_together.py FOLDER N_DEVICES [--device cuda [--backend gloo]] [--copy-at N] [--resume-in FOLDER]
+                         [--images] [--by-information] [--ends]
 
 Starting processes takes most of the time, so that those of torchrun train several times.
 """
 
 import argparse
 import json
-import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ import safetensors.torch
 import torch
 
 from pursuit.networks import MLP, Conv
-from pursuit.processes import is_first
+from pursuit.processes import is_first, process_number
 from pursuit.training import (
     AdamW,
     CarriedHistories,
@@ -39,7 +39,9 @@ STAGES = [
 ]
 
 
-def train_columns(folder: Path, devices: int, resume: bool = False, copy_at: int | None = None) -> None:
+def train_columns(
+    folder: Path, devices: int, resume: bool = False, copy_at: int | None = None, device: str = "cpu"
+) -> None:
     """Train on columns in `folder`. With `copy_at`, the run is copied at that report, as a crash would leave it."""
     losses: list[float] = []
 
@@ -50,9 +52,8 @@ def train_columns(folder: Path, devices: int, resume: bool = False, copy_at: int
 
     model = fresh(network=MLP((16,)))
     run = TrainingRun(folder / "run", resume, on_report=on_report, checkpoint_seconds=0)
-    train(model, rows(), STAGES, seed=SEED, devices=devices, run=run)
-    number = os.environ.get("LOCAL_RANK", "0")
-    safetensors.torch.save_file(weights(model), folder / f"weights-{number}")
+    train(model, rows(), STAGES, seed=SEED, device=device, devices=devices, precision="32-true", run=run)
+    safetensors.torch.save_file(weights(model), folder / f"weights-{process_number()}")
     if is_first():
         (folder / "losses.json").write_text(json.dumps(losses))
 
@@ -63,20 +64,18 @@ def train_images(folder: Path, devices: int) -> None:
     held_out = EarlyStopping(rows(51, PATCHES), patience=1000)
     run = TrainingRun(folder / "images")
     train(model, rows(100, PATCHES), STAGES, seed=SEED, devices=devices, early_stopping=held_out, run=run)
-    number = os.environ.get("LOCAL_RANK", "0")
-    safetensors.torch.save_file(weights(model), folder / f"image-weights-{number}")
+    safetensors.torch.save_file(weights(model), folder / f"image-weights-{process_number()}")
 
 
 def train_by_information(folder: Path, devices: int) -> None:
     """Train by information where some answers are missing and where none is, with held-out rows."""
-    number = os.environ.get("LOCAL_RANK", "0")
     for name in ("missing", "complete"):
         some = rows()
         some = some if name == "missing" else replace(some, available=torch.ones_like(some.available))
         model = fresh_by_information(some, MLP((16,)))
         held_out = EarlyStopping(some.take(slice(50)), patience=1000)
         train(model, some, STAGES, seed=SEED, devices=devices, early_stopping=held_out)
-        safetensors.torch.save_file(weights(model), folder / f"{name}-weights-{number}")
+        safetensors.torch.save_file(weights(model), folder / f"{name}-weights-{process_number()}")
 
 
 def look_at_ends(devices: int) -> list[dict[str, float]]:
@@ -108,6 +107,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("devices", type=int)
+    parser.add_argument("--device", default="cpu", help="where to train on columns")
+    parser.add_argument("--backend", help="what processes on GPUs talk by, where it is not NCCL")
     parser.add_argument("--copy-at", type=int)
     parser.add_argument("--resume-in", type=Path, help="also go on with the run in this folder")
     parser.add_argument("--images", action="store_true", help="also train on images")
@@ -115,7 +116,9 @@ def main() -> None:
     parser.add_argument("--ends", action="store_true", help="also see which weights are kept at the end")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    train_columns(given.folder, given.devices, copy_at=given.copy_at)
+    if given.backend:
+        torch.distributed.Backend.default_device_backend_map["cuda"] = given.backend
+    train_columns(given.folder, given.devices, copy_at=given.copy_at, device=given.device)
     if given.resume_in:
         train_columns(given.resume_in, given.devices, resume=True)
     if given.images:
@@ -123,8 +126,7 @@ def main() -> None:
     if given.by_information:
         train_by_information(given.folder, given.devices)
     if given.ends:
-        number = os.environ.get("LOCAL_RANK", "0")
-        (given.folder / f"ends-{number}.json").write_text(json.dumps(look_at_ends(given.devices)))
+        (given.folder / f"ends-{process_number()}.json").write_text(json.dumps(look_at_ends(given.devices)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""Devices by name, and several processes that train one model together (on a CPU, by gloo)."""
+"""Devices by name, and several processes that train one model together: on a CPU, and on one NVIDIA GPU."""
 
 import json
+import os
 import shutil
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -60,6 +62,8 @@ def losses(folder: Path) -> list[float]:
 class Joined(Sampler):
     """What several processes draw, in one batch."""
 
+    is_static = False  # a CUDA graph would record the randomness of one of them
+
     def __init__(self, samplers: list[Sampler]):
         self.samplers, self.generator = samplers, samplers[0].generator
 
@@ -99,19 +103,63 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@together
-def test_two_processes_learn_as_one_with_the_same_batch(whole: Path) -> None:
-    generators = [torch.Generator().manual_seed(SEED + SEED_STRIDE * number) for number in (0, 1)]
-    streams: list[Any] = [rows(200).shard(i, 2).stream(generator) for i, generator in enumerate(generators)]
+def assert_learnt_as_one(folder: Path, device: str = "cpu") -> None:
+    """Two processes have had the losses, and ended with the weights, of one process that saw the same batches; and both
+    have the same model."""
+    generators = [torch.Generator(device).manual_seed(SEED + SEED_STRIDE * number) for number in (0, 1)]
+    shards = [rows(200).shard(i, 2).to(torch.device(device)) for i in (0, 1)]
+    streams: list[Any] = [shard.stream(generator) for shard, generator in zip(shards, generators, strict=True)]
     stages: list[Any] = [replace(stage, histories=AsInProcesses(stage.histories, streams)) for stage in STAGES]
     model, alone = fresh(network=MLP((16,))), []
     run = TrainingRun(on_report=lambda report: alone.append(report.loss))
-    train(model, rows(200), stages, seed=SEED, run=run)
-    torch.testing.assert_close(torch.tensor(losses(whole)), torch.tensor(alone), rtol=1e-4, atol=1e-5)
+    train(model, rows(200), stages, seed=SEED, device=device, precision="32-true", run=run)
+    torch.testing.assert_close(torch.tensor(losses(folder)), torch.tensor(alone), rtol=1e-4, atol=1e-5)
     for name, tensor in model.state_dict().items():
-        torch.testing.assert_close(trained(whole)[name], tensor, rtol=1e-3, atol=1e-4)
-    # And all processes end with the same model.
-    assert same(trained(whole), trained(whole, 1))
+        torch.testing.assert_close(trained(folder)[name], tensor, rtol=1e-3, atol=1e-4)
+    assert same(trained(folder), trained(folder, 1))
+
+
+@together
+def test_two_processes_learn_as_one_with_the_same_batch(whole: Path) -> None:
+    assert_learnt_as_one(whole)
+
+
+def start_two_machines(folder: Path, *options: str) -> None:
+    """Train as two machines with a process each, which both are this one: if it has a GPU, they share it. NCCL refuses
+    that of one machine, and goes by the names of the machines."""
+    folder.mkdir(exist_ok=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]
+    meeting = ["--master-addr", "127.0.0.1", "--master-port", port]
+    running = []
+    for number in ("0", "1"):
+        names = {"NCCL_HOSTID": f"machine-{number}", "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1"}
+        command = [*torchrun, *meeting, "--node-rank", number, str(PROGRAM), str(folder), "1", *options]
+        with (folder / f"said-{number}").open("w") as said:
+            running.append(subprocess.Popen(command, stdout=said, stderr=said, env=os.environ | names))
+    try:
+        for process in running:
+            process.wait(timeout=300)
+    finally:
+        for process in running:
+            process.kill()
+    told = "\n".join((folder / f"said-{number}").read_text()[-3000:] for number in (0, 1))
+    assert [process.returncode for process in running] == [0, 0], told
+
+
+def test_two_machines_with_a_process_each_learn_as_one(tmp_path: Path) -> None:
+    start_two_machines(tmp_path)
+    assert_learnt_as_one(tmp_path)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("backend", ["nccl", "gloo"])
+def test_two_processes_on_one_gpu_learn_as_one(tmp_path: Path, backend: str) -> None:
+    """NCCL is what several GPUs talk by; gloo shows whether a failure is its own."""
+    start_two_machines(tmp_path, "--device", "cuda", "--backend", backend)
+    assert_learnt_as_one(tmp_path, "cuda")
 
 
 def copy_of_crashed(whole: Path, folder: Path) -> int:
