@@ -146,6 +146,21 @@ def test_the_range_covers_what_new_rows_show(truth: float) -> None:
     assert covered >= 0.9 * len(right)
 
 
+def test_a_model_that_knows_the_labels_is_expected_to_do_as_its_teachers_do() -> None:
+    """Teachers that did not see a row are 80% sure, and right in 80%. A model that repeats the labels it learnt agrees
+    with them less than they agree with new labels, though it knows no less."""
+    model, judged = learnt(world(4000, 1, ONE_TELLS)), world(400, 2, ONE_TELLS)
+    judged = replace(judged, y=(judged.x[:, 0] > 0).long())  # what the model says after one answer
+    is_right = torch.arange(400) % 5 < 4
+    said = F.one_hot(torch.where(is_right, judged.y, 1 - judged.y), 2)
+    found = expected(model, replace(judged, target=0.2 + 0.6 * said), Budget(1))
+    assert found == Expected(1.0, pytest.approx(0.8 * 0.8 + 0.2 * 0.2), 400, teachers=pytest.approx(0.8))
+    low, high = found.accuracy_range
+    assert low == Expected(1.0, found.accuracy, 400).accuracy_range[0]
+    assert high == pytest.approx(Expected(1.0, 0.8, 400).accuracy_range[1])
+    assert expected(model, judged, Budget(1)) == Expected(1.0, 1.0, 400)  # rows that were held out say it themselves
+
+
 def test_rows_of_a_group_count_together() -> None:
     """Rows of one group are not independent, so that the range is that of as many rows as there are groups."""
     model, judged = learnt(world(4000, 1, ONE_TELLS)), world(400, 2, ONE_TELLS)

@@ -114,12 +114,20 @@ class Expected(NamedTuple):
     n_rows: int
     n_groups: int | None = None
     """Groups that these rows belong to; None where every row is independent of the others."""
+    teachers: float = 0.0
+    """Accuracy of the teachers that label these rows, with all answers; 0 without teachers."""
 
     @property
     def accuracy_range(self) -> tuple[float, float]:
-        """Between which the accuracy on new rows most likely lies: widened from Wilson's 95 % interval."""
+        """Between which the accuracy on new rows most likely lies: widened from Wilson's 95 % interval.
+
+        A model has learnt the labels of the rows that teachers judge it by. Where a label is unlike what teachers that
+        did not see it say, the model repeats the label and is called wrong; of a new row it would say what they say.
+        So the range ends where it would if the model were as often right as they are.
+        """
         n = (self.n_rows if self.n_groups is None else self.n_groups) / WIDENED
-        return accuracy_interval(min(1.0, self.accuracy) * n, n)
+        least, most = (min(1.0, accuracy) * n for accuracy in (self.accuracy, max(self.accuracy, self.teachers)))
+        return accuracy_interval(least, n)[0], accuracy_interval(most, n)[1]
 
     def __str__(self) -> str:
         low, high = math.floor(100 * self.accuracy_range[0]), math.ceil(100 * self.accuracy_range[1])
@@ -136,7 +144,9 @@ def expected(learner: Learner, rows: Rows, rule: StoppingRule) -> Expected:
         n_asked.append(step.n_asked[stopped])
         is_right.append(some.take(step.rows[stopped]).at_label(best.float()))
     mean_asked, accuracy = (float(torch.cat(part).float().mean()) for part in (n_asked, is_right))
-    return Expected(mean_asked, accuracy, len(some), None if some.group is None else _n_groups(some.group))
+    n_groups = None if some.group is None else _n_groups(some.group)
+    teachers = 0.0 if some.target is None else float((some.target.argmax(dim=1) == some.y).float().mean())
+    return Expected(mean_asked, accuracy, len(some), n_groups, teachers)
 
 
 def _n_groups(group: Tensor) -> int:
