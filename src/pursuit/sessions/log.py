@@ -15,6 +15,8 @@ from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState, history_state
 from pursuit.inference.pursuer import (
     Pursuer,
+    by_groups,
+    choose,
     highest_left,
     information,
     leave_out,
@@ -85,16 +87,19 @@ class SessionLog:
 
     def __init__(self, pursuer: Pursuer, stop: StoppingRule | None, template: HistoryState | None = None):
         self.pursuer, self.stop, self._template = pursuer, stop, template
+        self.query_set = (
+            pursuer.query_set
+        )  # to look up a part of a module takes longer than most of what is done with it
         self.moves: list[Move] = []
         self.told: dict[int, Tell] = {}  # by query, in the order they were given
         self.changes: list[Change] = []
-        self.x = pursuer.query_set.blank()
+        self.x = self.query_set.blank()
         self._state: HistoryState | None = None  # of all answers; None once one of them was taken back
         self.steps: dict[Any, tuple[Position, ChainStep]] = {}  # of the chain looked at last, by where they led
         self.shown: dict[Any, tuple[ChainStep, Any]] = {}  # as the state looked at last has these steps
         self._found: dict[Any, Any] = {}  # what `once` computed at the position now
         self._ahead: tuple[Tell, Tensor, Tensor] | None = None  # belief and scores after an answer that is to come
-        start = Position(self._belief(()), torch.zeros(1, device=pursuer.query_set.costs.device))
+        start = Position(self._belief(()), torch.zeros(1, device=self.query_set.costs.device))
         self.positions: list[Position] = []  # before anything, then after each move
         self._stand(start)
 
@@ -173,7 +178,7 @@ class SessionLog:
             replace(
                 last,
                 log_posterior=self._belief(last.excluded, belief),
-                cost=last.cost + self.pursuer.query_set.costs[move.query] if is_asked else last.cost,
+                cost=last.cost + self.query_set.costs[move.query] if is_asked else last.cost,
                 n_asked=last.n_asked + is_asked,
                 bits=bits,
                 put_off=tuple(query for query in last.put_off if query != move.query),
@@ -246,15 +251,16 @@ class SessionLog:
     def has_more(self, is_free: bool | None = None) -> bool:
         """Whether there is a query left that the pursuer would ask, and that may be asked; `is_free`: whatever the rule
         says."""
-        if len(self.told) == len(self.pursuer.query_set):
+        if len(self.told) == len(self.query_set):
             return False
         return bool(wants_more(leave_out(self._next_scores(), self.allowed(is_free)), self.asked))
 
     def unknown(self) -> list[int]:
         """The queries that are known beforehand and were neither given nor put off yet."""
-        query_set = self.pursuer.query_set
-        names = () if query_set.order is None else query_set.order.beforehand
-        indices = (query_set.index_of[name] for name in names)
+        query_set = self.query_set
+        if query_set.order is None:
+            return []
+        indices = (query_set.index_of[name] for name in query_set.order.beforehand)
         return [i for i in indices if i not in self.told and i not in self.now.put_off]
 
     def first_unknown(self) -> int | None:
@@ -293,31 +299,32 @@ class SessionLog:
         is_open = ~asked if allowed is None else ~asked & allowed[0]
         return tuple(is_open.nonzero()[:, 0].tolist())
 
+    @property
     @once
     @torch.no_grad()
-    def _find_next(self) -> tuple[int, tuple[Candidate, ...]]:
+    def next_query(self) -> int:
+        """The query to ask now; only where something is left to ask."""
         if (first := self.first_unknown()) is not None:
-            query = self.pursuer.query_set.queries[first]
-            return first, (Candidate(query.name, query.text, None, None, query.cost),)
+            return first
         scores, asked, pinned = self.preferred_scores(), self.asked, self._found.get(PINNED)
-        if pinned is not None and (asked[0, pinned] or scores[0, pinned] == -torch.inf):
-            pinned = None
-        return candidates(self.pursuer, scores, asked, self.information(), pinned)
+        if pinned is not None and not asked[0, pinned] and scores[0, pinned] > -torch.inf:
+            return int(pinned)
+        return int(choose(by_groups(self.pursuer, scores, asked), asked))
+
+    @property
+    @once
+    @torch.no_grad()
+    def candidates(self) -> tuple[Candidate, ...]:
+        """What speaks for this query, and for those that come after it."""
+        if (first := self.first_unknown()) is not None:
+            query = self.query_set.queries[first]
+            return (Candidate(query.name, query.text, None, None, query.cost),)
+        return candidates(self.pursuer, self.preferred_scores(), self.asked, self.information(), self.next_query)
 
     def pin(self, query: int) -> None:
         """Let a query be the next one if it may be asked: it was put to the person before, and rounding orders close
         scores differently where many are computed together."""
         self._found = {PINNED: query}
-
-    @property
-    def next_query(self) -> int:
-        """The query to ask now; only where something is left to ask."""
-        return self._find_next()[0]
-
-    @property
-    def candidates(self) -> tuple[Candidate, ...]:
-        """What speaks for this query, and for those that come after it."""
-        return self._find_next()[1]
 
     @property
     def next_number(self) -> int:
@@ -335,24 +342,24 @@ class SessionLog:
     @property
     def can_go_on(self) -> bool:
         """Whether something is left to ask, whatever the rule says."""
-        return self.first_unknown() is not None or self.has_more(is_free=True)
+        return self.first_unknown() is not None or self.has_more() or self.has_more(is_free=True)
 
     def is_beforehand(self, query: int) -> bool:
         """Whether a query is known beforehand, so that nobody chooses to ask it."""
-        order = self.pursuer.query_set.order
-        return order is not None and self.pursuer.query_set.queries[query].name in order.beforehand
+        order = self.query_set.order
+        return order is not None and self.query_set.queries[query].name in order.beforehand
 
     def is_in_group(self, query: int) -> bool:
         """Whether a query is asked together with others."""
-        order = self.pursuer.query_set.order
-        name = self.pursuer.query_set.queries[query].name
+        order = self.query_set.order
+        name = self.query_set.queries[query].name
         return order is not None and any(name in group.queries for group in order.groups)
 
     @once
     def allowed(self, is_free: bool | None = None) -> Tensor | None:
         """What may be asked (1, Q) in the order of queries and, unless the person `is_free` of the rule, with what was
         spent so far; None: everything."""
-        query_set, is_free = self.pursuer.query_set, self.now.is_free if is_free is None else is_free
+        query_set, is_free = self.query_set, self.now.is_free if is_free is None else is_free
         affordable = (
             None if self.stop is None or is_free else self.stop.affordable(self._spent(), query_set.prices(self.asked))
         )
@@ -363,7 +370,7 @@ class SessionLog:
 
     def is_restricted(self) -> bool:
         """Whether the order of queries closes any that was not asked."""
-        history, query_set = self.history(), self.pursuer.query_set
+        history, query_set = self.history(), self.query_set
         closed = query_set.closed(history.x, history.known, history.asked)
         return bool((closed & ~history.asked).any())
 
@@ -380,8 +387,9 @@ class SessionLog:
     def _bits_of(self, query: int) -> float | None:
         """The information expected of a query that is asked now."""
         bits = self.information()
+        expected = -math.inf if bits is None else float(bits[0, query])
         # What the pursuer would not ask has no finite score, and may still have been asked before a change.
-        return None if bits is None or not math.isfinite(bits[0, query]) else float(bits[0, query])
+        return expected if math.isfinite(expected) else None
 
     @once
     @torch.no_grad()
@@ -392,7 +400,7 @@ class SessionLog:
         bits = self._information_left() if self.now.excluded and unit is not None else None
         if bits is None:
             return scores
-        worth = per_cost(bits, self.pursuer.query_set.costs) if unit == "bits per cost" else bits
+        worth = per_cost(bits, self.query_set.costs) if unit == "bits per cost" else bits
         return worth.to(scores.dtype).masked_fill(scores == -torch.inf, -torch.inf)
 
     def _information_left(self) -> Tensor | None:
@@ -414,7 +422,7 @@ class SessionLog:
         history = self.history()
         history = History(history.x.clone(), history.known, history.asked)
         if tell.answer is not None:
-            self.pursuer.query_set.tell(history.x[0], tell.query, tell.answer)
+            self.query_set.tell(history.x[0], tell.query, tell.answer)
             history.known[0, tell.query] = True
         history.asked[0, tell.query] = True
         return history
@@ -432,8 +440,8 @@ class SessionLog:
 
     @torch.no_grad()
     def _made_again(self) -> HistoryState:
-        self.x = self.pursuer.query_set.blank()
-        nothing = torch.zeros(1, len(self.pursuer.query_set), dtype=torch.bool, device=self.x.device)
+        self.x = self.query_set.blank()
+        nothing = torch.zeros(1, len(self.query_set), dtype=torch.bool, device=self.x.device)
         history = History(self.x, nothing, nothing)
         state = history_state(self.pursuer, history) if self._template is None else self._template.restart(history)
         self._template = state
@@ -444,7 +452,7 @@ class SessionLog:
     @torch.no_grad()
     def _show(self, state: HistoryState, tell: Tell) -> None:
         if tell.answer is not None:
-            self.pursuer.query_set.tell(self.x[0], tell.query, tell.answer)
+            self.query_set.tell(self.x[0], tell.query, tell.answer)
         state.ask_one(tell.query, tell.answer is not None)
 
 

@@ -3,11 +3,11 @@
 import datetime
 import difflib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from pursuit.inference.pursuer import Pursuer, label_list
-from pursuit.queries import QuerySet
+from pursuit.queries import Query, QuerySet
 
 FORMAT = 2
 """Of saved sessions."""
@@ -61,14 +61,15 @@ class Change:
 
 def moves_to_dict(moves: Sequence[Move], changes: Sequence[Change], pursuer: Pursuer) -> dict[str, Any]:
     """Moves, and what was corrected among them, as JSON values, which name queries and labels."""
-    state: dict[str, Any] = {"format": FORMAT, "moves": [_to_dict(move, pursuer) for move in moves]}
+    queries = pursuer.query_set.queries
+    state: dict[str, Any] = {"format": FORMAT, "moves": [_to_dict(move, queries, pursuer) for move in moves]}
     if changes:
-        state["changes"] = [{**asdict(change), "before": _to_dict(change.before, pursuer)} for change in changes]
+        described = [_to_dict(change.before, queries, pursuer) for change in changes]
+        state["changes"] = [{**vars(change), "before": own} for change, own in zip(changes, described, strict=True)]
     return state
 
 
-def _to_dict(move: Move, pursuer: Pursuer) -> dict[str, Any]:
-    queries = pursuer.query_set.queries
+def _to_dict(move: Move, queries: Sequence[Query], pursuer: Pursuer) -> dict[str, Any]:
     match move:
         case Tell():
             given = {"answer": move.answer, "volunteered": move.volunteered}

@@ -294,7 +294,7 @@ def state_of(
     expects_reports: bool,
 ) -> State:
     """The state after the moves of a `log`, whose `chain` this is; `also` are those of further targets."""
-    query_set, texts, open_queries = log.pursuer.query_set, texts_of(log.pursuer.query_set), log.open_queries()
+    query_set, texts, open_queries = log.query_set, texts_of(log.query_set), log.open_queries()
     done, image = log.is_over, None
     if query_set.patches is not None:
         _, height, width = query_set.patches.image_shape
@@ -369,7 +369,7 @@ def _answers(log: SessionLog, chain: Chain, texts: QuestionTexts) -> Iterator[Gi
             key = id(step), number
             if key not in known:
                 question = texts.question(step.query, 0 if step.volunteered else number)
-                value = _value(log.pursuer.query_set.queries[step.query], move.answer, step.answer)
+                value = _value(log.query_set.queries[step.query], move.answer, step.answer)
                 gained, told = (None, None) if step.answer is None else (step.gained, _told(before, step.posterior))
                 known[key] = step, GivenAnswer(question, value, step.answer, gained, step.volunteered, told=told)
             log.shown[key] = known[key]

@@ -14,7 +14,7 @@ from torch import Tensor
 from pursuit.inference import html
 from pursuit.inference.chain import bits_text, percent
 from pursuit.inference.history import History
-from pursuit.inference.pursuer import PossibleAnswer, Pursuer, by_groups, choose, label_list, label_text, score_unit
+from pursuit.inference.pursuer import PossibleAnswer, Pursuer, by_groups, label_list, label_text, score_unit
 from pursuit.inference.target_bins import target_of
 from pursuit.queries.answer_values import Interval
 from pursuit.sessions.exclusion import answers_without, without
@@ -252,13 +252,11 @@ def _rate(bits_per_cost: float) -> str:
 
 
 def candidates(
-    pursuer: Pursuer, scores: Tensor, asked: Tensor, bits: Tensor | None, pinned: int | None = None
-) -> tuple[int, tuple[Candidate, ...]]:
-    """The query that is asked next, `pinned` or by the `scores` (1, Q) of what may be asked; and what speaks for it and
-    for those that come after it. `bits` (1, Q) are those expected of each, where they are known."""
-    scores = by_groups(pursuer, scores, asked)
-    left = scores[0].masked_fill(asked[0], -torch.inf)
-    chosen = int(choose(scores, asked)) if pinned is None else pinned
+    pursuer: Pursuer, scores: Tensor, asked: Tensor, bits: Tensor | None, chosen: int
+) -> tuple[Candidate, ...]:
+    """What speaks for the query that is asked next, and for those that come after it by the `scores` (1, Q) of what may
+    be asked. `bits` (1, Q) are those expected of each, where they are known."""
+    left = by_groups(pursuer, scores, asked)[0].masked_fill(asked[0], -torch.inf)
     shares = left.softmax(dim=0) if bits is None else None
     best = left.topk(min(N_NEXT_BEST + 1, len(left)))
     ranked = zip(best.indices.tolist(), best.values.tolist(), strict=True)
@@ -269,7 +267,7 @@ def candidates(
         expected = None if bits is None else float(bits[0, i])
         return Candidate(query.name, query.text, expected, None if shares is None else float(shares[i]), query.cost)
 
-    return chosen, tuple(map(candidate, (chosen, *others)))
+    return tuple(map(candidate, (chosen, *others)))
 
 
 class ImaginedAnswer(NamedTuple):
