@@ -8,7 +8,8 @@ import pytest
 
 from pursuit.estimators import PursuitClassifier
 from pursuit.evaluation.counts import EvaluationCounts
-from pursuit.tables.engine import Engine, Local, Lost, find_engine
+from pursuit.tables.engine import Engine, Local, Lost, at_home, find_engine
+from pursuit.tables.filesystem import CannotReach
 from pursuit.tables.row_jobs import Explain, Predict, known_labels, measure_all, write_file, write_folder
 from scale.conftest import COLUMNS, make_rows, of
 
@@ -212,3 +213,42 @@ def test_engines_by_name() -> None:
         find_engine("spark")
     with pytest.raises(ValueError, match="--address is that of a cluster"):
         find_engine("local", "auto")
+
+
+# Machines that do not see what the caller sees
+
+
+def test_a_machine_that_does_not_see_the_callers_folder_uses_none_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text("of this machine")
+    elsewhere = tmp_path / "not here"
+    refusal = r"which does not see .*not here, where the work was started"
+    with pytest.raises(ValueError, match=rf"rows\.csv.* {refusal}"), at_home(elsewhere):
+        Path("rows.csv").read_text()
+    with pytest.raises(ValueError, match=rf"^out cannot be kept\. .* {refusal}"), at_home(elsewhere):
+        Path("out").mkdir()
+    with pytest.raises(CannotReach, match=r"^storage$"), at_home(elsewhere):
+        raise CannotReach("storage")  # is tried again
+    with at_home(elsewhere):  # what has its whole name means the same everywhere
+        assert (tmp_path / "rows.csv").read_text() == "of this machine"
+        (tmp_path / "out.csv").touch()
+    assert Path.cwd() == tmp_path
+    elsewhere.mkdir()
+    with at_home(elsewhere):
+        Path("out").mkdir()
+    assert (elsewhere / "out").is_dir()
+
+
+def test_shares_are_not_written_to_a_folder_of_the_same_name(
+    model: PursuitClassifier, parquet: Path, tmp_path: Path
+) -> None:
+    """As on a machine that has such a folder of its own, or none."""
+    work = Predict(model, of(parquet), None, tmp_path / "out")
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"out is not the folder that the work was started with"):
+            work(0)
+        (tmp_path / "out").mkdir(exist_ok=True)
+    work.claim()
+    assert work(0).n_rows == 400

@@ -3,9 +3,10 @@
 import logging
 import os
 import socket
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import chdir, contextmanager, nullcontext
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -136,10 +137,39 @@ def _result(done: Any) -> Any:
 
 @contextmanager
 def at_home(folder: Path) -> Iterator[None]:
-    """Work in the folder that the program was started in, where this machine sees it: names of files may be relative to
-    it."""
-    with chdir(folder) if folder.is_dir() else nullcontext():
-        yield
+    """Work in the folder that the program was started in, since names of files may be relative to it. A machine that
+    does not see it works in an empty folder: nothing else is read by such a name, and what is written by one raises
+    ValueError."""
+    if folder.is_dir():
+        with chdir(folder):
+            yield
+        return
+    with tempfile.TemporaryDirectory() as empty, chdir(empty):
+        try:
+            yield
+        except CannotReach:
+            raise
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{_first_line(error).rstrip('.')}. {_not_seen(folder)}") from None
+        if written := sorted(Path(empty).iterdir()):
+            raise ValueError(f"{written[0].name} cannot be kept. {_not_seen(folder)}")
+
+
+def _not_seen(folder: Path) -> str:
+    return (
+        f"This was on {socket.gethostname()}, which does not see {folder}, where the work was started: name files and "
+        "folders by paths that all machines see, such as /shared/rows."
+    )
+
+
+def refuse_other_folder(folder: Path, there: str) -> None:
+    """Raise ValueError unless a folder holds the file that whoever started the work has written: this machine may have
+    a folder of the same name, or none."""
+    if not (folder / there).exists():
+        raise ValueError(
+            f"What {socket.gethostname()} has at {folder} is not the folder that the work was started with: name one "
+            "that all machines share under the same name, such as /shared/runs."
+        )
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from pursuit.evaluation.counts import EvaluationCounts
 from pursuit.evaluation.curves import Evaluation, Setting, evaluation_counts
 from pursuit.inference.predictions import PROBABILITY, STEP
 from pursuit.networks.dense import one_thread
-from pursuit.tables.engine import Engine, Lost
+from pursuit.tables.engine import Engine, Lost, refuse_other_folder
 from pursuit.tables.filesystem import AnyPath, make_folder, remove_folder, write
 from pursuit.tables.labels import as_known, target_values
 from pursuit.tables.source import RowsPart, TableSource, refuse_absent
@@ -66,6 +67,8 @@ class RowsWork(ABC):
 
     def __call__(self, share: int) -> Done:
         """Do it for one share, by one thread, so that all engines give the same bits."""
+        if isinstance(self.folder, Path):
+            refuse_other_folder(self.folder, JOB)
         with one_thread():
             done = self.do(share)
         if self.folder is not None:

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 from pursuit.estimators import PursuitEstimator, saving
 from pursuit.estimators.saving import RUN
-from pursuit.files import claimed
+from pursuit.files import OWNER, claimed
 from pursuit.networks.dense import one_thread
 from pursuit.processes import is_first, started_by_torchrun
 from pursuit.research.tasks import Task
-from pursuit.tables.engine import RETRIES, Ray, connected
+from pursuit.tables.engine import RETRIES, Ray, at_home, connected, refuse_other_folder
 from pursuit.training import Report, TrainingRun
 from pursuit.training.checkpoints import remove_checkpoints
 
@@ -62,7 +62,7 @@ def _trained(
     }
     desks: Any = ray.remote(_Desk)
     desk = desks.options(**beside).remote()
-    work = {"work": ray.put(ray.cloudpickle.dumps((model, task, run))), "desk": desk, "home": str(Path.cwd())}
+    work = {"work": ray.put(ray.cloudpickle.dumps((model, task, run))), "desk": desk, "home": Path.cwd()}
     together: Any = ray.remote(_train_together)
     training = together.options(**beside, max_retries=0).remote(work, n_workers, on_gpu)
     try:
@@ -122,13 +122,12 @@ def _work(config: dict[str, Any]) -> None:
     if ray.get(desk.result.remote()) is not None:  # what was wrong before all began again would be wrong again
         return
     try:
-        if Path(config["home"]).is_dir():
-            os.chdir(config["home"])
         ray.get(desk.note_places.remote(ray.util.get_current_placement_group()))
         _look_like_torchrun(config["on_gpu"])
         model, task, run = ray.cloudpickle.loads(ray.get(config["work"]))
         model.device = "cuda" if config["on_gpu"] else "cpu"
-        with one_thread(), warnings.catch_warnings(record=True) as caught:
+        with one_thread(), at_home(config["home"]), warnings.catch_warnings(record=True) as caught:
+            refuse_other_folder(run.path, OWNER)
             task.fit(model, replace(run, on_report=lambda report: desk.report.remote(report)))
     except (RuntimeError, ray.exceptions.RayError):  # others are lost, or this machine is not well: it is tried again
         raise
