@@ -105,3 +105,21 @@ def test_sessions_are_learnt_from_and_a_worse_model_replaces_nothing(served: Pat
     assert done.returncode == 0, done.stderr
     assert (fingerprint(served / "model") != before) == ("takes its place" in done.stderr)
     assert not (served / "model.new").exists()
+
+
+def test_sessions_of_other_columns_or_labels_are_refused_before_anything_is_trained(served: Path) -> None:
+    table, before = pd.read_csv(served / "patients.csv"), fingerprint(served / "model")
+    numbers = {"flu": 1, "gastritis": 2, "migraine": 3}
+    for changed, sentence in (
+        (table.rename(columns={"fever": "hot"}), "have other columns (fever, hot)"),
+        (table.drop(columns="where"), "have other columns (where)"),
+        (table.assign(label=table["label"].map(numbers)), "is a label of the model or of the table"),
+        (table.assign(label=table["label"].str[:3]), "is a label of the model or of the table"),
+    ):
+        changed.to_csv(served / "patients.csv", index=False)
+        done = run(served, *TRAIN, "--out", "model", "--and", "good.sqlite")
+        assert done.returncode == 1, done.stderr
+        assert sentence in " ".join(done.stderr.split())
+        assert "step" not in done.stderr
+    assert fingerprint(served / "model") == before
+    assert not (served / "model.new").exists()

@@ -229,12 +229,37 @@ def _with_sessions(folder: Path, task: "Task", sessions: str) -> tuple[Any, "Tas
     X, y = confirmed_rows(before, kept_sessions(folder, address))
     if not len(y):
         raise ValueError("The truth is known of no session: note it on the page of a session, or leave out --and.")
+    labels = np.asarray(task.y_train)
+    _check_alike(before, task, y)
     say(f"{len(y):,} confirmed sessions are learnt from beside {len(task.X_train):,} rows.")
-    columns = [name for name in task.X_train.columns if name in X.columns]
-    more = X[columns].reindex(columns=task.X_train.columns)
-    rows = pd.concat([task.X_train, more.infer_objects()], ignore_index=True)
-    labels = np.concatenate([np.asarray(task.y_train), y.astype(np.asarray(task.y_train).dtype)])
-    return before, replace(task, X_train=rows, y_train=labels, division_train=None)
+    rows = pd.concat([task.X_train, X[task.X_train.columns].infer_objects()], ignore_index=True)
+    together = np.concatenate([labels, y.astype(labels.dtype)])
+    return before, replace(task, X_train=rows, y_train=together, division_train=None)
+
+
+def _check_alike(before: Any, task: "Task", y: Any) -> None:
+    """Raise ValueError unless rows, and labels of sessions, are those of the model: it could not be judged by rows of
+    other columns or labels, and answers of other columns would be learnt as missing."""
+    import numpy as np
+
+    from pursuit.inference.target_bins import target_of
+
+    own, columns = {*before.feature_names_in_}, {*task.X_train.columns}
+    if other := sorted(own ^ columns):
+        raise ValueError(
+            f"The model and the table have other columns ({', '.join(map(str, other[:3]))}), so that what was answered "
+            "does not fit the table: give the one that the model was trained on, or leave out --and."
+        )
+    is_number = target_of(before.model_) is not None
+    if is_number and np.asarray(task.y_train).dtype.kind != "f":
+        raise ValueError("The model predicts a number, and the table is to be learnt for classes: leave out --and.")
+    pairs = [] if is_number else [(y, task.y_train), (task.y_test, before.classes_)]
+    unknown = [label for these, others in pairs for label in np.setdiff1d([*map(str, these)], [*map(str, others)])]
+    if unknown:
+        raise ValueError(
+            f"“{unknown[0]}” is a label of the model or of the table, but not of both: give the table that the model "
+            "was trained on, or leave out --and."
+        )
 
 
 def _replaces(place: Path, folder: Path, before: Any, model: Any, measured: Any, task: "Task") -> bool:
@@ -242,7 +267,7 @@ def _replaces(place: Path, folder: Path, before: Any, model: Any, measured: Any,
     import shutil
 
     old, new = before.evaluate(task.X_test, task.y_test), measured.evaluation
-    is_worse = _quality(new) < _quality(old)
+    is_worse = not _quality(new) >= _quality(old)  # nor is one whose quality is not a number any better
     told = f"{_quality(old):.4f} before, {_quality(new):.4f} after, on {new.n_rows:,} held-out rows"
     if not is_worse:
         model.save(place, {"task": {"name": task.name, **task.notes}})
