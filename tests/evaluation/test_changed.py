@@ -188,3 +188,11 @@ def test_patches_share_what_they_show() -> None:
     X, y = randomness.random((40, 1, 4, 4)), randomness.integers(0, 2, 40)
     model = NaiveBayesIPClassifier(PatchQueries((1, 4, 4), size=2, stride=1, threshold=0.5)).fit(X, y)
     assert changed_answers(model.model_, model.rows(X, y)) is None
+
+
+def test_where_nothing_is_asked_nothing_is_changed() -> None:
+    """A report would otherwise say that other answers move results by nothing."""
+    pursuer, rows = world(0)
+    assert changed_answers(pursuer, rows, Budget(0)) is None
+    unanswered = replace(rows, available=torch.zeros_like(rows.available))
+    assert changed_answers(pursuer, unanswered, Budget(2)) is None

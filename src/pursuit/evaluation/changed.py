@@ -196,13 +196,15 @@ class _Interviews:
 @torch.no_grad()
 def changed_answers(pursuer: Pursuer, rows: Rows, stop: StoppingRule | None = None) -> ChangedAnswers | None:
     """Change the answers of rows that are asked until `stop`, one by one and two by two, to answers of other rows; None
-    where queries share answers, as patches of an image do, so that none can be changed by itself."""
+    where queries share answers, as patches of an image do, so that none can be changed by itself, or none was given."""
     query_set = pursuer.query_set
     if not query_set.has_own_units or not len(rows):
         return None
     values = _values(query_set, rows)
     some = _spread(len(rows), MOST_ROWS)
     interviews = _Interviews(pursuer, rows, some, stop)
+    if not interviews.answered.any():
+        return None
     singles = interviews.other_answers(values)
     n_pairs = _pairs_at_most(singles, interviews.answered)
     if n_pairs > MOST_HISTORIES:
