@@ -90,6 +90,18 @@ def test_beliefs_are_fitted_to_what_was_confirmed_only_if_that_is_better(served:
     assert done["after"] < done["before"]
 
 
+def test_a_model_with_a_guarantee_keeps_it(served: Path) -> None:
+    """Beliefs of other temperatures would undo it, and the model could not stop by it any more."""
+    model, table = load(served / "model"), pd.read_csv(served / "patients.csv").dropna()
+    model.guarantee(table[["fever", "where", "age"]], table["label"].to_numpy(), stop="risk=0.3").save(served / "model")
+    before = fingerprint(served / "model")
+    done = run(served, "recalibrate", "model", "--database", f"sqlite:///{served / 'bad.sqlite'}")
+    assert done.returncode == 1
+    assert "could guarantee nothing with others" in " ".join(done.stderr.split())
+    assert fingerprint(served / "model") == before
+    assert run(served, "predict", "model", "--data", "patients.csv", "--out", "predictions.csv").returncode == 0
+
+
 def _learn_again(served: Path, epochs: str) -> Any:
     return run(served, *TRAIN, "--out", "model", "--epochs", epochs, "--and", "good.sqlite")
 

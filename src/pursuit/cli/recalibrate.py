@@ -25,6 +25,11 @@ def recalibrate(model: Model, *, database: Database = None, as_json: AsJson = Fa
     estimator: Any = load(model)
     if not hasattr(estimator, "calibrate") or not hasattr(estimator.model_, "temperature"):
         raise ValueError(f"The beliefs of {type(estimator).__name__} cannot be changed: train it again with --and.")
+    if getattr(estimator, "guaranteed_", None) is not None:
+        raise ValueError(
+            f"The model guarantees {estimator.stopping_rule()} with its beliefs as they are, and could guarantee "
+            "nothing with others: train it again with --and."
+        )
     X, y = confirmed_rows(estimator, kept_sessions(model, database))
     if len(y) < LEAST_SESSIONS:
         raise ValueError(
