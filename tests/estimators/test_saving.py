@@ -320,6 +320,7 @@ def test_nothing_is_imported_because_a_file_names_it(
         f"from pathlib import Path\nPath({str(trace)!r}).touch()\nclass Thing: pass\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
+    pursuit.load(folder)  # which may import what any model needs
     rewrite(folder, *place, value=name.format(module="someones_module"))
     before = set(sys.modules)
     with pytest.raises(UnknownName, match="import the module that registers it first"):

@@ -154,6 +154,7 @@ def test_dropout_is_repeated_by_the_seed_has_gradients_and_does_nothing_in_use()
     assert x.grad is not None
     torch.testing.assert_close(x.grad, (first / x).detach())
     assert dropout.eval()(x) is x
+    assert not Dropout(1.0)(x).any()
 
 
 def test_an_mlp_without_hidden_layers_is_linear() -> None:

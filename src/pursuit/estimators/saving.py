@@ -191,10 +191,10 @@ def _without_model(folder: Path) -> str:
     if inside := sorted(one.parent.name for one in folder.glob(f"*/{DESCRIPTION}")):
         return f"{folder} is not a model, but these folders in it are: {listed(inside)}. Name one of them."
     if (folder / WEIGHTS).exists():
-        return f"{folder / DESCRIPTION} is missing, which says what the weights are: copy the whole folder again."
+        return f"{folder / DESCRIPTION} is missing, the description of the weights there: copy the whole folder again."
     there = "It holds other files." if any(folder.iterdir()) else "It is empty."
     return (
-        f"There is no model in {folder.resolve()}. {there} Name the folder of a model, or train one with: "
+        f"There is no model in {folder.resolve()}. {there} Give the folder of a trained model, or train one: "
         "pursuit train TASK_OR_CSV"
     )
 

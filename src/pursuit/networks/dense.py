@@ -96,11 +96,11 @@ class BesideInput(nn.Module):
 
 
 class Dropout(nn.Dropout):
-    """Dropout that takes its masks on a CPU from a pool, each at a random place of it: to draw them anew, number by
-    number, takes a fifth of a training step."""
+    """Dropout whose masks on a CPU are slices of a fixed random pool, at random offsets. Drawing every mask afresh
+    takes a fifth of a training step."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training or x.device.type != "cpu" or x.numel() > POOL // 4:
+        if not self.training or x.device.type != "cpu" or x.numel() > POOL // 4 or self.p == 1:
             return super().forward(x)
         start = int(torch.randint(POOL - x.numel(), ()))
         return x * _mask_pool(self.p)[start : start + x.numel()].view_as(x)
@@ -108,8 +108,8 @@ class Dropout(nn.Dropout):
 
 @lru_cache(maxsize=4)
 def _mask_pool(p: float) -> Tensor:
-    """A line of masks for dropout: 0 with the probability p, otherwise 1 / (1 - p). It is the same in every process, so
-    that a resumed training needs nothing of it but the state of torch's generator."""
+    """The pool (POOL,) of dropout masks: 0 with probability p, otherwise 1 / (1 - p). It is the same in every process,
+    so that resuming a training needs only the state of torch's generator."""
     return torch.empty(POOL).bernoulli_(1 - p, generator=torch.Generator().manual_seed(0)).div_(1 - p)
 
 

@@ -149,7 +149,7 @@ def choice_query(name: str, series: pd.Series, distinct: Distinct) -> Choice:
 
 
 def _case(value: Any) -> tuple[bool, bool]:
-    """How a word is written: whether its first letter is a capital, and whether the others are."""
+    """The letter case of a word: whether its first letter is upper case, and whether the rest is."""
     return str(value)[:1].isupper(), str(value)[1:].isupper()
 
 

@@ -1,4 +1,4 @@
-"""Questions that are made of the names of columns, in English that holds whatever the name is."""
+"""Questions generated from column names, grammatical also where the name is a verb, a plural or a phrase."""
 
 import re
 
@@ -8,7 +8,7 @@ NAMED = {
     "When is {}?": "{}: when?",
     "On which day of the week is {}?": "{}: on which day of the week?",
 }
-"""How a question is put about a name that does not fit into its sentence."""
+"""The neutral form of each template, for names that are not singular nouns."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -36,7 +36,7 @@ SINGULARS = _words("bias diabetes gas lens measles news series species")
 """Nouns that end as plurals do."""
 NOT_PLURAL = ("ss", "us", "is", "ics")
 HUMP = re.compile(r"(?<=[a-z]{2})[A-Z](?=[a-z])")
-"""Where a word begins in a name such as stopsAfter."""
+"""The start of a new word in a camelCase name such as stopsAfter."""
 
 
 def wording(name: str, pattern: str) -> str:
@@ -54,7 +54,7 @@ def wording(name: str, pattern: str) -> str:
 
 
 def _fits(name: str, pattern: str) -> bool:
-    """Whether a name can stand in a sentence, as singular nouns can."""
+    """Whether a name can be used in the template, as a singular noun can."""
     words = name.casefold().split()
     if not words or words[-1] in BEFORE_NOUNS or words[0] in VERBS:
         return False

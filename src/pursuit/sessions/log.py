@@ -87,9 +87,7 @@ class SessionLog:
 
     def __init__(self, pursuer: Pursuer, stop: StoppingRule | None, template: HistoryState | None = None):
         self.pursuer, self.stop, self._template = pursuer, stop, template
-        self.query_set = (
-            pursuer.query_set
-        )  # to look up a part of a module takes longer than most of what is done with it
+        self.query_set = pursuer.query_set  # kept here because attributes of a module are slow to look up
         self.moves: list[Move] = []
         self.told: dict[int, Tell] = {}  # by query, in the order they were given
         self.changes: list[Change] = []

@@ -21,7 +21,7 @@ TARGET_NAME = re.compile(
     r"survived|y|ergebnis|entscheidung|diagnose|befund|klasse|résultat|resultado)$",
     re.I,
 )
-"""How columns of labels are called, perhaps with something `before` it."""
+"""Usual names of label columns; `before` is a prefix, as in loan_decision."""
 MOST_NUMBERED = 10
 """More different numbers than this are hardly labels, unless the name of the column says so."""
 MANY_NUMBERS, ROWS_PER_NUMBER = 50, 20

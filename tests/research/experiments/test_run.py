@@ -88,7 +88,7 @@ def test_chains_that_are_drawn_are_spread_over_their_lengths(
 
     def note(query_set: Any, X: Any, chain: Any, path: Path, title: str, picture: Any) -> None:
         assert path.name == f"chain-{len(found)}.png"
-        assert f"Asked {chain.n_asked} times; 9 test rows: 1 to 49 times, half of them at most 5" in title
+        assert f"Queries asked: {chain.n_asked} (1 to 49 on 9 test rows, median 5)" in title
         assert lengths.index(chain.n_asked) == int(X.index[0])
         found.append(chain.n_asked)
 

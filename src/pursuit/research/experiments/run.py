@@ -291,8 +291,8 @@ def _draw_chains(classifier: PursuitClassifier, task: Task, folder: Path, n_chai
     for number, place in enumerate((np.arange(n_drawn) + 0.5) / n_drawn * n_rows):
         i = int(by_length[int(np.ceil(place)) - 1])
         title = (
-            f"{task.name}, true label: {task.y_test[i]}. Asked {lengths[i]} times; {n_rows} test rows: "
-            f"{min(lengths)} to {max(lengths)} times, half of them at most {sorted(lengths)[(n_rows - 1) // 2]}"
+            f"{task.name}, true label: {task.y_test[i]}. Queries asked: {lengths[i]} ({min(lengths)} to {max(lengths)} "
+            f"on {n_rows} test rows, median {sorted(lengths)[(n_rows - 1) // 2]})"
         )
         X, path = take_rows(task.X_test, slice(i, i + 1)), folder / f"chain-{number}.png"
         draw_chain(classifier.model_.query_set, X, chains[i], path, title, _picture(task, i))

@@ -53,7 +53,7 @@ from pursuit.tables.survey import guess_queries
 
 T = TypeVar("T")
 MOST_CELLS = 20_000_000
-"""Of Parquet and Arrow files that are read into memory."""
+"""The most cells of a Parquet or Arrow file that is read into memory to predict a number."""
 MAX_STRAYS = 3
 """More different words than this among numbers are not marks for missing values."""
 NOTHING_MISSING = (

@@ -158,7 +158,6 @@ class SharedCommits:
         self._queue: queue.SimpleQueue[tuple[Callable[[Connection], Any], Future[Any]] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
-        self._connection: Connection | None = None  # of the thread, which has it as long as it runs
 
     def do(self, work: Callable[[Connection], T]) -> T:
         """What some work gives, once it is committed; raises OperationalError where its turn does not come."""
@@ -191,16 +190,12 @@ class SharedCommits:
                     group.append(other)
             self._commit([one for one in group if one[1].set_running_or_notify_cancel()])
             if is_last:
-                break
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+                return
 
     def _commit(self, group: list[tuple[Callable[[Connection], Any], Future[Any]]]) -> None:
         try:
-            self._connection = self._connection or self._engine.connect()
-            with self._connection.begin():
-                found = [work(self._connection) for work, _ in group]
+            with self._engine.begin() as connection:
+                found = [work(connection) for work, _ in group]
         except Exception as error:
             if len(group) == 1 or isinstance(error, OperationalError):  # the database itself cannot be written
                 for _, waiting in group:
