@@ -131,7 +131,7 @@ def test_what_cannot_be_served_is_said_in_a_sentence(model: Path, tmp_path: Path
         start([tmp_path / "none"], port=0)
     (tmp_path / "empty").mkdir()
     with pytest.raises(
-        FileNotFoundError, match=rf"^There is no model in {tmp_path / 'empty'}\. It is empty\. Name the"
+        FileNotFoundError, match=rf"^There is no model in {tmp_path / 'empty'}\. It is empty\. Give the folder"
     ):
         start([tmp_path / "empty"], port=0)
     with pytest.raises(ValueError, match="need a file"):
