@@ -335,6 +335,7 @@ class TwoQueriers(VIP):
         else:
             parts: Any = {"answer_model": self.answer_model, "reader": self.reader}
             model = VIP(self.spec, self.querier, self.classifier, **parts)
+            model.lookahead = self.lookahead
         for name, buffer in self.named_buffers(recurse=False):
             setattr(model, name, buffer)
         return model.eval()

@@ -9,6 +9,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from tests.support.small_training import KillAt, Killed
 
 import pursuit
 from pursuit import (
@@ -24,8 +25,12 @@ from pursuit import (
     VIPClassifier,
     yes_no,
 )
+from pursuit.estimators import plan
+from pursuit.estimators.plan import Reason
 from pursuit.inference.pursuer import score_unit
 from pursuit.methods import vip as vip_module
+from pursuit.training import TrainingRun
+from pursuit.training.loop import Report
 from pursuit.training.rows import GeneratedRows
 
 PLAN: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(1, batch_size=32)], "random_state": 0}
@@ -250,3 +255,69 @@ def test_bits_and_possible_answers_are_saved_with_the_model(tmp_path: Path) -> N
         assert [answer.probability for answer in one] == [answer.probability for answer in other]
     assert [answer.text for answer in one][-1] == "no answer"
     assert fitted.session("bits=0.001").why().question.bits is not None
+
+
+def many_patients() -> tuple[pd.DataFrame, np.ndarray]:
+    """More rows than teachers are asked for, of which held-out ones choose the querier."""
+    return patients(3000)
+
+
+@pytest.fixture
+def quick_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "LEAST_STEPS", 40)
+    monkeypatch.setattr(plan, "MOST_STEPS", 40)
+
+
+UNTAUGHT: dict[str, Any] = {"network": MLP((8,)), "teachers": None, "random_state": 0}
+
+
+def test_both_queriers_learn_first_and_the_chosen_one_alone(quick_plan: None, tmp_path: Path) -> None:
+    reports: list[Report] = []
+    run = TrainingRun(tmp_path, on_report=reports.append)
+    model = VIPClassifier(**UNTAUGHT).fit(*many_patients(), run=run)
+    parts = {1: 14, 2: 22}  # of the 40 steps that all rows would have, four tenths and the rest
+    assert dict.fromkeys((report.stage, report.n_steps) for report in reports) == dict.fromkeys(parts.items())
+    assert max(report.lr for report in reports[14:]) < max(report.lr for report in reports[:14])
+    assert reports[13].seconds_left > 0, "the steps of the second part are still to come"
+    assert reports[-1].seconds_left == 0
+    chosen = {reason.setting: reason.value for reason in model.chosen_}
+    assert chosen["steps"].endswith(" of 36")
+    assert chosen["querier"] in ("information", "straight-through")
+    assert (tmp_path / "log.csv").exists()
+    assert (tmp_path / vip_module.ALONE / "log.csv").exists()
+
+
+@pytest.mark.parametrize("querier", ["information", "straight-through"])
+def test_the_classifier_goes_on_from_where_both_ended(
+    querier: str, quick_plan: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[tuple[Any, torch.Tensor]] = []
+
+    def choose(both: Any, *_: Any) -> tuple[Any, Reason]:
+        model = both.asking(querier)
+        chosen.append((model, model.classifier[-1].weight.detach().clone()))
+        return model, Reason("querier", querier, "for this test")
+
+    monkeypatch.setattr(vip_module, "better_querier", choose)
+    model: Any = VIPClassifier(**UNTAUGHT).fit(*many_patients()).model_
+    [(before, weight)] = chosen
+    assert model is before
+    assert type(model) is (InformationVIP if querier == "information" else VIP)
+    moved = (model.classifier[-1].weight - weight).norm() / weight.norm()
+    assert 0 < moved < 0.5, "it learns further, and does not begin again"
+    assert model.lookahead is None
+
+
+@pytest.mark.parametrize("killed_at", [5, 14, 15, 30])  # in the first part, at its end, and in the second
+def test_a_training_killed_in_either_part_ends_with_the_same_bits(
+    killed_at: int, quick_plan: None, tmp_path: Path
+) -> None:
+    rows = many_patients()
+    whole: Any = VIPClassifier(**UNTAUGHT).fit(*rows, run=TrainingRun(tmp_path / "whole")).model_
+    killed = TrainingRun(tmp_path / "killed", on_report=KillAt(killed_at), checkpoint_seconds=0)
+    with pytest.raises(Killed):
+        VIPClassifier(**UNTAUGHT).fit(*rows, run=killed)
+    again: Any = VIPClassifier(**UNTAUGHT).fit(*rows, run=TrainingRun(tmp_path / "killed", resume=True)).model_
+    assert type(again) is type(whole)
+    for name, weight in whole.state_dict().items():
+        torch.testing.assert_close(again.state_dict()[name], weight, rtol=0, atol=0, equal_nan=True)

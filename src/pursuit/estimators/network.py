@@ -147,8 +147,7 @@ class LearnerEstimator(PursuitEstimator):
         run = self._claimed(run, learner, stages, seed, kept, self.chosen_teachers() if is_taught else None)
         # As many steps as planned, although rows were made.
         stages = [replace(stage, epochs=stage.epochs * len(kept) / len(lesson)) for stage in stages]
-        ends = self._train(learner, lesson, stages, seed, early_stopping, run)
-        self.model_ = learner
+        self.model_, ends = self._train(learner, lesson, stages, seed, early_stopping, run)
         if judging is not None:
             self._fit_to(judging)
         learnt = self.model_
@@ -300,10 +299,12 @@ class LearnerEstimator(PursuitEstimator):
         seed: int,
         early_stopping: EarlyStopping | None,
         run: TrainingRun,
-    ) -> list[Kept]:
+    ) -> tuple[Any, list[Kept]]:
+        """Train the learner. Gives the one to use, which is another where it is chosen on the way, and how much of each
+        stage was kept."""
         levelled = rows.levelled() if isinstance(rows, Rows) else rows
         options: Any = {"seed": seed, "device": self.device, "devices": self.devices}
-        return train(learner, levelled, stages, early_stopping=early_stopping, run=run, **options)
+        return learner, train(learner, levelled, stages, early_stopping=early_stopping, run=run, **options)
 
     def suitable_stop(self, model: Any, rows: Rows) -> StoppingRule | None:
         """The rule to stop by that suits a model, judged by rows whose labels were not learnt; None: the usual one."""

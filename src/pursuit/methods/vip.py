@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -14,7 +14,10 @@ from pursuit.estimators.tuned import OF_NETWORK, OneOf
 from pursuit.inference.stopping import StoppingRule
 from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.queries import QuerySet
-from pursuit.training.learner import ModelSpec
+from pursuit.training import Stage, TrainingRun
+from pursuit.training.held_out import EarlyStopping, Kept
+from pursuit.training.learner import Learner, ModelSpec
+from pursuit.training.loop import Report
 from pursuit.training.rows import GeneratedRows, Rows, RowSource, StreamedRows, rows_in_memory
 from pursuit.vip import VIP, InformationVIP, TwoQueriers
 
@@ -26,6 +29,12 @@ LOOKED_AT = 4096
 """Number of rows from which the encoding of answers is read."""
 LOOKAHEAD = 5
 """How many answers ahead the straight-through querier looks where held-out rows say whether it pays."""
+CHOOSING = 0.4
+"""Share of the steps in which both queriers learn; the one that held-out rows prefer has the rest for itself."""
+ALONE = "alone"
+"""The folder of the log and the checkpoints of those steps, in that of the training."""
+SLOWER = 0.5
+"""The learning rate of those steps, as a multiple of the one before."""
 COUNTED_ROWS = 100_000
 """The most rows that answers are counted on where rows are not in memory."""
 
@@ -93,6 +102,47 @@ class VIPEstimator(TaughtEstimator):
             model.start_from_counts(rows_in_memory(rows, LOOKED_AT).take(slice(LOOKED_AT)))
         return model
 
+    def _train(
+        self,
+        learner: Learner,
+        rows: RowSource,
+        stages: list[Stage],
+        seed: int,
+        early_stopping: EarlyStopping | None,
+        run: TrainingRun,
+    ) -> tuple[Any, list[Kept]]:
+        """Both queriers learn at first; then held-out rows choose one, and the classifier learns from its chains alone.
+        Where teachers judge, few steps are needed, and both learn to the end."""
+        if not isinstance(learner, TwoQueriers) or early_stopping is None:
+            return super()._train(learner, rows, stages, seed, early_stopping, run)
+        both = [stage.scaled(CHOOSING) for stage in stages]
+        alone = [_slower(stage.scaled(1 - CHOOSING)) for stage in stages]
+        n_alone = sum(stage.n_steps(len(rows)) for stage in alone)
+
+        def report_both(report: Report) -> None:
+            assert run.on_report is not None
+            seconds = n_alone * stages[0].batch_size / report.histories_per_second
+            run.on_report(replace(report, seconds_left=report.seconds_left + seconds))
+
+        def report_alone(report: Report) -> None:
+            assert run.on_report is not None
+            run.on_report(replace(report, stage=report.stage + len(stages)))
+
+        first, second = run, run
+        if run.path is not None:
+            second = replace(second, folder=run.path / ALONE)
+        if run.on_report is not None:
+            first, second = replace(first, on_report=report_both), replace(second, on_report=report_alone)
+        _, ends_of_both = super()._train(learner, rows, both, seed, early_stopping, first)
+        chosen, self._querier_reason = better_querier(learner, early_stopping.rows, self.max_queries)
+        if isinstance(chosen, InformationVIP):
+            chosen.learns_after = False
+        _, ends = super()._train(chosen, rows, alone, seed, early_stopping, second)
+        return chosen, [
+            Kept(CHOOSING * before.share + (1 - CHOOSING) * after.share, after.temperature)
+            for before, after in zip(ends_of_both, ends, strict=True)
+        ]
+
     def suitable_stop(self, model: VIP, rows: Rows) -> StoppingRule | None:
         return None if model.answer_model is None else suitable_stop(model, rows, self.max_queries)
 
@@ -154,6 +204,12 @@ class VIPEstimator(TaughtEstimator):
         return AnswerModel.count(
             query_set, len(self.labels), counted, self.answers or self.plan_.answers, self.label_kernel()
         )
+
+
+def _slower(stage: Stage) -> Stage:
+    """A stage that goes on where one like it ended."""
+    optimizer = replace(stage.optimizer, lr=SLOWER * stage.optimizer.lr)
+    return replace(stage, optimizer=optimizer, tau=(stage.tau[1], stage.tau[1]))
 
 
 @method("vip-straight-through", "V-IP, straight-through", querier="straight-through", cost_aware=False)
