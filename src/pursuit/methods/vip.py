@@ -1,6 +1,7 @@
 """V-IP's estimators: a classifier, and a regressor whose labels are bins of a number. The algorithm: `pursuit.vip`."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -119,20 +120,14 @@ class VIPEstimator(TaughtEstimator):
         alone = [_slower(stage.scaled(1 - CHOOSING)) for stage in stages]
         n_alone = sum(stage.n_steps(len(rows)) for stage in alone)
 
-        def report_both(report: Report) -> None:
-            assert run.on_report is not None
+        def with_time_alone(report: Report) -> Report:
             seconds = n_alone * stages[0].batch_size / report.histories_per_second
-            run.on_report(replace(report, seconds_left=report.seconds_left + seconds))
+            return replace(report, seconds_left=report.seconds_left + seconds)
 
-        def report_alone(report: Report) -> None:
-            assert run.on_report is not None
-            run.on_report(replace(report, stage=report.stage + len(stages)))
-
-        first, second = run, run
+        first = _reporting(run, with_time_alone)
+        second = _reporting(run, lambda report: replace(report, stage=report.stage + len(stages)))
         if run.path is not None:
             second = replace(second, folder=run.path / ALONE)
-        if run.on_report is not None:
-            first, second = replace(first, on_report=report_both), replace(second, on_report=report_alone)
         _, ends_of_both = super()._train(learner, rows, both, seed, early_stopping, first)
         chosen, self._querier_reason = better_querier(learner, early_stopping.rows, self.max_queries)
         if isinstance(chosen, InformationVIP):
@@ -204,6 +199,12 @@ class VIPEstimator(TaughtEstimator):
         return AnswerModel.count(
             query_set, len(self.labels), counted, self.answers or self.plan_.answers, self.label_kernel()
         )
+
+
+def _reporting(run: TrainingRun, change: Callable[[Report], Report]) -> TrainingRun:
+    """The run, whose reports are changed before anybody sees them."""
+    tell = run.on_report
+    return run if tell is None else replace(run, on_report=lambda report: tell(change(report)))
 
 
 def _slower(stage: Stage) -> Stage:
