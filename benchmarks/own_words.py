@@ -16,7 +16,7 @@ from benchmarks.study import Study
 from pursuit import ColumnQueries, PursuitEstimator, Questions
 from pursuit.methods import METHODS
 from pursuit.queries.own_words import Suggestion
-from pursuit.queries.questions_file import parse_tables
+from pursuit.queries.questions import parse_tables
 from pursuit.research.tasks import animals
 
 FOLDER = Path(__file__).parent / "words"

@@ -14,7 +14,7 @@ from fuzz.mutations import NUMBERS, TEXTS, mutated_bytes
 from fuzz.workers import Files, Target
 from pursuit.methods import NaiveBayesIPClassifier
 from pursuit.queries import ColumnQueries, Questions
-from pursuit.queries.questions_file import parse
+from pursuit.queries.questions import parse
 from pursuit.research.tasks import load_task
 
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252", "latin-1", "utf-32", "shift_jis", "cp437")

@@ -119,7 +119,7 @@ def test_what_is_known_shows_what_is_registered_later_and_cannot_be_changed() ->
 
 def test_names_that_nobody_registered_are_refused_with_what_to_do() -> None:
     register(Dish)
-    with pytest.raises(UnknownName, match=r"^'Dsh' is not a known dish\. Did you mean Dish\? If 'Dsh' is your own,"):
+    with pytest.raises(UnknownName, match=r"^'Dsh' is not a known dish\. Did you mean 'Dish'\? If 'Dsh' is your own,"):
         find("dish", "Dsh")
     with pytest.raises(UnknownName, match=r"^'tree' is not a known dish\. Known are: Dish\. .*pursuit --plugin MODULE"):
         find("dish", "tree")

@@ -43,7 +43,7 @@ from torch import Tensor, nn
 from pursuit.inference.pursuer import NO_ANSWER, PossibleAnswer
 from pursuit.queries import QuerySet
 from pursuit.queries.answer_values import AnswerValues
-from pursuit.queries.query import NOT_GIVEN_TEXT
+from pursuit.queries.column import NOT_GIVEN_TEXT
 from pursuit.registry import register, settings_from, to_config
 from pursuit.training.rows import Rows
 

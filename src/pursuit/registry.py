@@ -9,7 +9,7 @@ module with `pursuit --plugin`, or installed a package that lists it under the e
 import difflib
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -109,10 +109,15 @@ def find(kind: str, name: str) -> Any:
     """What is registered under this name; raises UnknownName with what to do."""
     there = known(kind)
     if name not in there:
-        close = difflib.get_close_matches(str(name), there, n=3, cutoff=0.6)
-        hint = f"Did you mean {' or '.join(close)}?" if close else f"Known are: {', '.join(there)}."
+        hint = did_you_mean(str(name), there, f"Known are: {', '.join(there)}.")
         raise UnknownName(f"'{name}' is not a known {kind}. {hint} {how_to_make_known(name)}")
     return there[name]
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """The name that is nearly this one, as a question; what to say where there is none."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"Did you mean '{close[0]}'?" if close else otherwise
 
 
 def find_class(name: str) -> type[Any]:

@@ -240,7 +240,7 @@ def test_a_name_that_is_none(tmp_path: Path) -> None:
     for command in ("get", "verify"):
         ended = run(command, "picture")
         assert ended.code == 1
-        assert "'picture' is not a known task. Did you mean pictures" in ended.complained
+        assert "'picture' is not a known task. Did you mean 'pictures" in ended.complained
         assert ended.printed == ""
     assert "Known are: built-in" in run("get", "xyz").complained
     assert not (tmp_path / "cache").exists()

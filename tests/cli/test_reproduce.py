@@ -70,7 +70,7 @@ def test_first_seed_validation_and_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["mnistt"], "'mnistt' is not a known task. Did you mean mnist"),
+        (["mnistt"], "'mnistt' is not a known task. Did you mean 'mnist"),
         (["digits", "--recipe", "paper"], "digits has no recipe 'paper', only fast"),
         (["digits", "--sampling", "random"], "--sampling is one of irs, sbs, irs+sbs, not 'random'"),
         (["muzhi", "--network", "conv"], "--network is one of set, masked, not 'conv'"),

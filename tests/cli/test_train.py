@@ -107,7 +107,7 @@ def test_what_was_given_is_said_to_be(workspace: Path) -> None:
         ([*TRAIN[1:], "--device", "tpu"], "one of cpu"),
         ([*TRAIN[1:], "--log", "paper"], "csv or tensorb"),
         (["mnistt"], "neither a task"),
-        ([*TRAIN[1:], "--method", "tre"], "'tre' is not a known method. Did you mean tree?"),
+        ([*TRAIN[1:], "--method", "tre"], "'tre' is not a known method. Did you mean 'tree'?"),
         ([*TRAIN[1:], "--method", "tree", "--held-out", "0.1"], "--held-out does not apply to the method tree"),
         ([*TRAIN[1:], "--method", "tree", "--epochs", "3"], "--epochs does not apply to the method tree"),
         ([*TRAIN[1:], "--method", "tree", "--devices", "2"], "--devices does not apply to the method tree"),

@@ -9,7 +9,7 @@ import pytest
 from illness import QUESTIONS, table
 from pursuit import MLP, ColumnQueries, PursuitEstimator, Questions, Stage, VIPRegressor
 from pursuit.methods import METHODS
-from pursuit.queries.questions_file import parse
+from pursuit.queries.questions import parse
 from pursuit.web.serving.models import ServedModels, load_models
 
 

@@ -21,10 +21,10 @@ def test_choices_are_their_own_values_unless_others_are_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("blood_pressure", "What is blood pressure?"), (" Is it late? ", "Is it late?")]
+    ("name", "text"), [("blood_pressure", "blood pressure: which number?"), (" Is it late? ", "Is it late?")]
 )
 def test_names_become_questions_unless_they_are(name: str, text: str) -> None:
-    assert wording(name, "What is {}?") == text
+    assert wording(name, ": which number?") == text
 
 
 @pytest.mark.parametrize("pair", NO_AND_YES)
@@ -109,9 +109,9 @@ def test_choices_are_given_in_any_case_or_by_their_beginning() -> None:
 
 @pytest.mark.parametrize("answer", ["g", "", "  ", "blue", "redd", None, 3, ["Red"]])
 def test_other_answers_are_refused(answer: Any) -> None:
-    query_set = ColumnQueries([Choice("a", "Which a?", ("Red", "Green", "Grey"))])
+    query_set = ColumnQueries([Choice("a", "a: which applies?", ("Red", "Green", "Grey"))])
     x = torch.zeros(3)
-    with pytest.raises(ValueError, match=r"The answer to 'Which a\?' is one of Red, Green, Grey, not "):
+    with pytest.raises(ValueError, match=r"The answer to 'a: which applies\?' is one of Red, Green, Grey, not "):
         query_set.tell(x, 0, answer)
     assert x.eq(0).all()
 

@@ -18,7 +18,7 @@ from pursuit.information import AnswerModel
 from pursuit.networks import MLP, NetworkSettings, SetNetwork
 from pursuit.networks.first_layer import split_first_layer
 from pursuit.queries import Choice, ColumnQueries, Number, yes_no
-from pursuit.queries.number_encoding import FEW_PIECES, MANY_PIECES, SOME_PIECES, quantile_edges, suitable_pieces
+from pursuit.queries.own_inputs import FEW_PIECES, MANY_PIECES, SOME_PIECES, quantile_edges, suitable_pieces
 from pursuit.queries.scaling import compress
 from pursuit.training.rows import Rows
 from pursuit.vip import VIP, InformationVIP

@@ -7,9 +7,8 @@ import torch
 from pursuit import ColumnQueries, Questions, Session
 from pursuit.exact import IndependentIP
 from pursuit.queries import Choice, Number, QuerySet, yes_no
-from pursuit.queries.own_words import clauses, statement, suggest
-from pursuit.queries.questions_file import parse
-from pursuit.queries.sentence_vectors import PACKAGE, sentence_vectors
+from pursuit.queries.own_words import PACKAGE, clauses, sentence_vectors, statement, suggest
+from pursuit.queries.questions import parse
 
 pytest.importorskip("tokenizers")
 pytest.importorskip(PACKAGE.replace("-", "_"), reason="its weights are not installed", exc_type=ImportError)

@@ -11,7 +11,7 @@ import pytest
 from pursuit import VIPClassifier, load
 from pursuit.queries import ColumnQueries
 from pursuit.queries.column import Choice, Date
-from pursuit.queries.part_guessing import MOST_WORDS
+from pursuit.queries.guessing import MOST_WORDS
 from pursuit.queries.parts import WEEKDAYS, Age, Contains, Weekday
 from pursuit.registry import from_config, to_config
 
@@ -44,7 +44,7 @@ def test_items_are_yes_no_questions(separator: str) -> None:
         queries = guess("colours", texts)
     items = of_column(queries, "colours")
     assert [query.name for query in items] == ["colours: red", "colours: blue", "colours: green"]
-    assert items[0].text == "Do colours include red?"
+    assert items[0].text == "colours: red?"
     frame = pd.DataFrame({"colours": [" blue ", "RED;green", "N/A", None, "pink"], "n": range(5)})
     if separator == ";":
         told = answered(queries, frame)
@@ -97,7 +97,7 @@ def test_texts_are_asked_for_by_frequent_words() -> None:
         "number",
         "stuck",
     ]
-    assert asked[1].text == "Does comment mention 'leaks'?"
+    assert asked[1].text == "comment: is 'leaks' mentioned?"
     frame = pd.DataFrame({"comment": ["PUMPING, a leak!", "nothing", None], "n": range(3)})
     told = answered(queries, frame)
     assert told["comment: leaks"].tolist() == ["yes", "no", None]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pursuit import queries
 from pursuit.queries import Answers, ColumnQueries, PatchGrid, PatchQueries, Query, QuerySet, WordQueries
-from pursuit.queries.units import Units
+from pursuit.queries.query_set import Units
 from pursuit.queries.words import word_query
 from pursuit.registry import from_config, known, to_config
 

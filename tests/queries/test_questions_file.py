@@ -13,8 +13,7 @@ from pursuit.queries import Questions
 from pursuit.queries.column_types import COLUMN_TYPES
 from pursuit.queries.order import Group
 from pursuit.queries.presentation import Advice, Presentation
-from pursuit.queries.question_settings import ASKS, QuestionSettings
-from pursuit.queries.questions_file import KEYS, draft_text, parse, toml_text
+from pursuit.queries.questions import ASKS, KEYS, QuestionSettings, draft_text, parse, toml_text
 from pursuit.research.tasks.loading import load_task
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -178,7 +177,7 @@ def test_whatever_is_wrong_is_said(text: str, message: str) -> None:
 def test_a_draft_explains_every_key_and_suggests_what_is_not_there() -> None:
     text = draft_text(
         (
-            QuestionSettings("age", "What is age?", cost=1.0),
+            QuestionSettings("age", "age: which number?", cost=1.0),
             QuestionSettings("sex", "sex?", choices=(("f", "woman"), ("m", "man"))),
             QuestionSettings("town", choices=tuple((f"town {i}", f"the town {i}") for i in range(9))),
             QuestionSettings("note", ask="never"),
@@ -190,7 +189,7 @@ def test_a_draft_explains_every_key_and_suggests_what_is_not_there() -> None:
     assert "#   pursuit train some.csv\n" in text
     assert all(f"#   {key} " in text for key in KEYS)
     assert "# range = [0.5, 93]  #" in text
-    assert '[questions.age]\ntext = "What is age?"\n# help = ""\n# unit = ""\n# range' in text
+    assert '[questions.age]\ntext = "age: which number?"\n# help = ""\n# unit = ""\n# range' in text
     assert 'choices = { "f" = "woman", "m" = "man" }\n' in text
     assert '[questions.town.choices]\n"town 0" = "the town 0"\n' in text  # too long for one line
     assert text.count("# unit") == 1
@@ -229,7 +228,7 @@ text = "Order one."
 
 [languages.de]
 "Machines" = "Maschinen"
-"Which noise?" = "Welches Geräusch?"
+"noise: which applies?" = "Welches Geräusch?"
 "door seal" = "Türdichtung"
 "Order one." = "Bestellen Sie eine."
 """
@@ -237,7 +236,7 @@ text = "Order one."
 
 def test_languages_are_read_and_written() -> None:
     presentation = parse(LANGUAGES)[2]
-    assert dict(dict(presentation.languages)["de"])["Which noise?"] == "Welches Geräusch?"
+    assert dict(dict(presentation.languages)["de"])["noise: which applies?"] == "Welches Geräusch?"
     assert toml_text((), (), presentation) == LANGUAGES
     for wrong, message in (
         ('[languages]\nde = "x"', r"languages.de is a table"),
@@ -253,11 +252,19 @@ def test_what_is_translated_must_be_in_the_interview(tmp_path: Path) -> None:
     table = "\n".join(["noise,n,fault", *(f"{'ab'[i % 2]},{i % 7},{('seal', 'pump')[i % 2]}" for i in range(60))])
     (tmp_path / "t.csv").write_text(table)
     file = tmp_path / "q.toml"
-    good = ['"Which noise?" = "Welches?"', '"a" = "A"', '"seal" = "Dichtung"', '"kg" = "Kilo"', '"Hello" = "Hallo"']
+    good = [
+        '"noise: which applies?" = "Welches?"',
+        '"a" = "A"',
+        '"seal" = "Dichtung"',
+        '"kg" = "Kilo"',
+        '"Hello" = "Hallo"',
+    ]
     head = '[interview]\ntitle = "Hello"\n[questions.n]\nunit = "kg"\n[languages.de]\n'
     file.write_text(head + "\n".join(good))
     task = load_task(tmp_path / "t.csv", target="fault", questions=file)
     assert '"seal" = "Dichtung"' in task.notes["questions"]
-    file.write_text(f'{head}"Which noises?" = "x"')
-    with pytest.raises(ValueError, match=r"languages.de has 'Which noises\?', .* Did you mean 'Which noise\?'"):
+    file.write_text(f'{head}"noises: which applies?" = "x"')
+    with pytest.raises(
+        ValueError, match=r"languages.de has 'noises: which applies\?', .* Did you mean 'noise: which applies\?'"
+    ):
         load_task(tmp_path / "t.csv", target="fault", questions=file)

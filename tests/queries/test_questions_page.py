@@ -7,7 +7,7 @@ import pytest
 
 from ordered import clinic
 from pursuit.queries import ColumnQueries, Questions
-from pursuit.queries.questions_file import INTERVIEW_KEYS, KEYS, RESULT_KEYS
+from pursuit.queries.questions import INTERVIEW_KEYS, KEYS, RESULT_KEYS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
 

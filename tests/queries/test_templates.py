@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from pursuit.queries import ColumnQueries
-from pursuit.queries.templates import language_of
+from pursuit.queries.guessing import language_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*asked for|Cells of:UserWarning")
 FRAME = {
@@ -26,7 +26,7 @@ def test_questions_are_german() -> None:
     assert queries["Farbe"].text == "Farbe: was trifft zu?"
     assert queries["Fieber"].text == "Fieber?"
     assert queries["Fieber"].choices == ("nein", "ja")
-    assert queries["Mängel: Rost"].text == "Gehört Rost zu Mängel?"
+    assert queries["Mängel: Rost"].text == "Mängel: Rost?"
     assert queries["gekauft am"].text == "gekauft am: wann?"
     assert queries["geboren"].text == "geboren: wie viele Jahre alt?"
     assert queries["geboren"].unit == "Jahre"
@@ -40,7 +40,7 @@ def test_days_of_the_week_and_words() -> None:
     by_name = {query.name: query for query in queries.queries}
     assert by_name["am"].choices[:2] == ("Montag", "Dienstag")
     assert by_name["am"].values[0] == "Monday"
-    assert by_name["Störung: pumpe"].text == "Kommt „pumpe“ in Störung vor?"
+    assert by_name["Störung: pumpe"].text == "Störung: kommt „pumpe“ vor?"
     x, _ = queries.answers(frame[:1])
     assert queries.describe(queries.index_of["am"], x[0]) == "Montag"
 
@@ -63,6 +63,6 @@ def test_the_language_is_seen(columns: dict[str, Any], language: str) -> None:
 def test_it_may_be_chosen() -> None:
     frame = pd.DataFrame({"a": [1.5, 2.5, 3.0]})
     assert ColumnQueries.from_data(frame, language="de").queries[0].text == "a: welcher Wert?"
-    assert ColumnQueries.from_data(pd.DataFrame(FRAME), language="en").queries[0].text == "What is Größe?"
+    assert ColumnQueries.from_data(pd.DataFrame(FRAME), language="en").queries[0].text == "Größe: which number?"
     with pytest.raises(ValueError, match="Questions are made in en or de, not in 'fr'"):
         ColumnQueries.from_data(frame, language="fr")

@@ -65,7 +65,7 @@ def _plain(column: Any) -> list[Any]:
 
 
 def test_another_value_is_asked_for_where_most_cells_are_empty() -> None:
-    for value, text in (("Bonn", "Is home town Bonn?"), (500, "Is home town 500?")):
+    for value, text in (("Bonn", "home town: Bonn?"), (500, "Is home town 500?")):
         query = guess(ticks(value, 20), "home_town")
         assert query is not None
         assert (query.text, query.choices, query.values) == (text, ("no", "yes"), ("no", value))
@@ -94,7 +94,7 @@ def test_what_says_nothing_is_still_left_out(column: Any) -> None:
 def test_a_kind_says_that_empty_cells_mean_no() -> None:
     query = guess(ticks("DE", 39), "country", column_types={"country": "yes/no"})
     assert query is not None
-    assert (query.text, query.empty_means) == ("Is country DE?", "no")
+    assert (query.text, query.empty_means) == ("country: DE?", "no")
     assert guess(["DE"] * N, "country", column_types={"country": "choice"}).empty_means is None  # type: ignore[union-attr]
     two = guess([*ticks("yes", empty="no")[:-1], None], column_types={"fever": "yes/no"})
     assert two is not None
@@ -197,7 +197,7 @@ def test_files_are_read_alike(ending: str, tmp_path: Path) -> None:
     task = load_task(path, target="ill")
     asked = {query.name: query for query in task.query_set.queries}
     assert list(asked) == ["fever", "cough", "town", "blank"]
-    assert [query.text for query in asked.values()] == ["fever?", "cough?", "Is town Bonn?", "blank?"]
+    assert [query.text for query in asked.values()] == ["fever?", "cough?", "town: Bonn?", "blank?"]
     assert (
         "Empty cells mean no, because there is only one value beside them: 'fever', 'cough', 'town', 'blank'."
         in (task.notes["remarks"])

@@ -30,8 +30,8 @@ from pursuit import (
 )
 from pursuit.inference.guarantees import unkept
 from pursuit.queries import Choice, Date, Number, QuerySet
+from pursuit.queries.column import NOT_GIVEN_TEXT
 from pursuit.queries.order import Group, Order
-from pursuit.queries.query import NOT_GIVEN_TEXT
 from pursuit.web.bundle import bundle
 from pursuit.web.exporting.weights import EXACT, Packed
 

@@ -120,7 +120,7 @@ def _routers(options: ServingOptions) -> list[Any]:
         routers.append(of_fhir)
     if options.words:
         from pursuit.connect.words_routes import of_words
-        from pursuit.queries.sentence_vectors import sentence_vectors
+        from pursuit.queries.own_words import sentence_vectors
 
         sentence_vectors()  # which says what is missing, and is then ready
         routers.append(of_words)

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pursuit.queries import Choice, Date, Number, QuerySet, Questions
-from pursuit.queries.column import listed
-from pursuit.queries.query import Query
-from pursuit.queries.questions_file import parse
+from pursuit.queries.column import Query, listed
+from pursuit.queries.questions import parse
 
 MOST_VALUES = 12
 """Values of a column, and labels, that the prompt names."""

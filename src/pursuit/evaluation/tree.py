@@ -15,7 +15,7 @@ from pursuit.inference.rollout import RolloutStep
 from pursuit.inference.stopping import Budget, StoppingRule
 from pursuit.inference.target_bins import target_of
 from pursuit.queries import QuerySet
-from pursuit.queries.query import NOT_GIVEN_TEXT
+from pursuit.queries.column import NOT_GIVEN_TEXT
 from pursuit.training.rows import Rows
 
 N_LEADING = 3

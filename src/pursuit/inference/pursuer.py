@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pursuit.inference.history import History
 from pursuit.queries import QuerySet
-from pursuit.queries.query import FREE
+from pursuit.queries.column import FREE
 
 ScoreUnit = Literal["bits", "bits per cost"]
 Labels = Sequence[Any] | np.ndarray

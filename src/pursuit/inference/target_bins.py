@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pursuit.queries.doubts import rounded_outward
+from pursuit.queries.scaling import rounded_outward
 from pursuit.registry import register
 
 COVERAGE = 0.9

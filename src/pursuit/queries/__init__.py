@@ -1,17 +1,14 @@
 """Query sets: what may be asked, how it is worded, and how answers become network input."""
 
-from pursuit.queries.column import NO_AND_YES, Choice, Date, Number, yes_no
+from pursuit.queries.column import NO_AND_YES, Choice, Date, Doubt, DoubtfulAnswer, Number, Query, yes_no
 from pursuit.queries.column_types import ColumnType
 from pursuit.queries.columns import ColumnQueries
 from pursuit.queries.concepts import ConceptQueries
-from pursuit.queries.doubts import Doubt, DoubtfulAnswer
 from pursuit.queries.guessing import MAX_CHOICES, NotAQuestion
 from pursuit.queries.order import Group, OnlyAfter, Order
 from pursuit.queries.patches import PatchQueries
-from pursuit.queries.query import Query
-from pursuit.queries.query_set import Answers, PatchGrid, QuerySet
+from pursuit.queries.query_set import Answers, FeatureType, PatchGrid, QuerySet
 from pursuit.queries.questions import Questions
-from pursuit.queries.units import FeatureType
 from pursuit.queries.words import WordQueries
 
 __all__ = [

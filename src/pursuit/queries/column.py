@@ -1,19 +1,118 @@
-"""One column of a table as a query, answered by one of a list, a number or a date; and how an answer is read."""
+"""A query, and one column of a table as a query, answered by one of a list, a number or a date: how it is worded, how
+an answer is read, and when it is doubtful."""
 
 import datetime
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from pursuit.queries.doubts import Doubt
-from pursuit.queries.query import NOT_GIVEN_TEXT, Query
 from pursuit.queries.scaling import LARGEST, MOST_DECIMALS
-from pursuit.queries.wording import wording
 from pursuit.registry import register
+
+NOT_GIVEN_TEXT = "not given"
+"""The answer, in words, that a value is missing, to a query that may be answered so."""
+
+
+FREE = 1e-9
+"""In bits per cost, the cost of what costs nothing: free answers come first, the most informative of them before the
+others, and scores stay finite."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question with a clear meaning."""
+
+    name: str
+    text: str
+    """The wording a person reads."""
+    choices: tuple[str, ...] = ()
+    """What may be answered; empty where the answer is not one of a list."""
+    cost: float = 1.0
+    """What it takes to get the answer, in any unit; 0 if it is free."""
+    help: str = field(default="", kw_only=True)
+    """What a person may want to know to answer it."""
+    unit: str = field(default="", kw_only=True)
+    """What a number is measured in."""
+    may_be_missing: bool = field(default=False, kw_only=True)
+    """Whether it is an answer of its own, "not given", that data have no value. It is not "don't know", which is no
+    answer."""
+
+    words: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), kw_only=True)
+    """Words that people use for a choice, by the choice; those without one mean yes, or what a number measures."""
+    checked: bool = field(default=False, kw_only=True)
+    """Whether the answer is checked, by a document or a measurement, so that nobody can change it on purpose."""
+    column: str = field(default="", kw_only=True)
+    """The column of a table that answers are read from, where that has not the name of the query."""
+
+    @property
+    def source(self) -> str:
+        """The name of the column that answers are read from."""
+        return self.column or self.name
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The choices that a person may pick, "not given" last where it is an answer; empty without choices."""
+        is_more = self.may_be_missing and self.choices and NOT_GIVEN_TEXT not in self.choices
+        return (*self.choices, NOT_GIVEN_TEXT) if is_more else self.choices
+
+    @property
+    def expected(self) -> str:
+        """What may be answered, in a few words; empty where that cannot be said."""
+        return "/".join(self.offered)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.cost < math.inf:
+            raise ValueError(f"The cost of '{self.name}' is a number of at least 0, not {self.cost}.")
+
+
+WHICH_NUMBER, WHICH_APPLIES, WHEN = ": which number?", ": which applies?", ": when?"
+WHICH_DAY, HOW_OLD, MENTIONED = ": on which day of the week?", ": how many years old?", ": is '{}' mentioned?"
+HUMP = re.compile(r"(?<=[a-z]{2})[A-Z](?=[a-z])")
+"""The start of a new word in a camelCase name such as stopsAfter."""
+
+
+def wording(name: str, ending: str) -> str:
+    """A question made of a column's name, unless the name is a question already. What is asked stands behind the name,
+    which reads well whether that is a noun, a verb or a phrase."""
+    words = name.strip().replace("_", " ")
+    if words[:1].islower():
+        words = HUMP.sub(lambda found: f" {found[0].lower()}", words)
+    return words if words.endswith("?") else words + ending
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why an answer should be asked for again. Prints as a sentence for the person who gave it."""
+
+    query: str
+    text: str
+    answer: str
+    """The answer as it was understood, with its unit."""
+    usual: str
+    """The range of the training rows, but for strays, with its unit."""
+    suggestions: tuple[str, ...] = ()
+    """What may have been meant, as it would be typed: the nearest slip of the decimal point or of the sign."""
+
+    def __str__(self) -> str:
+        meant = f" Did you mean {' or '.join(self.suggestions)}?" if self.suggestions else " Is that right?"
+        return f"{self.answer} is far outside the usual range of {self.usual}.{meant}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The doubt as JSON values."""
+        return {**asdict(self), "suggestions": list(self.suggestions)}
+
+
+class DoubtfulAnswer(ValueError):
+    """An answer was not taken because of a `doubt`; it is if it is given again with `confirmed=True`."""
+
+    def __init__(self, doubt: Doubt):
+        super().__init__(f'"{doubt.text}": {doubt} If it is right, give it again with confirmed=True.')
+        self.doubt = doubt
+
 
 NO_AND_YES = [
     ("no", "yes"),
@@ -282,14 +381,14 @@ def days_since_1970(date: datetime.date) -> float:
 
 def yes_no(name: str, text: str = "", cost: float = 1.0) -> Choice:
     """A yes/no question about a column of 0 and 1 (or False and True)."""
-    return Choice(name, text or wording(name, "{}?"), ("no", "yes"), cost, values=(0, 1))
+    return Choice(name, text or wording(name, "?"), ("no", "yes"), cost, values=(0, 1))
 
 
 def looks_ticked(name: str, value: Any) -> bool:
     """Whether a value marks that something holds, and does not say what: a tick, a word for yes, or the very name of
     its column."""
     word = fold(value)
-    return word in TICKS or word in YES_WORDS or word == fold(name) or word == fold(wording(name, "{}"))
+    return word in TICKS or word in YES_WORDS or word == fold(name) or word == fold(wording(name, ""))
 
 
 def tick(name: str, value: Any) -> Choice:
@@ -298,7 +397,7 @@ def tick(name: str, value: Any) -> Choice:
     if word in ("1", "true"):
         return replace(yes_no(name), empty_means=0)
     choices = next((pair for pair in NO_AND_YES if pair[1] == word), NO_AND_YES[0])
-    text = wording(name, "{}?") if looks_ticked(name, value) else f"{wording(name, 'Is {}')} {value}?"
+    text = wording(name, "?") if looks_ticked(name, value) else wording(name, f": {value}?")
     return Choice(name, text, choices, values=(choices[0], value), empty_means=choices[0])
 
 

@@ -13,6 +13,9 @@ from pursuit.queries.column import (
     ISO,
     NO_AND_YES,
     NO_WORDS,
+    WHEN,
+    WHICH_APPLIES,
+    WHICH_NUMBER,
     YES_WORDS,
     Choice,
     Date,
@@ -21,10 +24,10 @@ from pursuit.queries.column import (
     fold,
     listed,
     tick,
+    wording,
     yes_no,
 )
-from pursuit.queries.doubts import rounded_outward, usual_range
-from pursuit.queries.number_encoding import quantile_edges
+from pursuit.queries.own_inputs import quantile_edges
 from pursuit.queries.reading import (
     MISSING_WORDS,
     Distinct,
@@ -37,8 +40,7 @@ from pursuit.queries.reading import (
     read_column,
     whole_as_text,
 )
-from pursuit.queries.scaling import TINIEST, decimals_of
-from pursuit.queries.wording import wording
+from pursuit.queries.scaling import TINIEST, decimals_of, rounded_outward, usual_range
 
 ColumnType = Literal["number", "choice", "yes/no", "date", "weekday", "age", "choices", "words", "skip"]
 """What a column is asked as: "weekday" and "age" of a date, "choices" of several items a cell, "words" of a text;
@@ -83,7 +85,7 @@ def query_of_type(name: str, series: pd.Series, column_type: ColumnType) -> Choi
 
 def _checked_number(name: str, series: pd.Series) -> Number:
     if is_plain_number(series):
-        return Number(name, wording(name, "What is {}?"))
+        return Number(name, wording(name, WHICH_NUMBER))
     distinct = distinct_values(series)
     others = [
         value for value, number in zip(distinct.values, parse_numbers(distinct.values), strict=True) if np.isnan(number)
@@ -116,7 +118,7 @@ def _checked_yes_no(name: str, series: pd.Series) -> Choice:
 def number_query(name: str, distinct: Distinct) -> Number:
     """Numbers that stand in a column as texts; other texts among them say nothing."""
     others = distinct.values[np.isnan(parse_numbers(distinct.values))]
-    return Number(name, wording(name, "What is {}?"), missing=tuple(str(value).strip() for value in others))
+    return Number(name, wording(name, WHICH_NUMBER), missing=tuple(str(value).strip() for value in others))
 
 
 def choice_query(name: str, series: pd.Series, distinct: Distinct) -> Choice:
@@ -140,11 +142,11 @@ def choice_query(name: str, series: pd.Series, distinct: Distinct) -> Choice:
     if pairs and all(word in NO_WORDS or word in YES_WORDS for word in totals):
         pair = max(pairs, key=lambda pair: totals[pair[0]] + totals[pair[1]])
         values = {word: values[word] for word in pair}
-        text = wording(name, "{}?")
+        text = wording(name, "?")
         if len({_case(value) for value in values.values()}) > 1:  # NO and yes
             return Choice(name, text, pair, values=tuple(values.values()))
     else:
-        text = wording(name, "Which {}?")
+        text = wording(name, WHICH_APPLIES)
     return Choice(name, text, tuple(str(value) for value in values.values()), values=tuple(values.values()))
 
 
@@ -163,7 +165,7 @@ def as_written(value: Any) -> str | int | float | bool:
 
 def date_query(name: str, series: pd.Series) -> Date:
     """The dates of a column, as days; raises ValueError where they are none, or could be read in two ways."""
-    query = Date(name, wording(name, "When is {}?"))
+    query = Date(name, wording(name, WHEN))
     missing: list[Any] = []
     if not is_date_type(series):
         values = distinct_values(series).values

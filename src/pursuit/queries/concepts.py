@@ -10,10 +10,9 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from pursuit.queries.column import NO_AND_YES, Number, yes_no
+from pursuit.queries.column import NO_AND_YES, Number, Query, yes_no
 from pursuit.queries.columns import ColumnQueries
 from pursuit.queries.own_inputs import OwnInputs
-from pursuit.queries.query import Query
 from pursuit.queries.query_set import Answers
 from pursuit.registry import register
 

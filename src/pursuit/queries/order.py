@@ -1,15 +1,14 @@
 """In what order queries may be asked: what is known beforehand, what is asked only after something else, and what is
 asked together. The best query is chosen among those that are open; this says which ones are closed."""
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from pursuit.registry import register
+from pursuit.registry import did_you_mean, register
 
 OWN_SHARE = 1e-3
 """Weight of a query's own score beside the mean score of its group: it only decides which member comes first."""
@@ -93,11 +92,9 @@ class Order:
                 )
 
 
-def _check_name(name: str, names: Iterable[str], what_for: str) -> None:
-    known = list(names)
-    if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"Did you mean '{close[0]}'?" if close else "Is it left out, or never asked?"
+def _check_name(name: str, names: Collection[str], what_for: str) -> None:
+    if name not in names:
+        hint = did_you_mean(name, names, "Is it left out, or never asked?")
         raise ValueError(f"There is no query '{name}' {what_for}. {hint}")
 
 

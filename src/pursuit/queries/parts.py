@@ -1,15 +1,59 @@
 """Queries about part of what stands in a cell: an item of several, a word of a text, the weekday or the age of a
 date. Several of them may read the same column."""
 
+import re
+import unicodedata
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
-from pursuit.queries.column import ISO, Choice, Number, fold, yes_no
-from pursuit.queries.terms import terms_in
-from pursuit.queries.wording import wording
+from pursuit.queries.column import HOW_OLD, ISO, MENTIONED, WHICH_DAY, Choice, Number, fold, wording, yes_no
 from pursuit.registry import register
+
+_ENDING = r"(?:s|m|re|ve|ll|d)(?![^\W_])"  # of "Obama's", "we've": cut off, while "don't" stays one word
+_WORD = re.compile(
+    r"((?:[^\W\d_]\.){2,}"  # u.s.
+    r"|\d+(?:[.,]\d+)+"  # 1,000
+    rf"|[^\W_]+(?:'(?!{_ENDING})[^\W_]+)*)"
+    rf"(?:'{_ENDING})*"
+)
+_SPELLING = str.maketrans({"’": "'", "‘": "'", "\u00ad": None, "\u200b": None})  # soft hyphens and zero-width spaces go
+_NOT_STEMMED = frozenset({"news"})  # whose stem "new" is another word
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in lower case, without endings such as 's; "u.s.", "don't" and "1,000" are words."""
+    return _WORD.findall(unicodedata.normalize("NFC", text.lower()).translate(_SPELLING))
+
+
+@lru_cache(maxsize=2**18)
+def term_of(word: str) -> str:
+    """What a word counts as: its stem by Porter's rules; empty for stop words, single letters and single digits."""
+    stem = _stem(word)
+    return "" if len(word) == 1 or stem in _stop_terms() else stem
+
+
+@lru_cache(maxsize=2**14)
+def terms_in(text: str) -> frozenset[str]:
+    """What the words of a text count as, without stop words."""
+    return frozenset(term for word in words(text) if (term := term_of(word)))
+
+
+def _stem(word: str) -> str:
+    import snowballstemmer  # type: ignore[import-untyped]
+
+    # A stemmer holds the word it works on, so threads must not share one; making one takes next to no time.
+    return word if word in _NOT_STEMMED else snowballstemmer.stemmer("porter").stemWord(word)
+
+
+@cache
+def _stop_terms() -> frozenset[str]:
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    return frozenset(ENGLISH_STOP_WORDS) | {_stem(word) for word in ENGLISH_STOP_WORDS}
+
 
 BETWEEN = ": "
 """Stands in the name of such a query between the column and the part."""
@@ -73,32 +117,28 @@ def weekdays(days: np.ndarray) -> np.ndarray:
 
 def item_query(column: str, item: str, separator: str) -> Contains:
     """Is this item among those of a cell? An empty cell has none."""
-    asked = yes_no(f"{column}{BETWEEN}{item}", _about(column, "Does {{}} include {}?", item))
+    asked = yes_no(f"{column}{BETWEEN}{item}", _about(column, f": {item}?", item))
     return Contains(**{**vars(asked), "column": column, "empty_means": 0}, part=item, separator=separator)
 
 
 def word_query(column: str, term: str, word: str) -> Contains:
     """Is a word with this stem in the text of a cell?"""
-    asked = yes_no(f"{column}{BETWEEN}{word}", _about(column, "Does {{}} mention '{}'?", word))
+    asked = yes_no(f"{column}{BETWEEN}{word}", _about(column, MENTIONED.format(word), word))
     return replace(Contains(**vars(asked), part=term), column=column)
 
 
 def weekday_query(column: str, pattern: str, seen: np.ndarray) -> Weekday:
     """On which of the weekdays that were `seen` (0 is Monday) is the date?"""
     names = tuple(name for i, name in enumerate(WEEKDAYS) if i in set(seen.tolist()))
-    return Weekday(column, wording(column, "On which day of the week is {}?"), names, pattern=pattern)
+    return Weekday(column, wording(column, WHICH_DAY), names, pattern=pattern)
 
 
 def age_query(column: str, pattern: str, on: float) -> Age:
     """How many years ago is the date?"""
-    return Age(column, wording(column, "What is the age, in years ({})?"), unit="years", pattern=pattern, on=on)
+    return Age(column, wording(column, HOW_OLD), unit="years", pattern=pattern, on=on)
 
 
-def _about(column: str, pattern: str, part: str) -> str:
+def _about(column: str, ending: str, part: str) -> str:
     """A question about part of a column, whose name may be a question already."""
     is_question = column.strip().endswith("?")
-    return (
-        f"{column.strip()} {part}?"
-        if is_question
-        else wording(column, pattern.format(part.replace("{", "{{").replace("}", "}}")))
-    )
+    return f"{column.strip()} {part}?" if is_question else wording(column, ending)

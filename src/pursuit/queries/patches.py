@@ -7,9 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pursuit.queries.query import Query
-from pursuit.queries.query_set import Answers, PatchGrid, QuerySet
-from pursuit.queries.units import FeatureType, Units
+from pursuit.queries.column import Query
+from pursuit.queries.query_set import Answers, FeatureType, PatchGrid, QuerySet, Units
 from pursuit.registry import register
 
 SHADES = " ░▒▓█"

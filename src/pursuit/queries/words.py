@@ -10,9 +10,9 @@ import torch
 
 from pursuit.queries.column import Choice, Number, yes_no
 from pursuit.queries.columns import ColumnQueries
+from pursuit.queries.parts import term_of, words
 from pursuit.queries.query_set import Answers
 from pursuit.queries.reading import Unknown
-from pursuit.queries.terms import term_of, words
 from pursuit.registry import register
 
 

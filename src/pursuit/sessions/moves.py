@@ -1,13 +1,13 @@
 """What a person does in a session, move by move, and the form in which a session is saved."""
 
 import datetime
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pursuit.inference.pursuer import Pursuer, label_list
 from pursuit.queries import Query, QuerySet
+from pursuit.registry import did_you_mean
 
 FORMAT = 2
 """Of saved sessions."""
@@ -139,9 +139,7 @@ def query_index(query_set: QuerySet, name: Any) -> int:
             same = [i for i, other in enumerate(words) if other.casefold() == word]
             if len(same) == 1:
                 return same[0]
-    close = difflib.get_close_matches(str(name), query_set.index_of, n=3, cutoff=0.5)
-    hint = f" Did you mean {' or '.join(repr(other) for other in close)}?" if close else ""
-    raise ValueError(f"There is no query named '{name}'.{hint}")
+    raise ValueError(f"There is no query named '{name}'. {did_you_mean(str(name), query_set.index_of, '')}".strip())
 
 
 def label_index(pursuer: Pursuer, label: Any) -> int:

@@ -13,7 +13,7 @@ from torch import Tensor
 from pursuit.inference.pursuer import NO_ANSWER, Pursuer, label_list, label_text
 from pursuit.inference.target_bins import target_of
 from pursuit.queries import Number, QuerySet
-from pursuit.queries.query import NOT_GIVEN_TEXT
+from pursuit.queries.column import NOT_GIVEN_TEXT
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import Question, question_of
 from pursuit.sessions.why import ImaginedAnswer, imagined_answers

@@ -19,7 +19,7 @@ from pursuit.inference.pursuer import label_text
 from pursuit.inference.stopping import Budget
 from pursuit.inference.unusual import Unusual, unusual_of
 from pursuit.queries import Date, Number, Query, QuerySet
-from pursuit.queries.query import NOT_GIVEN_TEXT
+from pursuit.queries.column import NOT_GIVEN_TEXT
 from pursuit.sessions.experience import Experience, Trust, progress
 from pursuit.sessions.log import SessionLog
 from pursuit.sessions.moves import Reject, Tell

@@ -1,6 +1,5 @@
 """Parquet and Arrow files: found, compared with each other, and read piece by piece in bounded memory."""
 
-import difflib
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pursuit.files import ARROW_ENDINGS, check_file
+from pursuit.registry import did_you_mean
 from pursuit.tables.filesystem import AnyPath, CannotReach, RemotePath, explained, files_below, find_path
 
 if TYPE_CHECKING:
@@ -193,8 +193,7 @@ def existing_column(name: str, names: Sequence[str] | pd.Index, where: str) -> s
     """The name, if there is such a column; otherwise a ValueError that suggests a similar name or lists all."""
     if name in names:
         return name
-    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
-    hint = f"Did you mean '{close[0]}'?" if close else f"It has: {', '.join(names[:20])}."
+    hint = did_you_mean(name, names, f"It has: {', '.join(names[:20])}.")
     raise ValueError(f"{where} has no column '{name}'. {hint}")
 
 

@@ -14,7 +14,7 @@ from pursuit.inference.unusual import NEVER
 from pursuit.information import AnswerModel
 from pursuit.queries import Number, Order, Query
 from pursuit.queries.answer_values import Interval
-from pursuit.queries.query import NOT_GIVEN_TEXT
+from pursuit.queries.column import NOT_GIVEN_TEXT
 from pursuit.queries.scaling import compress
 from pursuit.sessions.state import question_of
 from pursuit.vip import VIP, InformationVIP

@@ -13,7 +13,7 @@ from pursuit.inference.history import History
 from pursuit.networks import MLP
 from pursuit.networks.dense import BesideInput
 from pursuit.queries import Number, Query, QuerySet
-from pursuit.queries.query import NOT_GIVEN_TEXT
+from pursuit.queries.column import NOT_GIVEN_TEXT
 from pursuit.vip import VIP, InformationVIP
 
 WIDTHS = (6, 7, 8, 10, 12, 14, 15, 16, 17, 18, 20, 24, 32)
